@@ -1,0 +1,27 @@
+"""The typed door to numba: `@compiled` turns a function of arrays and numbers into machine code, cached on disk."""
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import numba
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile `function` on its first call; later processes load it from the cache.
+
+    The cache lies beside the module, or in the user's cache folder where the package is read-only.
+    The function may only take arrays and numbers, and call other compiled functions.
+    """
+    decorate: Callable[[Callable[P, R]], Callable[P, R]] = numba.njit(cache=True, nogil=True, error_model="numpy")
+    return decorate(function)
+
+
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile `function` into each of its callers: for small steps of a hot loop."""
+    decorate: Callable[[Callable[P, R]], Callable[P, R]] = numba.njit(
+        cache=True, nogil=True, error_model="numpy", inline="always"
+    )
+    return decorate(function)

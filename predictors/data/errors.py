@@ -1,0 +1,25 @@
+"""Errors that a user can act on: the thing, the rule, the value found, the place, the way out."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class JobcastError(ValueError):
+    """Something the user gave cannot be used; the message says what, where and what to do.
+
+    The command line prints it as one line and exits with status 2.
+    """
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> JobcastError:
+    """Return the error for a name that is not registered, with the nearest one that is.
+
+    Examples
+    --------
+    >>> print(unknown_name("policy", "eazy", ["easy", "fcfs"]))
+    No policy 'eazy'; did you mean 'easy'? Known: easy, fcfs.
+    """
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    return JobcastError(f"No {kind} {name!r}{hint} Known: {', '.join(names)}.")

@@ -1,0 +1,57 @@
+"""Files are written whole or not at all."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from predictors.data.errors import JobcastError
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; it replaces `path` only if the block succeeds.
+
+    Parameters
+    ----------
+    path : path-like
+        Where the file shall stand in the end. Its folder must exist and be writable.
+
+    Raises
+    ------
+    JobcastError
+        If `path` is a folder, or the file cannot be made there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> out = Path(tempfile.mkdtemp()) / "table.csv"
+    >>> with whole_file(out) as part:
+    ...     size = part.write_text("a,b")
+    >>> out.read_text()
+    'a,b'
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise JobcastError(f"{target}: is a folder; give the name of a file to write.")
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
+    except OSError as error:
+        raise JobcastError(f"{target}: cannot be written ({error.strerror}); choose another place.") from error
+    os.close(handle)
+    part = Path(name)
+    try:
+        yield part
+        part.chmod(0o666 & ~_umask())
+        part.replace(target)
+    except OSError as error:
+        raise JobcastError(f"{target}: cannot be written ({error.strerror}); choose another place.") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

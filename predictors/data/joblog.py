@@ -1,0 +1,193 @@
+"""JobLog: a validated, immutable table of jobs, one row a job, sorted by (submit, job id)."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final, Self
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from predictors.data.errors import JobcastError, unknown_name
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+UNKNOWN: Final = -1
+"""What an unknown value reads as in a plain array; in a `JobLog` it is masked."""
+
+COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "job_id": "number of the job in its log, unique",
+        "submit": "submission [s since the log's first submission]",
+        "wait": "start - submit [s]",
+        "run_time": "end - start [s]",
+        "requested_time": "walltime that the user asked for; jobs are killed there [s]",
+        "requested_procs": "processors asked for",
+        "allocated_procs": "processors given",
+        "cpu_time": "mean CPU time used a processor [s]",
+        "requested_memory": "memory asked for a processor [KB]",
+        "used_memory": "memory used a processor [KB]",
+        "user": "who submitted it (code)",
+        "group": "the user's group or account (code)",
+        "executable": "application (code)",
+        "queue": "queue (code)",
+        "partition": "partition of the machine (code)",
+        "status": "0 failed, 1 completed, 2-4 partial, 5 cancelled",
+        "preceding_job": "job id that must end before this one may start",
+        "think_time": "pause between the preceding job's end and this submission [s]",
+    }
+)
+_NEVER_UNKNOWN: Final = ("job_id", "submit")
+
+
+@dataclass(frozen=True, eq=False)
+class JobLog:
+    """A job log in memory.
+
+    Parameters
+    ----------
+    values : mapping of str to int64 array of shape (n_jobs,)
+        The columns of `COLUMNS`; an absent column is unknown for every job. Rows must be sorted by (submit, job id)
+        and `submit` must begin at 0: `JobLog.from_columns` sorts and rebases.
+    unknown : mapping of str to bool array of shape (n_jobs,)
+        True where a value is unknown; an absent entry means that every value is known.
+    origin : int
+        The first submission in the file's own clock [s]; writers add it back.
+    epoch : int or None
+        The first submission as Unix time [s], where the log tells.
+    time_zone : str or None
+        IANA name of the machine's time zone, where the log tells.
+    max_procs, max_nodes : int or None
+        Size of the machine, where the log tells.
+    header : tuple of (str, str)
+        The log's own header, label and text, in order.
+    categories : mapping of str to tuple of str
+        Names behind the codes of `user`, `group`, … for logs that have names: code i is `categories[column][i]`.
+    name : str
+        What to call the log in tables: its file's name.
+    """
+
+    values: Mapping[str, Ints]
+    unknown: Mapping[str, Bools] = field(default_factory=dict)
+    origin: int = 0
+    epoch: int | None = None
+    time_zone: str | None = None
+    max_procs: int | None = None
+    max_nodes: int | None = None
+    header: tuple[tuple[str, str], ...] = ()
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    name: str = "log"
+
+    def __post_init__(self) -> None:
+        for column in (*self.values, *self.unknown):
+            if column not in COLUMNS:
+                raise unknown_name("job log column", column, COLUMNS)
+        n_jobs = len(self.values["job_id"])
+        values, unknown = {}, {}
+        for column in COLUMNS:
+            mask = np.array(self.unknown.get(column, np.full(n_jobs, column not in self.values)), dtype=np.bool_)
+            array = np.array(self.values.get(column, np.full(n_jobs, UNKNOWN)), dtype=np.int64)
+            if array.shape != (n_jobs,) or mask.shape != (n_jobs,):
+                raise JobcastError(f"Job log column {column!r} has shape {array.shape}; all must have ({n_jobs},).")
+            array[mask] = UNKNOWN
+            array.flags.writeable = mask.flags.writeable = False
+            values[column], unknown[column] = array, mask
+        object.__setattr__(self, "values", MappingProxyType(values))
+        object.__setattr__(self, "unknown", MappingProxyType(unknown))
+        object.__setattr__(self, "categories", MappingProxyType(dict(self.categories)))
+        self._validate()
+
+    def _validate(self) -> None:
+        for column in _NEVER_UNKNOWN:
+            if self.unknown[column].any():
+                raise JobcastError(f"Job log column {column!r} must be known for every job.")
+        submit, job_id = self.values["submit"], self.values["job_id"]
+        if len(submit) and submit[0] != 0:
+            raise JobcastError(f"A job log's first submission must be at 0 s; got {submit[0]}.")
+        step = np.diff(submit)
+        if (step < 0).any() or (np.diff(job_id)[step == 0] <= 0).any():
+            raise JobcastError("A job log must be sorted by (submit, job id), without two equal ids.")
+        if len(np.unique(job_id)) != len(job_id):
+            raise JobcastError("A job log must not hold the same job id twice.")
+
+    @classmethod
+    def from_columns(cls, values: Mapping[str, npt.ArrayLike], unknown: Mapping[str, npt.ArrayLike], **about: object) -> Self:
+        """Sort rows by (submit, job id), rebase times to the first submission, and build the log.
+
+        `about` are the other parameters of the class; `origin` is set from the first submission.
+
+        Examples
+        --------
+        >>> log = JobLog.from_columns({"job_id": [7, 5], "submit": [130, 100], "run_time": [3, 4]}, {})
+        >>> log["submit"].tolist(), log["job_id"].tolist(), log.origin
+        ([0, 30], [5, 7], 100)
+        """
+        order = np.lexsort((np.asarray(values["job_id"]), np.asarray(values["submit"])))
+        sorted_values = {column: np.asarray(array)[order] for column, array in values.items()}
+        masks = {column: np.asarray(array)[order] for column, array in unknown.items()}
+        origin = int(sorted_values["submit"][0]) if len(order) else 0
+        sorted_values["submit"] = sorted_values["submit"] - origin
+        return cls(sorted_values, masks, origin=origin, **about)  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        return len(self.values["job_id"])
+
+    def __getitem__(self, column: str) -> "np.ma.MaskedArray[tuple[int], np.dtype[np.int64]]":
+        """Return a column, unknown values masked."""
+        if column not in COLUMNS:
+            raise unknown_name("job log column", column, COLUMNS)
+        return np.ma.MaskedArray(self.values[column], mask=self.unknown[column])
+
+    def filled(self, column: str, unknown: int = UNKNOWN) -> Ints:
+        """Return a column as a plain read-only int64 array, `unknown` standing where the log does not tell."""
+        if column not in COLUMNS:
+            raise unknown_name("job log column", column, COLUMNS)
+        if unknown == UNKNOWN:
+            return self.values[column]
+        return np.where(self.unknown[column], unknown, self.values[column])
+
+    def known(self, column: str) -> Bools:
+        """Return where a column is known, shape (n_jobs,)."""
+        if column not in COLUMNS:
+            raise unknown_name("job log column", column, COLUMNS)
+        return ~self.unknown[column]
+
+    @property
+    def procs(self) -> Ints:
+        """Processors of each job: requested if > 0, else allocated; `UNKNOWN` if neither is told."""
+        requested = self.values["requested_procs"]
+        return np.where(requested > 0, requested, self.values["allocated_procs"])
+
+    def select(self, rows: Bools | Ints | slice) -> Self:
+        """Return the log of some rows, its clock and machine unchanged except that times stay based on this log.
+
+        The first row kept becomes second 0; `origin` and `epoch` move with it.
+        """
+        values = {column: array[rows] for column, array in self.values.items()}
+        shift = int(values["submit"][0]) if len(values["submit"]) else 0
+        values["submit"] = values["submit"] - shift
+        return replace(
+            self,
+            values=values,
+            unknown={column: mask[rows] for column, mask in self.unknown.items()},
+            origin=self.origin + shift,
+            epoch=None if self.epoch is None else self.epoch + shift,
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the table as a pandas frame of nullable integers, unknown values `<NA>`."""
+        return pd.DataFrame(
+            {c: pd.arrays.IntegerArray(self.values[c].copy(), self.unknown[c].copy()) for c in COLUMNS}
+        )
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the table's values: equal logs, equal digests, whatever the file looked like."""
+        sha = hashlib.sha256(str(len(self)).encode())
+        for column in COLUMNS:
+            sha.update(np.ascontiguousarray(self.values[column], dtype="<i8").tobytes())
+            sha.update(np.packbits(self.unknown[column]).tobytes())
+        return sha.hexdigest()
+
