@@ -1,0 +1,1 @@
+"""The command line, the papers' tables and figures, the reports."""

@@ -1,0 +1,1 @@
+"""What will this job do? Run time in seconds and variability class, with their uncertainty."""

@@ -1,0 +1,50 @@
+# Everything runs from .venv, which is built here from uv.lock. It needs Python >= 3.11 with venv, git, make and gcc.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+UV_VERSION := 0.13.8
+UV := UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv .venv/bin/uv
+RUN := OMP_NUM_THREADS=1 .venv/bin
+
+.PHONY: demo test test-slow lint format bench clean
+.DEFAULT_GOAL := demo
+
+demo: .venv/installed  ## the whole story on a synthetic log
+	$(RUN)/jobcast demo
+
+test: .venv/developer  ## every fast test, doctests included
+	$(RUN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
+
+test-slow: .venv/developer  ## the tests that take minutes
+	$(RUN)/python -m pytest -q -m slow
+
+lint: .venv/developer  ## style, types, import boundaries
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+format: .venv/developer
+	.venv/bin/ruff check --fix .
+	.venv/bin/ruff format .
+
+bench: .venv/developer  ## speed, beside the last stored figures
+	for file in tests/bench/bench_*.py; do $(RUN)/python $$file || exit 1; done
+
+clean:
+	rm -rf .venv build dist reports .pytest_cache .mypy_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "jobcast needs Python 3.11 or newer; found: $$($(PYTHON) --version 2>&1). Set PYTHON=/path/to/python3.11." >&2; exit 1; }
+	@$(PYTHON) -m venv .venv \
+	  || { echo "Python's venv module is missing; on Debian: apt-get install python3-venv" >&2; rm -rf .venv; exit 1; }
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@touch $@
+
+.venv/installed: .venv/uv pyproject.toml uv.lock
+	$(UV) sync --quiet --frozen --inexact --no-dev
+	@touch $@
+
+.venv/developer: .venv/uv pyproject.toml uv.lock
+	$(UV) sync --quiet --frozen --inexact
+	@touch $@ .venv/installed

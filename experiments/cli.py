@@ -1,0 +1,60 @@
+"""The command `jobcast`: one place that mounts every subcommand and turns errors into one clear line."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from predictors.data.errors import JobcastError
+
+app = typer.Typer(
+    name="jobcast",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Job run-time and variability prediction for HPC centres, proved in a fast scheduling simulator.",
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"jobcast {version('jobcast')}")
+        raise typer.Exit
+
+
+@app.callback()
+def jobcast(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Predict how long jobs will run, and prove in simulation what a scheduler gains from it."""
+
+
+def main() -> None:
+    """Run the command line; bad input ends with one line on stderr and status 2, never with a traceback."""
+    try:
+        app()
+    except JobcastError as error:
+        _fail(str(error))
+    except MemoryError:
+        _fail("Not enough memory for this input; try a part of the log (jobcast log convert) or a larger machine.")
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(141)
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        _fail(f"{place}{error.strerror or error}.")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _fail(message: str) -> None:
+    sys.stderr.write(f"jobcast: {' '.join(message.split())}\n")
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()
