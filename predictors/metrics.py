@@ -87,7 +87,7 @@ def sum_of_squared_errors(run_time: npt.ArrayLike, predicted: npt.ArrayLike) -> 
 
 
 def ratio(part: float, whole: float) -> float:
-    """Return part / whole: 1 if both are 0, infinite if only `whole` is: a flawless baseline cannot be matched by less."""
+    """Return part / whole: 1 if both are 0, infinite if only `whole` is (nothing else matches a flawless baseline)."""
     if whole == 0:
         return 1.0 if part == 0 else np.inf
     return part / whole
