@@ -1,0 +1,88 @@
+"""A figure on disk is three files: PNG, SVG and the CSV that it was drawn from."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from predictors.data.errors import JobcastError
+from predictors.data.files import whole_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000")
+"""Okabe and Ito's palette: told apart without full colour vision; markers and dashes tell them apart without any."""
+
+MARKERS = "osD^vPX*"
+
+
+def report_folder(out: Path, name: str) -> Path:
+    """Return the folder `out/name`, made where it is missing.
+
+    Raises
+    ------
+    JobcastError
+        If it cannot be made.
+    """
+    folder = out / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise JobcastError(f"{folder}: cannot be made ({error.strerror}); choose another folder with --out.") from error
+    return folder
+
+
+def write_table(table: "pd.DataFrame", path: Path) -> Path:
+    """Write `table` as CSV, whole or not at all, and return the path."""
+    with whole_file(path) as part:
+        table.to_csv(part, index=False, lineterminator="\n")
+    return path
+
+
+def draw(
+    folder: Path,
+    name: str,
+    table: "pd.DataFrame",
+    paint: "Callable[[Axes, pd.DataFrame], None]",
+    *,
+    width: float = 7.0,
+    height: float = 4.2,
+) -> list[Path]:
+    """Draw `table` by `paint` on fresh axes and write `name`.png, .svg and .csv into `folder`.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the files go; it must exist.
+    name : str
+        Stem of the three files.
+    table : DataFrame
+        What is drawn; written as it is.
+    paint : callable
+        Draws the table on the axes, and sets title, labels with units, and legend.
+    width, height : float
+        Size of the picture in inches.
+
+    Returns
+    -------
+    list of Path
+        PNG, SVG, CSV.
+    """
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    style = {"svg.hashsalt": name, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+             "grid.alpha": 0.25, "font.size": 10, "axes.titlesize": 11, "legend.frameon": False}  # fmt: skip
+    with mpl.rc_context(style):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(figure)
+        paint(figure.add_subplot(), table)
+        pictures = []
+        for suffix in (".png", ".svg"):
+            path = folder / f"{name}{suffix}"
+            with whole_file(path) as part:
+                figure.savefig(part, dpi=150, metadata={"Date": None} if suffix == ".svg" else None)
+            pictures.append(path)
+    return [*pictures, write_table(table, folder / f"{name}.csv")]
