@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from predictors.data.errors import JobcastError
 from predictors.data.files import whole_file
@@ -15,6 +15,16 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#9
 """Okabe and Ito's palette: told apart without full colour vision; markers and dashes tell them apart without any."""
 
 MARKERS = "osD^vPX*"
+
+_STYLE: dict[Any, Any] = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.titlesize": 11,
+    "font.size": 10,
+    "grid.alpha": 0.25,
+    "legend.frameon": False,
+}
 
 
 def report_folder(out: Path, name: str) -> Path:
@@ -73,9 +83,7 @@ def draw(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    style = {"svg.hashsalt": name, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-             "grid.alpha": 0.25, "font.size": 10, "axes.titlesize": 11, "legend.frameon": False}  # fmt: skip
-    with mpl.rc_context(style):
+    with mpl.rc_context(_STYLE | {"svg.hashsalt": name}):
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
         paint(figure.add_subplot(), table)

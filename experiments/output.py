@@ -1,0 +1,62 @@
+"""What the command line prints: tables for people, one JSON document for programs, progress on a terminal only."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print one JSON document on stdout; figures that do not exist (NaN, infinite) become null."""
+    sys.stdout.write(json.dumps(_plain(document), indent=2, allow_nan=False) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, (str, bytes)) or value is None:
+        return value
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, Iterable):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float):
+        return value if abs(value) < float("inf") else None
+    return value if isinstance(value, (bool, int)) else str(value)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, note: str = "") -> None:
+    """Print a table; the first column is text, the others are figures aligned to the right."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", caption=note or None, caption_justify="left")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number == 0 else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row))
+    width = None if sys.stdout.isatty() else 120
+    Console(width=width, highlight=False).print(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None or (isinstance(value, float) and value != value):
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}" if abs(value) >= 1 else f"{value:.3f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return str(value)
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show on a terminal's stderr that `what` is being done; say nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield
