@@ -1,0 +1,304 @@
+"""The history's one compiled step: events in, one feature row a submission out.
+
+A replay of a log, a simulation and the live service all call `consume`, on slices of many events or of one; a question
+without consequences is `rows_at`. The arrays are laid out in `predictors._history_layout`; other compiled code may call
+both. Each family of features is one small function that writes its part of `facts`.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors import _history_layout as at
+from predictors._history_layout import NONE
+from predictors.data.compiled import compiled
+from predictors.data.events import CANCELLED, ENDED, STARTED, SUBMITTED
+from predictors.data.joblog import Ints
+
+Floats = npt.NDArray[np.float64]
+
+
+@compiled
+def consume(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints, calendar: Ints, plan: Ints) -> int:
+    """Take in events in order; write `rows[job]` as of each submission among them.
+
+    Parameters
+    ----------
+    events : int64 array of shape (n_events, 3)
+        (time [s], kind, slot in `jobs`), as in `predictors.data.events`.
+    rows : float64 array of shape (n_slots, n_features)
+        Changed at the slots of submitted jobs.
+    jobs, users, clock, calendar, plan : int64 arrays
+        The history (`predictors._history_layout`), changed; `plan` tells which facts make a row.
+
+    Returns
+    -------
+    int
+        -1, or the position of the first event that cannot follow from those before: it and all later ones were not
+        taken in.
+    """
+    facts = np.empty(at.N_FACTS)
+    for i in range(len(events)):
+        time, kind, job = events[i, 0], events[i, 1], events[i, 2]
+        if not may_follow(time, kind, jobs[job]):
+            return i
+        if time < clock[at.NOW]:
+            clock[at.LATE_EVENTS] += 1
+        else:
+            clock[at.NOW] = time
+        settle(clock[at.NOW], jobs, users, clock)
+        if kind == SUBMITTED:
+            write_facts(facts, jobs[job], clock[at.NOW], jobs, users, clock, calendar)
+            for k in range(len(plan)):
+                rows[job, k] = facts[plan[k]]
+            submitted(job, jobs, users)
+        elif kind == STARTED:
+            started(job, time, jobs, users)
+        elif kind == ENDED:
+            jobs[job, at.END] = time
+            if clock[at.SAME_SECOND]:
+                ended(job, jobs, users, clock)
+            else:
+                defer(job, jobs, clock)
+        else:
+            cancelled(job, jobs, users, clock)
+    return -1
+
+
+@compiled
+def rows_at(
+    now: int, asked: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints, calendar: Ints, plan: Ints
+) -> None:
+    """Write the rows of jobs as if they were submitted at `now`; nothing else changes.
+
+    `asked` are records laid out as those of `jobs`; deferred ends before `now` must have been settled.
+    """
+    facts = np.empty(at.N_FACTS)
+    moment = max(now, clock[at.NOW])
+    for i in range(len(asked)):
+        write_facts(facts, asked[i], moment, jobs, users, clock, calendar)
+        for k in range(len(plan)):
+            rows[i, k] = facts[plan[k]]
+
+
+# --- what events do ---------------------------------------------------------------------------------------------------
+
+
+@compiled
+def may_follow(time: int, kind: int, job: Ints) -> bool:
+    """Return whether an event can happen to a job in its state: submitted, started, ended, in this order."""
+    state = job[at.STATE]
+    if kind == SUBMITTED:
+        return bool(state == at.NEW)
+    if kind in (STARTED, CANCELLED):
+        return bool(state == at.PENDING)
+    return bool(kind == ENDED and state == at.RUNNING and job[at.END] == NONE and time >= job[at.START])
+
+
+@compiled
+def submitted(job: int, jobs: Ints, users: Ints) -> None:
+    """Put a job in the queue."""
+    jobs[job, at.STATE] = at.PENDING
+    user = jobs[job, at.USER_SLOT]
+    if user != NONE:
+        users[user, at.PENDING_COUNT] += 1
+
+
+@compiled
+def started(job: int, time: int, jobs: Ints, users: Ints) -> None:
+    """Move a job from the queue to its user's running jobs, which are linked in order of start."""
+    jobs[job, at.STATE] = at.RUNNING
+    jobs[job, at.START] = time
+    user = jobs[job, at.USER_SLOT]
+    if user == NONE:
+        return
+    users[user, at.PENDING_COUNT] -= 1
+    users[user, at.RUNNING_COUNT] += 1
+    users[user, at.START_SUM] += time
+    users[user, at.PROCS_HELD] += max(jobs[job, at.PROCS], 0)
+    older = users[user, at.NEWEST]
+    newer = NONE
+    while older != NONE and jobs[older, at.START] > time:  # only when the event comes late
+        newer = older
+        older = jobs[older, at.OLDER]
+    link(older, job, jobs, users[user])
+    link(job, newer, jobs, users[user])
+
+
+@compiled
+def ended(job: int, jobs: Ints, users: Ints, clock: Ints) -> None:
+    """Turn a running job into its user's last ended one, and free its slot."""
+    user = jobs[job, at.USER_SLOT]
+    if user != NONE:
+        users[user, at.RUNNING_COUNT] -= 1
+        users[user, at.START_SUM] -= jobs[job, at.START]
+        users[user, at.PROCS_HELD] -= max(jobs[job, at.PROCS], 0)
+        link(jobs[job, at.OLDER], jobs[job, at.NEWER], jobs, users[user])
+        remember(jobs[job, at.END] - jobs[job, at.START], jobs[job, at.STATUS], jobs[job, at.END], users[user])
+    release(job, jobs, clock)
+
+
+@compiled
+def cancelled(job: int, jobs: Ints, users: Ints, clock: Ints) -> None:
+    """Take a job out of the queue: it has no run time, so its user's history does not change."""
+    user = jobs[job, at.USER_SLOT]
+    if user != NONE:
+        users[user, at.PENDING_COUNT] -= 1
+    release(job, jobs, clock)
+
+
+@compiled
+def link(older: int, newer: int, jobs: Ints, user: Ints) -> None:
+    """Make two running jobs of a user neighbours; `NONE` stands for the list's ends."""
+    if older == NONE:
+        user[at.OLDEST] = newer
+    else:
+        jobs[older, at.NEWER] = newer
+    if newer == NONE:
+        user[at.NEWEST] = older
+    else:
+        jobs[newer, at.OLDER] = older
+
+
+@compiled
+def remember(run_time: int, status: int, end: int, group: Ints) -> None:
+    """Add a run time [s] to the ended jobs of a group."""
+    group[at.ENDED_COUNT] += 1
+    group[at.RUN_SUM] += run_time
+    group[at.SECOND_RUN], group[at.LAST_RUN] = group[at.LAST_RUN], run_time
+    group[at.SECOND_STATUS], group[at.LAST_STATUS] = group[at.LAST_STATUS], status
+    group[at.LAST_END] = end
+
+
+@compiled
+def release(job: int, jobs: Ints, clock: Ints) -> None:
+    """Mark a job as over and put its slot in front of the free ones."""
+    jobs[job, at.STATE] = at.OVER
+    jobs[job, at.NEXT] = clock[at.FREE]
+    clock[at.FREE] = job
+
+
+@compiled
+def defer(job: int, jobs: Ints, clock: Ints) -> None:
+    """Keep an end back until the second in which it happened is over."""
+    jobs[job, at.NEXT] = NONE
+    if clock[at.DEFERRED_FIRST] == NONE:
+        clock[at.DEFERRED_FIRST] = job
+    else:
+        jobs[clock[at.DEFERRED_LAST], at.NEXT] = job
+    clock[at.DEFERRED_LAST] = job
+
+
+@compiled
+def settle(now: int, jobs: Ints, users: Ints, clock: Ints) -> None:
+    """Let the deferred ends before `now` count."""
+    while clock[at.DEFERRED_FIRST] != NONE and jobs[clock[at.DEFERRED_FIRST], at.END] < now:
+        job = clock[at.DEFERRED_FIRST]
+        clock[at.DEFERRED_FIRST] = jobs[job, at.NEXT]
+        ended(job, jobs, users, clock)
+
+
+# --- features, family by family ---------------------------------------------------------------------------------------
+
+
+@compiled
+def write_facts(facts: Floats, job: Ints, now: int, jobs: Ints, users: Ints, clock: Ints, calendar: Ints) -> None:
+    """Write the facts of the families in use, for a submission of `job` at `now`."""
+    families = clock[at.FAMILIES]
+    if families & at.JOB_FAMILY:
+        write_job(facts, job)
+    if families & at.CALENDAR_FAMILY:
+        write_calendar(facts, now, clock, calendar)
+    if families & at.ENDED_FAMILY:
+        write_ended(facts, job, now, users, clock)
+    if families & at.RUNNING_FAMILY:
+        write_running(facts, job, now, jobs, users)
+
+
+@compiled
+def known(value: int) -> float:
+    """Return a value that cannot be negative, missing where it is unknown."""
+    return float(value) if value >= 0 else np.nan
+
+
+@compiled
+def write_job(facts: Floats, job: Ints) -> None:
+    """What the submission itself tells."""
+    facts[at.F_PROCS] = known(job[at.PROCS])
+    facts[at.F_REQUESTED] = known(job[at.REQUESTED])
+    facts[at.F_USER] = known(job[at.USER])
+    facts[at.F_GROUP] = known(job[at.GROUP])
+    facts[at.F_EXECUTABLE] = known(job[at.EXECUTABLE])
+    facts[at.F_QUEUE] = known(job[at.QUEUE])
+    facts[at.F_PARTITION] = known(job[at.PARTITION])
+
+
+@compiled
+def write_calendar(facts: Floats, now: int, clock: Ints, calendar: Ints) -> None:
+    """Local day of the week and time of day; `calendar` holds (from Unix time, offset to UTC) [s], in order."""
+    if not clock[at.HAS_EPOCH]:
+        facts[at.F_WEEKDAY] = np.nan
+        facts[at.F_HOUR] = np.nan
+        return
+    unix = clock[at.EPOCH] + now
+    low, high = 0, len(calendar)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if calendar[middle, 0] <= unix:
+            low = middle
+        else:
+            high = middle
+    local = unix + calendar[low, 1]
+    facts[at.F_WEEKDAY] = (local // 86400 + 3) % 7  # 1 January 1970 was a Thursday
+    facts[at.F_HOUR] = (local % 86400) / 3600.0
+
+
+@compiled
+def write_ended(facts: Floats, job: Ints, now: int, users: Ints, clock: Ints) -> None:
+    """What the user's ended jobs tell."""
+    for k in range(at.F_LAST_TWO_MEAN, at.F_ENDED_MEAN + 1):
+        facts[k] = np.nan
+    if job[at.USER] < 0:
+        return
+    facts[at.F_ENDED_COUNT] = 0.0
+    slot = job[at.USER_SLOT]
+    if slot == NONE or users[slot, at.ENDED_COUNT] == 0:
+        return
+    count = users[slot, at.ENDED_COUNT]
+    last = users[slot, at.LAST_RUN]
+    facts[at.F_ENDED_COUNT] = count
+    facts[at.F_ENDED_MEAN] = users[slot, at.RUN_SUM] / count
+    facts[at.F_THINK_TIME] = now - users[slot, at.LAST_END]
+    facts[at.F_LAST_RUN] = last
+    facts[at.F_LAST_STATUS] = known(users[slot, at.LAST_STATUS])
+    if count >= 2:
+        second = users[slot, at.SECOND_RUN]
+        facts[at.F_SECOND_RUN] = second
+        facts[at.F_SECOND_STATUS] = known(users[slot, at.SECOND_STATUS])
+        facts[at.F_LAST_TWO_MEAN] = (last + second) / 2.0
+    elif clock[at.LEAST_ENDED] <= 1:
+        facts[at.F_LAST_TWO_MEAN] = last
+
+
+@compiled
+def write_running(facts: Floats, job: Ints, now: int, jobs: Ints, users: Ints) -> None:
+    """What the user has running and waiting now; running jobs tell their elapsed time only."""
+    slot = job[at.USER_SLOT]
+    nothing = np.nan if job[at.USER] < 0 else 0.0
+    facts[at.F_LONGEST_RUNNING] = np.nan
+    facts[at.F_RUNNING_MEAN] = np.nan
+    facts[at.F_RUNNING_SUM] = nothing
+    facts[at.F_RUNNING_COUNT] = nothing
+    facts[at.F_PROCS_HELD] = nothing
+    facts[at.F_PENDING_COUNT] = nothing
+    if slot == NONE:
+        return
+    facts[at.F_PENDING_COUNT] = users[slot, at.PENDING_COUNT]
+    running = users[slot, at.RUNNING_COUNT]
+    if running == 0:
+        return
+    elapsed = running * now - users[slot, at.START_SUM]
+    facts[at.F_LONGEST_RUNNING] = now - jobs[users[slot, at.OLDEST], at.START]
+    facts[at.F_RUNNING_SUM] = elapsed
+    facts[at.F_RUNNING_COUNT] = running
+    facts[at.F_RUNNING_MEAN] = elapsed / running
+    facts[at.F_PROCS_HELD] = users[slot, at.PROCS_HELD]

@@ -1,0 +1,142 @@
+"""Which features a history can give: names, units and definitions, in one table.
+
+All are facts as of a submission at second `now`. *Ended* and *running* are by the as-of rule in use
+(`predictors.history.AsOfRule`); a user's ended jobs are ordered by (end, start, job id). What is not known is missing
+(NaN): an unknown user has neither history nor running jobs, a user without an ended job has no last run time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from predictors import _history_layout as at
+from predictors.data.errors import JobcastError, unknown_name
+from predictors.data.joblog import Ints
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One column of a feature row.
+
+    Parameters
+    ----------
+    position : int
+        Where the compiled step puts it.
+    family : int
+        Bit of the small compiled function that computes it.
+    kind : {"number", "category"}
+        Whether its values can be ordered and averaged, or only told apart.
+    unit : str
+        Unit of a number; what a category's codes are.
+    definition : str
+        Value for a submission at second `now`.
+    """
+
+    position: int
+    family: int
+    kind: Literal["number", "category"]
+    unit: str
+    definition: str
+
+
+_J, _C, _E, _R = at.JOB_FAMILY, at.CALENDAR_FAMILY, at.ENDED_FAMILY, at.RUNNING_FAMILY
+
+FEATURES: Final[dict[str, Feature]] = {
+    "procs": Feature(at.F_PROCS, _J, "number", "processors", "processors that the job asks for"),
+    "requested_time": Feature(at.F_REQUESTED, _J, "number", "s", "walltime that the job asks for"),
+    "last_two_mean": Feature(
+        at.F_LAST_TWO_MEAN, _E, "number", "s",
+        "mean run time of the user's last two ended jobs; of a single one: its own, or missing, by the as-of rule",
+    ),
+    "last_run_time": Feature(at.F_LAST_RUN, _E, "number", "s", "run time of the user's last ended job"),
+    "second_last_run_time": Feature(
+        at.F_SECOND_RUN, _E, "number", "s", "run time of the ended job of the user before the last"
+    ),
+    "think_time": Feature(at.F_THINK_TIME, _E, "number", "s", "now - end of the user's last ended job"),
+    "longest_running": Feature(
+        at.F_LONGEST_RUNNING, _R, "number", "s", "longest elapsed time, now - start, among the user's running jobs"
+    ),
+    "running_sum": Feature(at.F_RUNNING_SUM, _R, "number", "s", "sum of the elapsed times of the user's running jobs"),
+    "running_count": Feature(at.F_RUNNING_COUNT, _R, "number", "jobs", "number of the user's running jobs"),
+    "running_mean": Feature(
+        at.F_RUNNING_MEAN, _R, "number", "s", "mean elapsed time of the user's running jobs"
+    ),
+    "procs_held": Feature(
+        at.F_PROCS_HELD, _R, "number", "processors", "processors of the user's running jobs; an unknown number counts 0"
+    ),
+    "user": Feature(at.F_USER, _J, "category", "user code", "who submits the job"),
+    "group": Feature(at.F_GROUP, _J, "category", "group code", "the user's group or account"),
+    "weekday": Feature(
+        at.F_WEEKDAY, _C, "category", "0 Monday … 6 Sunday",
+        "day of the week at now in the machine's time zone (UTC if not told); missing if the epoch is not known",
+    ),
+    "last_status": Feature(at.F_LAST_STATUS, _E, "category", "SWF status", "status of the user's last ended job"),
+    "second_last_status": Feature(
+        at.F_SECOND_STATUS, _E, "category", "SWF status", "status of the ended job of the user before the last"
+    ),
+    "executable": Feature(at.F_EXECUTABLE, _J, "category", "executable code", "application of the job"),
+    "queue": Feature(at.F_QUEUE, _J, "category", "queue code", "queue that the job is submitted to"),
+    "partition": Feature(at.F_PARTITION, _J, "category", "partition code", "partition that the job is submitted to"),
+    "hour": Feature(
+        at.F_HOUR, _C, "number", "h", "time of day at now in the machine's time zone, 0 ≤ hour < 24, as weekday"
+    ),
+    "ended_count": Feature(at.F_ENDED_COUNT, _E, "number", "jobs", "number of the user's ended jobs"),
+    "ended_mean": Feature(at.F_ENDED_MEAN, _E, "number", "s", "mean run time of all the user's ended jobs"),
+    "pending_count": Feature(
+        at.F_PENDING_COUNT, _R, "number", "jobs", "number of the user's jobs in the queue, this one not counted"
+    ),
+}  # fmt: skip
+"""Every feature by name."""
+
+REIS_FEATURES: Final[tuple[str, ...]] = (
+    "procs",
+    "requested_time",
+    "last_two_mean",
+    "last_run_time",
+    "second_last_run_time",
+    "think_time",
+    "longest_running",
+    "running_sum",
+    "running_count",
+    "running_mean",
+    "procs_held",
+    "user",
+    "group",
+    "weekday",
+    "last_status",
+    "second_last_status",
+)
+"""The sixteen of V. Reis, "Learning to predict run times" (Table 1), in the table's order."""
+
+CATEGORIES: Final[frozenset[str]] = frozenset(name for name, one in FEATURES.items() if one.kind == "category")
+
+
+def feature_plan(names: Sequence[str]) -> Ints:
+    """Return the positions of features in the compiled step's facts, int64 of shape (n_features,).
+
+    Raises
+    ------
+    JobcastError
+        If a name is not in `FEATURES`, stands twice, or none is given.
+
+    Examples
+    --------
+    >>> feature_plan(["requested_time", "procs"]).tolist()
+    [1, 0]
+    """
+    for name in names:
+        if name not in FEATURES:
+            raise unknown_name("feature", name, FEATURES)
+    if not names or len(set(names)) < len(names):
+        raise JobcastError(f"Features must be at least one name, none twice; got {', '.join(names) or 'none'}.")
+    return np.array([FEATURES[name].position for name in names], dtype=np.int64)
+
+
+def families_of(names: Sequence[str]) -> int:
+    """Return the families that the features need, as bits."""
+    bits = 0
+    for name in names:
+        bits |= FEATURES[name].family
+    return bits

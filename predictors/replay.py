@@ -1,0 +1,203 @@
+"""Replaying a log: its own submissions, starts and ends as one stream of events, and the feature rows they give."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors import _history as step
+from predictors import _history_layout as at
+from predictors._history_calendar import utc_offsets
+from predictors._replay import merge
+from predictors.data.errors import JobcastError
+from predictors.data.events import JOB, KIND, TIME
+from predictors.data.joblog import Ints, JobLog
+from predictors.features import REIS_FEATURES, feature_plan
+from predictors.history import AsOfRule, Outcomes, as_of_rule, new_clock, new_users
+
+Floats = npt.NDArray[np.float64]
+HistoryArrays = tuple[Ints, Ints, Ints, Ints, Ints]
+
+_SLICE: Final = 1 << 16  # events held at once while a whole log is replayed
+_KINDS: Final = ("is submitted", "starts", "ends", "is cancelled")
+
+
+class LogEvents:
+    """The events of a log by its own submit, wait and run times, in order, slice by slice.
+
+    Within a second: ends (by start, job id), submissions (by job id), starts (by job id); a zero-length job's end
+    follows its start. An unknown wait counts as 0, a job whose run time is unknown never ends; one of which both are
+    unknown never starts: it may have left the queue unseen.
+
+    Parameters
+    ----------
+    log : JobLog
+        The log; waits and run times must not be negative.
+
+    Raises
+    ------
+    JobcastError
+        If a wait or run time is known and negative.
+    """
+
+    def __init__(self, log: JobLog) -> None:
+        wait, run_time = log.filled("wait"), log.filled("run_time")
+        has_wait, has_run = log.known("wait"), log.known("run_time")
+        for column, values, is_known in (("wait", wait, has_wait), ("run_time", run_time, has_run)):
+            if (bad := np.flatnonzero(is_known & (values < 0))).size:
+                job = log.filled("job_id")[bad[0]]
+                raise JobcastError(f"{log.name}: {column} of job {job} must not be negative; got {values[bad[0]]} s.")
+        self.n_jobs: Final = len(log)
+        self._submit = log.filled("submit")
+        self._start = self._submit + np.where(has_wait, wait, 0)
+        self._end = self._start + np.where(has_run, run_time, 1)
+        job_id = log.filled("job_id")
+        by_id = np.arange(len(log)) if (np.diff(job_id) > 0).all() else np.argsort(job_id, kind="stable")
+        starts = by_id[(has_wait | has_run)[by_id]]
+        self._by_start = starts[np.argsort(self._start[starts], kind="stable")]
+        ends = self._by_start[(has_run & (run_time > 0))[self._by_start]]
+        self._by_end = ends[np.argsort(self._end[ends], kind="stable")]
+        self._cursors = np.array([0, 0, 0, at.NONE], dtype=np.int64)
+
+    def read(self, events: Ints) -> int:
+        """Write the next events into an int64 array of shape (n, 3); return how many, 0 after the last."""
+        return merge(self._cursors, self._submit, self._start, self._end, self._by_start, self._by_end, events)
+
+
+def log_events(log: JobLog) -> Ints:
+    """Return all events of a log by its own times, int64 of shape (n_events, 3); see `LogEvents` for their order.
+
+    Examples
+    --------
+    >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 5], "wait": [0, 1], "run_time": [5, 0]}, {})
+    >>> log_events(log).tolist()  # (time, kind, row): 0 submitted, 1 started, 2 ended
+    [[0, 0, 0], [0, 1, 0], [5, 2, 0], [5, 0, 1], [6, 1, 1], [6, 2, 1]]
+    """
+    events = np.empty((3 * len(log), 3), dtype=np.int64)
+    return events[: LogEvents(log).read(events)]
+
+
+class LogHistory:
+    """The history of one log's jobs, driven by events about its rows: those of a replay, or of a simulation.
+
+    It holds no formula: `consume` is the step that `JobHistory` takes for one event, taken for a slice of them.
+
+    Parameters
+    ----------
+    log : JobLog
+        Whose rows the events speak of. Waits and run times are not read, statuses when a job's end is taken in.
+    features : sequence of str
+        Columns of a row, from `predictors.features.FEATURES`; default: the sixteen of Reis.
+    as_of : {"strict", "reis"} or AsOfRule
+        What counts as ended at a submission.
+
+    Attributes
+    ----------
+    arrays : tuple of int64 arrays
+        (jobs, users, clock, calendar, plan) for compiled callers: `predictors._history.consume(events, rows, *arrays)`.
+    """
+
+    def __init__(self, log: JobLog, features: Sequence[str] = REIS_FEATURES, as_of: str | AsOfRule = "strict") -> None:
+        self.log: Final = log
+        self.features: Final = tuple(features)
+        self.as_of: Final = as_of_rule(as_of)
+        codes, slots = np.unique(log.filled("user"), return_inverse=True)
+        unknown = int(np.count_nonzero(codes < 0))  # codes are sorted: the unknown come first
+        self._user_codes = codes[unknown:]
+        jobs = np.full((len(log), at.JOB_COLUMNS), at.NONE, dtype=np.int64)
+        for column, name in _RECORD.items():
+            jobs[:, column] = log.filled(name)
+        jobs[:, at.PROCS] = log.procs
+        jobs[:, at.USER_SLOT] = np.where(slots < unknown, at.NONE, slots - unknown)
+        jobs[:, at.STATE] = at.NEW
+        self.arrays: Final[HistoryArrays] = (
+            jobs,
+            new_users(len(self._user_codes)),
+            new_clock(self.features, self.as_of, log.epoch),
+            utc_offsets(log.time_zone).copy(),
+            feature_plan(self.features),
+        )
+
+    def consume(self, events: Ints, rows: Floats) -> None:
+        """Take in events in order, in one compiled call; write `rows[job]` as of each submission among them.
+
+        Parameters
+        ----------
+        events : int64 array of shape (n_events, 3)
+            (time [s], kind, row of the log), as in `predictors.data.events`.
+        rows : float64 array of shape (n_jobs, n_features)
+            Changed at the rows of submitted jobs.
+
+        Raises
+        ------
+        JobcastError
+            If an event cannot follow from those before: a start without a submission, an end without a start, …
+        """
+        bad = step.consume(events, rows, *self.arrays)
+        if bad != at.NONE:
+            time, kind, job = events[bad, TIME], events[bad, KIND], events[bad, JOB]
+            raise JobcastError(
+                f"Event {bad}: job {self.log.filled('job_id')[job]} of {self.log.name} {_KINDS[kind]} at {time} s, "
+                "which cannot follow from its events before: a job is submitted, starts and ends once, in this order."
+            )
+
+    def training_set(self, rows: Floats, now: int, issued: Floats | None = None) -> Outcomes:
+        """Return the outcomes known at `now`: ended jobs by end, then running ones by start, censored.
+
+        Parameters
+        ----------
+        rows : float64 array of shape (n_jobs, n_features)
+            What `consume` has written.
+        now : int
+            Present second; the history must not be ahead of it.
+        issued : float64 array of shape (n_jobs,), optional
+            Predictions given [s].
+        """
+        jobs = self.arrays[0]
+        start, end = jobs[:, at.START], jobs[:, at.END]
+        is_running = (start != at.NONE) & (end == at.NONE)
+        ended, running = np.flatnonzero(end != at.NONE), np.flatnonzero(is_running)
+        ended = ended[np.lexsort((start[ended], end[ended]))]
+        chosen = np.concatenate([ended, running[np.argsort(start[running], kind="stable")]])
+        time = np.where(is_running, now, end)[chosen]
+        return Outcomes(
+            rows[chosen],
+            np.full(len(chosen), np.nan) if issued is None else issued[chosen],
+            (time - start[chosen]).astype(np.float64),
+            ~is_running[chosen],
+            time,
+        )
+
+
+_RECORD: Final = {
+    at.SUBMIT: "submit",
+    at.REQUESTED: "requested_time",
+    at.USER: "user",
+    at.GROUP: "group",
+    at.EXECUTABLE: "executable",
+    at.QUEUE: "queue",
+    at.PARTITION: "partition",
+    at.STATUS: "status",
+}
+
+
+def replay(log: JobLog, features: Sequence[str] = REIS_FEATURES, as_of: str | AsOfRule = "strict") -> Floats:
+    """Return the features of every job of a log as of its submission, float64 of shape (n_jobs, n_features).
+
+    The log's own starts and ends drive the history, which begins empty.
+
+    Examples
+    --------
+    >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 9], "wait": [0, 0], "run_time": [5, 8],
+    ...                            "user": [3, 3]}, {})
+    >>> replay(log, ["last_two_mean", "think_time"]).tolist()
+    [[nan, nan], [5.0, 4.0]]
+    """
+    history = LogHistory(log, features, as_of)
+    rows = np.full((len(log), len(history.features)), np.nan)
+    events = LogEvents(log)
+    buffer = np.empty((min(_SLICE, 3 * len(log)), 3), dtype=np.int64)
+    while n := events.read(buffer):
+        history.consume(buffer[:n], rows)
+    return rows
