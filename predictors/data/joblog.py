@@ -4,12 +4,13 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from predictors.data.account import Account
 from predictors.data.errors import JobcastError, unknown_name
 
 Ints = npt.NDArray[np.int64]
@@ -88,8 +89,8 @@ class JobLog:
         n_jobs = len(self.values["job_id"])
         values, unknown = {}, {}
         for column in COLUMNS:
-            mask = np.array(self.unknown.get(column, np.full(n_jobs, column not in self.values)), dtype=np.bool_)
-            array = np.array(self.values.get(column, np.full(n_jobs, UNKNOWN)), dtype=np.int64)
+            mask = _copied(self.unknown.get(column), column not in self.values, n_jobs, np.bool_)
+            array = _copied(self.values.get(column), UNKNOWN, n_jobs, np.int64)
             if array.shape != (n_jobs,) or mask.shape != (n_jobs,):
                 raise JobcastError(f"Job log column {column!r} has shape {array.shape}; all must have ({n_jobs},).")
             array[mask] = UNKNOWN
@@ -110,11 +111,13 @@ class JobLog:
         step = np.diff(submit)
         if (step < 0).any() or (np.diff(job_id)[step == 0] <= 0).any():
             raise JobcastError("A job log must be sorted by (submit, job id), without two equal ids.")
-        if len(np.unique(job_id)) != len(job_id):
+        if (np.diff(job_id) <= 0).any() and (np.diff(np.sort(job_id)) == 0).any():
             raise JobcastError("A job log must not hold the same job id twice.")
 
     @classmethod
-    def from_columns(cls, values: Mapping[str, npt.ArrayLike], unknown: Mapping[str, npt.ArrayLike], **about: object) -> Self:
+    def from_columns(
+        cls, values: Mapping[str, npt.ArrayLike], unknown: Mapping[str, npt.ArrayLike], **about: object
+    ) -> Self:
         """Sort rows by (submit, job id), rebase times to the first submission, and build the log.
 
         `about` are the other parameters of the class; `origin` is set from the first submission.
@@ -125,10 +128,10 @@ class JobLog:
         >>> log["submit"].tolist(), log["job_id"].tolist(), log.origin
         ([0, 30], [5, 7], 100)
         """
-        order = np.lexsort((np.asarray(values["job_id"]), np.asarray(values["submit"])))
+        order = _order(np.asarray(values["submit"]), np.asarray(values["job_id"]))
         sorted_values = {column: np.asarray(array)[order] for column, array in values.items()}
         masks = {column: np.asarray(array)[order] for column, array in unknown.items()}
-        origin = int(sorted_values["submit"][0]) if len(order) else 0
+        origin = int(sorted_values["submit"][0]) if len(sorted_values["submit"]) else 0
         sorted_values["submit"] = sorted_values["submit"] - origin
         return cls(sorted_values, masks, origin=origin, **about)  # type: ignore[arg-type]
 
@@ -177,11 +180,18 @@ class JobLog:
             epoch=None if self.epoch is None else self.epoch + shift,
         )
 
+    def for_simulation(self, procs: int | None = None, drop_wide: bool = False) -> tuple["JobLog", Account]:
+        """Return the jobs that can be simulated on a machine of `procs` processors, and what was dropped or changed.
+
+        The way of `predictors.data.cleaning.clean`, which tells the rules and errors.
+        """
+        from predictors.data.cleaning import clean
+
+        return clean(self, procs, drop_wide)
+
     def to_frame(self) -> pd.DataFrame:
         """Return the table as a pandas frame of nullable integers, unknown values `<NA>`."""
-        return pd.DataFrame(
-            {c: pd.arrays.IntegerArray(self.values[c].copy(), self.unknown[c].copy()) for c in COLUMNS}
-        )
+        return pd.DataFrame({c: pd.arrays.IntegerArray(self.values[c].copy(), self.unknown[c].copy()) for c in COLUMNS})
 
     def digest(self) -> str:
         """Return the SHA-256 of the table's values: equal logs, equal digests, whatever the file looked like."""
@@ -191,3 +201,15 @@ class JobLog:
             sha.update(np.packbits(self.unknown[column]).tobytes())
         return sha.hexdigest()
 
+
+def _copied(array: npt.NDArray[Any] | None, missing: int, n_jobs: int, dtype: type[Any]) -> npt.NDArray[Any]:
+    """Return a copy of a column, or `missing` for every job where there is none."""
+    return np.full(n_jobs, missing, dtype=dtype) if array is None else np.array(array, dtype=dtype)
+
+
+def _order(submit: npt.NDArray[Any], job_id: npt.NDArray[Any]) -> Ints | slice:
+    """Return the order by (submit, job id); all rows as they stand if they are in it."""
+    step = np.diff(submit)
+    if (step > 0).all() or ((step >= 0).all() and (np.diff(job_id)[step == 0] > 0).all()):
+        return slice(None)
+    return np.lexsort((job_id, submit))

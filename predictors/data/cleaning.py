@@ -1,0 +1,120 @@
+"""Which jobs of a log can be simulated, and with which numbers.
+
+The cleaning of Gaussier, Glesser, Reis & Trystram, Improving Backfilling by Using Machine Learning to Predict Running
+Times, SC 2015, doi 10.1145/2807591.2807646.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+
+from predictors.data.account import Account, Effect, Ledger
+from predictors.data.errors import JobcastError
+from predictors.data.joblog import JobLog
+
+RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
+    {
+        "no-run-time": ("dropped", "the run time is 0 or unknown"),
+        "no-processors": ("dropped", "neither requested nor allocated processors are known"),
+        "no-request": ("dropped", "the requested time is 0 or unknown"),
+        "too-wide": ("dropped", "wider than the machine"),
+        "overrun": ("changed", "ran past the requested time; cut there"),
+        "allocated": ("noted", "requested processors unknown; the allocated ones stand in"),
+    }
+)
+
+
+def clean(log: JobLog, procs: int | None = None, drop_wide: bool = False) -> tuple[JobLog, Account]:
+    """Return the jobs of a log that can be simulated, and the account.
+
+    Jobs without a run time, processors or a requested time are dropped; a run time ends at the requested time.
+
+    Parameters
+    ----------
+    log : JobLog
+        Any log.
+    procs : int, optional
+        Processors of the machine; by default what the log tells: its processors, else its nodes.
+    drop_wide : bool
+        Drop jobs wider than the machine instead of refusing the log.
+
+    Returns
+    -------
+    log : JobLog
+        `max_procs` is the machine's size and `requested_procs` what each job occupies; job ids and clock (`origin`,
+        `epoch`) are the log's own.
+    account : Account
+        By job id.
+
+    Raises
+    ------
+    JobcastError
+        If the machine's size is not known, a job is wider than it, or no job is left.
+    """
+    machine = machine_size(log, procs)
+    width, run_time, requested = log.procs, log.values["run_time"], log.values["requested_time"]
+    ledger = Ledger(log.name, RULES, place="job")
+    kept = np.ones(len(log), dtype=np.bool_)
+    for rule, bad in (
+        ("no-run-time", run_time <= 0),
+        ("no-processors", width <= 0),
+        ("no-request", requested <= 0),
+        ("too-wide", width > machine),
+    ):
+        dropped = bad & kept
+        if rule == "too-wide" and dropped.any() and not drop_wide:
+            raise _too_wide(log, machine, int(dropped.sum()), int(width[dropped].max()))
+        ledger.add(rule, log.values["job_id"][dropped])
+        kept &= ~dropped
+    account = ledger.close()
+    if not kept.any():
+        raise JobcastError(f"{log.name}: no jobs left to simulate. {_reasons(len(log), account)}")
+    ledger.add("overrun", log.values["job_id"][kept & (run_time > requested)], "run_time")
+    ledger.add("allocated", log.values["job_id"][kept & (log.values["requested_procs"] <= 0)], "requested_procs")
+    cleaned = replace(
+        log,
+        values={**log.values, "run_time": np.minimum(run_time, requested), "requested_procs": width},
+        unknown={**log.unknown, "run_time": ~kept, "requested_procs": ~kept},
+        max_procs=machine,
+    )
+    return cleaned.select(kept), ledger.close()
+
+
+def machine_size(log: JobLog, procs: int | None = None) -> int:
+    """Return the processors of the machine to simulate: `procs`, else the log's processors, else its nodes.
+
+    Raises
+    ------
+    JobcastError
+        If none is known, or `procs` is less than 1.
+    """
+    if procs is not None and procs < 1:
+        raise JobcastError(f"A machine needs at least 1 processor; got {procs}.")
+    for size in (procs, log.max_procs, log.max_nodes):
+        if size is not None:
+            return size
+    raise JobcastError(f"{log.name}: does not tell the size of its machine; give it with --procs.")
+
+
+def _too_wide(log: JobLog, machine: int, count: int, widest: int) -> JobcastError:
+    jobs = "1 job is" if count == 1 else f"{count:,} jobs are"
+    return JobcastError(
+        f"{log.name}: {jobs} wider than the machine of {machine:,} processors (the widest has {widest:,}); "
+        "give a larger --procs, or --drop-wide to leave them out."
+    )
+
+
+def _reasons(n_jobs: int, account: Account) -> str:
+    """Return why each of a log's jobs was dropped, as one sentence.
+
+    Examples
+    --------
+    >>> _reasons(0, Account("a.swf"))
+    'The log holds none.'
+    """
+    if not n_jobs:
+        return "The log holds none."
+    return "Dropped: " + "; ".join(f"{f.count:,}, {f.text}" for f in account.findings) + "."
