@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @compiled
-def consume(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints, calendar: Ints, plan: Ints) -> int:
+def consume(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints) -> int:
     """Take in events in order; write `rows[job]` as of each submission among them.
 
     Parameters
@@ -27,8 +27,8 @@ def consume(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints, ca
         (time [s], kind, slot in `jobs`), as in `predictors.data.events`.
     rows : float64 array of shape (n_slots, n_features)
         Changed at the slots of submitted jobs.
-    jobs, users, clock, calendar, plan : int64 arrays
-        The history (`predictors._history_layout`), changed; `plan` tells which facts make a row.
+    jobs, users, clock : int64 arrays
+        The history, changed; see `predictors._history_layout`.
 
     Returns
     -------
@@ -37,6 +37,7 @@ def consume(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints, ca
         taken in.
     """
     facts = np.empty(at.N_FACTS)
+    plan = clock[at.CLOCK_FIELDS : at.CLOCK_FIELDS + rows.shape[1]]
     for i in range(len(events)):
         time, kind, job = events[i, 0], events[i, 1], events[i, 2]
         if not may_follow(time, kind, jobs[job]):
@@ -47,7 +48,7 @@ def consume(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints, ca
             clock[at.NOW] = time
         settle(clock[at.NOW], jobs, users, clock)
         if kind == SUBMITTED:
-            write_facts(facts, jobs[job], clock[at.NOW], jobs, users, clock, calendar)
+            write_facts(facts, jobs[job], clock[at.NOW], jobs, users, clock)
             for k in range(len(plan)):
                 rows[job, k] = facts[plan[k]]
             submitted(job, jobs, users)
@@ -61,21 +62,24 @@ def consume(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints, ca
                 defer(job, jobs, clock)
         else:
             cancelled(job, jobs, users, clock)
+        clock[at.EVENTS] += 1
+        user = jobs[job, at.USER_SLOT]
+        if user != NONE:
+            users[user, at.LAST_EVENT] = clock[at.EVENTS]
     return -1
 
 
 @compiled
-def rows_at(
-    now: int, asked: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints, calendar: Ints, plan: Ints
-) -> None:
+def rows_at(now: int, asked: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints) -> None:
     """Write the rows of jobs as if they were submitted at `now`; nothing else changes.
 
     `asked` are records laid out as those of `jobs`; deferred ends before `now` must have been settled.
     """
     facts = np.empty(at.N_FACTS)
+    plan = clock[at.CLOCK_FIELDS : at.CLOCK_FIELDS + rows.shape[1]]
     moment = max(now, clock[at.NOW])
     for i in range(len(asked)):
-        write_facts(facts, asked[i], moment, jobs, users, clock, calendar)
+        write_facts(facts, asked[i], moment, jobs, users, clock)
         for k in range(len(plan)):
             rows[i, k] = facts[plan[k]]
 
@@ -201,13 +205,13 @@ def settle(now: int, jobs: Ints, users: Ints, clock: Ints) -> None:
 
 
 @compiled
-def write_facts(facts: Floats, job: Ints, now: int, jobs: Ints, users: Ints, clock: Ints, calendar: Ints) -> None:
+def write_facts(facts: Floats, job: Ints, now: int, jobs: Ints, users: Ints, clock: Ints) -> None:
     """Write the facts of the families in use, for a submission of `job` at `now`."""
     families = clock[at.FAMILIES]
     if families & at.JOB_FAMILY:
         write_job(facts, job)
     if families & at.CALENDAR_FAMILY:
-        write_calendar(facts, now, clock, calendar)
+        write_calendar(facts, now, clock)
     if families & at.ENDED_FAMILY:
         write_ended(facts, job, now, users, clock)
     if families & at.RUNNING_FAMILY:
@@ -233,13 +237,14 @@ def write_job(facts: Floats, job: Ints) -> None:
 
 
 @compiled
-def write_calendar(facts: Floats, now: int, clock: Ints, calendar: Ints) -> None:
-    """Local day of the week and time of day; `calendar` holds (from Unix time, offset to UTC) [s], in order."""
+def write_calendar(facts: Floats, now: int, clock: Ints) -> None:
+    """Local day of the week and time of day."""
     if not clock[at.HAS_EPOCH]:
         facts[at.F_WEEKDAY] = np.nan
         facts[at.F_HOUR] = np.nan
         return
     unix = clock[at.EPOCH] + now
+    calendar = clock[clock[at.CALENDAR] :].reshape(-1, 2)
     low, high = 0, len(calendar)
     while high - low > 1:
         middle = (low + high) // 2

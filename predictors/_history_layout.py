@@ -1,9 +1,10 @@
 """Where each fact stands in the few arrays that the history's compiled step works on.
 
 `jobs` (n_slots, JOB_COLUMNS) int64: one record a job. `users` (n_users, USER_COLUMNS) int64: what is known of each
-user. `clock` (CLOCK_FIELDS,) int64: the present second, the rules, the list heads. `facts` (N_FACTS,) float64: all
-features of one submission, of which a row shows those that were asked for. Links are slots; `NONE` ends a list. A value
-below 0 in a job's record is unknown.
+user. `clock` int64: the present second, the rules and list heads (CLOCK_FIELDS), then the facts that make a row, then
+from field CALENDAR on the time zone's pairs (from Unix time [s], offset to UTC [s]). `facts` (N_FACTS,) float64: all
+that is known of one submission. Few arrays, because each costs a call some 0.15 µs. Links are slots; `NONE` ends a
+list. A value below 0 in a job's record is unknown.
 
 Numba keeps compiled code by the file that it stands in: after an edit here delete `__pycache__/*.nb*`.
 """
@@ -56,7 +57,12 @@ START_SUM: Final = 9
 PROCS_HELD: Final = 10
 OLDEST: Final = 11
 NEWEST: Final = 12
-USER_COLUMNS: Final = 13
+CODE: Final = 13
+LAST_EVENT: Final = 14
+"""Number of the newest event of one of the user's jobs; 0 before the first."""
+USER_COLUMNS: Final = 15
+OF_ENDED_JOBS: Final = (ENDED_COUNT, LAST_RUN, SECOND_RUN, LAST_STATUS, SECOND_STATUS, LAST_END, RUN_SUM, LAST_EVENT)
+"""What remains of a user when no job is queued or running."""
 
 # --- clock
 NOW: Final = 0
@@ -69,7 +75,9 @@ DEFERRED_FIRST: Final = 6
 DEFERRED_LAST: Final = 7
 FREE: Final = 8
 LATE_EVENTS: Final = 9
-CLOCK_FIELDS: Final = 10
+EVENTS: Final = 10
+CALENDAR: Final = 11
+CLOCK_FIELDS: Final = 12
 
 # --- families of features, as bits
 JOB_FAMILY: Final = 1

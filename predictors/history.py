@@ -7,129 +7,23 @@ bit.
 """
 
 import math
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from predictors import _history as step
 from predictors import _history_layout as at
-from predictors._history_calendar import utc_offsets
-from predictors.data.errors import JobcastError, unknown_name
+from predictors._history_records import AS_OF_RULES, AsOfRule, Floats, Job, Outcome, Outcomes, as_of_rule
+from predictors._history_tables import Snapshot, Tables, code, job_record, new_clock, new_users, packed
+from predictors.data.errors import JobcastError
 from predictors.data.events import CANCELLED, ENDED, STARTED, SUBMITTED
-from predictors.data.joblog import Ints
-from predictors.features import REIS_FEATURES, families_of, feature_plan
+from predictors.data.joblog import Ints, JobLog
+from predictors.features import REIS_FEATURES
 
-Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class AsOfRule:
-    """What counts as ended at a submission.
-
-    Parameters
-    ----------
-    same_second : bool
-        Whether a job that ends in the very second of a submission is known to it. If not, it still counts as running.
-    least_ended : {1, 2}
-        Ended jobs of the user that `last_two_mean` needs; of a single one the mean is its own run time.
-    """
-
-    same_second: bool = True
-    least_ended: int = 1
-
-    def __post_init__(self) -> None:
-        if self.least_ended not in (1, 2):
-            raise JobcastError(f"AsOfRule.least_ended must be 1 or 2; got {self.least_ended!r}.")
-
-
-AS_OF_RULES: Final[dict[str, AsOfRule]] = {
-    "strict": AsOfRule(),
-    "reis": AsOfRule(same_second=False, least_ended=2),
-}
-"""The rules by protocol: `strict` (ends come before submissions), `reis` (V. Reis, "Learning to predict run times")."""
-
-
-def as_of_rule(rule: str | AsOfRule) -> AsOfRule:
-    """Return a rule by its name in `AS_OF_RULES`, or the rule itself."""
-    if isinstance(rule, AsOfRule):
-        return rule
-    if rule not in AS_OF_RULES:
-        raise unknown_name("as-of rule", rule, AS_OF_RULES)
-    return AS_OF_RULES[rule]
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A job as its submission describes it; None stands for unknown. An unknown user is nobody and has no history.
-
-    Parameters
-    ----------
-    job_id : int
-        Unique among the jobs that have not ended.
-    submit : int
-        Submission [s on the history's clock].
-    procs : int or None
-        Processors asked for.
-    requested_time : int or None
-        Walltime asked for [s].
-    user, group, executable, queue, partition : int or None
-        Codes, not below 0.
-    """
-
-    job_id: int
-    submit: int
-    procs: int | None = None
-    requested_time: int | None = None
-    user: int | None = None
-    group: int | None = None
-    executable: int | None = None
-    queue: int | None = None
-    partition: int | None = None
-
-
-class Outcome(NamedTuple):
-    """What became of one job: its row and prediction at submission, and how long it ran, or has run so far."""
-
-    row: Floats
-    """Features at the submission, shape (n_features,)."""
-    issued: float
-    """The prediction that was given for it [s]; missing (NaN) if none was."""
-    seconds: float
-    """Run time, or elapsed time of a job that still runs [s]."""
-    observed: bool
-    """Whether the job has ended: otherwise its run time is censored at `seconds`."""
-    time: int
-    """When this was so: the job's end, or now [s]."""
-
-
-@dataclass(frozen=True)
-class Outcomes:
-    """Outcomes of many jobs as columns of equal length; see `Outcome`."""
-
-    rows: Floats
-    issued: Floats
-    seconds: Floats
-    observed: npt.NDArray[np.bool_]
-    time: Ints
-
-    def __len__(self) -> int:
-        return len(self.seconds)
-
-    @classmethod
-    def stack(cls, outcomes: Sequence[Outcome], n_features: int) -> Self:
-        """Return single outcomes as columns."""
-        rows, issued, seconds, observed, time = zip(*outcomes, strict=True) if outcomes else ((),) * 5
-        return cls(
-            np.array(rows, dtype=np.float64).reshape(len(outcomes), n_features),
-            np.array(issued, dtype=np.float64),
-            np.array(seconds, dtype=np.float64),
-            np.array(observed, dtype=np.bool_),
-            np.array(time, dtype=np.int64),
-        )
+__all__ = ["AS_OF_RULES", "AsOfRule", "Job", "JobHistory", "Outcome", "Outcomes", "as_of_rule"]
 
 
 class JobHistory:
@@ -182,29 +76,33 @@ class JobHistory:
         self.epoch: Final = epoch
         self.time_zone: Final = time_zone
         self.capacity: Final = capacity
-        self._plan = feature_plan(self.features)
-        self._calendar = utc_offsets(time_zone).copy()
-        self._clock = new_clock(self.features, self.as_of, epoch)
+        self.keep_ended: Final = keep_ended
+        self._clock = new_clock(self.features, self.as_of, epoch, time_zone)
         self._jobs = np.empty((0, at.JOB_COLUMNS), dtype=np.int64)
         self._rows = np.empty((0, len(self.features)))
         self._issued = np.empty(0)
-        self._users = np.empty((0, at.USER_COLUMNS), dtype=np.int64)
+        self._users = new_users([])
         self._slot_of_job: dict[int, int] = {}
-        self._slot_of_user: OrderedDict[int, int] = OrderedDict()
+        self._slot_of_user: dict[int, int] = {}
         self._ended: deque[Outcome] = deque(maxlen=keep_ended)
         self._event = np.empty((1, 3), dtype=np.int64)
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
     @property
-    def now(self) -> int:
-        """Second of the newest event; 0 before the first."""
-        return max(int(self._clock[at.NOW]), 0)
+    def now(self) -> int | None:
+        """Second of the newest event; None before the first."""
+        return int(self._clock[at.NOW]) if self._clock[at.EVENTS] else None
 
     @property
     def late_events(self) -> int:
         """Number of events that arrived after a newer one."""
         return int(self._clock[at.LATE_EVENTS])
+
+    @property
+    def n_users(self) -> int:
+        """Number of users remembered."""
+        return len(self._slot_of_user)
 
     def __len__(self) -> int:
         """Return the number of jobs in the queue and running."""
@@ -217,23 +115,19 @@ class JobHistory:
 
     def rows(self, jobs: Sequence[Job], now: int) -> Floats:
         """Return the features of jobs if each were the next one submitted at `now`, shape (n_jobs, n_features)."""
-        asked = np.array([self._record(job, self._slot_of_user.get(_code(job.user), at.NONE)) for job in jobs])
         rows = np.empty((len(jobs), len(self.features)))
-        if len(jobs):
-            step.rows_at(now, asked, rows, *self._settled(now), self._calendar, self._plan)
+        if jobs:
+            users = self._slot_of_user
+            asked = np.array([job_record(job, users.get(code(job.user), at.NONE)) for job in jobs], dtype=np.int64)
+            step.rows_at(now, asked, rows, *self._settled(now))
         return rows
 
     def training_set(self, now: int) -> Outcomes:
         """Return the kept outcomes of ended jobs, oldest first, then the running jobs by start, censored at `now`."""
-        moment = max(now, self.now)
-        jobs = self._settled(moment)[0]
-        running = [slot for slot in self._slot_of_job.values() if jobs[slot, at.STATE] == at.RUNNING]
-        running.sort(key=lambda slot: int(jobs[slot, at.START]))
-        censored = [
-            Outcome(self._rows[s].copy(), float(self._issued[s]), float(moment - jobs[s, at.START]), False, moment)
-            for s in running
-        ]
-        return Outcomes.stack([*self._ended, *censored], len(self.features))
+        moment = max(now, int(self._clock[at.NOW]))
+        running = [slot for slot in self._slot_of_job.values() if self._jobs[slot, at.STATE] == at.RUNNING]
+        running.sort(key=lambda slot: int(self._jobs[slot, at.START]))
+        return Outcomes.stack([*self._ended, *(self._outcome(slot, moment, False) for slot in running)], self.features)
 
     # --- events -------------------------------------------------------------------------------------------------------
 
@@ -248,13 +142,12 @@ class JobHistory:
             If a job of this id is queued or running.
         """
         if job.job_id in self._slot_of_job:
-            raise JobcastError(f"Job {job.job_id} is submitted a second time at {now} s before it has ended.")
-        record = self._record(job, self._user_slot(_code(job.user)))
+            raise JobcastError(f"Job {job.job_id} is submitted a second time, at {now} s, before it has ended.")
         slot = self._free_slot()
-        self._jobs[slot] = record
+        self._jobs[slot] = job_record(job, self._user_slot(code(job.user)))
         self._issued[slot] = issued
-        self._take_in(now, SUBMITTED, slot)
         self._slot_of_job[job.job_id] = slot
+        self._take_in(now, SUBMITTED, slot)
         row: Floats = self._rows[slot].copy()
         return row
 
@@ -273,7 +166,6 @@ class JobHistory:
         slot = self._slot(job_id, f"starts at {now} s")
         if self._jobs[slot, at.STATE] != at.PENDING:
             raise JobcastError(f"Job {job_id} starts at {now} s, but runs since {self._jobs[slot, at.START]} s.")
-        self._touch(slot)
         self._take_in(now, STARTED, slot)
 
     def ended(self, job_id: int, now: int, status: int | None = None) -> Outcome:
@@ -285,17 +177,15 @@ class JobHistory:
             If the job does not run, or would have ended before its start.
         """
         slot = self._slot(job_id, f"ends at {now} s")
-        start = int(self._jobs[slot, at.START])
         if self._jobs[slot, at.STATE] != at.RUNNING:
             raise JobcastError(
                 f"Job {job_id} ends at {now} s, but has not started: call started() first, "
                 "or cancelled() if it never ran."
             )
-        if now < start:
-            raise JobcastError(f"Job {job_id} ends at {now} s, before its start at {start} s.")
-        outcome = Outcome(self._rows[slot].copy(), float(self._issued[slot]), float(now - start), True, now)
-        self._jobs[slot, at.STATUS] = at.NONE if status is None else status
-        self._touch(slot)
+        if now < self._jobs[slot, at.START]:
+            raise JobcastError(f"Job {job_id} ends at {now} s, before its start at {self._jobs[slot, at.START]} s.")
+        outcome = self._outcome(slot, now, True)
+        self._jobs[slot, at.STATUS] = code(status)
         del self._slot_of_job[job_id]
         self._take_in(now, ENDED, slot)
         self._ended.append(outcome)
@@ -312,28 +202,69 @@ class JobHistory:
         slot = self._slot(job_id, f"is cancelled at {now} s")
         if self._jobs[slot, at.STATE] != at.PENDING:
             raise JobcastError(f"Job {job_id} is cancelled at {now} s while it runs: call ended() with its status.")
-        self._touch(slot)
         del self._slot_of_job[job_id]
         self._take_in(now, CANCELLED, slot)
 
+    # --- going on -----------------------------------------------------------------------------------------------------
+
+    def ended_history(self, codes: Ints, log: JobLog) -> tuple[Ints, int]:
+        """Return the users' records as the log of a later time begins, without queued and running jobs, for its clock.
+
+        Parameters
+        ----------
+        codes : int64 array of shape (n_users,)
+            Users that must have a record, with or without history.
+        log : JobLog
+            Whose second 0 is not before this history's newest event.
+
+        Returns
+        -------
+        tuple of (int64 array, int)
+            Records sorted by user code, and the number of events until now.
+
+        Raises
+        ------
+        JobcastError
+            If the log begins before the newest event, or where an epoch is not known.
+        """
+        if self.now is None:
+            return new_users(codes), 0
+        if self.epoch is None or log.epoch is None:
+            raise JobcastError(
+                f"{log.name} cannot continue a history: the epoch of one is not known; begin without it."
+            )
+        begin = log.epoch - self.epoch
+        if self.now > begin:
+            raise JobcastError(
+                f"{log.name} begins {self.now - begin} s before the newest event of the history that it continues: "
+                "predictions would look ahead; begin without that history, or take a later log."
+            )
+        own = self._settled(begin)[1][: self.n_users]
+        users = new_users(np.union1d(codes, own[:, at.CODE]))
+        rows = np.searchsorted(users[:, at.CODE], own[:, at.CODE])
+        for column in at.OF_ENDED_JOBS:
+            users[rows, column] = own[:, column]
+        users[rows, at.LAST_END] -= begin
+        return users, int(self._clock[at.EVENTS])
+
     # --- snapshots ----------------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+    def snapshot(self) -> Snapshot:
         """Return everything as plain arrays (numbers and text, no objects), to be stored as the caller likes."""
-        ended = Outcomes.stack(list(self._ended), len(self.features))
+        live = dict(zip(self._slot_of_job.values(), self._slot_of_job, strict=True))
+        slot = int(self._clock[at.DEFERRED_FIRST])
+        while slot != at.NONE:  # ended, but not to be known before the second is over: no id speaks of it any more
+            live[slot] = at.NONE
+            slot = int(self._jobs[slot, at.NEXT])
+        slots = np.array(list(live), dtype=np.int64)
+        ended = Outcomes.stack(list(self._ended), self.features)
         return {
+            **packed((self._jobs, self._users, self._clock), slots, self._rows, self._issued, self.capacity),
+            "job_ids": np.array(list(live.values()), dtype=np.int64),
             "features": np.array(self.features),
             "time_zone": np.array(self.time_zone or ""),
-            "limits": np.array([self.capacity, self._ended.maxlen or 0], dtype=np.int64),
-            "clock": self._clock.copy(),
-            "jobs": self._jobs.copy(),
-            "rows": self._rows.copy(),
-            "issued": self._issued.copy(),
-            "users": self._users.copy(),
-            "job_slots": np.array(list(self._slot_of_job.items()), dtype=np.int64).reshape(-1, 2),
-            "user_slots": np.array(list(self._slot_of_user.items()), dtype=np.int64).reshape(-1, 2),
-            "ended_rows": ended.rows,
-            "ended_about": np.column_stack([ended.issued, ended.seconds, ended.time.astype(np.float64)]),
+            "limits": np.array([self.capacity, self.keep_ended], dtype=np.int64),
+            **ended.arrays("ended_"),
         }
 
     @classmethod
@@ -355,54 +286,27 @@ class JobHistory:
                 capacity=capacity,
                 keep_ended=keep_ended,
             )
-            for name, columns in (("jobs", at.JOB_COLUMNS), ("users", at.USER_COLUMNS)):
-                if snapshot[name].shape[1:] != (columns,):
-                    raise JobcastError(f"History snapshot: {name!r} needs {columns} columns; train the model again.")
-            history._clock[:] = clock
-            history._jobs, history._users = snapshot["jobs"].copy(), snapshot["users"].copy()
+            fields = slice(at.CLOCK_FIELDS)  # the calendar behind them is this machine's, perhaps newer
+            keep = history._clock[at.CALENDAR]
+            history._clock[fields] = clock[fields]
+            history._clock[at.CALENDAR] = keep
+            history._jobs = snapshot["jobs"].reshape(-1, at.JOB_COLUMNS).copy()
+            history._users = snapshot["users"].reshape(-1, at.USER_COLUMNS).copy()
             history._rows, history._issued = snapshot["rows"].copy(), snapshot["issued"].copy()
-            history._slot_of_job.update((int(job), int(slot)) for job, slot in snapshot["job_slots"])
-            history._slot_of_user.update((int(user), int(slot)) for user, slot in snapshot["user_slots"])
-            for row, (issued, seconds, time) in zip(snapshot["ended_rows"], snapshot["ended_about"], strict=True):
-                history._ended.append(Outcome(row.copy(), float(issued), float(seconds), True, int(time)))
-        except (KeyError, ValueError) as error:
-            if isinstance(error, JobcastError):
-                raise
-            raise JobcastError(f"History snapshot cannot be used ({error}); train the model again.") from error
+            history._slot_of_job = {int(i): slot for slot, i in enumerate(snapshot["job_ids"]) if i != at.NONE}
+            history._slot_of_user = {int(user): slot for slot, user in enumerate(history._users[:, at.CODE])}
+            history._ended.extend(Outcomes.from_arrays(snapshot, "ended_"))
+        except (KeyError, ValueError, IndexError) as error:
+            raise JobcastError(f"This history snapshot cannot be used ({error}); train the model again.") from error
         return history
 
     # --- slots --------------------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def _record(job: Job, user_slot: int) -> Ints:
-        none = at.NONE
-        return np.array(
-            (
-                job.submit,
-                _code(job.procs),
-                _code(job.requested_time),
-                _code(job.user),
-                _code(job.group),
-                _code(job.executable),
-                _code(job.queue),
-                _code(job.partition),
-                user_slot,
-                none,
-                at.NEW,
-                none,
-                none,
-                none,
-                none,
-                none,
-            ),
-            dtype=np.int64,
-        )
-
     def _take_in(self, now: int, kind: int, slot: int) -> None:
         self._event[0] = now, kind, slot
-        step.consume(self._event, self._rows, self._jobs, self._users, self._clock, self._calendar, self._plan)
+        step.consume(self._event, self._rows, self._jobs, self._users, self._clock)
 
-    def _settled(self, now: int) -> tuple[Ints, Ints, Ints]:
+    def _settled(self, now: int) -> Tables:
         """Return jobs, users and clock with the deferred ends before `now` counted: copies if there are any."""
         first = self._clock[at.DEFERRED_FIRST]
         if first == at.NONE or self._jobs[first, at.END] >= now:
@@ -410,6 +314,10 @@ class JobHistory:
         copies = self._jobs.copy(), self._users.copy(), self._clock.copy()
         step.settle(now, *copies)
         return copies
+
+    def _outcome(self, slot: int, time: int, observed: bool) -> Outcome:
+        seconds = float(time - self._jobs[slot, at.START])
+        return Outcome(self._rows[slot].copy(), float(self._issued[slot]), seconds, observed, time)
 
     def _slot(self, job_id: int, event: str) -> int:
         slot = self._slot_of_job.get(job_id)
@@ -429,53 +337,26 @@ class JobHistory:
         self._clock[at.FREE] = self._jobs[slot, at.NEXT]
         return slot
 
-    def _touch(self, slot: int) -> None:
-        user = int(self._jobs[slot, at.USER])
-        if user >= 0:
-            self._slot_of_user.move_to_end(user)
-
     def _user_slot(self, user: int) -> int:
-        """Return the row of a user in `users`, a new or a forgotten one's if there is none yet."""
-        if user < 0:
-            return at.NONE
-        if user in self._slot_of_user:
-            self._slot_of_user.move_to_end(user)
-            return self._slot_of_user[user]
-        slot = len(self._slot_of_user)
-        if slot >= self.capacity:
-            slot = self._forget_one(slot)
-        if slot >= len(self._users):
-            more = new_users(max(len(self._users), 64))
-            self._users = np.concatenate([self._users, more])
-        self._users[slot] = new_users(1)[0]
+        """Return the row of a user in `users`: the own one, a new one, or that of a user who is forgotten for it."""
+        slot = self._slot_of_user.get(user, at.NONE)
+        if slot != at.NONE or user == at.NONE:
+            return slot
+        slot = self._forget_one() if self.n_users >= self.capacity else at.NONE
+        if slot == at.NONE:
+            slot = self.n_users
+        if slot == len(self._users):
+            self._users = np.concatenate([self._users, new_users(np.full(max(slot, 64), at.NONE))])
+        self._users[slot] = new_users([user])[0]
         self._slot_of_user[user] = slot
         return slot
 
-    def _forget_one(self, otherwise: int) -> int:
-        for user, slot in self._slot_of_user.items():
-            if not self._users[slot, at.PENDING_COUNT] and not self._users[slot, at.RUNNING_COUNT]:
-                del self._slot_of_user[user]
-                return slot
-        return otherwise
-
-
-def _code(value: int | None) -> int:
-    return at.NONE if value is None or value < 0 else value
-
-
-def new_clock(features: Sequence[str], as_of: AsOfRule, epoch: int | None) -> Ints:
-    """Return the clock of a history before its first event."""
-    clock = np.zeros(at.CLOCK_FIELDS, dtype=np.int64)
-    clock[at.NOW] = np.iinfo(np.int64).min
-    clock[at.EPOCH], clock[at.HAS_EPOCH] = epoch or 0, epoch is not None
-    clock[at.SAME_SECOND], clock[at.LEAST_ENDED] = as_of.same_second, as_of.least_ended
-    clock[at.FAMILIES] = families_of(features)
-    clock[[at.DEFERRED_FIRST, at.DEFERRED_LAST, at.FREE]] = at.NONE
-    return clock
-
-
-def new_users(n_users: int) -> Ints:
-    """Return records of users without history."""
-    users = np.zeros((n_users, at.USER_COLUMNS), dtype=np.int64)
-    users[:, [at.OLDEST, at.NEWEST]] = at.NONE
-    return users
+    def _forget_one(self) -> int:
+        """Forget the user without live jobs whose last event is oldest; return the row, `NONE` if there is none."""
+        users = self._users[: self.n_users]
+        idle = (users[:, at.PENDING_COUNT] == 0) & (users[:, at.RUNNING_COUNT] == 0)
+        if not idle.any():
+            return at.NONE
+        slot = int(np.argmin(np.where(idle, users[:, at.LAST_EVENT], np.iinfo(np.int64).max)))
+        del self._slot_of_user[int(users[slot, at.CODE])]
+        return slot

@@ -4,20 +4,17 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from predictors import _history as step
 from predictors import _history_layout as at
-from predictors._history_calendar import utc_offsets
+from predictors._history_records import AsOfRule, Floats, Outcomes, as_of_rule
+from predictors._history_tables import Tables, new_clock, new_users, packed
 from predictors._replay import merge
 from predictors.data.errors import JobcastError
 from predictors.data.events import JOB, KIND, TIME
 from predictors.data.joblog import Ints, JobLog
-from predictors.features import REIS_FEATURES, feature_plan
-from predictors.history import AsOfRule, Outcomes, as_of_rule, new_clock, new_users
-
-Floats = npt.NDArray[np.float64]
-HistoryArrays = tuple[Ints, Ints, Ints, Ints, Ints]
+from predictors.features import REIS_FEATURES
+from predictors.history import JobHistory
 
 _SLICE: Final = 1 << 16  # events held at once while a whole log is replayed
 _KINDS: Final = ("is submitted", "starts", "ends", "is cancelled")
@@ -91,33 +88,36 @@ class LogHistory:
         Columns of a row, from `predictors.features.FEATURES`; default: the sixteen of Reis.
     as_of : {"strict", "reis"} or AsOfRule
         What counts as ended at a submission.
+    after : JobHistory, optional
+        What was known before the log began; default: nothing. Its users' ended jobs are remembered, its jobs still
+        queued or running are not, since the log does not tell their ends. Its user codes must mean the log's users.
 
     Attributes
     ----------
     arrays : tuple of int64 arrays
-        (jobs, users, clock, calendar, plan) for compiled callers: `predictors._history.consume(events, rows, *arrays)`.
+        (jobs, users, clock) for compiled callers: `predictors._history.consume(events, rows, *arrays)`.
+
+    Raises
+    ------
+    JobcastError
+        If `after` does not end before the log begins, by their epochs, or an epoch is not known.
     """
 
-    def __init__(self, log: JobLog, features: Sequence[str] = REIS_FEATURES, as_of: str | AsOfRule = "strict") -> None:
+    def __init__(
+        self,
+        log: JobLog,
+        features: Sequence[str] = REIS_FEATURES,
+        as_of: str | AsOfRule = "strict",
+        after: JobHistory | None = None,
+    ) -> None:
         self.log: Final = log
         self.features: Final = tuple(features)
         self.as_of: Final = as_of_rule(as_of)
-        codes, slots = np.unique(log.filled("user"), return_inverse=True)
-        unknown = int(np.count_nonzero(codes < 0))  # codes are sorted: the unknown come first
-        self._user_codes = codes[unknown:]
-        jobs = np.full((len(log), at.JOB_COLUMNS), at.NONE, dtype=np.int64)
-        for column, name in _RECORD.items():
-            jobs[:, column] = log.filled(name)
-        jobs[:, at.PROCS] = log.procs
-        jobs[:, at.USER_SLOT] = np.where(slots < unknown, at.NONE, slots - unknown)
-        jobs[:, at.STATE] = at.NEW
-        self.arrays: Final[HistoryArrays] = (
-            jobs,
-            new_users(len(self._user_codes)),
-            new_clock(self.features, self.as_of, log.epoch),
-            utc_offsets(log.time_zone).copy(),
-            feature_plan(self.features),
-        )
+        clock = new_clock(self.features, self.as_of, log.epoch, log.time_zone)
+        users = new_users(np.unique(log.filled("user")[log.known("user")]))
+        if after is not None:
+            users, clock[at.EVENTS] = after.ended_history(users[:, at.CODE], log)
+        self.arrays: Final[Tables] = (_job_records(log, users[:, at.CODE]), users, clock)
 
     def consume(self, events: Ints, rows: Floats) -> None:
         """Take in events in order, in one compiled call; write `rows[job]` as of each submission among them.
@@ -169,6 +169,39 @@ class LogHistory:
             time,
         )
 
+    def live(self, rows: Floats, capacity: int = 100_000, keep_ended: int = 0) -> JobHistory:
+        """Return the history that goes on, event by event, where this one stands; `rows` is what `consume` has written.
+
+        `capacity` and `keep_ended` are those of `JobHistory`. Its clock is the log's.
+        """
+        jobs = self.arrays[0]
+        slots = np.flatnonzero((jobs[:, at.STATE] == at.PENDING) | (jobs[:, at.STATE] == at.RUNNING))
+        has_ended = jobs[slots, at.END] != at.NONE
+        known = self.training_set(rows, int(self.arrays[2][at.NOW]))
+        newest = np.flatnonzero(known.observed)[-keep_ended:] if keep_ended else np.empty(0, dtype=np.int64)
+        return JobHistory.restore(
+            {
+                **packed(self.arrays, slots, rows, np.full(len(jobs), np.nan), capacity),
+                "job_ids": np.where(has_ended, at.NONE, self.log.filled("job_id")[slots]),
+                "features": np.array(self.features),
+                "time_zone": np.array(self.log.time_zone or ""),
+                "limits": np.array([capacity, keep_ended], dtype=np.int64),
+                **known.select(newest).arrays("ended_"),
+            }
+        )
+
+
+def _job_records(log: JobLog, user_codes: Ints) -> Ints:
+    """Return the records of a log's jobs before their submission, for users in the order of `user_codes`."""
+    jobs = np.full((len(log), at.JOB_COLUMNS), at.NONE, dtype=np.int64)
+    for column, name in _RECORD.items():
+        jobs[:, column] = log.filled(name)
+    jobs[:, at.PROCS] = log.procs
+    jobs[:, at.STATE] = at.NEW
+    slots = np.searchsorted(user_codes, log.filled("user"))
+    jobs[:, at.USER_SLOT] = np.where(log.known("user"), slots, at.NONE)
+    return jobs
+
 
 _RECORD: Final = {
     at.SUBMIT: "submit",
@@ -182,10 +215,15 @@ _RECORD: Final = {
 }
 
 
-def replay(log: JobLog, features: Sequence[str] = REIS_FEATURES, as_of: str | AsOfRule = "strict") -> Floats:
+def replay(
+    log: JobLog,
+    features: Sequence[str] = REIS_FEATURES,
+    as_of: str | AsOfRule = "strict",
+    after: JobHistory | None = None,
+) -> Floats:
     """Return the features of every job of a log as of its submission, float64 of shape (n_jobs, n_features).
 
-    The log's own starts and ends drive the history, which begins empty.
+    The log's own starts and ends drive a `LogHistory`, which explains the parameters.
 
     Examples
     --------
@@ -194,7 +232,7 @@ def replay(log: JobLog, features: Sequence[str] = REIS_FEATURES, as_of: str | As
     >>> replay(log, ["last_two_mean", "think_time"]).tolist()
     [[nan, nan], [5.0, 4.0]]
     """
-    history = LogHistory(log, features, as_of)
+    history = LogHistory(log, features, as_of, after)
     rows = np.full((len(log), len(history.features)), np.nan)
     events = LogEvents(log)
     buffer = np.empty((min(_SLICE, 3 * len(log)), 3), dtype=np.int64)
