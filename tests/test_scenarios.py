@@ -1,0 +1,39 @@
+"""One scenario of twelve jobs, worked by hand under every policy: the oracle and the engine agree with the hand."""
+
+import pytest
+
+from tests.oracle import Rule, rule_named, simulate
+from tests.scenario_by_hand import (
+    BACKFILLED,
+    ESTIMATED,
+    GUESSES,
+    ORDERED,
+    PROCS,
+    RESERVED,
+    SCENARIO,
+    starts_by_hand,
+)  # fmt: skip
+
+BY_REQUEST = {**ORDERED, **BACKFILLED, **RESERVED}
+
+
+def oracle_rule(name):
+    return Rule(greedy="knapsack", reward="capacity") if name == "knapsack-capacity" else rule_named(name)
+
+
+@pytest.mark.parametrize("name", BY_REQUEST)
+def test_oracle_by_requested_times(name):
+    assert simulate(SCENARIO, PROCS, oracle_rule(name)).start == starts_by_hand(BY_REQUEST[name])
+
+
+@pytest.mark.parametrize(("name", "estimates", "correction"), ESTIMATED)
+def test_oracle_by_other_estimates(name, estimates, correction):
+    given = GUESSES if estimates == "guesses" else estimates
+    start = simulate(SCENARIO, PROCS, oracle_rule(name), given, correction).start
+    assert start == starts_by_hand(ESTIMATED[name, estimates, correction])
+
+
+def test_the_scenario_tells_the_policies_apart():
+    """A scenario in which two policies agree could not show one taken for the other."""
+    starts = [tuple(starts_by_hand(trace)) for trace in BY_REQUEST.values()]
+    assert len(set(starts)) == len(starts)
