@@ -1,0 +1,149 @@
+"""Who runs which of a model's jobs, how alike a user's jobs are, and what walltimes users ask for.
+
+The layer that `predictors.data.synthetic` puts on top of sampled sizes and run times: it deals them out, it makes none.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr
+
+from predictors.data._synthetic import sessions
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+MINUTE: Final = 60
+HOUR: Final = 3600
+POPULAR: Final = (
+    *(minutes * MINUTE for minutes in (5, 10, 15, 20, 30, 45)),
+    *(int(hours * HOUR) for hours in (1, 1.5, 2, 3, 4, 5, 6, 8, 10, 12, 16, 18, 20, 24)),
+)
+"""The twenty walltimes that most jobs ask for [s]; the last is the machine's limit."""
+BLOCK: Final = 1000
+"""Jobs are dealt within blocks of so many: each block is a sample of the model, so that the load does not wander."""
+
+ZIPF: Final = 1.0
+USERS_PER_GROUP: Final = 6
+APPS_PER_USER: Final = 4
+SESSION: Final[Mapping[str, float]] = {"pause": 20.0 * MINUTE, "go_on": 0.85, "same": 0.85, "new": 0.05, "memory": 0.8}
+"""Longest pause within a session [s]; chances that a job belongs to an open session, that a session runs what the user
+ran last, and that it runs something new; correlation of an application's inputs from one session to the next."""
+DEVIATIONS: Final[Mapping[str, float]] = {"group": 0.3, "user": 0.6, "app": 0.5, "inputs": 0.4}
+"""How much each decides of a job's place among the run times: standard deviations of normal terms."""
+NOISE: Final = (0.04, 1.0)
+"""By how much equal runs differ, beside `DEVIATIONS`: median and log deviation over the applications."""
+CRASHED: Final = 0.05
+RESIZED: Final = (0.10, 0.3)
+"""Share of jobs not of their application's size; how far they stray among the sizes (applications: 1)."""
+
+SAFETY: Final = (2.0, 1.0)
+"""Request / typical run time of an application: median and log deviation over the applications."""
+AT_LIMIT: Final = 0.12
+"""Share of applications that always ask for the machine's limit."""
+NOT_POPULAR: Final = 0.15
+"""Share of applications that ask for a multiple of 5 minutes instead of a popular walltime."""
+CUT: Final = 1.1
+"""A job is killed at a popular walltime only if its sampled run time is at most so many times as long."""
+OUTGROWN: Final = 2.0
+"""... and only if its user wished at most so many times its run time."""
+
+
+class Runs(NamedTuple):
+    """Who runs what: codes from 0, shape (n_jobs,), and the state of each session's inputs, standard normal."""
+
+    group: Ints
+    user: Ints
+    app: Ints
+    inputs: Floats
+
+
+def draw_runs(rng: np.random.Generator, times: Floats, users: int) -> Runs:
+    """Draw who submits at each of the sorted `times` [s], and what: sessions of users of Zipf-like activity."""
+    activity = np.cumsum(1.0 / np.arange(1, users + 1) ** ZIPF)
+    user, app, inputs = sessions(
+        times,
+        rng.random((len(times), 3)),
+        rng.standard_normal(len(times)),
+        activity / activity[-1],
+        APPS_PER_USER,
+        np.array([SESSION[habit] for habit in ("pause", "go_on", "same", "new", "memory")]),
+    )
+    return Runs(user % max(1, users // USERS_PER_GROUP), user, app, inputs)
+
+
+def deal_sizes(rng: np.random.Generator, sizes: Ints, runs: Runs) -> Ints:
+    """Deal out sampled sizes so that an application keeps to its own, but for a few resized jobs."""
+    share, strays = RESIZED
+    place = _of_each(rng, runs.app)
+    resized = np.flatnonzero(rng.random(len(sizes)) < share)
+    place[resized] += strays * rng.standard_normal(len(resized))
+    return sizes[_deal(sizes / (sizes.max() + 1.0), place, _block(len(sizes)))]
+
+
+def deal_shares(rng: np.random.Generator, shares: Floats, sizes: Ints, runs: Runs) -> tuple[Floats, Bools]:
+    """Deal out uniform shares of the run times so that like jobs run for alike times; tell which crash early.
+
+    They are dealt among jobs of one block and of like sizes (equal rounded log2), whose run times have nearly one
+    distribution: so run times keep theirs given the size, whatever sizes an application prefers.
+    """
+    place = DEVIATIONS["inputs"] * runs.inputs
+    for codes, part in ((runs.group, "group"), (runs.user, "user"), (runs.app, "app")):
+        place += DEVIATIONS[part] * _of_each(rng, codes)
+    median, deviation = NOISE
+    place += median * np.exp(deviation * _of_each(rng, runs.app)) * rng.standard_normal(len(sizes))
+    crashed = rng.random(len(sizes)) < CRASHED
+    place[crashed] -= rng.uniform(1.0, 4.0, int(crashed.sum()))
+    like = np.floor(np.log2(sizes) + 0.5)
+    return shares[_deal(shares, place, 64.0 * _block(len(sizes)) + like)], crashed
+
+
+def ask(rng: np.random.Generator, run_time: Ints, app: Ints, crashed: Bools) -> tuple[Ints, Ints, Bools]:
+    """Draw what walltime each job asks for, knowing roughly how long its application runs.
+
+    Returns
+    -------
+    requested, run_time : int64 arrays of shape (n_jobs,)
+        Walltimes [s], round, none below the run time; run times [s], cut where the job is killed.
+    killed : bool array of shape (n_jobs,)
+        Where run time and request became equal because the job outgrew its request.
+    """
+    popular, n_apps = np.array(POPULAR), int(app.max()) + 1
+    typical = np.exp(np.bincount(app, np.log(run_time)) / np.maximum(1, np.bincount(app)))
+    median, deviation = SAFETY
+    manner = rng.random(n_apps)
+    wish = typical * median * np.exp(deviation * rng.standard_normal(n_apps))
+    wish = np.minimum(np.where(manner < AT_LIMIT, popular[-1], wish), popular[-1])[app]
+    enough = np.maximum(wish, run_time)
+    requested = np.where(
+        manner[app] < 1.0 - NOT_POPULAR,
+        popular[np.searchsorted(popular, enough)],
+        (np.ceil(enough / (5 * MINUTE)) * 5 * MINUTE).astype(np.int64),
+    )
+    below = popular[np.maximum(0, np.searchsorted(popular, run_time, side="right") - 1)]
+    killed = ~crashed & (wish <= OUTGROWN * run_time) & (below <= run_time) & (run_time <= CUT * below)
+    return np.where(killed, below, requested), np.where(killed, below, run_time), killed
+
+
+def _of_each(rng: np.random.Generator, codes: Ints) -> Floats:
+    """Draw a standard normal for each code, and return it job by job."""
+    each: Floats = rng.standard_normal(int(codes.max()) + 1)[codes]
+    return each
+
+
+def _block(n_jobs: int) -> Ints:
+    return np.arange(n_jobs) // BLOCK
+
+
+def _deal(sample: Floats, place: Floats, classes: npt.NDArray[np.number]) -> Ints:
+    """Return which of the sample each job gets: within a class of jobs, the k-th smallest goes to the k-th in place.
+
+    The sample lies in [0, 1), places are about standard normal; equal places go by the order of submission. Each job
+    brings one of the sample into its class.
+    """
+    dealt = np.empty(len(sample), np.int64)
+    dealt[np.argsort(classes + ndtr(place) / 2, kind="stable")] = np.argsort(classes + sample, kind="stable")
+    return dealt
