@@ -37,7 +37,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
     width = None if sys.stdout.isatty() else 120
-    Console(width=width, highlight=False).print(table)
+    Console(width=width, highlight=False, markup=False).print(table)
 
 
 def _cell(value: Any) -> str:

@@ -6,13 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from predictors.data.compiled import compiled
+from predictors.data.swf_rows import BLANK, COMMENT, FIELDS, JOB, ODD
 
-BLANK: Final = 0
-COMMENT: Final = 1
-JOB: Final = 2
-ODD: Final = 3
-
-N_FIELDS: Final = 18
+N_FIELDS: Final = len(FIELDS)
 _DIGITS: Final = 15
 _TAB, _NEWLINE, _RETURN, _SPACE, _MINUS, _DOT, _ZERO, _NINE, _SEMICOLON = 9, 10, 13, 32, 45, 46, 48, 57, 59
 

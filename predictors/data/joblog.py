@@ -4,14 +4,16 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from predictors.data.account import Account
 from predictors.data.errors import JobcastError, unknown_name
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -189,8 +191,10 @@ class JobLog:
 
         return clean(self, procs, drop_wide)
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> "pd.DataFrame":
         """Return the table as a pandas frame of nullable integers, unknown values `<NA>`."""
+        import pandas as pd
+
         return pd.DataFrame({c: pd.arrays.IntegerArray(self.values[c].copy(), self.unknown[c].copy()) for c in COLUMNS})
 
     def digest(self) -> str:

@@ -13,7 +13,6 @@ from typing import Final
 
 import numpy as np
 
-from predictors.data._swf_kernel import COMMENT
 from predictors.data.account import Account, Effect, Ledger
 from predictors.data.errors import JobcastError
 from predictors.data.files import whole_file
@@ -27,7 +26,7 @@ from predictors.data.swf_header import (
     header_of,
     parse_header,
 )
-from predictors.data.swf_rows import FIELDS, MISSING, Problem, Rows, parse_rows
+from predictors.data.swf_rows import COMMENT, FIELDS, MISSING, Problem, Rows, parse_rows
 
 RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
     {

@@ -7,9 +7,13 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from predictors.data._swf_kernel import JOB, ODD, scan_lines
 from predictors.data.joblog import Ints
 from predictors.data.swf_value import parse_value
+
+BLANK: Final = 0
+COMMENT: Final = 1
+JOB: Final = 2
+ODD: Final = 3
 
 FIELDS: Final = (
     "job_id",
@@ -98,6 +102,8 @@ def parse_rows(text: bytes, careful: bool = False) -> Rows:
     Every row that the compiled scanner does not understand to the letter goes to the careful parser; with `careful`
     all rows do, slowly and with the same result.
     """
+    from predictors.data._swf_kernel import scan_lines  # numba, which other formats need not wait for
+
     data = np.frombuffer(text, dtype=np.uint8)
     n_lines = int(np.count_nonzero(data == ord("\n")))
     starts, kinds = np.empty(n_lines, dtype=np.int64), np.empty(n_lines, dtype=np.uint8)

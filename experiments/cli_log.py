@@ -1,0 +1,121 @@
+"""`jobcast log …`: look at job logs, convert, make and download them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from predictors.data.account import Account
+
+app = typer.Typer(name="log", no_args_is_help=True, help="Look at job logs, convert, make and download them.")
+
+Log = Annotated[Path, typer.Argument(help="A job log in any known format, told by its content.", metavar="LOG")]
+Out = Annotated[Path, typer.Argument(help="File to write; its name ends in .swf, .swf.gz or .parquet.", metavar="OUT")]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse the log at the first row that is not as it should be.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+@app.command()
+def info(log: Log, as_json: Json = False, strict: Strict = False) -> None:
+    """Show what is in a job log, and what of it could not be used."""
+    from experiments.output import print_json, working
+    from predictors.data.detect import read_log
+    from predictors.data.summary import summarise
+
+    with working(f"Reading {log}"):
+        jobs, account = read_log(log, strict)
+        figures = summarise(jobs)
+    if as_json:
+        print_json({"log": str(log), **figures, "account": account.to_dict()})
+    else:
+        _print_figures(figures)
+        _print_account(account)
+
+
+@app.command()
+def convert(log: Log, out: Out, as_json: Json = False, strict: Strict = False) -> None:
+    """Write a job log in another format: SWF (.swf, .swf.gz) or Parquet (.parquet), by the name of OUT."""
+    from experiments.output import working
+    from predictors.data.detect import read_log, writer_for
+
+    write = writer_for(out)
+    with working(f"Converting {log}"):
+        jobs, account = read_log(log, strict)
+        write(jobs, out)
+    _print_written(out, len(jobs), account, as_json)
+
+
+@app.command()
+def generate(
+    out: Out,
+    jobs: Annotated[int, typer.Option(help="Number of jobs.")] = 5000,
+    seed: Annotated[int, typer.Option(help="Equal seeds, equal logs.")] = 0,
+    procs: Annotated[int, typer.Option(help="Processors of the machine.")] = 256,
+    load: Annotated[float, typer.Option(help="Offered load, a share of the machine.")] = 0.85,
+    users: Annotated[int, typer.Option(help="Number of users.")] = 64,
+    as_json: Json = False,
+) -> None:
+    """Make a seeded synthetic job log after Lublin & Feitelson (2003), with users who repeat themselves."""
+    from experiments.output import working
+    from predictors.data.account import Account
+    from predictors.data.detect import writer_for
+    from predictors.data.synthetic import generate_log
+
+    write = writer_for(out)
+    with working(f"Making {jobs:,} jobs"):
+        log = generate_log(jobs, seed=seed, procs=procs, load=load, users=users)
+        write(log, out)
+    _print_written(out, len(log), Account(str(out)), as_json)
+
+
+def _print_written(out: Path, jobs: int, account: "Account", as_json: bool) -> None:
+    from experiments.output import print_json
+
+    if as_json:
+        print_json({"out": str(out), "jobs": jobs, "account": account.to_dict()})
+        return
+    typer.echo(f"{out}: {jobs:,} jobs")
+    _print_account(account)
+
+
+def _print_figures(figures: dict[str, Any]) -> None:
+    from experiments.output import print_table
+    from predictors.data.summary import QUANTILES
+
+    span = figures["span_s"]
+    distinct, known = figures["distinct"], figures["known_share"]
+    facts = [
+        ("jobs", figures["jobs"]),
+        ("span", None if span is None else f"{span / 86_400:,.1f} days"),
+        ("first submission", figures["first_submission"]),
+        ("last submission", figures["last_submission"]),
+        ("processors", figures["max_procs"]),
+        ("nodes", figures["max_nodes"]),
+        ("time zone", figures["time_zone"]),
+        *((f"{column}s", distinct[column]) for column in distinct),
+        ("utilisation", None if figures["utilisation"] is None else f"{figures['utilisation']:.1%}"),
+    ]
+    print_table(figures["name"], ("", "value"), facts)
+    spread = [
+        (name.replace("_s", " (s)").replace("_", " "), *(quantiles or {}).values())
+        for name, quantiles in figures["quantiles"].items()
+        if quantiles
+    ]
+    print_table("How jobs are spread", ("", *QUANTILES), spread)
+    partly = [
+        (column, f"{share:.2%}" if share else "none")
+        for column, share in known.items()
+        if share is not None and share < 1
+    ]
+    print_table("Known for less than all jobs", ("column", "known"), partly)
+
+
+def _print_account(account: "Account") -> None:
+    from experiments.output import print_table
+
+    if not account.findings:
+        typer.echo(account.summary())
+        return
+    columns = ("what", "times", "rule", "column", "how", "where")
+    print_table(f"Account: {account.summary()}", columns, account.rows())

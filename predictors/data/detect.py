@@ -1,0 +1,137 @@
+"""Which format is this file in? By content when reading, by name when writing."""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from predictors.data.account import Account
+from predictors.data.errors import JobcastError
+from predictors.data.joblog import JobLog
+from predictors.data.parquet import MAGIC, parse_parquet, write_parquet
+from predictors.data.sources import read_bytes
+from predictors.data.swf import parse_swf, write_swf
+
+_HEAD: Final = 65_536
+_SWF_ROW: Final = re.compile(rb"[ \t]*[+-]?[0-9][^\s,;|]*(?:[ \t]+[^\s,;|]+){17,}[ \t]*\r?")
+
+
+class Format(NamedTuple):
+    """A format that can be read."""
+
+    title: str
+    recognises: Callable[[bytes], bool]
+    parse: Callable[[bytes, str, bool], tuple[JobLog, Account]]
+
+
+def _is_parquet(data: bytes) -> bool:
+    return data.startswith(MAGIC)
+
+
+def _is_swf(data: bytes) -> bool:
+    """Tell whether a file begins with a `;` line, or has a row of 18 fields, the first a number, near its top."""
+    head = data[:_HEAD].removeprefix(b"\xef\xbb\xbf").lstrip()
+    return head.startswith(b";") or any(_SWF_ROW.fullmatch(line) for line in head.split(b"\n", 200)[:200])
+
+
+FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
+    {
+        "parquet": Format("Parquet written by jobcast", _is_parquet, parse_parquet),
+        "swf": Format("Standard Workload Format, plain or packed by gzip", _is_swf, parse_swf),
+    }
+)
+"""The formats by name, in the order in which they are tried."""
+
+WRITERS: Final[Mapping[str, Callable[[JobLog, Path], None]]] = MappingProxyType(
+    {".swf": write_swf, ".swf.gz": write_swf, ".parquet": write_parquet}
+)
+"""What writes a log, by how the file's name ends."""
+
+_FOREIGN: Final[Mapping[bytes, str]] = MappingProxyType(
+    {
+        b"BZh": "packed by bzip2; unpack it first",
+        b"\xfd7zXZ": "packed by xz; unpack it first",
+        b"\x28\xb5\x2f\xfd": "packed by zstd; unpack it first",
+        b"PK\x03\x04": "a zip archive; unpack it first",
+        b"SQLite format 3": "a database",
+    }
+)
+
+
+def detect(data: bytes, source: str) -> str:
+    """Return the name of the format that a file's bytes are in.
+
+    Raises
+    ------
+    JobcastError
+        If it is none of `FORMATS`.
+
+    Examples
+    --------
+    >>> detect(b"; Version: 2.2", "a.log")
+    'swf'
+    """
+    for name, form in FORMATS.items():
+        if form.recognises(data):
+            return name
+    known = "; ".join(form.title for form in FORMATS.values())
+    raise JobcastError(f"{source}: is no job log that jobcast can read, but {_kind(data)}. It reads: {known}.")
+
+
+def _kind(data: bytes) -> str:
+    for magic, kind in _FOREIGN.items():
+        if data.startswith(magic):
+            return kind
+    if b"\0" in data[:_HEAD]:
+        return "a binary file"
+    first = data.lstrip()[:40].split(b"\n")[0].decode("ascii", "backslashreplace").strip()
+    return f"text that begins {first!r}"
+
+
+def read_log(path: str | os.PathLike[str], strict: bool = False) -> tuple[JobLog, Account]:
+    """Read a job log in any known format, told by its content.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    strict : bool
+        Raise at the first row that would be dropped or changed.
+
+    Returns
+    -------
+    log : JobLog
+        Sorted by (submit, job id).
+    account : Account
+        What was dropped or changed.
+
+    Raises
+    ------
+    JobcastError
+        If the file is missing, a folder, not readable, empty, damaged, cut short or in no known format; with
+        `strict`, naming the first bad row.
+    """
+    data, source = read_bytes(path), os.fspath(path)
+    return FORMATS[detect(data, source)].parse(data, source, strict)
+
+
+def write_log(log: JobLog, path: str | os.PathLike[str]) -> None:
+    """Write a job log in the format that the file's name ends in: `.swf`, `.swf.gz` or `.parquet`.
+
+    Raises
+    ------
+    JobcastError
+        If the name ends otherwise, or the file cannot be made.
+    """
+    writer_for(path)(log, Path(path))
+
+
+def writer_for(path: str | os.PathLike[str]) -> Callable[[JobLog, Path], None]:
+    """Return what writes a file of that name, or raise a JobcastError; nothing is written yet."""
+    name = Path(path).name.lower()
+    for ending, write in WRITERS.items():
+        if name.endswith(ending):
+            return write
+    raise JobcastError(f"{path}: the name tells no format; end it in {', '.join(WRITERS)}.")
