@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from experiments import cli_log
 from predictors.data.errors import JobcastError
 
 app = typer.Typer(
@@ -14,6 +15,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Job run-time and variability prediction for HPC centres, proved in a fast scheduling simulator.",
 )
+app.add_typer(cli_log.app, name="log")
 
 
 def _show_version(wanted: bool) -> None:
