@@ -40,7 +40,7 @@ def consume(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints) ->
     plan = clock[at.CLOCK_FIELDS : at.CLOCK_FIELDS + rows.shape[1]]
     for i in range(len(events)):
         time, kind, job = events[i, 0], events[i, 1], events[i, 2]
-        if not may_follow(time, kind, jobs[job]):
+        if job < 0 or job >= len(jobs) or not may_follow(time, kind, jobs[job]):
             return i
         if time < clock[at.NOW]:
             clock[at.LATE_EVENTS] += 1

@@ -11,13 +11,13 @@ from predictors._history_records import AsOfRule, Floats, Outcomes, as_of_rule
 from predictors._history_tables import Tables, new_clock, new_users, packed
 from predictors._replay import merge
 from predictors.data.errors import JobcastError
-from predictors.data.events import JOB, KIND, TIME
+from predictors.data.events import CANCELLED, ENDED, STARTED, SUBMITTED
 from predictors.data.joblog import Ints, JobLog
 from predictors.features import REIS_FEATURES
 from predictors.history import JobHistory
 
 _SLICE: Final = 1 << 16  # events held at once while a whole log is replayed
-_KINDS: Final = ("is submitted", "starts", "ends", "is cancelled")
+_KINDS: Final = {SUBMITTED: "is submitted", STARTED: "starts", ENDED: "ends", CANCELLED: "is cancelled"}
 
 
 class LogEvents:
@@ -136,11 +136,18 @@ class LogHistory:
         """
         bad = step.consume(events, rows, *self.arrays)
         if bad != at.NONE:
-            time, kind, job = events[bad, TIME], events[bad, KIND], events[bad, JOB]
-            raise JobcastError(
-                f"Event {bad}: job {self.log.filled('job_id')[job]} of {self.log.name} {_KINDS[kind]} at {time} s, "
-                "which cannot follow from its events before: a job is submitted, starts and ends once, in this order."
+            raise self._refusal(bad, *events[bad].tolist())
+
+    def _refusal(self, place: int, time: int, kind: int, job: int) -> JobcastError:
+        if kind not in _KINDS or not 0 <= job < len(self.log):
+            return JobcastError(
+                f"Event {place} is ({time}, {kind}, {job}); an event of {self.log.name} is (time, kind 0 to 3, "
+                f"row 0 to {len(self.log) - 1})."
             )
+        return JobcastError(
+            f"Event {place}: job {self.log.filled('job_id')[job]} of {self.log.name} {_KINDS[kind]} at {time} s, which "
+            "cannot follow from its events before: a job is submitted, starts and ends once, in this order."
+        )
 
     def training_set(self, rows: Floats, now: int, issued: Floats | None = None) -> Outcomes:
         """Return the outcomes known at `now`: ended jobs by end, then running ones by start, censored.

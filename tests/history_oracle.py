@@ -1,0 +1,123 @@
+"""The features of one submission, slowly, from their definitions: which jobs have ended, which run, as of now.
+
+It shares no formula with `predictors`: every job of the log is looked at anew for each submission.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import strategies as st
+
+from predictors.data.joblog import JobLog
+
+MISSING = math.nan
+
+
+@dataclass(frozen=True)
+class LoggedJob:
+    """One job of a small log; None is unknown. Times in seconds."""
+
+    job_id: int
+    submit: int
+    wait: int | None
+    run_time: int | None
+    procs: int | None
+    requested_time: int | None
+    user: int | None
+    group: int | None
+    status: int | None
+
+    @property
+    def start(self) -> int | None:
+        """Unknown waits count as 0; a job of which nothing but its submission is known never starts."""
+        return None if self.wait is None and self.run_time is None else self.submit + (self.wait or 0)
+
+    @property
+    def end(self) -> int | None:
+        """A job with an unknown run time never ends."""
+        return None if self.run_time is None else self.start + self.run_time
+
+
+def expected_row(
+    jobs: list[LoggedJob], job: LoggedJob, same_second: bool = True, least_ended: int = 1
+) -> dict[str, float]:
+    """Return every user feature of `job` as of its submission.
+
+    Starts come after the submissions of their second, and so do ends of zero-length jobs, which start there.
+    """
+    now = job.submit
+
+    def has_started(other: LoggedJob) -> bool:
+        return other.start is not None and other.start < now
+
+    def has_ended(other: LoggedJob) -> bool:
+        if other.end is None:
+            return False
+        return other.end < now or (same_second and other.end == now and other.start < now)
+
+    mine = [other for other in jobs if job.user is not None and other.user == job.user and other is not job]
+    ended = sorted((o for o in mine if has_ended(o)), key=lambda o: (o.end, o.start, o.job_id))
+    elapsed = [now - o.start for o in mine if has_started(o) and not has_ended(o)]
+    held = [o.procs or 0 for o in mine if has_started(o) and not has_ended(o)]
+    waiting = [o for o in mine if (o.submit, o.job_id) < (now, job.job_id) and not has_started(o) and not has_ended(o)]
+    runs = [o.run_time for o in ended]
+    last_two = runs[-2:]
+    nobody = job.user is None
+    row = {
+        "procs": job.procs,
+        "requested_time": job.requested_time,
+        "last_two_mean": sum(last_two) / len(last_two) if len(last_two) >= least_ended else None,
+        "last_run_time": runs[-1] if runs else None,
+        "second_last_run_time": runs[-2] if len(runs) > 1 else None,
+        "think_time": now - ended[-1].end if ended else None,
+        "longest_running": max(elapsed) if elapsed else None,
+        "running_sum": None if nobody else sum(elapsed),
+        "running_count": None if nobody else len(elapsed),
+        "running_mean": sum(elapsed) / len(elapsed) if elapsed else None,
+        "procs_held": None if nobody else sum(held),
+        "user": job.user,
+        "group": job.group,
+        "last_status": ended[-1].status if ended else None,
+        "second_last_status": ended[-2].status if len(ended) > 1 else None,
+        "ended_count": None if nobody else len(ended),
+        "ended_mean": sum(runs) / len(runs) if runs else None,
+        "pending_count": None if nobody else len(waiting),
+    }
+    return {name: MISSING if value is None else float(value) for name, value in row.items()}
+
+
+def as_log(jobs: list[LoggedJob], **about: object) -> JobLog:
+    """Return the same jobs as a log."""
+    columns = ("job_id", "submit", "wait", "run_time", "requested_time", "user", "group", "status")
+    values, unknown = {}, {}
+    for name, attribute in {**{c: c for c in columns}, "requested_procs": "procs"}.items():
+        given = [getattr(job, attribute) for job in jobs]
+        values[name] = np.array([-1 if value is None else value for value in given], dtype=np.int64)
+        unknown[name] = np.array([value is None for value in given], dtype=np.bool_)
+    return JobLog.from_columns(values, unknown, **about)
+
+
+def _maybe(values: st.SearchStrategy[int]) -> st.SearchStrategy[int | None]:
+    return st.one_of(values, values, values, st.none())
+
+
+@st.composite
+def logged_jobs(draw: st.DrawFn, most: int = 14) -> list[LoggedJob]:
+    """Small logs sorted by (submit, job id), on a coarse grid: ties, zero-length jobs and unknown values abound."""
+    small = st.integers(0, 4)
+    row = st.tuples(
+        st.integers(0, 9),  # submit
+        _maybe(small),  # wait
+        _maybe(small),  # run time
+        _maybe(st.integers(1, 8)),  # processors
+        _maybe(st.integers(1, 6)),  # requested time
+        _maybe(st.integers(0, 2)),  # user
+        _maybe(st.integers(0, 1)),  # group
+        _maybe(st.sampled_from([0, 1, 5])),  # status
+    )
+    rows = draw(st.lists(row, min_size=1, max_size=most))
+    ids = draw(st.permutations(range(1, len(rows) + 1)))
+    first = min(submit for submit, *_ in rows)
+    jobs = [LoggedJob(job_id, submit - first, *rest) for job_id, (submit, *rest) in zip(ids, rows, strict=True)]
+    return sorted(jobs, key=lambda job: (job.submit, job.job_id))

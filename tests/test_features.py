@@ -1,0 +1,25 @@
+"""The table of features: complete, consistent with the compiled step, and Reis's sixteen in order."""
+
+from predictors import _history_layout as at
+from predictors.features import CATEGORIES, FEATURES, REIS_FEATURES, families_of, feature_plan
+
+
+def test_every_fact_has_exactly_one_name():
+    assert sorted(feature.position for feature in FEATURES.values()) == list(range(at.N_FACTS))
+
+
+def test_every_feature_says_what_it_is():
+    for name, feature in FEATURES.items():
+        assert feature.unit and feature.definition, name
+        assert feature.kind in ("number", "category"), name
+
+
+def test_reis_features_are_sixteen_of_which_the_last_five_are_categories():
+    assert len(REIS_FEATURES) == 16
+    assert [name in CATEGORIES for name in REIS_FEATURES] == [False] * 11 + [True] * 5
+
+
+def test_plan_and_families_follow_the_names():
+    assert feature_plan(["user", "procs"]).tolist() == [at.F_USER, at.F_PROCS]
+    assert families_of(["procs"]) == at.JOB_FAMILY
+    assert families_of(REIS_FEATURES) == at.JOB_FAMILY | at.CALENDAR_FAMILY | at.ENDED_FAMILY | at.RUNNING_FAMILY
