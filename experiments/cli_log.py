@@ -1,5 +1,8 @@
 """`jobcast log …`: look at job logs, convert, make and download them."""
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from predictors.data.account import Account
+    from predictors.data.fetch import Progress
 
 app = typer.Typer(name="log", no_args_is_help=True, help="Look at job logs, convert, make and download them.")
 
@@ -67,6 +71,49 @@ def generate(
         log = generate_log(jobs, seed=seed, procs=procs, load=load, users=users)
         write(log, out)
     _print_written(out, len(log), Account(str(out)), as_json)
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="Name of the log, or enough of its beginning.", metavar="[NAME]")] = "",
+    base_url: Annotated[str, typer.Option(help="The archive or a mirror of it.", metavar="URL")] = "",
+    as_json: Json = False,
+) -> None:
+    """Download a log of the Parallel Workloads Archive; without NAME, list the names.
+
+    The file is kept in JOBCAST_HOME/logs, or in the user's cache folder, and checked against its first download.
+    """
+    from experiments.output import print_json
+    from predictors.data.archive import ARCHIVE, BASE_URL
+    from predictors.data.fetch import fetch_log
+
+    if not name:
+        if as_json:
+            print_json({"names": list(ARCHIVE)})
+        else:
+            typer.echo("\n".join(ARCHIVE))
+        return
+    with _download_bar(name) as progress:
+        got = fetch_log(name, base_url or BASE_URL, progress=progress)
+    if as_json:
+        print_json({"name": got.name, "url": got.url, "path": str(got.path), "sha256": got.sha256})
+    else:
+        typer.echo(got.path)
+
+
+@contextmanager
+def _download_bar(name: str) -> Iterator["Progress | None"]:
+    """Show on a terminal's stderr how far a download is; say nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda here, whole: bar.update(task, completed=here, total=whole)
 
 
 def _print_written(out: Path, jobs: int, account: "Account", as_json: bool) -> None:
