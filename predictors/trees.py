@@ -123,7 +123,9 @@ def _breadth_first(tree: Any, n_features: int, base: int) -> tuple[npt.NDArray[n
     leaf = left == _NO_CHILD
     nodes = np.empty(len(order), dtype=NODE)
     nodes["threshold"] = np.where(leaf, np.float32(np.inf), _rounded_down(tree.threshold[order]))
-    nodes["feature"] = np.where(leaf, 2 * n_features, tree.feature[order] + n_features * tree.missing_go_to_left[order])
+    nodes["feature"] = np.where(
+        leaf, 2 * n_features, tree.feature[order] + n_features * tree.missing_go_to_left[order].astype(np.int64)
+    )
     nodes["left"] = base + np.where(leaf, np.arange(len(order)), place[left])
     return nodes, order
 

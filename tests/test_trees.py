@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
 from predictors.data.errors import JobcastError
@@ -105,3 +106,11 @@ def test_a_damaged_tree_is_refused(changes):
 @pytest.mark.parametrize("n_trees", [1, 50, 100])
 def test_the_leaf_budget_keeps_the_forest_within_a_million_nodes(n_trees):
     assert n_trees * (2 * node_budget(n_trees) - 1) <= 1_000_000
+
+
+def test_hundreds_of_sparse_columns():
+    """Slots of more than 255 columns once overflowed the byte in which scikit-learn keeps where missing values go."""
+    rng = np.random.default_rng(3)
+    rows = (rng.random((500, 400)) < 0.02).astype(float)
+    forest = RandomForestRegressor(3, random_state=0).fit(csr_matrix(rows), rng.gamma(1.0, 100.0, 500))
+    np.testing.assert_array_equal(CompiledForest.from_sklearn(forest).predict(rows), forest.predict(csr_matrix(rows)))

@@ -1,0 +1,322 @@
+"""What is a predictor? Features, something that learns from them, a range, and an answer for when nothing is known.
+
+An `Estimator` maps feature rows to seconds and knows nothing of requests. A `Learner` makes estimators, from many
+outcomes at once or from one after the other. A `Predictor` joins them to a history and to the rules of the range:
+
+* With `cap=True` predictions lie in [1 s, requested time]: jobs are killed at their request. A request that is unknown,
+  or is not above 0, caps nothing.
+* Where nothing has been learnt, or what the estimator needs is missing, the requested time is predicted, and the
+  prediction is marked as a fallback. If that is unknown as well, `UNKNOWN_REQUEST` stands in for it. There is no NaN.
+* With `cap=False` estimates stay as they are, but not below 0.
+"""
+
+import inspect
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.data.errors import JobcastError, unknown_name
+from predictors.data.joblog import Ints, JobLog
+from predictors.history import JobHistory, Outcome, as_of_rule
+from predictors.replay import LogHistory, log_events, replay
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = npt.NDArray[np.float64]
+
+UNKNOWN_REQUEST: Final = 3600.0
+"""Predicted where neither anything learnt nor a requested time is at hand [s]."""
+SHORTEST: Final = 1.0
+"""Least capped prediction [s]."""
+REQUESTED_TIME: Final = "requested_time"
+
+
+class Estimator(Protocol):
+    """An immutable map from feature rows to seconds, safe to call from threads; NaN where it cannot tell."""
+
+    def predict(self, rows: Floats) -> Floats:
+        """Return seconds, shape (n_rows,), for rows of shape (n_rows, n_features)."""
+        ...
+
+    def predict_one(self, row: Floats) -> float:
+        """Return the same for one row, shape (n_features,)."""
+        ...
+
+
+class Learner(Protocol):
+    """Makes estimators from what became of jobs."""
+
+    def fit_rows(self, rows: Floats, seconds: Floats) -> Self:
+        """Forget, then learn from many ended jobs: rows (n_jobs, n_features) and run times [s]."""
+        ...
+
+    def learn_one(self, outcome: Outcome) -> None:
+        """Take in what became of one job."""
+        ...
+
+
+class Forecast(Protocol):
+    """Estimates for the jobs of one log while its events, real or simulated, go by."""
+
+    def advance(self, events: Ints, seconds: Floats) -> None:
+        """Take in the events since the last call; write `seconds[job]` for each submission among them.
+
+        Parameters
+        ----------
+        events : int64 array of shape (n_events, 3)
+            (time [s], kind, row of the log), in order; see `predictors.data.events`.
+        seconds : float64 array of shape (n_jobs,)
+            Estimates by row of the log. Each depends only on events before its job's submission.
+        """
+        ...
+
+
+class Prediction(NamedTuple):
+    """The answer for one job."""
+
+    seconds: float
+    """Predicted run time [s]."""
+    fallback: bool = False
+    """Whether nothing learnt stands behind it: it is the requested time, or `UNKNOWN_REQUEST`."""
+    lower: float | None = None
+    upper: float | None = None
+    model: str = ""
+    version: str = ""
+
+
+class Predictor(ABC):
+    """Base of all predictors, in the manner of scikit-learn: the constructor stores, `fit` sets what ends in `_`.
+
+    An author writes `name`, `features` and either `learn` (a batch learner's heart) or a whole `Learner`.
+
+    Parameters
+    ----------
+    cap : bool
+        Keep predictions within [1 s, requested time].
+    as_of : {"strict", "reis"}
+        What counts as ended at a submission (`predictors.history.AS_OF_RULES`).
+
+    Attributes
+    ----------
+    estimator_ : Estimator
+        What was learnt; absent before.
+    history_ : JobHistory
+        What was known at the end of the log of the last `fit`; absent before, and where rows were given.
+    """
+
+    name: ClassVar[str]
+    features: ClassVar[tuple[str, ...]]
+    """Columns of a row, from `predictors.features.FEATURES`; one is the requested time."""
+
+    def __init__(self, *, cap: bool = True, as_of: str = "strict") -> None:
+        self.cap = cap
+        self.as_of = as_of
+
+    # --- parameters, as scikit-learn wants them -----------------------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's parameters by name; `deep` changes nothing."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters by name; what was fitted stays until the next `fit`.
+
+        Raises
+        ------
+        JobcastError
+            If there is no such parameter.
+        """
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise unknown_name(f"parameter of {self.name}", name, known)
+            setattr(self, name, value)
+        return self
+
+    def clone(self, **params: Any) -> Self:
+        """Return an unfitted predictor with the same parameters, but for those given."""
+        return type(self)(**self.get_params()).set_params(**params)
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self)).parameters
+        changed = {k: v for k, v in self.get_params().items() if v != defaults[k].default}
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in changed.items())})"
+
+    # --- learning -----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def learn(self, rows: Floats, seconds: Floats) -> Estimator:
+        """Return an estimator learnt from ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""
+
+    def check(self) -> None:
+        """Raise a `JobcastError` that names the first parameter that cannot be used."""
+        as_of_rule(self.as_of)
+
+    def fit(self, jobs: "JobLog | pd.DataFrame", seconds: npt.ArrayLike | None = None) -> Self:
+        """Forget, then learn from a log's jobs that ran for more than 0 s, or from a table of features.
+
+        Parameters
+        ----------
+        jobs : JobLog or DataFrame
+            A log, replayed for its features; or a table that has the features as columns.
+        seconds : array-like of shape (n_jobs,), optional
+            Run times [s]; only beside a table.
+
+        Raises
+        ------
+        JobcastError
+            If there is no job to learn from, or the table lacks a feature or its run times.
+        """
+        if not isinstance(jobs, JobLog):
+            if seconds is None:
+                raise JobcastError("A table of features needs the run times beside it: fit(table, seconds).")
+            return self.fit_rows(self._rows_of(jobs), np.asarray(seconds, dtype=np.float64))
+        self.check()
+        history = LogHistory(jobs, self.features, self.as_of)
+        rows = np.full((len(jobs), len(self.features)), np.nan)
+        history.consume(log_events(jobs), rows)
+        run_time = jobs.filled("run_time")
+        self.fit_rows(rows[run_time > 0], run_time[run_time > 0].astype(np.float64))
+        self.history_ = history.live(rows)
+        return self
+
+    def fit_rows(self, rows: Floats, seconds: Floats) -> Self:
+        """Forget, then learn from feature rows, NaN = missing, and run times [s]."""
+        self.check()
+        rows, seconds = self._checked(rows), np.asarray(seconds, dtype=np.float64)
+        if not len(rows) or seconds.shape != (len(rows),):
+            raise JobcastError(
+                f"{self.name} needs at least one job that ended, and one run time a job; got {len(rows)} rows and run "
+                f"times of shape {seconds.shape}."
+            )
+        if not (np.isfinite(seconds) & (seconds >= 0)).all():
+            raise JobcastError(f"{self.name} needs finite run times, not below 0 s.")
+        self.__dict__.pop("history_", None)
+        self.estimator_ = self.learn(rows, seconds)
+        return self
+
+    def learn_one(self, outcome: Outcome) -> None:
+        """Take in what became of one job; the history has done so by itself, so by default nothing is left to do."""
+        return
+
+    @property
+    def fitted(self) -> bool:
+        """Whether there is something learnt to predict from."""
+        return getattr(self, "estimator_", None) is not None
+
+    # --- predicting ---------------------------------------------------------------------------------------------------
+
+    def predict(self, jobs: "JobLog | pd.DataFrame", *, warm: bool = False) -> Floats:
+        """Return predicted run times [s], shape (n_jobs,), each as of its job's submission.
+
+        Parameters
+        ----------
+        jobs : JobLog or DataFrame
+            A log, replayed for its features by its own starts and ends; or a table that has the features as columns.
+        warm : bool
+            Go on from the history at the end of the log of `fit`: for a later log of the same machine and users. By
+            default the history starts cold: of each user nothing is known before their first job in `jobs` has ended.
+
+        Raises
+        ------
+        JobcastError
+            If `warm` and there is no history to go on from, or the log does not come after it.
+        """
+        if not isinstance(jobs, JobLog):
+            return self.predict_rows(self._rows_of(jobs))
+        return self.predict_rows(replay(jobs, self.features, self.as_of, after=self._past(warm)))
+
+    def predict_rows(self, rows: Floats) -> Floats:
+        """Return predicted run times [s], shape (n_rows,), for feature rows, NaN = missing."""
+        rows = self._checked(rows)
+        estimator: Estimator | None = getattr(self, "estimator_", None)
+        estimates = np.full(len(rows), np.nan) if estimator is None else estimator.predict(rows)
+        return in_range(estimates, rows[:, self._request], self.cap)
+
+    def predict_one(self, row: Floats) -> Prediction:
+        """Return the prediction for one feature row, shape (n_features,): `JobHistory.row` gives it."""
+        estimator: Estimator | None = getattr(self, "estimator_", None)
+        estimate = float("nan") if estimator is None else estimator.predict_one(row)
+        request = float(row[self._request])
+        unknown = estimate != estimate
+        seconds = (request if request > 0 else UNKNOWN_REQUEST) if unknown else max(estimate, 0.0)
+        if self.cap:
+            seconds = max(min(seconds, request) if request > 0 else seconds, SHORTEST)
+        return Prediction(seconds, unknown, model=self.name)
+
+    def forecast(self, log: JobLog, *, warm: bool = False) -> Forecast:
+        """Return estimates for the jobs of `log` while its events go by, as in a simulation.
+
+        What was fitted is served unchanged. An unfitted predictor learns as the jobs end, by its own rule for refits.
+        `warm` is as in `predict`.
+        """
+        from predictors.loop import LearningForecast
+
+        self.check()
+        predictor, history = self if self.fitted else self.clone(), self._past(warm)
+        return LearningForecast(predictor, log, learns=not self.fitted, after=history)
+
+    @property
+    def _request(self) -> int:
+        return self.features.index(REQUESTED_TIME)
+
+    def _past(self, warm: bool) -> JobHistory | None:
+        if not warm:
+            return None
+        if not hasattr(self, "history_"):
+            raise JobcastError(f"This {self.name} carries no history to go on from: fit it on a log, or start cold.")
+        return self.history_
+
+    def _rows_of(self, table: "pd.DataFrame") -> Floats:
+        for feature in self.features:
+            if feature not in table:
+                raise JobcastError(f"The table lacks {feature!r}; {self.name} needs {', '.join(self.features)}.")
+        return table[list(self.features)].to_numpy(dtype=np.float64, na_value=np.nan)
+
+    def _checked(self, rows: Floats) -> Floats:
+        rows = np.ascontiguousarray(rows, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != len(self.features):
+            raise JobcastError(f"{self.name} takes rows of {len(self.features)} features; got shape {rows.shape}.")
+        return rows
+
+    # --- saving -------------------------------------------------------------------------------------------------------
+
+    def save(self, folder: str | Path) -> None:
+        """Write everything into an existing folder: JSON, arrays and skops, never a pickle; see `predictors.saving`."""
+        from predictors.saving import save
+
+        save(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "Predictor":
+        """Return the predictor that `save` wrote: it predicts the same, to the last bit."""
+        from predictors.saving import load
+
+        return load(Path(folder))
+
+    def save_estimator(self, folder: Path) -> None:
+        """Write what was learnt; a predictor that learns nothing writes nothing."""
+        return
+
+    def load_estimator(self, folder: Path) -> None:
+        """Take back what `save_estimator` wrote, after checking it."""
+        return
+
+
+def in_range(estimates: Floats, requested: Floats, cap: bool) -> Floats:
+    """Return predictions: estimates where there are any, else the requested time; within the range if `cap`.
+
+    Examples
+    --------
+    >>> estimates, requested = np.array([50.0, 700.0, 0.0, np.nan, np.nan]), np.array([600.0] * 4 + [np.nan])
+    >>> in_range(estimates, requested, cap=True).tolist()
+    [50.0, 600.0, 1.0, 600.0, 3600.0]
+    """
+    limit = np.where(requested > 0, requested, np.inf)
+    request = np.where(np.isinf(limit), UNKNOWN_REQUEST, limit)
+    seconds = np.where(np.isnan(estimates), request, np.maximum(estimates, 0.0))
+    return np.maximum(np.minimum(seconds, limit), SHORTEST) if cap else seconds

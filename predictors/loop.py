@@ -1,0 +1,50 @@
+"""A learning predictor in the loop: its history, its predictions and its refits are driven by one stream of events."""
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors import _history_layout as at
+from predictors.base import Predictor
+from predictors.data.events import ENDED, SUBMITTED
+from predictors.data.joblog import Ints, JobLog
+from predictors.history import JobHistory, Outcome
+from predictors.replay import LogHistory
+
+Floats = npt.NDArray[np.float64]
+
+
+class LearningForecast:
+    """A `Forecast` that learns from each job when it ends in this clock, and from nothing else.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        What predicts, and what learns if `learns`: it is changed then.
+    log : JobLog
+        Whose rows the events speak of; its own waits and run times are not read.
+    learns : bool
+        Whether outcomes are learnt from.
+    after : JobHistory, optional
+        What was known before.
+    """
+
+    def __init__(self, predictor: Predictor, log: JobLog, *, learns: bool, after: JobHistory | None = None) -> None:
+        self.predictor = predictor
+        self._learns = learns
+        self._history = LogHistory(log, predictor.features, predictor.as_of, after)
+        self._rows = np.full((len(log), len(predictor.features)), np.nan)
+        self._issued = np.full(len(log), np.nan)
+        self._start = self._history.arrays[0][:, at.START]
+
+    def advance(self, events: Ints, seconds: Floats) -> None:
+        """Take in the events since the last call; write `seconds[job]` for each submission among them."""
+        self._history.consume(events, self._rows)
+        for i in range(len(events)):
+            kind = events[i, 1]
+            if kind == SUBMITTED:
+                job = events[i, 2]
+                seconds[job] = self._issued[job] = self.predictor.predict_one(self._rows[job]).seconds
+            elif kind == ENDED and self._learns:
+                time, job = int(events[i, 0]), events[i, 2]
+                ran = float(time - self._start[job])
+                self.predictor.learn_one(Outcome(self._rows[job], float(self._issued[job]), ran, True, time))

@@ -1,0 +1,133 @@
+"""How does a batch learner keep up with a stream? It is fitted again, now and then, on the newest outcomes."""
+
+from abc import abstractmethod
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.base import Estimator, Predictor
+from predictors.data.errors import JobcastError
+from predictors.history import Outcome
+
+Floats = npt.NDArray[np.float64]
+
+FIRST_FIT: Final = 100
+"""Outcomes before the first fit."""
+
+
+class Window:
+    """The newest outcomes: feature rows and run times, the oldest dropped first.
+
+    Parameters
+    ----------
+    size : int
+        Outcomes kept.
+    n_features : int
+        Width of a row.
+
+    Examples
+    --------
+    >>> window = Window(2, 1)
+    >>> for second in (5.0, 6.0, 7.0):
+    ...     window.add(np.array([second]), second)
+    >>> window.newest()[1].tolist(), window.total
+    ([6.0, 7.0], 3)
+    """
+
+    def __init__(self, size: int, n_features: int) -> None:
+        self.total = 0
+        self._rows = np.empty((size, n_features))
+        self._seconds = np.empty(size)
+
+    def add(self, row: Floats, seconds: float) -> None:
+        """Take in one outcome."""
+        place = self.total % len(self._seconds)
+        self._rows[place], self._seconds[place] = row, seconds
+        self.total += 1
+
+    def extend(self, rows: Floats, seconds: Floats) -> None:
+        """Take in many outcomes, oldest first."""
+        for row, ran in zip(rows[-len(self._seconds) :], seconds[-len(self._seconds) :], strict=True):
+            self.add(row, ran)
+
+    def newest(self) -> tuple[Floats, Floats]:
+        """Return copies of the rows and run times kept, oldest first."""
+        size = len(self._seconds)
+        order = np.arange(max(0, self.total - size), self.total) % size
+        return self._rows[order], self._seconds[order]
+
+
+class RefittingPredictor(Predictor):
+    """Base of batch learners: `learn_one` collects, and fits again from time to time.
+
+    The first fit comes after `FIRST_FIT` outcomes. From then on it is fitted again whenever `refit_every` seconds have
+    gone by, or twice as many outcomes have been seen as at the last fit. Jobs that ran for 0 s are not learnt from.
+
+    Parameters
+    ----------
+    refit_every : int or None
+        Seconds between fits on a stream; None: a stream teaches nothing.
+    window : int
+        Newest outcomes that a fit on a stream learns from.
+    cap, as_of
+        As in `Predictor`.
+
+    Attributes
+    ----------
+    window_ : Window
+        What the next fit learns from. `fit` fills it with the newest of its jobs.
+    fits_ : int
+        Number of fits on a stream since the last `fit`.
+    """
+
+    def __init__(
+        self, *, refit_every: int | None = 30 * 86400, window: int = 60_000, cap: bool = True, as_of: str = "strict"
+    ) -> None:
+        super().__init__(cap=cap, as_of=as_of)
+        self.refit_every = refit_every
+        self.window = window
+
+    @abstractmethod
+    def learn(self, rows: Floats, seconds: Floats) -> Estimator:
+        """Return an estimator learnt from ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""
+
+    def check(self) -> None:
+        """Raise a `JobcastError` that names the first parameter that cannot be used."""
+        super().check()
+        if self.refit_every is not None and not self.refit_every > 0:
+            raise JobcastError(f"{self.name}: refit_every must be > 0 seconds, or None; got {self.refit_every!r}.")
+        if not self.window >= 1:
+            raise JobcastError(f"{self.name}: window must be at least 1 outcome; got {self.window!r}.")
+
+    def fit_rows(self, rows: Floats, seconds: Floats) -> "RefittingPredictor":
+        """Forget, then learn from feature rows, NaN = missing, and run times [s]; the newest begin the window."""
+        super().fit_rows(rows, seconds)
+        self._begin_window(np.asarray(rows, dtype=np.float64), np.asarray(seconds, dtype=np.float64))
+        return self
+
+    def learn_one(self, outcome: Outcome) -> None:
+        """Take in what became of one job; fit again if it is time."""
+        if self.refit_every is None or not outcome.observed or not outcome.seconds > 0:
+            return
+        if not hasattr(self, "window_"):
+            self._begin_window(np.empty((0, len(self.features))), np.empty(0))
+        self.window_.add(outcome.row, outcome.seconds)
+        if self._fitted_at is None and self.fitted:
+            self._fitted_at = outcome.time
+        if self._is_due(outcome.time, self.refit_every):
+            self.estimator_ = self.learn(*self.window_.newest())
+            self._fitted_at, self._fitted_on = outcome.time, self.window_.total
+            self.fits_ += 1
+
+    def _is_due(self, now: int, refit_every: int) -> bool:
+        if self._fitted_at is None:
+            return self.window_.total >= FIRST_FIT
+        return now - self._fitted_at >= refit_every or self.window_.total >= 2 * self._fitted_on
+
+    def _begin_window(self, rows: Floats, seconds: Floats) -> None:
+        self.window_ = Window(self.window, len(self.features))
+        self.window_.extend(rows, seconds)
+        self.fits_ = 0
+        self._fitted_at: int | None = None
+        self._fitted_on = self.window_.total

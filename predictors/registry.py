@@ -1,0 +1,46 @@
+"""Which predictors are there, and how do I make one by name? A name keeps its behaviour for ever."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from predictors.base import Predictor
+from predictors.data.errors import unknown_name
+from predictors.forest import Forest
+from predictors.last_two import LastTwo
+from predictors.requested import Requested
+from predictors.tsafrir import Tsafrir
+from predictors.user_mean import UserMean
+
+PREDICTORS: Final[Mapping[str, type[Predictor]]] = MappingProxyType(
+    {
+        "requested": Requested,
+        "last-two": LastTwo,
+        "tsafrir": Tsafrir,
+        "user-mean": UserMean,
+        "forest": Forest,
+    }
+)
+"""Every predictor by its name; a changed rule gets a new name."""
+
+
+def make_predictor(name: str, **params: Any) -> Predictor:
+    """Return a fresh, unfitted predictor by its registered name.
+
+    Raises
+    ------
+    JobcastError
+        If there is no predictor, or no parameter, of that name.
+
+    Examples
+    --------
+    >>> make_predictor("last-two", cap=False)
+    LastTwo(cap=False)
+    >>> make_predictor("last-tow")
+    Traceback (most recent call last):
+        ...
+    predictors.data.errors.JobcastError: No predictor 'last-tow'; did you mean 'last-two'? Known: requested, ...
+    """
+    if name not in PREDICTORS:
+        raise unknown_name("predictor", name, PREDICTORS)
+    return PREDICTORS[name]().set_params(**params)
