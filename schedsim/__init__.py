@@ -1,1 +1,1 @@
-"""What would the machine do with these predictions? A resumable, compiled scheduling simulator."""
+"""What would the machine do with these predictions? The scheduling simulator."""

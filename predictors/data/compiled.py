@@ -25,3 +25,14 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
         cache=True, nogil=True, error_model="numpy", inline="always"
     )
     return decorate(function)
+
+
+def lean(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile `function` like `compiled`, but without counting references to its arrays, which costs as much as the work.
+
+    For the steps of a hot loop that call one another: they may neither make an array nor return one.
+    """
+    decorate: Callable[[Callable[P, R]], Callable[P, R]] = numba.njit(
+        cache=True, nogil=True, error_model="numpy", _nrt=False
+    )
+    return decorate(function)

@@ -1,0 +1,285 @@
+"""What all families of policies share: the phases of an instant up to the scheduling pass, and starting a job.
+
+An instant is a second at which a job ends, is submitted, or a waking timer fires. Its phases: ends, in the order
+(start, job id); timers; submissions, by job id; estimates asked; corrections of those that expired; order; pass.
+The phase and all cursors are in `clock`: a pause returns a reason, and the next call goes on where it stopped.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+import schedsim._kernels_layout as at
+from predictors.data.compiled import lean
+from predictors.data.events import ENDED, STARTED, SUBMITTED
+from schedsim._kernels_corrections import corrected
+from schedsim._kernels_order import reorder
+from schedsim._kernels_ordered import insert, remove, remove_at
+from schedsim._kernels_orders import WFP3, static_key
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@lean
+def _record(clock: Ints, log: Ints, notes: Ints, kind: int, row: int, note: int) -> None:
+    """Append an event to the log."""
+    i = clock[at.LOGGED]
+    log[i, 0] = clock[at.NOW]
+    log[i, 1] = kind
+    log[i, 2] = row
+    notes[i] = note
+    clock[at.LOGGED] += 1
+    clock[at.EVENTS] += 1
+
+
+@lean
+def _release(live: Ints, clock: Ints, slot: int) -> None:
+    """Give a record back."""
+    live[clock[at.SPARES], at.SPARE] = slot
+    clock[at.SPARES] += 1
+
+
+@lean
+def start(
+    jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints, slot: int, how: int
+) -> None:
+    """Start a waiting job now. A job of length zero ends at once."""
+    now, row, width, limit = clock[at.NOW], live[slot, at.ROW], live[slot, at.WIDTH], live[slot, at.LIMIT]
+    remove(blocks, index, clock, at.QUEUE, live[slot, at.KEY], row)
+    if clock[at.CANDIDATES] == at.BACKFILL:
+        remove(blocks, index, clock, at.BACKFILL, live[slot, at.BACKFILL_KEY], row)
+    clock[at.N_QUEUED] -= 1
+    estimate = live[slot, at.ESTIMATE]
+    _record(clock, log, notes, STARTED, row, 4 * estimate + how)
+    run_time = live[slot, at.RUN]
+    if run_time > limit and clock[at.KILL] == 1:
+        run_time = limit
+        clock[at.KILLS] += 1
+    if run_time == 0:
+        _record(clock, log, notes, ENDED, row, estimate)
+        _release(live, clock, slot)
+        return
+    live[slot, at.START] = now
+    live[slot, at.END] = now + run_time
+    clock[at.FREE] -= width
+    clock[at.N_RUNNING] += 1
+    insert(blocks, index, clock, at.RUNNING, now + estimate, row, slot, width, 0)
+    insert(blocks, index, clock, at.ENDS, now + run_time, now * len(jobs) + row, slot, width, 0)
+    if clock[at.PROMISES] == 1:
+        insert(blocks, index, clock, at.LIMITS, now + limit, row, slot, width, 0)
+
+
+@lean
+def _advance(jobs: Ints, blocks: Ints, index: Ints, clock: Ints) -> int:
+    """Move the clock to the next event; return 0, or why it does not move."""
+    time = at.NEVER
+    if clock[at.N_RUNNING] > 0:
+        time = blocks[index[0, at.MEMBER + at.ENDS], at.E_KEY, 0]
+    if clock[at.NEXT_JOB] < clock[at.LAST_JOB]:
+        time = min(time, jobs[clock[at.NEXT_JOB], at.SUBMIT])
+    if clock[at.MEMBERS + at.TIMERS] > 0:
+        time = min(time, blocks[index[0, at.MEMBER + at.TIMERS], at.E_KEY, 0])
+    if time == at.NEVER:
+        return at.FINISHED
+    if time > clock[at.UNTIL]:
+        return at.REACHED
+    clock[at.NOW] = time
+    clock[at.CAUSE] = 0
+    clock[at.NEWCOMERS] = 0
+    return 0
+
+
+@lean
+def _end(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints) -> None:
+    """End the jobs whose time has come, in the order (start, job id)."""
+    now = clock[at.NOW]
+    while clock[at.N_RUNNING] > 0:
+        first = index[0, at.MEMBER + at.ENDS]
+        if blocks[first, at.E_KEY, 0] > now:
+            return
+        slot = blocks[first, at.E_SLOT, 0]
+        row, estimate = live[slot, at.ROW], live[slot, at.ESTIMATE]
+        remove_at(blocks, index, clock, at.ENDS, 0, 0)
+        remove(blocks, index, clock, at.RUNNING, live[slot, at.START] + estimate, row)
+        if clock[at.PROMISES] == 1:
+            limit = max(live[slot, at.LIMIT], estimate)
+            remove(blocks, index, clock, at.LIMITS, live[slot, at.START] + limit, row)
+        clock[at.FREE] += live[slot, at.WIDTH]
+        clock[at.N_RUNNING] -= 1
+        clock[at.CAUSE] |= at.BY_END
+        clock[at.STALE] = 1
+        _record(clock, log, notes, ENDED, row, estimate)
+        _release(live, clock, slot)
+
+
+@lean
+def _fire(blocks: Ints, index: Ints, clock: Ints) -> int:
+    """Take the timers that are due; return a pause for one that asks the client, else 0."""
+    while clock[at.MEMBERS + at.TIMERS] > 0:
+        first = index[0, at.MEMBER + at.TIMERS]
+        if blocks[first, at.E_KEY, 0] > clock[at.NOW]:
+            return 0
+        kind, argument = blocks[first, at.E_SLOT, 0], blocks[first, at.E_WIDTH, 0]
+        if blocks[first, at.E_LENGTH, 0] == 1:
+            clock[at.CAUSE] |= at.BY_TIMER
+        remove_at(blocks, index, clock, at.TIMERS, 0, 0)
+        if kind != at.RECHECK:
+            clock[at.ASKED] = kind
+            clock[at.ANSWER] = argument
+            return at.ASK_TIMER
+    return 0
+
+
+@lean
+def _submit(jobs: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
+    """Log the jobs submitted now; return GROW_LOG if it might overflow before the next instant, else 0."""
+    while clock[at.NEXT_JOB] < clock[at.LAST_JOB] and jobs[clock[at.NEXT_JOB], at.SUBMIT] == clock[at.NOW]:
+        if _log_is_short(jobs, clock, log):
+            return at.GROW_LOG
+        _record(clock, log, notes, SUBMITTED, clock[at.NEXT_JOB], 0)
+        clock[at.NEXT_JOB] += 1
+        clock[at.CAUSE] |= at.BY_SUBMISSION
+    return 0
+
+
+@lean
+def _log_is_short(jobs: Ints, clock: Ints, log: Ints) -> bool:
+    """Return whether all that may happen before the next look might not fit into the log."""
+    present = clock[at.N_RUNNING] + clock[at.N_QUEUED] + clock[at.NEXT_JOB] - clock[at.NEXT_QUEUED]
+    most = min(3 * (present + 1), 3 * len(jobs) - clock[at.EVENTS])
+    return bool(clock[at.LOGGED] + most > len(log))
+
+
+@lean
+def _clamped(seconds: float, limit: int) -> int:
+    """Return an estimate in whole seconds, from 1 to the requested time."""
+    if seconds >= limit:
+        return limit
+    return max(1, int(seconds))
+
+
+@lean
+def _queue(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, index: Ints, clock: Ints) -> int:
+    """Give the jobs submitted now a record and a place in the queue; return 0 or a pause."""
+    roles = len(seconds)
+    while clock[at.NEXT_QUEUED] < clock[at.NEXT_JOB]:
+        row = clock[at.NEXT_QUEUED]
+        for role in range(roles):
+            if np.isnan(seconds[role, row]):
+                clock[at.ASKED] = row
+                return at.BAD_ESTIMATE
+        if clock[at.SPARES] > 0:
+            clock[at.SPARES] -= 1
+            slot = live[clock[at.SPARES], at.SPARE]
+        elif clock[at.HIGH_SLOT] < len(live):
+            slot = clock[at.HIGH_SLOT]
+            clock[at.HIGH_SLOT] += 1
+        else:
+            return at.GROW_LIVE
+        limit, width = jobs[row, at.REQUESTED], jobs[row, at.PROCS]
+        estimate = _clamped(seconds[0, row], limit)
+        candidate, ranking = estimate, estimate
+        if roles > 1:
+            candidate = _clamped(seconds[at.FOR_CANDIDATES, row], limit)
+            ranking = _clamped(seconds[at.FOR_ORDER, row], limit)
+        live[slot, at.ROW] = row
+        live[slot, at.WIDTH] = width
+        live[slot, at.LIMIT] = limit
+        live[slot, at.START] = -1
+        live[slot, at.END] = -1
+        live[slot, at.ESTIMATE] = estimate
+        live[slot, at.FIRST] = estimate
+        live[slot, at.CANDIDATE] = candidate
+        live[slot, at.RANKING] = ranking
+        live[slot, at.RUN] = jobs[row, at.RUN_TIME]
+        live[slot, at.RESERVED] = 0
+        live[slot, at.HOLDS] = 0
+        live[slot, at.PROMISE] = at.NEVER
+        live[slot, at.TRIED] = -1
+        live[slot, at.PLANNED] = at.NEVER
+        since = max(1, jobs[row, at.SUBMIT] - jobs[0, at.SUBMIT])
+        job_id, seed = jobs[row, at.JOB_ID], clock[at.SEED]
+        key = static_key(clock[at.ORDER], row, since, width, ranking, seed, job_id)
+        live[slot, at.KEY] = key
+        insert(blocks, index, clock, at.QUEUE, key, row, slot, width, candidate)
+        if clock[at.CANDIDATES] == at.BACKFILL:
+            key = static_key(clock[at.BACKFILL_ORDER], row, since, width, ranking, seed, job_id)
+            live[slot, at.BACKFILL_KEY] = key
+            insert(blocks, index, clock, at.BACKFILL, key, row, slot, width, candidate)
+        clock[at.N_QUEUED] += 1
+        clock[at.NEXT_QUEUED] += 1
+        clock[at.NEWCOMERS] += 1
+        clock[at.LAST_QUEUED] = slot
+    return 0
+
+
+@lean
+def _correct(live: Ints, blocks: Ints, index: Ints, clock: Ints) -> None:
+    """Correct the estimates of running jobs that were to end by now."""
+    now = clock[at.NOW]
+    while clock[at.N_RUNNING] > 0:
+        first = index[0, at.MEMBER + at.RUNNING]
+        if blocks[first, at.E_KEY, 0] > now:
+            return
+        slot = blocks[first, at.E_SLOT, 0]
+        remove_at(blocks, index, clock, at.RUNNING, 0, 0)
+        begun, row, width = live[slot, at.START], live[slot, at.ROW], live[slot, at.WIDTH]
+        old, limit = live[slot, at.ESTIMATE], live[slot, at.LIMIT]
+        estimate = corrected(clock[at.CORRECTION], old, live[slot, at.FIRST], limit, now - begun)
+        live[slot, at.ESTIMATE] = estimate
+        insert(blocks, index, clock, at.RUNNING, begun + estimate, row, slot, width, 0)
+        if estimate > limit and clock[at.PROMISES] == 1:
+            remove(blocks, index, clock, at.LIMITS, begun + max(limit, old), row)
+            insert(blocks, index, clock, at.LIMITS, begun + estimate, row, slot, width, 0)
+        clock[at.STALE] = 1
+
+
+@lean
+def until_pass(
+    jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints
+) -> int:
+    """Go on to the next scheduling pass; return PASS_IS_DUE or the reason of a pause."""
+    while True:
+        if clock[at.PHASE] == at.AT_ADVANCE:
+            stop = _advance(jobs, blocks, index, clock)
+            if stop != 0:
+                return stop
+            clock[at.PHASE] = at.AT_ENDS
+        if clock[at.PHASE] == at.AT_ENDS:
+            if _log_is_short(jobs, clock, log):
+                return at.GROW_LOG
+            _end(jobs, live, blocks, index, clock, log, notes)
+            clock[at.PHASE] = at.AT_TIMERS
+        if clock[at.PHASE] == at.AT_TIMERS:
+            if clock[at.MEMBERS + at.TIMERS] > 0:
+                stop = _fire(blocks, index, clock)
+                if stop != 0:
+                    return stop
+            clock[at.PHASE] = at.AT_SUBMISSIONS
+        if clock[at.PHASE] == at.AT_SUBMISSIONS:
+            stop = _submit(jobs, clock, log, notes)
+            if stop != 0:
+                return stop
+            clock[at.PHASE] = at.AT_QUEUEING
+            if clock[at.IN_LOOP] == 1 and clock[at.NEXT_QUEUED] < clock[at.NEXT_JOB]:
+                return int(clock[at.LOGGED])
+        if clock[at.PHASE] == at.AT_QUEUEING:
+            stop = _queue(jobs, seconds, live, blocks, index, clock)
+            if stop != 0:
+                return stop
+            if clock[at.CAUSE] == 0:  # only timers that do not wake
+                clock[at.PHASE] = at.AT_ADVANCE
+                continue
+            _correct(live, blocks, index, clock)
+            clock[at.PASSES] += 1
+            clock[at.PHASE] = at.AT_ORDER
+        if clock[at.PHASE] == at.AT_ORDER or clock[at.PHASE] == at.AT_REORDER:
+            if clock[at.N_QUEUED] == 0:
+                clock[at.PHASE] = at.AT_ADVANCE
+                continue
+            if max(clock[at.ORDER], clock[at.BACKFILL_ORDER]) >= WFP3:
+                stop = reorder(jobs, live, blocks, index, clock)
+                if stop != 0:
+                    return stop
+            clock[at.PHASE] = at.AT_PASS
+        return at.PASS_IS_DUE

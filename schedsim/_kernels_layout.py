@@ -1,0 +1,172 @@
+"""What lies where in the engine's arrays: names of their columns and cells, codes of phases, pauses and policies.
+
+The whole state of a simulation is four int64 arrays; a fork copies them and shares the rest.
+
+* `live` (slots, RECORD): one record for each queued or running job.
+* `blocks` (blocks, FIELDS, BLOCK): entries of the ordered lists (see `_kernels_ordered`).
+* `index` (blocks, INDEX): what each block holds in sum, and which blocks make up which list.
+* `clock` (CELLS,): the time, cursors, counters, and the policy as codes.
+
+Read-only or append-only, hence shared: `jobs` (n_jobs, 5), `seconds` (roles, n_jobs) the estimates [s],
+`log` (n, 3) the events (time, kind, job row), `notes` (n,) a number for each event.
+"""
+
+from typing import Final
+
+# jobs: one row a job, sorted by (submit, job id)
+SUBMIT: Final = 0
+PROCS: Final = 1
+REQUESTED: Final = 2
+RUN_TIME: Final = 3
+JOB_ID: Final = 4
+
+# live: one record a queued or running job
+ROW: Final = 0
+WIDTH: Final = 1  # processors
+LIMIT: Final = 2  # requested time
+START: Final = 3
+END: Final = 4
+ESTIMATE: Final = 5  # valid now, for planning with a running job
+FIRST: Final = 6  # the same when the job was submitted
+CANDIDATE: Final = 7  # for asking whether a waiting job may start
+RANKING: Final = 8  # for the order's key
+KEY: Final = 9
+BACKFILL_KEY: Final = 10
+RESERVED: Final = 11  # 1 once the job held a reservation
+PROMISE: Final = 12  # latest start that it was promised, or NEVER
+TRIED: Final = 13  # number of the pass in which a gate held it
+PLANNED: Final = 14  # start of its reservation, or NEVER
+SPARE: Final = 15  # not of this record: the column is the stack of slots given back
+SORTED: Final = 16  # not of this record: the column is room to sort slots in
+RUN: Final = 17  # how long it runs if nobody stops it
+HOLDS: Final = 18  # how often a gate held it, as counted
+RECORD: Final = 19
+
+NEVER: Final = 1 << 62
+
+# blocks: fields of an entry
+E_KEY: Final = 0
+E_TIE: Final = 1
+E_SLOT: Final = 2
+E_WIDTH: Final = 3
+E_LENGTH: Final = 4
+FIELDS: Final = 5
+BLOCK: Final = 16
+
+# index: one row a block
+COUNT: Final = 0
+TOTAL: Final = 1  # sum of widths
+NARROWEST: Final = 2
+LEAST: Final = 3  # column LEAST + c: the shortest length among widths below 2**(c + 1)
+CLASSES: Final = 26
+UNUSED: Final = LEAST + CLASSES  # not of this block: the stack of blocks given back
+MEMBER: Final = UNUSED + 1  # column MEMBER + list: not of this block, the list's i-th block
+
+# the ordered lists
+QUEUE: Final = 0  # waiting jobs by the order
+BACKFILL: Final = 1  # waiting jobs by the backfill order, where it is another
+RUNNING: Final = 2  # running jobs by estimated end
+ENDS: Final = 3  # running jobs by real end
+LIMITS: Final = 4  # running jobs by start + requested time, where promises are kept
+TIMERS: Final = 5  # (time, sequence number, kind, argument, wakes)
+LISTS: Final = 6
+INDEX: Final = MEMBER + LISTS
+
+# clock
+NOW: Final = 0
+PHASE: Final = 1
+FREE: Final = 2  # processors
+MACHINE: Final = 3  # processors
+NEXT_JOB: Final = 4  # first row not yet submitted
+NEXT_QUEUED: Final = 5  # first row not yet in the queue
+N_QUEUED: Final = 6
+N_RUNNING: Final = 7
+LOGGED: Final = 8  # rows used in `log`
+EVENTS: Final = 9  # events so far, those in earlier chunks of the log included
+SPARES: Final = 10  # height of the stack of slots given back
+HIGH_SLOT: Final = 46  # slots from here on were never used
+UNUSEDS: Final = 11  # height of the stack of blocks given back
+HIGH_BLOCK: Final = 47  # blocks from here on were never used
+CAUSE: Final = 12  # what made this instant, bits below
+UNTIL: Final = 13  # stop before the first instant later than this
+HEAD: Final = 14  # slot of the blocked head, or -1
+SHADOW: Final = 15
+EXTRA: Final = 16
+STALE: Final = 17  # 1: the shadow must be computed anew
+AFTER_KEY: Final = 18  # the pass has tried all entries up to here
+AFTER_TIE: Final = 19
+PASSES: Final = 20
+ASKED: Final = 21  # slot (or row) that a pause asks about
+ANSWER: Final = 22
+KILLS: Final = 23
+LAST_QUEUED: Final = 27  # slot
+PROMISED: Final = 24  # the head's promise
+BESIDE: Final = 25  # processors free beside the head at its promise
+NEWCOMERS: Final = 28  # jobs queued at this instant
+LAST_JOB: Final = 29  # no row from here on is submitted
+N_TIMERS: Final = 26  # set so far
+MEMBERS: Final = 48  # cell MEMBERS + list: blocks in the list
+# the policy, as codes
+ORDER: Final = 32
+BACKFILL_ORDER: Final = 33
+CANDIDATES: Final = 34  # which list is searched for backfills
+DEPTH: Final = 35
+CORRECTION: Final = 36
+KILL: Final = 37
+PROMISES: Final = 38
+GATED: Final = 39
+PICKED: Final = 40
+IN_LOOP: Final = 41  # 1: a forecast is asked at submissions
+SEED: Final = 42
+WINDOW: Final = 43
+REWARD: Final = 44
+SEVERAL: Final = 45  # 1: candidates, running jobs and the order may have different estimates
+CELLS: Final = 56
+
+# causes of an instant
+BY_END: Final = 1
+BY_SUBMISSION: Final = 2
+BY_TIMER: Final = 4
+
+# phases of an instant
+AT_ADVANCE: Final = 0
+AT_ENDS: Final = 1
+AT_TIMERS: Final = 2
+AT_SUBMISSIONS: Final = 3
+AT_QUEUEING: Final = 4
+AT_ORDER: Final = 5
+AT_REORDER: Final = 6  # the client has given keys
+AT_PASS: Final = 7
+AT_BACKFILL: Final = 8
+
+# why the engine stopped; 0 and more: estimates are asked, and this many rows of the log are written
+PASS_IS_DUE: Final = -1
+FINISHED: Final = -2
+REACHED: Final = -3
+GROW_LIVE: Final = -4
+GROW_LOG: Final = -5
+BAD_ESTIMATE: Final = -6
+ASK_ORDER: Final = -7
+ASK_GATE: Final = -8
+ASK_PICK: Final = -9
+ASK_TIMER: Final = -10
+
+NOT_ANSWERED: Final = -(1 << 40)
+
+# kinds of timers; a client's own kinds are larger
+RECHECK: Final = 0
+
+# depths
+GREEDY: Final = -1  # no reservation, and nobody waits for the head
+NO_BACKFILL: Final = 0
+ALL: Final = NEVER
+
+# how a job started
+READY: Final = 0
+BY_RESERVATION: Final = 1
+BACKFILLED: Final = 2
+
+# roles of estimates: rows of `seconds`
+FOR_RUNNING: Final = 0
+FOR_CANDIDATES: Final = 1
+FOR_ORDER: Final = 2

@@ -1,0 +1,97 @@
+"""Sorting the queue anew under orders whose keys change with time."""
+
+import numpy as np
+import numpy.typing as npt
+
+import schedsim._kernels_layout as at
+from predictors.data.compiled import lean
+from schedsim._kernels_ordered import insert
+from schedsim._kernels_orders import USER, WFP3, dynamic_key
+
+Ints = npt.NDArray[np.int64]
+
+
+@lean
+def reorder(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints) -> int:
+    """Sort the waiting lists by their keys now; return ASK_ORDER if the client must give the keys first, else 0."""
+    if clock[at.PHASE] == at.AT_ORDER and max(clock[at.ORDER], clock[at.BACKFILL_ORDER]) == USER:
+        clock[at.PHASE] = at.AT_REORDER
+        return at.ASK_ORDER
+    if clock[at.ORDER] >= WFP3:
+        _sort(jobs, live, blocks, index, clock, at.QUEUE, clock[at.ORDER], at.KEY)
+    if clock[at.CANDIDATES] == at.BACKFILL and clock[at.BACKFILL_ORDER] >= WFP3:
+        _sort(jobs, live, blocks, index, clock, at.BACKFILL, clock[at.BACKFILL_ORDER], at.BACKFILL_KEY)
+    clock[at.STALE] = 1
+    return 0
+
+
+@lean
+def _sort(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, which: int, code: int, column: int) -> None:
+    """Compute the keys of one list and fill it again, sorted."""
+    now, n = clock[at.NOW], 0
+    for i in range(clock[at.MEMBERS + which]):
+        b = index[i, at.MEMBER + which]
+        for j in range(index[b, at.COUNT]):
+            slot = blocks[b, at.E_SLOT, j]
+            if code != USER:
+                wait = now - jobs[live[slot, at.ROW], at.SUBMIT]
+                live[slot, column] = dynamic_key(code, wait, live[slot, at.WIDTH], live[slot, at.LIMIT])
+            live[n, at.SORTED] = slot
+            n += 1
+    if not _insertion_sort(live, column, n):
+        _heap_sort(live, column, n)
+    for i in range(clock[at.MEMBERS + which]):
+        index[clock[at.UNUSEDS], at.UNUSED] = index[i, at.MEMBER + which]
+        clock[at.UNUSEDS] += 1
+    clock[at.MEMBERS + which] = 0
+    for i in range(n):
+        slot = live[i, at.SORTED]
+        width, length = live[slot, at.WIDTH], live[slot, at.CANDIDATE]
+        insert(blocks, index, clock, which, live[slot, column], live[slot, at.ROW], slot, width, length)
+
+
+@lean
+def _before(live: Ints, column: int, a: int, b: int) -> bool:
+    """Return whether slot `a` comes before slot `b`."""
+    x, y = live[a, column], live[b, column]
+    return bool(x < y or (x == y and live[a, at.ROW] < live[b, at.ROW]))
+
+
+@lean
+def _insertion_sort(live: Ints, column: int, n: int) -> bool:
+    """Sort the slots in place; give up, returning False, if they are far from sorted."""
+    moves = 0
+    for i in range(1, n):
+        slot, j = live[i, at.SORTED], i - 1
+        while j >= 0 and _before(live, column, slot, live[j, at.SORTED]):
+            live[j + 1, at.SORTED] = live[j, at.SORTED]
+            j -= 1
+            moves += 1
+        live[j + 1, at.SORTED] = slot
+        if moves > 16 * n:
+            return False
+    return True
+
+
+@lean
+def _heap_sort(live: Ints, column: int, n: int) -> None:
+    """Sort the slots in place, in n log n steps whatever their order."""
+    for top in range(n // 2 - 1, -1, -1):
+        _sift(live, column, top, n)
+    for last in range(n - 1, 0, -1):
+        live[0, at.SORTED], live[last, at.SORTED] = live[last, at.SORTED], live[0, at.SORTED]
+        _sift(live, column, 0, last)
+
+
+@lean
+def _sift(live: Ints, column: int, top: int, n: int) -> None:
+    slot = live[top, at.SORTED]
+    while 2 * top + 1 < n:
+        child = 2 * top + 1
+        if child + 1 < n and _before(live, column, live[child, at.SORTED], live[child + 1, at.SORTED]):
+            child += 1
+        if not _before(live, column, slot, live[child, at.SORTED]):
+            break
+        live[top, at.SORTED] = live[child, at.SORTED]
+        top = child
+    live[top, at.SORTED] = slot

@@ -1,0 +1,269 @@
+"""What would the machine do? `simulate` runs a workload under a policy; `Simulation` can stop, branch and go on."""
+
+import copy
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+import schedsim._kernels_counts as counts
+import schedsim._kernels_layout as at
+from predictors.data.errors import JobcastError
+from schedsim.corrections import correction_code
+from schedsim.estimates import Estimates, Separate, Source
+from schedsim.eventlog import EventLog
+from schedsim.pauses import answer, suppose, with_timer, write_policy
+from schedsim.policy import Kind, Policy
+from schedsim.schedule import Schedule
+from schedsim.state import State
+from schedsim.workload import Workload
+
+Ints = npt.NDArray[np.int64]
+Kernel = Callable[..., int]
+
+KERNELS: Final[Mapping[Kind, Kernel]] = MappingProxyType({"counts": counts.run, "greedy": counts.run})
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A moment of a simulation; cheap to keep, valid for its workload only."""
+
+    digest: str
+    policy: Policy
+    state: State
+    log: EventLog
+    handed: int
+    source: Source
+
+
+class Simulation:
+    """A simulation that can be run in steps, copied and continued.
+
+    Parameters
+    ----------
+    workload : Workload
+        Jobs and machine.
+    policy : Policy
+        See `make_policy`.
+    estimates : int64 array of shape (n_jobs,), Forecast or Separate
+        What the scheduler believes, see `schedsim.estimates`; by default the requested times.
+    correction : str
+        What replaces an expired estimate, see `CORRECTIONS`.
+    kill : bool
+        Stop jobs at their requested time; else they run on, their estimate doubling.
+
+    Examples
+    --------
+    >>> from schedsim.policy import make_policy
+    >>> w = Workload.from_columns([0, 1, 2, 3], submit=[0, 1, 2, 3], procs=[6, 8, 2, 2], requested=[10, 10, 8, 9],
+    ...                           run_time=[10, 10, 8, 9], machine_procs=8)
+    >>> simulation = Simulation(w, make_policy("easy"))
+    >>> simulation.run(until=5)
+    False
+    >>> simulation.queued.tolist(), simulation.running.tolist()
+    ([1, 3], [0, 2])
+    >>> simulation.run()
+    True
+    >>> simulation.schedule().start.tolist()
+    [0, 10, 2, 20]
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        policy: Policy,
+        estimates: Estimates | Separate | None = None,
+        correction: str = "requested",
+        kill: bool = True,
+    ) -> None:
+        self.workload = workload
+        self.policy = policy
+        self._source = Source.of(workload.requested if estimates is None else estimates, workload)
+        self._state = State.empty()
+        self._log = EventLog.with_room(3 * len(workload))
+        self._handed = 0
+        self._seconds = 0.0
+        clock = self._state.clock
+        clock[at.FREE] = clock[at.MACHINE] = workload.machine_procs
+        clock[at.HEAD] = clock[at.ASKED] = -1
+        clock[at.STALE] = 1
+        clock[at.KILL] = kill
+        clock[at.LAST_JOB] = len(workload)
+        clock[at.ANSWER] = at.NOT_ANSWERED
+        clock[at.CORRECTION] = correction_code(correction)
+        clock[at.SEVERAL] = len(self._source.seconds) > 1
+        clock[at.IN_LOOP] = len(self._source.forecasts) > 0
+        write_policy(clock, policy)
+
+    def run(self, until: int | None = None) -> bool:
+        """Go on to the end, or to the last instant not later than `until` [s]; return whether the end is reached.
+
+        Raises
+        ------
+        JobcastError
+            If a forecast gives no number, a user's order or an agent answers wrongly, or a gate holds jobs for ever.
+        """
+        began = time.perf_counter()
+        self._state.clock[at.UNTIL] = at.NEVER - 1 if until is None else until
+        try:
+            stop = self._run()
+        finally:
+            self._seconds += time.perf_counter() - began
+        if stop == at.FINISHED and self.queued.size:
+            raise JobcastError(f"{self.queued.size} jobs are held for ever: nothing will wake the scheduler again.")
+        return stop == at.FINISHED
+
+    def _run(self) -> int:
+        kernel, jobs, seconds = KERNELS[self.policy.kind], self.workload.jobs, self._source.seconds
+        forecasts = self._source.forecasts
+        while True:
+            state, log = self._state, self._log
+            arguments = (jobs, seconds, state.live, state.blocks, state.index, state.clock, log.events, log.notes)
+            events = log.events
+            stop = kernel(*arguments)
+            while stop >= 0:
+                fresh = events[self._handed : stop]
+                for forecast, target in forecasts:
+                    forecast.advance(fresh, target)
+                self._handed = stop
+                stop = kernel(*arguments)
+            if stop in (at.FINISHED, at.REACHED):
+                return stop
+            self._answer(stop)
+
+    def _answer(self, stop: int) -> None:
+        """Do what a pause asks for."""
+        if stop == at.GROW_LIVE:
+            self._state = self._state.grown()
+        elif stop == at.GROW_LOG:
+            self._branch_log()
+        else:
+            self._state = answer(stop, self.workload, self.policy, self._state)
+
+    def _branch_log(self) -> None:
+        """Continue in a new chunk of the log, leaving the old one to those who share it."""
+        clock = self._state.clock
+        used = int(clock[at.LOGGED])
+        handed = self._handed if self._source.forecasts else used
+        room = 64 + 4 * (len(self._state.live) + int(clock[at.NEXT_JOB] - clock[at.NEXT_QUEUED]))
+        self._log = self._log.continued(used, handed, room)
+        clock[at.LOGGED] = used - handed
+        self._handed = 0
+
+    def snapshot(self) -> Snapshot:
+        """Return this moment, in time proportional to the live jobs.
+
+        Raises
+        ------
+        JobcastError
+            If a forecast is in the loop that cannot be copied: it has no method `fork`.
+        """
+        source, state = self._source.fork(), self._state.copy()
+        return Snapshot(self.workload.digest, self.policy, state, self._log, self._handed, source)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back to a moment of this simulation, or of another one of the same workload and policy.
+
+        Raises
+        ------
+        JobcastError
+            If the snapshot is of another workload or policy.
+        """
+        if snapshot.digest != self.workload.digest:
+            raise JobcastError(f"This snapshot is not of {self.workload.name}: its jobs or machine differ.")
+        if snapshot.policy != self.policy:
+            raise JobcastError("This snapshot was taken under another policy; restore it under the same.")
+        self._source = snapshot.source.fork()
+        self._state, self._log, self._handed = snapshot.state.copy(), snapshot.log, snapshot.handed
+        self._branch_log()
+
+    def fork(self, estimates: Estimates | Separate | None = None) -> Self:
+        """Return a copy that goes its own way, in time proportional to the live jobs.
+
+        Parameters
+        ----------
+        estimates : optional
+            What the copy believes of the jobs still to be submitted; by default the same, for which a forecast in the
+            loop must have a method `fork`. Memory is shared with the original: do not run both at once in threads.
+        """
+        new = copy.copy(self)
+        new._source = self._source.fork() if estimates is None else Source.of(estimates, self.workload)
+        new._state = self._state.copy()
+        new._state.clock[at.IN_LOOP] = len(new._source.forecasts) > 0
+        new._branch_log()
+        return new
+
+    def close_submissions(self) -> None:
+        """Let no further job be submitted: what is to come is not known yet."""
+        self._state.clock[at.LAST_JOB] = self._state.clock[at.NEXT_JOB]
+
+    def suppose(self, run_times: Mapping[int, int]) -> None:
+        """Let live jobs, by row, take so long [s], instead of what the workload says; for use in a fork.
+
+        A running job ends after the present second at the earliest.
+        """
+        suppose(self._state, len(self.workload), run_times)
+
+    def add_timer(self, when: int, kind: int = at.RECHECK, argument: int = 0, wakes: bool = True) -> None:
+        """Set a timer at a second after the present one; if it wakes, that is a scheduling instant."""
+        self._state = with_timer(self._state, when, kind, argument, wakes)
+
+    @property
+    def now(self) -> int:
+        """Time of the last instant [s]."""
+        return int(self._state.clock[at.NOW])
+
+    @property
+    def free(self) -> int:
+        """Processors free."""
+        return int(self._state.clock[at.FREE])
+
+    @property
+    def queued(self) -> Ints:
+        """Rows of the waiting jobs, in the queue's order."""
+        return self._state.rows(at.QUEUE)
+
+    @property
+    def running(self) -> Ints:
+        """Rows of the running jobs, by the time of their end."""
+        return self._state.rows(at.ENDS)
+
+    @property
+    def kills(self) -> int:
+        """Jobs started so far that are stopped at their requested time."""
+        return int(self._state.clock[at.KILLS])
+
+    def events(self) -> Ints:
+        """Return what has happened so far, rows (time, kind, job row), shape (n, 3)."""
+        return self._log.read(int(self._state.clock[at.LOGGED]))[0]
+
+    def schedule(self) -> Schedule:
+        """Return the schedule of a finished simulation."""
+        events, notes = self._log.read(int(self._state.clock[at.LOGGED]))
+        return Schedule.from_events(self.workload, events, notes, self._seconds)
+
+
+def simulate(
+    workload: Workload,
+    policy: Policy,
+    estimates: Estimates | Separate | None = None,
+    correction: str = "requested",
+    kill: bool = True,
+) -> Schedule:
+    """Run a whole workload under a policy; parameters as of `Simulation`.
+
+    Examples
+    --------
+    >>> from schedsim.policy import make_policy
+    >>> w = Workload.from_columns([0, 1], submit=[0, 1], procs=[6, 8], requested=[10, 10], run_time=[9, 10],
+    ...                           machine_procs=8)
+    >>> simulate(w, make_policy("fcfs")).start.tolist()
+    [0, 9]
+    """
+    simulation = Simulation(workload, policy, estimates, correction, kill)
+    simulation.run()
+    return simulation.schedule()

@@ -1,0 +1,170 @@
+"""Was it a good schedule, and who paid for it? Every figure of a schedule, once."""
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.data.errors import JobcastError
+from schedsim.schedule import STARTED_BY, Schedule
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+BOUND: Final = 10
+"""Threshold of the bounded slowdown [s]."""
+
+WIDEST_SHARE: Final = 0.05
+
+
+def slowdown(wait: Ints, run_time: Ints) -> Floats:
+    """Return (wait + run time) / run time, also called stretch; infinite for a job of length 0 that waited.
+
+    Examples
+    --------
+    >>> slowdown(np.array([0, 30]), np.array([10, 10])).tolist()
+    [1.0, 4.0]
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = (wait + run_time) / run_time
+    return np.where((wait == 0) & (run_time == 0), 1.0, ratio)
+
+
+def bounded_slowdown(wait: Ints, run_time: Ints, bound: int = BOUND) -> Floats:
+    """Return max(1, (wait + run time) / max(run time, bound)), times in seconds.
+
+    References
+    ----------
+    .. [1] Feitelson et al. Theory and practice in parallel job scheduling. JSSPP 1997. doi:10.1007/3-540-63574-2_14
+
+    Examples
+    --------
+    >>> bounded_slowdown(np.array([0, 30, 30]), np.array([1, 2, 20])).tolist()
+    [1.0, 3.2, 2.5]
+    """
+    return np.maximum(1.0, (wait + run_time) / np.maximum(run_time, bound))
+
+
+def widest(procs: Ints, share: float = WIDEST_SHARE) -> npt.NDArray[np.bool_]:
+    """Return which jobs are the widest ones: the share of jobs with most processors, earlier rows first among equals.
+
+    At least one job; else rounded to the nearest number of jobs.
+
+    Examples
+    --------
+    >>> widest(np.array([1, 8, 4, 8]), share=0.25).tolist()
+    [False, True, False, False]
+    """
+    chosen = np.zeros(len(procs), dtype=np.bool_)
+    count = max(1, round(share * len(procs)))
+    chosen[np.argsort(-procs, kind="stable")[:count]] = True
+    return chosen
+
+
+def makespan(schedule: Schedule) -> int:
+    """Return last end - first submission [s]."""
+    return int(schedule.end.max() - schedule.workload.submit.min())
+
+
+def utilisation(schedule: Schedule) -> float:
+    """Return the share of the machine's processor seconds used within the makespan."""
+    work = (schedule.run_time * schedule.workload.procs).sum(dtype=np.float64)
+    span = makespan(schedule) * schedule.workload.machine_procs
+    return float(work / span) if span else 0.0
+
+
+def figures(schedule: Schedule) -> dict[str, float]:
+    """Return the figures of a schedule over all jobs, none left out.
+
+    Times in seconds; `widest5_mean_wait_s` is the mean wait of the widest 5 % of jobs.
+    """
+    wait, run_time = schedule.wait, schedule.run_time
+    bounded, stretch = bounded_slowdown(wait, run_time), slowdown(wait, run_time)
+    return {
+        "n_jobs": len(wait),
+        "mean_wait_s": float(wait.mean()),
+        "mean_bounded_slowdown": float(bounded.mean()),
+        "median_bounded_slowdown": float(np.median(bounded)),
+        "p99_wait_s": float(np.percentile(wait, 99)),
+        "max_wait_s": int(wait.max()),
+        "widest5_mean_wait_s": float(wait[widest(schedule.workload.procs)].mean()),
+        "makespan_s": makespan(schedule),
+        "utilisation": utilisation(schedule),
+        "mean_response_s": float((wait + run_time).mean()),
+        "mean_stretch": float(stretch.mean()),
+        "max_stretch": float(stretch.max()),
+        "killed": int(schedule.killed.sum()),
+    }
+
+
+def weighted_figures(schedule: Schedule) -> dict[str, float]:
+    """Return mean wait and mean bounded slowdown with each job weighted by its area, processors x run time."""
+    area = (schedule.run_time * schedule.workload.procs).astype(np.float64)
+    if not area.any():
+        raise JobcastError("All jobs have length 0: they cannot be weighted by area.")
+    bounded = bounded_slowdown(schedule.wait, schedule.run_time)
+    return {
+        "area_weighted_mean_wait_s": float(np.average(schedule.wait, weights=area)),
+        "area_weighted_mean_bounded_slowdown": float(np.average(bounded, weights=area)),
+    }
+
+
+def how_started(schedule: Schedule) -> dict[str, dict[str, float]]:
+    """Return jobs and processor hours by how the jobs started."""
+    hours = schedule.run_time * schedule.workload.procs / 3600.0
+    table = {}
+    for code, name in enumerate(STARTED_BY):
+        here = schedule.started_by == code
+        table[name] = {"jobs": int(here.sum()), "core_hours": float(hours[here].sum())}
+    return table
+
+
+def by_group(schedule: Schedule, groups: Ints) -> dict[int, dict[str, float]]:
+    """Return jobs, mean wait, mean bounded slowdown and longest wait of each group, by ascending group.
+
+    Parameters
+    ----------
+    groups : int64 array of shape (n_jobs,)
+        Which group each job belongs to.
+    """
+    bounded = bounded_slowdown(schedule.wait, schedule.run_time)
+    table: dict[int, dict[str, float]] = {}
+    for group in np.unique(groups).tolist():
+        here = groups == group
+        table[group] = {
+            "n_jobs": int(here.sum()),
+            "mean_wait_s": float(schedule.wait[here].mean()),
+            "mean_bounded_slowdown": float(bounded[here].mean()),
+            "max_wait_s": int(schedule.wait[here].max()),
+        }
+    return table
+
+
+def by_user(schedule: Schedule) -> dict[int, dict[str, float]]:
+    """Return the figures of each user.
+
+    Raises
+    ------
+    JobcastError
+        If the workload does not tell its users.
+    """
+    if schedule.workload.user is None:
+        raise JobcastError(f"{schedule.workload.name}: does not tell its users; no table by user can be made.")
+    return by_group(schedule, schedule.workload.user)
+
+
+def by_size(schedule: Schedule) -> dict[str, dict[str, float]]:
+    """Return the figures of each class of width: 1, 2, 3-4, 5-8, ... processors."""
+    top = 1 << np.ceil(np.log2(schedule.workload.procs)).astype(np.int64)
+    return {_class_name(upper): row for upper, row in by_group(schedule, top).items()}
+
+
+def _class_name(upper: int) -> str:
+    """Return the name of the class of widths up to a power of two.
+
+    Examples
+    --------
+    >>> [_class_name(upper) for upper in (1, 2, 4, 64)]
+    ['1', '2', '3-4', '33-64']
+    """
+    return str(upper) if upper < 3 else f"{upper // 2 + 1}-{upper}"

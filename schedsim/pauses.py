@@ -1,0 +1,136 @@
+"""The client's side of a pause: what the engine asks, answered by the policy's Python parts."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+import schedsim._kernels_layout as at
+from predictors.data.errors import JobcastError
+from schedsim._kernels_ordered import insert
+from schedsim.gates import Candidate, Choice
+from schedsim.orders import Order, Waiting
+from schedsim.policy import Policy
+from schedsim.state import State
+from schedsim.workload import Workload
+
+Ints = npt.NDArray[np.int64]
+
+
+def write_policy(clock: Ints, policy: Policy) -> None:
+    """Write a policy into the clock, as codes."""
+    second = policy.backfill_order
+    clock[at.ORDER], clock[at.BACKFILL_ORDER] = policy.order.code, second.code
+    clock[at.CANDIDATES] = at.QUEUE if second == policy.order else at.BACKFILL
+    clock[at.DEPTH] = at.ALL if policy.depth is None else policy.depth
+    if policy.kind == "greedy":
+        clock[at.DEPTH] = at.GREEDY
+    clock[at.PROMISES] = policy.promise
+    clock[at.GATED] = policy.gate is not None
+    clock[at.PICKED] = policy.agent is not None
+    clock[at.SEED] = max(policy.order.seed, second.seed)
+    clock[at.WINDOW] = policy.window
+    clock[at.REWARD] = policy.reward == "capacity"
+
+
+def answer(stop: int, workload: Workload, policy: Policy, state: State) -> State:
+    """Answer a pause in the state; return the state, which may have moved."""
+    clock = state.clock
+    if stop == at.BAD_ESTIMATE:
+        job = workload.job_id[clock[at.ASKED]]
+        raise JobcastError(f"The forecast gave no number for job {job}, submitted at {clock[at.NOW]} s.")
+    if stop == at.ASK_ORDER:
+        _rank(workload, policy.order, state, at.QUEUE, at.KEY)
+        if clock[at.CANDIDATES] == at.BACKFILL:
+            _rank(workload, policy.backfill_order, state, at.BACKFILL, at.BACKFILL_KEY)
+        return state
+    if stop == at.ASK_GATE:
+        return _ask_gate(policy, state)
+    if stop == at.ASK_PICK:
+        _ask_agent(policy, state)
+    return state
+
+
+def _rank(workload: Workload, order: Order, state: State, which: int, column: int) -> None:
+    """Write the keys of a user's own order."""
+    if order.function is None:
+        return
+    slots = state.slots(which)
+    records = state.live[slots]
+    row, now = records[:, at.ROW], int(state.clock[at.NOW])
+    waiting = Waiting(
+        now=now,
+        row=row,
+        wait=now - workload.submit[row],
+        requested=records[:, at.LIMIT],
+        estimate=records[:, at.RANKING],
+        procs=records[:, at.WIDTH],
+    )
+    state.live[slots, column] = order.keys(waiting)
+
+
+def _ask_gate(policy: Policy, state: State) -> State:
+    assert policy.gate is not None
+    clock, slot = state.clock, int(state.clock[at.ASKED])
+    verdict = policy.gate.ask(
+        Candidate(
+            row=int(state.live[slot, at.ROW]),
+            now=int(clock[at.NOW]),
+            free=int(clock[at.FREE]),
+            holds=int(state.live[slot, at.HOLDS]),
+            by_end=bool(clock[at.CAUSE] & at.BY_END),
+            by_timer=bool(clock[at.CAUSE] & at.BY_TIMER),
+        )
+    )
+    clock[at.ANSWER] = verdict.start
+    if verdict.start:
+        return state
+    state.live[slot, at.HOLDS] += verdict.counts
+    if verdict.recheck is None:
+        return state
+    return with_timer(state, int(clock[at.NOW]) + verdict.recheck, at.RECHECK, 0, True)
+
+
+def _ask_agent(policy: Policy, state: State) -> None:
+    assert policy.agent is not None
+    clock, live, level = state.clock, state.live, int(state.clock[at.ASKED])
+    slots = state.slots(at.QUEUE if level == 1 else int(clock[at.CANDIDATES]))
+    if level == 2:
+        width, ends = live[slots, at.WIDTH], clock[at.NOW] + live[slots, at.CANDIDATE]
+        slots = slots[(width <= clock[at.FREE]) & ((ends <= clock[at.SHADOW]) | (width <= clock[at.EXTRA]))]
+    slots = slots[: policy.window]
+    choice = Choice(int(clock[at.NOW]), int(clock[at.FREE]), live[slots, at.ROW], level)
+    place = policy.agent.pick(choice)
+    if place is not None and not 0 <= place < len(slots):
+        raise JobcastError(f"The agent picked place {place} of {len(slots)} jobs at {choice.now} s.")
+    clock[at.ANSWER] = -1 if place is None else slots[place]
+
+
+def with_timer(state: State, when: int, kind: int, argument: int, wakes: bool) -> State:
+    """Set a timer; return the state, which may have moved."""
+    if when <= state.clock[at.NOW]:
+        raise JobcastError(f"A timer must lie after the present {state.clock[at.NOW]} s; got {when}.")
+    timers = sum(state.index[b, at.COUNT] for b in state.members(at.TIMERS))
+    if timers >= len(state.live):
+        state = state.grown()
+    clock = state.clock
+    clock[at.N_TIMERS] += 1
+    insert(state.blocks, state.index, clock, at.TIMERS, when, int(clock[at.N_TIMERS]), kind, argument, int(wakes))
+    return state
+
+
+def suppose(state: State, n_jobs: int, run_times: Mapping[int, int]) -> None:
+    """Set how long live jobs, by row, will have taken [s]; a running one ends after the present second."""
+    clock, live = state.clock, state.live
+    for slot in state.slots(at.QUEUE):
+        live[slot, at.RUN] = run_times.get(int(live[slot, at.ROW]), live[slot, at.RUN])
+    running = state.slots(at.ENDS)
+    state.clear(at.ENDS)
+    for slot in running:
+        row, begun, width = (int(live[slot, column]) for column in (at.ROW, at.START, at.WIDTH))
+        run_time = run_times.get(row, int(live[slot, at.END]) - begun)
+        if clock[at.KILL]:
+            run_time = min(run_time, int(live[slot, at.LIMIT]))
+        end = max(begun + run_time, int(clock[at.NOW]) + 1)
+        live[slot, at.END] = end
+        insert(state.blocks, state.index, clock, at.ENDS, end, begun * n_jobs + row, int(slot), width, 0)

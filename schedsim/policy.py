@@ -1,0 +1,134 @@
+"""What is a scheduling policy? A value made of an order, a backfill order, a depth of reservations, and options."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final, Literal
+
+from predictors.data.errors import JobcastError, unknown_name
+from schedsim.gates import Agent, Gate
+from schedsim.orders import ORDERS, WIDEST, Order, random_order
+
+FCFS: Final = ORDERS["fcfs"]
+SJF: Final = ORDERS["sjf"]
+
+Kind = Literal["counts", "profile", "compress", "greedy", "knapsack"]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Who goes first, and who may pass whom.
+
+    Parameters
+    ----------
+    order : Order
+        Ranks the queue.
+    backfill : Order, optional
+        Ranks the jobs behind the last reservation; by default as the queue.
+    depth : int or None
+        How many blocked jobs hold reservations: 0 none, and nobody passes a blocked job; 1 EASY; k hybrid; None all
+        (conservative).
+    kind : str
+        Which pass plans: `counts` for depths 0 and 1; `profile` rebuilds all reservations at every pass; `compress`
+        keeps a reservation once given and only moves it forward; `greedy` starts whatever fits, without
+        reservations; `knapsack` starts the most valuable set of the first `window` jobs.
+    promise : bool
+        With depth 1 or more: the shadow time by *requested* times of a job that first heads the queue blocked is
+        frozen, and no backfill may by requested times break it, whatever the estimates were worth.
+    gate : Gate, optional
+        May hold a job that could start.
+    agent : Agent, optional
+        Picks the next job in place of the orders.
+    window : int
+        How many jobs at the front of the queue an agent or the knapsack sees.
+    reward : str
+        What the knapsack values: `capability` or `capacity`.
+
+    References
+    ----------
+    .. [1] Mu'alem & Feitelson. Utilization, predictability, workloads, and user runtime estimates in scheduling the
+       IBM SP2 with backfilling. IEEE TPDS 12(6), 2001. doi:10.1109/71.932708
+    """
+
+    order: Order = FCFS
+    backfill: Order | None = None
+    depth: int | None = 0
+    kind: Kind = "counts"
+    promise: bool = False
+    gate: Gate | None = None
+    agent: Agent | None = None
+    window: int = 50
+    reward: Literal["capability", "capacity"] = "capability"
+
+    def __post_init__(self) -> None:
+        if self.depth is not None and self.depth < 0:
+            raise JobcastError(f"A policy's depth must be 0 or more, or None for all; got {self.depth}.")
+        if self.kind == "counts" and self.depth not in (0, 1):
+            raise JobcastError(f"The pass 'counts' keeps 0 or 1 reservations, not {self.depth}; take 'profile'.")
+        if self.promise and (self.kind not in ("counts", "profile") or not self.depth):
+            raise JobcastError("A promise needs EASY or hybrid backfilling: a depth of 1 or more.")
+        if self.agent is not None and (self.kind != "counts" or self.gate is not None):
+            raise JobcastError("An agent picks under the pass 'counts', and without a gate.")
+        if self.gate is not None and self.kind not in ("counts", "greedy"):
+            raise JobcastError("A gate needs the pass 'counts' or 'greedy'.")
+        if not 1 <= self.window <= MOST_IN_WINDOW:
+            raise JobcastError(f"A policy's window must be 1 to {MOST_IN_WINDOW} jobs; got {self.window}.")
+
+    @property
+    def backfill_order(self) -> Order:
+        """The order of the jobs behind the last reservation."""
+        return self.order if self.backfill is None else self.backfill
+
+
+MOST_IN_WINDOW: Final = 62
+
+POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(
+    {
+        **{name: Policy(order) for name, order in ORDERS.items()},
+        **{f"{name}-easy": Policy(order, depth=1) for name, order in ORDERS.items()},
+        "easy": Policy(depth=1),
+        "easy-sjbf": Policy(backfill=SJF, depth=1),
+        "conservative-replan": Policy(depth=None, kind="profile"),
+        "conservative-compress": Policy(depth=None, kind="compress"),
+        "binpacking": Policy(WIDEST, kind="greedy"),
+        "random": Policy(random_order(), kind="greedy"),
+        "knapsack": Policy(kind="knapsack"),
+    }
+)
+"""Policies by name; `hybrid-K` for K reservations and the suffix `+promise` come on top (see `make_policy`)."""
+
+_HYBRID: Final = re.compile(r"hybrid-(-?\d+)")
+_PROMISE: Final = "+promise"
+
+
+def make_policy(name: str) -> Policy:
+    """Return a policy by its name.
+
+    Names are those of `POLICIES`, `hybrid-K` with K reservations, and any EASY or hybrid one followed by `+promise`.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such policy.
+
+    Examples
+    --------
+    >>> make_policy("hybrid-3+promise").depth
+    3
+    >>> make_policy("eazy")
+    Traceback (most recent call last):
+    predictors.data.errors.JobcastError: No policy 'eazy'; did you mean 'easy'? Known: ...
+    """
+    base = name.removesuffix(_PROMISE)
+    hybrid = _HYBRID.fullmatch(base)
+    if hybrid:
+        depth = int(hybrid[1])
+        if depth < 1:
+            raise JobcastError(f"Policy {base!r}: a hybrid holds at least 1 reservation; got {depth}.")
+        policy = Policy(depth=depth, kind="profile")
+    elif base in POLICIES:
+        policy = POLICIES[base]
+    else:
+        raise unknown_name("policy", name, (*POLICIES, "hybrid-K", "easy+promise"))
+    return replace(policy, promise=True) if name.endswith(_PROMISE) else policy

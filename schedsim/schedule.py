@@ -1,0 +1,108 @@
+"""Schedule: when did each job start, and how? The result of a simulation, and its file."""
+
+import os
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+import schedsim._kernels_layout as at
+from predictors.data.errors import JobcastError
+from predictors.data.events import ENDED, JOB, KIND, STARTED, TIME
+from predictors.data.files import whole_file
+from schedsim.workload import Workload
+
+Ints = npt.NDArray[np.int64]
+
+READY: Final = at.READY
+RESERVED: Final = at.BY_RESERVATION
+BACKFILLED: Final = at.BACKFILLED
+STARTED_BY: Final = ("ready", "reserved", "backfilled")
+"""Names of the codes in `Schedule.started_by`: in the queue's order at once, in that order after having held a
+reservation, ahead of a blocked job."""
+
+COLUMNS: Final = ("job_id", "submit", "start", "end", "procs", "estimate", "last_estimate", "started_by")
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """One simulated schedule; arrays of shape (n_jobs,), rows as in the workload, times in seconds.
+
+    Parameters
+    ----------
+    workload : Workload
+        The jobs.
+    start, end : int64 array
+        When each job started and ended, on the workload's clock.
+    estimate, last_estimate : int64 array
+        What was planned with at the start, and in the end after corrections.
+    started_by : int64 array
+        `READY`, `RESERVED` or `BACKFILLED`.
+    engine_seconds : float
+        Wall time of the simulation, forecasts included.
+    """
+
+    workload: Workload
+    start: Ints
+    end: Ints
+    estimate: Ints
+    last_estimate: Ints
+    started_by: Ints
+    engine_seconds: float = 0.0
+
+    @classmethod
+    def from_events(cls, workload: Workload, events: Ints, notes: Ints, engine_seconds: float) -> "Schedule":
+        """Build the schedule from a finished simulation's log.
+
+        Raises
+        ------
+        JobcastError
+            If a job has not ended yet.
+        """
+        started, ended = events[:, KIND] == STARTED, events[:, KIND] == ENDED
+        if np.count_nonzero(ended) < len(workload):
+            waiting = len(workload) - np.count_nonzero(ended)
+            raise JobcastError(f"The simulation is not finished: {waiting} jobs have not ended. Run it to the end.")
+        at_start, at_end = np.empty((2, len(workload), 2), dtype=np.int64)
+        for kind, table in ((started, at_start), (ended, at_end)):
+            rows = events[kind, JOB]
+            table[rows, 0] = events[kind, TIME]
+            table[rows, 1] = notes[kind]
+        columns = (at_start[:, 0], at_end[:, 0], at_start[:, 1] >> 2, at_end[:, 1], at_start[:, 1] & 3)
+        for column in columns:
+            column.flags.writeable = False
+        return cls(workload, *columns, engine_seconds=engine_seconds)
+
+    @property
+    def wait(self) -> Ints:
+        """Start - submit [s]."""
+        return self.start - self.workload.submit
+
+    @property
+    def run_time(self) -> Ints:
+        """End - start [s]: what the job really ran, a kill at the requested time included."""
+        return self.end - self.start
+
+    @property
+    def killed(self) -> npt.NDArray[np.bool_]:
+        """Whether the job was stopped at its requested time."""
+        return self.run_time < self.workload.run_time
+
+    def write_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write one line a job, `COLUMNS`, times in the log's own clock; whole or not at all."""
+        origin = self.workload.origin
+        table = (
+            self.workload.job_id,
+            self.workload.submit + origin,
+            self.start + origin,
+            self.end + origin,
+            self.workload.procs,
+            self.estimate,
+            self.last_estimate,
+        )
+        names = np.array(STARTED_BY)[self.started_by]
+        with whole_file(path) as part, part.open("w", encoding="ascii") as out:
+            out.write(",".join(COLUMNS) + "\n")
+            for row in zip(*(column.tolist() for column in (*table, names)), strict=True):
+                out.write(",".join(map(str, row)) + "\n")

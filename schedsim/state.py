@@ -1,0 +1,77 @@
+"""The live part of a simulation: the arrays that a fork copies."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+import schedsim._kernels_layout as at
+
+Ints = npt.NDArray[np.int64]
+
+_LEAST_SLOTS = 256
+
+
+@dataclass(eq=False)
+class State:
+    """Records of live jobs, ordered lists and the clock, see `_kernels_layout`."""
+
+    live: Ints
+    blocks: Ints
+    index: Ints
+    clock: Ints
+
+    @classmethod
+    def empty(cls, slots: int = _LEAST_SLOTS) -> Self:
+        """Return a state with room for `slots` live jobs and no policy."""
+        return cls(*_room(slots), np.zeros(at.CELLS, dtype=np.int64))
+
+    def copy(self) -> Self:
+        """Return a copy, in time proportional to the live jobs."""
+        return self._moved(len(self.live))
+
+    def grown(self) -> Self:
+        """Return a copy with twice the room."""
+        return self._moved(2 * len(self.live))
+
+    def members(self, which: int) -> Ints:
+        """Return the blocks of one of the ordered lists, in its order."""
+        return self.index[: self.clock[at.MEMBERS + which], at.MEMBER + which]
+
+    def slots(self, which: int) -> Ints:
+        """Return the records' numbers in one of the ordered lists, in its order."""
+        parts = [self.blocks[b, at.E_SLOT, : self.index[b, at.COUNT]] for b in self.members(which)]
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+
+    def rows(self, which: int) -> Ints:
+        """Return the rows in the workload of the jobs in one of the ordered lists, in its order."""
+        return np.asarray(self.live[self.slots(which), at.ROW])
+
+    def clear(self, which: int) -> None:
+        """Take all entries out of one of the ordered lists."""
+        members, height = self.members(which), int(self.clock[at.UNUSEDS])
+        self.index[height : height + len(members), at.UNUSED] = members
+        self.clock[at.UNUSEDS] += len(members)
+        self.clock[at.MEMBERS + which] = 0
+
+    def _moved(self, slots: int) -> Self:
+        live, blocks, index = _room(slots)
+        used, high = int(self.clock[at.HIGH_SLOT]), int(self.clock[at.HIGH_BLOCK])
+        live[:used] = self.live[:used]
+        blocks[:high] = self.blocks[:high]
+        index[:high] = self.index[:high]
+        return type(self)(live, blocks, index, self.clock.copy())
+
+
+def _room(slots: int) -> tuple[Ints, Ints, Ints]:
+    """Return arrays that hold `slots` live jobs whatever happens: a list of m entries takes < 4 m / BLOCK + 2 blocks.
+
+    A waiting job is in at most two lists, a running one in three; timers, at most one a job, in another.
+    """
+    n_blocks = 4 * (4 * slots // at.BLOCK) + 2 * at.LISTS
+    return (
+        np.empty((slots, at.RECORD), dtype=np.int64),
+        np.empty((n_blocks, at.FIELDS, at.BLOCK), dtype=np.int64),
+        np.empty((n_blocks, at.INDEX), dtype=np.int64),
+    )
