@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from experiments import cli_log
+from experiments import cli_log, cli_simulate
 from predictors.data.errors import JobcastError
 
 app = typer.Typer(
@@ -16,6 +16,7 @@ app = typer.Typer(
     help="Job run-time and variability prediction for HPC centres, proved in a fast scheduling simulator.",
 )
 app.add_typer(cli_log.app, name="log")
+app.command()(cli_simulate.simulate)
 
 
 def _show_version(wanted: bool) -> None:

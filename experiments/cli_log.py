@@ -23,7 +23,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 @app.command()
 def info(log: Log, as_json: Json = False, strict: Strict = False) -> None:
     """Show what is in a job log, and what of it could not be used."""
-    from experiments.output import print_json, working
+    from experiments.output import print_account, print_json, working
     from predictors.data.detect import read_log
     from predictors.data.summary import summarise
 
@@ -34,7 +34,7 @@ def info(log: Log, as_json: Json = False, strict: Strict = False) -> None:
         print_json({"log": str(log), **figures, "account": account.to_dict()})
     else:
         _print_figures(figures)
-        _print_account(account)
+        print_account(account)
 
 
 @app.command()
@@ -117,13 +117,13 @@ def _download_bar(name: str) -> Iterator["Progress | None"]:
 
 
 def _print_written(out: Path, jobs: int, account: "Account", as_json: bool) -> None:
-    from experiments.output import print_json
+    from experiments.output import print_account, print_json
 
     if as_json:
         print_json({"out": str(out), "jobs": jobs, "account": account.to_dict()})
         return
     typer.echo(f"{out}: {jobs:,} jobs")
-    _print_account(account)
+    print_account(account)
 
 
 def _print_figures(figures: dict[str, Any]) -> None:
@@ -156,13 +156,3 @@ def _print_figures(figures: dict[str, Any]) -> None:
         if share is not None and share < 1
     ]
     print_table("Known for less than all jobs", ("column", "known"), partly)
-
-
-def _print_account(account: "Account") -> None:
-    from experiments.output import print_table
-
-    if not account.findings:
-        typer.echo(account.summary())
-        return
-    columns = ("what", "times", "rule", "column", "how", "where")
-    print_table(f"Account: {account.summary()}", columns, account.rows())

@@ -4,7 +4,10 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from predictors.data.account import Account
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -38,6 +41,15 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
         table.add_row(*(_cell(value) for value in row))
     width = None if sys.stdout.isatty() else 120
     Console(width=width, highlight=False, markup=False).print(table)
+
+
+def print_account(account: "Account") -> None:
+    """Print what a reader or a cleaning dropped or changed, by rule."""
+    if not account.findings:
+        sys.stdout.write(f"{account.summary()}\n")
+        return
+    columns = ("what", "times", "rule", "column", "how", "where")
+    print_table(f"Account: {account.summary()}", columns, account.rows())
 
 
 def _cell(value: Any) -> str:

@@ -1,0 +1,65 @@
+"""A simulation by names: log, policy, estimates, correction, as the command line and the experiments give them."""
+
+from typing import Any
+
+from predictors.data.errors import unknown_name
+from predictors.data.joblog import JobLog
+from schedsim.engine import simulate
+from schedsim.estimates import Estimates, clairvoyant, requested
+from schedsim.metrics import figures
+from schedsim.policy import make_policy
+from schedsim.schedule import Schedule
+from schedsim.workload import Workload
+
+GIVEN = {"requested": requested, "clairvoyant": clairvoyant}
+"""Estimates that need no predictor: what the users asked for, and the truth."""
+
+
+def estimates_by_name(name: str, log: JobLog, workload: Workload) -> Estimates:
+    """Return what the scheduler shall believe.
+
+    Parameters
+    ----------
+    name : str
+        `requested`, `clairvoyant`, a registered predictor (it starts knowing nothing and learns as jobs end), or a
+        model's address (`models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/…`, a folder): that is served as it is.
+    log : JobLog
+        The cleaned log, rows as in `workload`.
+    workload : Workload
+        The jobs to be simulated.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such predictor or model.
+    """
+    if name in GIVEN:
+        return GIVEN[name](workload)
+    from predictors.registry import PREDICTORS, make_predictor
+
+    if name in PREDICTORS:
+        return make_predictor(name).forecast(log)
+    if ":/" in name or "/" in name:
+        from predictors.tracking import load_model
+
+        return load_model(name).predictor.forecast(log)
+    raise unknown_name("estimates", name, (*GIVEN, *PREDICTORS, "models:/NAME@ALIAS"))
+
+
+def run_by_name(
+    log: JobLog, policy: str, estimates: str = "requested", correction: str = "requested", *, kill: bool = True
+) -> tuple[Schedule, dict[str, Any]]:
+    """Simulate a cleaned log; return the schedule and its figures under the names of `jobcast simulate --json`."""
+    rule = make_policy(policy)
+    workload = Workload.from_log(log)
+    schedule = simulate(workload, rule, estimates_by_name(estimates, log, workload), correction, kill=kill)
+    return schedule, {
+        "log": log.name,
+        "policy": policy,
+        "estimates": estimates,
+        "correction": correction,
+        "procs": workload.machine_procs,
+        **figures(schedule),
+        "engine_seconds": schedule.engine_seconds,
+        "jobs_per_second": len(workload) / schedule.engine_seconds,
+    }
