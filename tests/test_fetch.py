@@ -211,5 +211,7 @@ def test_names() -> None:
         full_name("ctc")
     with pytest.raises(JobcastError, match=r"did you mean 'KTH-SP2-1996-2.1-cln'"):
         full_name("KTH-SP3-1996-2.1-cln")
-    with pytest.raises(JobcastError, match="No log in the archive ''"):
+    with pytest.raises(JobcastError, match="No log 'kht' in the archive; did you mean 'K"):
+        full_name("kht")
+    with pytest.raises(JobcastError, match=r"No log '' in the archive\. `jobcast log fetch` lists all"):
         full_name("")

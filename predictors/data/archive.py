@@ -4,11 +4,12 @@ Feitelson, Tsafrir & Krakov, Experience with Using the Parallel Workloads Archiv
 doi 10.1016/j.jpdc.2014.06.013. Whoever uses a log is asked to acknowledge the archive and the people in its header.
 """
 
+import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from predictors.data.errors import JobcastError, unknown_name
+from predictors.data.errors import JobcastError
 
 BASE_URL: Final = "https://www.cs.huji.ac.il/labs/parallel/workload"
 
@@ -73,17 +74,18 @@ def full_name(name: str) -> str:
     'KTH-SP2-1996-2.1-cln'
     """
     wanted = name.lower().removesuffix(".gz").removesuffix(".swf")
-    if not wanted:
-        raise unknown_name("log in the archive", name, ARCHIVE)
-    found = [known for known in ARCHIVE if known.lower().startswith(wanted)]
+    found = [known for known in ARCHIVE if wanted and known.lower().startswith(wanted)]
     exact = [known for known in found if known.lower() == wanted]
-    if len(exact or found) > 1:
+    if len(exact or found) == 1:
+        return (exact or found)[0]
+    if found:
         raise JobcastError(
             f"More than one log in the archive begins with {name!r}: {', '.join(found)}; give more of it."
         )
-    if not found:
-        raise unknown_name("log in the archive", name, ARCHIVE)
-    return (exact or found)[0]
+    beginnings = {known.lower()[: len(wanted)]: known for known in ARCHIVE}
+    near = difflib.get_close_matches(wanted, beginnings, n=1) if wanted else []
+    hint = f"; did you mean {beginnings[near[0]]!r}?" if near else "."
+    raise JobcastError(f"No log {name!r} in the archive{hint} `jobcast log fetch` lists all {len(ARCHIVE)}.")
 
 
 def log_url(name: str, base_url: str = BASE_URL) -> str:
