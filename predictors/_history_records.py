@@ -37,7 +37,7 @@ AS_OF_RULES: Final[dict[str, AsOfRule]] = {
     "strict": AsOfRule(),
     "reis": AsOfRule(same_second=False, least_ended=2),
 }
-"""The rules by protocol: `strict` (ends come before submissions), `reis` (V. Reis, "Learning to predict run times")."""
+"""The rules by protocol: `strict` (ends come before submissions); `reis`, as in his report (see `REIS_FEATURES`)."""
 
 
 def as_of_rule(rule: str | AsOfRule) -> AsOfRule:

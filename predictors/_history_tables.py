@@ -68,7 +68,7 @@ def job_record(job: Job, user_slot: int) -> tuple[int, ...]:
     )
 
 
-def packed(tables: Tables, live: Ints, rows: Floats, issued: Floats, capacity: int) -> Snapshot:
+def packed(tables: Tables, live: Ints, rows: Floats, issued: Floats, capacity: int | None = None) -> Snapshot:
     """Return copies of the tables that hold live jobs and remembered users only.
 
     Parameters
@@ -79,15 +79,15 @@ def packed(tables: Tables, live: Ints, rows: Floats, issued: Floats, capacity: i
         Slots of the jobs that are queued, running or about to count as ended.
     rows, issued : float64 arrays
         Feature row and issued prediction of each slot.
-    capacity : int
-        Users to keep if more are without a live job: those with the newest events.
+    capacity : int, optional
+        Most users to keep: those without a live job are left out, the oldest events first, till no more are left.
     """
     jobs, users, clock = tables
     kept = np.flatnonzero(users[:, at.LAST_EVENT])
     kept = kept[np.argsort(users[kept, at.LAST_EVENT])]
-    busy = (users[kept, at.PENDING_COUNT] > 0) | (users[kept, at.RUNNING_COUNT] > 0)
-    surplus = np.flatnonzero(~busy)[: max(len(kept) - capacity, 0)]
-    kept = np.delete(kept, surplus)
+    if capacity is not None:
+        idle = (users[kept, at.PENDING_COUNT] == 0) & (users[kept, at.RUNNING_COUNT] == 0)
+        kept = np.delete(kept, np.flatnonzero(idle)[: max(len(kept) - capacity, 0)])
     job_slot, user_slot = _renumbered(len(jobs), live), _renumbered(len(users), kept)
     jobs, users, clock = jobs[live], users[kept], clock.copy()
     for column in (at.OLDER, at.NEWER, at.NEXT):

@@ -108,7 +108,7 @@ REIS_FEATURES: Final[tuple[str, ...]] = (
     "last_status",
     "second_last_status",
 )
-"""The sixteen of V. Reis, "Learning to predict run times" (Table 1), in the table's order."""
+"""The sixteen of V. Reis, Learning job run-times in HPC systems (master's report, MoSIG, Grenoble), Table 1."""
 
 CATEGORIES: Final[frozenset[str]] = frozenset(name for name, one in FEATURES.items() if one.kind == "category")
 

@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from predictors import _history as step
 from predictors import _history_layout as at
+from predictors._history_live import LiveTables
 from predictors._history_records import AS_OF_RULES, AsOfRule, Floats, Job, Outcome, Outcomes, as_of_rule
-from predictors._history_tables import Snapshot, Tables, code, job_record, new_clock, new_users, packed
+from predictors._history_tables import Snapshot, code, job_record, new_clock, new_users, packed
 from predictors.data.errors import JobcastError
 from predictors.data.events import CANCELLED, ENDED, STARTED, SUBMITTED
 from predictors.data.joblog import Ints, JobLog
@@ -77,32 +78,27 @@ class JobHistory:
         self.time_zone: Final = time_zone
         self.capacity: Final = capacity
         self.keep_ended: Final = keep_ended
-        self._clock = new_clock(self.features, self.as_of, epoch, time_zone)
-        self._jobs = np.empty((0, at.JOB_COLUMNS), dtype=np.int64)
-        self._rows = np.empty((0, len(self.features)))
-        self._issued = np.empty(0)
-        self._users = new_users([])
+        clock = new_clock(self.features, self.as_of, epoch, time_zone)
+        self._tables = LiveTables(clock, len(self.features), capacity)
         self._slot_of_job: dict[int, int] = {}
-        self._slot_of_user: dict[int, int] = {}
         self._ended: deque[Outcome] = deque(maxlen=keep_ended)
-        self._event = np.empty((1, 3), dtype=np.int64)
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
     @property
     def now(self) -> int | None:
         """Second of the newest event; None before the first."""
-        return int(self._clock[at.NOW]) if self._clock[at.EVENTS] else None
+        return int(self._tables.clock[at.NOW]) if self._tables.clock[at.EVENTS] else None
 
     @property
     def late_events(self) -> int:
         """Number of events that arrived after a newer one."""
-        return int(self._clock[at.LATE_EVENTS])
+        return int(self._tables.clock[at.LATE_EVENTS])
 
     @property
     def n_users(self) -> int:
         """Number of users remembered."""
-        return len(self._slot_of_user)
+        return len(self._tables.slot_of_user)
 
     def __len__(self) -> int:
         """Return the number of jobs in the queue and running."""
@@ -117,16 +113,16 @@ class JobHistory:
         """Return the features of jobs if each were the next one submitted at `now`, shape (n_jobs, n_features)."""
         rows = np.empty((len(jobs), len(self.features)))
         if jobs:
-            users = self._slot_of_user
+            users = self._tables.slot_of_user
             asked = np.array([job_record(job, users.get(code(job.user), at.NONE)) for job in jobs], dtype=np.int64)
-            step.rows_at(now, asked, rows, *self._settled(now))
+            step.rows_at(now, asked, rows, *self._tables.settled(now))
         return rows
 
     def training_set(self, now: int) -> Outcomes:
         """Return the kept outcomes of ended jobs, oldest first, then the running jobs by start, censored at `now`."""
-        moment = max(now, int(self._clock[at.NOW]))
-        running = [slot for slot in self._slot_of_job.values() if self._jobs[slot, at.STATE] == at.RUNNING]
-        running.sort(key=lambda slot: int(self._jobs[slot, at.START]))
+        jobs, moment = self._tables.jobs, max(now, int(self._tables.clock[at.NOW]))
+        running = [slot for slot in self._slot_of_job.values() if jobs[slot, at.STATE] == at.RUNNING]
+        running.sort(key=lambda slot: int(jobs[slot, at.START]))
         return Outcomes.stack([*self._ended, *(self._outcome(slot, moment, False) for slot in running)], self.features)
 
     # --- events -------------------------------------------------------------------------------------------------------
@@ -143,17 +139,17 @@ class JobHistory:
         """
         if job.job_id in self._slot_of_job:
             raise JobcastError(f"Job {job.job_id} is submitted a second time, at {now} s, before it has ended.")
-        slot = self._free_slot()
-        self._jobs[slot] = job_record(job, self._user_slot(code(job.user)))
-        self._issued[slot] = issued
-        self._slot_of_job[job.job_id] = slot
-        self._take_in(now, SUBMITTED, slot)
-        row: Floats = self._rows[slot].copy()
+        tables = self._tables
+        slot = self._slot_of_job[job.job_id] = tables.free_slot()
+        tables.jobs[slot] = job_record(job, tables.user_slot(code(job.user)))
+        tables.issued[slot] = issued
+        tables.take_in(now, SUBMITTED, slot)
+        row: Floats = tables.rows[slot].copy()
         return row
 
     def issue(self, job_id: int, seconds: float) -> None:
         """Keep the prediction [s] that was given for a queued or running job."""
-        self._issued[self._slot(job_id, "gets a prediction")] = seconds
+        self._tables.issued[self._slot(job_id, "gets a prediction")] = seconds
 
     def started(self, job_id: int, now: int) -> None:
         """Take in that a queued job started.
@@ -164,9 +160,9 @@ class JobHistory:
             If the job is not in the queue.
         """
         slot = self._slot(job_id, f"starts at {now} s")
-        if self._jobs[slot, at.STATE] != at.PENDING:
-            raise JobcastError(f"Job {job_id} starts at {now} s, but runs since {self._jobs[slot, at.START]} s.")
-        self._take_in(now, STARTED, slot)
+        if self._tables.jobs[slot, at.STATE] != at.PENDING:
+            raise JobcastError(f"Job {job_id} starts at {now} s, but runs since {self._tables.jobs[slot, at.START]} s.")
+        self._tables.take_in(now, STARTED, slot)
 
     def ended(self, job_id: int, now: int, status: int | None = None) -> Outcome:
         """Take in that a running job ended, with its status; return what became of it.
@@ -177,17 +173,19 @@ class JobHistory:
             If the job does not run, or would have ended before its start.
         """
         slot = self._slot(job_id, f"ends at {now} s")
-        if self._jobs[slot, at.STATE] != at.RUNNING:
+        if self._tables.jobs[slot, at.STATE] != at.RUNNING:
             raise JobcastError(
                 f"Job {job_id} ends at {now} s, but has not started: call started() first, "
                 "or cancelled() if it never ran."
             )
-        if now < self._jobs[slot, at.START]:
-            raise JobcastError(f"Job {job_id} ends at {now} s, before its start at {self._jobs[slot, at.START]} s.")
+        if now < self._tables.jobs[slot, at.START]:
+            raise JobcastError(
+                f"Job {job_id} ends at {now} s, before its start at {self._tables.jobs[slot, at.START]} s."
+            )
         outcome = self._outcome(slot, now, True)
-        self._jobs[slot, at.STATUS] = code(status)
+        self._tables.jobs[slot, at.STATUS] = code(status)
         del self._slot_of_job[job_id]
-        self._take_in(now, ENDED, slot)
+        self._tables.take_in(now, ENDED, slot)
         self._ended.append(outcome)
         return outcome
 
@@ -200,10 +198,10 @@ class JobHistory:
             If the job is not in the queue.
         """
         slot = self._slot(job_id, f"is cancelled at {now} s")
-        if self._jobs[slot, at.STATE] != at.PENDING:
+        if self._tables.jobs[slot, at.STATE] != at.PENDING:
             raise JobcastError(f"Job {job_id} is cancelled at {now} s while it runs: call ended() with its status.")
         del self._slot_of_job[job_id]
-        self._take_in(now, CANCELLED, slot)
+        self._tables.take_in(now, CANCELLED, slot)
 
     # --- going on -----------------------------------------------------------------------------------------------------
 
@@ -239,28 +237,25 @@ class JobHistory:
                 f"{log.name} begins {self.now - begin} s before the newest event of the history that it continues: "
                 "predictions would look ahead; begin without that history, or take a later log."
             )
-        own = self._settled(begin)[1][: self.n_users]
+        own = self._tables.settled(begin)[1][: self.n_users]
         users = new_users(np.union1d(codes, own[:, at.CODE]))
         rows = np.searchsorted(users[:, at.CODE], own[:, at.CODE])
         for column in at.OF_ENDED_JOBS:
             users[rows, column] = own[:, column]
         users[rows, at.LAST_END] -= begin
-        return users, int(self._clock[at.EVENTS])
+        return users, int(self._tables.clock[at.EVENTS])
 
     # --- snapshots ----------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
         """Return everything as plain arrays (numbers and text, no objects), to be stored as the caller likes."""
-        live = dict(zip(self._slot_of_job.values(), self._slot_of_job, strict=True))
-        slot = int(self._clock[at.DEFERRED_FIRST])
-        while slot != at.NONE:  # ended, but not to be known before the second is over: no id speaks of it any more
-            live[slot] = at.NONE
-            slot = int(self._jobs[slot, at.NEXT])
-        slots = np.array(list(live), dtype=np.int64)
+        tables = self._tables
+        deferred = tables.deferred()  # ended, but not to be known before the second is over: no id speaks of them
+        slots = np.array([*self._slot_of_job.values(), *deferred], dtype=np.int64)
         ended = Outcomes.stack(list(self._ended), self.features)
         return {
-            **packed((self._jobs, self._users, self._clock), slots, self._rows, self._issued, self.capacity),
-            "job_ids": np.array(list(live.values()), dtype=np.int64),
+            **packed((tables.jobs, tables.users, tables.clock), slots, tables.rows, tables.issued),
+            "job_ids": np.array([*self._slot_of_job, *(at.NONE for _ in deferred)], dtype=np.int64),
             "features": np.array(self.features),
             "time_zone": np.array(self.time_zone or ""),
             "limits": np.array([self.capacity, self.keep_ended], dtype=np.int64),
@@ -286,77 +281,22 @@ class JobHistory:
                 capacity=capacity,
                 keep_ended=keep_ended,
             )
-            fields = slice(at.CLOCK_FIELDS)  # the calendar behind them is this machine's, perhaps newer
-            keep = history._clock[at.CALENDAR]
-            history._clock[fields] = clock[fields]
-            history._clock[at.CALENDAR] = keep
-            history._jobs = snapshot["jobs"].reshape(-1, at.JOB_COLUMNS).copy()
-            history._users = snapshot["users"].reshape(-1, at.USER_COLUMNS).copy()
-            history._rows, history._issued = snapshot["rows"].copy(), snapshot["issued"].copy()
+            history._tables.fill(snapshot)
             history._slot_of_job = {int(i): slot for slot, i in enumerate(snapshot["job_ids"]) if i != at.NONE}
-            history._slot_of_user = {int(user): slot for slot, user in enumerate(history._users[:, at.CODE])}
             history._ended.extend(Outcomes.from_arrays(snapshot, "ended_"))
         except (KeyError, ValueError, IndexError) as error:
             raise JobcastError(f"This history snapshot cannot be used ({error}); train the model again.") from error
         return history
 
-    # --- slots --------------------------------------------------------------------------------------------------------
-
-    def _take_in(self, now: int, kind: int, slot: int) -> None:
-        self._event[0] = now, kind, slot
-        step.consume(self._event, self._rows, self._jobs, self._users, self._clock)
-
-    def _settled(self, now: int) -> Tables:
-        """Return jobs, users and clock with the deferred ends before `now` counted: copies if there are any."""
-        first = self._clock[at.DEFERRED_FIRST]
-        if first == at.NONE or self._jobs[first, at.END] >= now:
-            return self._jobs, self._users, self._clock
-        copies = self._jobs.copy(), self._users.copy(), self._clock.copy()
-        step.settle(now, *copies)
-        return copies
+    # --- helpers ------------------------------------------------------------------------------------------------------
 
     def _outcome(self, slot: int, time: int, observed: bool) -> Outcome:
-        seconds = float(time - self._jobs[slot, at.START])
-        return Outcome(self._rows[slot].copy(), float(self._issued[slot]), seconds, observed, time)
+        tables = self._tables
+        seconds = float(time - tables.jobs[slot, at.START])
+        return Outcome(tables.rows[slot].copy(), float(tables.issued[slot]), seconds, observed, time)
 
     def _slot(self, job_id: int, event: str) -> int:
         slot = self._slot_of_job.get(job_id)
         if slot is None:
             raise JobcastError(f"Job {job_id} {event}, but is neither queued nor running: call submitted() first.")
-        return slot
-
-    def _free_slot(self) -> int:
-        slot = int(self._clock[at.FREE])
-        if slot == at.NONE:
-            slot = len(self._jobs)
-            more = max(slot, 64)
-            self._jobs = np.concatenate([self._jobs, np.full((more, at.JOB_COLUMNS), at.NONE)])
-            self._rows = np.concatenate([self._rows, np.full((more, len(self.features)), np.nan)])
-            self._issued = np.concatenate([self._issued, np.full(more, np.nan)])
-            self._jobs[slot:-1, at.NEXT] = np.arange(slot + 1, slot + more)
-        self._clock[at.FREE] = self._jobs[slot, at.NEXT]
-        return slot
-
-    def _user_slot(self, user: int) -> int:
-        """Return the row of a user in `users`: the own one, a new one, or that of a user who is forgotten for it."""
-        slot = self._slot_of_user.get(user, at.NONE)
-        if slot != at.NONE or user == at.NONE:
-            return slot
-        slot = self._forget_one() if self.n_users >= self.capacity else at.NONE
-        if slot == at.NONE:
-            slot = self.n_users
-        if slot == len(self._users):
-            self._users = np.concatenate([self._users, new_users(np.full(max(slot, 64), at.NONE))])
-        self._users[slot] = new_users([user])[0]
-        self._slot_of_user[user] = slot
-        return slot
-
-    def _forget_one(self) -> int:
-        """Forget the user without live jobs whose last event is oldest; return the row, `NONE` if there is none."""
-        users = self._users[: self.n_users]
-        idle = (users[:, at.PENDING_COUNT] == 0) & (users[:, at.RUNNING_COUNT] == 0)
-        if not idle.any():
-            return at.NONE
-        slot = int(np.argmin(np.where(idle, users[:, at.LAST_EVENT], np.iinfo(np.int64).max)))
-        del self._slot_of_user[int(users[slot, at.CODE])]
         return slot

@@ -201,6 +201,18 @@ def test_user_with_a_live_job_is_never_forgotten():
     assert history.row(Job(9, 9, user=2), 9).tolist() == [0, 0]
 
 
+def test_snapshot_keeps_a_history_that_grew_beyond_its_capacity():
+    """Two users live at once with room for one: after their jobs neither is forgotten by being stored."""
+    history = JobHistory(["ended_count"], capacity=1)
+    for user in (1, 2):
+        history.submitted(Job(user, 0, user=user), 0)
+        history.started(user, 0)
+    for user in (1, 2):
+        history.ended(user, 9)
+    again = stored_and_read(history)
+    assert [again.row(Job(9, 9, user=user), 9).item() for user in (1, 2)] == [1, 1]
+
+
 def test_memory_stays_bounded():
     """Ten thousand jobs of as many users, eight live at a time: neither job nor user tables grow with them."""
     history = JobHistory(["ended_count"], capacity=100)
@@ -210,8 +222,8 @@ def test_memory_stays_bounded():
         if i >= 8:
             history.ended(i - 8, i)
     assert (len(history), history.n_users) == (8, 100)
-    assert len(history._jobs) <= 64
-    assert len(history._users) <= 128
+    assert len(history._tables.jobs) <= 64
+    assert len(history._tables.users) <= 128
 
 
 def test_weekday_and_hour_are_the_time_zones():

@@ -151,6 +151,16 @@ def test_live_history_goes_on_where_the_log_stood(rule, jobs, cut):
     assert same_bits(rest[later], expected[later])
 
 
+def test_live_history_of_a_log_keeps_the_newest_users():
+    """Room for one: user 9, whose job ended last but for the job of user 7 that still runs."""
+    log = as_log(SIX)
+    bound, rows = LogHistory(log), np.full((6, 16), NAN)
+    bound.consume(log_events(log)[:-1], rows)
+    assert bound.live(rows, capacity=1).n_users == 1
+    assert bound.live(rows).n_users == 2
+    assert len(bound.live(rows, keep_ended=2).training_set(300)) == 3
+
+
 def test_log_continues_an_earlier_history():
     """Ended jobs are remembered on the new log's clock; running ones are not, since their end is not told."""
     first = as_log(SIX[:2] + SIX[2:3], epoch=1000)
@@ -221,7 +231,7 @@ def test_empty_log():
 
 
 def test_last_two_of_curie_as_in_the_paper(trace):
-    """V. Reis, Learning to predict run times, Table 2: 1.24186e13 s²; recomputed on all jobs: 1.241909e13 s²."""
+    """V. Reis, Learning job run-times in HPC systems, Table 2: 1.24186e13 s²; recomputed: 1.241909e13 s²."""
     from predictors.data.swf import read_swf
 
     log, _ = read_swf(trace("CEA-Curie-2011-2.1-cln"))
