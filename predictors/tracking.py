@@ -1,0 +1,281 @@
+"""Where did this model come from, and how do I get it back? MLflow: log, register, load.
+
+The only module that imports mlflow, and it does so inside functions: the import takes more than a second.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from predictors.base import Predictor
+from predictors.data.errors import JobcastError
+from predictors.data.joblog import JobLog
+from predictors.saved.folder import Origin, open_model, save_model
+from predictors.saved.lookup import experiment_id, find_version, make_version, model_of_run
+from predictors.saved.page import code_tags, numbers, page
+from predictors.saved.records import MODEL, LoadedModel, LoggedRun, Registered
+from predictors.saved.served import OUTPUT, REQUIRED, ServedModel, example, requirements
+from predictors.saved.store import Store, as_default, fetched, silence
+from predictors.saved.uri import ModelUri, checked_alias, checked_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EXPERIMENT: Final = "jobcast"
+"""The MLflow experiment under which runs are logged."""
+
+_HASH: Final = "jobcast.sha256"
+_DEFAULTS: Final = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",  # no network unless the user asked for it
+    "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
+    "MLFLOW_UV_AUTO_DETECT": "false",  # else the current folder's uv.lock is copied into every model
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",  # a server that is down is told in seconds, not in minutes
+}
+
+
+def open_store() -> Store:
+    """Return the store in use, ready to be written; it is made if it is not there.
+
+    Raises
+    ------
+    JobcastError
+        If it cannot be made or reached.
+    """
+    store = Store.current()
+    with _client(store) as client:
+        experiment_id(client, store, EXPERIMENT)
+    return store
+
+
+def log_run(
+    predictor: Predictor,
+    log: JobLog,
+    figures: Mapping[str, object],
+    *,
+    split: str,
+    seed: int | None = None,
+    trained_until: int | None = None,
+) -> LoggedRun:
+    """Write down one run: what learnt from what, how good it is, and the model itself.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        Fitted.
+    log : JobLog
+        What it learnt from.
+    figures : mapping of str to number
+        The evaluation's figures, units in their names; those that are finite numbers become the run's metrics.
+    split : str
+        How the figures were made and on which rows the model was trained, in words.
+    seed : int or None
+        Seed of everything drawn by chance.
+    trained_until : int or None
+        Last end that the model learnt from [s since the log's first submission].
+
+    Raises
+    ------
+    JobcastError
+        If the model is too large, does not come back from the store as it went in, or the store cannot be written.
+    """
+    store = Store.current()
+    origin = Origin.of(predictor.name, log, trained_until)
+    with tempfile.TemporaryDirectory(prefix="jobcast-") as scratch, _client(store) as client:
+        data = Path(scratch, "predictor")
+        data.mkdir()
+        sha256 = save_model(predictor, data, origin)
+        tags = {f"jobcast.{key}": str(value) for key, value in vars(origin).items() if value is not None}
+        tags |= {_HASH: sha256}
+        shown = {"mlflow.note.content": page(origin, figures, split), "mlflow.source.name": "jobcast", **code_tags()}
+        place = experiment_id(client, store, EXPERIMENT)
+        run = client.create_run(place, tags=tags | shown, run_name=f"{predictor.name} on {log.name}")
+        run_id = run.info.run_id
+        try:
+            params = predictor.get_params() | {"predictor": predictor.name, "split": split, "seed": seed}
+            model_id = _log_model(client, run, predictor, data, example(predictor, log), tags, params)
+            _log_numbers(client, run_id, model_id, params, figures)
+            _round_trip(client, store, model_id, predictor)
+        except BaseException:
+            client.set_terminated(run_id, "FAILED")
+            raise
+        client.set_terminated(run_id)
+        return LoggedRun(run_id, model_id, sha256, str(store))
+
+
+def register(run: LoggedRun, name: str, alias: str | None = None) -> Registered:
+    """Give a logged model a name, and the version so made an alias.
+
+    Parameters
+    ----------
+    run : LoggedRun
+        What `log_run` returned.
+    name : str
+        Registered name; there it becomes a new version.
+    alias : {"champion", "challenger", "shadow"}, optional
+        Taken from the version that had it.
+
+    Raises
+    ------
+    JobcastError
+        If the name or the alias is not allowed, or the store cannot be written.
+    """
+    checked_name(name)
+    if alias is not None:
+        checked_alias(alias)
+    store = Store.current()
+    with _client(store) as client, as_default(store):
+        number = make_version(client, run, name)
+        if alias is not None:
+            client.set_registered_model_alias(name, alias, str(number))
+        return Registered(name, number, alias)
+
+
+def load_model(uri: str) -> LoadedModel:
+    """Return the predictor at `models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/RUN_ID`, or in a folder.
+
+    Nothing is ever unpickled: a model that holds any file but those that our own predictors write is refused, and so is
+    one whose files are not those that were logged.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such model, with the nearest name that there is; or if its files are foreign or damaged.
+    """
+    where = ModelUri.parse(uri)
+    if where.folder is not None:
+        saved = open_model(where.folder)
+        return LoadedModel(saved.predictor, saved.origin, saved.sha256, uri)
+    store = Store.current()
+    store.require()
+    with _client(store) as client:
+        if where.run_id is not None:
+            model = model_of_run(client, store, where.run_id)
+            with _files(store, model.artifact_location) as folder:
+                saved = open_model(folder, model.tags.get(_HASH))
+            return LoadedModel(saved.predictor, saved.origin, saved.sha256, uri, run_id=where.run_id)
+        found = find_version(client, store, where)
+        with _files(store, client.get_model_version_download_uri(found.name, found.version)) as folder:
+            saved = open_model(folder, found.tags.get(_HASH))
+        number = int(found.version)
+        return LoadedModel(
+            saved.predictor, saved.origin, saved.sha256, uri, found.name, number, where.alias, found.run_id
+        )
+
+
+def _log_model(
+    client: Any,
+    run: Any,
+    predictor: Predictor,
+    data: Path,
+    rows: "pd.DataFrame",
+    tags: Mapping[str, str],
+    params: Mapping[str, object],
+) -> str:
+    """Put the saved predictor into the store as the run's model, readable by any MLflow; return its id."""
+    import mlflow.pyfunc
+    from mlflow.entities import LoggedModelOutput
+    from mlflow.models import Model, ModelSignature
+    from mlflow.types import ColSpec, Schema
+
+    # Written from the schema, never inferred from data: a column of whole numbers would be called an integer, and then
+    # refuse the first missing value.
+    inputs = Schema([ColSpec("double", feature, required=feature in REQUIRED) for feature in predictor.features])
+    signature = ModelSignature(inputs, Schema([ColSpec("double", OUTPUT)]))
+    run_id = run.info.run_id
+    logged = client.create_logged_model(
+        run.info.experiment_id, MODEL, run_id, dict(tags), {key: str(value) for key, value in params.items()}
+    )
+    folder = data.with_name(MODEL)
+    mlflow.pyfunc.save_model(
+        folder,
+        loader_module="predictors.saved.served",
+        data_path=data,
+        mlflow_model=Model(
+            artifact_path=logged.artifact_location, model_uuid=logged.model_id, run_id=run_id, model_id=logged.model_id
+        ),
+        metadata=dict(tags),
+        signature=signature,
+        input_example=rows,
+        pip_requirements=requirements(),
+    )
+    client.log_model_artifacts(logged.model_id, str(folder))
+    client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
+    client.finalize_logged_model(logged.model_id, "READY")
+    return str(logged.model_id)
+
+
+def _log_numbers(
+    client: Any, run_id: str, model_id: str, params: Mapping[str, object], figures: Mapping[str, object]
+) -> None:
+    from mlflow.entities import Metric, Param
+
+    now = int(time.time() * 1000)
+    client.log_batch(
+        run_id,
+        metrics=[Metric(key, value, now, 0, model_id=model_id) for key, value in numbers(figures).items()],
+        params=[Param(key, str(value)) for key, value in params.items()],
+    )
+
+
+def _round_trip(client: Any, store: Store, model_id: str, predictor: Predictor) -> None:
+    """Raise unless the model that comes back has its signature and predicts the same for its own example."""
+    import mlflow.pyfunc
+
+    with _files(store, client.get_logged_model(model_id).artifact_location) as folder:
+        stored = mlflow.pyfunc.load_model(str(folder), suppress_warnings=True)
+        rows = stored.input_example
+        if stored.metadata.signature is None or rows is None:
+            raise JobcastError(f"Model {model_id} came back from {store} without its signature or example.")
+        there, here = stored.predict(rows)[OUTPUT], ServedModel(predictor).predict(rows)[OUTPUT]
+    if not np.array_equal(there, here):
+        raise JobcastError(f"Model {model_id} came back changed: it predicts {list(there)}, not {list(here)} s.")
+
+
+def _files(store: Store, location: str) -> AbstractContextManager[Path]:
+    def download(uri: str, folder: str) -> str:
+        import mlflow.artifacts
+
+        return str(mlflow.artifacts.download_artifacts(uri, dst_path=folder, tracking_uri=store.uri))
+
+    return fetched(store, location, download)
+
+
+def _create_database(uri: str) -> None:
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    store = SqlAlchemyStore(uri, str(Store.current().artifacts or "./mlruns"))
+    store.engine.dispose()
+
+
+@contextmanager
+def _client(store: Store) -> Iterator[Any]:
+    """Yield an MLflow client of `store`, silent, its failures told as one clear line; the store is made if missing."""
+    for name, value in _DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    try:
+        import mlflow.exceptions
+        from mlflow import MlflowClient
+        from sqlalchemy.exc import SQLAlchemyError
+    except ImportError as error:
+        raise JobcastError(f"mlflow cannot be imported ({error}); install jobcast anew.") from error
+    with silence():  # only now: the import sets the levels of MLflow's loggers
+        try:
+            store.ensure(_create_database)
+            yield MlflowClient(store.uri)
+        except (mlflow.exceptions.MlflowException, SQLAlchemyError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            if "Max retries exceeded" in reason:
+                reason = "the server does not answer; check MLFLOW_TRACKING_URI and that it runs."
+            raise JobcastError(f"Model store {store}: {reason}") from error
+        except ModuleNotFoundError as error:
+            raise JobcastError(
+                f"Model store {store}: needs the package {error.name!r}; pip install 'jobcast[postgres]'."
+            ) from error
