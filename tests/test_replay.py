@@ -151,8 +151,8 @@ def test_live_history_goes_on_where_the_log_stood(rule, jobs, cut):
     assert same_bits(rest[later], expected[later])
 
 
-def test_live_history_of_a_log_keeps_the_newest_users():
-    """Room for one: user 9, whose job ended last but for the job of user 7 that still runs."""
+def test_live_history_of_a_log_keeps_its_capacity():
+    """Room for one: user 7, who has a job running; user 9, who has none, is left out."""
     log = as_log(SIX)
     bound, rows = LogHistory(log), np.full((6, 16), NAN)
     bound.consume(log_events(log)[:-1], rows)
