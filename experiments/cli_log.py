@@ -46,8 +46,8 @@ def convert(log: Log, out: Out, as_json: Json = False, strict: Strict = False) -
     write = writer_for(out)
     with working(f"Converting {log}"):
         jobs, account = read_log(log, strict)
-        write(jobs, out)
-    _print_written(out, len(jobs), account, as_json)
+        lost = write(jobs, out)
+    _print_written(out, len(jobs), account + lost, as_json)
 
 
 @app.command()
@@ -62,15 +62,14 @@ def generate(
 ) -> None:
     """Make a seeded synthetic job log after Lublin & Feitelson (2003), with users who repeat themselves."""
     from experiments.output import working
-    from predictors.data.account import Account
     from predictors.data.detect import writer_for
     from predictors.data.synthetic import generate_log
 
     write = writer_for(out)
     with working(f"Making {jobs:,} jobs"):
         log = generate_log(jobs, seed=seed, procs=procs, load=load, users=users)
-        write(log, out)
-    _print_written(out, len(log), Account(str(out)), as_json)
+        lost = write(log, out)
+    _print_written(out, len(log), lost, as_json)
 
 
 @app.command()

@@ -8,13 +8,14 @@ from typer.testing import CliRunner
 
 from experiments.cli_log import app
 from predictors.data.archive import ARCHIVE
-from predictors.data.detect import read_log
+from predictors.data.detect import read_log, write_log
 from predictors.data.errors import JobcastError
+from predictors.data.joblog import JobLog
 
 SWF = """; UnixStartTime: 1000000000
 ; TimeZoneString: Europe/Paris
 ; MaxProcs: 8
-1 100 10 100 4 -1 -1 4 200 -1 1 7 2 8 1 1 -1 -1
+1 100 30 100 4 -1 -1 4 200 -1 1 7 2 8 1 1 -1 -1
 2 160 0 50 8 -1 -1 -1 50 -1 0 9 2 8 1 1 -1 -1
 3 200 -4 0 8 -1 -1 8 90 -1 5 7 2 8 1 1 -1 -1
 4 210
@@ -41,7 +42,7 @@ def test_info_as_json(log: Path) -> None:
     assert (told["max_procs"], told["max_nodes"], told["time_zone"]) == (8, None, "Europe/Paris")
     assert told["distinct"] == {"user": 2, "group": 1, "executable": 1, "queue": 1, "partition": 1}
     assert told["known_share"]["requested_procs"] == pytest.approx(2 / 3)
-    assert told["utilisation"] == pytest.approx((100 * 4 + 50 * 8) / (8 * 110))
+    assert told["utilisation"] == pytest.approx((100 * 4 + 50 * 8) / (8 * 130))
     assert told["quantiles"]["run_time_s"] == {"min": 0, "p10": 0, "p50": 50, "p90": 50, "p99": 50, "max": 100}
     assert told["quantiles"]["run_over_requested"]["max"] == 1
     rules = [(finding["rule"], finding["first"]) for finding in told["account"]["findings"]]
@@ -74,6 +75,14 @@ def test_convert(log: Path, tmp_path: Path, name: str) -> None:
     told = json.loads(run("convert", log, tmp_path / name, "--json"))
     assert (told["out"], told["jobs"], told["account"]["dropped"]) == (str(tmp_path / name), 3, 1)
     assert read_log(tmp_path / name)[0].digest() == read_log(log)[0].digest()
+
+
+def test_convert_tells_what_the_format_has_no_place_for(tmp_path: Path) -> None:
+    write_log(
+        JobLog.from_columns({"job_id": [1], "submit": [0]}, {}, categories={"user": ("ana",)}), tmp_path / "a.parquet"
+    )
+    told = json.loads(run("convert", tmp_path / "a.parquet", tmp_path / "b.swf", "--json"))
+    assert [finding["rule"] for finding in told["account"]["findings"]] == ["names"]
 
 
 def test_convert_refuses_before_reading(log: Path, tmp_path: Path) -> None:

@@ -275,17 +275,30 @@ def test_written_header_follows_the_log() -> None:
     assert not account.findings
 
 
-def test_times_before_zero_cannot_be_written(tmp_path: Path) -> None:
-    log = JobLog.from_columns({"job_id": [1], "submit": [-5]}, {})
-    with pytest.raises(JobcastError, match="before 0 s"):
+@pytest.mark.parametrize(("job", "submit", "says"), [(1, -5, "begins at -5 s"), (-3, 5, "a job -3")])
+def test_what_cannot_be_written(tmp_path: Path, job: int, submit: int, says: str) -> None:
+    log = JobLog.from_columns({"job_id": [job], "submit": [submit]}, {})
+    with pytest.raises(JobcastError, match=says):
         write_swf(log, tmp_path / "a.swf")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_swf_has_no_place_for_is_told(tmp_path: Path) -> None:
+    values = {"job_id": [4, 5], "submit": [90, 95], "think_time": [-7, 3], "wait": [-1, -1]}
+    names = {"user": ("ana",), "queue": ("fast",), "group": ("",)}
+    log = JobLog.from_columns(values, {"wait": [True, True]}, epoch=50, categories=names)
+    account = write_swf(log, tmp_path / "a.swf")
+    told = {(finding.rule, finding.column, finding.places) for finding in account.findings}
+    assert told == {("negative", "think_time", (4,)), ("names", "", ()), ("clock", "", ())}
+    assert ["user" in finding.text for finding in account.findings if finding.rule == "names"] == [True]
+    back, again = read_swf(tmp_path / "a.swf")
+    assert (back["think_time"].tolist(), back.epoch, again.findings) == ([None, 3], None, ())
 
 
 def test_files_plain_and_packed(tmp_path: Path) -> None:
     log, _ = parse("; MaxProcs: 64", ROW)
     for name in ("a.swf", "a.swf.gz"):
-        write_swf(log, tmp_path / name)
+        assert not write_swf(log, tmp_path / name).findings
         back, _ = read_swf(tmp_path / name)
         assert same(parse_swf(swf_text(log), "a.swf")[0], back)
     assert gzip.decompress((tmp_path / "a.swf.gz").read_bytes()) == (tmp_path / "a.swf").read_bytes()

@@ -44,7 +44,7 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
 )
 """The formats by name, in the order in which they are tried."""
 
-WRITERS: Final[Mapping[str, Callable[[JobLog, Path], None]]] = MappingProxyType(
+WRITERS: Final[Mapping[str, Callable[[JobLog, Path], Account]]] = MappingProxyType(
     {".swf": write_swf, ".swf.gz": write_swf, ".parquet": write_parquet}
 )
 """What writes a log, by how the file's name ends."""
@@ -117,18 +117,23 @@ def read_log(path: str | os.PathLike[str], strict: bool = False) -> tuple[JobLog
     return FORMATS[detect(data, source)].parse(data, source, strict)
 
 
-def write_log(log: JobLog, path: str | os.PathLike[str]) -> None:
+def write_log(log: JobLog, path: str | os.PathLike[str]) -> Account:
     """Write a job log in the format that the file's name ends in: `.swf`, `.swf.gz` or `.parquet`.
+
+    Returns
+    -------
+    Account
+        What the format has no place for.
 
     Raises
     ------
     JobcastError
         If the name ends otherwise, or the file cannot be made.
     """
-    writer_for(path)(log, Path(path))
+    return writer_for(path)(log, Path(path))
 
 
-def writer_for(path: str | os.PathLike[str]) -> Callable[[JobLog, Path], None]:
+def writer_for(path: str | os.PathLike[str]) -> Callable[[JobLog, Path], Account]:
     """Return what writes a file of that name, or raise a JobcastError; nothing is written yet."""
     name = Path(path).name.lower()
     for ending, write in WRITERS.items():

@@ -18,10 +18,11 @@ _VERSION: Final = 1
 _ABOUT: Final = ("origin", "epoch", "time_zone", "max_procs", "max_nodes", "name")
 
 
-def write_parquet(log: JobLog, path: str | os.PathLike[str]) -> None:
+def write_parquet(log: JobLog, path: str | os.PathLike[str]) -> Account:
     """Write a log as Parquet: one nullable int64 column a job log column, whatever else the log knows as metadata.
 
-    Times are seconds since the first submission, as in memory. The file appears whole or not at all.
+    Times are seconds since the first submission, as in memory. The file appears whole or not at all. The account that
+    is returned is empty: all that a log knows has its place.
 
     Raises
     ------
@@ -37,6 +38,7 @@ def write_parquet(log: JobLog, path: str | os.PathLike[str]) -> None:
     table = pa.table(columns).replace_schema_metadata({_KEY: json.dumps(about)})
     with whole_file(path) as part:
         parquet.write_table(table, part, compression="zstd", write_page_checksum=True)
+    return Account(os.fspath(path))
 
 
 def read_parquet(path: str | os.PathLike[str], strict: bool = False) -> tuple[JobLog, Account]:

@@ -19,6 +19,7 @@ from predictors.data.files import whole_file
 from predictors.data.joblog import UNKNOWN, Bools, Ints, JobLog
 from predictors.data.sources import log_name, read_bytes
 from predictors.data.swf_header import (
+    NAME_LABELS,
     SMALLEST_UNIX_TIME,
     HeaderFacts,
     header_facts,
@@ -44,6 +45,13 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "unsorted": ("noted", "submitted before the row above; sorted by submission"),
         "late-comment": ("noted", "a comment below the first job, moved to the header"),
         "header": ("noted", ""),
+    }
+)
+WRITING_RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
+    {
+        "negative": ("changed", "only -1, for unknown, may be negative; written as unknown"),
+        "names": ("changed", ""),
+        "clock": ("changed", ""),
     }
 )
 _PARTIAL: Final = (2, 3, 4)
@@ -190,23 +198,30 @@ def _padded(names: tuple[str, ...], codes: Ints) -> tuple[str, ...]:
     return names + ("",) * (largest + 1 - len(names)) if largest < 10_000 else names
 
 
-def write_swf(log: JobLog, path: str | os.PathLike[str]) -> None:
+def write_swf(log: JobLog, path: str | os.PathLike[str]) -> Account:
     """Write a log as SWF, in the clock of the file that it came from; packed if the name ends in `.gz`.
 
-    The header is the log's own, brought in line with its clock and machine; names of users, groups and executables
-    have no place in SWF. The file appears whole or not at all.
+    The header is the log's own, brought in line with its clock and machine. The file appears whole or not at all.
+
+    Returns
+    -------
+    Account
+        What SWF has no place for.
 
     Raises
     ------
     JobcastError
-        If the file cannot be made, or the log begins before second 0.
+        If the file cannot be made, or a job is submitted before second 0 or has a negative number.
     """
-    if log.origin < 0:
-        raise JobcastError(f"{path}: SWF has no times before 0 s; this log begins at {log.origin} s.")
+    lowest = int(log.values["job_id"].min(initial=0))
+    if log.origin < 0 or lowest < 0:
+        what = f"this log begins at {log.origin} s" if log.origin < 0 else f"this log has a job {lowest}"
+        raise JobcastError(f"{path}: SWF has neither times nor jobs below 0; {what}. Write it as .parquet.")
     text = swf_text(log)
     with whole_file(path) as part:
         packed = os.fspath(path).endswith(".gz")
         part.write_bytes(gzip.compress(text, compresslevel=6, mtime=0) if packed else text)
+    return _not_written(log, os.fspath(path))
 
 
 def swf_text(log: JobLog) -> bytes:
@@ -214,8 +229,21 @@ def swf_text(log: JobLog) -> bytes:
     from pyarrow import csv, table
 
     header = "".join(f"{line}\n" for line in header_lines(header_of(log)))
-    columns = {column: log.filled(column) for column in FIELDS}
+    columns = {column: np.maximum(log.values[column], UNKNOWN) for column in FIELDS}
     columns["submit"] = columns["submit"] + log.origin
     body = io.BytesIO()
     csv.write_csv(table(columns), body, csv.WriteOptions(include_header=False, delimiter=" "))
     return header.encode("utf-8", "replace") + body.getvalue()
+
+
+def _not_written(log: JobLog, source: str) -> Account:
+    ledger = Ledger(source, WRITING_RULES, place="job")
+    for column in FIELDS:
+        below = log.known(column) & (log.values[column] < 0)
+        ledger.add("negative", log.values["job_id"][below], column)
+    for column, names in log.categories.items():
+        if column not in NAME_LABELS and any(names):
+            ledger.note("names", f"SWF has no names for {column}s; the codes alone are written")
+    if log.epoch is not None and log.epoch < log.origin:
+        ledger.note("clock", "SWF has no Unix times below 0; the wall clock is not written")
+    return ledger.close()
