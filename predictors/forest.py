@@ -133,7 +133,7 @@ class Forest(RefittingPredictor):
         model = RandomForestRegressor(
             self.n_estimators,
             max_features=self.max_features,
-            max_samples=min(1.0, max(self.max_samples, 1 / len(rows))),
+            max_samples=max(1, round(self.max_samples * len(rows))),
             min_samples_leaf=self.min_samples_leaf,
             max_leaf_nodes=node_budget(self.n_estimators, self.max_nodes),
             random_state=self.random_state,

@@ -1,0 +1,127 @@
+"""`jobcast evaluate`: by how much does a learned run-time prediction beat the user's last two jobs on a log."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from predictors.evaluation import Evaluation, Score
+
+Log = Annotated[Path, typer.Argument(help="A job log in any known format, told by its content.", metavar="LOG")]
+Names = Annotated[str, typer.Option("--predictors", help="Names, separated by commas; last-two is always beside them.")]
+Train = Annotated[float, typer.Option(help="Share of the jobs, the earliest, to learn from; the others are predicted.")]
+Prequential = Annotated[bool, typer.Option("--prequential", help="Predict every job, learn from it when it ends.")]
+ProtocolName = Annotated[str, typer.Option("--protocol", help="strict, or reis: the rules of that paper.")]
+Partition = Annotated[int | None, typer.Option(help="Keep only the jobs of this partition.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of what is drawn by chance.")]
+Details = Annotated[bool, typer.Option("--details", help="Also slices by run time, cold and warm users, and month.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+DEFAULT: Final = "requested,tsafrir,user-mean,forest"
+COLUMNS: Final = (
+    "predictor",
+    "error / last-two",
+    "95 % over users",
+    "MAE [s]",
+    "median [s]",
+    "R²",
+    "accuracy",
+    "too short",
+    "fit [s]",
+    "µs/job",
+)
+_NOTE: Final = (
+    "error / last-two: sum of squared errors over that of the mean of the user's last two ended jobs, less is better; "
+    "too short: share of jobs that ran longer than predicted."
+)
+
+
+def evaluate(
+    log: Log,
+    predictors: Names = DEFAULT,
+    train: Train = 0.8,
+    prequential: Prequential = False,
+    protocol: ProtocolName = "strict",
+    partition: Partition = None,
+    seed: Seed = 0,
+    details: Details = False,
+    as_json: Json = False,
+) -> None:
+    """Score run-time predictors on a log, beside the mean of the user's last two jobs."""
+    from experiments.output import print_json, working
+    from predictors import evaluate as how
+    from predictors.data.detect import read_log
+
+    names = names_of(predictors)
+    how.check(names, None if prequential else train, protocol)
+    with working(f"Reading {log}"):
+        jobs, _ = read_log(log)
+    with working(f"Evaluating {', '.join(names)} on {len(jobs):,} jobs"):
+        found = how.evaluate(
+            jobs,
+            names,
+            train=None if prequential else train,
+            protocol=protocol,
+            partition=partition,
+            seed=seed,
+        )
+    if as_json:
+        print_json(found.to_json(details))
+    else:
+        print_evaluation(found, details)
+
+
+def names_of(text: str) -> tuple[str, ...]:
+    """Return the names in a list separated by commas.
+
+    Examples
+    --------
+    >>> names_of("last-two, forest,")
+    ('last-two', 'forest')
+    """
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def print_evaluation(found: "Evaluation", details: bool = False) -> None:
+    """Print the scores as a table, and with `details` one more for each kind of slice."""
+    from experiments.output import print_table
+
+    partition = "" if found.partition is None else f", partition {found.partition}"
+    learnt = "predicted at submission, learnt at the end" if not found.n_train else f"learnt from {found.n_train:,}"
+    title = (
+        f"{found.log}{partition}: {found.n_test:,} jobs predicted, {learnt}; {found.split}, protocol {found.protocol}"
+    )
+    print_table(title, COLUMNS, [row(score) for score in found.scores], note=_NOTE)
+    if details:
+        for by in ("run time", "user", "month"):
+            print_table(f"Error / last-two, by {by}", *_slice_table(found, by))
+
+
+def row(score: "Score") -> tuple[Any, ...]:
+    """Return a score as a row under `COLUMNS`."""
+    one, (low, high) = score.figures, score.interval
+    return (
+        score.name,
+        one.sse_ratio_to_last_two,
+        f"{low:.3f} to {high:.3f}",
+        one.mae_s,
+        one.median_ae_s,
+        one.r2,
+        one.mean_accuracy,
+        one.underestimation_rate,
+        score.fit_seconds,
+        score.predict_us_per_job,
+    )
+
+
+def _slice_table(found: "Evaluation", by: str) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+    parts = [part for part in found.scores[0].slices if part.by == by]
+    of = {(score.name, part.by, part.label): part.figures for score in found.scores for part in score.slices}
+    columns = (by, "jobs", *(score.name for score in found.scores))
+    rows = [
+        (part.label, part.figures.n_test, *(of[s.name, by, part.label].sse_ratio_to_last_two for s in found.scores))
+        for part in parts
+    ]
+    return columns, rows
