@@ -10,17 +10,17 @@ outcomes at once or from one after the other. A `Predictor` joins them to a hist
 * With `cap=False` estimates stay as they are, but not below 0.
 """
 
-import inspect
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from predictors.data.errors import JobcastError, unknown_name
+from predictors.data.errors import JobcastError
 from predictors.data.joblog import Ints, JobLog
 from predictors.history import JobHistory, Outcome, as_of_rule
+from predictors.params import Parameters
 from predictors.replay import LogHistory, log_events, replay
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Prediction(NamedTuple):
     version: str = ""
 
 
-class Predictor(ABC):
+class Predictor(Parameters, ABC):
     """Base of all predictors, in the manner of scikit-learn: the constructor stores, `fit` sets what ends in `_`.
 
     An author writes `name`, `features` and either `learn` (a batch learner's heart) or a whole `Learner`.
@@ -108,43 +108,12 @@ class Predictor(ABC):
         What was known at the end of the log of the last `fit`; absent before, and where rows were given.
     """
 
-    name: ClassVar[str]
     features: ClassVar[tuple[str, ...]]
     """Columns of a row, from `predictors.features.FEATURES`; one is the requested time."""
 
     def __init__(self, *, cap: bool = True, as_of: str = "strict") -> None:
         self.cap = cap
         self.as_of = as_of
-
-    # --- parameters, as scikit-learn wants them -----------------------------------------------------------------------
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the constructor's parameters by name; `deep` changes nothing."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
-
-    def set_params(self, **params: Any) -> Self:
-        """Change parameters by name; what was fitted stays until the next `fit`.
-
-        Raises
-        ------
-        JobcastError
-            If there is no such parameter.
-        """
-        known = self.get_params()
-        for name, value in params.items():
-            if name not in known:
-                raise unknown_name(f"parameter of {self.name}", name, known)
-            setattr(self, name, value)
-        return self
-
-    def clone(self, **params: Any) -> Self:
-        """Return an unfitted predictor with the same parameters, but for those given."""
-        return type(self)(**self.get_params()).set_params(**params)
-
-    def __repr__(self) -> str:
-        defaults = inspect.signature(type(self)).parameters
-        changed = {k: v for k, v in self.get_params().items() if v != defaults[k].default}
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in changed.items())})"
 
     # --- learning -----------------------------------------------------------------------------------------------------
 

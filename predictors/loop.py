@@ -1,5 +1,7 @@
 """A learning predictor in the loop: its history, its predictions and its refits are driven by one stream of events."""
 
+from time import perf_counter
+
 import numpy as np
 import numpy.typing as npt
 
@@ -26,10 +28,16 @@ class LearningForecast:
         Whether outcomes are learnt from.
     after : JobHistory, optional
         What was known before.
+
+    Attributes
+    ----------
+    learning_seconds : float
+        Time spent learning so far [s].
     """
 
     def __init__(self, predictor: Predictor, log: JobLog, *, learns: bool, after: JobHistory | None = None) -> None:
         self.predictor = predictor
+        self.learning_seconds = 0.0
         self._learns = learns
         self._history = LogHistory(log, predictor.features, predictor.as_of, after)
         self._rows = np.full((len(log), len(predictor.features)), np.nan)
@@ -47,4 +55,6 @@ class LearningForecast:
             elif kind == ENDED and self._learns:
                 time, job = int(events[i, 0]), events[i, 2]
                 ran = float(time - self._start[job])
+                begin = perf_counter()
                 self.predictor.learn_one(Outcome(self._rows[job], float(self._issued[job]), ran, True, time))
+                self.learning_seconds += perf_counter() - begin

@@ -1,0 +1,213 @@
+"""How well do predictors do on this log? Splits without look-ahead, and every figure beside last-two's.
+
+Two protocols. `strict`: jobs that ran for more than 0 s; predictions capped at the request; what ends in the second of
+a submission is known to it; a training job must have ended before the split instant, the first test job's submission.
+`reis`: all jobs, predictions not capped, known is only what ended strictly before; with fewer than two ended jobs of
+the user last-two is the requested time (V. Reis, "Learning job run-times in HPC systems").
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.base import Floats, Predictor
+from predictors.data.errors import JobcastError, unknown_name
+from predictors.data.joblog import JobLog
+from predictors.evaluation import Evaluation, Score
+from predictors.last_two import LastTwo
+from predictors.loop import LearningForecast
+from predictors.metrics import figures
+from predictors.registry import make_predictor
+from predictors.replay import log_events, replay
+from predictors.resample import ratio_interval
+from predictors.slices import slices
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Which jobs count, what is known, and what range predictions have.
+
+    Parameters
+    ----------
+    as_of : {"strict", "reis"}
+        What counts as ended at a submission.
+    cap : bool
+        Whether predictions, the baseline's too, are kept within [1 s, requested time].
+    ran_only : bool
+        Whether jobs that ran for 0 s are left out, of the history as well.
+    ended_only : bool
+        Whether training jobs must have ended before the split instant.
+    """
+
+    as_of: str
+    cap: bool
+    ran_only: bool
+    ended_only: bool
+
+
+PROTOCOLS: Final[Mapping[str, Protocol]] = MappingProxyType(
+    {
+        "strict": Protocol(as_of="strict", cap=True, ran_only=True, ended_only=True),
+        "reis": Protocol(as_of="reis", cap=False, ran_only=False, ended_only=False),
+    }
+)
+
+
+def evaluate(
+    log: JobLog,
+    predictors: Sequence[str] | Mapping[str, Predictor] = (),
+    *,
+    train: float | None = 0.8,
+    protocol: str = "strict",
+    partition: int | None = None,
+    seed: int = 0,
+) -> Evaluation:
+    """Score predictors on a log, beside last-two.
+
+    Parameters
+    ----------
+    log : JobLog
+        Jobs without a known run time are left out.
+    predictors : sequence of str, or mapping of str to Predictor
+        Registered names; or predictors by what to call them, which are cloned, with the protocol's cap and as-of rule.
+    train : float or None
+        Share of the jobs, the earliest submissions, that are learnt from; the rest are scored, each as of its
+        submission. None: prequential, every job is predicted at its submission and learnt from at its end.
+    protocol : {"strict", "reis"}
+        See the module.
+    partition : int, optional
+        Keep only the jobs of one partition, in the history as well.
+    seed : int
+        Of predictors given by name and of the intervals.
+
+    Raises
+    ------
+    JobcastError
+        If a name is unknown, `train` is no share, or no job is left to learn from or to score.
+    """
+    check(predictors, train, protocol)
+    rules = PROTOCOLS[protocol]
+    asked = {**_made(predictors, seed), LastTwo.name: LastTwo()}
+    asked = {LastTwo.name: asked.pop(LastTwo.name), **asked}
+    asked = {name: one.clone(cap=rules.cap, as_of=rules.as_of) for name, one in asked.items()}
+    jobs = _jobs(log, rules, partition)
+    cut = 0 if train is None else int(train * len(jobs))
+    learnt = _trainable(jobs, rules, cut)
+    tested = np.arange(len(jobs)) >= cut
+    if train is not None and not learnt.any():
+        raise JobcastError(f"{log.name}: no job of the first {train:.0%} had ended before the split; train on more.")
+    predictions = {
+        name: _prequential(one, jobs) if train is None else _split(one, jobs, learnt, tested)
+        for name, one in asked.items()
+    }
+    run_time = jobs.filled("run_time").astype(np.float64)
+    baseline = predictions[LastTwo.name].seconds
+    ended_count = replay(jobs, ["ended_count"], rules.as_of)[:, 0]
+    users = jobs.filled("user")[tested]
+    base_squares = (baseline - run_time)[tested] ** 2
+    scores = tuple(
+        Score(
+            name=name,
+            figures=figures(run_time[tested], found.seconds[tested], baseline[tested]),
+            interval=ratio_interval(users, (found.seconds - run_time)[tested] ** 2, base_squares, seed=seed),
+            fit_seconds=found.fit_seconds,
+            predict_us_per_job=found.us_per_job,
+            slices=slices(jobs, tested, ended_count, found.seconds, baseline),
+            predicted=found.seconds[tested],
+            predictor=found.predictor,
+        )
+        for name, found in predictions.items()
+    )
+    return Evaluation(
+        log=log.name,
+        split="prequential" if train is None else f"train {train:g}",
+        protocol=protocol,
+        partition=partition,
+        capped=rules.cap,
+        n_train=int(learnt.sum()),
+        n_test=int(tested.sum()),
+        run_time=run_time[tested],
+        scores=scores,
+    )
+
+
+def check(predictors: Iterable[str], train: float | None, protocol: str) -> None:
+    """Raise what `evaluate` would raise for its arguments, before a log is read."""
+    if not isinstance(predictors, Mapping):
+        for name in predictors:
+            make_predictor(name)
+    if protocol not in PROTOCOLS:
+        raise unknown_name("protocol", protocol, PROTOCOLS)
+    if train is not None and not 0 < train < 1:
+        raise JobcastError(f"The training share must lie between 0 and 1, such as 0.8; got {train:g}.")
+
+
+@dataclass(frozen=True)
+class _Predictions:
+    seconds: Floats
+    predictor: Predictor
+    fit_seconds: float
+    us_per_job: float
+
+
+def _made(predictors: Sequence[str] | Mapping[str, Predictor], seed: int) -> dict[str, Predictor]:
+    if isinstance(predictors, Mapping):
+        return dict(predictors)
+    made = {name: make_predictor(name) for name in predictors}
+    return {
+        name: one.clone(random_state=seed) if "random_state" in one.get_params() else one for name, one in made.items()
+    }
+
+
+def _jobs(log: JobLog, rules: Protocol, partition: int | None) -> JobLog:
+    run_time = log.filled("run_time")
+    keep = log.known("run_time") & (run_time > 0 if rules.ran_only else run_time >= 0)
+    if partition is not None:
+        in_it = log.known("partition") & (log.filled("partition") == partition)
+        if not in_it.any():
+            there = np.unique(log.filled("partition")[log.known("partition")])
+            known = ", ".join(str(p) for p in there) or "no partition at all"
+            raise JobcastError(f"{log.name}: has no job in partition {partition}; it knows {known}.")
+        keep &= in_it
+    if keep.sum() < 2:
+        raise JobcastError(f"{log.name}: {keep.sum()} jobs with a known run time are left; at least 2 are needed.")
+    return log.select(keep)
+
+
+def _trainable(jobs: JobLog, rules: Protocol, cut: int) -> npt.NDArray[np.bool_]:
+    first = np.arange(len(jobs)) < cut
+    if not rules.ended_only or not cut:
+        return first
+    submit = jobs.filled("submit")
+    ends = submit + jobs.filled("wait", 0) + jobs.filled("run_time")
+    ended: npt.NDArray[np.bool_] = ends < submit[cut]
+    return first & ended
+
+
+def _split(
+    predictor: Predictor, jobs: JobLog, learnt: npt.NDArray[np.bool_], tested: npt.NDArray[np.bool_]
+) -> _Predictions:
+    rows = replay(jobs, predictor.features, predictor.as_of)
+    begin = perf_counter()
+    predictor.fit_rows(rows[learnt], jobs.filled("run_time")[learnt].astype(np.float64))
+    fitted = perf_counter()
+    seconds = np.full(len(jobs), np.nan)
+    seconds[tested] = predictor.predict_rows(rows[tested])
+    us = (perf_counter() - fitted) / tested.sum() * 1e6
+    return _Predictions(seconds, predictor, fitted - begin, float(us))
+
+
+def _prequential(predictor: Predictor, jobs: JobLog) -> _Predictions:
+    forecast = predictor.forecast(jobs)
+    seconds = np.full(len(jobs), np.nan)
+    begin = perf_counter()
+    forecast.advance(log_events(jobs), seconds)
+    wall = perf_counter() - begin
+    learning = forecast.learning_seconds if isinstance(forecast, LearningForecast) else 0.0
+    used = forecast.predictor if isinstance(forecast, LearningForecast) else predictor
+    return _Predictions(seconds, used, learning, (wall - learning) / len(jobs) * 1e6)
