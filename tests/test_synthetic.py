@@ -28,6 +28,23 @@ from predictors.data.synthetic import MIDNIGHT, MODEL, generate_log
 
 Floats = npt.NDArray[np.float64]
 
+PUBLISHED = Lublin(
+    serial=0.2927,
+    power_of_two=0.6686,
+    low=1.2,
+    tail=2.5,
+    first=0.875,
+    short=(6.57, 0.823),
+    long=(639.1, 0.0156),
+    slope=-0.003,
+    intercept=0.6986,
+    gap=(6.0415, 0.8531),
+    rush_ratio=1.0519,
+    cycle=(6.1271, 5.2740),
+    cycle_start=11,
+    longest=12.0,
+    longest_gap=13.0,
+)
 INTERACTIVE = replace(BATCH, short=(3.8351, 0.6605), long=(7.073, 0.6856), slope=-0.0118, intercept=0.9156)
 ALL_JOBS = Lublin(
     serial=0.244,
@@ -104,6 +121,11 @@ def day_cdf(model: Lublin) -> Callable[[Floats], Floats]:
 
 def column(log: JobLog, *names: str) -> tuple[npt.NDArray[np.int64], ...]:
     return tuple(log.filled(name) for name in names)
+
+
+def test_the_parameters_are_the_published_ones() -> None:
+    assert BATCH == PUBLISHED
+    assert replace(BATCH, longest=np.log(86_400)) == MODEL
 
 
 # The model by itself: 100,000 draws, distances of a right one are below 0.006 with near certainty.
@@ -259,12 +281,15 @@ def test_users_follow_zipf_and_come_in_sessions() -> None:
 def test_users_repeat_themselves() -> None:
     """Locality as in real logs: consecutive jobs of a user correlate by about 0.7 (0.69 KTH-SP2, 0.75 SDSC-SP2)."""
     for seed in range(3):
-        user, run_time, sizes = column(log_of(10_000, seed), "user", "run_time", "requested_procs")
+        user, app, run_time, sizes = column(log_of(10_000, seed), "user", "executable", "run_time", "requested_procs")
         order = np.argsort(user, kind="stable")
         same = user[order][1:] == user[order][:-1]
         log_time = np.log(run_time[order])
         assert 0.55 < np.corrcoef(log_time[1:][same], log_time[:-1][same])[0, 1] < 0.9
         assert (sizes[order][1:] == sizes[order][:-1])[same].mean() > 0.6
+        repeated = app[order][1:] == app[order][:-1]
+        steps = np.abs(np.diff(log_time))
+        assert np.median(steps[same & repeated]) < 0.5 * np.median(steps[same & ~repeated])
 
 
 def test_the_last_two_jobs_tell_more_than_the_request() -> None:

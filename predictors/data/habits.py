@@ -46,8 +46,8 @@ AT_LIMIT: Final = 0.12
 """Share of applications that always ask for the machine's limit."""
 NOT_POPULAR: Final = 0.15
 """Share of applications that ask for a multiple of 5 minutes instead of a popular walltime."""
-CUT: Final = 1.1
-"""A job is killed at a popular walltime only if its sampled run time is at most so many times as long."""
+NEAR: Final = 0.05
+"""A job is killed at a popular walltime only if its sampled run time lies this near, relative to the walltime."""
 OUTGROWN: Final = 2.0
 """... and only if its user wished at most so many times its run time."""
 
@@ -81,7 +81,7 @@ def deal_sizes(rng: np.random.Generator, sizes: Ints, runs: Runs) -> Ints:
     place = _of_each(rng, runs.app)
     resized = np.flatnonzero(rng.random(len(sizes)) < share)
     place[resized] += strays * rng.standard_normal(len(resized))
-    return sizes[_deal(sizes / (sizes.max() + 1.0), place, _block(len(sizes)))]
+    return sizes[_deal(sizes.astype(np.float64), place)]
 
 
 def deal_shares(rng: np.random.Generator, shares: Floats, sizes: Ints, runs: Runs) -> tuple[Floats, Bools]:
@@ -98,7 +98,8 @@ def deal_shares(rng: np.random.Generator, shares: Floats, sizes: Ints, runs: Run
     crashed = rng.random(len(sizes)) < CRASHED
     place[crashed] -= rng.uniform(1.0, 4.0, int(crashed.sum()))
     like = np.floor(np.log2(sizes) + 0.5)
-    return shares[_deal(shares, place, 64.0 * _block(len(sizes)) + like)], crashed
+    # Halved, so that neither the last place nor the largest share of a class reaches into the next.
+    return shares[_deal(like + shares / 2, like + ndtr(place) / 2)], crashed
 
 
 def ask(rng: np.random.Generator, run_time: Ints, app: Ints, crashed: Bools) -> tuple[Ints, Ints, Bools]:
@@ -107,9 +108,9 @@ def ask(rng: np.random.Generator, run_time: Ints, app: Ints, crashed: Bools) -> 
     Returns
     -------
     requested, run_time : int64 arrays of shape (n_jobs,)
-        Walltimes [s], round, none below the run time; run times [s], cut where the job is killed.
+        Walltimes [s], round, none below the run time; run times [s], moved to the walltime where the job is killed.
     killed : bool array of shape (n_jobs,)
-        Where run time and request became equal because the job outgrew its request.
+        Where run time and request became equal.
     """
     popular, n_apps = np.array(POPULAR), int(app.max()) + 1
     typical = np.exp(np.bincount(app, np.log(run_time)) / np.maximum(1, np.bincount(app)))
@@ -123,9 +124,9 @@ def ask(rng: np.random.Generator, run_time: Ints, app: Ints, crashed: Bools) -> 
         popular[np.searchsorted(popular, enough)],
         (np.ceil(enough / (5 * MINUTE)) * 5 * MINUTE).astype(np.int64),
     )
-    below = popular[np.maximum(0, np.searchsorted(popular, run_time, side="right") - 1)]
-    killed = ~crashed & (wish <= OUTGROWN * run_time) & (below <= run_time) & (run_time <= CUT * below)
-    return np.where(killed, below, requested), np.where(killed, below, run_time), killed
+    limit = popular[np.searchsorted(np.sqrt(popular[:-1] * popular[1:]), run_time)]
+    killed = ~crashed & (wish <= OUTGROWN * run_time) & (np.abs(run_time - limit) <= NEAR * limit)
+    return np.where(killed, limit, requested), np.where(killed, limit, run_time), killed
 
 
 def _of_each(rng: np.random.Generator, codes: Ints) -> Floats:
@@ -134,16 +135,15 @@ def _of_each(rng: np.random.Generator, codes: Ints) -> Floats:
     return each
 
 
-def _block(n_jobs: int) -> Ints:
-    return np.arange(n_jobs) // BLOCK
+def _deal(sample: Floats, place: Floats) -> Ints:
+    """Return which of the sample each job gets: in each block, the k-th smallest goes to the job k-th in place.
 
-
-def _deal(sample: Floats, place: Floats, classes: npt.NDArray[np.number]) -> Ints:
-    """Return which of the sample each job gets: within a class of jobs, the k-th smallest goes to the k-th in place.
-
-    The sample lies in [0, 1), places are about standard normal; equal places go by the order of submission. Each job
-    brings one of the sample into its class.
+    Equal places go by the order of submission.
     """
-    dealt = np.empty(len(sample), np.int64)
-    dealt[np.argsort(classes + ndtr(place) / 2, kind="stable")] = np.argsort(classes + sample, kind="stable")
-    return dealt
+    n_jobs, n_blocks = len(sample), -(-len(sample) // BLOCK)
+    padded = np.full((2, n_blocks * BLOCK), np.inf)
+    padded[0, :n_jobs], padded[1, :n_jobs] = sample, place
+    smallest, foremost = np.argsort(padded.reshape(2, n_blocks, BLOCK), axis=2, kind="stable")
+    dealt = np.empty((n_blocks, BLOCK), np.int64)
+    np.put_along_axis(dealt, foremost, smallest + BLOCK * np.arange(n_blocks)[:, None], axis=1)
+    return dealt.ravel()[:n_jobs]
