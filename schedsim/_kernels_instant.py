@@ -8,12 +8,12 @@ The phase and all cursors are in `clock`: a pause returns a reason, and the next
 import numpy as np
 import numpy.typing as npt
 
+import predictors.data.events as event
 import schedsim._kernels_layout as at
 from predictors.data.compiled import lean
-from predictors.data.events import ENDED, STARTED, SUBMITTED
 from schedsim._kernels_corrections import corrected
 from schedsim._kernels_order import reorder
-from schedsim._kernels_ordered import insert, remove, remove_at
+from schedsim._kernels_ordered import insert, remove, remove_first
 from schedsim._kernels_orders import WFP3, static_key
 
 Ints = npt.NDArray[np.int64]
@@ -50,23 +50,23 @@ def start(
         remove(blocks, index, clock, at.BACKFILL, live[slot, at.BACKFILL_KEY], row)
     clock[at.N_QUEUED] -= 1
     estimate = live[slot, at.ESTIMATE]
-    _record(clock, log, notes, STARTED, row, 4 * estimate + how)
+    _record(clock, log, notes, event.STARTED, row, 4 * estimate + how)
     run_time = live[slot, at.RUN]
     if run_time > limit and clock[at.KILL] == 1:
         run_time = limit
         clock[at.KILLS] += 1
     if run_time == 0:
-        _record(clock, log, notes, ENDED, row, estimate)
+        _record(clock, log, notes, event.ENDED, row, estimate)
         _release(live, clock, slot)
         return
     live[slot, at.START] = now
     live[slot, at.END] = now + run_time
     clock[at.FREE] -= width
     clock[at.N_RUNNING] += 1
-    insert(blocks, index, clock, at.RUNNING, now + estimate, row, slot, width, 0)
-    insert(blocks, index, clock, at.ENDS, now + run_time, now * len(jobs) + row, slot, width, 0)
+    insert(blocks, index, clock, at.RUNNING, now + estimate, row, slot, width, limit)
+    insert(blocks, index, clock, at.ENDS, now + run_time, now * len(jobs) + row, slot, width, limit)
     if clock[at.PROMISES] == 1:
-        insert(blocks, index, clock, at.LIMITS, now + limit, row, slot, width, 0)
+        insert(blocks, index, clock, at.LIMITS, now + limit, row, slot, width, limit)
 
 
 @lean
@@ -99,7 +99,7 @@ def _end(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: In
             return
         slot = blocks[first, at.E_SLOT, 0]
         row, estimate = live[slot, at.ROW], live[slot, at.ESTIMATE]
-        remove_at(blocks, index, clock, at.ENDS, 0, 0)
+        remove_first(blocks, index, clock, at.ENDS)
         remove(blocks, index, clock, at.RUNNING, live[slot, at.START] + estimate, row)
         if clock[at.PROMISES] == 1:
             limit = max(live[slot, at.LIMIT], estimate)
@@ -108,7 +108,7 @@ def _end(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: In
         clock[at.N_RUNNING] -= 1
         clock[at.CAUSE] |= at.BY_END
         clock[at.STALE] = 1
-        _record(clock, log, notes, ENDED, row, estimate)
+        _record(clock, log, notes, event.ENDED, row, estimate)
         _release(live, clock, slot)
 
 
@@ -122,7 +122,7 @@ def _fire(blocks: Ints, index: Ints, clock: Ints) -> int:
         kind, argument = blocks[first, at.E_SLOT, 0], blocks[first, at.E_WIDTH, 0]
         if blocks[first, at.E_LENGTH, 0] == 1:
             clock[at.CAUSE] |= at.BY_TIMER
-        remove_at(blocks, index, clock, at.TIMERS, 0, 0)
+        remove_first(blocks, index, clock, at.TIMERS)
         if kind != at.RECHECK:
             clock[at.ASKED] = kind
             clock[at.ANSWER] = argument
@@ -136,7 +136,7 @@ def _submit(jobs: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
     while clock[at.NEXT_JOB] < clock[at.LAST_JOB] and jobs[clock[at.NEXT_JOB], at.SUBMIT] == clock[at.NOW]:
         if _log_is_short(jobs, clock, log):
             return at.GROW_LOG
-        _record(clock, log, notes, SUBMITTED, clock[at.NEXT_JOB], 0)
+        _record(clock, log, notes, event.SUBMITTED, clock[at.NEXT_JOB], at.NOTHING)
         clock[at.NEXT_JOB] += 1
         clock[at.CAUSE] |= at.BY_SUBMISSION
     return 0
@@ -222,15 +222,15 @@ def _correct(live: Ints, blocks: Ints, index: Ints, clock: Ints) -> None:
         if blocks[first, at.E_KEY, 0] > now:
             return
         slot = blocks[first, at.E_SLOT, 0]
-        remove_at(blocks, index, clock, at.RUNNING, 0, 0)
+        remove_first(blocks, index, clock, at.RUNNING)
         begun, row, width = live[slot, at.START], live[slot, at.ROW], live[slot, at.WIDTH]
         old, limit = live[slot, at.ESTIMATE], live[slot, at.LIMIT]
         estimate = corrected(clock[at.CORRECTION], old, live[slot, at.FIRST], limit, now - begun)
         live[slot, at.ESTIMATE] = estimate
-        insert(blocks, index, clock, at.RUNNING, begun + estimate, row, slot, width, 0)
+        insert(blocks, index, clock, at.RUNNING, begun + estimate, row, slot, width, limit)
         if estimate > limit and clock[at.PROMISES] == 1:
             remove(blocks, index, clock, at.LIMITS, begun + max(limit, old), row)
-            insert(blocks, index, clock, at.LIMITS, begun + estimate, row, slot, width, 0)
+            insert(blocks, index, clock, at.LIMITS, begun + estimate, row, slot, width, limit)
         clock[at.STALE] = 1
 
 

@@ -43,6 +43,7 @@ HOLDS: Final = 18  # how often a gate held it, as counted
 RECORD: Final = 19
 
 NEVER: Final = 1 << 62
+NOTHING: Final = 0
 
 # blocks: fields of an entry
 E_KEY: Final = 0
@@ -103,6 +104,8 @@ LAST_QUEUED: Final = 27  # slot
 PROMISED: Final = 24  # the head's promise
 BESIDE: Final = 25  # processors free beside the head at its promise
 NEWCOMERS: Final = 28  # jobs queued at this instant
+PLAN_SIZE: Final = 30  # columns of the plan; 0: there is none
+RESERVATIONS: Final = 31  # in the plan
 LAST_JOB: Final = 29  # no row from here on is submitted
 N_TIMERS: Final = 26  # set so far
 MEMBERS: Final = 48  # cell MEMBERS + list: blocks in the list
@@ -155,6 +158,12 @@ NOT_ANSWERED: Final = -(1 << 40)
 
 # kinds of timers; a client's own kinds are larger
 RECHECK: Final = 0
+
+FIRST_COME: Final = 0  # the code of the order FCFS
+
+# plan: rows
+WHEN: Final = 0
+SPACE: Final = 1
 
 # depths
 GREEDY: Final = -1  # no reservation, and nobody waits for the head

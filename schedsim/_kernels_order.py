@@ -28,7 +28,7 @@ def reorder(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints) -> i
 @lean
 def _sort(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, which: int, code: int, column: int) -> None:
     """Compute the keys of one list and fill it again, sorted."""
-    now, n = clock[at.NOW], 0
+    now, n = clock[at.NOW], at.NOTHING
     for i in range(clock[at.MEMBERS + which]):
         b = index[i, at.MEMBER + which]
         for j in range(index[b, at.COUNT]):
@@ -78,9 +78,10 @@ def _heap_sort(live: Ints, column: int, n: int) -> None:
     """Sort the slots in place, in n log n steps whatever their order."""
     for top in range(n // 2 - 1, -1, -1):
         _sift(live, column, top, n)
+    top = at.NOTHING
     for last in range(n - 1, 0, -1):
         live[0, at.SORTED], live[last, at.SORTED] = live[last, at.SORTED], live[0, at.SORTED]
-        _sift(live, column, 0, last)
+        _sift(live, column, top, last)
 
 
 @lean

@@ -207,7 +207,7 @@ def remove_at(blocks: Ints, index: Ints, clock: Ints, which: int, i: int, place:
     if which > at.BACKFILL:
         index[b, at.TOTAL] -= width
     elif width == index[b, at.NARROWEST] or length == index[b, at.LEAST + width_class(width)]:
-        _summarise(blocks, index, b, True)
+        _summarise(blocks, index, b, which <= at.BACKFILL)
 
 
 @lean
@@ -215,6 +215,13 @@ def remove(blocks: Ints, index: Ints, clock: Ints, which: int, key: int, tie: in
     """Take out the entry (key, tie), which must be there."""
     i, place = locate(blocks, index, clock, which, key, tie)
     remove_at(blocks, index, clock, which, i, place)
+
+
+@lean
+def remove_first(blocks: Ints, index: Ints, clock: Ints, which: int) -> None:
+    """Take out the first entry of a list."""
+    first = at.NOTHING  # a plain 0: numba compiles anew for a literal one
+    remove_at(blocks, index, clock, which, first, first)
 
 
 @lean

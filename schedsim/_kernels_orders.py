@@ -45,7 +45,7 @@ def mixed(seed: int, job_id: int, purpose: int) -> int:
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z = z ^ (z >> np.uint64(31))
-    return int(z >> np.uint64(1))
+    return int(np.int64(z >> np.uint64(1)))
 
 
 @lean

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 import schedsim._kernels_counts as counts
 import schedsim._kernels_layout as at
+import schedsim._kernels_profile as profile
 from predictors.data.errors import JobcastError
 from schedsim.corrections import correction_code
 from schedsim.estimates import Estimates, Separate, Source
@@ -25,7 +26,9 @@ from schedsim.workload import Workload
 Ints = npt.NDArray[np.int64]
 Kernel = Callable[..., int]
 
-KERNELS: Final[Mapping[Kind, Kernel]] = MappingProxyType({"counts": counts.run, "greedy": counts.run})
+KERNELS: Final[Mapping[Kind, Kernel]] = MappingProxyType(
+    {"counts": counts.run, "greedy": counts.run, "profile": profile.run}
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +125,17 @@ class Simulation:
         forecasts = self._source.forecasts
         while True:
             state, log = self._state, self._log
-            arguments = (jobs, seconds, state.live, state.blocks, state.index, state.clock, log.events, log.notes)
+            arguments = (
+                jobs,
+                seconds,
+                state.live,
+                state.blocks,
+                state.index,
+                state.clock,
+                log.events,
+                log.notes,
+                state.plan,
+            )
             events = log.events
             stop = kernel(*arguments)
             while stop >= 0:

@@ -21,11 +21,12 @@ class State:
     blocks: Ints
     index: Ints
     clock: Ints
+    plan: Ints
 
     @classmethod
     def empty(cls, slots: int = _LEAST_SLOTS) -> Self:
         """Return a state with room for `slots` live jobs and no policy."""
-        return cls(*_room(slots), np.zeros(at.CELLS, dtype=np.int64))
+        return cls(*_room(slots), np.zeros(at.CELLS, dtype=np.int64), _plan(slots))
 
     def copy(self) -> Self:
         """Return a copy, in time proportional to the live jobs."""
@@ -61,7 +62,14 @@ class State:
         live[:used] = self.live[:used]
         blocks[:high] = self.blocks[:high]
         index[:high] = self.index[:high]
-        return type(self)(live, blocks, index, self.clock.copy())
+        clock = self.clock.copy()
+        clock[at.PLAN_SIZE] = 0
+        return type(self)(live, blocks, index, clock, _plan(slots))
+
+
+def _plan(slots: int) -> Ints:
+    """Return room for a plan: a running job takes at most one column, a reservation two."""
+    return np.empty((2, 2 * slots + 4), dtype=np.int64)
 
 
 def _room(slots: int) -> tuple[Ints, Ints, Ints]:

@@ -1,0 +1,144 @@
+"""The head of the queue: starting jobs in order until one is blocked, and what that one is promised.
+
+The head is promised its shadow time, the earliest second at which by the estimates of the running jobs it fits; extra
+processors are those free then beside it (Mu'alem & Feitelson, IEEE TPDS 12(6), 2001, doi:10.1109/71.932708). Under
+`promise` its first shadow time by requested times is kept as well.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+import schedsim._kernels_layout as at
+from predictors.data.compiled import lean
+from schedsim._kernels_instant import start
+from schedsim._kernels_ordered import released_by, time_of_release
+
+Ints = npt.NDArray[np.int64]
+
+
+@lean
+def start_in_order(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
+    """Start jobs in the queue's order until one is blocked: the head, or -1. Jobs held by a gate are passed over."""
+    while True:
+        slot, place = -1, 0
+        for i in range(clock[at.MEMBERS + at.QUEUE]):
+            b = index[i, at.MEMBER + at.QUEUE]
+            for place in range(index[b, at.COUNT]):
+                if live[blocks[b, at.E_SLOT, place], at.TRIED] != clock[at.PASSES]:
+                    slot = blocks[b, at.E_SLOT, place]
+                    break
+            if slot >= 0:
+                break
+        if slot < 0:
+            clock[at.HEAD] = -1
+            return 0
+        if clock[at.PICKED] == 1:
+            if clock[at.ANSWER] == at.NOT_ANSWERED:
+                clock[at.ASKED] = 1
+                return at.ASK_PICK
+            slot = clock[at.ANSWER]
+            clock[at.ANSWER] = at.NOT_ANSWERED
+            if slot < 0:
+                clock[at.HEAD] = -1
+                return 0
+        if live[slot, at.WIDTH] > clock[at.FREE]:
+            if clock[at.HEAD] != slot:
+                clock[at.HEAD] = slot
+                clock[at.STALE] = 1
+            return 0
+        verdict = verdict_on(live, clock, slot)
+        if verdict < 0:
+            return at.ASK_GATE
+        if verdict == 1:
+            how = at.READY
+            if live[slot, at.RESERVED] == 1 or (clock[at.DEPTH] == at.ALL and _has_waited(jobs, live, clock, slot)):
+                how = at.BY_RESERVATION
+            start(jobs, live, blocks, index, clock, log, notes, slot, how)
+            clock[at.HEAD] = -1
+
+
+@lean
+def _has_waited(jobs: Ints, live: Ints, clock: Ints, slot: int) -> bool:
+    """Return whether a job was in the queue at an earlier pass."""
+    return bool(jobs[live[slot, at.ROW], at.SUBMIT] < clock[at.NOW])
+
+
+@lean
+def reserve_head(live: Ints, blocks: Ints, index: Ints, clock: Ints) -> None:
+    """Find the head's shadow time and the extra processors, and what it is promised."""
+    head = clock[at.HEAD]
+    live[head, at.RESERVED] = 1
+    if clock[at.STALE] == 0:
+        return
+    width = live[head, at.WIDTH]
+    need = width - clock[at.FREE]
+    clock[at.SHADOW], clock[at.EXTRA] = time_of_release(blocks, index, clock, at.RUNNING, need)
+    clock[at.STALE] = 0
+    if clock[at.PROMISES] == 1:
+        if live[head, at.PROMISE] == at.NEVER:
+            live[head, at.PROMISE], _ = time_of_release(blocks, index, clock, at.LIMITS, need)
+        clock[at.PROMISED] = live[head, at.PROMISE]
+        clock[at.BESIDE] = released_by(blocks, index, clock, at.LIMITS, clock[at.PROMISED]) - need
+
+
+@lean
+def nothing_new(live: Ints, blocks: Ints, index: Ints, clock: Ints) -> bool:
+    """Return whether this pass can start nothing because the last one could not.
+
+    Since then no processor was freed, no estimate of a running job was corrected and the head is the same: the other
+    waiting jobs have only less time left until the shadow time. So just the newcomer counts, if it is one.
+    """
+    if clock[at.CAUSE] != at.BY_SUBMISSION or clock[at.STALE] == 1 or clock[at.HEAD] < 0 or clock[at.GATED] == 1:
+        return False
+    if blocks[index[0, at.MEMBER + at.QUEUE], at.E_SLOT, 0] != clock[at.HEAD] or clock[at.PICKED] == 1:
+        return False
+    if clock[at.DEPTH] == at.NO_BACKFILL:
+        return True
+    slot = clock[at.LAST_QUEUED]
+    return clock[at.NEWCOMERS] == 1 and not fits(live, clock, slot)
+
+
+@lean
+def fits(live: Ints, clock: Ints, slot: int) -> bool:
+    """Return whether a job behind the head may start now without delaying it, by the estimates."""
+    width = live[slot, at.WIDTH]
+    if width > clock[at.FREE]:
+        return False
+    return bool(clock[at.NOW] + live[slot, at.CANDIDATE] <= clock[at.SHADOW] or width <= clock[at.EXTRA])
+
+
+@lean
+def keeps_promise(live: Ints, clock: Ints, slot: int) -> bool:
+    """Return whether a job may start now without breaking the head's promise, by requested times."""
+    if clock[at.PROMISES] == 0:
+        return True
+    return bool(clock[at.NOW] + live[slot, at.LIMIT] <= clock[at.PROMISED] or live[slot, at.WIDTH] <= clock[at.BESIDE])
+
+
+@lean
+def verdict_on(live: Ints, clock: Ints, slot: int) -> int:
+    """Return 1 if the gate lets the job start, 0 if it holds it, -1 if it must be asked."""
+    if clock[at.GATED] == 0:
+        return 1
+    if clock[at.ASKED] == slot and clock[at.ANSWER] >= 0:
+        verdict = int(clock[at.ANSWER])
+        clock[at.ASKED] = -1
+        clock[at.ANSWER] = at.NOT_ANSWERED
+        if verdict == 0:
+            live[slot, at.TRIED] = clock[at.PASSES]
+        return verdict
+    clock[at.ASKED] = slot
+    clock[at.ANSWER] = at.NOT_ANSWERED
+    return -1
+
+
+@lean
+def use_up(live: Ints, clock: Ints, slot: int) -> None:
+    """Take what a job that is about to be backfilled uses of the processors free beside the head."""
+    now, width = clock[at.NOW], live[slot, at.WIDTH]
+    if live[slot, at.RUN] > 0:
+        if now + live[slot, at.CANDIDATE] > clock[at.SHADOW]:
+            clock[at.EXTRA] -= width
+        if now + live[slot, at.LIMIT] > clock[at.PROMISED]:
+            clock[at.BESIDE] -= width
+    clock[at.STALE] |= clock[at.SEVERAL]

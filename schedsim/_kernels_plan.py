@@ -1,0 +1,107 @@
+"""The plan: how many processors are free from when on, by the estimates of running jobs and by reservations.
+
+`plan` is int64 of shape (2, room): second and processors free from then until the next column; `clock[PLAN_SIZE]`
+counts its columns. The first is the present; from the last on everything stays as it is.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+import schedsim._kernels_layout as at
+from predictors.data.compiled import lean
+
+Ints = npt.NDArray[np.int64]
+
+
+@lean
+def plan_running(blocks: Ints, index: Ints, clock: Ints, plan: Ints) -> None:
+    """Begin a plan with the running jobs alone."""
+    free = clock[at.FREE]
+    plan[at.WHEN, 0], plan[at.SPACE, 0] = clock[at.NOW], free
+    size = 1
+    for i in range(clock[at.MEMBERS + at.RUNNING]):
+        b = index[i, at.MEMBER + at.RUNNING]
+        for j in range(index[b, at.COUNT]):
+            free += blocks[b, at.E_WIDTH, j]
+            if blocks[b, at.E_KEY, j] > plan[at.WHEN, size - 1]:
+                plan[at.WHEN, size] = blocks[b, at.E_KEY, j]
+                size += 1
+            plan[at.SPACE, size - 1] = free
+    clock[at.PLAN_SIZE] = size
+
+
+@lean
+def earliest(clock: Ints, plan: Ints, width: int, length: int) -> int:
+    """Return the first second from which on `width` processors are free for `length` seconds."""
+    size, i = clock[at.PLAN_SIZE], at.NOTHING
+    while True:
+        while plan[at.SPACE, i] < width:
+            i += 1
+        end, j = plan[at.WHEN, i] + length, i + 1
+        while j < size and plan[at.WHEN, j] < end and plan[at.SPACE, j] >= width:
+            j += 1
+        if j >= size or plan[at.WHEN, j] >= end:
+            return int(plan[at.WHEN, i])
+        i = j + 1
+
+
+@lean
+def is_free(clock: Ints, plan: Ints, start: int, width: int, length: int) -> bool:
+    """Return whether `width` processors are free for `length` seconds from `start` on, which is not before the plan."""
+    size = clock[at.PLAN_SIZE]
+    i = column_at(clock, plan, start)
+    while i < size and plan[at.WHEN, i] < start + length:
+        if plan[at.SPACE, i] < width:
+            return False
+        i += 1
+    return True
+
+
+@lean
+def column_at(clock: Ints, plan: Ints, time: int) -> int:
+    """Return the column that holds at a second, which is not before the plan."""
+    low, high = 0, clock[at.PLAN_SIZE] - 1
+    while low < high:
+        middle = (low + high + 1) >> 1
+        if plan[at.WHEN, middle] <= time:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@lean
+def _cut(clock: Ints, plan: Ints, time: int) -> int:
+    """Make a column begin at a second; return it."""
+    i = column_at(clock, plan, time)
+    if plan[at.WHEN, i] == time:
+        return i
+    for j in range(clock[at.PLAN_SIZE], i + 1, -1):
+        plan[at.WHEN, j], plan[at.SPACE, j] = plan[at.WHEN, j - 1], plan[at.SPACE, j - 1]
+    plan[at.WHEN, i + 1], plan[at.SPACE, i + 1] = time, plan[at.SPACE, i]
+    clock[at.PLAN_SIZE] += 1
+    return i + 1
+
+
+@lean
+def book(clock: Ints, plan: Ints, start: int, width: int, length: int) -> None:
+    """Take `width` processors (give them back, if negative) for `length` seconds from `start` on."""
+    first = _cut(clock, plan, start)
+    last = _cut(clock, plan, start + length)
+    for i in range(first, last):
+        plan[at.SPACE, i] -= width
+
+
+@lean
+def trim(clock: Ints, plan: Ints) -> None:
+    """Let the plan begin now: nothing in it changes between its begin and now."""
+    plan[at.WHEN, 0] = clock[at.NOW]
+
+
+@lean
+def first_drop(clock: Ints, plan: Ints) -> int:
+    """Return the first column with less free than now, or the number of columns."""
+    i, size = 1, clock[at.PLAN_SIZE]
+    while i < size and plan[at.SPACE, i] >= plan[at.SPACE, 0]:
+        i += 1
+    return i

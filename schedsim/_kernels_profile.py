@@ -1,0 +1,168 @@
+"""The scheduling pass of policies with several reservations, all rebuilt at every pass.
+
+Jobs start in the queue's order until one is blocked: the head. It and then the jobs behind it, in the backfill order,
+are planned one after the other at the earliest second at which they fit beside the running jobs and the reservations
+made before: who fits now starts, the first k others (all, in conservative backfilling) hold their reservation. With
+k = 1 this is EASY, told differently.
+
+Only starts now matter, so the pass stops when none of the jobs left could start even with the reservations made so
+far. And while no job ends and no estimate is corrected, the plan holds: only newcomers are planned.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+import schedsim._kernels_layout as at
+from predictors.data.compiled import lean
+from schedsim._kernels_head import keeps_promise, nothing_new, reserve_head, start_in_order, use_up
+from schedsim._kernels_instant import start, until_pass
+from schedsim._kernels_ordered import locate, next_fitting
+from schedsim._kernels_plan import book, earliest, first_drop, is_free, plan_running, trim
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@lean
+def run(
+    jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints
+) -> int:
+    """Go on until a pause; return its reason (see `_kernels_layout`)."""
+    while True:
+        stop = until_pass(jobs, seconds, live, blocks, index, clock, log, notes)
+        if stop != at.PASS_IS_DUE:
+            return stop
+        clock[at.PHASE] = at.AT_ADVANCE
+        quiet = nothing_new(live, blocks, index, clock)
+        if not quiet:
+            start_in_order(jobs, live, blocks, index, clock, log, notes)
+            if clock[at.HEAD] < 0:
+                continue
+        if clock[at.STALE] == 1 or clock[at.PLAN_SIZE] == 0 or not _newcomers_come_last(live, clock):
+            clock[at.PLAN_SIZE] = 0
+            clock[at.AFTER_KEY] = -at.NEVER
+            clock[at.AFTER_TIE] = -1
+        if not quiet:
+            reserve_head(live, blocks, index, clock)
+            _start_behind(jobs, live, blocks, index, clock, log, notes, plan)
+        _mark_reserved(live, blocks, index, clock)
+
+
+@lean
+def _start_behind(
+    jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints
+) -> None:
+    """Start what may start behind the head, with the plan of the last pass if it holds."""
+    if clock[at.PLAN_SIZE] > 0:
+        trim(clock, plan)
+    elif _anything_fits(blocks, index, clock):
+        plan_running(blocks, index, clock, plan)
+        clock[at.RESERVATIONS] = 0
+        _reserve(live, clock, plan, clock[at.HEAD])
+    else:
+        return
+    _walk(jobs, live, blocks, index, clock, log, notes, plan)
+
+
+@lean
+def _newcomers_come_last(live: Ints, clock: Ints) -> bool:
+    """Return whether all jobs queued at this instant come behind those that the plan holds."""
+    if clock[at.NEWCOMERS] > 1:
+        return bool(clock[at.BACKFILL_ORDER] == at.FIRST_COME)
+    slot, column = clock[at.LAST_QUEUED], at.KEY if clock[at.CANDIDATES] == at.QUEUE else at.BACKFILL_KEY
+    key, row = live[slot, column], live[slot, at.ROW]
+    return bool(
+        clock[at.NEWCOMERS] == 0
+        or key > clock[at.AFTER_KEY]
+        or (key == clock[at.AFTER_KEY] and row >= clock[at.AFTER_TIE])
+    )
+
+
+@lean
+def _anything_fits(blocks: Ints, index: Ints, clock: Ints) -> bool:
+    """Return whether some job might start beside the head's reservation alone."""
+    key, tie, slack = -at.NEVER, -1 + at.NOTHING, clock[at.SHADOW] - clock[at.NOW]
+    which, free, extra = clock[at.CANDIDATES], clock[at.FREE], clock[at.EXTRA]
+    b, _ = next_fitting(blocks, index, clock, which, key, tie, free, slack, extra)
+    return bool(b >= 0)
+
+
+@lean
+def _reserve(live: Ints, clock: Ints, plan: Ints, slot: int) -> None:
+    """Give a job the earliest reservation."""
+    width, length = live[slot, at.WIDTH], live[slot, at.CANDIDATE]
+    planned = earliest(clock, plan, width, length)
+    book(clock, plan, planned, width, length)
+    live[slot, at.PLANNED] = planned
+    live[slot, at.RESERVED] = 1
+    clock[at.RESERVATIONS] += 1
+
+
+@lean
+def _walk(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints) -> None:
+    """Start or plan the jobs behind the head, from where the clock says that the pass has got to."""
+    which, now = clock[at.CANDIDATES], clock[at.NOW]
+    while plan[at.SPACE, 0] > 0:
+        slot = _next_that_may_start(blocks, index, clock, which, plan)
+        if slot < 0:
+            break
+        _reserve_before(live, blocks, index, clock, which, plan, slot)
+        width, length = live[slot, at.WIDTH], live[slot, at.CANDIDATE]
+        if not is_free(clock, plan, now, width, length):
+            if clock[at.RESERVATIONS] < clock[at.DEPTH]:
+                _reserve(live, clock, plan, slot)
+        elif keeps_promise(live, clock, slot):
+            if live[slot, at.RUN] > 0:
+                book(clock, plan, now, width, length)
+            use_up(live, clock, slot)
+            start(jobs, live, blocks, index, clock, log, notes, slot, at.BACKFILLED)
+
+
+@lean
+def _next_that_may_start(blocks: Ints, index: Ints, clock: Ints, which: int, plan: Ints) -> int:
+    """Return the next job that might fit now in the plan made so far, or -1."""
+    drop, now = first_drop(clock, plan), clock[at.NOW]
+    slack, extra = at.NEVER, at.NOTHING
+    if drop < clock[at.PLAN_SIZE]:
+        slack, extra = plan[at.WHEN, drop] - now, plan[at.SPACE, drop]
+    free = plan[at.SPACE, 0]
+    b, place = next_fitting(blocks, index, clock, which, clock[at.AFTER_KEY], clock[at.AFTER_TIE], free, slack, extra)
+    return int(blocks[b, at.E_SLOT, place]) if b >= 0 else -1
+
+
+@lean
+def _reserve_before(live: Ints, blocks: Ints, index: Ints, clock: Ints, which: int, plan: Ints, slot: int) -> None:
+    """Plan the jobs before `slot` that cannot start now, as long as there are reservations left; move behind it."""
+    i, place = locate(blocks, index, clock, which, clock[at.AFTER_KEY], clock[at.AFTER_TIE])
+    column = at.KEY if which == at.QUEUE else at.BACKFILL_KEY
+    while clock[at.RESERVATIONS] < clock[at.DEPTH]:
+        b = index[i, at.MEMBER + which]
+        if place == index[b, at.COUNT]:
+            i, place = i + 1, at.NOTHING
+            continue
+        other = blocks[b, at.E_SLOT, place]
+        if other == slot:
+            break
+        if other != clock[at.HEAD]:
+            _reserve(live, clock, plan, other)
+        place += 1
+    clock[at.AFTER_KEY], clock[at.AFTER_TIE] = live[slot, column], live[slot, at.ROW] + 1
+
+
+@lean
+def _mark_reserved(live: Ints, blocks: Ints, index: Ints, clock: Ints) -> None:
+    """Mark the jobs that would hold the reservations left, had the pass gone on."""
+    left = clock[at.DEPTH] - (clock[at.RESERVATIONS] if clock[at.PLAN_SIZE] > 0 else 1)
+    if left == 0 or clock[at.DEPTH] == at.ALL:
+        return
+    which = clock[at.CANDIDATES]
+    i, place = locate(blocks, index, clock, which, clock[at.AFTER_KEY], clock[at.AFTER_TIE])
+    while left > 0 and i < clock[at.MEMBERS + which]:
+        b = index[i, at.MEMBER + which]
+        if place == index[b, at.COUNT]:
+            i, place = i + 1, at.NOTHING
+            continue
+        if blocks[b, at.E_SLOT, place] != clock[at.HEAD]:
+            live[blocks[b, at.E_SLOT, place], at.RESERVED] = 1
+            left -= 1
+        place += 1
