@@ -34,6 +34,8 @@ COMPLETED: Final = 1
 def generate_log(n_jobs: int = 5000, *, seed: int = 0, procs: int = 256, load: float = 0.85, users: int = 64) -> JobLog:
     """Make a job log: the same arguments give the same log, bit for bit.
 
+    (With the same NumPy and SciPy on the same kind of processor: others may round an exponential otherwise.)
+
     Parameters
     ----------
     n_jobs : int
