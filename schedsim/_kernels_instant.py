@@ -232,6 +232,7 @@ def _correct(live: Ints, blocks: Ints, index: Ints, clock: Ints) -> None:
             remove(blocks, index, clock, at.LIMITS, begun + max(limit, old), row)
             insert(blocks, index, clock, at.LIMITS, begun + estimate, row, slot, width, limit)
         clock[at.STALE] = 1
+        clock[at.CAUSE] |= at.CORRECTED
 
 
 @lean

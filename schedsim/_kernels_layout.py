@@ -44,6 +44,7 @@ RECORD: Final = 19
 
 NEVER: Final = 1 << 62
 NOTHING: Final = 0
+DISPLACED: Final = -1
 
 # blocks: fields of an entry
 E_KEY: Final = 0
@@ -130,6 +131,7 @@ CELLS: Final = 56
 BY_END: Final = 1
 BY_SUBMISSION: Final = 2
 BY_TIMER: Final = 4
+CORRECTED: Final = 8  # not a cause: an estimate was corrected at this instant
 
 # phases of an instant
 AT_ADVANCE: Final = 0

@@ -10,6 +10,7 @@ from typing import Final, Self
 import numpy as np
 import numpy.typing as npt
 
+import schedsim._kernels_compress as compress
 import schedsim._kernels_counts as counts
 import schedsim._kernels_layout as at
 import schedsim._kernels_profile as profile
@@ -27,7 +28,7 @@ Ints = npt.NDArray[np.int64]
 Kernel = Callable[..., int]
 
 KERNELS: Final[Mapping[Kind, Kernel]] = MappingProxyType(
-    {"counts": counts.run, "greedy": counts.run, "profile": profile.run}
+    {"counts": counts.run, "greedy": counts.run, "profile": profile.run, "compress": compress.run}
 )
 
 

@@ -1,0 +1,106 @@
+"""The scheduling pass of conservative backfilling that keeps reservations.
+
+Every waiting job holds a reservation. Once given it moves later only when corrected estimates of running jobs make it
+impossible; at an instant with ends, each waiting job in the queue's order is taken out of the plan and put back at the
+earliest hole, the others' reservations staying. A job whose reservation was overlooked, since nothing happened at its
+second, is due now.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+import schedsim._kernels_layout as at
+from predictors.data.compiled import lean
+from schedsim._kernels_instant import start, until_pass
+from schedsim._kernels_plan import book, earliest, is_free, plan_running
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@lean
+def run(
+    jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints
+) -> int:
+    """Go on until a pause; return its reason (see `_kernels_layout`)."""
+    while True:
+        stop = until_pass(jobs, seconds, live, blocks, index, clock, log, notes)
+        if stop != at.PASS_IS_DUE:
+            return stop
+        clock[at.PHASE] = at.AT_ADVANCE
+        n = _list_queue(live, blocks, index, clock)
+        plan_running(blocks, index, clock, plan)
+        _keep(live, clock, plan, n)
+        _improve(live, clock, plan, n)
+        _start_due(jobs, live, blocks, index, clock, log, notes, n)
+
+
+@lean
+def _list_queue(live: Ints, blocks: Ints, index: Ints, clock: Ints) -> int:
+    """Write the slots of the waiting jobs, in the queue's order, into the sorting column; return their number."""
+    n = at.NOTHING
+    for i in range(clock[at.MEMBERS + at.QUEUE]):
+        b = index[i, at.MEMBER + at.QUEUE]
+        for j in range(index[b, at.COUNT]):
+            live[n, at.SORTED] = blocks[b, at.E_SLOT, j]
+            n += 1
+    return n
+
+
+@lean
+def _keep(live: Ints, clock: Ints, plan: Ints, n: int) -> None:
+    """Book the reservations that are still possible where they were, then the others at the earliest hole."""
+    doubtful = clock[at.CAUSE] & at.CORRECTED != 0 or clock[at.SEVERAL] == 1
+    for i in range(n):
+        slot = live[i, at.SORTED]
+        if live[slot, at.PLANNED] == at.NEVER:
+            continue
+        planned, width, length = (
+            max(live[slot, at.PLANNED], clock[at.NOW]),
+            live[slot, at.WIDTH],
+            live[slot, at.CANDIDATE],
+        )
+        if doubtful and not is_free(clock, plan, planned, width, length):
+            live[slot, at.PLANNED] = at.DISPLACED
+        else:
+            live[slot, at.PLANNED] = planned
+            book(clock, plan, planned, width, length)
+    if doubtful:
+        for i in range(n):
+            slot = live[i, at.SORTED]
+            if live[slot, at.PLANNED] == at.DISPLACED:
+                _book_earliest(live, clock, plan, slot)
+
+
+@lean
+def _book_earliest(live: Ints, clock: Ints, plan: Ints, slot: int) -> None:
+    width, length = live[slot, at.WIDTH], live[slot, at.CANDIDATE]
+    live[slot, at.PLANNED] = earliest(clock, plan, width, length)
+    book(clock, plan, live[slot, at.PLANNED], width, length)
+
+
+@lean
+def _improve(live: Ints, clock: Ints, plan: Ints, n: int) -> None:
+    """Give newcomers their reservation and, if a job ended now, bring the others forward; in the queue's order."""
+    ended = clock[at.CAUSE] & at.BY_END
+    for i in range(n):
+        slot = live[i, at.SORTED]
+        if live[slot, at.PLANNED] == at.NEVER:
+            _book_earliest(live, clock, plan, slot)
+        elif ended and live[slot, at.PLANNED] > clock[at.NOW]:
+            book(clock, plan, live[slot, at.PLANNED], -live[slot, at.WIDTH], live[slot, at.CANDIDATE])
+            _book_earliest(live, clock, plan, slot)
+
+
+@lean
+def _start_due(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints, n: int) -> None:
+    """Start the jobs whose reservation is due."""
+    passed = False
+    for i in range(n):
+        slot = live[i, at.SORTED]
+        if live[slot, at.PLANNED] > clock[at.NOW]:
+            passed = True
+            live[slot, at.RESERVED] = 1
+        else:
+            how = at.BY_RESERVATION if live[slot, at.RESERVED] == 1 else at.READY
+            start(jobs, live, blocks, index, clock, log, notes, slot, at.BACKFILLED if passed else how)
