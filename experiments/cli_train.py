@@ -1,0 +1,233 @@
+"""`jobcast train` and `jobcast predict`: a model from a log into the store, its predictions for a log into a file."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from predictors.base import Floats, Predictor
+    from predictors.data.joblog import JobLog
+    from predictors.evaluation import Score
+    from predictors.saved.records import LoadedModel
+
+Log = Annotated[Path, typer.Argument(help="A job log in any known format, told by its content.", metavar="LOG")]
+Model = Annotated[
+    str, typer.Argument(help="models:/NAME@ALIAS, models:/NAME/VERSION, runs:/RUN_ID or a folder.", metavar="MODEL")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+SHOWN: Final = (
+    ("error / last-two", "sse_ratio_to_last_two", ""),
+    ("mean absolute error", "mae_s", "s"),
+    ("median absolute error", "median_ae_s", "s"),
+    ("R²", "r2", ""),
+    ("mean accuracy", "mean_accuracy", ""),
+    ("ran longer than predicted", "underestimation_rate", "of jobs"),
+)
+"""What is printed of the figures: label, name, unit."""
+
+
+def train(
+    log: Log,
+    predictor: Annotated[str, typer.Option(help="What shall learn: forest, last-two, …")] = "forest",
+    register: Annotated[str, typer.Option(help="Name under which the model is kept.")] = "runtime",
+    alias: Annotated[str | None, typer.Option(help="champion, challenger or shadow: taken from its holder.")] = None,
+    share: Annotated[
+        float, typer.Option("--train", help="Share of the jobs, the earliest, to learn from for the figures.")
+    ] = 0.8,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of what is drawn by chance.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Learn from a log and keep the model.
+
+    Its figures are made first: learnt from the earliest jobs (--train), scored on the others. The model that is kept
+    then learns from all jobs of the log.
+    """
+    from experiments.output import print_json, working
+    from predictors import tracking
+    from predictors.data.detect import read_log
+    from predictors.evaluate import check, evaluate
+    from predictors.saved.uri import checked_alias, checked_name
+
+    check([predictor], share, "strict")
+    checked_name(register)
+    if alias is not None:
+        checked_alias(alias)
+    begin = time.perf_counter()
+    with working(f"Reading {log}"):
+        jobs, _ = read_log(log)
+    with working("Opening the model store"):
+        store = tracking.open_store()
+    with working(f"Evaluating {predictor} on {len(jobs):,} jobs"):
+        evaluation = evaluate(jobs, [predictor], train=share, seed=seed)
+    with working(f"Training {predictor} on {len(jobs):,} jobs"):
+        model = fresh(predictor, seed).fit(jobs)
+        until, n_learnt = learnt_until(jobs)
+    score = evaluation[predictor]
+    split = (
+        f"{evaluation.split}, protocol {evaluation.protocol}: {evaluation.n_train} jobs learnt from, "
+        f"{evaluation.n_test} predicted; then the model learnt from all {n_learnt} jobs that ran"
+    )
+    shown = figures_of(score, evaluation.n_train)
+    with working("Writing the run and the model"):
+        run = tracking.log_run(model, jobs, shown, split=split, seed=seed, trained_until=until)
+        kept = tracking.register(run, register, alias)
+    document = {
+        "log": jobs.name,
+        "predictor": predictor,
+        "evaluation": {"split": evaluation.split, "protocol": evaluation.protocol, "n_train": evaluation.n_train}
+        | score.to_json(),
+        "model": {
+            "uri": kept.uri,
+            "name": kept.name,
+            "version": kept.version,
+            "alias": kept.alias,
+            "run_id": run.run_id,
+            "sha256": run.sha256,
+            "n_jobs": n_learnt,
+            "trained_until_s": until,
+        },
+        "store": str(store),
+        "seconds": time.perf_counter() - begin,
+    }
+    if as_json:
+        print_json(document)
+    else:
+        _print_training(document)
+
+
+def predict(
+    model: Model,
+    log: Log,
+    out: Annotated[Path, typer.Option(help="CSV file to write, one line a job.")],
+    warm: Annotated[
+        bool, typer.Option("--warm", help="Go on from the model's history; LOG must come later on the same machine.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Predict the run time of each job of a log, as of its submission, with a model that is kept.
+
+    By default the model knows no user's history before LOG begins; it follows the log's own starts and ends.
+    """
+    import numpy as np
+
+    from experiments.output import print_json, working
+    from predictors.data.detect import read_log
+    from predictors.data.files import whole_file
+    from predictors.tracking import load_model
+
+    with working(f"Loading {model}"):
+        loaded = load_model(model)
+    with working(f"Reading {log}"):
+        jobs, _ = read_log(log)
+    with whole_file(out) as part, working(f"Predicting {len(jobs):,} jobs"):
+        seconds, fallback = predictions(loaded.predictor, jobs, warm)
+        write_predictions(part, jobs, seconds, fallback)
+    document = {
+        "model": loaded.about(),
+        "log": jobs.name,
+        "out": str(out),
+        "n_jobs": len(jobs),
+        "n_fallback": int(np.sum(fallback)),
+        "history": history_used(loaded, warm),
+        "learnt_from_this_log": loaded.origin.log_sha256 == jobs.digest(),
+    }
+    if as_json:
+        print_json(document)
+    else:
+        _print_prediction(document)
+
+
+def fresh(name: str, seed: int) -> "Predictor":
+    """Return an unfitted predictor by name; `seed` goes to those that draw by chance.
+
+    Examples
+    --------
+    >>> fresh("forest", 7), fresh("last-two", 7)
+    (Forest(random_state=7), LastTwo())
+    """
+    from predictors.registry import make_predictor
+
+    predictor = make_predictor(name)
+    return predictor.set_params(random_state=seed) if "random_state" in predictor.get_params() else predictor
+
+
+def learnt_until(log: "JobLog") -> tuple[int, int]:
+    """Return the last end of a job that ran [s since the log's first submission], and how many did.
+
+    Examples
+    --------
+    >>> from predictors.data.joblog import JobLog
+    >>> columns = {"job_id": [1, 2, 3], "submit": [0, 5, 9], "wait": [2, 0, 0], "run_time": [60, 20, 0]}
+    >>> learnt_until(JobLog.from_columns(columns, {}))
+    (62, 2)
+    """
+    ran = log.filled("run_time") > 0
+    ends = log.filled("submit") + log.filled("wait", 0) + log.filled("run_time")
+    return int(ends[ran].max(initial=0)), int(ran.sum())
+
+
+def figures_of(score: "Score", n_train: int) -> dict[str, Any]:
+    """Return what a run shows: the figures, the interval's ends, the times."""
+    low, high = score.interval
+    return {
+        **score.figures.to_dict(),
+        "sse_ratio_low": low,
+        "sse_ratio_high": high,
+        "n_train": n_train,
+        "fit_seconds": score.fit_seconds,
+        "predict_us_per_job": score.predict_us_per_job,
+    }
+
+
+def predictions(predictor: "Predictor", log: "JobLog", warm: bool) -> "tuple[Floats, Any]":
+    """Return predicted run times [s], and where nothing learnt stands behind them: each of shape (n_jobs,)."""
+    import numpy as np
+
+    from predictors.data.errors import JobcastError
+    from predictors.replay import replay
+
+    past = getattr(predictor, "history_", None)
+    if warm and past is None:
+        raise JobcastError("This model carries no history to go on from; predict without --warm.")
+    rows = replay(log, predictor.features, predictor.as_of, after=past if warm else None)
+    return predictor.predict_rows(rows), np.isnan(predictor.estimator_.predict(rows))
+
+
+def write_predictions(path: Path, log: "JobLog", seconds: "Floats", fallback: Any) -> None:
+    """Write job_id, predicted_seconds, fallback (1: nothing learnt stands behind it), requested_time (or nothing)."""
+    import pandas as pd
+
+    requested = log.to_frame()["requested_time"]
+    columns = {"job_id": log.filled("job_id"), "predicted_seconds": seconds, "fallback": fallback.astype(int)}
+    pd.DataFrame({**columns, "requested_time": requested}).to_csv(path, index=False)
+
+
+def history_used(model: "LoadedModel", warm: bool) -> str:
+    """Say what was known of the users before the log began."""
+    if warm:
+        return f"goes on from the model's own, of {model.origin.log}"
+    carries = hasattr(model.predictor, "history_")
+    return "starts cold" + ("; --warm goes on from the model's own, if this log comes later" if carries else "")
+
+
+def _print_training(document: dict[str, Any]) -> None:
+    from experiments.output import print_table
+
+    found, model = document["evaluation"], document["model"]
+    title = f"{document['predictor']} on {document['log']}: {found['n_test']:,} jobs predicted, {found['split']}"
+    print_table(title, ("", "value", "unit"), [(label, found[name], unit) for label, name, unit in SHOWN])
+    typer.echo(f"The model then learnt from all {model['n_jobs']:,} jobs that ran, to the end of the log.")
+    typer.echo(f"Kept as {model['uri']}, version {model['version']}; run {model['run_id']} in {document['store']}")
+
+
+def _print_prediction(document: dict[str, Any]) -> None:
+    model = document["model"]
+    typer.echo(
+        f"{document['out']}: {document['n_jobs']:,} jobs predicted by {model['predictor']} ({model['uri']}), "
+        f"{document['n_fallback']:,} by their request since nothing was known; history {document['history']}."
+    )
+    if document["learnt_from_this_log"]:
+        typer.echo("The model learnt from this very log: these predictions say nothing about how good it is.")

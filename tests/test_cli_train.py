@@ -1,0 +1,193 @@
+"""`jobcast train` and `jobcast predict`: from a log to a kept model, from the model to a file of predictions."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from experiments import cli_train
+from predictors.data.detect import read_log, write_log
+from predictors.data.errors import JobcastError
+from predictors.data.joblog import JobLog
+from predictors.data.synthetic import generate_log
+from predictors.evaluate import evaluate
+from predictors.tracking import load_model
+
+APP = typer.Typer()
+APP.command()(cli_train.train)
+APP.command()(cli_train.predict)
+
+
+def jobcast(*arguments):
+    """Run a command; its standard output, or the error that it raises."""
+    ran = CliRunner().invoke(APP, [str(argument) for argument in arguments])
+    if ran.exception is not None:
+        raise ran.exception
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A folder with a store, in use, and two logs: one of 400 jobs, and what the same machine did next."""
+    folder = tmp_path_factory.mktemp("home")
+    log = generate_log(1500, seed=5)
+    write_log(log.select(slice(0, 400)), folder / "first.swf")
+    ends = (log.filled("submit") + log.filled("wait") + log.filled("run_time"))[:400]
+    write_log(log.select(log.filled("submit") > ends.max()), folder / "later.swf")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JOBCAST_HOME", str(folder))
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def last_two(home):
+    """Address of a last-two model of the first log."""
+    trained = json.loads(
+        jobcast("train", home / "first.swf", "--predictor", "last-two", "--register", "base", "--json")
+    )
+    return trained["model"]["uri"]
+
+
+def test_train_keeps_the_champion_that_learnt_from_all_jobs_and_predict_uses_it(home):
+    """What is written equals, to the last bit, a forest fitted on the whole log; the text says where it is kept."""
+    log, _ = read_log(home / "first.swf")
+    said = jobcast(
+        "train",
+        home / "first.swf",
+        "--predictor",
+        "forest",
+        "--register",
+        "runtime",
+        "--alias",
+        "champion",
+        "--seed",
+        3,
+    )
+    assert "Kept as models:/runtime@champion, version 1" in said and f"all {len(log)} jobs" in said
+    said = jobcast("predict", "models:/runtime@champion", home / "first.swf", "--out", home / "p.csv")
+    assert "models:/runtime@champion" in said and "history starts cold" in said and "this very log" in said
+    written = pd.read_csv(home / "p.csv")
+    assert list(written.columns) == ["job_id", "predicted_seconds", "fallback", "requested_time"]
+    np.testing.assert_array_equal(written["job_id"], log.filled("job_id"))
+    expected = cli_train.fresh("forest", 3).fit(log).predict(log)
+    np.testing.assert_array_equal(written["predicted_seconds"], expected)
+    assert (expected != cli_train.fresh("forest", 4).fit(log).predict(log)).any(), "the seed must matter"
+
+
+def test_the_run_shows_the_figures_of_the_evaluation(home):
+    """Scored on the jobs that were not learnt from, as `jobcast evaluate` does; the document says the same."""
+    from mlflow import MlflowClient
+
+    log, _ = read_log(home / "first.swf")
+    out = json.loads(
+        jobcast("train", home / "first.swf", "--predictor", "tsafrir", "--register", "t", "--train", 0.7, "--json")
+    )
+    score = evaluate(log, ["tsafrir"], train=0.7)["tsafrir"]
+    run = MlflowClient(f"sqlite:///{home}/mlruns/mlflow.db").get_run(out["model"]["run_id"])
+    for name in ("mae_s", "rmse_s", "sse_s2", "sse_ratio_to_last_two", "r2", "mean_accuracy", "underestimation_rate"):
+        assert run.data.metrics[name] == out["evaluation"][name] == score.figures.to_dict()[name]
+    assert "fit_seconds" in run.data.metrics and run.data.metrics["sse_ratio_low"] == score.interval[0]
+    assert out["evaluation"]["split"] in run.data.params["split"] and "all 400 jobs" in run.data.params["split"]
+
+
+def test_the_document_says_what_was_kept(home, last_two):
+    out = json.loads(jobcast("train", home / "first.swf", "--predictor", "last-two", "--register", "base", "--json"))
+    loaded = load_model(out["model"]["uri"])
+    assert (out["log"], out["predictor"]) == ("first", "last-two")
+    assert out["model"]["uri"] == f"models:/base/{out['model']['version']}" and out["model"]["alias"] is None
+    assert out["model"]["sha256"] == loaded.sha256
+    log, _ = read_log(home / "first.swf")
+    ends = log.filled("submit") + log.filled("wait") + log.filled("run_time")
+    assert out["model"]["trained_until_s"] == loaded.trained_until == ends.max()
+    assert out["store"] == f"sqlite:///{home}/mlruns/mlflow.db"
+
+
+def test_predict_marks_what_nothing_learnt_stands_behind(home, last_two):
+    """A user's first job is predicted by its request, and marked."""
+    log, _ = read_log(home / "first.swf")
+    document = json.loads(jobcast("predict", last_two, home / "first.swf", "--out", home / "f.csv", "--json"))
+    written = pd.read_csv(home / "f.csv")
+    first = ~pd.Series(log.filled("user")).duplicated()
+    assert written["fallback"][first].eq(1).all() and written["fallback"].eq(0).any()
+    marked = written[written["fallback"] == 1]
+    assert (marked["predicted_seconds"] == marked["requested_time"]).all()
+    assert document["n_fallback"] == len(marked) and document["n_jobs"] == len(log)
+    assert document["learnt_from_this_log"] and document["model"]["name"] == "base"
+
+
+def test_predict_leaves_an_unknown_request_empty(home, last_two, tmp_path):
+    write_log(
+        JobLog.from_columns(
+            {"job_id": [1, 2], "submit": [0, 9], "requested_time": [60, 0]}, {"requested_time": [0, 1]}
+        ),
+        tmp_path / "two.swf",
+    )
+    jobcast("predict", last_two, tmp_path / "two.swf", "--out", tmp_path / "two.csv")
+    assert (tmp_path / "two.csv").read_text() == (
+        "job_id,predicted_seconds,fallback,requested_time\n1,60.0,1,60\n2,3600.0,1,\n"
+    )
+
+
+def test_predict_goes_on_from_the_models_history_if_asked(home, last_two):
+    """Warm, the users of the first log are known in the later one; cold, they are not; both say which."""
+    later, _ = read_log(home / "later.swf")
+    model = load_model(last_two).predictor
+    for flag, warm in (([], False), (["--warm"], True)):
+        said = json.loads(jobcast("predict", last_two, home / "later.swf", "--out", home / "w.csv", *flag, "--json"))
+        np.testing.assert_array_equal(pd.read_csv(home / "w.csv")["predicted_seconds"], model.predict(later, warm=warm))
+        assert said["history"].startswith("goes on" if warm else "starts cold") and not said["learnt_from_this_log"]
+    assert (model.predict(later, warm=True) != model.predict(later)).any(), "the history must matter"
+
+
+def test_a_file_stays_as_it_was_if_predicting_fails(home, last_two):
+    """The log that was learnt from does not come after itself."""
+    (home / "old.csv").write_text("old")
+    with pytest.raises(JobcastError):
+        jobcast("predict", last_two, home / "first.swf", "--out", home / "old.csv", "--warm")
+    assert (home / "old.csv").read_text() == "old"
+    assert not list(home.glob(".old*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("LOG", "--predictor", "forst"), "No predictor 'forst'; did you mean 'forest'"),
+        (("LOG", "--alias", "production"), "No alias 'production'.* Known: champion, challenger, shadow"),
+        (("LOG", "--register", "run/time"), "may hold letters"),
+        (("LOG", "--train", "1"), "between 0 and 1"),
+        (("missing.swf",), r"missing.swf: no such file"),
+    ],
+)
+def test_train_refuses_before_it_makes_a_store(home, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.setenv("JOBCAST_HOME", str(tmp_path / "new"))
+    with pytest.raises(JobcastError, match=message):
+        jobcast("train", *(home / "first.swf" if argument == "LOG" else argument for argument in arguments))
+    assert not (tmp_path / "new").exists()
+
+
+def test_train_tells_at_once_that_the_store_cannot_be_written(home, tmp_path, monkeypatch):
+    """Before it spends minutes on learning."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("JOBCAST_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr("predictors.evaluate.evaluate", lambda *args, **kwargs: pytest.fail("evaluated"))
+    with pytest.raises(JobcastError, match="the model store cannot be made there"):
+        jobcast("train", home / "first.swf")
+
+
+@pytest.mark.parametrize(
+    ("model", "out", "message"),
+    [
+        ("models:/bas/1", "x.csv", "did you mean 'base'"),
+        ("base", "x.csv", "Did you mean models:/base@champion"),
+        ("models:/base/1", "no/such/folder/x.csv", "cannot be written"),
+        ("models:/base/1", ".", "is a folder"),
+    ],
+)
+def test_predict_refuses_what_cannot_be_used(home, last_two, tmp_path, model, out, message):
+    with pytest.raises(JobcastError, match=message):
+        jobcast("predict", model, home / "first.swf", "--out", tmp_path / out)
+    assert not list(tmp_path.iterdir())
