@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from experiments import cli_log, cli_simulate
+from experiments import cli_evaluate, cli_experiment, cli_log, cli_simulate, cli_train, demo
 from predictors.data.errors import JobcastError
 
 app = typer.Typer(
@@ -15,8 +15,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Job run-time and variability prediction for HPC centres, proved in a fast scheduling simulator.",
 )
+app.command()(demo.demo)
 app.add_typer(cli_log.app, name="log")
-app.command()(cli_simulate.simulate)
+for command in (
+    cli_evaluate.evaluate,
+    cli_train.train,
+    cli_train.predict,
+    cli_simulate.simulate,
+    cli_experiment.experiment,
+):
+    app.command()(command)
 
 
 def _show_version(wanted: bool) -> None:

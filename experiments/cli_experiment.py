@@ -1,0 +1,51 @@
+"""`jobcast experiment`: a paper's tables and figures, made from a job log into a folder of reports."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from predictors.data.joblog import JobLog
+
+DEFAULT_JOBS = 10_000
+
+
+def experiment(
+    name: Annotated[str, typer.Argument(help="Which one: reis.", metavar="NAME")],
+    log: Annotated[Path | None, typer.Option(help="A job log; by default the seeded synthetic one.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of reports; the experiment makes its own in it.")] = Path("reports"),
+    partition: Annotated[int | None, typer.Option(help="Only the jobs of this partition.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything drawn by chance.", min=0)] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller models: the whole in a minute or two.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Make a paper's tables and figures from a job log, PNG, SVG and CSV each."""
+    from experiments.experiment import Setting, experiment_by_name
+    from experiments.figures import report_folder
+    from experiments.output import print_json, print_table, working
+
+    run = experiment_by_name(name)
+    with working("Reading the log"):
+        jobs = _log(log, seed)
+    folder = report_folder(out, name)
+    with working(f"Running {name} on {len(jobs):,} jobs"):
+        report = run(Setting(jobs, folder, seed, quick, partition))
+    if as_json:
+        print_json(report.to_json())
+        return
+    for title, table in report.tables.items():
+        print_table(f"{title} ({report.log})", list(table.columns), table.itertuples(index=False))
+    for note in report.notes:
+        typer.echo(note)
+    typer.echo(f"Wrote {len(report.figures)} files to {folder} in {report.seconds:.0f} s")
+
+
+def _log(path: Path | None, seed: int) -> "JobLog":
+    if path is None:
+        from predictors.data.synthetic import generate_log
+
+        return generate_log(DEFAULT_JOBS, seed=seed)
+    from predictors.data.detect import read_log
+
+    return read_log(path)[0]

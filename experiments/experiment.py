@@ -1,0 +1,87 @@
+"""What an experiment gives back, and which experiments there are."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from predictors.data.errors import unknown_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from predictors.data.joblog import JobLog
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What every experiment is told.
+
+    Attributes
+    ----------
+    log : JobLog
+        The job log, as read.
+    folder : Path
+        Where tables and figures go; it exists.
+    seed : int
+        Of everything drawn by chance.
+    quick : bool
+        Smaller models and fewer seeds, to see the whole in a minute or two.
+    partition : int or None
+        Keep only the jobs of one partition of the machine.
+    """
+
+    log: "JobLog"
+    folder: Path
+    seed: int = 0
+    quick: bool = False
+    partition: int | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """An experiment's tables, by name, and the files that it wrote."""
+
+    experiment: str
+    log: str
+    seeds: tuple[int, ...]
+    tables: Mapping[str, "pd.DataFrame"]
+    figures: tuple[Path, ...]
+    seconds: float
+    notes: tuple[str, ...] = field(default=())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document that `jobcast experiment --json` prints."""
+        return {
+            "experiment": self.experiment,
+            "log": self.log,
+            "seeds": list(self.seeds),
+            "tables": {name: table.to_dict(orient="records") for name, table in self.tables.items()},
+            "figures": [str(path) for path in self.figures],
+            "notes": list(self.notes),
+            "seconds": self.seconds,
+        }
+
+
+EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "reis": "experiments.reis",  # learning run times: V. Reis's Table 2 and Figures 1 to 4
+    }
+)
+"""Experiments by name: the module whose `run(setting)` makes the report."""
+
+
+def experiment_by_name(name: str) -> "Callable[[Setting], Report]":
+    """Return an experiment by its name.
+
+    Raises
+    ------
+    JobcastError
+        If there is none of that name.
+    """
+    if name not in EXPERIMENTS:
+        raise unknown_name("experiment", name, EXPERIMENTS)
+    run: Callable[[Setting], Report] = import_module(EXPERIMENTS[name]).run
+    return run

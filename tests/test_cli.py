@@ -1,0 +1,110 @@
+"""The command line: bad input ends with one clear line and status 2, never a traceback, never a half-written file."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.cli import main
+from predictors.data.swf import write_swf
+from predictors.data.synthetic import generate_log
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a small log and with every kind of file that is none."""
+    place = tmp_path_factory.mktemp("logs")
+    write_swf(generate_log(200, seed=1, procs=64), place / "log.swf")
+    (place / "empty.swf").write_bytes(b"")
+    (place / "binary").write_bytes(bytes(range(256)) * 20)
+    whole = gzip.compress((place / "log.swf").read_bytes())
+    (place / "cut.swf.gz").write_bytes(whole[: len(whole) // 2])
+    (place / "never.swf").write_text("; MaxProcs: 8\n1 0 0 -1 4 -1 -1 4 100 -1 1 1 1 1 1 1 -1 -1\n")
+    (place / "wide.swf").write_text("; MaxProcs: 8\n1 0 0 10 16 -1 -1 16 100 -1 1 1 1 1 1 1 -1 -1\n")
+    return place
+
+
+@pytest.fixture
+def jobcast(folder, monkeypatch, capsys):
+    """Run the command in the folder; return its exit status and what it printed."""
+    monkeypatch.chdir(folder)
+    for variable in ("JOBCAST_HOME", "MLFLOW_TRACKING_URI"):
+        monkeypatch.delenv(variable, raising=False)
+
+    def run(line):
+        monkeypatch.setattr(sys, "argv", ["jobcast", *line.split()])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        said = capsys.readouterr()
+        return stop.value.code, said.out, said.err
+
+    return run
+
+
+BAD = {
+    "missing file": ("log info nowhere.swf", "nowhere.swf"),
+    "directory": ("log info .", "."),
+    "binary file": ("log info binary", "binary"),
+    "gzip cut short": ("log info cut.swf.gz", "cut"),
+    "empty file": ("log info empty.swf", "empty"),
+    "unknown predictor": ("evaluate log.swf --predictors forrest", "did you mean 'forest'"),
+    "unknown protocol": ("evaluate log.swf --protocol rais", "did you mean 'reis'"),
+    "training share": ("evaluate log.swf --train 1.5", "1.5"),
+    "unknown policy": ("simulate log.swf --policy eazy", "did you mean 'easy'"),
+    "unknown estimates": ("simulate log.swf --estimates last-tow", "did you mean 'last-two'"),
+    "unknown correction": ("simulate log.swf --correction doublin", "did you mean 'doubling'"),
+    "job wider than the machine": ("simulate log.swf --procs 1", "--drop-wide"),
+    "no processors": ("simulate log.swf --procs 0", "processor"),
+    "wide": ("simulate wide.swf", "--drop-wide"),
+    "no jobs left": ("simulate never.swf", "no job"),
+    "unwritable schedule": ("simulate log.swf --schedule missing/out.csv", "missing"),
+    "schedule is a folder": ("simulate log.swf --schedule .", "folder"),
+    "unknown model": ("simulate log.swf --estimates models:/nothing@champion", "no model store"),
+    "unknown experiment": ("experiment ries", "did you mean 'reis'"),
+    "unknown format to write": ("log convert log.swf out.csv", "out.csv"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_clear_line_and_status_2(case, folder, jobcast):
+    line, told = BAD[case]
+    before = {path.name for path in folder.iterdir()}
+    status, out, err = jobcast(line)
+    assert status == 2, err
+    assert len(err.strip().splitlines()) == 1, err
+    assert told.lower() in err.lower()
+    assert out == ""
+    assert {path.name for path in folder.iterdir()} - before <= {"mlruns"}
+
+
+def test_no_traceback_reaches_a_real_shell(folder):
+    command = [sys.executable, "-m", "experiments.cli", "log", "info", "binary"]
+    root = str(Path(__file__).parent.parent)
+    done = subprocess.run(command, cwd=folder, env=os.environ | {"PYTHONPATH": root}, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("jobcast: ") and "Traceback" not in done.stderr
+
+
+def test_json_is_the_only_thing_on_stdout(jobcast):
+    status, out, _ = jobcast("simulate log.swf --policy easy-sjbf --estimates tsafrir --json")
+    document = json.loads(out)
+    assert status == 0
+    assert document["n_jobs"] == 200
+    assert {"log", "policy", "estimates", "correction", "procs", "mean_wait_s", "mean_bounded_slowdown",
+            "median_bounded_slowdown", "p99_wait_s", "max_wait_s", "widest5_mean_wait_s", "makespan_s", "utilisation",
+            "engine_seconds", "jobs_per_second"} <= set(document)  # fmt: skip
+
+
+def test_help_imports_nothing_heavy():
+    """`jobcast --help` must answer at once: the heavy libraries are imported by the commands that need them."""
+    heavy = {"numpy", "pandas", "numba", "sklearn", "mlflow", "matplotlib", "xgboost"}
+    code = (
+        f"import sys, typer, experiments.cli as c; typer.main.get_command(c.app); print({heavy} & sys.modules.keys())"
+    )
+    root = Path(__file__).parent.parent
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
