@@ -74,6 +74,10 @@ class Forecast(Protocol):
         """
         ...
 
+    def fork(self) -> "Forecast":
+        """Return a copy that goes on by itself."""
+        ...
+
 
 class Prediction(NamedTuple):
     """The answer for one job."""

@@ -124,6 +124,22 @@ def check_slices_make_no_difference(make: Make, log: JobLog) -> None:
     assert np.isfinite(whole).all()
 
 
+def check_a_forked_forecast_goes_on_by_itself(make: Make, log: JobLog) -> None:
+    """A copy made half way gives what the original would have given, whatever happens to the other."""
+    events = log_events(log)
+    half = len(events) // 2
+    whole, forked, other = (np.full(len(log), np.nan) for _ in range(3))
+    make().forecast(log).advance(events, whole)
+    forecast = make().forecast(log)
+    forecast.advance(events[:half], forked)
+    twin = forecast.fork()
+    faster = events[half:].copy()
+    faster[:, 0] = events[half, 0] + (faster[:, 0] - events[half, 0]) // 2
+    forecast.advance(faster, other)
+    twin.advance(events[half:], forked)
+    np.testing.assert_array_equal(forked, whole)
+
+
 def check_a_fitted_forecast_equals_predict(make: Make, log: JobLog) -> None:
     """Driven by the log's own events, a fitted predictor's forecast is what `predict` gives."""
     first, second = _halves(log)
@@ -154,6 +170,7 @@ PREDICTOR_CHECKS: Final[tuple[Callable[[Make, JobLog], None], ...]] = (
     check_threads_get_the_same,
     check_no_prediction_looks_ahead,
     check_slices_make_no_difference,
+    check_a_forked_forecast_goes_on_by_itself,
     check_a_fitted_forecast_equals_predict,
     check_saved_and_loaded_is_the_same,
 )

@@ -1,5 +1,6 @@
 """Predictors whose estimate stands in the feature row already: the history learns, they only read."""
 
+import copy
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -93,3 +94,7 @@ class ColumnForecast:
         bad = kernel.advance(events, seconds, *self._arguments)
         if bad >= 0:
             self._history.consume(events[bad:], self._arguments[0])  # tells which event cannot be, and why
+
+    def fork(self) -> "ColumnForecast":
+        """Return a copy that goes on by itself; it costs memory by the jobs of the whole log."""
+        return copy.deepcopy(self, {id(self._history.log): self._history.log})

@@ -158,17 +158,19 @@ class Forest(RefittingPredictor):
         return learnt
 
     def save_estimator(self, folder: Path) -> None:
-        """Write the encoding as arrays and the forest by skops."""
+        """Write the window and the encoding as arrays, the forest by skops."""
         from predictors.saving import save_sklearn, write_arrays
 
         estimator = self._learnt()
+        super().save_estimator(folder)
         write_arrays(folder / "encoding.npz", estimator.encoding.arrays())
         save_sklearn(folder / "forest.skops", estimator.model)
 
     def load_estimator(self, folder: Path) -> None:
-        """Take back the encoding and the forest, after checking that neither points outside itself."""
+        """Take back the window, the encoding and the forest, after checking that neither points outside itself."""
         from predictors.saving import load_sklearn, read_arrays
 
+        super().load_estimator(folder)
         encoding = Encoding.from_arrays(read_arrays(folder / "encoding.npz"))
         model = load_sklearn(folder / "forest.skops")
         compiled = CompiledForest.from_sklearn(model)

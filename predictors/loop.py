@@ -1,5 +1,6 @@
 """A learning predictor in the loop: its history, its predictions and its refits are driven by one stream of events."""
 
+import copy
 from time import perf_counter
 
 import numpy as np
@@ -42,7 +43,7 @@ class LearningForecast:
         self._history = LogHistory(log, predictor.features, predictor.as_of, after)
         self._rows = np.full((len(log), len(predictor.features)), np.nan)
         self._issued = np.full(len(log), np.nan)
-        self._start = self._history.arrays[0][:, at.START]
+        self._jobs = self._history.arrays[0]
 
     def advance(self, events: Ints, seconds: Floats) -> None:
         """Take in the events since the last call; write `seconds[job]` for each submission among them."""
@@ -54,7 +55,14 @@ class LearningForecast:
                 seconds[job] = self._issued[job] = self.predictor.predict_one(self._rows[job]).seconds
             elif kind == ENDED and self._learns:
                 time, job = int(events[i, 0]), events[i, 2]
-                ran = float(time - self._start[job])
+                ran = float(time - self._jobs[job, at.START])
                 begin = perf_counter()
                 self.predictor.learn_one(Outcome(self._rows[job], float(self._issued[job]), ran, True, time))
                 self.learning_seconds += perf_counter() - begin
+
+    def fork(self) -> "LearningForecast":
+        """Return a copy that goes on by itself; it costs memory by the jobs of the whole log."""
+        shared: list[object] = [self._history.log, getattr(self.predictor, "estimator_", None)]
+        if not self._learns:
+            shared.append(self.predictor)
+        return copy.deepcopy(self, {id(thing): thing for thing in shared if thing is not None})

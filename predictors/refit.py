@@ -1,7 +1,9 @@
 """How does a batch learner keep up with a stream? It is fitted again, now and then, on the newest outcomes."""
 
 from abc import abstractmethod
-from typing import Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +16,7 @@ Floats = npt.NDArray[np.float64]
 
 FIRST_FIT: Final = 100
 """Outcomes before the first fit."""
+WINDOW: Final = "window.npz"
 
 
 class Window:
@@ -50,6 +53,30 @@ class Window:
         """Take in many outcomes, oldest first."""
         for row, ran in zip(rows[-len(self._seconds) :], seconds[-len(self._seconds) :], strict=True):
             self.add(row, ran)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return everything as arrays by name, to be saved."""
+        rows, seconds = self.newest()
+        return {"rows": rows, "seconds": seconds, "total": np.array(self.total)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], size: int, n_features: int) -> Self:
+        """Return the window that `arrays()` described."""
+        try:
+            rows, seconds, total = arrays["rows"], arrays["seconds"], int(arrays["total"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise JobcastError(f"The model's window cannot be read ({error}); train it again.") from error
+        kept = min(size, total)
+        if (
+            rows.shape != (kept, n_features)
+            or seconds.shape != (kept,)
+            or not rows.dtype == seconds.dtype == np.float64
+        ):
+            raise JobcastError(f"The model's window has rows of shape {rows.shape}, not {(kept, n_features)}.")
+        window = cls(size, n_features)
+        window.total = total - kept
+        window.extend(rows, seconds)
+        return window
 
     def newest(self) -> tuple[Floats, Floats]:
         """Return copies of the rows and run times kept, oldest first."""
@@ -100,7 +127,7 @@ class RefittingPredictor(Predictor):
         if not self.window >= 1:
             raise JobcastError(f"{self.name}: window must be at least 1 outcome; got {self.window!r}.")
 
-    def fit_rows(self, rows: Floats, seconds: Floats) -> "RefittingPredictor":
+    def fit_rows(self, rows: Floats, seconds: Floats) -> Self:
         """Forget, then learn from feature rows, NaN = missing, and run times [s]; the newest begin the window."""
         super().fit_rows(rows, seconds)
         self._begin_window(np.asarray(rows, dtype=np.float64), np.asarray(seconds, dtype=np.float64))
@@ -130,4 +157,18 @@ class RefittingPredictor(Predictor):
         self.window_.extend(rows, seconds)
         self.fits_ = 0
         self._fitted_at: int | None = None
+        self._fitted_on = self.window_.total
+
+    def save_estimator(self, folder: Path) -> None:
+        """Write the window; what was learnt is for the class above to write."""
+        from predictors.saving import write_arrays
+
+        write_arrays(folder / WINDOW, self.window_.arrays())
+
+    def load_estimator(self, folder: Path) -> None:
+        """Take back the window."""
+        from predictors.saving import read_arrays
+
+        self._begin_window(np.empty((0, len(self.features))), np.empty(0))
+        self.window_ = Window.from_arrays(read_arrays(folder / WINDOW), self.window, len(self.features))
         self._fitted_on = self.window_.total
