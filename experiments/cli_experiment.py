@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from predictors.data.account import Account
     from predictors.data.joblog import JobLog
 
 DEFAULT_JOBS = 10_000
@@ -23,29 +24,33 @@ def experiment(
     """Make a paper's tables and figures from a job log, PNG, SVG and CSV each."""
     from experiments.experiment import Setting, experiment_by_name
     from experiments.figures import report_folder
-    from experiments.output import print_json, print_table, working
+    from experiments.output import print_account, print_json, print_table, working
 
     run = experiment_by_name(name)
     with working("Reading the log"):
-        jobs = _log(log, seed)
+        jobs, account = _log(log, seed)
     folder = report_folder(out, name)
     with working(f"Running {name} on {len(jobs):,} jobs"):
         report = run(Setting(jobs, folder, seed, quick, partition))
     if as_json:
-        print_json(report.to_json())
+        print_json(report.to_json() | {"account": account.to_dict()})
         return
     for title, table in report.tables.items():
-        print_table(f"{title} ({report.log})", list(table.columns), table.itertuples(index=False))
+        print_table(
+            f"{title} ({report.log})", [c.replace("_", " ") for c in table.columns], table.itertuples(index=False)
+        )
+    print_account(account)
     for note in report.notes:
         typer.echo(note)
     typer.echo(f"Wrote {len(report.figures)} files to {folder} in {report.seconds:.0f} s")
 
 
-def _log(path: Path | None, seed: int) -> "JobLog":
+def _log(path: Path | None, seed: int) -> "tuple[JobLog, Account]":
     if path is None:
+        from predictors.data.account import Account
         from predictors.data.synthetic import generate_log
 
-        return generate_log(DEFAULT_JOBS, seed=seed)
+        return generate_log(DEFAULT_JOBS, seed=seed), Account("synthetic log")
     from predictors.data.detect import read_log
 
-    return read_log(path)[0]
+    return read_log(path)
