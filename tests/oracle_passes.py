@@ -1,7 +1,7 @@
 """Who starts now? One scheduling pass of each family, written as its definition reads.
 
-Every pass gets the `Site` (see `oracle.py`): the second `now`, `free` processors, the `running` entries and the
-`queue`, sorted by the rule's order. It calls `site.start(entry, by)` for each job to start.
+Every pass gets the `Site` (see `oracle_site.py`): the second `now`, `free` processors, the `running` entries and the
+`queue`, sorted by the rule's order. It calls `site.start(entry)` for each job to start.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,9 @@ from itertools import combinations, groupby
 def in_order(site) -> None:
     """Start jobs from the front of the queue until one does not fit."""
     while site.queue and site.queue[0].procs <= site.free:
-        site.start(site.queue[0], by="head")
+        site.start(site.queue[0])
+    if site.queue:
+        site.headed_blocked.add(site.queue[0])
 
 
 def reservation(free: int, need: int, ends: Iterable[tuple[int, int]]) -> tuple[int, int]:
@@ -36,14 +38,14 @@ def easy(site) -> None:
     if not site.queue:
         return
     head = site.queue[0]
-    shadow, extra = reservation(site.free, head.procs, [(e.planned_end, e.procs) for e in site.running])
+    shadow, extra = site.reservation(head)
     site.promise_to(head)
     for entry in site.candidates(behind=head):
         if entry.procs > site.free:
             continue
         ends_in_time = site.now + entry.candidate <= shadow
         if (ends_in_time or entry.procs <= extra) and site.keeps_promise(head, entry):
-            site.start(entry, by="backfill")
+            site.start(entry, past=head)
             if not ends_in_time and entry.run_time > 0:
                 extra -= entry.procs
 
@@ -61,7 +63,7 @@ def planned(site) -> None:
         begin = plan.earliest(entry.procs, entry.candidate)
         if begin == site.now:
             if site.keeps_promise(head, entry):
-                site.start(entry, by="backfill")
+                site.start(entry, past=head)
                 if entry.run_time > 0:
                     plan.take(begin, begin + entry.candidate, entry.procs)
         elif site.rule.depth is None or reserved < site.rule.depth:
@@ -94,25 +96,40 @@ def kept(site) -> None:
             book(entry)
     for entry in site.queue:
         site.first_booked.setdefault(entry.row, booked[entry])
-    for entry in [e for e in site.queue if booked[e] == site.now]:
-        site.start(entry, by="reservation")
-        del booked[entry]
+    blocked, due = None, [e for e in site.queue if booked[e] == site.now]
+    for entry in list(site.queue):
+        if entry in due:
+            site.start(entry, past=blocked)
+            del booked[entry]
+        elif blocked is None:
+            blocked = entry
+            site.headed_blocked.add(entry)
+    site.something_ended = any(entry.run_time == 0 for entry in due)
+    if site.something_ended:
+        kept(site)
 
 
 def bin_packing(site) -> None:
     """Start the largest job that fits, again and again."""
     while fitting := [e for e in site.queue if e.procs <= site.free]:
-        site.start(max(fitting, key=lambda e: (e.procs, -e.submit, -e.job_id)), by="head")
+        site.start(max(fitting, key=lambda e: (e.procs, -e.submit, -e.job_id)))
 
 
 def random(site) -> None:
     """Start a job drawn from those that fit, until none does."""
     while fitting := [e for e in site.queue if e.procs <= site.free]:
-        site.start(site.rule.draw(fitting, site.now), by="head")
+        site.start(site.rule.draw(fitting, site.now))
 
 
 def knapsack(site) -> None:
-    """Start the subset of the window that is worth most among those that fit together: all subsets are looked at."""
+    """Start the subset of the window that is worth most among those that fit together; again while something fits."""
+    while chosen := most_worth(site):
+        for entry in chosen:
+            site.start(entry)
+
+
+def most_worth(site) -> tuple:
+    """Look at all subsets of the window that fit together; of equals the one with fewest, then the foremost, jobs."""
     window = site.queue[: site.rule.window]
     longest = max((site.now - e.submit for e in window), default=0)
 
@@ -122,7 +139,8 @@ def knapsack(site) -> None:
         waited = Fraction(site.now - entry.submit, longest) if longest else Fraction(0)
         return (waited + 2 * Fraction(entry.procs, site.procs)) / 3
 
-    subsets = (chosen for size in range(len(window) + 1) for chosen in combinations(window, size))
+    fitting = [e for e in window if e.procs <= site.free]
+    most = site.free // min((e.procs for e in fitting), default=1)
+    subsets = (chosen for size in range(min(most, len(fitting)) + 1) for chosen in combinations(fitting, size))
     possible = (chosen for chosen in subsets if sum(e.procs for e in chosen) <= site.free)
-    for entry in max(possible, key=lambda chosen: sum(map(worth, chosen))):
-        site.start(entry, by="head")
+    return max(possible, key=lambda chosen: sum(map(worth, chosen)))
