@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from predictors.data.compiled import lean
-from schedsim._kernels_instant import start, until_pass
+from schedsim._kernels_instant import again, start, until_pass
 from schedsim._kernels_plan import book, earliest, is_free, plan_running
 
 Ints = npt.NDArray[np.int64]
@@ -27,12 +27,12 @@ def run(
         stop = until_pass(jobs, seconds, live, blocks, index, clock, log, notes)
         if stop != at.PASS_IS_DUE:
             return stop
-        clock[at.PHASE] = at.AT_ADVANCE
         n = _list_queue(live, blocks, index, clock)
         plan_running(blocks, index, clock, plan)
         _keep(live, clock, plan, n)
         _improve(live, clock, plan, n)
         _start_due(jobs, live, blocks, index, clock, log, notes, n)
+        clock[at.PHASE] = again(clock)
 
 
 @lean
@@ -51,6 +51,8 @@ def _list_queue(live: Ints, blocks: Ints, index: Ints, clock: Ints) -> int:
 def _keep(live: Ints, clock: Ints, plan: Ints, n: int) -> None:
     """Book the reservations that are still possible where they were, then the others at the earliest hole."""
     doubtful = clock[at.CAUSE] & at.CORRECTED != 0 or clock[at.SEVERAL] == 1
+    for i in range(n):
+        doubtful |= live[live[i, at.SORTED], at.PLANNED] < clock[at.NOW]
     for i in range(n):
         slot = live[i, at.SORTED]
         if live[slot, at.PLANNED] == at.NEVER:

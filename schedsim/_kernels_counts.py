@@ -54,7 +54,7 @@ def _pass(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: I
         else:
             clock[at.HEAD] = -1
             clock[at.SHADOW] = at.NEVER
-        clock[at.AFTER_KEY] = -at.NEVER
+        clock[at.AFTER_KEY] = at.FIRST_KEY
         clock[at.AFTER_TIE] = -1
         clock[at.PHASE] = at.AT_BACKFILL
     return _backfill(jobs, live, blocks, index, clock, log, notes)

@@ -58,6 +58,7 @@ def start(
     if run_time == 0:
         _record(clock, log, notes, event.ENDED, row, estimate)
         _release(live, clock, slot)
+        clock[at.CAUSE] |= at.ENDED_AT_ONCE
         return
     live[slot, at.START] = now
     live[slot, at.END] = now + run_time
@@ -233,6 +234,16 @@ def _correct(live: Ints, blocks: Ints, index: Ints, clock: Ints) -> None:
             insert(blocks, index, clock, at.LIMITS, begun + estimate, row, slot, width, limit)
         clock[at.STALE] = 1
         clock[at.CAUSE] |= at.CORRECTED
+
+
+@lean
+def again(clock: Ints) -> int:
+    """Return the phase after a pass that does not go on by itself when a job of length zero frees its processors."""
+    if clock[at.CAUSE] & at.ENDED_AT_ONCE == 0:
+        return at.AT_ADVANCE + at.NOTHING
+    clock[at.CAUSE] = at.BY_END
+    clock[at.PASSES] += 1
+    return at.AT_ORDER + at.NOTHING
 
 
 @lean

@@ -43,6 +43,7 @@ HOLDS: Final = 18  # how often a gate held it, as counted
 RECORD: Final = 19
 
 NEVER: Final = 1 << 62
+FIRST_KEY: Final = -(1 << 63)  # no key is smaller
 NOTHING: Final = 0
 DISPLACED: Final = -1
 
@@ -131,6 +132,7 @@ CELLS: Final = 56
 BY_END: Final = 1
 BY_SUBMISSION: Final = 2
 BY_TIMER: Final = 4
+ENDED_AT_ONCE: Final = 16  # not a cause: a job of length zero started and ended in the pass
 CORRECTED: Final = 8  # not a cause: an estimate was corrected at this instant
 
 # phases of an instant
@@ -166,6 +168,10 @@ FIRST_COME: Final = 0  # the code of the order FCFS
 # plan: rows
 WHEN: Final = 0
 SPACE: Final = 1
+
+# rewards of the knapsack
+CAPABILITY: Final = 0
+CAPACITY: Final = 1
 
 # depths
 GREEDY: Final = -1  # no reservation, and nobody waits for the head

@@ -40,7 +40,7 @@ def run(
                 continue
         if clock[at.STALE] == 1 or clock[at.PLAN_SIZE] == 0 or not _newcomers_come_last(live, clock):
             clock[at.PLAN_SIZE] = 0
-            clock[at.AFTER_KEY] = -at.NEVER
+            clock[at.AFTER_KEY] = at.FIRST_KEY
             clock[at.AFTER_TIE] = -1
         if not quiet:
             reserve_head(live, blocks, index, clock)
@@ -81,7 +81,7 @@ def _newcomers_come_last(live: Ints, clock: Ints) -> bool:
 @lean
 def _anything_fits(blocks: Ints, index: Ints, clock: Ints) -> bool:
     """Return whether some job might start beside the head's reservation alone."""
-    key, tie, slack = -at.NEVER, -1 + at.NOTHING, clock[at.SHADOW] - clock[at.NOW]
+    key, tie, slack = at.FIRST_KEY, -1 + at.NOTHING, clock[at.SHADOW] - clock[at.NOW]
     which, free, extra = clock[at.CANDIDATES], clock[at.FREE], clock[at.EXTRA]
     b, _ = next_fitting(blocks, index, clock, which, key, tie, free, slack, extra)
     return bool(b >= 0)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 import schedsim._kernels_compress as compress
 import schedsim._kernels_counts as counts
+import schedsim._kernels_knapsack as knapsack
 import schedsim._kernels_layout as at
 import schedsim._kernels_profile as profile
 from predictors.data.errors import JobcastError
@@ -28,7 +29,13 @@ Ints = npt.NDArray[np.int64]
 Kernel = Callable[..., int]
 
 KERNELS: Final[Mapping[Kind, Kernel]] = MappingProxyType(
-    {"counts": counts.run, "greedy": counts.run, "profile": profile.run, "compress": compress.run}
+    {
+        "counts": counts.run,
+        "greedy": counts.run,
+        "profile": profile.run,
+        "compress": compress.run,
+        "knapsack": knapsack.run,
+    }
 )
 
 
@@ -87,7 +94,7 @@ class Simulation:
         self.workload = workload
         self.policy = policy
         self._source = Source.of(workload.requested if estimates is None else estimates, workload)
-        self._state = State.empty()
+        self._state = State.empty(workload.machine_procs + 1 if policy.kind == "knapsack" else 0)
         self._log = EventLog.with_room(3 * len(workload))
         self._handed = 0
         self._seconds = 0.0

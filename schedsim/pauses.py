@@ -30,7 +30,7 @@ def write_policy(clock: Ints, policy: Policy) -> None:
     clock[at.PICKED] = policy.agent is not None
     clock[at.SEED] = max(policy.order.seed, second.seed)
     clock[at.WINDOW] = policy.window
-    clock[at.REWARD] = policy.reward == "capacity"
+    clock[at.REWARD] = at.CAPACITY if policy.reward == "capacity" else at.CAPABILITY
 
 
 def answer(stop: int, workload: Workload, policy: Policy, state: State) -> State:

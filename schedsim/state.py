@@ -24,9 +24,9 @@ class State:
     plan: Ints
 
     @classmethod
-    def empty(cls, slots: int = _LEAST_SLOTS) -> Self:
-        """Return a state with room for `slots` live jobs and no policy."""
-        return cls(*_room(slots), np.zeros(at.CELLS, dtype=np.int64), _plan(slots))
+    def empty(cls, columns: int = 0) -> Self:
+        """Return a state without a job or a policy, its plan of at least so many columns."""
+        return cls(*_room(_LEAST_SLOTS), np.zeros(at.CELLS, dtype=np.int64), _plan(_LEAST_SLOTS, columns))
 
     def copy(self) -> Self:
         """Return a copy, in time proportional to the live jobs."""
@@ -64,12 +64,12 @@ class State:
         index[:high] = self.index[:high]
         clock = self.clock.copy()
         clock[at.PLAN_SIZE] = 0
-        return type(self)(live, blocks, index, clock, _plan(slots))
+        return type(self)(live, blocks, index, clock, _plan(slots, self.plan.shape[1]))
 
 
-def _plan(slots: int) -> Ints:
+def _plan(slots: int, columns: int) -> Ints:
     """Return room for a plan: a running job takes at most one column, a reservation two."""
-    return np.empty((2, 2 * slots + 4), dtype=np.int64)
+    return np.empty((2, max(columns, 2 * slots + 4)), dtype=np.int64)
 
 
 def _room(slots: int) -> tuple[Ints, Ints, Ints]:

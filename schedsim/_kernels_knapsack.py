@@ -1,0 +1,95 @@
+"""The scheduling pass that starts the most valuable set of jobs that fits: a 0-1 knapsack over the front of the queue.
+
+The window is the first jobs of the queue. What a job is worth: `capability` one third of wait / longest wait in the
+window plus two thirds of its share of the machine; `capacity` 1 / estimate (Fan, Li, Childers et al., Deep
+reinforcement agent for scheduling in HPC, IPDPS 2021, doi:10.1109/IPDPS49936.2021.00090). Of equally valuable sets the
+one is taken that has the earlier job where two sets first differ. One set is chosen a pass, by dynamic programming over
+the free processors.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+import schedsim._kernels_layout as at
+from predictors.data.compiled import lean
+from schedsim._kernels_instant import again, start, until_pass
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@lean
+def run(
+    jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints
+) -> int:
+    """Go on until a pause; return its reason (see `_kernels_layout`). `plan` has a column for each processor."""
+    while True:
+        stop = until_pass(jobs, seconds, live, blocks, index, clock, log, notes)
+        if stop != at.PASS_IS_DUE:
+            return stop
+        n = _list_window(live, blocks, index, clock)
+        chosen = _choose(jobs, live, clock, plan, n)
+        passed = False
+        for i in range(n):
+            if chosen >> i & 1:
+                how = at.BACKFILLED if passed else at.READY
+                start(jobs, live, blocks, index, clock, log, notes, live[i, at.SORTED], how)
+            else:
+                passed = True
+        clock[at.PHASE] = again(clock)
+
+
+@lean
+def _list_window(live: Ints, blocks: Ints, index: Ints, clock: Ints) -> int:
+    """Write the slots of the first jobs of the queue into the sorting column; return their number."""
+    n = at.NOTHING
+    for i in range(clock[at.MEMBERS + at.QUEUE]):
+        b = index[i, at.MEMBER + at.QUEUE]
+        for j in range(index[b, at.COUNT]):
+            if n == clock[at.WINDOW]:
+                return n
+            live[n, at.SORTED] = blocks[b, at.E_SLOT, j]
+            n += 1
+    return n
+
+
+@lean
+def _choose(jobs: Ints, live: Ints, clock: Ints, plan: Ints, n: int) -> int:
+    """Return the jobs to start as a set of bits."""
+    total, longest, fitting = 0, 0, 0
+    for i in range(n):
+        width = live[live[i, at.SORTED], at.WIDTH]
+        longest = max(longest, clock[at.NOW] - jobs[live[live[i, at.SORTED], at.ROW], at.SUBMIT])
+        if width <= clock[at.FREE]:
+            total += width
+            fitting |= 1 << i
+    if total <= clock[at.FREE]:
+        return fitting
+    room = int(clock[at.FREE])
+    for c in range(room + 1):
+        plan[0, c], plan[1, c] = 0, 0
+    for i in range(n - 1, -1, -1):  # from the back, so that ties go to the front
+        if fitting >> i & 1:
+            slot = live[i, at.SORTED]
+            wait = clock[at.NOW] - jobs[live[slot, at.ROW], at.SUBMIT]
+            _offer(plan, room, i, live[slot, at.WIDTH], _worth(live, clock, slot, wait, longest))
+    return int(plan[1, room])
+
+
+@lean
+def _worth(live: Ints, clock: Ints, slot: int, wait: int, longest: int) -> float:
+    """Return what starting a job is worth; the capability reward times three machines times the longest wait."""
+    if clock[at.REWARD] == at.CAPACITY:
+        return 1.0 / float(live[slot, at.CANDIDATE])
+    return float(wait * clock[at.MACHINE] + 2 * live[slot, at.WIDTH] * max(1, longest))
+
+
+@lean
+def _offer(plan: Ints, room: int, i: int, width: int, worth: float) -> None:
+    """Let each capacity take the i-th job if that is no worse; row 0 holds the bits of the worth, row 1 the set."""
+    for c in range(room, width - 1, -1):
+        before = np.int64(plan[0, c - width]).view(np.float64)
+        bits = np.float64(before + worth).view(np.int64)
+        if bits >= plan[0, c]:
+            plan[0, c] = bits
+            plan[1, c] = plan[1, c - width] | 1 << i
