@@ -31,27 +31,28 @@ def column_means(rows: Floats, first: int, whole: bool, out: Floats) -> None:
 
 
 @compiled
-def advance(
-    events: Ints, seconds: Floats, rows: Floats, jobs: Ints, users: Ints, clock: Ints,
-    first: int, whole: bool, cap: bool, unknown_request: float, shortest: float,
-) -> int:  # fmt: skip
+def advance(events: Ints, seconds: Floats, rows: Floats, jobs: Ints, users: Ints, clock: Ints, rule: Floats) -> int:
     """Take in events, and write the capped column mean of each submitted job; column 0 is the requested time.
+
+    `rule` holds the first column of the mean, whether to round it, whether to cap it, what stands in for an unknown
+    request, and the least capped estimate: one array, since each argument of a compiled call costs time.
 
     Returns what `consume` does: -1, or the position of an event that cannot be.
     """
     bad = consume(events, rows, jobs, users, clock)
     if bad >= 0:
         return bad
+    first, whole, cap = int(rule[0]), rule[1] != 0, rule[2] != 0
     for i in range(len(events)):
         if events[i, KIND] == SUBMITTED:
             job = events[i, JOB]
             request = rows[job, 0]
             estimate = column_mean(rows[job], first, whole)
             if np.isnan(estimate):
-                estimate = request if request > 0 else unknown_request
+                estimate = request if request > 0 else rule[3]
             if cap:
                 if request > 0:
                     estimate = min(estimate, request)
-                estimate = max(estimate, shortest)
+                estimate = max(estimate, rule[4])
             seconds[job] = estimate
     return -1

@@ -87,7 +87,7 @@ class ColumnForecast:
         self._history = LogHistory(log, predictor.features, predictor.as_of, after)
         rows = np.full((len(log), len(predictor.features)), np.nan)
         about = (predictor.estimator.first, predictor.estimator.whole, predictor.cap, UNKNOWN_REQUEST, SHORTEST)
-        self._arguments = (rows, *self._history.arrays, *about)
+        self._arguments = (rows, *self._history.arrays, np.array(about, dtype=np.float64))
 
     def advance(self, events: Ints, seconds: Floats) -> None:
         """Take in the events since the last call; write `seconds[job]` for each submission among them."""
