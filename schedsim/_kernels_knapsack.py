@@ -3,19 +3,24 @@
 The window is the first jobs of the queue. What a job is worth: `capability` one third of wait / longest wait in the
 window plus two thirds of its share of the machine; `capacity` 1 / estimate (Fan, Li, Childers et al., Deep
 reinforcement agent for scheduling in HPC, IPDPS 2021, doi:10.1109/IPDPS49936.2021.00090). Of equally valuable sets the
-one is taken that has the earlier job where two sets first differ. One set is chosen a pass, by dynamic programming over
-the free processors.
+one with fewest jobs is taken, of these the one that has the earlier job where two first differ. The best set is found
+by dynamic programming over the free processors, again and again until nothing in the window fits.
 """
+
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from predictors.data.compiled import lean
-from schedsim._kernels_instant import again, start, until_pass
+from schedsim._kernels_instant import start, until_pass
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+
+ROUNDING: Final = 1e-12
+"""Sums of worths that differ by no more than this share are equal."""
 
 
 @lean
@@ -36,7 +41,8 @@ def run(
                 start(jobs, live, blocks, index, clock, log, notes, live[i, at.SORTED], how)
             else:
                 passed = True
-        clock[at.PHASE] = again(clock)
+        if chosen == 0 or clock[at.N_QUEUED] == 0:
+            clock[at.PHASE] = at.AT_ADVANCE
 
 
 @lean
@@ -73,7 +79,7 @@ def _choose(jobs: Ints, live: Ints, clock: Ints, plan: Ints, n: int) -> int:
             slot = live[i, at.SORTED]
             wait = clock[at.NOW] - jobs[live[slot, at.ROW], at.SUBMIT]
             _offer(plan, room, i, live[slot, at.WIDTH], _worth(live, clock, slot, wait, longest))
-    return int(plan[1, room])
+    return int(plan[1, room]) & ((1 << at.COUNT_BITS) - 1)
 
 
 @lean
@@ -86,10 +92,16 @@ def _worth(live: Ints, clock: Ints, slot: int, wait: int, longest: int) -> float
 
 @lean
 def _offer(plan: Ints, room: int, i: int, width: int, worth: float) -> None:
-    """Let each capacity take the i-th job if that is no worse; row 0 holds the bits of the worth, row 1 the set."""
+    """Let each capacity take the i-th job if that is better.
+
+    Row 0 of the plan holds the bits of a capacity's worth, row 1 its set of jobs and, above it, how many they are.
+    """
+    one = (1 << at.COUNT_BITS) | (1 << i)
     for c in range(room, width - 1, -1):
-        before = np.int64(plan[0, c - width]).view(np.float64)
-        bits = np.float64(before + worth).view(np.int64)
-        if bits >= plan[0, c]:
-            plan[0, c] = bits
-            plan[1, c] = plan[1, c - width] | 1 << i
+        before = np.int64(plan[0, c]).view(np.float64)
+        after = np.int64(plan[0, c - width]).view(np.float64) + worth
+        chosen = plan[1, c - width] + one
+        fewer = chosen >> at.COUNT_BITS <= plan[1, c] >> at.COUNT_BITS
+        if after > before * (1 + ROUNDING) or (fewer and after >= before * (1 - ROUNDING)):
+            plan[0, c] = np.float64(after).view(np.int64)
+            plan[1, c] = chosen

@@ -172,6 +172,7 @@ SPACE: Final = 1
 # rewards of the knapsack
 CAPABILITY: Final = 0
 CAPACITY: Final = 1
+COUNT_BITS: Final = 56  # a set of jobs is so many bits, its size stands above them
 
 # depths
 GREEDY: Final = -1  # no reservation, and nobody waits for the head

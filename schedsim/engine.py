@@ -111,7 +111,7 @@ class Simulation:
         write_policy(clock, policy)
 
     def run(self, until: int | None = None) -> bool:
-        """Go on to the end, or to the last instant not later than `until` [s]; return whether the end is reached.
+        """Go on to the end, or until all up to second `until` has happened; return whether the end is reached.
 
         Raises
         ------
@@ -124,6 +124,8 @@ class Simulation:
             stop = self._run()
         finally:
             self._seconds += time.perf_counter() - began
+        if stop == at.REACHED:
+            self._state.clock[at.NOW] = max(self.now, until or 0)
         if stop == at.FINISHED and self.queued.size:
             raise JobcastError(f"{self.queued.size} jobs are held for ever: nothing will wake the scheduler again.")
         return stop == at.FINISHED
@@ -235,7 +237,7 @@ class Simulation:
 
     @property
     def now(self) -> int:
-        """Time of the last instant [s]."""
+        """Time that the simulation has reached [s]."""
         return int(self._state.clock[at.NOW])
 
     @property

@@ -81,7 +81,7 @@ class Policy:
         return self.order if self.backfill is None else self.backfill
 
 
-MOST_IN_WINDOW: Final = 62
+MOST_IN_WINDOW: Final = 56
 
 POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(
     {
