@@ -66,7 +66,7 @@ def test_single_ended_job_stands_for_the_mean_only_by_the_strict_rule():
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(jobs=logged_jobs())
 def test_rows_are_those_of_the_definitions(rule, jobs):
     """Every user feature equals the one computed by looking at the whole log anew."""
@@ -113,7 +113,7 @@ def test_bulk_slices_and_single_events_agree_bit_for_bit(rule, jobs, cuts):
     assert all(same_bits(row, bulk[[j.job_id for j in jobs].index(job.job_id)]) for job, row in asked)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(jobs=logged_jobs())
 def test_events_stand_in_the_order_of_the_definition(jobs):
     """Ends by (start, job id), submissions by job id, starts by job id with zero-length jobs' ends behind them."""
