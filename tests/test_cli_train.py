@@ -143,13 +143,22 @@ def test_predict_goes_on_from_the_models_history_if_asked(home, last_two):
     assert (model.predict(later, warm=True) != model.predict(later)).any(), "the history must matter"
 
 
-def test_a_file_stays_as_it_was_if_predicting_fails(home, last_two):
-    """The log that was learnt from does not come after itself."""
+def test_a_log_that_does_not_come_later_cannot_be_gone_on_to(home, last_two):
+    with pytest.raises(JobcastError, match="before the newest event of the history"):
+        jobcast("predict", last_two, home / "first.swf", "--out", home / "no.csv", "--warm")
+    assert not (home / "no.csv").exists()
+
+
+def test_a_file_stays_as_it_was_if_writing_fails_half_way(home, last_two, monkeypatch):
+    def fail(path, *_):
+        path.write_text("job_id,predicted_seconds\n1,")
+        raise OSError(28, "No space left on device")
+
     (home / "old.csv").write_text("old")
-    with pytest.raises(JobcastError):
-        jobcast("predict", last_two, home / "first.swf", "--out", home / "old.csv", "--warm")
-    assert (home / "old.csv").read_text() == "old"
-    assert not list(home.glob(".old*"))
+    monkeypatch.setattr(cli_train, "write_predictions", fail)
+    with pytest.raises(JobcastError, match=r"old.csv: cannot be written .No space left"):
+        jobcast("predict", last_two, home / "first.swf", "--out", home / "old.csv")
+    assert (home / "old.csv").read_text() == "old" and not list(home.glob(".old*"))
 
 
 @pytest.mark.parametrize(
