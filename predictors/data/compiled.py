@@ -28,7 +28,7 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def lean(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile `function` like `compiled`, but without counting references to its arrays: that costs as much as the work.
+    """Compile `function` like `compiled`, but without counting references to its arrays, which costs as much.
 
     For the steps of a hot loop that call one another: they may neither make an array nor return one.
     """
