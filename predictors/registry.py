@@ -7,7 +7,9 @@ from typing import Any, Final
 from predictors.base import Predictor
 from predictors.data.errors import unknown_name
 from predictors.forest import Forest
+from predictors.gaussier import Gaussier
 from predictors.last_two import LastTwo
+from predictors.online_linear import OnlineLinear
 from predictors.requested import Requested
 from predictors.tsafrir import Tsafrir
 from predictors.user_mean import UserMean
@@ -19,6 +21,8 @@ PREDICTORS: Final[Mapping[str, type[Predictor]]] = MappingProxyType(
         "tsafrir": Tsafrir,
         "user-mean": UserMean,
         "forest": Forest,
+        "online-linear": OnlineLinear,
+        "gaussier": Gaussier,
     }
 )
 """Every predictor by its name; a changed rule gets a new name."""
