@@ -92,6 +92,6 @@ def _backfill(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, lo
             clock[at.AFTER_TIE] += 1
             continue
         use_up(live, clock, slot)
-        first = blocks[index[0, at.MEMBER + at.QUEUE], at.E_SLOT, 0] == slot
-        start(jobs, live, blocks, index, clock, log, notes, slot, at.READY if first else at.BACKFILLED)
+        how = at.READY if clock[at.DEPTH] == at.GREEDY else at.BACKFILLED
+        start(jobs, live, blocks, index, clock, log, notes, slot, how)
     return 0

@@ -34,13 +34,9 @@ def run(
             return stop
         n = _list_window(live, blocks, index, clock)
         chosen = _choose(jobs, live, clock, plan, n)
-        passed = False
         for i in range(n):
             if chosen >> i & 1:
-                how = at.BACKFILLED if passed else at.READY
-                start(jobs, live, blocks, index, clock, log, notes, live[i, at.SORTED], how)
-            else:
-                passed = True
+                start(jobs, live, blocks, index, clock, log, notes, live[i, at.SORTED], at.READY)
         if chosen == 0 or clock[at.N_QUEUED] == 0:
             clock[at.PHASE] = at.AT_ADVANCE
 

@@ -33,12 +33,13 @@ def run(
         if stop != at.PASS_IS_DUE:
             return stop
         clock[at.PHASE] = at.AT_ADVANCE
-        quiet = nothing_new(live, blocks, index, clock)
+        behind = clock[at.PLAN_SIZE] == 0 or _newcomers_come_last(live, clock)
+        quiet = behind and nothing_new(live, blocks, index, clock)
         if not quiet:
             start_in_order(jobs, live, blocks, index, clock, log, notes)
             if clock[at.HEAD] < 0:
                 continue
-        if clock[at.STALE] == 1 or clock[at.PLAN_SIZE] == 0 or not _newcomers_come_last(live, clock):
+        if clock[at.STALE] == 1 or clock[at.PLAN_SIZE] == 0 or not behind:
             clock[at.PLAN_SIZE] = 0
             clock[at.AFTER_KEY] = at.FIRST_KEY
             clock[at.AFTER_TIE] = -1

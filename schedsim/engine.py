@@ -256,6 +256,12 @@ class Simulation:
         return self._state.rows(at.ENDS)
 
     @property
+    def planned_ends(self) -> Ints:
+        """When the running jobs end by their estimates [s], earliest first."""
+        live = self._state.live[self._state.slots(at.RUNNING)]
+        return np.asarray(live[:, at.START] + live[:, at.ESTIMATE])
+
+    @property
     def kills(self) -> int:
         """Jobs started so far that are stopped at their requested time."""
         return int(self._state.clock[at.KILLS])

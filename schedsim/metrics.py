@@ -111,11 +111,11 @@ def weighted_figures(schedule: Schedule) -> dict[str, float]:
 
 def how_started(schedule: Schedule) -> dict[str, dict[str, float]]:
     """Return jobs and processor hours by how the jobs started."""
-    hours = schedule.run_time * schedule.workload.procs / 3600.0
+    area = schedule.run_time * schedule.workload.procs
     table = {}
     for code, name in enumerate(STARTED_BY):
         here = schedule.started_by == code
-        table[name] = {"jobs": int(here.sum()), "core_hours": float(hours[here].sum())}
+        table[name] = {"jobs": int(here.sum()), "core_hours": float(area[here].sum() / 3600)}
     return table
 
 

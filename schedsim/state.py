@@ -63,7 +63,8 @@ class State:
         blocks[:high] = self.blocks[:high]
         index[:high] = self.index[:high]
         clock = self.clock.copy()
-        clock[at.PLAN_SIZE] = 0
+        if clock[at.PLAN_SIZE] > 0:  # plans are not copied but made anew
+            clock[at.PLAN_SIZE], clock[at.STALE] = 0, 1
         return type(self)(live, blocks, index, clock, _plan(slots, self.plan.shape[1]))
 
 

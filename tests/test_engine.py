@@ -16,7 +16,7 @@ from schedsim.orders import ORDERS
 from schedsim.policy import POLICIES, Policy, make_policy
 from schedsim.schedule import STARTED_BY
 from schedsim.workload import Workload
-from tests.oracle import Rule, rule_named
+from tests.oracle import Job, Rule, rule_named
 from tests.oracle import simulate as simulate_slowly
 from tests.strategies import PROCS, seeded_estimates, seeded_workload
 from tests.tsafrir_by_hand import Tsafrir
@@ -85,6 +85,28 @@ def test_equals_the_oracle_with_separate_estimates(name):
         assert simulate(workload_of(jobs), make_policy(name), estimates).start.tolist() == expected.start, (
             f"seed {seed}"
         )
+
+
+@pytest.mark.parametrize(
+    ("policy", "rule"),
+    [
+        (Policy(ORDERS["sjf"], depth=3, kind="profile"), Rule(order="sjf", depth=3)),
+        (Policy(ORDERS["wfp3"], ORDERS["sjf"], depth=2, kind="profile"), Rule("wfp3", "sjf", depth=2)),
+        (Policy(ORDERS["saf"], depth=None, kind="profile"), Rule(order="saf", depth=None)),
+        (Policy(ORDERS["sjf"], depth=None, kind="compress"), Rule(order="sjf", depth=None, keeps=True)),
+        (Policy(ORDERS["unicep"], ORDERS["f1"], depth=1), Rule("unicep", "f1", depth=1)),
+        (Policy(ORDERS["ljf"], depth=2, kind="profile", promise=True), Rule(order="ljf", depth=2, promise=True)),
+        (Policy(kind="knapsack", window=4, reward="capacity"), Rule(greedy="knapsack", window=4, reward="capacity")),
+    ],
+)
+def test_other_combinations_equal_the_oracle(policy, rule):
+    for seed in range(40):
+        jobs = busy_workload(40, seed)
+        rows = [Job(*map(int, row)) for row in jobs.jobs[:, [4, 0, 1, 2, 3]]]
+        expected = simulate_slowly(rows, PROCS, rule, "clairvoyant")
+        got = simulate(jobs, policy, clairvoyant(jobs))
+        assert got.start.tolist() == expected.start, f"seed {seed}"
+        assert [STARTED_BY[code] for code in got.started_by] == expected.started_by, f"seed {seed}"
 
 
 @settings(max_examples=80, deadline=None)
@@ -477,8 +499,6 @@ def test_clairvoyant_estimates_are_never_corrected():
 
 def test_a_long_queue_under_every_order_equals_the_oracle():
     """Many blocks in every list: splitting, merging, growing."""
-    from tests.oracle import Job
-
     jobs = busy_workload(600)
     rows = [Job(*map(int, row)) for row in jobs.jobs[:, [4, 0, 1, 2, 3]]]
     for order in ORDERS:

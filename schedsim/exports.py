@@ -1,0 +1,156 @@
+"""A schedule in the formats that other tools read: CSV, Batsim's jobs.csv, SWF, Parquet."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from predictors.data.errors import JobcastError
+from predictors.data.files import whole_file
+from predictors.data.joblog import JobLog
+from schedsim.placement import Interval, place
+from schedsim.schedule import STARTED_BY, Schedule
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def to_frame(schedule: Schedule) -> "pd.DataFrame":
+    """Return one row a job: `COLUMNS` of the schedule's CSV, wait and run time; times in the log's own clock [s]."""
+    import pandas as pd
+
+    workload = schedule.workload
+    return pd.DataFrame(
+        {
+            "job_id": workload.job_id,
+            "submit": workload.submit + workload.origin,
+            "start": schedule.start + workload.origin,
+            "end": schedule.end + workload.origin,
+            "procs": workload.procs,
+            "estimate": schedule.estimate,
+            "last_estimate": schedule.last_estimate,
+            "started_by": np.array(STARTED_BY)[schedule.started_by],
+            "wait": schedule.wait,
+            "run_time": schedule.run_time,
+        }
+    )
+
+
+def to_log(schedule: Schedule, log: JobLog) -> JobLog:
+    """Return the cleaned log that was simulated with the simulated waits and run times in place of its own.
+
+    Raises
+    ------
+    JobcastError
+        If it is another log.
+    """
+    if not np.array_equal(log.filled("job_id"), schedule.workload.job_id):
+        raise JobcastError(f"{log.name}: is not the log of this schedule; give the cleaned log that was simulated.")
+    return log.replaced({"wait": schedule.wait, "run_time": schedule.run_time, "allocated_procs": log.procs})
+
+
+BATSIM_COLUMNS: Final = (
+    "job_id", "workload_name", "profile", "submission_time", "requested_number_of_resources", "requested_time",
+    "success", "final_state", "starting_time", "execution_time", "finish_time", "waiting_time", "turnaround_time",
+    "stretch", "allocated_resources", "consumed_energy", "metadata",
+)  # fmt: skip
+
+
+def batsim_frame(schedule: Schedule) -> "pd.DataFrame":
+    """Return the table of Batsim's `jobs.csv`, which Gantt tools of the field read; times from the first submission.
+
+    Processors are numbered by `schedsim.placement`; energy and metadata stay empty.
+    """
+    import pandas as pd
+
+    workload, killed = schedule.workload, schedule.killed
+    turnaround = schedule.end - workload.submit
+    with np.errstate(divide="ignore", invalid="ignore"):
+        stretch = np.where(schedule.run_time > 0, turnaround / schedule.run_time, np.inf)
+    columns = (
+        workload.job_id,
+        workload.name,
+        "delay",
+        workload.submit,
+        workload.procs,
+        workload.requested,
+        (~killed).astype(np.int64),
+        np.where(killed, "COMPLETED_WALLTIME_REACHED", "COMPLETED_SUCCESSFULLY"),
+        schedule.start,
+        schedule.run_time,
+        schedule.end,
+        schedule.wait,
+        turnaround,
+        stretch,
+        [_interval_set(intervals) for intervals in place(schedule)],
+        "",
+        "",
+    )
+    return pd.DataFrame(dict(zip(BATSIM_COLUMNS, columns, strict=True)))
+
+
+def _interval_set(intervals: list[Interval]) -> str:
+    """Return intervals as Batsim writes them.
+
+    Examples
+    --------
+    >>> _interval_set([(1, 2), (5, 5)])
+    '1-2 5'
+    """
+    return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in intervals)
+
+
+def _write_batsim(schedule: Schedule, log: JobLog, path: Path) -> None:
+    with whole_file(path) as part:
+        batsim_frame(schedule).to_csv(part, index=False, lineterminator="\n")
+
+
+def _write_parquet(schedule: Schedule, log: JobLog, path: Path) -> None:
+    with whole_file(path) as part:
+        to_frame(schedule).to_parquet(part, index=False)
+
+
+def _write_swf(schedule: Schedule, log: JobLog, path: Path) -> None:
+    from predictors.data.swf import write_swf
+
+    write_swf(to_log(schedule, log), path)
+
+
+Writer = Callable[[Schedule, JobLog, Path], None]
+
+WRITERS: Final[Mapping[str, Writer]] = MappingProxyType(
+    {
+        ".jobs.csv": _write_batsim,
+        ".csv": lambda schedule, log, path: schedule.write_csv(path),
+        ".parquet": _write_parquet,
+        ".swf": _write_swf,
+        ".swf.gz": _write_swf,
+    }
+)
+"""Formats by how a file's name ends; `NAME.jobs.csv` and `jobs.csv` are Batsim's."""
+
+
+def schedule_writer(path: str | os.PathLike[str]) -> Writer:
+    """Return the writer for a file by its name.
+
+    Raises
+    ------
+    JobcastError
+        If its ending belongs to no format.
+
+    Examples
+    --------
+    >>> schedule_writer("out.xlsx")
+    Traceback (most recent call last):
+    predictors.data.errors.JobcastError: out.xlsx: a schedule is written as .jobs.csv, .csv, .parquet, .swf or .swf.gz;
+    choose a name that ends so.
+    """
+    name = Path(path).name.lower()
+    for ending, write in WRITERS.items():
+        if name.endswith(ending) or name == ending[1:]:
+            return write
+    *most, last = WRITERS
+    raise JobcastError(f"{path}: a schedule is written as {', '.join(most)} or {last}; choose a name that ends so.")

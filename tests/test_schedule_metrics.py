@@ -1,0 +1,149 @@
+"""Figures of a schedule, against cases worked by hand, and the schedule's file."""
+
+import numpy as np
+import pytest
+
+from predictors.data.errors import JobcastError
+from schedsim.engine import simulate
+from schedsim.metrics import (
+    bounded_slowdown,
+    by_size,
+    by_user,
+    figures,
+    how_started,
+    slowdown,
+    utilisation,
+    weighted_figures,
+    widest,
+)
+from schedsim.policy import make_policy
+from schedsim.schedule import Schedule
+from schedsim.workload import Workload
+
+# Two processors. FCFS: job 1 0-100, job 2 (2 wide) 100-120, job 3 120-125, job 4 120-320.
+JOBS = Workload.from_columns(
+    [1, 2, 3, 4],
+    submit=[0, 10, 20, 20],
+    procs=[1, 2, 1, 1],
+    requested=[100, 60, 60, 200],
+    run_time=[100, 20, 5, 200],
+    user=[7, 7, 8, 8],
+    machine_procs=2,
+)
+
+
+@pytest.fixture(scope="module")
+def schedule():
+    return simulate(JOBS, make_policy("fcfs"))
+
+
+def test_figures_by_hand(schedule):
+    assert schedule.start.tolist() == [0, 100, 120, 120]
+    found = figures(schedule)
+    assert found == {
+        "n_jobs": 4,
+        "mean_wait_s": (0 + 90 + 100 + 100) / 4,
+        "mean_bounded_slowdown": (1 + 110 / 20 + 105 / 10 + 300 / 200) / 4,
+        "median_bounded_slowdown": (1.5 + 5.5) / 2,
+        "p99_wait_s": 100.0,
+        "max_wait_s": 100,
+        "widest5_mean_wait_s": 90.0,
+        "makespan_s": 320,
+        "utilisation": (100 + 40 + 5 + 200) / (2 * 320),
+        "mean_response_s": (100 + 110 + 105 + 300) / 4,
+        "mean_stretch": (1 + 110 / 20 + 105 / 5 + 300 / 200) / 4,
+        "max_stretch": 21.0,
+        "killed": 0,
+    }
+
+
+def test_no_job_is_left_out():
+    """A job that ran 1 s counts like any other; the bound keeps its slowdown from ruling the mean."""
+    assert bounded_slowdown(np.array([99, 0]), np.array([1, 1])).tolist() == [10.0, 1.0]
+    assert slowdown(np.array([99, 0, 5, 0]), np.array([1, 1, 0, 0])).tolist() == [100.0, 1.0, np.inf, 1.0]
+
+
+@pytest.mark.parametrize(("n_jobs", "expected"), [(1, 1), (10, 1), (20, 1), (30, 2), (40, 2), (200, 10)])
+def test_widest_five_percent(n_jobs, expected):
+    procs = np.arange(n_jobs)
+    chosen = widest(procs)
+    assert chosen.sum() == expected
+    assert procs[chosen].min() == n_jobs - expected
+
+
+def test_weighted_by_area(schedule):
+    areas, waits = np.array([100, 40, 5, 200]), np.array([0, 90, 100, 100])
+    found = weighted_figures(schedule)
+    assert found["area_weighted_mean_wait_s"] == pytest.approx((areas * waits).sum() / areas.sum())
+    slowdowns = np.array([1, 5.5, 10.5, 1.5])
+    assert found["area_weighted_mean_bounded_slowdown"] == pytest.approx((areas * slowdowns).sum() / areas.sum())
+
+
+def test_by_user_and_size(schedule):
+    assert by_user(schedule) == {
+        7: {"n_jobs": 2, "mean_wait_s": 45.0, "mean_bounded_slowdown": 3.25, "max_wait_s": 90},
+        8: {"n_jobs": 2, "mean_wait_s": 100.0, "mean_bounded_slowdown": 6.0, "max_wait_s": 100},
+    }
+    assert {name: row["n_jobs"] for name, row in by_size(schedule).items()} == {"1": 3, "2": 1}
+    with pytest.raises(JobcastError, match="does not tell its users"):
+        by_user(Schedule(**{**vars(schedule), "workload": Workload.from_columns(
+            [1, 2, 3, 4], submit=JOBS.submit, procs=JOBS.procs, requested=JOBS.requested, run_time=JOBS.run_time,
+            machine_procs=2,
+        )}))  # fmt: skip
+
+
+def test_how_jobs_started(schedule):
+    assert how_started(schedule)["ready"] == {"jobs": 4, "core_hours": 345 / 3600}
+    assert how_started(schedule)["backfilled"] == {"jobs": 0, "core_hours": 0.0}
+
+
+def test_utilisation_of_an_empty_span():
+    """Jobs of length zero, submitted at one second: nothing is used, and nothing divided by zero."""
+    jobs = Workload.from_columns([1], submit=[0], procs=[1], requested=[5], run_time=[0], machine_procs=1)
+    done = simulate(jobs, make_policy("easy"))
+    assert utilisation(done) == 0.0
+    with pytest.raises(JobcastError, match="cannot be weighted by area"):
+        weighted_figures(done)
+
+
+def test_the_file(schedule, tmp_path):
+    shifted = Workload(**{**{k: getattr(JOBS, k) for k in JOBS.__dataclass_fields__}, "origin": 1000})
+    path = tmp_path / "schedule.csv"
+    simulate(shifted, make_policy("easy")).write_csv(path)
+    assert path.read_text().splitlines() == [
+        "job_id,submit,start,end,procs,estimate,last_estimate,started_by",
+        "1,1000,1000,1100,1,100,100,ready",
+        "2,1010,1100,1120,2,60,60,reserved",
+        "3,1020,1020,1025,1,60,60,backfilled",
+        "4,1020,1120,1320,1,200,200,reserved",
+    ]
+    with pytest.raises(JobcastError, match="cannot be written"):
+        schedule.write_csv(tmp_path / "no" / "folder.csv")
+    assert [file.name for file in tmp_path.iterdir()] == ["schedule.csv"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "text"),
+    [
+        ({"procs": [3, 1]}, "job 5 has procs 3; the machine has 2"),
+        ({"procs": [1, 0]}, "job 6 has procs 0; must be at least 1"),
+        ({"requested": [0, 1]}, "job 5 has requested 0; must be at least 1"),
+        ({"run_time": [-1, 1]}, "job 5 has run_time -1; must be at least 0"),
+        ({"submit": [3, 1]}, r"job 6 has submit 1; jobs must be sorted by \(submit, job id\)"),
+        ({"submit": [1]}, r"submit has shape \(1,\)"),
+        ({"machine_procs": 0}, "needs at least 1 processor; got 0"),
+        ({"job_id": [5, 5], "submit": [0, 1]}, "two jobs have the same job id"),
+        ({"job_id": [], "submit": [], "procs": [], "requested": [], "run_time": []}, "there are no jobs to simulate"),
+    ],
+)
+def test_a_wrong_workload_is_an_error(columns, text):
+    good = {
+        "job_id": [5, 6],
+        "submit": [0, 0],
+        "procs": [1, 1],
+        "requested": [9, 9],
+        "run_time": [1, 1],
+        "machine_procs": 2,
+    }
+    with pytest.raises(JobcastError, match=text):
+        Workload.from_columns(**{**good, **columns})
