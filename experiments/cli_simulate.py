@@ -30,39 +30,64 @@ def simulate(
     procs: Annotated[int | None, typer.Option(help="Processors of the machine; by default as the log tells.")] = None,
     drop_wide: Annotated[bool, typer.Option("--drop-wide", help="Leave out jobs wider than the machine.")] = False,
     kill: Annotated[bool, typer.Option(help="Stop jobs at their requested time.")] = True,
-    schedule: Annotated[Path | None, typer.Option(help="Write the schedule there as CSV, one line a job.")] = None,
+    schedule: Annotated[
+        Path | None, typer.Option(help="Write the schedule: .csv, .jobs.csv (Batsim's), .parquet, .swf or .swf.gz.")
+    ] = None,
+    figures: Annotated[Path | None, typer.Option(help="Draw the schedule into this folder.")] = None,
+    by: Annotated[str | None, typer.Option(help="One more table: user, size or start.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Replay a log's submissions under a scheduling policy and measure waits, slowdown and who pays."""
     from experiments.output import print_account, print_json, working
-    from experiments.simulation import run_by_name
+    from experiments.simulation import run_by_name, table_by
     from predictors.data.detect import read_log
+    from schedsim.exports import schedule_writer
 
+    write = schedule_writer(schedule) if schedule is not None else None
+    if figures is not None:
+        from experiments.figures import report_folder
+
+        report_folder(figures, ".")
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
         cleaned, cleaning = jobs.for_simulation(procs, drop_wide)
     with working(f"Simulating {len(cleaned):,} jobs"):
-        result, figures = run_by_name(cleaned, policy, estimates, correction, kill=kill)
-    if schedule is not None:
-        result.write_csv(schedule)
+        result, found = run_by_name(cleaned, policy, estimates, correction, kill=kill)
+    written = [schedule] if schedule is not None else []
+    if write is not None and schedule is not None:
+        write(result, cleaned, schedule)
+    if figures is not None:
+        from experiments.schedule_figures import draw_schedule
+
+        with working("Drawing"):
+            written += draw_schedule(figures, result)
+    groups = {} if by is None else table_by(result, by)
     total = account + cleaning
     if as_json:
-        print_json(figures | {"account": total.to_dict()})
-    else:
-        _print(figures, schedule)
-        print_account(total)
+        print_json(found | ({"by": groups} if by else {}) | {"account": total.to_dict()})
+        return
+    _print(found)
+    if by is not None:
+        _print_groups(by, groups)
+    print_account(total)
+    for path in written:
+        typer.echo(f"Wrote {path}")
 
 
-def _print(figures: dict[str, Any], schedule: Path | None) -> None:
+def _print(found: dict[str, Any]) -> None:
     from experiments.output import print_table
 
-    title = (
-        f"{figures['log']}: {figures['policy']}, estimates {figures['estimates']}, correction {figures['correction']}"
-    )
+    title = f"{found['log']}: {found['policy']}, estimates {found['estimates']}, correction {found['correction']}"
     note = (
-        f"{figures['n_jobs']:,} jobs on {figures['procs']:,} processors, "
-        f"simulated in {figures['engine_seconds']:.2f} s ({figures['jobs_per_second']:,.0f} jobs/s)"
+        f"{found['n_jobs']:,} jobs on {found['procs']:,} processors, "
+        f"simulated in {found['engine_seconds']:.2f} s ({found['jobs_per_second']:,.0f} jobs/s)"
     )
-    print_table(title, ("", "value", "unit"), [(name, figures[key], unit) for name, key, unit in ROWS], note=note)
-    if schedule is not None:
-        typer.echo(f"Wrote the schedule to {schedule}")
+    print_table(title, ("", "value", "unit"), [(name, found[key], unit) for name, key, unit in ROWS], note=note)
+
+
+def _print_groups(by: str, groups: dict[str, dict[str, Any]]) -> None:
+    from experiments.output import print_table
+
+    columns = list(next(iter(groups.values())))
+    rows = [(name, *figures.values()) for name, figures in groups.items()]
+    print_table(f"By {by}", (by, *(column.replace("_", " ") for column in columns)), rows)

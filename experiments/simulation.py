@@ -1,12 +1,13 @@
 """A simulation by names: log, policy, estimates, correction, as the command line and the experiments give them."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from predictors.data.errors import unknown_name
 from predictors.data.joblog import JobLog
 from schedsim.engine import simulate
 from schedsim.estimates import Estimates, clairvoyant, requested
-from schedsim.metrics import figures
+from schedsim.metrics import by_size, by_user, figures, how_started
 from schedsim.policy import make_policy
 from schedsim.schedule import Schedule
 from schedsim.workload import Workload
@@ -44,6 +45,27 @@ def estimates_by_name(name: str, log: JobLog, workload: Workload) -> Estimates:
 
         return load_model(name).predictor.forecast(log)
     raise unknown_name("estimates", name, (*GIVEN, *PREDICTORS, "models:/NAME@ALIAS"))
+
+
+TABLES: dict[str, Callable[[Schedule], Mapping[Any, Mapping[str, float]]]] = {
+    "user": by_user,
+    "size": by_size,
+    "start": how_started,
+}
+"""What a schedule's figures can be split by: user, class of width, how the jobs came to start."""
+
+
+def table_by(schedule: Schedule, what: str) -> dict[str, dict[str, Any]]:
+    """Return a schedule's figures by group, under the groups' names.
+
+    Raises
+    ------
+    JobcastError
+        If it cannot be split by that.
+    """
+    if what not in TABLES:
+        raise unknown_name("table by", what, TABLES)
+    return {str(group): dict(row) for group, row in TABLES[what](schedule).items()}
 
 
 def run_by_name(

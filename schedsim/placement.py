@@ -26,18 +26,17 @@ def place(schedule: Schedule) -> list[list[Interval]]:
     >>> place(simulate(w, make_policy("fcfs")))
     [[(0, 1)], [(2, 4)], [(0, 1), (5, 7)]]
     """
-    rows = np.arange(len(schedule.start))
-    at = np.concatenate([schedule.start, schedule.end])
-    # Within a second: ends, then starts; a job of length 0 ends right after its own start.
-    instant = np.where(schedule.end == schedule.start, 2, 0)
-    phase = np.concatenate([np.ones(len(rows), dtype=np.int64), instant])
-    held: list[list[Interval]] = [[] for _ in rows]
+    n_jobs = len(schedule.start)
+    empty = schedule.start == schedule.end
+    # Within a second: ends, then jobs of length 0, which hold their processors for a moment only, then the other starts.
+    phase = np.concatenate([np.where(empty, 1, 2), np.where(empty, 3, 0)])
+    held: list[list[Interval]] = [[] for _ in range(n_jobs)]
     free: list[Interval] = [(0, schedule.workload.machine_procs - 1)]
-    for event in np.lexsort((np.concatenate([rows, rows]), phase, at)).tolist():
-        row = event % len(rows)
-        if event < len(rows):
+    for event in np.lexsort((phase, np.concatenate([schedule.start, schedule.end]))).tolist():
+        row = event % n_jobs
+        if event < n_jobs:
             held[row] = _take(free, int(schedule.workload.procs[row]))
-        else:
+        if empty[row] == (event < n_jobs):
             for interval in held[row]:
                 _give_back(free, interval)
     return held

@@ -166,6 +166,18 @@ class JobLog:
         requested = self.values["requested_procs"]
         return np.where(requested > 0, requested, self.values["allocated_procs"])
 
+    def replaced(self, columns: Mapping[str, Ints]) -> Self:
+        """Return the log with other values in some columns, known for every job.
+
+        Examples
+        --------
+        >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 5]}, {})
+        >>> log.replaced({"wait": np.array([3, 4])})["wait"].tolist()
+        [3, 4]
+        """
+        known = {column: np.zeros(len(self), dtype=np.bool_) for column in columns}
+        return replace(self, values={**self.values, **columns}, unknown={**self.unknown, **known})
+
     def select(self, rows: Bools | Ints | slice) -> Self:
         """Return the log of some rows, its clock and machine unchanged except that times stay based on this log.
 
