@@ -34,12 +34,12 @@ Readings, where the rules leave something open
    its part of the reward: capability (wait / longest wait in the window + procs / N + procs / N) / 3, the last for the
    processors that it brings into use; capacity 1 / estimate, the loss that its start ends. Of equally good sets the
    one of fewest jobs is taken, then the one whose jobs come first in the queue.
-9. How a job started: `backfilled` past a blocked job; in its turn `reserved` if it ever headed the queue blocked, else
-   `ready`. Greedy rules know no turn: all `ready`.
+9. How a job started: `backfilled` past a blocked job; in its turn `reserved` if it ever held a reservation, else
+   `ready`. Greedy rules know no turn: all `ready`, as in Table IV of Fan et al. (DRAS, IPDPS 2021).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop
 
 from tests.oracle_site import Entry, Rule, Site
@@ -59,15 +59,17 @@ class Job:
 
 @dataclass
 class Outcome:
-    """The schedule, one value a row: start [s], first and last running estimate [s], how each started."""
+    """The schedule, one value a row: start [s], first and last running estimate [s], how each started.
+
+    The oracle also tells, by row, each job's first reservation and its promise [s].
+    """
 
     start: list[int]
     estimate: list[int]
     last_estimate: list[int]
     started_by: list[str]
-    first_booked: dict[int, int]
-    promises: dict[int, int]
-    corrections: int
+    first_booked: dict[int, int] = field(default_factory=dict, compare=False)
+    promises: dict[int, int] = field(default_factory=dict, compare=False)
 
 
 # What is expected of a job at its submission; `ended` are its user's ended jobs, in the order of their ends.
@@ -138,7 +140,6 @@ def simulate(
         started_by=[site.started_by.get(row, "never") for row in rows],
         first_booked=site.first_booked,
         promises=site.promises,
-        corrections=site.corrections,
     )
 
 

@@ -13,8 +13,6 @@ def in_order(site) -> None:
     """Start jobs from the front of the queue until one does not fit."""
     while site.queue and site.queue[0].procs <= site.free:
         site.start(site.queue[0])
-    if site.queue:
-        site.headed_blocked.add(site.queue[0])
 
 
 def reservation(free: int, need: int, ends: Iterable[tuple[int, int]]) -> tuple[int, int]:
@@ -39,6 +37,7 @@ def easy(site) -> None:
         return
     head = site.queue[0]
     shadow, extra = site.reservation(head)
+    site.held.add(head)
     site.promise_to(head)
     for entry in site.candidates(behind=head):
         if entry.procs > site.free:
@@ -68,6 +67,7 @@ def planned(site) -> None:
                     plan.take(begin, begin + entry.candidate, entry.procs)
         elif site.rule.depth is None or reserved < site.rule.depth:
             reserved += 1
+            site.held.add(entry)
             plan.take(begin, begin + entry.candidate, entry.procs)
 
 
@@ -101,9 +101,9 @@ def kept(site) -> None:
         if entry in due:
             site.start(entry, past=blocked)
             del booked[entry]
-        elif blocked is None:
-            blocked = entry
-            site.headed_blocked.add(entry)
+        else:
+            blocked = blocked or entry
+            site.held.add(entry)
     site.something_ended = any(entry.run_time == 0 for entry in due)
     if site.something_ended:
         kept(site)

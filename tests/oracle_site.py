@@ -105,8 +105,7 @@ class Site:
     first_booked: dict[int, int] = field(default_factory=dict)
     promises: dict[int, int] = field(default_factory=dict)
     started_by: dict[int, str] = field(default_factory=dict)
-    headed_blocked: set[Entry] = field(default_factory=set)
-    corrections: int = 0
+    held: set[Entry] = field(default_factory=set)  # whoever was given a reservation
     first_submit: int = 0
 
     def instant(self, ending: Iterable[Entry], arriving: Iterable[Entry]) -> None:
@@ -144,7 +143,7 @@ class Site:
         assert entry.procs <= self.free
         self.queue.remove(entry)
         entry.start = self.now
-        self.started_by[entry.row] = "backfilled" if past else "reserved" if entry in self.headed_blocked else "ready"
+        self.started_by[entry.row] = "backfilled" if past else "reserved" if entry in self.held else "ready"
         self.free -= entry.procs
         self.running.append(entry)
         if entry.run_time == 0:
@@ -157,7 +156,6 @@ class Site:
         for entry in self.running:
             if entry.planned_end <= self.now:
                 entry.running = corrected(entry, self.now - entry.start, self.correction, self.kill)
-                self.corrections += 1
 
     def one_pass(self) -> None:
         """Bring the queue in order and start whom the rule starts."""

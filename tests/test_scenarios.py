@@ -2,6 +2,8 @@
 
 import pytest
 
+from schedsim.policy import POLICIES, Policy
+from tests.engine_runs import engine
 from tests.oracle import Rule, rule_named, simulate
 from tests.scenario_by_hand import (
     BACKFILLED,
@@ -31,6 +33,24 @@ def test_oracle_by_other_estimates(name, estimates, correction):
     given = GUESSES if estimates == "guesses" else estimates
     start = simulate(SCENARIO, PROCS, oracle_rule(name), given, correction).start
     assert start == starts_by_hand(ESTIMATED[name, estimates, correction])
+
+
+@pytest.mark.parametrize("name", BY_REQUEST)
+def test_engine_by_requested_times(name):
+    policy = Policy(kind="knapsack", reward="capacity") if name == "knapsack-capacity" else name
+    assert engine(SCENARIO, policy, procs=PROCS).start == starts_by_hand(BY_REQUEST[name])
+
+
+@pytest.mark.parametrize(("name", "estimates", "correction"), ESTIMATED)
+def test_engine_by_other_estimates(name, estimates, correction):
+    given = GUESSES if estimates == "guesses" else estimates
+    start = engine(SCENARIO, name, given, correction, procs=PROCS).start
+    assert start == starts_by_hand(ESTIMATED[name, estimates, correction])
+
+
+def test_every_registered_policy_is_worked_by_hand():
+    """`fcfs-easy` is `easy` by its long name; the draw of `random` is the engine's to make, see test_laws."""
+    assert set(POLICIES) - set(BY_REQUEST) == {"fcfs-easy", "random"}
 
 
 def test_the_scenario_tells_the_policies_apart():

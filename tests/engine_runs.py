@@ -1,0 +1,61 @@
+"""How tests run the engine on the oracle's jobs, and look at its schedule as the oracle's outcome."""
+
+import numpy as np
+
+from schedsim.engine import simulate
+from schedsim.estimates import clairvoyant
+from schedsim.policy import POLICIES, Policy, make_policy
+from schedsim.schedule import STARTED_BY
+from schedsim.workload import Workload
+from tests.oracle import Outcome, rule_named
+from tests.strategies import PROCS
+from tests.tsafrir_by_hand import Tsafrir
+
+EVERY_POLICY = [
+    *POLICIES,
+    *(f"hybrid-{depth}" for depth in (1, 2, 3, 5)),
+    *(f"{name}+promise" for name in POLICIES if name.startswith("easy") or name.endswith("-easy")),
+    *(f"hybrid-{depth}+promise" for depth in (1, 2, 4)),
+]
+"""Every name that `make_policy` knows, with some depths."""
+
+
+def workload_of(jobs, procs=PROCS):
+    """Return the oracle's jobs as a workload."""
+    columns = {
+        name: [getattr(job, name) for job in jobs] for name in ("submit", "procs", "requested", "run_time", "user")
+    }
+    return Workload.from_columns([job.job_id for job in jobs], machine_procs=procs, **columns)
+
+
+def estimates_of(workload, estimates):
+    """Return estimates by the oracle's names, or given by row, as the engine takes them."""
+    if estimates == "tsafrir":
+        nobody = -2 - np.arange(len(workload))  # an unknown user has no history: each such job is alone
+        return Tsafrir(np.where(workload.user < 0, nobody, workload.user), workload.requested)
+    if estimates == "clairvoyant":
+        return clairvoyant(workload)
+    return workload.requested if estimates == "requested" else np.array(estimates)
+
+
+def engine(jobs, policy, estimates="requested", correction="requested", kill=True, procs=PROCS):
+    """Run the engine; a policy is a name or a value."""
+    workload = workload_of(jobs, procs)
+    if not isinstance(policy, Policy):
+        policy = make_policy(policy)
+    schedule = simulate(workload, policy, estimates_of(workload, estimates), correction, kill)
+    return Outcome(
+        start=schedule.start.tolist(),
+        estimate=schedule.estimate.tolist(),
+        last_estimate=schedule.last_estimate.tolist(),
+        started_by=[STARTED_BY[code] for code in schedule.started_by],
+    )
+
+
+def rule_of(name, jobs):
+    """Return the oracle's rule; for `random` the engine tells its draw by serving the jobs on one processor."""
+    if name != "random":
+        return rule_named(name)
+    alone = [job.__class__(job.job_id, 0, 1, 1, 1) for job in sorted(jobs, key=lambda job: job.job_id)]
+    turn = dict(zip((job.job_id for job in alone), engine(alone, "random", procs=1).start, strict=True))
+    return rule_named("random", draw=lambda entries, now: min(entries, key=lambda entry: turn[entry.job_id]))
