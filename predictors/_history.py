@@ -37,7 +37,7 @@ def consume(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints) ->
         -1, or the position of the first event that cannot follow from those before: it and all later ones were not
         taken in.
     """
-    facts = np.empty(at.N_FACTS)
+    facts = np.empty(at.N_FACTS + at.SCRATCH)
     plan = clock[at.CLOCK_FIELDS : at.CLOCK_FIELDS + rows.shape[1]]
     for i in range(len(events)):
         time, kind, job = events[i, 0], events[i, 1], events[i, 2]
@@ -52,9 +52,9 @@ def consume(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints) ->
             write_facts(facts, jobs[job], clock[at.NOW], jobs, users, clock)
             for k in range(len(plan)):
                 rows[job, k] = facts[plan[k]]
-            submitted(job, jobs, users)
+            submitted(job, jobs, users, clock)
         elif kind == STARTED:
-            started(job, time, jobs, users)
+            started(job, time, jobs, users, clock)
         elif kind == ENDED:
             jobs[job, at.END] = time
             if clock[at.SAME_SECOND]:
@@ -67,6 +67,9 @@ def consume(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints) ->
         user = jobs[job, at.USER_SLOT]
         if user != NONE:
             users[user, at.LAST_EVENT] = clock[at.EVENTS]
+        for column in range(at.JOB_COLUMNS, jobs.shape[1]):
+            if jobs[job, column] != NONE:
+                users[jobs[job, column], at.LAST_EVENT] = clock[at.EVENTS]
     return -1
 
 
@@ -76,7 +79,7 @@ def rows_at(now: int, asked: Ints, rows: Floats, jobs: Ints, users: Ints, clock:
 
     `asked` are records laid out as those of `jobs`; deferred ends before `now` must have been settled.
     """
-    facts = np.empty(at.N_FACTS)
+    facts = np.empty(at.N_FACTS + at.SCRATCH)
     plan = clock[at.CLOCK_FIELDS : at.CLOCK_FIELDS + rows.shape[1]]
     moment = max(now, clock[at.NOW])
     for i in range(len(asked)):
@@ -97,26 +100,36 @@ def may_follow(time: int, kind: int, job: Ints) -> bool:
 
 
 @compiled
-def submitted(job: int, jobs: Ints, users: Ints) -> None:
+def submitted(job: int, jobs: Ints, users: Ints, clock: Ints) -> None:
     """Put a job in the queue."""
     jobs[job, at.STATE] = at.PENDING
+    clock[at.MACHINE_PENDING] += 1
+    clock[at.MACHINE_PENDING_PROCS] += max(jobs[job, at.PROCS], 0)
     user = jobs[job, at.USER_SLOT]
     if user != NONE:
         users[user, at.PENDING_COUNT] += 1
+        if users.shape[1] > at.USER_COLUMNS:
+            note_submission(jobs[job], clock[at.NOW], users[user])
+    count_live(job, 1, jobs, users)
 
 
 @compiled
-def started(job: int, time: int, jobs: Ints, users: Ints) -> None:
+def started(job: int, time: int, jobs: Ints, users: Ints, clock: Ints) -> None:
     """Move a job from the queue to its user's running jobs, which are linked in order of start."""
     jobs[job, at.STATE] = at.RUNNING
     jobs[job, at.START] = time
+    procs = max(jobs[job, at.PROCS], 0)
+    clock[at.MACHINE_PENDING] -= 1
+    clock[at.MACHINE_PENDING_PROCS] -= procs
+    clock[at.MACHINE_RUNNING] += 1
+    clock[at.MACHINE_RUNNING_PROCS] += procs
     user = jobs[job, at.USER_SLOT]
     if user == NONE:
         return
     users[user, at.PENDING_COUNT] -= 1
     users[user, at.RUNNING_COUNT] += 1
     users[user, at.START_SUM] += time
-    users[user, at.PROCS_HELD] += max(jobs[job, at.PROCS], 0)
+    users[user, at.PROCS_HELD] += procs
     older = users[user, at.NEWEST]
     newer = NONE
     while older != NONE and jobs[older, at.START] > time:  # only when the event comes late
@@ -128,23 +141,33 @@ def started(job: int, time: int, jobs: Ints, users: Ints) -> None:
 
 @compiled
 def ended(job: int, jobs: Ints, users: Ints, clock: Ints) -> None:
-    """Turn a running job into its user's last ended one, and free its slot."""
+    """Turn a running job into the last ended one of its user and its groups, and free its slot."""
+    run_time, procs = jobs[job, at.END] - jobs[job, at.START], max(jobs[job, at.PROCS], 0)
+    clock[at.MACHINE_RUNNING] -= 1
+    clock[at.MACHINE_RUNNING_PROCS] -= procs
     user = jobs[job, at.USER_SLOT]
     if user != NONE:
         users[user, at.RUNNING_COUNT] -= 1
         users[user, at.START_SUM] -= jobs[job, at.START]
-        users[user, at.PROCS_HELD] -= max(jobs[job, at.PROCS], 0)
+        users[user, at.PROCS_HELD] -= procs
         link(jobs[job, at.OLDER], jobs[job, at.NEWER], jobs, users[user])
-        remember(jobs[job, at.END] - jobs[job, at.START], jobs[job, at.STATUS], jobs[job, at.END], users[user])
+        remember(run_time, jobs[job], users[user])
+    count_live(job, -1, jobs, users)
+    for column in range(at.JOB_COLUMNS, jobs.shape[1]):
+        if jobs[job, column] != NONE:
+            remember(run_time, jobs[job], users[jobs[job, column]])
     release(job, jobs, clock)
 
 
 @compiled
 def cancelled(job: int, jobs: Ints, users: Ints, clock: Ints) -> None:
     """Take a job out of the queue: it has no run time, so its user's history does not change."""
+    clock[at.MACHINE_PENDING] -= 1
+    clock[at.MACHINE_PENDING_PROCS] -= max(jobs[job, at.PROCS], 0)
     user = jobs[job, at.USER_SLOT]
     if user != NONE:
         users[user, at.PENDING_COUNT] -= 1
+    count_live(job, -1, jobs, users)
     release(job, jobs, clock)
 
 
@@ -162,13 +185,48 @@ def link(older: int, newer: int, jobs: Ints, user: Ints) -> None:
 
 
 @compiled
-def remember(run_time: int, status: int, end: int, group: Ints) -> None:
-    """Add a run time [s] to the ended jobs of a group."""
+def count_live(job: int, change: int, jobs: Ints, users: Ints) -> None:
+    """Count a job in, or out of, those of its groups that are queued or running."""
+    for column in range(at.JOB_COLUMNS, jobs.shape[1]):
+        if jobs[job, column] != NONE:
+            users[jobs[job, column], at.PENDING_COUNT] += change
+
+
+@compiled
+def remember(run_time: int, job: Ints, group: Ints) -> None:
+    """Add an ended job to its user, or to another group."""
+    group[at.SECOND_RUN], group[at.LAST_RUN] = group[at.LAST_RUN], run_time
+    group[at.SECOND_STATUS], group[at.LAST_STATUS] = group[at.LAST_STATUS], job[at.STATUS]
+    group[at.LAST_END] = job[at.END]
+    if len(group) > at.USER_COLUMNS:
+        floats = group.view(np.float64)
+        group[at.RING + group[at.ENDED_COUNT] % at.RING_SIZE] = run_time
+        add_weighted(run_time, group[at.ENDED_COUNT] + 1, floats, at.RUN_WEIGHTED)
+        if job[at.REQUESTED] > 0:
+            group[at.RATIO_COUNT] += 1
+            add_weighted(run_time / job[at.REQUESTED], group[at.RATIO_COUNT], floats, at.RATIO_WEIGHTED)
     group[at.ENDED_COUNT] += 1
     group[at.RUN_SUM] += run_time
-    group[at.SECOND_RUN], group[at.LAST_RUN] = group[at.LAST_RUN], run_time
-    group[at.SECOND_STATUS], group[at.LAST_STATUS] = group[at.LAST_STATUS], status
-    group[at.LAST_END] = end
+
+
+@compiled
+def add_weighted(value: float, count: int, floats: Floats, field: int) -> None:
+    """Add the value number `count` to a weighted mean."""
+    if count == 1:
+        floats[field] = value
+    else:
+        floats[field] += max(1.0 / count, at.LEAST_WEIGHT) * (value - floats[field])
+
+
+@compiled
+def note_submission(job: Ints, now: int, user: Ints) -> None:
+    """Keep what a user's submission asked for, and how many came in a row."""
+    near = user[at.SUBMIT_COUNT] > 0 and now - user[at.LAST_SUBMIT] <= at.BURST_GAP
+    user[at.BURST] = user[at.BURST] + 1 if near else 1
+    user[at.SUBMIT_COUNT] += 1
+    user[at.LAST_SUBMIT] = now
+    user[at.LAST_PROCS], user[at.LAST_REQUESTED] = job[at.PROCS], job[at.REQUESTED]
+    user[at.LAST_EXECUTABLE] = job[at.EXECUTABLE]
 
 
 @compiled
@@ -196,4 +254,6 @@ def settle(now: int, jobs: Ints, users: Ints, clock: Ints) -> None:
     while clock[at.DEFERRED_FIRST] != NONE and jobs[clock[at.DEFERRED_FIRST], at.END] < now:
         job = clock[at.DEFERRED_FIRST]
         clock[at.DEFERRED_FIRST] = jobs[job, at.NEXT]
+        if clock[at.DEFERRED_FIRST] == NONE:
+            clock[at.DEFERRED_LAST] = NONE
         ended(job, jobs, users, clock)

@@ -3,6 +3,8 @@
 The arrays are laid out in `predictors._history_layout`; what the features mean is told in `predictors.features`.
 """
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -26,6 +28,14 @@ def write_facts(facts: Floats, job: Ints, now: int, jobs: Ints, users: Ints, clo
         write_ended(facts, job, now, users, clock)
     if families & at.RUNNING_FAMILY:
         write_running(facts, job, now, jobs, users)
+    if families & at.SUBMISSIONS_FAMILY:
+        write_submissions(facts, job, now, users)
+    if families & at.MACHINE_FAMILY:
+        write_machine(facts, clock)
+    if families & at.SIMILAR_FAMILY:
+        write_similar(facts, job, now, users)
+    if families & at.GROUPS_FAMILY:
+        write_groups(facts, job, now, users)
 
 
 @compiled
@@ -117,3 +127,109 @@ def write_running(facts: Floats, job: Ints, now: int, jobs: Ints, users: Ints) -
     facts[at.F_RUNNING_COUNT] = running
     facts[at.F_RUNNING_MEAN] = elapsed / running
     facts[at.F_PROCS_HELD] = users[slot, at.PROCS_HELD]
+
+
+@compiled
+def write_submissions(facts: Floats, job: Ints, now: int, users: Ints) -> None:
+    """How the submission compares with the one of the same user before."""
+    for k in range(at.F_SINCE_SUBMIT, at.F_SAME_EXECUTABLE + 1):
+        facts[k] = np.nan
+    slot = job[at.USER_SLOT]
+    if job[at.USER] >= 0:
+        facts[at.F_BURST] = 0.0
+    if slot == NONE or users[slot, at.SUBMIT_COUNT] == 0:
+        return
+    since = now - users[slot, at.LAST_SUBMIT]
+    facts[at.F_SINCE_SUBMIT] = since
+    facts[at.F_BURST] = users[slot, at.BURST] if since <= at.BURST_GAP else 0.0
+    facts[at.F_SAME_PROCS] = same(job[at.PROCS], users[slot, at.LAST_PROCS])
+    facts[at.F_SAME_REQUESTED] = same(job[at.REQUESTED], users[slot, at.LAST_REQUESTED])
+    facts[at.F_SAME_EXECUTABLE] = same(job[at.EXECUTABLE], users[slot, at.LAST_EXECUTABLE])
+
+
+@compiled
+def same(one: int, other: int) -> float:
+    """Return 1 if two values are equal, 0 if not, missing if either is unknown."""
+    if one < 0 or other < 0:
+        return np.nan
+    return 1.0 if one == other else 0.0
+
+
+@compiled
+def write_machine(facts: Floats, clock: Ints) -> None:
+    """What waits and runs on the whole machine."""
+    for k in range(4):
+        facts[at.F_MACHINE_PENDING + k] = clock[at.MACHINE_PENDING + k]
+
+
+@compiled
+def group_slot(job: Ints, kind: int) -> int:
+    """Return a job's slot in one kind of group."""
+    return int(job[at.USER_SLOT] if kind == 0 else job[at.JOB_COLUMNS + kind - 1])
+
+
+@compiled
+def write_similar(facts: Floats, job: Ints, now: int, users: Ints) -> None:
+    """What the most specific group with history tells."""
+    for k in range(at.F_SIMILAR, at.F_SIMILAR_RANK + 1):
+        facts[k] = np.nan
+    rank = 0.0
+    for kind in at.BACK_OFF:
+        slot = group_slot(job, kind)
+        if slot != NONE and users[slot, at.ENDED_COUNT] > 0:
+            write_group(facts, at.F_SIMILAR, now, users[slot])
+            facts[at.F_SIMILAR_RANK] = rank
+            return
+        rank += 1.0
+
+
+@compiled
+def write_groups(facts: Floats, job: Ints, now: int, users: Ints) -> None:
+    """What each kind of group tells."""
+    for kind in range(at.N_KINDS):
+        first = at.F_GROUPS + kind * at.GROUP_FACTS
+        slot = group_slot(job, kind)
+        if slot != NONE and users[slot, at.ENDED_COUNT] > 0:
+            write_group(facts, first, now, users[slot])
+        else:
+            for k in range(first, first + at.GROUP_FACTS):
+                facts[k] = np.nan
+
+
+@compiled
+def write_group(facts: Floats, first: int, now: int, group: Ints) -> None:
+    """Write the facts of one group with history, from position `first` on."""
+    floats = group.view(np.float64)
+    count = group[at.ENDED_COUNT]
+    size = min(count, at.RING_SIZE)
+    total, logs = 0, 0.0
+    for i in range(size):  # insertion sort into the scratch behind the facts
+        value = group[at.RING + i]
+        total += value
+        logs += math.log(max(value, 1))
+        k = at.N_FACTS + i
+        while k > at.N_FACTS and facts[k - 1] > value:
+            facts[k] = facts[k - 1]
+            k -= 1
+        facts[k] = value
+    facts[first + at.OF_COUNT] = count
+    facts[first + at.OF_LAST] = group[at.LAST_RUN]
+    facts[first + at.OF_WEIGHTED] = floats[at.RUN_WEIGHTED]
+    facts[first + at.OF_RATIO] = floats[at.RATIO_WEIGHTED] if group[at.RATIO_COUNT] > 0 else np.nan
+    facts[first + at.OF_MEAN] = total / size
+    facts[first + at.OF_GEOMETRIC] = math.exp(logs / size)
+    facts[first + at.OF_MIN] = facts[at.N_FACTS]
+    facts[first + at.OF_LOWER] = quantile(facts, size, 1)
+    facts[first + at.OF_MEDIAN] = quantile(facts, size, 2)
+    facts[first + at.OF_UPPER] = quantile(facts, size, 3)
+    facts[first + at.OF_MAX] = facts[at.N_FACTS + size - 1]
+    facts[first + at.OF_AGE] = now - group[at.LAST_END]
+
+
+@compiled
+def quantile(facts: Floats, size: int, quarters: int) -> float:
+    """Return a quartile of the sorted scratch, linear between neighbours."""
+    place = quarters * (size - 1)
+    low, rest = place // 4, place % 4
+    value = facts[at.N_FACTS + low]
+    return float(value + (facts[at.N_FACTS + low + 1] - value) * rest / 4.0 if rest else value)

@@ -1,10 +1,12 @@
 """Where each fact stands in the few arrays that the history's compiled step works on.
 
 `jobs` (n_slots, JOB_COLUMNS) int64: one record a job. `users` (n_users, USER_COLUMNS) int64: what is known of each
-user. `clock` int64: the present second, the rules and list heads (CLOCK_FIELDS), then the facts that make a row, then
-from field CALENDAR on the time zone's pairs (from Unix time [s], offset to UTC [s]). `facts` (N_FACTS,) float64: all
-that is known of one submission. Few arrays, because each costs a call some 0.15 µs. Links are slots; `NONE` ends a
-list. A value below 0 in a job's record is unknown.
+user. Where features of groups are asked for, a job's record goes on with its slot in each further group of KEYS, and
+`users` holds these groups as well, all with GROUP_COLUMNS; fields marked float hold a float64's bits. `clock` int64:
+the present second, the rules and list heads (CLOCK_FIELDS), then the facts that make a row, then from field CALENDAR on
+the time zone's pairs (from Unix time [s], offset to UTC [s]). `facts` (N_FACTS,) float64: all that is known of one
+submission. Few arrays, because each costs a call some 0.15 µs. Links are slots; `NONE` ends a list. A value below 0 in
+a job's record is unknown.
 
 Numba keeps compiled code by the file that it stands in: after an edit here delete `__pycache__/*.nb*`.
 """
@@ -60,9 +62,49 @@ NEWEST: Final = 12
 CODE: Final = 13
 LAST_EVENT: Final = 14
 """Number of the newest event of one of the user's jobs; 0 before the first."""
-USER_COLUMNS: Final = 15
+KIND: Final = 15
+"""Which of KEYS the record is about; 0 is a user."""
+USER_COLUMNS: Final = 16
 OF_ENDED_JOBS: Final = (ENDED_COUNT, LAST_RUN, SECOND_RUN, LAST_STATUS, SECOND_STATUS, LAST_END, RUN_SUM, LAST_EVENT)
 """What remains of a user when no job is queued or running."""
+
+# --- groups of jobs that share a key; PENDING_COUNT of one that is no user counts its jobs queued or running
+KEYS: Final = (
+    (USER,),
+    (USER, PROCS),
+    (USER, REQUESTED),
+    (USER, EXECUTABLE),
+    (USER, PROCS, REQUESTED),
+    (PROCS, REQUESTED),
+    (GROUP,),
+    (QUEUE,),
+)
+"""Columns of `jobs` that make the key of each kind of group; a job that lacks one of them is in no such group."""
+N_KINDS: Final = len(KEYS)
+BACK_OFF: Final = (4, 2, 1, 0, 5)
+"""Kinds from the most specific to the last resort: the first that has history speaks for a job."""
+CODE_2: Final = 16
+CODE_3: Final = 17
+RUN_WEIGHTED: Final = 18
+"""float: weighted mean of run times [s]."""
+RATIO_WEIGHTED: Final = 19
+"""float: weighted mean of run time / requested time."""
+RATIO_COUNT: Final = 20
+SUBMIT_COUNT: Final = 21
+LAST_SUBMIT: Final = 22
+LAST_PROCS: Final = 23
+LAST_REQUESTED: Final = 24
+LAST_EXECUTABLE: Final = 25
+BURST: Final = 26
+RING: Final = 27
+RING_SIZE: Final = 10
+"""Newest run times kept."""
+GROUP_COLUMNS: Final = RING + RING_SIZE
+JOB_AND_GROUP_COLUMNS: Final = JOB_COLUMNS + N_KINDS - 1
+LEAST_WEIGHT: Final = 0.1
+"""Of the newest value in a weighted mean; the first ten count the same."""
+BURST_GAP: Final = 60
+"""Longest pause between two submissions of one burst [s]."""
 
 # --- clock
 NOW: Final = 0
@@ -77,13 +119,23 @@ FREE: Final = 8
 LATE_EVENTS: Final = 9
 EVENTS: Final = 10
 CALENDAR: Final = 11
-CLOCK_FIELDS: Final = 12
+MACHINE_PENDING: Final = 12
+MACHINE_PENDING_PROCS: Final = 13
+MACHINE_RUNNING: Final = 14
+MACHINE_RUNNING_PROCS: Final = 15
+CLOCK_FIELDS: Final = 16
 
 # --- families of features, as bits
 JOB_FAMILY: Final = 1
 CALENDAR_FAMILY: Final = 2
 ENDED_FAMILY: Final = 4
 RUNNING_FAMILY: Final = 8
+SUBMISSIONS_FAMILY: Final = 16
+MACHINE_FAMILY: Final = 32
+GROUPS_FAMILY: Final = 64
+SIMILAR_FAMILY: Final = 128
+GROUP_FAMILIES: Final = SUBMISSIONS_FAMILY | GROUPS_FAMILY | SIMILAR_FAMILY
+"""Those that need records of groups."""
 
 # --- facts: position of each feature
 F_PROCS: Final = 0
@@ -109,4 +161,33 @@ F_RUNNING_COUNT: Final = 19
 F_RUNNING_MEAN: Final = 20
 F_PROCS_HELD: Final = 21
 F_PENDING_COUNT: Final = 22
-N_FACTS: Final = 23
+F_SINCE_SUBMIT: Final = 23
+F_BURST: Final = 24
+F_SAME_PROCS: Final = 25
+F_SAME_REQUESTED: Final = 26
+F_SAME_EXECUTABLE: Final = 27
+F_MACHINE_PENDING: Final = 28
+F_MACHINE_PENDING_PROCS: Final = 29
+F_MACHINE_RUNNING: Final = 30
+F_MACHINE_RUNNING_PROCS: Final = 31
+F_SIMILAR: Final = 32
+"""First of the facts of the most specific group with history: those of any group, and then its rank in BACK_OFF."""
+OF_COUNT: Final = 0
+OF_LAST: Final = 1
+OF_WEIGHTED: Final = 2
+OF_RATIO: Final = 3
+OF_MEAN: Final = 4
+OF_GEOMETRIC: Final = 5
+OF_MIN: Final = 6
+OF_LOWER: Final = 7
+OF_MEDIAN: Final = 8
+OF_UPPER: Final = 9
+OF_MAX: Final = 10
+OF_AGE: Final = 11
+GROUP_FACTS: Final = 12
+F_SIMILAR_RANK: Final = F_SIMILAR + GROUP_FACTS
+F_GROUPS: Final = F_SIMILAR_RANK + 1
+"""First of the facts of the first kind of group; GROUP_FACTS each."""
+N_FACTS: Final = F_GROUPS + N_KINDS * GROUP_FACTS
+SCRATCH: Final = RING_SIZE
+"""Room behind the facts to sort a ring in."""

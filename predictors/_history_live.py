@@ -1,4 +1,4 @@
-"""The tables of a live history, which give slots to jobs and users and take them back."""
+"""The tables of a live history, which give slots to jobs, users and other groups of jobs, and take them back."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -9,13 +9,13 @@ import numpy.typing as npt
 from predictors import _history as step
 from predictors import _history_layout as at
 from predictors._history_layout import NONE
-from predictors._history_records import Floats
-from predictors._history_tables import Tables, new_users
+from predictors._history_records import Floats, Job
+from predictors._history_tables import Key, Tables, job_record, key_of, keys_of_users, new_users, widths
 from predictors.data.joblog import Ints
 
 
 class LiveTables:
-    """Arrays that grow with the jobs queued and running, and with the users, up to a capacity.
+    """Arrays that grow with the jobs queued and running, and with the groups of jobs, users first, up to a capacity.
 
     Parameters
     ----------
@@ -24,17 +24,21 @@ class LiveTables:
     n_features : int
         Width of a row.
     capacity : int
-        Users to remember, as `JobHistory` explains.
+        Groups of each kind to remember, as `JobHistory` explains.
     """
 
     def __init__(self, clock: Ints, n_features: int, capacity: int) -> None:
         self.capacity: Final = capacity
         self.clock = clock
-        self.jobs: Ints = np.empty((0, at.JOB_COLUMNS), dtype=np.int64)
+        job_width, self._user_width = widths(clock)
+        self._n_kinds: Final = 1 + job_width - at.JOB_COLUMNS
+        self.jobs: Ints = np.empty((0, job_width), dtype=np.int64)
         self.rows: Floats = np.empty((0, n_features))
         self.issued: Floats = np.empty(0)
-        self.users = new_users([])
-        self.slot_of_user: dict[int, int] = {}
+        self.users = new_users([], self._user_width)
+        self.slot_of: dict[Key, int] = {}
+        self.count = [0] * self._n_kinds
+        self._next_to_forget: list[list[tuple[int, int]]] = [[] for _ in self.count]
         self._event = np.empty((1, 3), dtype=np.int64)
 
     def take_in(self, now: int, kind: int, slot: int) -> None:
@@ -63,10 +67,12 @@ class LiveTables:
         """Take over the arrays of a snapshot, but for the calendar: this machine's may be newer."""
         fields = np.delete(np.arange(at.CLOCK_FIELDS), at.CALENDAR)
         self.clock[fields] = snapshot["clock"][fields]
-        self.jobs = snapshot["jobs"].reshape(-1, at.JOB_COLUMNS).copy()
-        self.users = snapshot["users"].reshape(-1, at.USER_COLUMNS).copy()
+        self.jobs = snapshot["jobs"].reshape(-1, self.jobs.shape[1]).copy()
+        self.users = snapshot["users"].reshape(-1, self._user_width).copy()
         self.rows, self.issued = snapshot["rows"].copy(), snapshot["issued"].copy()
-        self.slot_of_user = {user: slot for slot, user in enumerate(self.users[:, at.CODE].tolist())}
+        self.slot_of = {(k, a, b, c): slot for slot, (k, a, b, c) in enumerate(keys_of_users(self.users).tolist())}
+        self.count = np.bincount(self.users[:, at.KIND], minlength=self._n_kinds).tolist()
+        self._next_to_forget = [[] for _ in self.count]
 
     def free_slot(self) -> int:
         """Return a slot for a new job."""
@@ -74,33 +80,59 @@ class LiveTables:
         if slot == NONE:
             slot = len(self.jobs)
             more = max(slot, 64)
-            self.jobs = np.concatenate([self.jobs, np.full((more, at.JOB_COLUMNS), NONE)])
+            self.jobs = np.concatenate([self.jobs, np.full((more, self.jobs.shape[1]), NONE)])
             self.rows = np.concatenate([self.rows, np.full((more, self.rows.shape[1]), np.nan)])
             self.issued = np.concatenate([self.issued, np.full(more, np.nan)])
             self.jobs[slot:-1, at.NEXT] = np.arange(slot + 1, slot + more)
         self.clock[at.FREE] = self.jobs[slot, at.NEXT]
         return slot
 
-    def user_slot(self, user: int) -> int:
-        """Return a user's row: the own one, a new one, or that of a user who is forgotten for it."""
-        slot = self.slot_of_user.get(user, NONE)
-        if slot != NONE or user == NONE:
-            return slot
-        slot = self._forget_one() if len(self.slot_of_user) >= self.capacity else NONE
+    def record(self, job: Job) -> tuple[int, ...]:
+        """Return a job's record for a question: groups without history have no slot."""
+        record = job_record(job, ())
+        keys = [key_of(record, kind) for kind in range(self._n_kinds)]
+        return job_record(job, [NONE if key is None else self.slot_of.get(key, NONE) for key in keys])
+
+    def new_record(self, job: Job) -> tuple[int, ...]:
+        """Return a job's record for its submission: new groups get a slot, maybe that of one forgotten for it."""
+        record = job_record(job, ())
+        keys = [key_of(record, kind) for kind in range(self._n_kinds)]
+        return job_record(job, [NONE if key is None else self._slot(key) for key in keys])
+
+    def _slot(self, key: Key) -> int:
+        slot = self.slot_of.get(key, NONE)
+        return self._new_slot(key) if slot == NONE else slot
+
+    def _new_slot(self, key: Key) -> int:
+        """Return a slot for a group that has none: a new one, or that of a group that is forgotten for it."""
+        kind = key[0]
+        slot = self._forget_one(kind) if self.count[kind] >= self.capacity else NONE
         if slot == NONE:
-            slot = len(self.slot_of_user)
+            slot = len(self.slot_of)
         if slot == len(self.users):
-            self.users = np.concatenate([self.users, new_users(np.full(max(slot, 64), NONE))])
-        self.users[slot] = new_users([user])[0]
-        self.slot_of_user[user] = slot
+            more = np.full((max(slot, 64), len(key)), NONE)
+            self.users = np.concatenate([self.users, new_users(more, self._user_width)])
+        self.users[slot] = new_users([key], self._user_width)[0]
+        self.slot_of[key] = slot
+        self.count[kind] += 1
         return slot
 
-    def _forget_one(self) -> int:
-        """Forget the user without live jobs whose last event is oldest; return the row, `NONE` if there is none."""
-        users = self.users[: len(self.slot_of_user)]
-        idle = (users[:, at.PENDING_COUNT] == 0) & (users[:, at.RUNNING_COUNT] == 0)
-        if not idle.any():
-            return NONE
-        slot = int(np.argmin(np.where(idle, users[:, at.LAST_EVENT], np.iinfo(np.int64).max)))
-        del self.slot_of_user[int(users[slot, at.CODE])]
-        return slot
+    def _forget_one(self, kind: int) -> int:
+        """Forget the group of a kind without live jobs whose last event is oldest; its slot, `NONE` if there is none.
+
+        The oldest ones are looked up many at a time; one that had an event since then is passed over.
+        """
+        users, queue = self.users[: len(self.slot_of)], self._next_to_forget[kind]
+        for _ in range(2):
+            while queue:
+                event, slot = queue.pop()
+                if users[slot, at.LAST_EVENT] == event and users[slot, at.KIND] == kind:
+                    key = keys_of_users(users[slot : slot + 1])[0].tolist()
+                    del self.slot_of[key[0], key[1], key[2], key[3]]
+                    self.count[kind] -= 1
+                    return slot
+            idle = (users[:, at.PENDING_COUNT] == 0) & (users[:, at.RUNNING_COUNT] == 0) & (users[:, at.KIND] == kind)
+            slots = np.flatnonzero(idle)
+            slots = slots[np.argsort(users[slots, at.LAST_EVENT], kind="stable")][: 1 + self.capacity // 16]
+            queue.extend(zip(users[slots, at.LAST_EVENT].tolist()[::-1], slots.tolist()[::-1], strict=True))
+        return NONE

@@ -42,6 +42,51 @@ class Feature:
 
 
 _J, _C, _E, _R = at.JOB_FAMILY, at.CALENDAR_FAMILY, at.ENDED_FAMILY, at.RUNNING_FAMILY
+_S, _M = at.SUBMISSIONS_FAMILY, at.MACHINE_FAMILY
+
+_GROUPS: Final[dict[str, str]] = {
+    "user": "ended jobs of the user",
+    "user_procs": "ended jobs of the user with the same processors",
+    "user_request": "ended jobs of the user with the same requested time",
+    "user_executable": "ended jobs of the user with the same executable",
+    "user_procs_request": "ended jobs of the user with the same processors and requested time",
+    "procs_request": "ended jobs of all users with the same processors and requested time",
+    "group": "ended jobs of the group",
+    "queue": "ended jobs of the queue",
+}
+"""What the kinds of groups are called, in the order of `_history_layout.KEYS`."""
+
+_OF_GROUP: Final[dict[str, tuple[str, str]]] = {
+    "count": ("jobs", "number of the {}"),
+    "last": ("s", "run time of the last of the {}"),
+    "weighted": (
+        "s",
+        "weighted mean run time of the {}: the newest weighs 1/10, what was before 9/10; the first ten weigh the same",
+    ),
+    "ratio": ("1", "weighted mean, as above, of run time / requested time of the {}, of requests above 0"),
+    "mean": ("s", "mean run time of the last ten {}"),
+    "geometric": ("s", "geometric mean run time of the last ten {}, each counted as at least 1 s"),
+    "min": ("s", "shortest run time of the last ten {}"),
+    "lower": ("s", "lower quartile of the run times of the last ten {}, linear between neighbours"),
+    "median": ("s", "median run time of the last ten {}"),
+    "upper": ("s", "upper quartile of the run times of the last ten {}, linear between neighbours"),
+    "max": ("s", "longest run time of the last ten {}"),
+    "age": ("s", "now - end of the last of the {}"),
+}
+"""Unit and definition of each fact of a group, in the order of the layout; missing where the group has none."""
+
+_MOST_SPECIFIC: Final = (
+    "ended jobs of the most specific group with any: of the same user, processors and requested time; else of the same "
+    "user and requested time; user and processors; user; all users' processors and requested time"
+)
+
+
+def _of_group(name: str, members: str, first: int, family: int) -> "dict[str, Feature]":
+    return {
+        f"{name}_{fact}": Feature(first + k, family, "number", unit, definition.format(members))
+        for k, (fact, (unit, definition)) in enumerate(_OF_GROUP.items())
+    }
+
 
 FEATURES: Final[dict[str, Feature]] = {
     "procs": Feature(at.F_PROCS, _J, "number", "processors", "processors that the job asks for"),
@@ -87,6 +132,40 @@ FEATURES: Final[dict[str, Feature]] = {
     "pending_count": Feature(
         at.F_PENDING_COUNT, _R, "number", "jobs", "number of the user's jobs in the queue, this one not counted"
     ),
+    "since_submit": Feature(at.F_SINCE_SUBMIT, _S, "number", "s", "now - the user's last submission"),
+    "burst": Feature(
+        at.F_BURST, _S, "number", "jobs",
+        "submissions of the user before this one, each at most 60 s before the next; 0 begins a burst",
+    ),
+    "same_procs": Feature(
+        at.F_SAME_PROCS, _S, "number", "0 or 1", "whether the user's last submission asked for as many processors"
+    ),
+    "same_request": Feature(
+        at.F_SAME_REQUESTED, _S, "number", "0 or 1", "whether the user's last submission asked for the same walltime"
+    ),
+    "same_executable": Feature(
+        at.F_SAME_EXECUTABLE, _S, "number", "0 or 1", "whether the user's last submission had the same executable"
+    ),
+    "machine_pending": Feature(at.F_MACHINE_PENDING, _M, "number", "jobs", "jobs in the queue of the machine"),
+    "machine_pending_procs": Feature(
+        at.F_MACHINE_PENDING_PROCS, _M, "number", "processors", "processors that the jobs in the queue ask for"
+    ),
+    "machine_running": Feature(at.F_MACHINE_RUNNING, _M, "number", "jobs", "jobs running on the machine"),
+    "machine_running_procs": Feature(
+        at.F_MACHINE_RUNNING_PROCS, _M, "number", "processors", "processors of the jobs running on the machine"
+    ),
+    **_of_group("similar", _MOST_SPECIFIC, at.F_SIMILAR, at.SIMILAR_FAMILY),
+    "similar_rank": Feature(
+        at.F_SIMILAR_RANK, at.SIMILAR_FAMILY, "number", "rank",
+        "which of these groups it is, 0 the most specific … 4 that of all users",
+    ),
+    **{
+        name: feature
+        for kind, (group, members) in enumerate(_GROUPS.items())
+        for name, feature in _of_group(
+            f"of_{group}", members, at.F_GROUPS + kind * at.GROUP_FACTS, at.GROUPS_FAMILY
+        ).items()
+    },
 }  # fmt: skip
 """Every feature by name."""
 
@@ -109,6 +188,12 @@ REIS_FEATURES: Final[tuple[str, ...]] = (
     "second_last_status",
 )
 """The sixteen of V. Reis, Learning job run-times in HPC systems (master's report, MoSIG, Grenoble), Table 1."""
+
+RICH_FEATURES: Final[tuple[str, ...]] = (
+    "procs",
+    "requested_time",
+)
+"""A choice for learners that want more than the sixteen: the history of similar jobs."""
 
 CATEGORIES: Final[frozenset[str]] = frozenset(name for name, one in FEATURES.items() if one.kind == "category")
 

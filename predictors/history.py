@@ -18,7 +18,7 @@ from predictors import _history as step
 from predictors import _history_layout as at
 from predictors._history_live import LiveTables
 from predictors._history_records import AS_OF_RULES, AsOfRule, Floats, Job, Outcome, Outcomes, as_of_rule
-from predictors._history_tables import Snapshot, code, job_record, new_clock, new_users, packed
+from predictors._history_tables import Snapshot, code, keys_of_users, new_clock, new_users, packed
 from predictors.data.errors import JobcastError
 from predictors.data.events import CANCELLED, ENDED, STARTED, SUBMITTED
 from predictors.data.joblog import Ints, JobLog
@@ -44,8 +44,8 @@ class JobHistory:
     time_zone : str or None
         IANA name of the machine's time zone; None is UTC.
     capacity : int
-        Users to remember. Beyond it the one whose jobs have been without any event for longest is forgotten, but never
-        one with a job queued or running: while all have, the history grows.
+        Users to remember, and other groups of each kind. Beyond it the one whose jobs have been without any event for
+        longest is forgotten, but never one with a job queued or running: while all have, the history grows.
     keep_ended : int
         Newest ended jobs whose outcomes are kept for `training_set`.
 
@@ -98,7 +98,7 @@ class JobHistory:
     @property
     def n_users(self) -> int:
         """Number of users remembered."""
-        return len(self._tables.slot_of_user)
+        return self._tables.count[0]
 
     def __len__(self) -> int:
         """Return the number of jobs in the queue and running."""
@@ -113,8 +113,7 @@ class JobHistory:
         """Return the features of jobs if each were the next one submitted at `now`, shape (n_jobs, n_features)."""
         rows = np.empty((len(jobs), len(self.features)))
         if jobs:
-            users = self._tables.slot_of_user
-            asked = np.array([job_record(job, users.get(code(job.user), at.NONE)) for job in jobs], dtype=np.int64)
+            asked = np.array([self._tables.record(job) for job in jobs], dtype=np.int64)
             step.rows_at(now, asked, rows, *self._tables.settled(now))
         return rows
 
@@ -141,7 +140,7 @@ class JobHistory:
             raise JobcastError(f"Job {job.job_id} is submitted a second time, at {now} s, before it has ended.")
         tables = self._tables
         slot = self._slot_of_job[job.job_id] = tables.free_slot()
-        tables.jobs[slot] = job_record(job, tables.user_slot(code(job.user)))
+        tables.jobs[slot] = tables.new_record(job)
         tables.issued[slot] = issued
         tables.take_in(now, SUBMITTED, slot)
         row: Floats = tables.rows[slot].copy()
@@ -205,28 +204,30 @@ class JobHistory:
 
     # --- going on -----------------------------------------------------------------------------------------------------
 
-    def ended_history(self, codes: Ints, log: JobLog) -> tuple[Ints, int]:
-        """Return the users' records as the log of a later time begins, without queued and running jobs, for its clock.
+    def ended_history(self, keys: Ints, log: JobLog, width: int) -> tuple[Ints, int]:
+        """Return the groups' records as the log of a later time begins, without queued and running jobs, for its clock.
 
         Parameters
         ----------
-        codes : int64 array of shape (n_users,)
-            Users that must have a record, with or without history.
+        keys : int64 array of shape (n_groups, 4)
+            Groups whose records come first, with or without history; see `predictors._history_tables.key_of`.
         log : JobLog
             Whose second 0 is not before this history's newest event.
+        width : int
+            Columns of a record.
 
         Returns
         -------
         tuple of (int64 array, int)
-            Records sorted by user code, and the number of events until now.
+            Records of the groups, then of all others that the history knows, and the number of events until now.
 
         Raises
         ------
         JobcastError
-            If the log begins before the newest event, or where an epoch is not known.
+            If the log begins before the newest event, or where an epoch is not known, or records are to be wider.
         """
         if self.now is None:
-            return new_users(codes), 0
+            return new_users(keys, width), 0
         if self.epoch is None or log.epoch is None:
             raise JobcastError(
                 f"{log.name} cannot continue a history: the epoch of one is not known; begin without it."
@@ -237,12 +238,21 @@ class JobHistory:
                 f"{log.name} begins {self.now - begin} s before the newest event of the history that it continues: "
                 "predictions would look ahead; begin without that history, or take a later log."
             )
-        own = self._tables.settled(begin)[1][: self.n_users]
-        users = new_users(np.union1d(codes, own[:, at.CODE]))
-        rows = np.searchsorted(users[:, at.CODE], own[:, at.CODE])
-        for column in at.OF_ENDED_JOBS:
+        own = self._tables.settled(begin)[1][: len(self._tables.slot_of)]
+        if own.shape[1] < width:
+            raise JobcastError(f"{log.name} cannot continue a history that kept users only: begin without it.")
+        own = own if width > at.USER_COLUMNS else own[own[:, at.KIND] == 0, :width]
+        place = {(k, a, b, c): i for i, (k, a, b, c) in enumerate(keys.tolist())}
+        own_keys = keys_of_users(own)
+        rows = np.array(
+            [place.setdefault((k, a, b, c), len(place)) for k, a, b, c in own_keys.tolist()], dtype=np.int64
+        )
+        users = np.concatenate([new_users(keys, width), new_users(own_keys[rows >= len(keys)], width)])
+        for column in (*at.OF_ENDED_JOBS, *range(at.USER_COLUMNS, width)):
             users[rows, column] = own[:, column]
         users[rows, at.LAST_END] -= begin
+        if width > at.USER_COLUMNS:
+            users[rows, at.LAST_SUBMIT] -= begin
         return users, int(self._tables.clock[at.EVENTS])
 
     # --- snapshots ----------------------------------------------------------------------------------------------------

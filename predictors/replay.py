@@ -8,7 +8,7 @@ import numpy as np
 from predictors import _history as step
 from predictors import _history_layout as at
 from predictors._history_records import AsOfRule, Floats, Outcomes, as_of_rule
-from predictors._history_tables import Tables, new_clock, new_users, packed
+from predictors._history_tables import Tables, groups_of_jobs, new_clock, new_users, packed, set_slots, widths
 from predictors._replay import merge
 from predictors.data.errors import JobcastError
 from predictors.data.events import CANCELLED, ENDED, STARTED, SUBMITTED
@@ -100,7 +100,8 @@ class LogHistory:
     Raises
     ------
     JobcastError
-        If `after` does not end before the log begins, by their epochs, or an epoch is not known.
+        If `after` does not end before the log begins, by their epochs, or an epoch is not known, or it has kept no
+        groups and the features need them.
     """
 
     def __init__(
@@ -114,10 +115,14 @@ class LogHistory:
         self.features: Final = tuple(features)
         self.as_of: Final = as_of_rule(as_of)
         clock = new_clock(self.features, self.as_of, log.epoch, log.time_zone)
-        users = new_users(np.unique(log.filled("user")[log.known("user")]))
+        job_width, user_width = widths(clock)
+        jobs = _job_records(log, job_width)
+        keys, slots = groups_of_jobs(jobs, 1 + job_width - at.JOB_COLUMNS)
+        set_slots(jobs, slots)
+        users = new_users(keys, user_width)
         if after is not None:
-            users, clock[at.EVENTS] = after.ended_history(users[:, at.CODE], log)
-        self.arrays: Final[Tables] = (_job_records(log, users[:, at.CODE]), users, clock)
+            users, clock[at.EVENTS] = after.ended_history(keys, log, user_width)
+        self.arrays: Final[Tables] = (jobs, users, clock)
 
     def consume(self, events: Ints, rows: Floats) -> None:
         """Take in events in order, in one compiled call; write `rows[job]` as of each submission among them.
@@ -198,15 +203,13 @@ class LogHistory:
         )
 
 
-def _job_records(log: JobLog, user_codes: Ints) -> Ints:
-    """Return the records of a log's jobs before their submission, for users in the order of `user_codes`."""
-    jobs = np.full((len(log), at.JOB_COLUMNS), at.NONE, dtype=np.int64)
+def _job_records(log: JobLog, width: int) -> Ints:
+    """Return the records of a log's jobs before their submission, without slots."""
+    jobs = np.full((len(log), width), at.NONE, dtype=np.int64)
     for column, name in _RECORD.items():
         jobs[:, column] = log.filled(name)
     jobs[:, at.PROCS] = log.procs
     jobs[:, at.STATE] = at.NEW
-    slots = np.searchsorted(user_codes, log.filled("user"))
-    jobs[:, at.USER_SLOT] = np.where(log.known("user"), slots, at.NONE)
     return jobs
 
 

@@ -42,7 +42,7 @@ class LoggedJob:
 def expected_row(
     jobs: list[LoggedJob], job: LoggedJob, same_second: bool = True, least_ended: int = 1
 ) -> dict[str, float]:
-    """Return every user feature of `job` as of its submission.
+    """Return the features of `job` as of its submission.
 
     Starts come after the submissions of their second, and so do ends of zero-length jobs, which start there.
     """
@@ -84,7 +84,87 @@ def expected_row(
         "ended_mean": sum(runs) / len(runs) if runs else None,
         "pending_count": None if nobody else len(waiting),
     }
+    before = sorted((o for o in jobs if (o.submit, o.job_id) < (now, job.job_id)), key=lambda o: (o.submit, o.job_id))
+    everybody = [o for o in jobs if has_ended(o)]
+    runs_now = [o for o in jobs if has_started(o) and not has_ended(o)]
+    waits_now = [o for o in before if not has_started(o) and not has_ended(o)]
+    row |= {
+        "machine_pending": len(waits_now),
+        "machine_pending_procs": sum(o.procs or 0 for o in waits_now),
+        "machine_running": len(runs_now),
+        "machine_running_procs": sum(o.procs or 0 for o in runs_now),
+    }
+    row |= of_submissions([o for o in before if not nobody and o.user == job.user], job)
+    groups = {}
+    for name, attributes in GROUPS.items():
+        key = [getattr(job, a) for a in attributes]
+        members = [o for o in everybody if o is not job and [getattr(o, a) for a in attributes] == key]
+        groups[name] = [] if None in key else sorted(members, key=lambda o: (o.end, o.start, o.job_id))
+        row |= {f"of_{name}_{fact}": value for fact, value in of_group(groups[name], now).items()}
+    rank = next((i for i, name in enumerate(BACK_OFF) if groups[name]), None)
+    similar = [] if rank is None else groups[BACK_OFF[rank]]
+    row |= {f"similar_{fact}": value for fact, value in of_group(similar, now).items()} | {"similar_rank": rank}
     return {name: MISSING if value is None else float(value) for name, value in row.items()}
+
+
+GROUPS = {
+    "user": ["user"],
+    "user_procs": ["user", "procs"],
+    "user_request": ["user", "requested_time"],
+    "user_procs_request": ["user", "procs", "requested_time"],
+    "procs_request": ["procs", "requested_time"],
+    "group": ["group"],
+}
+BACK_OFF = ["user_procs_request", "user_request", "user_procs", "user", "procs_request"]
+
+
+def of_submissions(mine: list[LoggedJob], job: LoggedJob) -> dict[str, float | None]:
+    """Return how a submission compares with those of the same user before, in order."""
+    burst, newer = 0, job
+    for older in reversed(mine):
+        if newer.submit - older.submit > 60:
+            break
+        burst, newer = burst + 1, older
+    last = mine[-1] if mine else None
+    pairs = {"same_procs": "procs", "same_request": "requested_time"}
+    same = {name: (getattr(last, a, None), getattr(job, a)) for name, a in pairs.items()}
+    return {
+        "since_submit": job.submit - last.submit if last else None,
+        "burst": None if job.user is None else burst,
+        **{name: None if None in both else both[0] == both[1] for name, both in same.items()},
+    }
+
+
+def of_group(ended: list[LoggedJob], now: int) -> dict[str, float | None]:
+    """Return the facts of a group with these ended jobs, in order."""
+    facts = ("count", "last", "weighted", "ratio", "mean", "geometric", "min", "lower", "median", "upper", "max", "age")
+    if not ended:
+        return dict.fromkeys(facts)
+    runs = [o.run_time for o in ended]
+    ten = runs[-10:]
+    values = [
+        len(runs),
+        runs[-1],
+        weighted(runs),
+        weighted([o.run_time / o.requested_time for o in ended if o.requested_time]),
+        np.mean(ten),
+        np.exp(np.mean(np.log(np.maximum(ten, 1)))),
+        min(ten),
+        *np.percentile(ten, [25, 50, 75]),
+        max(ten),
+        now - ended[-1].end,
+    ]
+    return dict(zip(facts, values, strict=True))
+
+
+def weighted(values: list[float]) -> float | None:
+    """Return the mean of the first ten, and from then on 9/10 of the mean before and 1/10 of the newest."""
+    if not values:
+        return None
+    mean = float(np.mean(values[:10]))
+    for value in values[10:]:
+        mean = 0.9 * mean + 0.1 * value
+    return mean
 
 
 def as_log(jobs: list[LoggedJob], **about: object) -> JobLog:

@@ -14,7 +14,7 @@ from predictors.replay import LogHistory, log_events, replay
 from tests.history_oracle import LoggedJob, as_log, expected_row, logged_jobs
 
 RULES = list(AS_OF_RULES)
-TIMELESS = tuple(name for name in FEATURES if name not in ("weekday", "hour", "executable", "queue", "partition"))
+TIMELESS = tuple(expected_row([], LoggedJob(1, 0, *[None] * 7)))
 NAN = np.nan
 
 # One user unless said otherwise; the machine's clock: second 0 is Thursday 1 January 1970, 00:00 UTC.
@@ -74,7 +74,17 @@ def test_rows_are_those_of_the_definitions(rule, jobs):
     rows = replay(as_log(jobs), TIMELESS, rule)
     for job, row in zip(jobs, rows, strict=True):
         expected = expected_row(jobs, job, as_of.same_second, as_of.least_ended)
-        np.testing.assert_array_equal(row, [expected[name] for name in TIMELESS], err_msg=f"{job} of {jobs}")
+        told = [expected[name] for name in TIMELESS]
+        np.testing.assert_allclose(row, told, rtol=1e-12, atol=0, err_msg=f"{job} of {jobs}")
+
+
+def test_groups_remember_their_last_ten():
+    """Twelve jobs of one kind: the weighted mean forgets slowly, quartiles and extremes are those of the last ten."""
+    jobs = [LoggedJob(i, 100 * i, 0, 3 * i % 29 + 1, 1, 90, 1, 1, 1) for i in range(1, 14)]
+    row = replay(as_log(jobs), TIMELESS)[-1]
+    expected = expected_row(jobs, jobs[-1])
+    np.testing.assert_allclose(row, [expected[name] for name in TIMELESS], rtol=1e-12)
+    assert expected["similar_count"] == 12 and expected["similar_rank"] == 0
 
 
 def stream(history, jobs, events, before_submission=None):
