@@ -2,7 +2,7 @@
 
 The head is promised its shadow time, the earliest second at which by the estimates of the running jobs it fits; extra
 processors are those free then beside it (Mu'alem & Feitelson, IEEE TPDS 12(6), 2001, doi:10.1109/71.932708). Under
-`promise` its first shadow time by requested times is kept as well.
+`promise` its first shadow time by requested times, and some slack, is kept as well.
 """
 
 import numpy as np
@@ -76,7 +76,8 @@ def reserve_head(live: Ints, blocks: Ints, index: Ints, clock: Ints) -> None:
     clock[at.STALE] = 0
     if clock[at.PROMISES] == 1:
         if live[head, at.PROMISE] == at.NEVER:
-            live[head, at.PROMISE], _ = time_of_release(blocks, index, clock, at.LIMITS, need)
+            shadow, _ = time_of_release(blocks, index, clock, at.LIMITS, need)
+            live[head, at.PROMISE] = shadow + clock[at.SLACK]
         clock[at.PROMISED] = live[head, at.PROMISE]
         clock[at.BESIDE] = released_by(blocks, index, clock, at.LIMITS, clock[at.PROMISED]) - need
 

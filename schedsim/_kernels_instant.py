@@ -15,6 +15,7 @@ from schedsim._kernels_corrections import corrected
 from schedsim._kernels_order import reorder
 from schedsim._kernels_ordered import insert, remove, remove_first
 from schedsim._kernels_orders import WFP3, static_key
+from schedsim._kernels_outlook import answers_fit, believed, keep_ladder, review, revise, unwatch, watch
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -68,6 +69,7 @@ def start(
     insert(blocks, index, clock, at.ENDS, now + run_time, now * len(jobs) + row, slot, width, limit)
     if clock[at.PROMISES] == 1:
         insert(blocks, index, clock, at.LIMITS, now + limit, row, slot, width, limit)
+    watch(live, blocks, index, clock, slot)
 
 
 @lean
@@ -105,6 +107,7 @@ def _end(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: In
         if clock[at.PROMISES] == 1:
             limit = max(live[slot, at.LIMIT], estimate)
             remove(blocks, index, clock, at.LIMITS, live[slot, at.START] + limit, row)
+        unwatch(live, blocks, index, clock, slot)
         clock[at.FREE] += live[slot, at.WIDTH]
         clock[at.N_RUNNING] -= 1
         clock[at.CAUSE] |= at.BY_END
@@ -152,23 +155,17 @@ def _log_is_short(jobs: Ints, clock: Ints, log: Ints) -> bool:
 
 
 @lean
-def _clamped(seconds: float, limit: int) -> int:
-    """Return an estimate in whole seconds, from 1 to the requested time."""
-    if seconds >= limit:
-        return limit
-    return max(1, int(seconds))
-
-
-@lean
 def _queue(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, index: Ints, clock: Ints) -> int:
     """Give the jobs submitted now a record and a place in the queue; return 0 or a pause."""
-    roles = len(seconds)
     while clock[at.NEXT_QUEUED] < clock[at.NEXT_JOB]:
         row = clock[at.NEXT_QUEUED]
-        for role in range(roles):
-            if np.isnan(seconds[role, row]):
-                clock[at.ASKED] = row
-                return at.BAD_ESTIMATE
+        limit, width = jobs[row, at.REQUESTED], jobs[row, at.PROCS]
+        estimate = believed(seconds, clock, row, at.FOR_RUNNING, limit)
+        candidate = believed(seconds, clock, row, at.FOR_CANDIDATES, limit)
+        ranking = believed(seconds, clock, row, at.FOR_ORDER, limit)
+        if min(estimate, candidate, ranking) < 0:
+            clock[at.ASKED] = row
+            return at.BAD_ESTIMATE
         if clock[at.SPARES] > 0:
             clock[at.SPARES] -= 1
             slot = live[clock[at.SPARES], at.SPARE]
@@ -177,12 +174,6 @@ def _queue(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, index: Ints, c
             clock[at.HIGH_SLOT] += 1
         else:
             return at.GROW_LIVE
-        limit, width = jobs[row, at.REQUESTED], jobs[row, at.PROCS]
-        estimate = _clamped(seconds[0, row], limit)
-        candidate, ranking = estimate, estimate
-        if roles > 1:
-            candidate = _clamped(seconds[at.FOR_CANDIDATES, row], limit)
-            ranking = _clamped(seconds[at.FOR_ORDER, row], limit)
         live[slot, at.ROW] = row
         live[slot, at.WIDTH] = width
         live[slot, at.LIMIT] = limit
@@ -198,6 +189,7 @@ def _queue(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, index: Ints, c
         live[slot, at.PROMISE] = at.NEVER
         live[slot, at.TRIED] = -1
         live[slot, at.PLANNED] = at.NEVER
+        keep_ladder(seconds, live, clock, slot)
         since = max(1, jobs[row, at.SUBMIT] - jobs[0, at.SUBMIT])
         job_id, seed = jobs[row, at.JOB_ID], clock[at.SEED]
         key = static_key(clock[at.ORDER], row, since, width, ranking, seed, job_id)
@@ -247,6 +239,14 @@ def again(clock: Ints) -> int:
 
 
 @lean
+def _is_asked(clock: Ints) -> bool:
+    """Return whether the forecast is asked at this instant: jobs are new, or ends may change what it said of others."""
+    if clock[at.NEXT_QUEUED] < clock[at.NEXT_JOB]:
+        return True
+    return bool(clock[at.OUTLOOK] == 1 and clock[at.N_QUEUED] > 0 and clock[at.CAUSE] & at.BY_END != 0)
+
+
+@lean
 def until_pass(
     jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints
 ) -> int:
@@ -272,16 +272,22 @@ def until_pass(
             stop = _submit(jobs, clock, log, notes)
             if stop != 0:
                 return stop
+            if not answers_fit(seconds, clock):
+                return at.GROW_ANSWERS
             clock[at.PHASE] = at.AT_QUEUEING
-            if clock[at.IN_LOOP] == 1 and clock[at.NEXT_QUEUED] < clock[at.NEXT_JOB]:
+            if clock[at.IN_LOOP] == 1 and _is_asked(clock):
                 return int(clock[at.LOGGED])
         if clock[at.PHASE] == at.AT_QUEUEING:
             stop = _queue(jobs, seconds, live, blocks, index, clock)
             if stop != 0:
                 return stop
+            stop = revise(jobs, seconds, live, blocks, index, clock)
+            if stop != 0:
+                return stop
             if clock[at.CAUSE] == 0:  # only timers that do not wake
                 clock[at.PHASE] = at.AT_ADVANCE
                 continue
+            review(live, blocks, index, clock)
             _correct(live, blocks, index, clock)
             clock[at.PASSES] += 1
             clock[at.PHASE] = at.AT_ORDER

@@ -7,8 +7,8 @@ The whole state of a simulation is four int64 arrays; a fork copies them and sha
 * `index` (blocks, INDEX): what each block holds in sum, and which blocks make up which list.
 * `clock` (CELLS,): the time, cursors, counters, and the policy as codes.
 
-Read-only or append-only, hence shared: `jobs` (n_jobs, 5), `seconds` (roles, n_jobs) the estimates [s],
-`log` (n, 3) the events (time, kind, job row), `notes` (n,) a number for each event.
+Read-only or append-only, hence shared: `jobs` (n_jobs, 5), `seconds` (roles, n_jobs) the estimates [s] (or the answers
+of an outlook, a row each), `log` (n, 3) the events (time, kind, job row), `notes` (n,) a number for each event.
 """
 
 from typing import Final
@@ -41,6 +41,9 @@ SORTED: Final = 16  # not of this record: the column is room to sort slots in
 RUN: Final = 17  # how long it runs if nobody stops it
 HOLDS: Final = 18  # how often a gate held it, as counted
 RECORD: Final = 19
+# with an outlook, records are longer: the ladder of what to expect of the job once it has run for so long
+RUNG: Final = RECORD  # the next rung
+LADDER: Final = RECORD + 1  # columns LADDER + 2 i, + 1: from this elapsed time on [s] (NEVER: no more rungs), estimate
 
 NEVER: Final = 1 << 62
 FIRST_KEY: Final = -(1 << 63)  # no key is smaller
@@ -72,7 +75,8 @@ RUNNING: Final = 2  # running jobs by estimated end
 ENDS: Final = 3  # running jobs by real end
 LIMITS: Final = 4  # running jobs by start + requested time, where promises are kept
 TIMERS: Final = 5  # (time, sequence number, kind, argument, wakes)
-LISTS: Final = 6
+REVIEWS: Final = 6  # running jobs by the second of their next rung
+LISTS: Final = 7
 INDEX: Final = MEMBER + LISTS
 
 # clock
@@ -126,7 +130,11 @@ SEED: Final = 42
 WINDOW: Final = 43
 REWARD: Final = 44
 SEVERAL: Final = 45  # 1: candidates, running jobs and the order may have different estimates
-CELLS: Final = 56
+OUTLOOK: Final = 56  # 1: `seconds` holds an outlook's answers
+ANSWERS: Final = 57  # how many of them
+ANSWERED: Final = 58  # how many of them are taken in
+SLACK: Final = 59  # how much later than the shadow time by requested times a promise lies [s]
+CELLS: Final = 64
 
 # causes of an instant
 BY_END: Final = 1
@@ -157,6 +165,7 @@ ASK_ORDER: Final = -7
 ASK_GATE: Final = -8
 ASK_PICK: Final = -9
 ASK_TIMER: Final = -10
+GROW_ANSWERS: Final = -11
 
 NOT_ANSWERED: Final = -(1 << 40)
 
@@ -188,3 +197,9 @@ BACKFILLED: Final = 2
 FOR_RUNNING: Final = 0
 FOR_CANDIDATES: Final = 1
 FOR_ORDER: Final = 2
+N_ROLES: Final = 3
+
+# an outlook's answers: one row a job
+A_ROW: Final = 0
+A_ROLE: Final = 1  # columns A_ROLE + role: estimate [s]
+A_LADDER: Final = 4  # columns A_LADDER + 2 i, + 1: from this elapsed time on [s], the running estimate is that [s]

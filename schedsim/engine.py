@@ -17,7 +17,7 @@ import schedsim._kernels_layout as at
 import schedsim._kernels_profile as profile
 from predictors.data.errors import JobcastError
 from schedsim.corrections import correction_code
-from schedsim.estimates import Estimates, Separate, Source
+from schedsim.estimates import Estimates, Outlook, Separate, Source
 from schedsim.eventlog import EventLog
 from schedsim.pauses import answer, suppose, with_timer, write_policy
 from schedsim.policy import Kind, Policy
@@ -60,7 +60,7 @@ class Simulation:
         Jobs and machine.
     policy : Policy
         See `make_policy`.
-    estimates : int64 array of shape (n_jobs,), Forecast or Separate
+    estimates : int64 array of shape (n_jobs,), Forecast, Separate or Outlook
         What the scheduler believes, see `schedsim.estimates`; by default the requested times.
     correction : str
         What replaces an expired estimate, see `CORRECTIONS`.
@@ -87,14 +87,16 @@ class Simulation:
         self,
         workload: Workload,
         policy: Policy,
-        estimates: Estimates | Separate | None = None,
+        estimates: Estimates | Separate | Outlook | None = None,
         correction: str = "requested",
         kill: bool = True,
     ) -> None:
         self.workload = workload
         self.policy = policy
         self._source = Source.of(workload.requested if estimates is None else estimates, workload)
-        self._state = State.empty(workload.machine_procs + 1 if policy.kind == "knapsack" else 0)
+        self._refuse_outlook()
+        columns = workload.machine_procs + 1 if policy.kind == "knapsack" else 0
+        self._state = State.empty(columns, self._source.rungs)
         self._log = EventLog.with_room(3 * len(workload))
         self._handed = 0
         self._seconds = 0.0
@@ -106,9 +108,23 @@ class Simulation:
         clock[at.LAST_JOB] = len(workload)
         clock[at.ANSWER] = at.NOT_ANSWERED
         clock[at.CORRECTION] = correction_code(correction)
-        clock[at.SEVERAL] = len(self._source.seconds) > 1
-        clock[at.IN_LOOP] = len(self._source.forecasts) > 0
         write_policy(clock, policy)
+        self._write_source()
+
+    def _refuse_outlook(self) -> None:
+        if self._source.outlook is not None and self.policy.kind == "compress":
+            raise JobcastError(
+                "conservative-compress keeps reservations by the estimates that they were made with: an outlook, which "
+                "changes them, does not go with it; take conservative-replan or EASY."
+            )
+
+    def _write_source(self) -> None:
+        """Write into the clock what kind of estimates there are."""
+        clock, source = self._state.clock, self._source
+        clock[at.SEVERAL] |= source.several
+        clock[at.IN_LOOP] = source.in_loop
+        clock[at.OUTLOOK] = source.outlook is not None
+        clock[at.ANSWERS] = clock[at.ANSWERED] = 0
 
     def run(self, until: int | None = None) -> bool:
         """Go on to the end, or until all up to second `until` has happened; return whether the end is reached.
@@ -131,12 +147,11 @@ class Simulation:
         return stop == at.FINISHED
 
     def _run(self) -> int:
-        kernel, jobs, seconds = KERNELS[self.policy.kind], self.workload.jobs, self._source.seconds
-        forecasts = self._source.forecasts
+        kernel, forecasts, outlook = KERNELS[self.policy.kind], self._source.forecasts, self._source.outlook
         while True:
-            state, log = self._state, self._log
+            state, log, seconds = self._state, self._log, self._source.seconds
             arguments = (
-                jobs,
+                self.workload.jobs,
                 seconds,
                 state.live,
                 state.blocks,
@@ -152,6 +167,9 @@ class Simulation:
                 fresh = events[self._handed : stop]
                 for forecast, target in forecasts:
                     forecast.advance(fresh, target)
+                if outlook is not None:
+                    state.clock[at.ANSWERS] = outlook.advance(fresh, seconds)
+                    state.clock[at.ANSWERED] = 0
                 self._handed = stop
                 stop = kernel(*arguments)
             if stop in (at.FINISHED, at.REACHED):
@@ -164,6 +182,8 @@ class Simulation:
             self._state = self._state.grown()
         elif stop == at.GROW_LOG:
             self._branch_log()
+        elif stop == at.GROW_ANSWERS:
+            self._source = self._source.grown()
         else:
             self._state = answer(stop, self.workload, self.policy, self._state)
 
@@ -171,7 +191,7 @@ class Simulation:
         """Continue in a new chunk of the log, leaving the old one to those who share it."""
         clock = self._state.clock
         used = int(clock[at.LOGGED])
-        handed = self._handed if self._source.forecasts else used
+        handed = self._handed if self._source.in_loop else used
         room = 64 + 4 * (len(self._state.live) + int(clock[at.NEXT_JOB] - clock[at.NEXT_QUEUED]))
         self._log = self._log.continued(used, handed, room)
         clock[at.LOGGED] = used - handed
@@ -204,7 +224,7 @@ class Simulation:
         self._state, self._log, self._handed = snapshot.state.copy(), snapshot.log, snapshot.handed
         self._branch_log()
 
-    def fork(self, estimates: Estimates | Separate | None = None) -> Self:
+    def fork(self, estimates: Estimates | Separate | Outlook | None = None) -> Self:
         """Return a copy that goes its own way, in time proportional to the live jobs.
 
         Parameters
@@ -215,8 +235,11 @@ class Simulation:
         """
         new = copy.copy(self)
         new._source = self._source.fork() if estimates is None else Source.of(estimates, self.workload)
-        new._state = self._state.copy()
-        new._state.clock[at.IN_LOOP] = len(new._source.forecasts) > 0
+        new._refuse_outlook()
+        new._state = self._state.with_rungs(new._source.rungs)
+        new._write_source()
+        if estimates is not None and new._source.outlook is not None:
+            new._handed = int(new._state.clock[at.LOGGED])  # it is asked about the jobs to come, and them alone
         new._branch_log()
         return new
 
@@ -279,7 +302,7 @@ class Simulation:
 def simulate(
     workload: Workload,
     policy: Policy,
-    estimates: Estimates | Separate | None = None,
+    estimates: Estimates | Separate | Outlook | None = None,
     correction: str = "requested",
     kill: bool = True,
 ) -> Schedule:

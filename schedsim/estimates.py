@@ -1,11 +1,12 @@
 """How long does the scheduler believe that jobs run? Estimates given beforehand, or by a forecast in the loop."""
 
-from dataclasses import dataclass
-from typing import Final, Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Final, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+import schedsim._kernels_layout as at
 from predictors.data.errors import JobcastError
 from schedsim.workload import Workload
 
@@ -37,6 +38,45 @@ class Forkable(Forecast, Protocol):
         """Return a copy that learns on its own."""
 
 
+@runtime_checkable
+class Outlook(Protocol):
+    """A forecast for every role at once, which may think again.
+
+    It tells the estimates of waiting jobs anew when it has learnt better, and of each job beforehand what to expect of
+    it once it has run for so long: the *ladder*, which is frozen when the job starts. A rung is climbed at the first
+    scheduling instant that is not before it. What expires beyond the last rung is corrected like any estimate.
+
+    Attributes
+    ----------
+    rungs : int
+        Most rungs of a ladder, at least 1.
+    """
+
+    rungs: int
+
+    def advance(self, events: Ints, answers: Floats) -> int:
+        """Take in the events since the last call; write the answers on waiting jobs, and return how many they are.
+
+        Called at instants with submissions, and at instants with ends while jobs wait.
+
+        Parameters
+        ----------
+        events : int64 array of shape (n, 3)
+            Rows (time, kind, job row), see `predictors.data.events`. All ends of an instant precede its submissions.
+        answers : float64 array of shape (room, 4 + 2 * rungs)
+            Where to write: first a row for each submission among the events, in their order, then one for each job that
+            waited already and of which something else is believed now. Columns: the job's row; the estimate for
+            planning once it runs, as a candidate for backfilling, and for the order [s]; then the ladder's rungs, by
+            ascending elapsed time, as pairs (elapsed time from which on it holds, running estimate) [s]. An elapsed
+            time of infinity ends a ladder. There is room for all jobs that wait.
+        """
+        ...
+
+    def fork(self) -> "Outlook":
+        """Return a copy that learns on its own."""
+        ...
+
+
 Estimates = Forecast | Ints
 
 
@@ -49,7 +89,7 @@ class Separate:
     order: Estimates
 
 
-N_ROLES: Final = 3
+_LEAST_ANSWERS: Final = 64
 
 
 def requested(workload: Workload) -> Ints:
@@ -92,27 +132,56 @@ def checked(estimates: npt.ArrayLike, workload: Workload) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Estimates as the kernels read them: `seconds` of shape (roles, n_jobs), and who writes into which row."""
+    """Estimates as the kernels read them: `seconds` of shape (roles, n_jobs), and who writes into which row.
+
+    With an outlook, `seconds` holds its answers instead.
+    """
 
     seconds: Floats
     forecasts: tuple[tuple[Forecast, Floats], ...]
+    outlook: Outlook | None = None
 
     @classmethod
-    def of(cls, estimates: Estimates | Separate, workload: Workload) -> "Source":
+    def of(cls, estimates: Estimates | Separate | Outlook, workload: Workload) -> Self:
         """Check and lay out estimates; those that a forecast will write are NaN until then."""
+        if isinstance(estimates, Outlook):
+            if estimates.rungs < 1:
+                raise JobcastError(f"An outlook's ladders need room for 1 rung or more; got {estimates.rungs}.")
+            return cls(np.full((_LEAST_ANSWERS, at.A_LADDER + 2 * estimates.rungs), np.nan), (), estimates)
         roles: tuple[Estimates, ...] = (estimates,) if not isinstance(estimates, Separate) else (
             estimates.running, estimates.candidates, estimates.order,
         )  # fmt: skip
         seconds = np.full((len(roles), len(workload)), np.nan)
         forecasts = []
         for row, role in zip(seconds, roles, strict=True):
+            if isinstance(role, Outlook):
+                raise JobcastError("An outlook speaks for all roles at once: give it alone, not as a part of Separate.")
             if isinstance(role, Forecast):
                 forecasts.append((role, row))
             else:
                 row[:] = checked(role, workload)
         return cls(seconds, tuple(forecasts))
 
-    def fork(self) -> "Source":
+    @property
+    def in_loop(self) -> bool:
+        """Whether something is asked while the simulation goes on."""
+        return bool(self.forecasts) or self.outlook is not None
+
+    @property
+    def several(self) -> bool:
+        """Whether one job may have different estimates for different roles."""
+        return self.outlook is not None or len(self.seconds) > 1
+
+    @property
+    def rungs(self) -> int:
+        """Most rungs of a ladder; 0 without an outlook."""
+        return 0 if self.outlook is None else self.outlook.rungs
+
+    def grown(self) -> Self:
+        """Return a source with room for twice as many answers."""
+        return replace(self, seconds=np.full((2 * len(self.seconds), self.seconds.shape[1]), np.nan))
+
+    def fork(self) -> Self:
         """Return a source for a copy of the simulation.
 
         Raises
@@ -120,6 +189,8 @@ class Source:
         JobcastError
             If a forecast has no method `fork`.
         """
+        if self.outlook is not None:
+            return replace(self, seconds=np.full_like(self.seconds, np.nan), outlook=self.outlook.fork())
         copies = []
         for forecast, row in self.forecasts:
             if not isinstance(forecast, Forkable):
@@ -128,4 +199,4 @@ class Source:
                     "Give the copy estimates of its own."
                 )
             copies.append((forecast.fork(), row))
-        return Source(self.seconds, tuple(copies))
+        return replace(self, forecasts=tuple(copies))

@@ -25,7 +25,7 @@ def write_policy(clock: Ints, policy: Policy) -> None:
     clock[at.DEPTH] = at.ALL if policy.depth is None else policy.depth
     if policy.kind == "greedy":
         clock[at.DEPTH] = at.GREEDY
-    clock[at.PROMISES] = policy.promise
+    clock[at.PROMISES], clock[at.SLACK] = policy.promise, policy.promise_slack
     clock[at.GATED] = policy.gate is not None
     clock[at.PICKED] = policy.agent is not None
     clock[at.SEED] = max(policy.order.seed, second.seed)
@@ -37,8 +37,8 @@ def answer(stop: int, workload: Workload, policy: Policy, state: State) -> State
     """Answer a pause in the state; return the state, which may have moved."""
     clock = state.clock
     if stop == at.BAD_ESTIMATE:
-        job = workload.job_id[clock[at.ASKED]]
-        raise JobcastError(f"The forecast gave no number for job {job}, submitted at {clock[at.NOW]} s.")
+        job, submitted = (int(column[clock[at.ASKED]]) for column in (workload.job_id, workload.submit))
+        raise JobcastError(f"The forecast gave no number for job {job}, submitted at {submitted} s.")
     if stop == at.ASK_ORDER:
         _rank(workload, policy.order, state, at.QUEUE, at.KEY)
         if clock[at.CANDIDATES] == at.BACKFILL:

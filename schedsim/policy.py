@@ -36,6 +36,8 @@ class Policy:
     promise : bool
         With depth 1 or more: the shadow time by *requested* times of a job that first heads the queue blocked is
         frozen, and no backfill may by requested times break it, whatever the estimates were worth.
+    promise_slack : int
+        How much later than that shadow time the promise lies [s].
     gate : Gate, optional
         May hold a job that could start.
     agent : Agent, optional
@@ -56,6 +58,7 @@ class Policy:
     depth: int | None = 0
     kind: Kind = "counts"
     promise: bool = False
+    promise_slack: int = 0
     gate: Gate | None = None
     agent: Agent | None = None
     window: int = 50
@@ -68,6 +71,8 @@ class Policy:
             raise JobcastError(f"The pass 'counts' keeps 0 or 1 reservations, not {self.depth}; take 'profile'.")
         if self.promise and (self.kind not in ("counts", "profile") or not self.depth):
             raise JobcastError("A promise needs EASY or hybrid backfilling: a depth of 1 or more.")
+        if self.promise_slack < 0 or (self.promise_slack and not self.promise):
+            raise JobcastError(f"A promise's slack is 0 s or more, and needs a promise; got {self.promise_slack}.")
         if self.agent is not None and (self.kind != "counts" or self.gate is not None):
             raise JobcastError("An agent picks under the pass 'counts', and without a gate.")
         if self.gate is not None and self.kind not in ("counts", "greedy"):
@@ -98,6 +103,9 @@ POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(
 )
 """Policies by name; `hybrid-K` for K reservations and the suffix `+promise` come on top (see `make_policy`)."""
 
+DEFAULT: Final = Policy(backfill=SJF, depth=1, promise=True, promise_slack=86_400)
+"""The policy `default`: EASY-SJBF whose head starts, for certain, a day after its shadow time by requested times."""
+
 _HYBRID: Final = re.compile(r"hybrid-(-?\d+)")
 _PROMISE: Final = "+promise"
 
@@ -105,7 +113,8 @@ _PROMISE: Final = "+promise"
 def make_policy(name: str) -> Policy:
     """Return a policy by its name.
 
-    Names are those of `POLICIES`, `hybrid-K` with K reservations, and any EASY or hybrid one followed by `+promise`.
+    Names are those of `POLICIES`, `hybrid-K` with K reservations, any EASY or hybrid one followed by `+promise`, and
+    `default`, see `DEFAULT`.
 
     Raises
     ------
@@ -120,6 +129,8 @@ def make_policy(name: str) -> Policy:
     Traceback (most recent call last):
     predictors.data.errors.JobcastError: No policy 'eazy'; did you mean 'easy'? Known: ...
     """
+    if name == "default":
+        return DEFAULT
     base = name.removesuffix(_PROMISE)
     hybrid = _HYBRID.fullmatch(base)
     if hybrid:
@@ -130,5 +141,5 @@ def make_policy(name: str) -> Policy:
     elif base in POLICIES:
         policy = POLICIES[base]
     else:
-        raise unknown_name("policy", name, (*POLICIES, "hybrid-K", "easy+promise"))
+        raise unknown_name("policy", name, (*POLICIES, "hybrid-K", "easy+promise", "default"))
     return replace(policy, promise=True) if name.endswith(_PROMISE) else policy

@@ -24,9 +24,10 @@ class State:
     plan: Ints
 
     @classmethod
-    def empty(cls, columns: int = 0) -> Self:
-        """Return a state without a job or a policy, its plan of at least so many columns."""
-        return cls(*_room(_LEAST_SLOTS), np.zeros(at.CELLS, dtype=np.int64), _plan(_LEAST_SLOTS, columns))
+    def empty(cls, columns: int = 0, rungs: int = 0) -> Self:
+        """Return a state without a job or a policy; its plan has so many columns at least, ladders so many rungs."""
+        room = _room(_LEAST_SLOTS, _width(rungs))
+        return cls(*room, np.zeros(at.CELLS, dtype=np.int64), _plan(_LEAST_SLOTS, columns))
 
     def copy(self) -> Self:
         """Return a copy, in time proportional to the live jobs."""
@@ -35,6 +36,10 @@ class State:
     def grown(self) -> Self:
         """Return a copy with twice the room."""
         return self._moved(2 * len(self.live))
+
+    def with_rungs(self, rungs: int) -> Self:
+        """Return a copy whose records have ladders of at least so many rungs."""
+        return self._moved(len(self.live), _width(rungs))
 
     def members(self, which: int) -> Ints:
         """Return the blocks of one of the ordered lists, in its order."""
@@ -56,10 +61,14 @@ class State:
         self.clock[at.UNUSEDS] += len(members)
         self.clock[at.MEMBERS + which] = 0
 
-    def _moved(self, slots: int) -> Self:
-        live, blocks, index = _room(slots)
+    def _moved(self, slots: int, width: int = at.RECORD) -> Self:
+        own = self.live.shape[1]
+        live, blocks, index = _room(slots, max(width, own))
         used, high = int(self.clock[at.HIGH_SLOT]), int(self.clock[at.HIGH_BLOCK])
-        live[:used] = self.live[:used]
+        live[:used, :own] = self.live[:used]
+        live[:used, own:] = at.NEVER
+        if width > own == at.RECORD:
+            live[:used, at.RUNG] = 0
         blocks[:high] = self.blocks[:high]
         index[:high] = self.index[:high]
         clock = self.clock.copy()
@@ -73,14 +82,19 @@ def _plan(slots: int, columns: int) -> Ints:
     return np.empty((2, max(columns, 2 * slots + 4)), dtype=np.int64)
 
 
-def _room(slots: int) -> tuple[Ints, Ints, Ints]:
+def _width(rungs: int) -> int:
+    """Return the columns of a record."""
+    return at.LADDER + 2 * rungs if rungs else at.RECORD
+
+
+def _room(slots: int, width: int) -> tuple[Ints, Ints, Ints]:
     """Return arrays that hold `slots` live jobs whatever happens: a list of m entries takes < 4 m / BLOCK + 2 blocks.
 
-    A waiting job is in at most two lists, a running one in three; timers, at most one a job, in another.
+    A waiting job is in at most two lists, a running one in four; timers, at most one a job, in another.
     """
-    n_blocks = 4 * (4 * slots // at.BLOCK) + 2 * at.LISTS
+    n_blocks = 5 * (4 * slots // at.BLOCK) + 2 * at.LISTS
     return (
-        np.empty((slots, at.RECORD), dtype=np.int64),
+        np.empty((slots, width), dtype=np.int64),
         np.empty((n_blocks, at.FIELDS, at.BLOCK), dtype=np.int64),
         np.empty((n_blocks, at.INDEX), dtype=np.int64),
     )

@@ -1,0 +1,161 @@
+"""What should a backfilling scheduler believe of a job, in each role? Estimates from the last runs of similar jobs.
+
+Nothing is trained. Those runs are a sample of how long this job may take, and each role reads from it what serves it:
+the order a low value, so that short jobs pass; a candidate for backfilling a higher one, so that the head of the queue
+is seldom delayed; the plan of the running jobs the median of what is left, *given that the job still runs*.
+"""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors import _similar_runs as kernel
+from predictors.data.errors import JobcastError, unknown_name
+from predictors.data.joblog import Ints, JobLog
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SimilarRuns:
+    """Estimates from the last runs of the same user and requested time.
+
+    The *sample* of a job, as of now: the run times of the last `runs` ended jobs of the same user and requested time,
+    each of weight 1. If there is none: the user's last `runs` ended jobs, each as its run time / its request x this
+    job's request, rounded down. Values lie in [1 s, request]. The requested time joins with weight `request_weight`;
+    alone, for users without history, with weight 1.
+
+    * Order: the weighted geometric mean.
+    * Candidate: `factor` x the weighted mean, `candidate` says which.
+    * Running: the weighted `quantile` of the sample's values above the elapsed time, re-read as each of them is passed;
+      the requested time when none is left.
+
+    Means are rounded down to whole seconds and kept in [1 s, request]. While a job waits, its estimates follow the
+    sample; at its start the sample is frozen.
+
+    Parameters
+    ----------
+    runs : int
+        Ended jobs to remember of each user, and of each (user, requested time).
+    request_weight : float
+        Weight of the requested time among them, above 0.
+    candidate : {"mean", "geometric"}
+        Which mean a candidate is tried with.
+    factor : float
+        What it is multiplied by, above 0.
+    quantile : float
+        Of the running jobs, above 0, at most 1.
+
+    Examples
+    --------
+    >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 60], "run_time": [40, 50], "user": [7, 7],
+    ...                            "requested_procs": [1, 1], "requested_time": [600, 600]}, {})
+    >>> outlook, answers = SimilarRuns().forecast(log), np.empty((1, 24))
+    >>> outlook.advance(np.array([[0, 0, 0]]), answers), answers[0, :5].tolist()  # job 0 is submitted: no history
+    (1, [0.0, 600.0, 600.0, 600.0, inf])
+    >>> events = np.array([[0, 1, 0], [40, 2, 0], [60, 0, 1]])  # it starts, ends after 40 s, job 1 is submitted
+    >>> outlook.advance(events, answers), answers[0, :7].tolist()
+    (1, [1.0, 40.0, 90.0, 51.0, 40.0, 600.0, inf])
+    """
+
+    runs: int = 10
+    request_weight: float = 0.1
+    candidate: Literal["mean", "geometric"] = "mean"
+    factor: float = 1.0
+    quantile: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.runs < 1:
+            raise JobcastError(f"SimilarRuns remembers at least 1 run; got runs={self.runs}.")
+        if self.candidate not in ("mean", "geometric"):
+            raise unknown_name("mean", self.candidate, ("mean", "geometric"))
+        for name in ("request_weight", "factor"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise JobcastError(f"SimilarRuns needs {name} above 0; got {getattr(self, name)}.")
+        if not 0 < self.quantile <= 1:
+            raise JobcastError(f"SimilarRuns needs a quantile above 0 and at most 1; got {self.quantile}.")
+
+    def forecast(self, log: JobLog) -> "SimilarRunsForecast":
+        """Return the outlook on the jobs of `log` while its events go by; it starts knowing nothing.
+
+        Raises
+        ------
+        JobcastError
+            If a requested time is unknown or below 1 s.
+        """
+        return SimilarRunsForecast(self, log)
+
+
+class SimilarRunsForecast:
+    """The outlook of `SimilarRuns` on one log, driven by events; see `schedsim.estimates.Outlook`.
+
+    Parameters
+    ----------
+    about : SimilarRuns
+        The rule.
+    log : JobLog
+        Whose rows the events speak of; of it only user and requested time are read.
+    """
+
+    def __init__(self, about: SimilarRuns, log: JobLog) -> None:
+        request = log.values["requested_time"]
+        if (request < 1).any():
+            job = int(log.values["job_id"][np.argmax(request < 1)])
+            raise JobcastError(f"{log.name}: job {job} has no requested time; clean the log with for_simulation().")
+        self.rungs: Final = about.runs
+        self._tables = _tables(log, about.runs)
+        self._rule = (about.request_weight, about.quantile, about.candidate == "geometric", about.factor)
+
+    def advance(self, events: Ints, answers: Floats) -> int:
+        """Take in the events since the last call; write the answers on waiting jobs, and return how many they are."""
+        return kernel.advance(events, answers, *self._tables, *self._rule)
+
+    def fork(self) -> Self:
+        """Return a copy that goes on by itself; it costs memory by the jobs of the whole log."""
+        new = copy.copy(self)
+        jobs, groups, users, todo, room = self._tables
+        new._tables = (jobs.copy(), groups.copy(), users.copy(), todo.copy(), room.copy())
+        return new
+
+
+def _tables(log: JobLog, runs: int) -> tuple[Ints, Ints, Ints, Ints, Floats]:
+    """Return the kernel's tables before the first event."""
+    known, request = log.known("user"), log.values["requested_time"]
+    names, user = np.unique(log.values["user"][known], return_inverse=True)
+    asked, time = np.unique(request[known], return_inverse=True)
+    pairs, group = np.unique(user * len(asked) + time, return_inverse=True)
+    jobs = np.full((len(log), kernel.JOB_COLUMNS), kernel.NONE, dtype=np.int64)
+    jobs[known, kernel.USER], jobs[known, kernel.GROUP], jobs[:, kernel.REQUEST] = user, group, request
+    jobs[:, kernel.BASIS] = kernel.NOT_WAITING
+    groups = np.zeros((len(pairs), kernel.GROUP_RUNS + runs), dtype=np.int64)
+    groups[:, kernel.OF_USER] = pairs // max(len(asked), 1)
+    users = np.zeros((len(names), kernel.USER_RUNS + 2 * runs), dtype=np.int64)
+    groups[:, kernel.FIRST] = users[:, kernel.FIRST] = kernel.NONE
+    return jobs, groups, users, np.zeros(1 + len(users), dtype=np.int64), np.zeros((2, runs + 1))
+
+
+OUTLOOKS: Final[Mapping[str, SimilarRuns]] = MappingProxyType(
+    {
+        "default": SimilarRuns(factor=0.7),
+        "bold": SimilarRuns(request_weight=0.03, candidate="geometric", factor=0.5, quantile=0.75),
+    }
+)
+"""Outlooks by name: the untuned default, and one that lets short jobs pass at the cost of wide ones."""
+
+
+def make_outlook(name: str) -> SimilarRuns:
+    """Return an outlook's rule by its name.
+
+    Examples
+    --------
+    >>> make_outlook("default").factor
+    0.7
+    """
+    if name not in OUTLOOKS:
+        raise unknown_name("outlook", name, OUTLOOKS)
+    return OUTLOOKS[name]

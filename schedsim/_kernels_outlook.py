@@ -1,0 +1,181 @@
+"""What an outlook adds: estimates of waiting jobs that are revised, and of running jobs that grow with what has passed.
+
+An outlook answers in rows (job row, estimate for each role, ladder). A ladder says from which elapsed time on the
+running estimate is another; it is frozen when the job starts. A rung is reached at the first scheduling instant not
+before it, so by itself it makes none. Beyond its last rung, an estimate that expires is corrected like any other.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+import schedsim._kernels_layout as at
+from predictors.data.compiled import lean
+from schedsim._kernels_ordered import insert, locate, remove, remove_first
+from schedsim._kernels_orders import FCFS, USER, WFP3, static_key
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@lean
+def clamped(seconds: float, limit: int) -> int:
+    """Return an estimate in whole seconds, from 1 to the requested time; -1 if it is no number."""
+    if np.isnan(seconds):
+        return -1
+    if seconds >= limit:
+        return limit
+    return max(1, int(seconds))
+
+
+@lean
+def believed(seconds: Floats, clock: Ints, row: int, role: int, limit: int) -> int:
+    """Return the estimate of a new job for a role [s], or -1 if there is none."""
+    if clock[at.OUTLOOK] == 0:
+        return clamped(seconds[role if len(seconds) > 1 else 0, row], limit)
+    answer = clock[at.ANSWERED]
+    if answer >= clock[at.ANSWERS] or seconds[answer, at.A_ROW] != row:
+        return -1
+    return clamped(seconds[answer, at.A_ROLE + role], limit)
+
+
+@lean
+def answers_fit(seconds: Floats, clock: Ints) -> bool:
+    """Return whether there is room for an answer on each waiting and each new job."""
+    return bool(
+        clock[at.OUTLOOK] == 0 or clock[at.N_QUEUED] + clock[at.NEXT_JOB] - clock[at.NEXT_QUEUED] <= len(seconds)
+    )
+
+
+@lean
+def keep_ladder(seconds: Floats, live: Ints, clock: Ints, slot: int) -> None:
+    """Keep the ladder of the present answer with a waiting job, and go on to the next answer."""
+    if live.shape[1] == at.RECORD:
+        return
+    live[slot, at.RUNG] = 0
+    live[slot, at.LADDER] = at.NEVER
+    if clock[at.OUTLOOK] == 0:
+        return
+    answer, limit, column = clock[at.ANSWERED], live[slot, at.LIMIT], at.LADDER + at.NOTHING
+    for given in range(at.A_LADDER, seconds.shape[1], 2):
+        since = seconds[answer, given]
+        if not since < limit:  # a job ends at its requested time; NaN and infinity end the ladder
+            break
+        live[slot, column] = int(np.ceil(since))
+        live[slot, column + 1] = clamped(seconds[answer, given + 1], limit)
+        column += 2
+    if column < live.shape[1]:
+        live[slot, column] = at.NEVER
+    clock[at.ANSWERED] += 1
+
+
+@lean
+def _next_rung(live: Ints, slot: int) -> int:
+    """Return the elapsed time of a job's next rung [s], or NEVER."""
+    column = at.LADDER + 2 * live[slot, at.RUNG]
+    return int(live[slot, column]) if column < live.shape[1] else at.NEVER + at.NOTHING
+
+
+@lean
+def watch(live: Ints, blocks: Ints, index: Ints, clock: Ints, slot: int) -> None:
+    """Note when a job that has just started, or has been reviewed, reaches its next rung."""
+    if live.shape[1] > at.RECORD and _next_rung(live, slot) != at.NEVER:
+        due, row = live[slot, at.START] + _next_rung(live, slot), live[slot, at.ROW]
+        insert(blocks, index, clock, at.REVIEWS, due, row, slot, live[slot, at.WIDTH], live[slot, at.LIMIT])
+
+
+@lean
+def unwatch(live: Ints, blocks: Ints, index: Ints, clock: Ints, slot: int) -> None:
+    """Forget the next rung of a job that has ended."""
+    if live.shape[1] > at.RECORD and _next_rung(live, slot) != at.NEVER:
+        due = live[slot, at.START] + _next_rung(live, slot)
+        remove(blocks, index, clock, at.REVIEWS, due, live[slot, at.ROW])
+
+
+@lean
+def review(live: Ints, blocks: Ints, index: Ints, clock: Ints) -> None:
+    """Give the running jobs that have reached a rung its estimate."""
+    now = clock[at.NOW]
+    while clock[at.MEMBERS + at.REVIEWS] > 0:
+        first = index[0, at.MEMBER + at.REVIEWS]
+        if blocks[first, at.E_KEY, 0] > now:
+            return
+        slot = blocks[first, at.E_SLOT, 0]
+        remove_first(blocks, index, clock, at.REVIEWS)
+        begun, old, estimate = live[slot, at.START], live[slot, at.ESTIMATE], live[slot, at.ESTIMATE]
+        while _next_rung(live, slot) <= now - begun:
+            estimate = live[slot, at.LADDER + 2 * live[slot, at.RUNG] + 1]
+            live[slot, at.RUNG] += 1
+        watch(live, blocks, index, clock, slot)
+        row, width, limit = live[slot, at.ROW], live[slot, at.WIDTH], live[slot, at.LIMIT]
+        remove(blocks, index, clock, at.RUNNING, begun + old, row)
+        live[slot, at.ESTIMATE] = estimate
+        insert(blocks, index, clock, at.RUNNING, begun + estimate, row, slot, width, limit)
+        clock[at.STALE] = 1
+        clock[at.CAUSE] |= at.CORRECTED
+
+
+@lean
+def revise(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, index: Ints, clock: Ints) -> int:
+    """Take in the answers on jobs that wait already; return BAD_ESTIMATE if one is no number, else 0."""
+    while clock[at.ANSWERED] < clock[at.ANSWERS]:
+        row = int(seconds[clock[at.ANSWERED], at.A_ROW])
+        slot = _slot_of(live, blocks, index, clock, row)
+        if slot < 0:
+            clock[at.ASKED] = row
+            return at.BAD_ESTIMATE
+        limit = live[slot, at.LIMIT]
+        estimate = believed(seconds, clock, row, at.FOR_RUNNING, limit)
+        candidate = believed(seconds, clock, row, at.FOR_CANDIDATES, limit)
+        ranking = believed(seconds, clock, row, at.FOR_ORDER, limit)
+        if min(estimate, candidate, ranking) < 0:
+            clock[at.ASKED] = row
+            return at.BAD_ESTIMATE
+        keep_ladder(seconds, live, clock, slot)
+        live[slot, at.ESTIMATE] = live[slot, at.FIRST] = estimate
+        if candidate != live[slot, at.CANDIDATE] or ranking != live[slot, at.RANKING]:
+            longer = candidate != live[slot, at.CANDIDATE]
+            live[slot, at.CANDIDATE], live[slot, at.RANKING] = candidate, ranking
+            _move(jobs, live, blocks, index, clock, at.QUEUE, clock[at.ORDER], at.KEY, slot, longer)
+            if clock[at.CANDIDATES] == at.BACKFILL:
+                code = clock[at.BACKFILL_ORDER]
+                _move(jobs, live, blocks, index, clock, at.BACKFILL, code, at.BACKFILL_KEY, slot, longer)
+            clock[at.STALE] = 1
+    return 0
+
+
+@lean
+def _slot_of(live: Ints, blocks: Ints, index: Ints, clock: Ints, row: int) -> int:
+    """Return the record of a waiting job, or -1: a short search under FCFS, a walk over the queue under others."""
+    if clock[at.ORDER] == FCFS:
+        i, place = locate(blocks, index, clock, at.QUEUE, row, row)
+        if i < clock[at.MEMBERS + at.QUEUE]:
+            slot = blocks[index[i, at.MEMBER + at.QUEUE], at.E_SLOT, place]
+            if live[slot, at.ROW] == row:
+                return int(slot)
+        return -1
+    for i in range(clock[at.MEMBERS + at.QUEUE]):
+        b = index[i, at.MEMBER + at.QUEUE]
+        for place in range(index[b, at.COUNT]):
+            if live[blocks[b, at.E_SLOT, place], at.ROW] == row:
+                return int(blocks[b, at.E_SLOT, place])
+    return -1
+
+
+@lean
+def _move(
+    jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, which: int, code: int, column: int, slot: int,
+    longer: bool,
+) -> None:  # fmt: skip
+    """Put a waiting job where its list needs it after its estimates have changed.
+
+    Keys that change with time, and users' own, are not touched: they are computed anew before each pass.
+    """
+    row, key = live[slot, at.ROW], live[slot, column]
+    new, width, candidate = key, live[slot, at.WIDTH], live[slot, at.CANDIDATE]
+    if code < WFP3 or code > USER:
+        since = max(1, jobs[row, at.SUBMIT] - jobs[0, at.SUBMIT])
+        new = static_key(code, row, since, width, live[slot, at.RANKING], clock[at.SEED], jobs[row, at.JOB_ID])
+    if new != key or (longer and which == clock[at.CANDIDATES]):
+        remove(blocks, index, clock, which, key, row)
+        live[slot, column] = new
+        insert(blocks, index, clock, which, new, row, slot, width, candidate)
