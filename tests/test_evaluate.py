@@ -50,6 +50,15 @@ def test_strict_by_hand(log):
     assert found["user-mean"].predicted.tolist() == [(100 + 200 + 300 + 400 + 500 + 600) / 6, 200.0]
 
 
+@pytest.mark.parametrize(("run_time", "n_train"), [(999, 2), (1000, 1), (1001, 1)])
+def test_a_training_job_has_ended_before_the_first_test_submission(run_time, n_train):
+    """That is at 2,000 s; the second of three jobs starts at 1,000 s."""
+    columns = {"job_id": [1, 2, 3], "submit": [0, 500, 2000], "wait": [0, 500, 0], "run_time": [9, run_time, 9]}
+    one = JobLog.from_columns(columns | {"requested_time": [9999] * 3}, {})
+    assert evaluate(one, [], train=0.7).n_train == n_train
+    assert evaluate(one, [], train=0.7, protocol="reis").n_train == 2
+
+
 def test_reis_by_hand(log):
     """All ten jobs; 8 train, unended ones too; nothing is capped; a job that ends in the same second is not known."""
     found = evaluate(log, [], protocol="reis")
