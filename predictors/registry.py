@@ -11,6 +11,7 @@ from predictors.gaussier import Gaussier
 from predictors.last_two import LastTwo
 from predictors.online_linear import OnlineLinear
 from predictors.requested import Requested
+from predictors.similar import Similar, SimilarLow, SimilarMean
 from predictors.tsafrir import Tsafrir
 from predictors.user_mean import UserMean
 
@@ -23,6 +24,9 @@ PREDICTORS: Final[Mapping[str, type[Predictor]]] = MappingProxyType(
         "forest": Forest,
         "online-linear": OnlineLinear,
         "gaussier": Gaussier,
+        "similar": Similar,
+        "similar-mean": SimilarMean,
+        "similar-low": SimilarLow,
     }
 )
 """Every predictor by its name; a changed rule gets a new name."""
