@@ -117,6 +117,8 @@ def _walk(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: I
                 book(clock, plan, now, width, length)
             use_up(live, clock, slot)
             start(jobs, live, blocks, index, clock, log, notes, slot, at.BACKFILLED)
+        else:
+            clock[at.STALE] = 1  # later it may not even fit and take a reservation: this plan will not hold
 
 
 @lean
