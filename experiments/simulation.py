@@ -6,7 +6,7 @@ from typing import Any
 from predictors.data.errors import unknown_name
 from predictors.data.joblog import JobLog
 from schedsim.engine import simulate
-from schedsim.estimates import Estimates, clairvoyant, requested
+from schedsim.estimates import Estimates, Outlook, clairvoyant, requested
 from schedsim.metrics import by_size, by_user, figures, how_started
 from schedsim.policy import make_policy
 from schedsim.schedule import Schedule
@@ -16,14 +16,14 @@ GIVEN = {"requested": requested, "clairvoyant": clairvoyant}
 """Estimates that need no predictor: what the users asked for, and the truth."""
 
 
-def estimates_by_name(name: str, log: JobLog, workload: Workload) -> Estimates:
+def estimates_by_name(name: str, log: JobLog, workload: Workload) -> Estimates | Outlook:
     """Return what the scheduler shall believe.
 
     Parameters
     ----------
     name : str
-        `requested`, `clairvoyant`, a registered predictor (it starts knowing nothing and learns as jobs end), or a
-        model's address (`models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/…`, a folder): that is served as it is.
+        `requested`, `clairvoyant`, an outlook (`default`, `bold`), a registered predictor (both start knowing nothing
+        and learn as jobs end), or a model's address (`models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/…`, a folder): that is served as it is.
     log : JobLog
         The cleaned log, rows as in `workload`.
     workload : Workload
@@ -37,14 +37,17 @@ def estimates_by_name(name: str, log: JobLog, workload: Workload) -> Estimates:
     if name in GIVEN:
         return GIVEN[name](workload)
     from predictors.registry import PREDICTORS, make_predictor
+    from predictors.similar_runs import OUTLOOKS
 
+    if name in OUTLOOKS:
+        return OUTLOOKS[name].forecast(log)
     if name in PREDICTORS:
         return make_predictor(name).forecast(log)
     if ":/" in name or "/" in name:
         from predictors.tracking import load_model
 
         return load_model(name).predictor.forecast(log)
-    raise unknown_name("estimates", name, (*GIVEN, *PREDICTORS, "models:/NAME@ALIAS"))
+    raise unknown_name("estimates", name, (*GIVEN, *OUTLOOKS, *PREDICTORS, "models:/NAME@ALIAS"))
 
 
 TABLES: dict[str, Callable[[Schedule], Mapping[Any, Mapping[str, float]]]] = {
