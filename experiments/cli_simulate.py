@@ -20,7 +20,9 @@ ROWS = (
 
 def simulate(
     log: Annotated[Path, typer.Argument(help="A job log in any known format.", metavar="LOG")],
-    policy: Annotated[str, typer.Option(help="Who goes first and who may pass: fcfs, easy, easy-sjbf, default, …")] = "easy",
+    policy: Annotated[
+        str, typer.Option(help="Who goes first, who may pass: fcfs, easy, easy-sjbf, default, …")
+    ] = "easy",
     estimates: Annotated[
         str, typer.Option(help="requested, clairvoyant, default, bold, a predictor's name, or a model's address.")
     ] = "requested",

@@ -23,7 +23,8 @@ def estimates_by_name(name: str, log: JobLog, workload: Workload) -> Estimates |
     ----------
     name : str
         `requested`, `clairvoyant`, an outlook (`default`, `bold`), a registered predictor (both start knowing nothing
-        and learn as jobs end), or a model's address (`models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/…`, a folder): that is served as it is.
+        and learn as jobs end), or a model's address (`models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/…`, a
+        folder): that is served as it is.
     log : JobLog
         The cleaned log, rows as in `workload`.
     workload : Workload

@@ -45,14 +45,12 @@ class Outlook(Protocol):
     It tells the estimates of waiting jobs anew when it has learnt better, and of each job beforehand what to expect of
     it once it has run for so long: the *ladder*, which is frozen when the job starts. A rung is climbed at the first
     scheduling instant that is not before it. What expires beyond the last rung is corrected like any estimate.
-
-    Attributes
-    ----------
-    rungs : int
-        Most rungs of a ladder, at least 1.
     """
 
-    rungs: int
+    @property
+    def rungs(self) -> int:
+        """Most rungs of a ladder, at least 1."""
+        ...
 
     def advance(self, events: Ints, answers: Floats) -> int:
         """Take in the events since the last call; write the answers on waiting jobs, and return how many they are.
