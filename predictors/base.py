@@ -11,20 +11,27 @@ outcomes at once or from one after the other. A `Predictor` joins them to a hist
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from predictors.data.errors import JobcastError
 from predictors.data.joblog import Ints, JobLog
+from predictors.features import REIS_FEATURES
 from predictors.history import JobHistory, Outcome, as_of_rule
 from predictors.params import Parameters
 from predictors.replay import LogHistory, log_events, replay
 
 if TYPE_CHECKING:
     import pandas as pd
+    from river.base import Regressor
+    from sklearn.base import RegressorMixin
+
+    from predictors.river_predictor import RiverPredictor
+    from predictors.sklearn_predictor import SklearnPredictor
 
 Floats = npt.NDArray[np.float64]
 
@@ -271,6 +278,10 @@ class Predictor(Parameters, ABC):
 
         return load(Path(folder))
 
+    def save_params(self, folder: Path) -> dict[str, Any]:
+        """Return the constructor's parameters as JSON can hold them, after writing what it cannot."""
+        return self.get_params()
+
     def save_estimator(self, folder: Path) -> None:
         """Write what was learnt; a predictor that learns nothing writes nothing."""
         return
@@ -278,6 +289,24 @@ class Predictor(Parameters, ABC):
     def load_estimator(self, folder: Path) -> None:
         """Take back what `save_estimator` wrote, after checking it."""
         return
+
+    # --- models of others ---------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def from_sklearn(
+        regressor: "RegressorMixin", features: Sequence[str] = REIS_FEATURES, **params: Any
+    ) -> "SklearnPredictor":
+        """Return a predictor around any scikit-learn regressor or pipeline; see `predictors.adapters`."""
+        from predictors.adapters import from_sklearn
+
+        return from_sklearn(regressor, features, **params)
+
+    @staticmethod
+    def from_river(model: "Regressor", features: Sequence[str] = REIS_FEATURES, **params: Any) -> "RiverPredictor":
+        """Return a predictor around any river regressor or pipeline; see `predictors.adapters`."""
+        from predictors.adapters import from_river
+
+        return from_river(model, features, **params)
 
 
 def in_range(estimates: Floats, requested: Floats, cap: bool) -> Floats:

@@ -39,7 +39,7 @@ def save(predictor: Predictor, folder: Path) -> None:
     about = {
         "format": FORMAT,
         "name": predictor.name,
-        "params": predictor.get_params(),
+        "params": predictor.save_params(folder),
         "features": list(predictor.features),
         "fitted": predictor.fitted,
         "starts_cold": history is None,
@@ -60,6 +60,7 @@ def load(folder: Path) -> Predictor:
     JobcastError
         If a file is missing, damaged or not ours.
     """
+    from predictors.adapters import ADAPTERS
     from predictors.registry import make_predictor
 
     try:
@@ -74,7 +75,7 @@ def load(folder: Path) -> Predictor:
         raise
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise JobcastError(f"{folder / ABOUT}: cannot be read ({error}); train the model again.") from error
-    predictor = make_predictor(name, **params)
+    predictor = ADAPTERS[name].from_saved(folder, params) if name in ADAPTERS else make_predictor(name, **params)
     predictor.check()
     if features != predictor.features:
         raise JobcastError(f"{folder / ABOUT}: learnt from other features than {name} reads; train the model again.")
