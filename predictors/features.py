@@ -192,8 +192,33 @@ REIS_FEATURES: Final[tuple[str, ...]] = (
 RICH_FEATURES: Final[tuple[str, ...]] = (
     "procs",
     "requested_time",
+    "user",
+    "last_two_mean",
+    "ended_mean",
+    "longest_running",
+    "running_count",
+    "procs_held",
+    "hour",
+    "weekday",
+    "since_submit",
+    "burst",
+    "same_request",
+    "machine_pending",
+    "machine_running_procs",
+    *(f"similar_{fact}" for fact in ("count", "last", "weighted", "ratio", "median", "lower", "max", "age", "rank")),
+    *(
+        f"of_{group}_{fact}"
+        for group in ("user", "user_procs", "user_request", "user_procs_request", "procs_request")
+        for fact in ("weighted", "max")
+    ),
+    "of_user_ratio",
+    "of_user_median",
+    "of_procs_request_ratio",
+    "of_user_executable_weighted",
+    "of_group_weighted",
+    "of_queue_weighted",
 )
-"""A choice for learners that want more than the sixteen: the history of similar jobs."""
+"""Forty for learners that take more than the sixteen: above all the history of similar jobs."""
 
 CATEGORIES: Final[frozenset[str]] = frozenset(name for name, one in FEATURES.items() if one.kind == "category")
 

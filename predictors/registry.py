@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from predictors.base import Predictor
+from predictors.boosted import Boosted
 from predictors.data.errors import unknown_name
 from predictors.forest import Forest
 from predictors.gaussier import Gaussier
@@ -27,6 +28,7 @@ PREDICTORS: Final[Mapping[str, type[Predictor]]] = MappingProxyType(
         "similar": Similar,
         "similar-mean": SimilarMean,
         "similar-low": SimilarLow,
+        "boosted": Boosted,
     }
 )
 """Every predictor by its name; a changed rule gets a new name."""

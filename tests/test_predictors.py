@@ -18,7 +18,11 @@ from predictors.requested import Requested
 from predictors.tsafrir import Tsafrir
 from predictors.user_mean import UserMean
 
-SMALL = {"forest": {"n_estimators": 4, "max_nodes": 400, "refit_every": 6 * 3600}}
+SMALL = {
+    "forest": {"n_estimators": 4, "max_nodes": 400, "refit_every": 6 * 3600},
+    "boosted": {"n_estimators": 6, "refit_every": 6 * 3600},
+    "average": {"n_boosted": 6, "n_forest": 4, "refit_every": 6 * 3600},
+}
 
 
 @pytest.fixture(scope="module")
