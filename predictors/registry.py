@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from predictors.average import Average
 from predictors.base import Predictor
 from predictors.boosted import Boosted
 from predictors.data.errors import unknown_name
@@ -11,6 +12,7 @@ from predictors.forest import Forest
 from predictors.gaussier import Gaussier
 from predictors.last_two import LastTwo
 from predictors.online_linear import OnlineLinear
+from predictors.online_tree import OnlineTree
 from predictors.requested import Requested
 from predictors.similar import Similar, SimilarLow, SimilarMean
 from predictors.tsafrir import Tsafrir
@@ -25,10 +27,12 @@ PREDICTORS: Final[Mapping[str, type[Predictor]]] = MappingProxyType(
         "forest": Forest,
         "online-linear": OnlineLinear,
         "gaussier": Gaussier,
+        "online-tree": OnlineTree,
         "similar": Similar,
         "similar-mean": SimilarMean,
         "similar-low": SimilarLow,
         "boosted": Boosted,
+        "average": Average,
     }
 )
 """Every predictor by its name; a changed rule gets a new name."""
