@@ -37,10 +37,17 @@ def simulate(
     ] = None,
     figures: Annotated[Path | None, typer.Option(help="Draw the schedule into this folder.")] = None,
     by: Annotated[str | None, typer.Option(help="One more table: user, size or start.")] = None,
+    explain: Annotated[
+        int | None, typer.Option(help="Tell why this job started when it did and not earlier.", metavar="JOB")
+    ] = None,
+    paranoid: Annotated[
+        bool, typer.Option("--paranoid", help="Check the laws of the schedule again, without the engine.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Replay a log's submissions under a scheduling policy and measure waits, slowdown and who pays."""
     from experiments.output import print_account, print_json, working
+    from experiments.second_look import check_by_name, explain_by_name, refuse_unknown_job
     from experiments.simulation import run_by_name, table_by
     from predictors.data.detect import read_log
     from schedsim.exports import schedule_writer
@@ -53,8 +60,17 @@ def simulate(
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
         cleaned, cleaning = jobs.for_simulation(procs, drop_wide)
+    if explain is not None:
+        refuse_unknown_job(cleaned, explain)
     with working(f"Simulating {len(cleaned):,} jobs"):
         result, found = run_by_name(cleaned, policy, estimates, correction, kill=kill)
+    reason, checked = None, None
+    if paranoid:
+        with working("Checking the schedule"):
+            checked = check_by_name(cleaned, result, policy, estimates, kill=kill)
+    if explain is not None:
+        with working(f"Explaining job {explain}"):
+            reason = explain_by_name(cleaned, result, explain, policy, estimates, correction, kill=kill)
     written = [schedule] if schedule is not None else []
     if write is not None and schedule is not None:
         write(result, cleaned, schedule)
@@ -66,11 +82,20 @@ def simulate(
     groups = {} if by is None else table_by(result, by)
     total = account + cleaning
     if as_json:
-        print_json(found | ({"by": groups} if by else {}) | {"account": total.to_dict()})
+        more: dict[str, Any] = {"by": groups} if by else {}
+        more |= {"explanation": reason.to_dict()} if reason is not None else {}
+        more |= {"paranoid": checked} if checked is not None else {}
+        print_json(found | more | {"account": total.to_dict()})
         return
     _print(found)
     if by is not None:
         _print_groups(by, groups)
+    if reason is not None:
+        from schedsim.words import in_words
+
+        typer.echo("\n".join(in_words(reason)))
+    if checked is not None:
+        _print_checked(checked)
     print_account(total)
     for path in written:
         typer.echo(f"Wrote {path}")
@@ -85,6 +110,14 @@ def _print(found: dict[str, Any]) -> None:
         f"simulated in {found['engine_seconds']:.2f} s ({found['jobs_per_second']:,.0f} jobs/s)"
     )
     print_table(title, ("", "value", "unit"), [(name, found[key], unit) for name, key, unit in ROWS], note=note)
+
+
+def _print_checked(checked: dict[str, Any]) -> None:
+    typer.echo("Checked again, without the engine:")
+    for law in checked["kept"]:
+        typer.echo(f"  holds: {law}")
+    for law, excuse in checked["left_out"].items():
+        typer.echo(f"  not checked, since {excuse}: {law}")
 
 
 def _print_groups(by: str, groups: dict[str, dict[str, Any]]) -> None:

@@ -1,0 +1,45 @@
+"""A second look at a simulation by names: why a job started when it did, and whether the schedule keeps its laws."""
+
+from typing import Any
+
+from experiments.simulation import estimates_by_name
+from predictors.data.errors import JobcastError
+from predictors.data.joblog import JobLog
+from schedsim.estimates import Outlook
+from schedsim.explain import Explanation, explain, row_of
+from schedsim.policy import make_policy
+from schedsim.schedule import Schedule
+from schedsim.workload import Workload
+
+
+def refuse_unknown_job(log: JobLog, job_id: int) -> None:
+    """Raise JobcastError if a cleaned log has no such job."""
+    row_of(Workload.from_log(log), job_id)
+
+
+def explain_by_name(
+    log: JobLog, schedule: Schedule, job_id: int, policy: str, estimates: str, correction: str, *, kill: bool
+) -> Explanation:
+    """Explain a job's start in a schedule of a cleaned log; the other names as `run_by_name` was given."""
+    believed = estimates_by_name(estimates, log, schedule.workload)
+    return explain(schedule, job_id, make_policy(policy), believed, correction, kill)
+
+
+def check_by_name(log: JobLog, schedule: Schedule, policy: str, estimates: str, *, kill: bool) -> dict[str, Any]:
+    """Check the laws of a schedule of a cleaned log; return those kept, and those left out with the reason.
+
+    Raises
+    ------
+    JobcastError
+        At the first law that is broken, or if the estimates are an outlook.
+    """
+    from schedsim.paranoid import check
+
+    believed = estimates_by_name(estimates, log, schedule.workload)
+    if isinstance(believed, Outlook):
+        raise JobcastError(
+            f"--paranoid cannot check a run on the estimates {estimates!r}: they change while jobs wait and run, and "
+            "the schedule keeps only the first and the last. Check one on a predictor's or the requested times."
+        )
+    checked = check(schedule, make_policy(policy), believed, kill)
+    return {"kept": list(checked.kept), "left_out": dict(checked.left_out)}

@@ -1,0 +1,212 @@
+"""What did the scheduler see at one instant? The queue, the running jobs and the policy's memory, before its pass."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+import schedsim._kernels_layout as at
+from schedsim.engine import Simulation
+from schedsim.gates import Candidate, Gate, Verdict
+from schedsim.state import State
+
+NEVER: Final = at.NEVER
+
+
+@dataclass(frozen=True)
+class Queued:
+    """A waiting job as a pass sees it; times and lengths in seconds.
+
+    Parameters
+    ----------
+    row, procs, requested : int
+        Its row in the workload, its processors, its request.
+    running, candidate : int
+        Its estimate, for planning with it once it runs and for asking whether it may start.
+    key, backfill_key : int
+        Its rank in the queue and among the candidates; smaller first, ties by row.
+    instantaneous : bool
+        Whether it ends in the second of its start.
+    promise : int
+        Its latest start as promised, or `NEVER`.
+    planned : int
+        The reservation that it keeps, or `NEVER`.
+    """
+
+    row: int
+    procs: int
+    requested: int
+    running: int
+    candidate: int
+    key: int
+    backfill_key: int
+    instantaneous: bool
+    promise: int
+    planned: int
+
+
+@dataclass(frozen=True)
+class Running:
+    """A running job: its processors, and when it ends by its estimate and at the latest [s]."""
+
+    procs: int
+    end: int
+    limit: int
+
+
+@dataclass(frozen=True)
+class Instant:
+    """One scheduling instant, just before its pass, and whom the engine then started.
+
+    Parameters
+    ----------
+    now : int
+        Time [s].
+    free : int
+        Processors free.
+    queue : tuple of Queued
+        In the queue's order.
+    running : tuple of Running
+        In no order.
+    ended : bool
+        Whether jobs ended at this instant.
+    slack : int
+        How much later than the shadow time by requested times a promise lies [s].
+    verdicts : mapping
+        What the gate answered, by row.
+    started : frozenset of int
+        Rows of the jobs that the engine started.
+    """
+
+    now: int
+    free: int
+    queue: tuple[Queued, ...]
+    running: tuple[Running, ...]
+    ended: bool
+    slack: int
+    verdicts: Mapping[int, Verdict]
+    started: frozenset[int]
+
+    @property
+    def candidates(self) -> list[Queued]:
+        """The queue in the backfill order."""
+        return sorted(self.queue, key=lambda job: (job.backfill_key, job.row))
+
+
+@dataclass(eq=False)
+class Recorded:
+    """A gate that writes down what another answers."""
+
+    gate: Gate
+    answers: dict[int, Verdict] = field(default_factory=dict)
+
+    def ask(self, candidate: Candidate) -> Verdict:
+        """Ask the other gate."""
+        self.answers[candidate.row] = verdict = self.gate.ask(candidate)
+        return verdict
+
+
+class Stepper:
+    """Walks a simulation from one scheduling instant to the next and looks at those it is told to.
+
+    Examples
+    --------
+    >>> from schedsim.policy import make_policy
+    >>> from schedsim.workload import Workload
+    >>> w = Workload.from_columns([1, 2], submit=[0, 1], procs=[6, 8], requested=[10, 10], run_time=[9, 10],
+    ...                           machine_procs=8)
+    >>> stepper = Stepper(Simulation(w, make_policy("easy")))
+    >>> while (now := stepper.next_time()) is not None:
+    ...     instant = stepper.look()
+    ...     print(now, instant.free, [job.row for job in instant.queue], sorted(instant.started))
+    0 8 [0] [0]
+    1 2 [1] []
+    9 8 [1] [1]
+    19 8 [] []
+    """
+
+    def __init__(self, simulation: Simulation, recorded: Recorded | None = None) -> None:
+        self.simulation = simulation
+        self._recorded = recorded
+
+    def next_time(self) -> int | None:
+        """Return the second of the next event, or None at the end."""
+        simulation = self.simulation
+        state, workload = simulation._state, simulation.workload
+        times = [int(state.live[slot, at.END]) for slot in state.slots(at.ENDS)[:1]]
+        if state.clock[at.NEXT_JOB] < state.clock[at.LAST_JOB]:
+            times.append(int(workload.submit[state.clock[at.NEXT_JOB]]))
+        times += [int(state.blocks[b, at.E_KEY, 0]) for b in state.members(at.TIMERS)[:1]]
+        return min(times, default=None)
+
+    def skip(self, until: int) -> None:
+        """Go on to just after all that happens up to a second."""
+        self.simulation.run(until=until)
+
+    def look(self) -> Instant:
+        """Go through the next instant and return what the scheduler saw.
+
+        Raises
+        ------
+        ValueError
+            If nothing is left to happen.
+        """
+        now = self.next_time()
+        if now is None:
+            raise ValueError("The simulation is at its end.")
+        simulation = self.simulation
+        before = simulation._state.copy()
+        if self._recorded is not None:
+            self._recorded.answers.clear()
+        simulation.run(until=now)
+        after = simulation._state
+        queue = _queue(before, after)
+        started = frozenset(job.row for job in queue) - frozenset(after.rows(at.QUEUE).tolist())
+        running, ended = _running(before, after, now)
+        answers = {} if self._recorded is None else dict(self._recorded.answers)
+        free = simulation.workload.machine_procs - sum(job.procs for job in running)
+        slack = int(after.clock[at.SLACK])
+        return Instant(now, free, queue, running, ended, slack, answers, started)
+
+
+def _queue(before: State, after: State) -> tuple[Queued, ...]:
+    """Return the jobs that waited before this instant and those submitted at it, in the queue's order.
+
+    Estimates and keys are those of this instant, so they are read after it, also from records given back by then.
+    """
+    known = dict(zip(before.rows(at.QUEUE).tolist(), before.slots(at.QUEUE).tolist(), strict=True))
+    fresh = range(int(before.clock[at.NEXT_QUEUED]), int(after.clock[at.NEXT_QUEUED]))
+    used = after.live[: after.clock[at.HIGH_SLOT], at.ROW].tolist()
+    place = known | ({row: slot for slot, row in enumerate(used) if row in fresh} if fresh else {})
+    own_list = before.clock[at.CANDIDATES] == at.BACKFILL
+    slots = np.fromiter(place.values(), dtype=np.int64, count=len(place))
+    records = after.live[slots].tolist()
+    earlier = before.live[[known.get(row, 0) for row in place]].tolist()
+    queue = [
+        Queued(
+            row=row,
+            procs=record[at.WIDTH],
+            requested=record[at.LIMIT],
+            running=record[at.ESTIMATE],
+            candidate=record[at.CANDIDATE],
+            key=record[at.KEY],
+            backfill_key=record[at.BACKFILL_KEY if own_list else at.KEY],
+            instantaneous=record[at.RUN] == 0,
+            promise=memory[at.PROMISE] if row in known else NEVER,
+            planned=memory[at.PLANNED] if row in known else NEVER,
+        )
+        for row, record, memory in zip(place, records, earlier, strict=True)
+    ]
+    return tuple(sorted(queue, key=lambda job: (job.key, job.row)))
+
+
+def _running(before: State, after: State, now: int) -> tuple[tuple[Running, ...], bool]:
+    """Return the running jobs as the pass sees them, their estimates corrected, and whether any ended now."""
+    slots = before.slots(at.ENDS)
+    left = slots[before.live[slots, at.END] > now]
+    running = [
+        Running(width, begun + estimate, begun + max(limit, estimate))
+        for width, begun, estimate, limit in after.live[left][:, [at.WIDTH, at.START, at.ESTIMATE, at.LIMIT]].tolist()
+    ]
+    return tuple(running), len(left) < len(slots)

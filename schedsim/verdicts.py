@@ -1,0 +1,281 @@
+"""Who starts at this instant, and what keeps each of the others? One scheduling pass, told readably.
+
+This is not how the engine computes: every pass is walked job by job, as its definition reads, and each job gets a
+`Finding`. A test holds it to the engine at every instant of random workloads.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final, Literal
+
+from schedsim.instant import NEVER, Instant, Queued
+from schedsim.plan import Plan, fits_at
+from schedsim.policy import Kind, Policy
+
+Rule = Literal[
+    "starts", "head", "processors", "turn", "shadow", "promise", "reservation", "gate", "not chosen", "window"
+]
+"""What became of a waiting job at an instant: it starts; or it heads the queue blocked; too few processors are free; it
+may not pass the head; it would delay the head; it would break a promise; it would delay reservations; a gate holds it;
+the policy chose others; the policy does not look at it yet."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What became of a waiting job at one instant; jobs as rows of the workload, times in seconds.
+
+    Parameters
+    ----------
+    rule : str
+        See `Rule`.
+    free : int
+        Processors free when its turn came.
+    head : int, optional
+        The job that headed the queue blocked.
+    shadow : int, optional
+        When by the estimates the head can start; for a promise, when it was promised to at the latest.
+    extra : int, optional
+        Processors that the head leaves free then.
+    reserved : int, optional
+        When the job's own reservation is.
+    collides : int, optional
+        When the reservations of others would leave it too few processors, had it started.
+    blockers : tuple of int
+        The jobs whose reservations those are.
+    reason : str
+        What the gate says.
+    """
+
+    rule: Rule
+    free: int
+    head: int | None = None
+    shadow: int | None = None
+    extra: int | None = None
+    reserved: int | None = None
+    collides: int | None = None
+    blockers: tuple[int, ...] = ()
+    reason: str = ""
+
+
+Findings = dict[int, Finding]
+
+
+@dataclass
+class Site:
+    """The machine during a pass."""
+
+    instant: Instant
+    policy: Policy
+    free: int
+    releases: list[tuple[int, int]]  # (planned end, processors) of running jobs
+    limits: list[tuple[int, int]]  # (latest end, processors)
+    found: Findings = field(default_factory=dict)
+
+    @property
+    def left(self) -> list[Queued]:
+        """Return the jobs that the pass has not come to yet, in the queue's order."""
+        return [job for job in self.instant.queue if job.row not in self.found]
+
+    def held(self, job: Queued) -> bool:
+        """Note and return whether a gate holds a job that could start."""
+        verdict = self.instant.verdicts.get(job.row)
+        if verdict is None or verdict.start:
+            return False
+        self.found[job.row] = Finding("gate", self.free, reason=verdict.reason)
+        return True
+
+    def start(self, job: Queued, length: int, finding: Finding) -> None:
+        """Start a job that is planned to run for `length` seconds; an instantaneous one gives all back at once."""
+        self.found[job.row] = finding
+        if not job.instantaneous:
+            self.free -= job.procs
+            self.releases.append((self.instant.now + length, job.procs))
+            self.limits.append((self.instant.now + job.requested, job.procs))
+
+
+def findings(instant: Instant, policy: Policy) -> Findings:
+    """Return what becomes of each waiting job, by row.
+
+    Examples
+    --------
+    >>> from schedsim.engine import Simulation
+    >>> from schedsim.instant import Stepper
+    >>> from schedsim.policy import make_policy
+    >>> from schedsim.workload import Workload
+    >>> w = Workload.from_columns([1, 2, 3], submit=[0, 1, 2], procs=[6, 8, 2], requested=[10, 10, 9],
+    ...                           run_time=[10, 10, 9], machine_procs=8)
+    >>> stepper = Stepper(Simulation(w, make_policy("easy")))
+    >>> stepper.skip(1)
+    >>> for row, finding in findings(stepper.look(), make_policy("easy")).items():
+    ...     print(row, finding.rule, finding.free, finding.head, finding.shadow, finding.extra)
+    1 head 2 1 10 0
+    2 shadow 2 1 10 0
+    """
+    running = instant.running
+    site = Site(
+        instant, policy, instant.free, [(job.end, job.procs) for job in running], [(j.limit, j.procs) for j in running]
+    )
+    if policy.agent is not None:
+        _as_chosen(site)
+    else:
+        PASSES[policy.kind](site)
+    return site.found
+
+
+def _in_order(site: Site) -> Queued | None:
+    """Start jobs from the front of the queue; return the first that is blocked, those held by a gate left aside."""
+    for job in site.left:
+        if job.procs > site.free:
+            return job
+        if not site.held(job):
+            site.start(job, job.running, Finding("starts", site.free))
+    return None
+
+
+def _promised(site: Site, head: Queued) -> tuple[int, int]:
+    """Return the head's promise and the processors free beside it then, by requested times."""
+    promise = head.promise
+    if promise == NEVER:
+        promise = fits_at(site.limits, site.free, head.procs)[0] + site.instant.slack
+    then = site.free + sum(procs for end, procs in site.limits if end <= promise)
+    return promise, then - head.procs
+
+
+def _counts(site: Site) -> None:
+    """FCFS and EASY: the head, then those that end by its shadow time or need no more than the extra processors."""
+    head = _in_order(site)
+    if head is None:
+        return
+    now, keeps = site.instant.now, site.policy.promise
+    shadow, extra = fits_at(site.releases, site.free, head.procs)
+    promise, beside = _promised(site, head) if keeps else (NEVER, 0)
+    site.found[head.row] = Finding("head", site.free, head.row, shadow, extra)
+    if not site.policy.depth:
+        for job in site.left:
+            site.found[job.row] = Finding("turn", site.free, head.row, shadow)
+        return
+    for job in [job for job in site.instant.candidates if job.row not in site.found]:
+        in_time, kept = now + job.candidate <= shadow, now + job.requested <= promise
+        finding = Finding("starts", site.free, head.row, shadow, extra)
+        if job.procs > site.free:
+            site.found[job.row] = replace(finding, rule="processors")
+        elif not in_time and job.procs > extra:
+            site.found[job.row] = replace(finding, rule="shadow")
+        elif not kept and job.procs > beside:
+            site.found[job.row] = replace(finding, rule="promise", shadow=promise, extra=beside)
+        elif not site.held(job):
+            site.start(job, job.candidate, finding)
+            used = 0 if job.instantaneous else job.procs
+            extra -= 0 if in_time else used
+            beside -= 0 if kept else used
+
+
+def _in_the_way(plan: Plan, job: Queued, finding: Finding) -> Finding:
+    """Tell which reservations a start now would delay."""
+    collides = plan.collision(plan.now, job.candidate, job.procs)
+    if collides is None or collides == plan.now:
+        return replace(finding, rule="processors")
+    blockers = tuple(row for begin, end, _, row in plan.booked if begin <= collides < end and row != job.row)
+    return replace(finding, rule="reservation", collides=collides, blockers=blockers)
+
+
+def _profile(site: Site) -> None:
+    """Hybrid and conservative, all reservations anew: who fits beside those made before starts, others reserve."""
+    head = _in_order(site)
+    if head is None:
+        return
+    depth, now = site.policy.depth, site.instant.now
+    shadow, extra = fits_at(site.releases, site.free, head.procs)
+    promise, beside = _promised(site, head) if site.policy.promise else (NEVER, 0)
+    plan = Plan(now, site.free, list(site.releases))
+    plan.book(head, plan.earliest(head.procs, head.candidate), head.candidate)
+    site.found[head.row] = Finding("head", site.free, head.row, shadow, extra)
+    reserved = 1
+    for job in [job for job in site.instant.candidates if job.row not in site.found]:
+        kept, finding = now + job.requested <= promise, Finding("starts", site.free, head.row, shadow, extra)
+        if plan.collision(now, job.candidate, job.procs) is not None:
+            finding = _in_the_way(plan, job, finding)
+            if depth is None or reserved < depth:
+                start = plan.earliest(job.procs, job.candidate)
+                plan.book(job, start, job.candidate)
+                reserved += 1
+                finding = replace(finding, reserved=start)
+            site.found[job.row] = finding
+        elif not kept and job.procs > beside:
+            site.found[job.row] = replace(finding, rule="promise", shadow=promise, extra=beside)
+        else:
+            site.start(job, job.candidate, finding)
+            if not job.instantaneous:
+                plan.book(job, now, job.candidate)
+                beside -= 0 if kept else job.procs
+
+
+def _compress(site: Site) -> None:
+    """Conservative, reservations kept: those possible stay, after ends all are brought forward, who is due starts."""
+    instant, now = site.instant, site.instant.now
+    planned = {job.row: job.planned for job in instant.queue}
+    ended = instant.ended
+    while True:
+        plan, queue = Plan(now, site.free, list(site.releases)), site.left
+        _keep(plan, queue, planned)
+        for job in queue:
+            if planned[job.row] == NEVER or (ended and planned[job.row] > now):
+                plan.booked = [entry for entry in plan.booked if entry[3] != job.row]
+                _book_earliest(plan, job, planned)
+        due = [job for job in queue if planned[job.row] == now]
+        for job in due:
+            site.start(job, job.running, Finding("starts", site.free, reserved=now))
+        ended = any(job.instantaneous for job in due)
+        if not ended:
+            break
+    waiting = site.left
+    for job in waiting:
+        finding = Finding("reservation", site.free, waiting[0].row, reserved=planned[job.row])
+        site.found[job.row] = _in_the_way(plan, job, finding)
+
+
+def _keep(plan: Plan, queue: list[Queued], planned: dict[int, int]) -> None:
+    """Book the reservations that are still possible where they were, then the others at the earliest hole."""
+    impossible = []
+    for job in queue:
+        if planned[job.row] == NEVER:
+            continue
+        planned[job.row] = max(planned[job.row], plan.now)
+        if plan.collision(planned[job.row], job.candidate, job.procs) is None:
+            plan.book(job, planned[job.row], job.candidate)
+        else:
+            impossible.append(job)
+    for job in impossible:
+        _book_earliest(plan, job, planned)
+
+
+def _book_earliest(plan: Plan, job: Queued, planned: dict[int, int]) -> None:
+    planned[job.row] = plan.earliest(job.procs, job.candidate)
+    plan.book(job, planned[job.row], job.candidate)
+
+
+def _greedy(site: Site) -> None:
+    """Whatever fits starts."""
+    for job in site.left:
+        if job.procs > site.free:
+            site.found[job.row] = Finding("processors", site.free)
+        elif not site.held(job):
+            site.start(job, job.running, Finding("starts", site.free))
+
+
+def _as_chosen(site: Site) -> None:
+    """An agent or the knapsack chose: taken from the engine, not recomputed."""
+    for place, job in enumerate(site.instant.queue):
+        if job.row in site.instant.started:
+            rule: Rule = "starts"
+        elif job.procs > site.instant.free:
+            rule = "processors"
+        else:
+            rule = "window" if place >= site.policy.window else "not chosen"
+        site.found[job.row] = Finding(rule, site.instant.free)
+
+
+PASSES: Final[Mapping[Kind, Callable[[Site], None]]] = MappingProxyType(
+    {"counts": _counts, "profile": _profile, "compress": _compress, "greedy": _greedy, "knapsack": _as_chosen}
+)

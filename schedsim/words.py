@@ -1,0 +1,146 @@
+"""An explanation in plain words, one line a stretch of waiting."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from schedsim.explain import Explanation, Stretch
+from schedsim.verdicts import Finding, Rule
+
+MOST_LINES: Final = 12
+MOST_NAMES: Final = 8
+
+_HOW: Final = MappingProxyType(
+    {
+        "ready": "in the queue's order at once",
+        "reserved": "in the queue's order, having held a reservation",
+        "backfilled": "backfilled",
+    }
+)
+
+
+def in_words(explanation: Explanation, most_lines: int = MOST_LINES) -> list[str]:
+    """Return the chain as sentences; of a long one the middle is left out."""
+    e = explanation
+    lines = [
+        f"Job {e.job_id} ({_processors(e.procs)}, {e.requested} s requested, {e.estimate} s estimated) was submitted "
+        f"at t={e.submit} and started at t={e.start}, after {e.start - e.submit} s."
+    ]
+    told = [_stretch(e, stretch) for stretch in e.chain]
+    if len(told) > most_lines:
+        half = most_lines // 2
+        told[half : len(told) - half] = [f"… {len(told) - 2 * half} more changes of what kept it; see --json …"]
+    lines += told
+    if e.passed_by:
+        lines.append(_passed(e))
+    if e.looked_at < e.instants:
+        lines.append(f"Looked at {e.looked_at} of the {e.instants} scheduling instants at which it waited.")
+    return lines
+
+
+def _stretch(e: Explanation, stretch: Stretch) -> str:
+    when = f"t={stretch.last}"
+    if stretch.instants > 1:
+        when = f"t={stretch.first} to {stretch.last} ({stretch.instants} instants), lastly"
+    return f"{when}: {_SENTENCES[stretch.finding.rule](e, stretch, stretch.finding)}."
+
+
+def _processors(n: int) -> str:
+    return f"{n} processor{'s' if n != 1 else ''}"
+
+
+def _passed(e: Explanation) -> str:
+    backfilled = sum(how == "backfilled" for _, _, how in e.passed_by)
+    names = ", ".join(str(job) for job, _, _ in e.passed_by[:MOST_NAMES])
+    more = f" and {len(e.passed_by) - MOST_NAMES} more" if len(e.passed_by) > MOST_NAMES else ""
+    return (
+        f"{len(e.passed_by)} jobs that were submitted after it started before it, {backfilled} of them backfilled: "
+        f"{names}{more}."
+    )
+
+
+def _starts(e: Explanation, stretch: Stretch, f: Finding) -> str:
+    text = f"started, {_HOW[e.started_by]}; free were {f.free}"
+    if f.head is None or f.shadow is None:
+        return text
+    if stretch.would_end <= f.shadow:
+        return f"{text}; it would end at t={stretch.would_end}, by the shadow time t={f.shadow} of job {f.head}"
+    return f"{text}; it needs {e.procs} of the {f.extra} extra beside job {f.head} at its shadow time t={f.shadow}"
+
+
+def _head(e: Explanation, stretch: Stretch, f: Finding) -> str:
+    return (
+        f"it headed the queue, but needs {_processors(e.procs)} and {f.free} were free; by the estimates it fits at "
+        f"t={f.shadow}"
+    )
+
+
+def _too_few(e: Explanation, stretch: Stretch, f: Finding) -> str:
+    head = "" if f.head is None else f"; {'it' if f.head == e.job_id else f'job {f.head}'} headed the queue"
+    own = f"; its own reservation was for t={f.reserved}" if f.reserved is not None else ""
+    return f"too few processors were free: it needs {e.procs}, free were {f.free}{head}{own}"
+
+
+def _turn(e: Explanation, stretch: Stretch, f: Finding) -> str:
+    return (
+        f"it was not its turn: job {f.head} headed the queue, blocked until t={f.shadow} by the estimates, and nobody "
+        "passes the head under this policy"
+    )
+
+
+def _shadow(e: Explanation, stretch: Stretch, f: Finding) -> str:
+    return (
+        f"job {e.job_id} was not backfilled: it would end at t={stretch.would_end}, after the shadow time t={f.shadow} "
+        f"of job {f.head}, and needs {_processors(e.procs)} where {f.extra} are extra{_remedy(stretch, f)}"
+    )
+
+
+def _remedy(stretch: Stretch, f: Finding) -> str:
+    least = (f.shadow or 0) - stretch.last
+    return f" (an estimate of at most {least} s would have let it start)" if least > 0 else ""
+
+
+def _promise(e: Explanation, stretch: Stretch, f: Finding) -> str:
+    return (
+        f"job {e.job_id} was not backfilled: by its requested time it would end at t={stretch.last + e.requested}, "
+        f"after t={f.shadow}, which job {f.head} was promised, and it needs {_processors(e.procs)} where {f.extra} are "
+        "free beside it then"
+    )
+
+
+def _reservation(e: Explanation, stretch: Stretch, f: Finding) -> str:
+    names = ", ".join(map(str, f.blockers[:MOST_NAMES])) + (", …" if len(f.blockers) > MOST_NAMES else "")
+    own = f"; its own is for t={f.reserved}" if f.reserved is not None else ""
+    jobs = f"job{'s' if len(f.blockers) > 1 else ''} {names}"
+    return (
+        f"job {e.job_id} was not backfilled: it would end at t={stretch.would_end}, and from t={f.collides} on needs "
+        f"processors that are reserved for {jobs}{own}"
+    )
+
+
+def _gate(e: Explanation, stretch: Stretch, f: Finding) -> str:
+    return f"it could have started, but was held: {f.reason or 'the gate gives no reason'}"
+
+
+def _not_chosen(e: Explanation, stretch: Stretch, f: Finding) -> str:
+    return f"it would fit into the {f.free} free processors, but the policy chose other jobs"
+
+
+def _window(e: Explanation, stretch: Stretch, f: Finding) -> str:
+    return "it was too far back in the queue for the policy to look at it"
+
+
+_SENTENCES: Final[Mapping[Rule, Callable[[Explanation, Stretch, Finding], str]]] = MappingProxyType(
+    {
+        "starts": _starts,
+        "head": _head,
+        "processors": _too_few,
+        "turn": _turn,
+        "shadow": _shadow,
+        "promise": _promise,
+        "reservation": _reservation,
+        "gate": _gate,
+        "not chosen": _not_chosen,
+        "window": _window,
+    }
+)
