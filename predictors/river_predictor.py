@@ -122,6 +122,10 @@ class StreamPredictor(Predictor):
     def encoder(self) -> Callable[[Floats], Inputs]:
         """Return a function from a row to what the model takes; no closure, so that it can be copied."""
 
+    def estimator_of(self, model: "Regressor") -> RiverEstimator:
+        """Return the estimator around a model."""
+        return RiverEstimator(model, self.encoder())
+
     def check(self) -> None:
         """Raise a `JobcastError` that names the first parameter that cannot be used."""
         super().check()
@@ -131,7 +135,7 @@ class StreamPredictor(Predictor):
     def learn(self, rows: Floats, seconds: Floats) -> RiverEstimator:
         """Forget, then learn from the newest ended jobs in their order."""
         self._rows, self._seconds = list(rows[-self.window :].copy()), seconds[-self.window :].tolist()
-        estimator = RiverEstimator(self.fresh_model(), self.encoder())
+        estimator = self.estimator_of(self.fresh_model())
         for row, ran in zip(self._rows, self._seconds, strict=True):
             estimator.teach(row, ran)
         return estimator
