@@ -123,9 +123,12 @@ class NoHead(Site):
     """Starts whatever fits, in order: backfilling without a reservation."""
 
     def run_pass(self):
+        blocked = None
         for entry in list(self.queue):
             if entry.procs <= self.free:
-                self.start(entry, past=self.queue[0])
+                self.start(entry, past=blocked)
+            else:
+                blocked = blocked or entry
 
 
 class Overbooks(Site):

@@ -1,0 +1,226 @@
+"""Is this schedule possible, and does it keep its policy's laws? A second look at a user's own run.
+
+Nothing of the engine is trusted: the schedule is walked through by its starts and ends. The cost grows like n log n.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.data.errors import JobcastError
+from schedsim.estimates import Forecast, Separate
+from schedsim.paranoid_replay import (
+    FIRST_SHADOW,
+    HARMLESS,
+    IN_ORDER,
+    KIND,
+    NO_IDLE_HEAD,
+    NOTHING_FITS,
+    PROMISE,
+    STATIC_KEYS,
+    Broken,
+    Replay,
+)
+from schedsim.policy import Policy
+from schedsim.schedule import Schedule
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+STARTS: Final = "every job starts once, not before its submission"
+ENDS: Final = "a job runs as long as it runs, or to its request where it is killed there"
+CAPACITY: Final = "never more processors than the machine has"
+INSTANTS: Final = "jobs start in seconds in which something ends or is submitted"
+RANGE: Final = "estimates lie from 1 s to the request, and are those that were given"
+CORRECTED: Final = "an estimate is corrected if, and only if, an instant finds it outlived"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was checked of a schedule.
+
+    Parameters
+    ----------
+    kept : tuple of str
+        The laws that hold.
+    left_out : mapping of str to str
+        Laws that this run cannot be held to, each with the reason.
+    """
+
+    kept: tuple[str, ...]
+    left_out: Mapping[str, str]
+
+
+def check(
+    schedule: Schedule, policy: Policy, estimates: Forecast | Separate | Ints | None = None, kill: bool = True
+) -> Checked:
+    """Check the laws of a schedule again, without the engine that made it.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        A finished simulation.
+    policy : Policy
+        What it was to follow.
+    estimates : Forecast, Separate or int64 array of shape (n_jobs,), optional
+        What was given to the engine; by default the requested times.
+    kill : bool
+        Whether jobs were killed at their requested time.
+
+    Returns
+    -------
+    Checked
+        The laws that hold, and those that could not be checked, with the reason.
+
+    Raises
+    ------
+    JobcastError
+        At the first law that is broken; the message names the job, the second and the law.
+
+    Examples
+    --------
+    >>> from schedsim.engine import simulate
+    >>> from schedsim.policy import make_policy
+    >>> from schedsim.workload import Workload
+    >>> workload = Workload.from_columns([1, 2], submit=[0, 5], procs=[4, 8], requested=[60, 60], run_time=[30, 60],
+    ...                                  machine_procs=8)
+    >>> checked = check(simulate(workload, make_policy("easy")), make_policy("easy"))
+    >>> len(checked.kept), checked.left_out[PROMISE]
+    (10, 'nothing is promised')
+    """
+    left_out = _excuses_of(schedule, policy, estimates, kill)
+    laws = frozenset(EXCUSES.keys() - left_out.keys())
+    order = policy.order.name if policy.order.name in STATIC_KEYS and KIND in laws else None
+    try:
+        _check_columns(schedule, estimates, kill)
+        _check_capacity(schedule)
+        if CORRECTED in laws:
+            _check_corrections(schedule)
+        if INSTANTS in laws:
+            _check_instants(schedule)
+        window = policy.window if policy.kind == "knapsack" else len(schedule.start)
+        Replay(schedule, laws, order, window).run()
+    except Broken as broken:
+        raise JobcastError(
+            f"{schedule.workload.name}: job {schedule.workload.job_id[broken.row]} {broken.found}. "
+            f"The schedule breaks the law: {broken.law}. Please report it with the log and the command."
+        ) from None
+    return Checked(tuple(law for law in EXCUSES if law in laws), left_out)
+
+
+GATED: Final = "a gate or an agent decides, and may wake the machine"
+KEEPING: Final = "reservations are kept, or there are none"
+BACKFILLING: Final = "the policy backfills"
+NOT_BACKFILLING: Final = "the policy does not backfill"
+MOVING: Final = "the order is not known, or changes while jobs wait"
+NEW_HEADS: Final = "a later job may become the head"
+TOO_SHORT: Final = "some estimates were too short"
+SEPARATE: Final = "several estimates are used"
+BEYOND: Final = "jobs may run beyond their request"
+UNPROMISED: Final = "nothing is promised"
+NOT_GREEDY: Final = "the policy is not greedy"
+
+EXCUSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        STARTS: (),
+        ENDS: (),
+        CAPACITY: (),
+        INSTANTS: (GATED,),
+        RANGE: (),
+        CORRECTED: (GATED,),
+        IN_ORDER: (BACKFILLING, GATED, KEEPING, MOVING),
+        NO_IDLE_HEAD: (GATED, KEEPING, MOVING),
+        KIND: (GATED, KEEPING, MOVING),
+        HARMLESS: (NOT_BACKFILLING, GATED, KEEPING, MOVING, SEPARATE, TOO_SHORT),
+        FIRST_SHADOW: (NOT_BACKFILLING, GATED, KEEPING, NEW_HEADS, SEPARATE, TOO_SHORT),
+        PROMISE: (UNPROMISED, GATED, KEEPING, NEW_HEADS, BEYOND),
+        NOTHING_FITS: (NOT_GREEDY, GATED),
+    }
+)
+"""The laws, and what excuses a run from each."""
+
+
+def _excuses_of(
+    schedule: Schedule, policy: Policy, estimates: Forecast | Separate | Ints | None, kill: bool
+) -> Mapping[str, str]:
+    """Return the laws that a run need not keep, with the first excuse of each."""
+    greedy, separate = policy.kind in ("greedy", "knapsack"), isinstance(estimates, Separate)
+    true = {
+        GATED: policy.gate is not None or policy.agent is not None,
+        KEEPING: policy.kind not in ("counts", "profile"),
+        BACKFILLING: policy.depth != 0,
+        NOT_BACKFILLING: policy.depth == 0,
+        MOVING: policy.order.name not in STATIC_KEYS or (separate and policy.order.name != "fcfs"),
+        NEW_HEADS: policy.order.name != "fcfs",
+        TOO_SHORT: bool((schedule.run_time > schedule.estimate).any()),
+        SEPARATE: separate,
+        BEYOND: not kill,
+        UNPROMISED: not policy.promise,
+        NOT_GREEDY: not greedy,
+    }
+    first = {law: next((excuse for excuse in excuses if true[excuse]), None) for law, excuses in EXCUSES.items()}
+    return MappingProxyType({law: excuse for law, excuse in first.items() if excuse is not None})
+
+
+def _refuse(law: str, bad: Bools, found: str, *columns: Ints) -> None:
+    """Raise for the first row that is bad; `found` is filled with its values."""
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise Broken(law, row, found.format(*(int(column[row]) for column in columns)))
+
+
+def _check_columns(schedule: Schedule, estimates: Forecast | Separate | Ints | None, kill: bool) -> None:
+    """Check what concerns one job alone."""
+    workload, start, end = schedule.workload, schedule.start, schedule.end
+    _refuse(STARTS, start < workload.submit, "starts at {} s, submitted at {} s", start, workload.submit)
+    lasts = np.minimum(workload.run_time, workload.requested) if kill else workload.run_time
+    _refuse(ENDS, end - start != lasts, "starts at {} s and ends at {} s, but runs {} s", start, end, lasts)
+    first, last, most = schedule.estimate, schedule.last_estimate, workload.requested
+    _refuse(RANGE, (first < 1) | (first > most), "has an estimate of {} s, a request of {} s", first, most)
+    if estimates is None or isinstance(estimates, np.ndarray):
+        given = most if estimates is None else np.minimum(estimates, most)
+        _refuse(RANGE, first != given, "was planned with {} s; {} s was given", first, given)
+    if kill:
+        _refuse(RANGE, last > most, "has a last estimate of {} s, a request of {} s", last, most)
+
+
+def _check_corrections(schedule: Schedule) -> None:
+    """A running job's estimate is looked at in every instant; the last one before its end decides."""
+    start, first, last = schedule.start, schedule.estimate, schedule.last_estimate
+    instants = _instants(schedule)
+    seen = np.maximum(instants[np.searchsorted(instants, schedule.end) - 1], start)
+    runs = schedule.end > start
+    _refuse(CORRECTED, runs & (start + last <= seen), "starts at {} s and runs at {} s, expected to last {} s",
+            start, seen, last)  # fmt: skip
+    needed = runs & (start + first <= seen)
+    _refuse(CORRECTED, needed != (last != first), "starts at {} s, planned with {} s, then {} s; last seen at {} s",
+            start, first, last, seen)  # fmt: skip
+
+
+def _instants(schedule: Schedule) -> Ints:
+    return np.unique(np.concatenate([schedule.workload.submit, schedule.end]))
+
+
+def _check_instants(schedule: Schedule) -> None:
+    known = np.isin(schedule.start, _instants(schedule))
+    _refuse(INSTANTS, ~known, "starts at {} s, when nothing ends and nobody is submitted", schedule.start)
+
+
+def _check_capacity(schedule: Schedule) -> None:
+    """Count the processors in use after the ends and starts of each second."""
+    workload, runs = schedule.workload, schedule.end > schedule.start
+    times = np.concatenate([schedule.start[runs], schedule.end[runs]])
+    change = np.concatenate([workload.procs[runs], -workload.procs[runs]])
+    seconds, place = np.unique(times, return_inverse=True)
+    in_use = np.cumsum(np.bincount(place, weights=change, minlength=len(seconds)).astype(np.int64))
+    over = in_use > workload.machine_procs
+    if over.any():
+        second, used = int(seconds[np.argmax(over)]), int(in_use[np.argmax(over)])
+        row = int(np.argmax(runs & (schedule.start == second)))
+        raise Broken(
+            CAPACITY, row, f"starts at {second} s, when {used} of {workload.machine_procs} processors are in use"
+        )

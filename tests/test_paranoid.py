@@ -1,0 +1,183 @@
+"""`paranoid.check` passes every schedule of the engine and names job, second and law of every planted fault."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from predictors.data.errors import JobcastError
+from schedsim import paranoid
+from schedsim import paranoid_replay as replay
+from schedsim.engine import simulate
+from schedsim.estimates import Separate
+from schedsim.paranoid import check
+from schedsim.policy import make_policy
+from schedsim.schedule import BACKFILLED, READY, STARTED_BY, Schedule
+from tests.engine_runs import EVERY_POLICY, estimates_of, workload_of
+from tests.oracle import rule_named
+from tests.oracle import simulate as simulate_slowly
+from tests.scenario_by_hand import PROCS as SCENARIO_PROCS
+from tests.scenario_by_hand import SCENARIO
+from tests.strategies import PROCS, seeded_estimates, seeded_workload
+from tests.test_broken_engines import (
+    ExtraNeverUsedUp,
+    ForgetsOneEnd,
+    FrozenShadow,
+    KnowsRunTimes,
+    LaterJobFirst,
+    NoHead,
+    NoPromise,
+    Overbooks,
+)
+
+
+def run(name, estimates="requested", jobs=SCENARIO, procs=SCENARIO_PROCS, correction="requested", kill=True):
+    workload = workload_of(jobs, procs)
+    return simulate(workload, make_policy(name), estimates_of(workload, estimates), correction, kill)
+
+
+@pytest.mark.parametrize("name", EVERY_POLICY)
+def test_the_engines_own_schedules_pass(name):
+    for seed in range(20):
+        kill = seed % 4 > 0
+        jobs = seeded_workload(seed, kill=kill, least_run=seed % 2)
+        workload = workload_of(jobs)
+        for estimates in ("requested", "clairvoyant", "tsafrir", seeded_estimates(seed, jobs)):
+            given = estimates_of(workload, estimates)
+            schedule = simulate(workload, make_policy(name), given, "incremental", kill)
+            check(schedule, make_policy(name), given, kill)
+
+
+@pytest.mark.parametrize("name", ["easy+promise", "easy-sjbf", "saf-easy", "hybrid-2+promise"])
+def test_several_estimates_pass(name):
+    for seed in range(30):
+        jobs = seeded_workload(seed)
+        workload = workload_of(jobs)
+        given = Separate(*(np.array(seeded_estimates(31 * seed + i, jobs)) for i in range(3)))
+        check(simulate(workload, make_policy(name), given), make_policy(name), given)
+
+
+def test_what_is_checked_and_what_is_not():
+    """Every law is either kept or left out with a reason."""
+    for name in EVERY_POLICY:
+        checked = check(run(name), make_policy(name))
+        assert {*checked.kept, *checked.left_out} == set(paranoid.EXCUSES)
+        assert not set(checked.kept) & set(checked.left_out)
+    assert set(check(run("easy"), make_policy("easy")).left_out) == {
+        replay.IN_ORDER,
+        replay.PROMISE,
+        replay.NOTHING_FITS,
+    }
+    assert check(run("wfp3-easy"), make_policy("wfp3-easy")).left_out[replay.HARMLESS] == paranoid.MOVING
+
+
+def changed(schedule, row, **values):
+    """Change one job in a finished schedule; its end moves with its start unless it is given."""
+    if "start" in values and "end" not in values:
+        values["end"] = values["start"] + schedule.run_time[row]
+    columns = {name: getattr(schedule, name).copy() for name in values}
+    for name, value in values.items():
+        columns[name][row] = value
+    return replace(schedule, **columns)
+
+
+# Under EASY (see scenario_by_hand.py) job 5 runs 100-130, 9 161-171, 12 170-180 after 10; row = job id - 1.
+FAULTS = {
+    "early": ("easy", 11, {"start": 129}, paranoid.STARTS, "job 12 starts at 129 s, submitted at 130 s"),
+    "never": ("easy", 11, {"start": -1}, paranoid.STARTS, "job 12 starts at -1 s"),
+    "cut short": ("easy", 11, {"end": 179}, paranoid.ENDS, "starts at 170 s and ends at 179 s, but runs 10 s"),
+    "crowded": ("easy", 4, {"start": 80}, paranoid.CAPACITY, "job 3 starts at 80 s, when 15 of 10 processors"),
+    "between": ("easy", 11, {"start": 175}, paranoid.INSTANTS, "job 12 starts at 175 s, when nothing ends"),
+    "not as given": ("easy", 3, {"estimate": 49}, paranoid.RANGE, "job 4 was planned with 49 s; 50 s was given"),
+    "too long": (
+        "easy",
+        3,
+        {"last_estimate": 51},
+        paranoid.RANGE,
+        "job 4 has a last estimate of 51 s, a request of 50",
+    ),
+    "corrected": ("easy", 7, {"last_estimate": 60}, paranoid.CORRECTED, "job 8 starts at 11 s and runs at 130 s"),
+    "idle": ("easy", 11, {"start": 171}, replay.NO_IDLE_HEAD, "job 12 could start at 170 s: 2 processors are free"),
+    "out of turn": ("fcfs", 7, {"start": 1}, replay.IN_ORDER, "job 8 passes job 3"),
+    "called so": ("easy", 8, {"started_by": BACKFILLED}, replay.KIND, "job 9 is called backfilled"),
+    "not called so": (
+        "easy",
+        3,
+        {"started_by": READY},
+        replay.KIND,
+        "job 4 passes job 3, and is not called backfilled",
+    ),
+    "harm": ("easy", 5, {"start": 90}, None, "job 6"),
+    "left": ("binpacking", 11, {"start": 159}, None, "job 12"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_named(fault):
+    name, row, values, law, text = FAULTS[fault]
+    with pytest.raises(JobcastError) as error:
+        check(changed(run(name), row, **values), make_policy(name))
+    assert text in str(error.value), str(error.value)
+    assert law is None or law in str(error.value), str(error.value)
+
+
+def as_schedule(jobs, outcome):
+    """Wear the engine's clothes."""
+    workload = workload_of(jobs)
+    start = np.array(outcome.start)
+    codes = np.array([STARTED_BY.index(by) for by in outcome.started_by])
+    end = start + np.minimum(workload.run_time, workload.requested)
+    return Schedule(workload, start, end, np.array(outcome.estimate), np.array(outcome.last_estimate), codes)
+
+
+BROKEN = [
+    (NoHead, "fcfs", "requested", {replay.IN_ORDER}),
+    (NoHead, "easy", "requested", {replay.HARMLESS, replay.FIRST_SHADOW}),
+    (ExtraNeverUsedUp, "easy", "requested", {replay.HARMLESS, replay.FIRST_SHADOW}),
+    (FrozenShadow, "easy", "requested", {replay.HARMLESS}),
+    (KnowsRunTimes, "easy-sjbf", "requested", {replay.HARMLESS, replay.FIRST_SHADOW}),
+    (LaterJobFirst, "saf-easy", "requested", {replay.NO_IDLE_HEAD, replay.KIND, replay.HARMLESS}),
+    (Overbooks, "binpacking", "requested", {paranoid.CAPACITY}),
+    (NoPromise, "easy+promise", "tsafrir", {replay.PROMISE}),
+    (ForgetsOneEnd, "easy", "tsafrir", {paranoid.CORRECTED}),
+]
+
+
+@pytest.mark.parametrize(("site", "name", "estimates", "laws"), BROKEN)
+def test_schedules_of_broken_engines_are_refused(site, name, estimates, laws):
+    """Of many schedules of a simulator with one broken rule some are refused, and only for what it breaks."""
+    refused = set()
+    for seed in range(400):
+        jobs = seeded_workload(seed)
+        outcome = simulate_slowly(jobs, PROCS, rule_named(name), estimates, site_type=site)
+        schedule = as_schedule(jobs, outcome)
+        given = np.array(outcome.estimate)
+        try:
+            check(schedule, make_policy(name), given)
+        except JobcastError as error:
+            refused |= {law for law in paranoid.EXCUSES if law in str(error)}
+    assert refused and refused <= laws
+
+
+def test_promises_are_looked_at_with_any_estimates():
+    """The promise counts by requested times: it is checked although the guesses were too short."""
+    jobs = seeded_workload(5)
+    schedule = run("easy+promise", "tsafrir", jobs, PROCS)
+    workload = workload_of(jobs)
+    assert replay.PROMISE in check(schedule, make_policy("easy+promise"), estimates_of(workload, "tsafrir")).kept
+
+
+@pytest.mark.parametrize("name", ["easy", "fcfs", "saf-easy", "binpacking"])
+def test_a_long_queue_is_walked_in_one_go(name):
+    """A queue as long as the log: nothing in the walk looks at all that wait."""
+    random = np.random.default_rng(1)
+    n_jobs = 20_000
+    requested = random.integers(1, 600, n_jobs)
+    columns = {
+        "submit": np.sort(random.integers(0, 1000, n_jobs)),
+        "procs": random.integers(1, 60, n_jobs),
+        "requested": requested,
+        "run_time": random.integers(1, requested + 1),
+    }
+    workload = type(workload_of(SCENARIO)).from_columns(np.arange(n_jobs), machine_procs=64, **columns)
+    check(simulate(workload, make_policy(name)), make_policy(name))
