@@ -17,6 +17,7 @@ from predictors.requested import Requested
 from predictors.similar import Similar, SimilarLow, SimilarMean
 from predictors.tsafrir import Tsafrir
 from predictors.user_mean import UserMean
+from predictors.with_budget import WithBudget
 
 PREDICTORS: Final[Mapping[str, type[Predictor]]] = MappingProxyType(
     {
@@ -33,6 +34,7 @@ PREDICTORS: Final[Mapping[str, type[Predictor]]] = MappingProxyType(
         "similar-low": SimilarLow,
         "boosted": Boosted,
         "average": Average,
+        "with-budget": WithBudget,
     }
 )
 """Every predictor by its name; a changed rule gets a new name."""
