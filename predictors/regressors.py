@@ -54,27 +54,27 @@ class GradientRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
         """Forget, then learn from rows (n_rows, n_features) and their targets (n_rows,)."""
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        rows, targets = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         self.gradient_ = self._begin()
         for _ in range(self.passes):
-            self._learn(X, np.asarray(y, dtype=np.float64))
+            self._learn(rows, np.asarray(targets, dtype=np.float64))
         return self
 
     def partial_fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
         """Learn from more rows, once each."""
         first = not hasattr(self, "gradient_")
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=first)
+        rows, targets = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=first)
         if first:
             self.gradient_ = self._begin()
-        self._learn(X, np.asarray(y, dtype=np.float64))
+        self._learn(rows, np.asarray(targets, dtype=np.float64))
         return self
 
     def predict(self, X: npt.ArrayLike) -> Floats:
         """Return predictions, shape (n_rows,)."""
         check_is_fitted(self, "gradient_")
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        out = np.empty(len(X))
-        predict(np.ascontiguousarray(X), self.quadratic, self.gradient_.weights, out)
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        out = np.empty(len(rows))
+        predict(np.ascontiguousarray(rows), self.quadratic, self.gradient_.weights, out)
         return out
 
     def _begin(self) -> Gradient:
@@ -129,18 +129,18 @@ class CompiledForestRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
         """Grow a forest on rows (n_rows, n_features) and their targets (n_rows,)."""
         from sklearn.ensemble import RandomForestRegressor
 
-        X, y = validate_data(self, X, y, dtype=np.float32, y_numeric=True)
+        rows, targets = validate_data(self, X, y, dtype=np.float32, y_numeric=True)
         forest = RandomForestRegressor(
             self.n_estimators, min_samples_leaf=self.min_samples_leaf, random_state=self.random_state
         )
-        self.compiled_ = CompiledForest.from_sklearn(forest.fit(X, y))
+        self.compiled_ = CompiledForest.from_sklearn(forest.fit(rows, targets))
         return self
 
     def predict(self, X: npt.ArrayLike) -> Floats:
         """Return predictions, shape (n_rows,)."""
         check_is_fitted(self, "compiled_")
-        X = validate_data(self, X, dtype=np.float32, reset=False)
-        return self.compiled_.predict(np.ascontiguousarray(X))
+        rows = validate_data(self, X, dtype=np.float32, reset=False)
+        return self.compiled_.predict(np.ascontiguousarray(rows))
 
 
 class HistoryRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
