@@ -16,6 +16,9 @@ Prequential = Annotated[bool, typer.Option("--prequential", help="Predict every 
 ProtocolName = Annotated[str, typer.Option("--protocol", help="strict, or reis: the rules of that paper.")]
 Partition = Annotated[int | None, typer.Option(help="Keep only the jobs of this partition.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of what is drawn by chance.")]
+Budget = Annotated[
+    float | None, typer.Option(help="Share of jobs that may run longer than predicted, such as 0.05: predict no less.")
+]
 Details = Annotated[bool, typer.Option("--details", help="Also slices by run time, cold and warm users, and month.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
@@ -46,6 +49,7 @@ def evaluate(
     protocol: ProtocolName = "strict",
     partition: Partition = None,
     seed: Seed = 0,
+    budget: Budget = None,
     details: Details = False,
     as_json: Json = False,
 ) -> None:
@@ -66,6 +70,7 @@ def evaluate(
             protocol=protocol,
             partition=partition,
             seed=seed,
+            budget=budget,
         )
     if as_json:
         print_json(found.to_json(details))

@@ -26,6 +26,7 @@ from predictors.registry import make_predictor
 from predictors.replay import log_events, replay
 from predictors.resample import ratio_interval
 from predictors.slices import slices
+from predictors.with_budget import WithBudget
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ def evaluate(
     protocol: str = "strict",
     partition: int | None = None,
     seed: int = 0,
+    budget: float | None = None,
 ) -> Evaluation:
     """Score predictors on a log, beside last-two.
 
@@ -84,6 +86,9 @@ def evaluate(
         Keep only the jobs of one partition, in the history as well.
     seed : int
         Of predictors given by name and of the intervals.
+    budget : float, optional
+        Share of the jobs that may run longer than predicted: predictors given by name are moved until that is so, and
+        go on being moved while jobs are scored, by those that have ended (`predictors.with_budget`).
 
     Raises
     ------
@@ -92,7 +97,7 @@ def evaluate(
     """
     check(predictors, train, protocol)
     rules = PROTOCOLS[protocol]
-    asked = {**_made(predictors, seed), LastTwo.name: LastTwo()}
+    asked = {**_made(predictors, seed, budget), LastTwo.name: LastTwo()}
     asked = {LastTwo.name: asked.pop(LastTwo.name), **asked}
     asked = {name: one.clone(cap=rules.cap, as_of=rules.as_of) for name, one in asked.items()}
     jobs = _jobs(log, rules, partition)
@@ -155,9 +160,11 @@ class _Predictions:
     us_per_job: float
 
 
-def _made(predictors: Sequence[str] | Mapping[str, Predictor], seed: int) -> dict[str, Predictor]:
+def _made(predictors: Sequence[str] | Mapping[str, Predictor], seed: int, budget: float | None) -> dict[str, Predictor]:
     if isinstance(predictors, Mapping):
         return dict(predictors)
+    if budget is not None:
+        return {f"{name} within {budget:g}": WithBudget(predictor=name, budget=budget) for name in predictors}
     made = {name: make_predictor(name) for name in predictors}
     return {
         name: one.clone(random_state=seed) if "random_state" in one.get_params() else one for name, one in made.items()
@@ -197,7 +204,12 @@ def _split(
     predictor.fit_rows(rows[learnt], jobs.filled("run_time")[learnt].astype(np.float64))
     fitted = perf_counter()
     seconds = np.full(len(jobs), np.nan)
-    seconds[tested] = predictor.predict_rows(rows[tested])
+    if isinstance(predictor, WithBudget):
+        submit, run_time = jobs.filled("submit")[tested], jobs.filled("run_time")[tested]
+        ends = submit + jobs.filled("wait", 0)[tested] + run_time
+        seconds[tested] = predictor.predict_as_they_end(rows[tested], submit, run_time.astype(np.float64), ends)[0]
+    else:
+        seconds[tested] = predictor.predict_rows(rows[tested])
     us = (perf_counter() - fitted) / tested.sum() * 1e6
     return _Predictions(seconds, predictor, fitted - begin, float(us))
 

@@ -238,7 +238,7 @@ def test_a_wrong_name_or_parameter_gets_a_suggestion():
 
 @pytest.mark.parametrize("name", PREDICTORS)
 def test_the_registered_name_is_the_class_name(name):
-    assert PREDICTORS[name].name == name and PREDICTORS[name].features.count("requested_time") == 1
+    assert PREDICTORS[name].name == name and make_predictor(name).features.count("requested_time") == 1
 
 
 def test_a_table_of_features_serves_as_well_as_a_log(log):
