@@ -13,10 +13,11 @@ DEFAULT_JOBS = 10_000
 
 
 def experiment(
-    name: Annotated[str, typer.Argument(help="Which one: reis.", metavar="NAME")],
+    name: Annotated[str, typer.Argument(help="Which one: reis, backfilling.", metavar="NAME")],
     log: Annotated[Path | None, typer.Option(help="A job log; by default the seeded synthetic one.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of reports; the experiment makes its own in it.")] = Path("reports"),
     partition: Annotated[int | None, typer.Option(help="Only the jobs of this partition.")] = None,
+    procs: Annotated[int | None, typer.Option(help="Processors of the machine to simulate.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything drawn by chance.", min=0)] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller models: the whole in a minute or two.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -31,7 +32,7 @@ def experiment(
         jobs, account = _log(log, seed)
     folder = report_folder(out, name)
     with working(f"Running {name} on {len(jobs):,} jobs"):
-        report = run(Setting(jobs, folder, seed, quick, partition))
+        report = run(Setting(jobs, folder, seed, quick, partition, procs))
     if as_json:
         print_json(report.to_json() | {"account": account.to_dict()})
         return

@@ -31,6 +31,8 @@ class Setting:
         Smaller models and fewer seeds, to see the whole in a minute or two.
     partition : int or None
         Keep only the jobs of one partition of the machine.
+    procs : int or None
+        Processors of the machine to simulate; by default as the log tells.
     """
 
     log: "JobLog"
@@ -38,6 +40,7 @@ class Setting:
     seed: int = 0
     quick: bool = False
     partition: int | None = None
+    procs: int | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,8 @@ class Report:
 EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "reis": "experiments.reis",  # learning run times: V. Reis's Table 2 and Figures 1 to 4
+        "runtime": "experiments.runtime",  # every predictor: errors, where they fall, costs, what they buy
+        "backfilling": "experiments.backfilling",  # what predictions gain in backfilling, and who pays
     }
 )
 """Experiments by name: the module whose `run(setting)` makes the report."""

@@ -57,16 +57,16 @@ class SimilarRuns:
     ...                            "requested_procs": [1, 1], "requested_time": [600, 600]}, {})
     >>> outlook, answers = SimilarRuns().forecast(log), np.empty((1, 24))
     >>> outlook.advance(np.array([[0, 0, 0]]), answers), answers[0, :5].tolist()  # job 0 is submitted: no history
-    (1, [0.0, 600.0, 600.0, 600.0, inf])
+    (1, [0.0, 600.0, 510.0, 600.0, inf])
     >>> events = np.array([[0, 1, 0], [40, 2, 0], [60, 0, 1]])  # it starts, ends after 40 s, job 1 is submitted
     >>> outlook.advance(events, answers), answers[0, :7].tolist()
-    (1, [1.0, 40.0, 90.0, 51.0, 40.0, 600.0, inf])
+    (1, [1.0, 40.0, 77.0, 51.0, 40.0, 600.0, inf])
     """
 
     runs: int = 10
     request_weight: float = 0.1
     candidate: Literal["mean", "geometric"] = "mean"
-    factor: float = 1.0
+    factor: float = 0.85
     quantile: float = 0.5
 
     def __post_init__(self) -> None:
@@ -141,7 +141,7 @@ def _tables(log: JobLog, runs: int) -> tuple[Ints, Ints, Ints, Ints, Floats]:
 
 OUTLOOKS: Final[Mapping[str, SimilarRuns]] = MappingProxyType(
     {
-        "default": SimilarRuns(factor=0.7),
+        "default": SimilarRuns(),
         "bold": SimilarRuns(request_weight=0.03, candidate="geometric", factor=0.5, quantile=0.75),
     }
 )
@@ -154,7 +154,7 @@ def make_outlook(name: str) -> SimilarRuns:
     Examples
     --------
     >>> make_outlook("default").factor
-    0.7
+    0.85
     """
     if name not in OUTLOOKS:
         raise unknown_name("outlook", name, OUTLOOKS)
