@@ -104,7 +104,7 @@ def check_tree(tree: Any, n_features: int, where: str) -> None:
 
 
 def node_budget(n_trees: int, total: int = 1_000_000) -> int:
-    """Return the leaves that each of `n_trees` may have so that the forest keeps within `total` nodes.
+    """Return the leaves, or jobs, that each of `n_trees` may have so that the forest keeps within `total` nodes.
 
     Examples
     --------

@@ -72,7 +72,7 @@ def test_importances_are_summed_by_feature(forest, log):
         ("n_estimators", True),
         ("max_features", 0.0),
         ("max_features", 1.5),
-        ("max_samples", None),
+        ("max_features", None),
         ("min_samples_leaf", 0),
         ("max_nodes", 2),
         ("one_hot", 0),
