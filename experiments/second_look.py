@@ -3,9 +3,7 @@
 from typing import Any
 
 from experiments.simulation import estimates_by_name
-from predictors.data.errors import JobcastError
 from predictors.data.joblog import JobLog
-from schedsim.estimates import Outlook
 from schedsim.explain import Explanation, explain, row_of
 from schedsim.policy import make_policy
 from schedsim.schedule import Schedule
@@ -31,15 +29,10 @@ def check_by_name(log: JobLog, schedule: Schedule, policy: str, estimates: str, 
     Raises
     ------
     JobcastError
-        At the first law that is broken, or if the estimates are an outlook.
+        At the first law that is broken.
     """
     from schedsim.paranoid import check
 
     believed = estimates_by_name(estimates, log, schedule.workload)
-    if isinstance(believed, Outlook):
-        raise JobcastError(
-            f"--paranoid cannot check a run on the estimates {estimates!r}: they change while jobs wait and run, and "
-            "the schedule keeps only the first and the last. Check one on a predictor's or the requested times."
-        )
     checked = check(schedule, make_policy(policy), believed, kill)
     return {"kept": list(checked.kept), "left_out": dict(checked.left_out)}

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from predictors.data.errors import JobcastError
-from schedsim.estimates import Forecast, Separate
+from schedsim.estimates import Forecast, Outlook, Separate
 from schedsim.paranoid_replay import (
     FIRST_SHADOW,
     HARMLESS,
@@ -30,6 +30,7 @@ from schedsim.schedule import Schedule
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Believed = Forecast | Outlook | Separate | Ints
 
 STARTS: Final = "every job starts once, not before its submission"
 ENDS: Final = "a job runs as long as it runs, or to its request where it is killed there"
@@ -55,9 +56,7 @@ class Checked:
     left_out: Mapping[str, str]
 
 
-def check(
-    schedule: Schedule, policy: Policy, estimates: Forecast | Separate | Ints | None = None, kill: bool = True
-) -> Checked:
+def check(schedule: Schedule, policy: Policy, estimates: Believed | None = None, kill: bool = True) -> Checked:
     """Check the laws of a schedule again, without the engine that made it.
 
     Parameters
@@ -66,7 +65,7 @@ def check(
         A finished simulation.
     policy : Policy
         What it was to follow.
-    estimates : Forecast, Separate or int64 array of shape (n_jobs,), optional
+    estimates : Forecast, Outlook, Separate or int64 array of shape (n_jobs,), optional
         What was given to the engine; by default the requested times.
     kill : bool
         Whether jobs were killed at their requested time.
@@ -103,7 +102,7 @@ def check(
         if INSTANTS in laws:
             _check_instants(schedule)
         window = policy.window if policy.kind == "knapsack" else len(schedule.start)
-        Replay(schedule, laws, order, window).run()
+        Replay(schedule, laws, order, window, policy.promise_slack).run()
     except Broken as broken:
         raise JobcastError(
             f"{schedule.workload.name}: job {schedule.workload.job_id[broken.row]} {broken.found}. "
@@ -120,6 +119,7 @@ MOVING: Final = "the order is not known, or changes while jobs wait"
 NEW_HEADS: Final = "a later job may become the head"
 TOO_SHORT: Final = "some estimates were too short"
 SEPARATE: Final = "several estimates are used"
+REVISED: Final = "estimates are revised while jobs wait and run"
 BEYOND: Final = "jobs may run beyond their request"
 UNPROMISED: Final = "nothing is promised"
 NOT_GREEDY: Final = "the policy is not greedy"
@@ -131,12 +131,12 @@ EXCUSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         CAPACITY: (),
         INSTANTS: (GATED,),
         RANGE: (),
-        CORRECTED: (GATED,),
+        CORRECTED: (GATED, REVISED),
         IN_ORDER: (BACKFILLING, GATED, KEEPING, MOVING),
         NO_IDLE_HEAD: (GATED, KEEPING, MOVING),
         KIND: (GATED, KEEPING, MOVING),
-        HARMLESS: (NOT_BACKFILLING, GATED, KEEPING, MOVING, SEPARATE, TOO_SHORT),
-        FIRST_SHADOW: (NOT_BACKFILLING, GATED, KEEPING, NEW_HEADS, SEPARATE, TOO_SHORT),
+        HARMLESS: (NOT_BACKFILLING, GATED, KEEPING, MOVING, SEPARATE, REVISED, TOO_SHORT),
+        FIRST_SHADOW: (NOT_BACKFILLING, GATED, KEEPING, NEW_HEADS, SEPARATE, REVISED, TOO_SHORT),
         PROMISE: (UNPROMISED, GATED, KEEPING, NEW_HEADS, BEYOND),
         NOTHING_FITS: (NOT_GREEDY, GATED),
     }
@@ -144,20 +144,20 @@ EXCUSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 """The laws, and what excuses a run from each."""
 
 
-def _excuses_of(
-    schedule: Schedule, policy: Policy, estimates: Forecast | Separate | Ints | None, kill: bool
-) -> Mapping[str, str]:
+def _excuses_of(schedule: Schedule, policy: Policy, estimates: Believed | None, kill: bool) -> Mapping[str, str]:
     """Return the laws that a run need not keep, with the first excuse of each."""
-    greedy, separate = policy.kind in ("greedy", "knapsack"), isinstance(estimates, Separate)
+    greedy = policy.kind in ("greedy", "knapsack")
+    separate, revised = isinstance(estimates, Separate), isinstance(estimates, Outlook)
     true = {
         GATED: policy.gate is not None or policy.agent is not None,
         KEEPING: policy.kind not in ("counts", "profile"),
         BACKFILLING: policy.depth != 0,
         NOT_BACKFILLING: policy.depth == 0,
-        MOVING: policy.order.name not in STATIC_KEYS or (separate and policy.order.name != "fcfs"),
+        MOVING: policy.order.name not in STATIC_KEYS or ((separate or revised) and policy.order.name != "fcfs"),
         NEW_HEADS: policy.order.name != "fcfs",
         TOO_SHORT: bool((schedule.run_time > schedule.estimate).any()),
         SEPARATE: separate,
+        REVISED: revised,
         BEYOND: not kill,
         UNPROMISED: not policy.promise,
         NOT_GREEDY: not greedy,
@@ -173,7 +173,7 @@ def _refuse(law: str, bad: Bools, found: str, *columns: Ints) -> None:
         raise Broken(law, row, found.format(*(int(column[row]) for column in columns)))
 
 
-def _check_columns(schedule: Schedule, estimates: Forecast | Separate | Ints | None, kill: bool) -> None:
+def _check_columns(schedule: Schedule, estimates: Believed | None, kill: bool) -> None:
     """Check what concerns one job alone."""
     workload, start, end = schedule.workload, schedule.start, schedule.end
     _refuse(STARTS, start < workload.submit, "starts at {} s, submitted at {} s", start, workload.submit)

@@ -94,12 +94,15 @@ class Replay:
         A key of `STATIC_KEYS`; None where the queue's order is not known.
     window : int
         How many jobs at the front of the queue a greedy rule sees.
+    slack : int
+        How much later than its shadow time by requested times a head's promise lies [s].
     """
 
     schedule: Schedule
     laws: frozenset[str]
     order: str | None
     window: int
+    slack: int
     free: int = field(init=False)
     queue: list[tuple[float, int]] = field(default_factory=list)  # a heap by (key, row); rows sort like (submit, id)
     narrow: list[tuple[int, int]] = field(default_factory=list)  # a heap by (processors, row)
@@ -216,7 +219,7 @@ class Replay:
         start, need = self.start[head], self.procs[head]
         if FIRST_SHADOW in self.laws and start > (shadow := self.planned.shadow(self.free, need)):
             self._check(FIRST_SHADOW, head, f"starts at {start} s; its first shadow time was {shadow} s")
-        if PROMISE in self.laws and start > (promise := self.latest.shadow(self.free, need)):
+        if PROMISE in self.laws and start > (promise := self.latest.shadow(self.free, need) + self.slack):
             self._check(PROMISE, head, f"starts at {start} s; it was promised {promise} s")
 
     def _nothing_fits(self, now: int) -> None:

@@ -42,7 +42,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop
 
-from tests.oracle_site import Entry, Rule, Site
+from tests.oracle_site import HOUR, Entry, Rule, Site
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,8 @@ def rule_named(name: str, **more) -> Rule:
     >>> rule_named("easy-sjbf+promise") == Rule(backfill_order="sjf", depth=1, promise=True)
     True
     """
+    if name == "default":
+        return Rule(backfill_order="sjf", depth=1, promise=True, slack=24 * HOUR, **more)
     base, _, option = name.partition("+")
     promise = option == "promise"
     if base in ("binpacking", "random"):

@@ -237,7 +237,7 @@ def promises_are_kept(run: Run) -> None:
     promised: dict[int, int] = {}
     for _, head, busy, _, free in blocked_heads(run):
         ends = [(run.outcome.start[row] + run.jobs[row].requested, run.jobs[row].procs) for row in busy]
-        promised.setdefault(head, reservation(free, run.jobs[head].procs, ends)[0])
+        promised.setdefault(head, reservation(free, run.jobs[head].procs, ends)[0] + run.rule.slack)
     for head, promise in promised.items():
         start = run.outcome.start[head]
         assert start <= promise, f"job {run.jobs[head].job_id} starts at {start} s, promised {promise} s"

@@ -23,6 +23,7 @@ class Rule:
     depth: int | None = 0
     keeps: bool = False
     promise: bool = False
+    slack: int = 0
     greedy: str | None = None
     reward: str = "capability"
     window: int = 50
@@ -194,10 +195,10 @@ class Site:
         return oracle_passes.reservation(self.free, head.procs, self.planned_ends())
 
     def promise_to(self, head: Entry) -> None:
-        """Freeze the promise of a job that heads the queue blocked: its shadow time by requested times."""
+        """Freeze the promise of a job that heads the queue blocked: its shadow time by requested times, and slack."""
         if self.rule.promise and head.row not in self.promises:
             ends = [(self._latest_end(e), e.procs) for e in self.running]
-            self.promises[head.row], _ = oracle_passes.reservation(self.free, head.procs, ends)
+            self.promises[head.row] = oracle_passes.reservation(self.free, head.procs, ends)[0] + self.rule.slack
 
     def _latest_end(self, entry: Entry) -> int:
         """Return the end by the requested time; for a job let run beyond it, by the estimate."""

@@ -412,6 +412,17 @@ ESTIMATED = {
         140: 11   | in time by its request (220). 12: 10 may run until 240, so 9 and 12 do not fit together at 230
         170: 9 12 | 10 and 11 end: 8 + 2
         """,
+    ("default", "guesses", "requested"): """EASY-SJBF; a promise that lies a day later binds nobody here
+          0: 1 2   | fit
+          1: 4     | head 3, shadow 60: 6 and 7 are as short but do not fit into 2; in time (11)
+         11: 8     | 4 ends; 6 and 7 do not fit; in time (31)
+         80: 3     | 8 now until 131. Head 5: nothing fits into 2
+        100: 5     | head 6, shadow 160, 6 extra: 7 and 9 do not fit into 2
+        120: 10    | 60, before 11 with 80; late, 2 of 6 extra
+        130: 6 7   | 5 ends: 4 + 3 of 7
+        140: 11 12 | 7 ends, 6 now until 230; head 9, shadow 230, 2 extra: 11 in time (220), 12 2 of 2 extra
+        170: 9     | 10 and 11 end
+        """,
     ("hybrid-2+promise", "guesses", "requested"): """
           0: 1 2  | fit
           1: 4    | 3 reserved at 60, promised 80; 4 ends by 51 at the latest; 5 reserved at 90

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from predictors.data.errors import JobcastError
+from predictors.similar_runs import make_outlook
 from schedsim import paranoid
 from schedsim import paranoid_replay as replay
 from schedsim.engine import simulate
@@ -13,6 +14,7 @@ from schedsim.estimates import Separate
 from schedsim.paranoid import check
 from schedsim.policy import make_policy
 from schedsim.schedule import BACKFILLED, READY, STARTED_BY, Schedule
+from schedsim.workload import Workload
 from tests.engine_runs import EVERY_POLICY, estimates_of, workload_of
 from tests.oracle import rule_named
 from tests.oracle import simulate as simulate_slowly
@@ -29,6 +31,7 @@ from tests.test_broken_engines import (
     NoPromise,
     Overbooks,
 )
+from tests.test_outlook import as_log, random_jobs
 
 
 def run(name, estimates="requested", jobs=SCENARIO, procs=SCENARIO_PROCS, correction="requested", kill=True):
@@ -167,6 +170,31 @@ def test_promises_are_looked_at_with_any_estimates():
     assert replay.PROMISE in check(schedule, make_policy("easy+promise"), estimates_of(workload, "tsafrir")).kept
 
 
+@pytest.mark.parametrize("name", ["default", "easy", "hybrid-2+promise", "sjf-easy", "binpacking"])
+def test_revised_estimates_leave_the_promise_and_the_machine_to_check(name):
+    for seed in range(20):
+        log = as_log(random_jobs(seed))
+        outlook = make_outlook("default").forecast(log)
+        schedule = simulate(Workload.from_log(log), make_policy(name), outlook)
+        checked = check(schedule, make_policy(name), make_outlook("default").forecast(log))
+        assert checked.left_out[paranoid.CORRECTED] == paranoid.REVISED
+        assert paranoid.CAPACITY in checked.kept and (replay.PROMISE in checked.kept) == make_policy(name).promise
+
+
+def test_a_promise_missed_under_revised_estimates_is_refused():
+    """What is left to check bites."""
+    policy, outlook = make_policy("easy+promise"), make_outlook("default").forecast(as_log(random_jobs(0)))
+    refused = []
+    for seed in range(400):
+        jobs = seeded_workload(seed)
+        outcome = simulate_slowly(jobs, PROCS, rule_named("easy+promise"), "tsafrir", site_type=NoPromise)
+        try:
+            check(as_schedule(jobs, outcome), policy, outlook)
+        except JobcastError as error:
+            refused.append(str(error))
+    assert refused and all(replay.PROMISE in message for message in refused)
+
+
 @pytest.mark.parametrize("name", ["easy", "fcfs", "saf-easy", "binpacking"])
 def test_a_long_queue_is_walked_in_one_go(name):
     """A queue as long as the log: nothing in the walk looks at all that wait."""
@@ -179,5 +207,5 @@ def test_a_long_queue_is_walked_in_one_go(name):
         "requested": requested,
         "run_time": random.integers(1, requested + 1),
     }
-    workload = type(workload_of(SCENARIO)).from_columns(np.arange(n_jobs), machine_procs=64, **columns)
+    workload = Workload.from_columns(np.arange(n_jobs), machine_procs=64, **columns)
     check(simulate(workload, make_policy(name)), make_policy(name))
