@@ -250,3 +250,34 @@ def families_of(names: Sequence[str]) -> int:
     for name in names:
         bits |= FEATURES[name].family
     return bits
+
+
+_PAGE: Final = """# Features
+
+What a history knows of a job at its submission, at second `now`. *Ended* and *running* are by the as-of rule in use; a
+user's ended jobs are ordered by end, start and job id. What is not known is missing (NaN). Names go to
+`JobHistory(features)`, `replay(log, features)` and the `features` of a predictor; a family of features is computed only
+if one of them is asked for. A group of jobs is forgotten when there are more than `capacity` of its kind: the one whose
+jobs have been without any event for longest, but never one with a job queued or running.
+
+*16*: the sixteen of Reis (`REIS_FEATURES`); *40*: the forty of `boosted` and `average` (`RICH_FEATURES`).
+
+Made from `predictors.features.FEATURES` by `python -m predictors.features > docs/features.md`; a test keeps it so.
+
+| feature | unit | definition | in |
+|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """Return the page docs/features.md: every feature with its unit and definition."""
+    rows = []
+    for name, one in FEATURES.items():
+        sets = ", ".join(n for n, names in (("16", REIS_FEATURES), ("40", RICH_FEATURES)) if name in names)
+        unit = f"category: {one.unit}" if one.kind == "category" else one.unit
+        rows.append(f"| `{name}` | {unit} | {one.definition} | {sets} |\n")
+    return _PAGE + "".join(rows)
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,7 +1,11 @@
 """The table of features: complete, consistent with the compiled step, and Reis's sixteen in order."""
 
+from pathlib import Path
+
 from predictors import _history_layout as at
-from predictors.features import CATEGORIES, FEATURES, REIS_FEATURES, families_of, feature_plan
+from predictors.features import CATEGORIES, FEATURES, REIS_FEATURES, RICH_FEATURES, families_of, feature_plan, page
+
+PAGE = Path(__file__).parents[1] / "docs" / "features.md"
 
 
 def test_every_fact_has_exactly_one_name():
@@ -23,3 +27,13 @@ def test_plan_and_families_follow_the_names():
     assert feature_plan(["user", "procs"]).tolist() == [at.F_USER, at.F_PROCS]
     assert families_of(["procs"]) == at.JOB_FAMILY
     assert families_of(REIS_FEATURES) == at.JOB_FAMILY | at.CALENDAR_FAMILY | at.ENDED_FAMILY | at.RUNNING_FAMILY
+
+
+def test_rich_features_are_forty_and_known():
+    assert len(set(RICH_FEATURES)) == len(RICH_FEATURES) == 40
+    assert feature_plan(RICH_FEATURES).size == 40
+
+
+def test_the_page_is_made_from_the_table():
+    assert PAGE.read_text() == page(), "run python -m predictors.features > docs/features.md"
+    assert page().count("\n| `") == len(FEATURES)
