@@ -12,6 +12,7 @@ import numpy.typing as npt
 import schedsim._kernels_layout as at
 from predictors.data.compiled import lean
 from schedsim._kernels_instant import again, start, until_pass
+from schedsim._kernels_ordered import list_slots
 from schedsim._kernels_plan import book, earliest, is_free, plan_running
 
 Ints = npt.NDArray[np.int64]
@@ -19,32 +20,18 @@ Floats = npt.NDArray[np.float64]
 
 
 @lean
-def run(
-    jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints
-) -> int:
+def run(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints) -> int:
     """Go on until a pause; return its reason (see `_kernels_layout`)."""
     while True:
-        stop = until_pass(jobs, seconds, live, blocks, index, clock, log, notes)
+        stop = until_pass(jobs, seconds, live, blocks, clock, log, notes)
         if stop != at.PASS_IS_DUE:
             return stop
-        n = _list_queue(live, blocks, index, clock)
-        plan_running(blocks, index, clock, plan)
+        n = list_slots(live, blocks, clock, at.QUEUE, clock[at.N_QUEUED])
+        plan_running(blocks, clock, plan)
         _keep(live, clock, plan, n)
         _improve(live, clock, plan, n)
-        _start_due(jobs, live, blocks, index, clock, log, notes, n)
+        _start_due(jobs, live, blocks, clock, log, notes, n)
         clock[at.PHASE] = again(clock)
-
-
-@lean
-def _list_queue(live: Ints, blocks: Ints, index: Ints, clock: Ints) -> int:
-    """Write the slots of the waiting jobs, in the queue's order, into the sorting column; return their number."""
-    n = at.NOTHING
-    for i in range(clock[at.MEMBERS + at.QUEUE]):
-        b = index[i, at.MEMBER + at.QUEUE]
-        for j in range(index[b, at.COUNT]):
-            live[n, at.SORTED] = blocks[b, at.E_SLOT, j]
-            n += 1
-    return n
 
 
 @lean
@@ -95,7 +82,7 @@ def _improve(live: Ints, clock: Ints, plan: Ints, n: int) -> None:
 
 
 @lean
-def _start_due(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints, n: int) -> None:
+def _start_due(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints, n: int) -> None:
     """Start the jobs whose reservation is due."""
     passed = False
     for i in range(n):
@@ -105,4 +92,4 @@ def _start_due(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, l
             live[slot, at.RESERVED] = 1
         else:
             how = at.BY_RESERVATION if live[slot, at.RESERVED] == 1 else at.READY
-            start(jobs, live, blocks, index, clock, log, notes, slot, at.BACKFILLED if passed else how)
+            start(jobs, live, blocks, clock, log, notes, slot, at.BACKFILLED if passed else how)

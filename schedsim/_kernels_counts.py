@@ -13,7 +13,15 @@ import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from predictors.data.compiled import lean
-from schedsim._kernels_head import keeps_promise, nothing_new, reserve_head, start_in_order, use_up, verdict_on
+from schedsim._kernels_head import (
+    candidate_key,
+    keeps_promise,
+    nothing_new,
+    reserve_head,
+    start_in_order,
+    use_up,
+    verdict_on,
+)
 from schedsim._kernels_instant import start, until_pass
 from schedsim._kernels_ordered import next_fitting
 
@@ -22,56 +30,50 @@ Floats = npt.NDArray[np.float64]
 
 
 @lean
-def run(
-    jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints
-) -> int:
+def run(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints) -> int:
     """Go on until a pause; return its reason (see `_kernels_layout`)."""
     while True:
         if clock[at.PHASE] < at.AT_PASS:
-            stop = until_pass(jobs, seconds, live, blocks, index, clock, log, notes)
+            stop = until_pass(jobs, seconds, live, blocks, clock, log, notes)
             if stop != at.PASS_IS_DUE:
                 return stop
-            if nothing_new(live, blocks, index, clock):
+            if nothing_new(live, blocks, clock):
                 clock[at.PHASE] = at.AT_ADVANCE
                 continue
-        stop = _pass(jobs, live, blocks, index, clock, log, notes)
+        stop = _pass(jobs, live, blocks, clock, log, notes)
         if stop != 0:
             return stop
         clock[at.PHASE] = at.AT_ADVANCE
 
 
 @lean
-def _pass(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
+def _pass(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
     """Start what may start now; return 0, or the reason of a pause."""
     if clock[at.PHASE] == at.AT_PASS:
         if clock[at.DEPTH] != at.GREEDY:
-            stop = start_in_order(jobs, live, blocks, index, clock, log, notes)
+            stop = start_in_order(jobs, live, blocks, clock, log, notes)
             if stop != 0:
                 return stop
             if clock[at.HEAD] < 0 or clock[at.DEPTH] == at.NO_BACKFILL:
                 return 0
-            reserve_head(live, blocks, index, clock)
+            reserve_head(live, blocks, clock)
         else:
             clock[at.HEAD] = -1
             clock[at.SHADOW] = at.NEVER
         clock[at.AFTER_KEY] = at.FIRST_KEY
         clock[at.AFTER_TIE] = -1
         clock[at.PHASE] = at.AT_BACKFILL
-    return _backfill(jobs, live, blocks, index, clock, log, notes)
+    return _backfill(jobs, live, blocks, clock, log, notes)
 
 
 @lean
-def _backfill(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
+def _backfill(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
     """Start jobs behind the head, in the backfill order, that do not delay it."""
-    which, now = clock[at.CANDIDATES], clock[at.NOW]
     while clock[at.FREE] > 0:
-        b, place = next_fitting(
-            blocks, index, clock, which, clock[at.AFTER_KEY], clock[at.AFTER_TIE],
-            clock[at.FREE], clock[at.SHADOW] - now, clock[at.EXTRA],
-        )  # fmt: skip
-        if b < 0:
+        key, tie, slack = clock[at.AFTER_KEY], clock[at.AFTER_TIE], clock[at.SHADOW] - clock[at.NOW]
+        slot = next_fitting(blocks, clock, key, tie, clock[at.FREE], slack, clock[at.EXTRA])
+        if slot < 0:
             return 0
-        slot = blocks[b, at.E_SLOT, place]
         if clock[at.PICKED] == 1:
             if clock[at.ANSWER] == at.NOT_ANSWERED:
                 clock[at.ASKED] = 2
@@ -81,7 +83,7 @@ def _backfill(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, lo
             if slot < 0:
                 return 0
         else:
-            clock[at.AFTER_KEY], clock[at.AFTER_TIE] = blocks[b, at.E_KEY, place], blocks[b, at.E_TIE, place]
+            clock[at.AFTER_KEY], clock[at.AFTER_TIE] = candidate_key(live, clock, slot), live[slot, at.ROW]
             if live[slot, at.TRIED] == clock[at.PASSES] or not keeps_promise(live, clock, slot):
                 clock[at.AFTER_TIE] += 1
                 continue
@@ -93,5 +95,5 @@ def _backfill(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, lo
             continue
         use_up(live, clock, slot)
         how = at.READY if clock[at.DEPTH] == at.GREEDY else at.BACKFILLED
-        start(jobs, live, blocks, index, clock, log, notes, slot, how)
+        start(jobs, live, blocks, clock, log, notes, slot, how)
     return 0

@@ -11,24 +11,18 @@ import numpy.typing as npt
 import schedsim._kernels_layout as at
 from predictors.data.compiled import lean
 from schedsim._kernels_instant import start
-from schedsim._kernels_ordered import released_by, time_of_release
+from schedsim._kernels_ordered import first_slot, released_by, slot_from, time_of_release
 
 Ints = npt.NDArray[np.int64]
 
 
 @lean
-def start_in_order(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
+def start_in_order(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
     """Start jobs in the queue's order until one is blocked: the head, or -1. Jobs held by a gate are passed over."""
     while True:
-        slot, place = -1, 0
-        for i in range(clock[at.MEMBERS + at.QUEUE]):
-            b = index[i, at.MEMBER + at.QUEUE]
-            for place in range(index[b, at.COUNT]):
-                if live[blocks[b, at.E_SLOT, place], at.TRIED] != clock[at.PASSES]:
-                    slot = blocks[b, at.E_SLOT, place]
-                    break
-            if slot >= 0:
-                break
+        slot = first_slot(blocks, at.QUEUE) if clock[at.N_QUEUED] > 0 else -1
+        while slot >= 0 and live[slot, at.TRIED] == clock[at.PASSES]:
+            slot = slot_from(blocks, clock, at.QUEUE, live[slot, at.KEY], live[slot, at.ROW] + 1)
         if slot < 0:
             clock[at.HEAD] = -1
             return 0
@@ -53,8 +47,14 @@ def start_in_order(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Int
             how = at.READY
             if live[slot, at.RESERVED] == 1 or (clock[at.DEPTH] == at.ALL and _has_waited(jobs, live, clock, slot)):
                 how = at.BY_RESERVATION
-            start(jobs, live, blocks, index, clock, log, notes, slot, how)
+            start(jobs, live, blocks, clock, log, notes, slot, how)
             clock[at.HEAD] = -1
+
+
+@lean
+def candidate_key(live: Ints, clock: Ints, slot: int) -> int:
+    """Return a waiting job's key in the list that is searched for backfills."""
+    return int(live[slot, at.KEY if clock[at.CANDIDATES] == at.QUEUE else at.BACKFILL_KEY])
 
 
 @lean
@@ -64,7 +64,7 @@ def _has_waited(jobs: Ints, live: Ints, clock: Ints, slot: int) -> bool:
 
 
 @lean
-def reserve_head(live: Ints, blocks: Ints, index: Ints, clock: Ints) -> None:
+def reserve_head(live: Ints, blocks: Ints, clock: Ints) -> None:
     """Find the head's shadow time and the extra processors, and what it is promised."""
     head = clock[at.HEAD]
     live[head, at.RESERVED] = 1
@@ -72,18 +72,18 @@ def reserve_head(live: Ints, blocks: Ints, index: Ints, clock: Ints) -> None:
         return
     width = live[head, at.WIDTH]
     need = width - clock[at.FREE]
-    clock[at.SHADOW], clock[at.EXTRA] = time_of_release(blocks, index, clock, at.RUNNING, need)
+    clock[at.SHADOW], clock[at.EXTRA] = time_of_release(blocks, clock, at.RUNNING, need)
     clock[at.STALE] = 0
     if clock[at.PROMISES] == 1:
         if live[head, at.PROMISE] == at.NEVER:
-            shadow, _ = time_of_release(blocks, index, clock, at.LIMITS, need)
+            shadow, _ = time_of_release(blocks, clock, at.LIMITS, need)
             live[head, at.PROMISE] = shadow + clock[at.SLACK]
         clock[at.PROMISED] = live[head, at.PROMISE]
-        clock[at.BESIDE] = released_by(blocks, index, clock, at.LIMITS, clock[at.PROMISED]) - need
+        clock[at.BESIDE] = released_by(blocks, clock, at.LIMITS, clock[at.PROMISED]) - need
 
 
 @lean
-def nothing_new(live: Ints, blocks: Ints, index: Ints, clock: Ints) -> bool:
+def nothing_new(live: Ints, blocks: Ints, clock: Ints) -> bool:
     """Return whether this pass can start nothing because the last one could not.
 
     Since then no processor was freed, no estimate of a running job was corrected and the head is the same: the other
@@ -91,7 +91,7 @@ def nothing_new(live: Ints, blocks: Ints, index: Ints, clock: Ints) -> bool:
     """
     if clock[at.CAUSE] != at.BY_SUBMISSION or clock[at.STALE] == 1 or clock[at.HEAD] < 0 or clock[at.GATED] == 1:
         return False
-    if blocks[index[0, at.MEMBER + at.QUEUE], at.E_SLOT, 0] != clock[at.HEAD] or clock[at.PICKED] == 1:
+    if first_slot(blocks, at.QUEUE) != clock[at.HEAD] or clock[at.PICKED] == 1:
         return False
     if clock[at.DEPTH] == at.NO_BACKFILL:
         return True

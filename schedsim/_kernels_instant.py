@@ -13,7 +13,7 @@ import schedsim._kernels_layout as at
 from predictors.data.compiled import lean
 from schedsim._kernels_corrections import corrected
 from schedsim._kernels_order import reorder
-from schedsim._kernels_ordered import insert, remove, remove_first
+from schedsim._kernels_ordered import first_key, first_leaf, first_slot, insert, remove, remove_first
 from schedsim._kernels_orders import WFP3, static_key
 from schedsim._kernels_outlook import answers_fit, believed, keep_ladder, review, revise, unwatch, watch
 
@@ -41,14 +41,12 @@ def _release(live: Ints, clock: Ints, slot: int) -> None:
 
 
 @lean
-def start(
-    jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints, slot: int, how: int
-) -> None:
+def start(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints, slot: int, how: int) -> None:
     """Start a waiting job now. A job of length zero ends at once."""
     now, row, width, limit = clock[at.NOW], live[slot, at.ROW], live[slot, at.WIDTH], live[slot, at.LIMIT]
-    remove(blocks, index, clock, at.QUEUE, live[slot, at.KEY], row)
+    remove(blocks, clock, at.QUEUE, live[slot, at.KEY], row)
     if clock[at.CANDIDATES] == at.BACKFILL:
-        remove(blocks, index, clock, at.BACKFILL, live[slot, at.BACKFILL_KEY], row)
+        remove(blocks, clock, at.BACKFILL, live[slot, at.BACKFILL_KEY], row)
     clock[at.N_QUEUED] -= 1
     estimate = live[slot, at.ESTIMATE]
     _record(clock, log, notes, event.STARTED, row, 4 * estimate + how)
@@ -65,23 +63,23 @@ def start(
     live[slot, at.END] = now + run_time
     clock[at.FREE] -= width
     clock[at.N_RUNNING] += 1
-    insert(blocks, index, clock, at.RUNNING, now + estimate, row, slot, width, limit)
-    insert(blocks, index, clock, at.ENDS, now + run_time, now * len(jobs) + row, slot, width, limit)
+    insert(blocks, clock, at.RUNNING, now + estimate, row, slot, width, limit)
+    insert(blocks, clock, at.ENDS, now + run_time, now * len(jobs) + row, slot, width, limit)
     if clock[at.PROMISES] == 1:
-        insert(blocks, index, clock, at.LIMITS, now + limit, row, slot, width, limit)
-    watch(live, blocks, index, clock, slot)
+        insert(blocks, clock, at.LIMITS, now + limit, row, slot, width, limit)
+    watch(live, blocks, clock, slot)
 
 
 @lean
-def _advance(jobs: Ints, blocks: Ints, index: Ints, clock: Ints) -> int:
+def _advance(jobs: Ints, blocks: Ints, clock: Ints) -> int:
     """Move the clock to the next event; return 0, or why it does not move."""
     time = at.NEVER
     if clock[at.N_RUNNING] > 0:
-        time = blocks[index[0, at.MEMBER + at.ENDS], at.E_KEY, 0]
+        time = first_key(blocks, at.ENDS)
     if clock[at.NEXT_JOB] < clock[at.LAST_JOB]:
         time = min(time, jobs[clock[at.NEXT_JOB], at.SUBMIT])
-    if clock[at.MEMBERS + at.TIMERS] > 0:
-        time = min(time, blocks[index[0, at.MEMBER + at.TIMERS], at.E_KEY, 0])
+    if clock[at.NODES + at.TIMERS] > 0:
+        time = min(time, first_key(blocks, at.TIMERS))
     if time == at.NEVER:
         return at.FINISHED
     if time > clock[at.UNTIL]:
@@ -93,21 +91,20 @@ def _advance(jobs: Ints, blocks: Ints, index: Ints, clock: Ints) -> int:
 
 
 @lean
-def _end(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints) -> None:
+def _end(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints) -> None:
     """End the jobs whose time has come, in the order (start, job id)."""
     now = clock[at.NOW]
     while clock[at.N_RUNNING] > 0:
-        first = index[0, at.MEMBER + at.ENDS]
-        if blocks[first, at.E_KEY, 0] > now:
+        if first_key(blocks, at.ENDS) > now:
             return
-        slot = blocks[first, at.E_SLOT, 0]
+        slot = first_slot(blocks, at.ENDS)
         row, estimate = live[slot, at.ROW], live[slot, at.ESTIMATE]
-        remove_first(blocks, index, clock, at.ENDS)
-        remove(blocks, index, clock, at.RUNNING, live[slot, at.START] + estimate, row)
+        remove_first(blocks, clock, at.ENDS)
+        remove(blocks, clock, at.RUNNING, live[slot, at.START] + estimate, row)
         if clock[at.PROMISES] == 1:
             limit = max(live[slot, at.LIMIT], estimate)
-            remove(blocks, index, clock, at.LIMITS, live[slot, at.START] + limit, row)
-        unwatch(live, blocks, index, clock, slot)
+            remove(blocks, clock, at.LIMITS, live[slot, at.START] + limit, row)
+        unwatch(live, blocks, clock, slot)
         clock[at.FREE] += live[slot, at.WIDTH]
         clock[at.N_RUNNING] -= 1
         clock[at.CAUSE] |= at.BY_END
@@ -117,16 +114,16 @@ def _end(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: In
 
 
 @lean
-def _fire(blocks: Ints, index: Ints, clock: Ints) -> int:
+def _fire(blocks: Ints, clock: Ints) -> int:
     """Take the timers that are due; return a pause for one that asks the client, else 0."""
-    while clock[at.MEMBERS + at.TIMERS] > 0:
-        first = index[0, at.MEMBER + at.TIMERS]
-        if blocks[first, at.E_KEY, 0] > clock[at.NOW]:
+    while clock[at.NODES + at.TIMERS] > 0:
+        leaf = first_leaf(blocks, at.TIMERS)
+        if blocks[leaf, at.E_KEY] > clock[at.NOW]:
             return 0
-        kind, argument = blocks[first, at.E_SLOT, 0], blocks[first, at.E_WIDTH, 0]
-        if blocks[first, at.E_LENGTH, 0] == 1:
+        kind, argument = blocks[leaf, at.E_SLOT], blocks[leaf, at.E_WIDTH]
+        if blocks[leaf, at.E_LENGTH] == 1:
             clock[at.CAUSE] |= at.BY_TIMER
-        remove_first(blocks, index, clock, at.TIMERS)
+        remove_first(blocks, clock, at.TIMERS)
         if kind != at.RECHECK:
             clock[at.ASKED] = kind
             clock[at.ANSWER] = argument
@@ -155,7 +152,7 @@ def _log_is_short(jobs: Ints, clock: Ints, log: Ints) -> bool:
 
 
 @lean
-def _queue(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, index: Ints, clock: Ints) -> int:
+def _queue(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints) -> int:
     """Give the jobs submitted now a record and a place in the queue; return 0 or a pause."""
     while clock[at.NEXT_QUEUED] < clock[at.NEXT_JOB]:
         row = clock[at.NEXT_QUEUED]
@@ -194,11 +191,11 @@ def _queue(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, index: Ints, c
         job_id, seed = jobs[row, at.JOB_ID], clock[at.SEED]
         key = static_key(clock[at.ORDER], row, since, width, ranking, seed, job_id)
         live[slot, at.KEY] = key
-        insert(blocks, index, clock, at.QUEUE, key, row, slot, width, candidate)
+        insert(blocks, clock, at.QUEUE, key, row, slot, width, candidate)
         if clock[at.CANDIDATES] == at.BACKFILL:
             key = static_key(clock[at.BACKFILL_ORDER], row, since, width, ranking, seed, job_id)
             live[slot, at.BACKFILL_KEY] = key
-            insert(blocks, index, clock, at.BACKFILL, key, row, slot, width, candidate)
+            insert(blocks, clock, at.BACKFILL, key, row, slot, width, candidate)
         clock[at.N_QUEUED] += 1
         clock[at.NEXT_QUEUED] += 1
         clock[at.NEWCOMERS] += 1
@@ -207,23 +204,22 @@ def _queue(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, index: Ints, c
 
 
 @lean
-def _correct(live: Ints, blocks: Ints, index: Ints, clock: Ints) -> None:
+def _correct(live: Ints, blocks: Ints, clock: Ints) -> None:
     """Correct the estimates of running jobs that were to end by now."""
     now = clock[at.NOW]
     while clock[at.N_RUNNING] > 0:
-        first = index[0, at.MEMBER + at.RUNNING]
-        if blocks[first, at.E_KEY, 0] > now:
+        if first_key(blocks, at.RUNNING) > now:
             return
-        slot = blocks[first, at.E_SLOT, 0]
-        remove_first(blocks, index, clock, at.RUNNING)
+        slot = first_slot(blocks, at.RUNNING)
+        remove_first(blocks, clock, at.RUNNING)
         begun, row, width = live[slot, at.START], live[slot, at.ROW], live[slot, at.WIDTH]
         old, limit = live[slot, at.ESTIMATE], live[slot, at.LIMIT]
         estimate = corrected(clock[at.CORRECTION], old, live[slot, at.FIRST], limit, now - begun)
         live[slot, at.ESTIMATE] = estimate
-        insert(blocks, index, clock, at.RUNNING, begun + estimate, row, slot, width, limit)
+        insert(blocks, clock, at.RUNNING, begun + estimate, row, slot, width, limit)
         if estimate > limit and clock[at.PROMISES] == 1:
-            remove(blocks, index, clock, at.LIMITS, begun + max(limit, old), row)
-            insert(blocks, index, clock, at.LIMITS, begun + estimate, row, slot, width, limit)
+            remove(blocks, clock, at.LIMITS, begun + max(limit, old), row)
+            insert(blocks, clock, at.LIMITS, begun + estimate, row, slot, width, limit)
         clock[at.STALE] = 1
         clock[at.CAUSE] |= at.CORRECTED
 
@@ -247,24 +243,22 @@ def _is_asked(clock: Ints) -> bool:
 
 
 @lean
-def until_pass(
-    jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints
-) -> int:
+def until_pass(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
     """Go on to the next scheduling pass; return PASS_IS_DUE or the reason of a pause."""
     while True:
         if clock[at.PHASE] == at.AT_ADVANCE:
-            stop = _advance(jobs, blocks, index, clock)
+            stop = _advance(jobs, blocks, clock)
             if stop != 0:
                 return stop
             clock[at.PHASE] = at.AT_ENDS
         if clock[at.PHASE] == at.AT_ENDS:
             if _log_is_short(jobs, clock, log):
                 return at.GROW_LOG
-            _end(jobs, live, blocks, index, clock, log, notes)
+            _end(jobs, live, blocks, clock, log, notes)
             clock[at.PHASE] = at.AT_TIMERS
         if clock[at.PHASE] == at.AT_TIMERS:
-            if clock[at.MEMBERS + at.TIMERS] > 0:
-                stop = _fire(blocks, index, clock)
+            if clock[at.NODES + at.TIMERS] > 0:
+                stop = _fire(blocks, clock)
                 if stop != 0:
                     return stop
             clock[at.PHASE] = at.AT_SUBMISSIONS
@@ -278,17 +272,17 @@ def until_pass(
             if clock[at.IN_LOOP] == 1 and _is_asked(clock):
                 return int(clock[at.LOGGED])
         if clock[at.PHASE] == at.AT_QUEUEING:
-            stop = _queue(jobs, seconds, live, blocks, index, clock)
+            stop = _queue(jobs, seconds, live, blocks, clock)
             if stop != 0:
                 return stop
-            stop = revise(jobs, seconds, live, blocks, index, clock)
+            stop = revise(jobs, seconds, live, blocks, clock)
             if stop != 0:
                 return stop
             if clock[at.CAUSE] == 0:  # only timers that do not wake
                 clock[at.PHASE] = at.AT_ADVANCE
                 continue
-            review(live, blocks, index, clock)
-            _correct(live, blocks, index, clock)
+            review(live, blocks, clock)
+            _correct(live, blocks, clock)
             clock[at.PASSES] += 1
             clock[at.PHASE] = at.AT_ORDER
         if clock[at.PHASE] == at.AT_ORDER or clock[at.PHASE] == at.AT_REORDER:
@@ -296,7 +290,7 @@ def until_pass(
                 clock[at.PHASE] = at.AT_ADVANCE
                 continue
             if max(clock[at.ORDER], clock[at.BACKFILL_ORDER]) >= WFP3:
-                stop = reorder(jobs, live, blocks, index, clock)
+                stop = reorder(jobs, live, blocks, clock)
                 if stop != 0:
                     return stop
             clock[at.PHASE] = at.AT_PASS

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import schedsim._kernels_layout as at
 from predictors.data.compiled import lean
 from schedsim._kernels_instant import start, until_pass
+from schedsim._kernels_ordered import list_slots
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -24,35 +25,19 @@ ROUNDING: Final = 1e-12
 
 
 @lean
-def run(
-    jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints
-) -> int:
+def run(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints) -> int:
     """Go on until a pause; return its reason (see `_kernels_layout`). `plan` has a column for each processor."""
     while True:
-        stop = until_pass(jobs, seconds, live, blocks, index, clock, log, notes)
+        stop = until_pass(jobs, seconds, live, blocks, clock, log, notes)
         if stop != at.PASS_IS_DUE:
             return stop
-        n = _list_window(live, blocks, index, clock)
+        n = list_slots(live, blocks, clock, at.QUEUE, clock[at.WINDOW])
         chosen = _choose(jobs, live, clock, plan, n)
         for i in range(n):
             if chosen >> i & 1:
-                start(jobs, live, blocks, index, clock, log, notes, live[i, at.SORTED], at.READY)
+                start(jobs, live, blocks, clock, log, notes, live[i, at.SORTED], at.READY)
         if chosen == 0 or clock[at.N_QUEUED] == 0:
             clock[at.PHASE] = at.AT_ADVANCE
-
-
-@lean
-def _list_window(live: Ints, blocks: Ints, index: Ints, clock: Ints) -> int:
-    """Write the slots of the first jobs of the queue into the sorting column; return their number."""
-    n = at.NOTHING
-    for i in range(clock[at.MEMBERS + at.QUEUE]):
-        b = index[i, at.MEMBER + at.QUEUE]
-        for j in range(index[b, at.COUNT]):
-            if n == clock[at.WINDOW]:
-                return n
-            live[n, at.SORTED] = blocks[b, at.E_SLOT, j]
-            n += 1
-    return n
 
 
 @lean

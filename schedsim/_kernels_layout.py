@@ -1,10 +1,9 @@
 """What lies where in the engine's arrays: names of their columns and cells, codes of phases, pauses and policies.
 
-The whole state of a simulation is four int64 arrays; a fork copies them and shares the rest.
+The whole state of a simulation is three int64 arrays; a fork copies them and shares the rest.
 
 * `live` (slots, RECORD): one record for each queued or running job.
-* `blocks` (blocks, FIELDS, BLOCK): entries of the ordered lists (see `_kernels_ordered`).
-* `index` (blocks, INDEX): what each block holds in sum, and which blocks make up which list.
+* `blocks` (rows, ROW_LENGTH): the ordered lists (see `_kernels_ordered`).
 * `clock` (CELLS,): the time, cursors, counters, and the policy as codes.
 
 Read-only or append-only, hence shared: `jobs` (n_jobs, 5), `seconds` (roles, n_jobs) the estimates [s] (or the answers
@@ -50,23 +49,23 @@ FIRST_KEY: Final = -(1 << 63)  # no key is smaller
 NOTHING: Final = 0
 DISPLACED: Final = -1
 
-# blocks: fields of an entry
-E_KEY: Final = 0
-E_TIE: Final = 1
-E_SLOT: Final = 2
-E_WIDTH: Final = 3
-E_LENGTH: Final = 4
-FIELDS: Final = 5
-BLOCK: Final = 16
-
-# index: one row a block
-COUNT: Final = 0
+# blocks: a row is a leaf with entries, or a node with leaves; both begin with what they hold in sum
+COUNT: Final = 0  # entries, or leaves
 TOTAL: Final = 1  # sum of widths
-NARROWEST: Final = 2
+NARROWEST: Final = 2  # least width
 LEAST: Final = 3  # column LEAST + c: the shortest length among widths below 2**(c + 1)
-CLASSES: Final = 26
-UNUSED: Final = LEAST + CLASSES  # not of this block: the stack of blocks given back
-MEMBER: Final = UNUSED + 1  # column MEMBER + list: not of this block, the list's i-th block
+CLASSES: Final = 29
+BLOCK: Final = 16  # entries of a leaf at most
+E_KEY: Final = 32  # column E_KEY + j: the key of the j-th entry, and so on
+E_TIE: Final = E_KEY + BLOCK
+E_SLOT: Final = E_TIE + BLOCK
+E_WIDTH: Final = E_SLOT + BLOCK
+E_LENGTH: Final = E_WIDTH + BLOCK
+FIELDS: Final = 5
+LEAF: Final = E_KEY  # column LEAF + j: the node's j-th leaf
+FAN: Final = 32  # leaves of a node at most
+UNUSED: Final = E_LENGTH + BLOCK  # not of this row: the stack of rows given back
+NODE: Final = UNUSED + 1  # column NODE + list: not of this row, the list's i-th node
 
 # the ordered lists
 QUEUE: Final = 0  # waiting jobs by the order
@@ -77,7 +76,7 @@ LIMITS: Final = 4  # running jobs by start + requested time, where promises are 
 TIMERS: Final = 5  # (time, sequence number, kind, argument, wakes)
 REVIEWS: Final = 6  # running jobs by the second of their next rung
 LISTS: Final = 7
-INDEX: Final = MEMBER + LISTS
+ROW_LENGTH: Final = NODE + LISTS
 
 # clock
 NOW: Final = 0
@@ -92,8 +91,8 @@ LOGGED: Final = 8  # rows used in `log`
 EVENTS: Final = 9  # events so far, those in earlier chunks of the log included
 SPARES: Final = 10  # height of the stack of slots given back
 HIGH_SLOT: Final = 46  # slots from here on were never used
-UNUSEDS: Final = 11  # height of the stack of blocks given back
-HIGH_BLOCK: Final = 47  # blocks from here on were never used
+UNUSEDS: Final = 11  # height of the stack of rows of `blocks` given back
+HIGH_BLOCK: Final = 47  # rows from here on were never used
 CAUSE: Final = 12  # what made this instant, bits below
 UNTIL: Final = 13  # stop before the first instant later than this
 HEAD: Final = 14  # slot of the blocked head, or -1
@@ -114,7 +113,8 @@ PLAN_SIZE: Final = 30  # columns of the plan; 0: there is none
 RESERVATIONS: Final = 31  # in the plan
 LAST_JOB: Final = 29  # no row from here on is submitted
 N_TIMERS: Final = 26  # set so far
-MEMBERS: Final = 48  # cell MEMBERS + list: blocks in the list
+N_CLASSES: Final = 55  # of widths, on this machine
+NODES: Final = 48  # cell NODES + list: nodes of the list
 # the policy, as codes
 ORDER: Final = 32
 BACKFILL_ORDER: Final = 33

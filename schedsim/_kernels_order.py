@@ -5,49 +5,42 @@ import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from predictors.data.compiled import lean
-from schedsim._kernels_ordered import insert
+from schedsim._kernels_ordered import clear, insert, list_slots
 from schedsim._kernels_orders import USER, WFP3, dynamic_key
 
 Ints = npt.NDArray[np.int64]
 
 
 @lean
-def reorder(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints) -> int:
+def reorder(jobs: Ints, live: Ints, blocks: Ints, clock: Ints) -> int:
     """Sort the waiting lists by their keys now; return ASK_ORDER if the client must give the keys first, else 0."""
     if clock[at.PHASE] == at.AT_ORDER and max(clock[at.ORDER], clock[at.BACKFILL_ORDER]) == USER:
         clock[at.PHASE] = at.AT_REORDER
         return at.ASK_ORDER
     if clock[at.ORDER] >= WFP3:
-        _sort(jobs, live, blocks, index, clock, at.QUEUE, clock[at.ORDER], at.KEY)
+        _sort(jobs, live, blocks, clock, at.QUEUE, clock[at.ORDER], at.KEY)
     if clock[at.CANDIDATES] == at.BACKFILL and clock[at.BACKFILL_ORDER] >= WFP3:
-        _sort(jobs, live, blocks, index, clock, at.BACKFILL, clock[at.BACKFILL_ORDER], at.BACKFILL_KEY)
+        _sort(jobs, live, blocks, clock, at.BACKFILL, clock[at.BACKFILL_ORDER], at.BACKFILL_KEY)
     clock[at.STALE] = 1
     return 0
 
 
 @lean
-def _sort(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, which: int, code: int, column: int) -> None:
+def _sort(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, which: int, code: int, column: int) -> None:
     """Compute the keys of one list and fill it again, sorted."""
-    now, n = clock[at.NOW], at.NOTHING
-    for i in range(clock[at.MEMBERS + which]):
-        b = index[i, at.MEMBER + which]
-        for j in range(index[b, at.COUNT]):
-            slot = blocks[b, at.E_SLOT, j]
-            if code != USER:
-                wait = now - jobs[live[slot, at.ROW], at.SUBMIT]
-                live[slot, column] = dynamic_key(code, wait, live[slot, at.WIDTH], live[slot, at.LIMIT])
-            live[n, at.SORTED] = slot
-            n += 1
+    now, n = clock[at.NOW], list_slots(live, blocks, clock, which, clock[at.N_QUEUED])
+    for i in range(n):
+        slot = live[i, at.SORTED]
+        if code != USER:
+            wait = now - jobs[live[slot, at.ROW], at.SUBMIT]
+            live[slot, column] = dynamic_key(code, wait, live[slot, at.WIDTH], live[slot, at.LIMIT])
     if not _insertion_sort(live, column, n):
         _heap_sort(live, column, n)
-    for i in range(clock[at.MEMBERS + which]):
-        index[clock[at.UNUSEDS], at.UNUSED] = index[i, at.MEMBER + which]
-        clock[at.UNUSEDS] += 1
-    clock[at.MEMBERS + which] = 0
+    clear(blocks, clock, which)
     for i in range(n):
         slot = live[i, at.SORTED]
         width, length = live[slot, at.WIDTH], live[slot, at.CANDIDATE]
-        insert(blocks, index, clock, which, live[slot, column], live[slot, at.ROW], slot, width, length)
+        insert(blocks, clock, which, live[slot, column], live[slot, at.ROW], slot, width, length)
 
 
 @lean

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from predictors.data.compiled import lean
-from schedsim._kernels_ordered import insert, locate, remove, remove_first
+from schedsim._kernels_ordered import first_key, first_slot, insert, list_slots, remove, remove_first, slot_from
 from schedsim._kernels_orders import FCFS, USER, WFP3, static_key
 
 Ints = npt.NDArray[np.int64]
@@ -76,50 +76,49 @@ def _next_rung(live: Ints, slot: int) -> int:
 
 
 @lean
-def watch(live: Ints, blocks: Ints, index: Ints, clock: Ints, slot: int) -> None:
+def watch(live: Ints, blocks: Ints, clock: Ints, slot: int) -> None:
     """Note when a job that has just started, or has been reviewed, reaches its next rung."""
     if live.shape[1] > at.RECORD and _next_rung(live, slot) != at.NEVER:
         due, row = live[slot, at.START] + _next_rung(live, slot), live[slot, at.ROW]
-        insert(blocks, index, clock, at.REVIEWS, due, row, slot, live[slot, at.WIDTH], live[slot, at.LIMIT])
+        insert(blocks, clock, at.REVIEWS, due, row, slot, live[slot, at.WIDTH], live[slot, at.LIMIT])
 
 
 @lean
-def unwatch(live: Ints, blocks: Ints, index: Ints, clock: Ints, slot: int) -> None:
+def unwatch(live: Ints, blocks: Ints, clock: Ints, slot: int) -> None:
     """Forget the next rung of a job that has ended."""
     if live.shape[1] > at.RECORD and _next_rung(live, slot) != at.NEVER:
         due = live[slot, at.START] + _next_rung(live, slot)
-        remove(blocks, index, clock, at.REVIEWS, due, live[slot, at.ROW])
+        remove(blocks, clock, at.REVIEWS, due, live[slot, at.ROW])
 
 
 @lean
-def review(live: Ints, blocks: Ints, index: Ints, clock: Ints) -> None:
+def review(live: Ints, blocks: Ints, clock: Ints) -> None:
     """Give the running jobs that have reached a rung its estimate."""
     now = clock[at.NOW]
-    while clock[at.MEMBERS + at.REVIEWS] > 0:
-        first = index[0, at.MEMBER + at.REVIEWS]
-        if blocks[first, at.E_KEY, 0] > now:
+    while clock[at.NODES + at.REVIEWS] > 0:
+        if first_key(blocks, at.REVIEWS) > now:
             return
-        slot = blocks[first, at.E_SLOT, 0]
-        remove_first(blocks, index, clock, at.REVIEWS)
+        slot = first_slot(blocks, at.REVIEWS)
+        remove_first(blocks, clock, at.REVIEWS)
         begun, old, estimate = live[slot, at.START], live[slot, at.ESTIMATE], live[slot, at.ESTIMATE]
         while _next_rung(live, slot) <= now - begun:
             estimate = live[slot, at.LADDER + 2 * live[slot, at.RUNG] + 1]
             live[slot, at.RUNG] += 1
-        watch(live, blocks, index, clock, slot)
+        watch(live, blocks, clock, slot)
         row, width, limit = live[slot, at.ROW], live[slot, at.WIDTH], live[slot, at.LIMIT]
-        remove(blocks, index, clock, at.RUNNING, begun + old, row)
+        remove(blocks, clock, at.RUNNING, begun + old, row)
         live[slot, at.ESTIMATE] = estimate
-        insert(blocks, index, clock, at.RUNNING, begun + estimate, row, slot, width, limit)
+        insert(blocks, clock, at.RUNNING, begun + estimate, row, slot, width, limit)
         clock[at.STALE] = 1
         clock[at.CAUSE] |= at.CORRECTED
 
 
 @lean
-def revise(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, index: Ints, clock: Ints) -> int:
+def revise(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints) -> int:
     """Take in the answers on jobs that wait already; return BAD_ESTIMATE if one is no number, else 0."""
     while clock[at.ANSWERED] < clock[at.ANSWERS]:
         row = int(seconds[clock[at.ANSWERED], at.A_ROW])
-        slot = _slot_of(live, blocks, index, clock, row)
+        slot = _slot_of(live, blocks, clock, row)
         if slot < 0:
             clock[at.ASKED] = row
             return at.BAD_ESTIMATE
@@ -135,35 +134,29 @@ def revise(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, index: Ints, c
         if candidate != live[slot, at.CANDIDATE] or ranking != live[slot, at.RANKING]:
             longer = candidate != live[slot, at.CANDIDATE]
             live[slot, at.CANDIDATE], live[slot, at.RANKING] = candidate, ranking
-            _move(jobs, live, blocks, index, clock, at.QUEUE, clock[at.ORDER], at.KEY, slot, longer)
+            _move(jobs, live, blocks, clock, at.QUEUE, clock[at.ORDER], at.KEY, slot, longer)
             if clock[at.CANDIDATES] == at.BACKFILL:
                 code = clock[at.BACKFILL_ORDER]
-                _move(jobs, live, blocks, index, clock, at.BACKFILL, code, at.BACKFILL_KEY, slot, longer)
+                _move(jobs, live, blocks, clock, at.BACKFILL, code, at.BACKFILL_KEY, slot, longer)
             clock[at.STALE] = 1
     return 0
 
 
 @lean
-def _slot_of(live: Ints, blocks: Ints, index: Ints, clock: Ints, row: int) -> int:
+def _slot_of(live: Ints, blocks: Ints, clock: Ints, row: int) -> int:
     """Return the record of a waiting job, or -1: a short search under FCFS, a walk over the queue under others."""
     if clock[at.ORDER] == FCFS:
-        i, place = locate(blocks, index, clock, at.QUEUE, row, row)
-        if i < clock[at.MEMBERS + at.QUEUE]:
-            slot = blocks[index[i, at.MEMBER + at.QUEUE], at.E_SLOT, place]
-            if live[slot, at.ROW] == row:
-                return int(slot)
-        return -1
-    for i in range(clock[at.MEMBERS + at.QUEUE]):
-        b = index[i, at.MEMBER + at.QUEUE]
-        for place in range(index[b, at.COUNT]):
-            if live[blocks[b, at.E_SLOT, place], at.ROW] == row:
-                return int(blocks[b, at.E_SLOT, place])
+        slot = slot_from(blocks, clock, at.QUEUE, row, row)
+        return slot if slot >= 0 and live[slot, at.ROW] == row else -1
+    for i in range(list_slots(live, blocks, clock, at.QUEUE, clock[at.N_QUEUED])):
+        if live[live[i, at.SORTED], at.ROW] == row:
+            return int(live[i, at.SORTED])
     return -1
 
 
 @lean
 def _move(
-    jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, which: int, code: int, column: int, slot: int,
+    jobs: Ints, live: Ints, blocks: Ints, clock: Ints, which: int, code: int, column: int, slot: int,
     longer: bool,
 ) -> None:  # fmt: skip
     """Put a waiting job where its list needs it after its estimates have changed.
@@ -176,6 +169,6 @@ def _move(
         since = max(1, jobs[row, at.SUBMIT] - jobs[0, at.SUBMIT])
         new = static_key(code, row, since, width, live[slot, at.RANKING], clock[at.SEED], jobs[row, at.JOB_ID])
     if new != key or (longer and which == clock[at.CANDIDATES]):
-        remove(blocks, index, clock, which, key, row)
+        remove(blocks, clock, which, key, row)
         live[slot, column] = new
-        insert(blocks, index, clock, which, new, row, slot, width, candidate)
+        insert(blocks, clock, which, new, row, slot, width, candidate)

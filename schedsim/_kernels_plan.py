@@ -14,19 +14,21 @@ Ints = npt.NDArray[np.int64]
 
 
 @lean
-def plan_running(blocks: Ints, index: Ints, clock: Ints, plan: Ints) -> None:
+def plan_running(blocks: Ints, clock: Ints, plan: Ints) -> None:
     """Begin a plan with the running jobs alone."""
     free = clock[at.FREE]
     plan[at.WHEN, 0], plan[at.SPACE, 0] = clock[at.NOW], free
     size = 1
-    for i in range(clock[at.MEMBERS + at.RUNNING]):
-        b = index[i, at.MEMBER + at.RUNNING]
-        for j in range(index[b, at.COUNT]):
-            free += blocks[b, at.E_WIDTH, j]
-            if blocks[b, at.E_KEY, j] > plan[at.WHEN, size - 1]:
-                plan[at.WHEN, size] = blocks[b, at.E_KEY, j]
-                size += 1
-            plan[at.SPACE, size - 1] = free
+    for i in range(clock[at.NODES + at.RUNNING]):
+        node = blocks[i, at.NODE + at.RUNNING]
+        for j in range(blocks[node, at.COUNT]):
+            leaf = blocks[node, at.LEAF + j]
+            for k in range(blocks[leaf, at.COUNT]):
+                free += blocks[leaf, at.E_WIDTH + k]
+                if blocks[leaf, at.E_KEY + k] > plan[at.WHEN, size - 1]:
+                    plan[at.WHEN, size] = blocks[leaf, at.E_KEY + k]
+                    size += 1
+                plan[at.SPACE, size - 1] = free
     clock[at.PLAN_SIZE] = size
 
 

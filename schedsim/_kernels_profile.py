@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from predictors.data.compiled import lean
-from schedsim._kernels_head import keeps_promise, nothing_new, reserve_head, start_in_order, use_up
+from schedsim._kernels_head import candidate_key, keeps_promise, nothing_new, reserve_head, start_in_order, use_up
 from schedsim._kernels_instant import start, until_pass
-from schedsim._kernels_ordered import locate, next_fitting
+from schedsim._kernels_ordered import next_fitting, slot_from
 from schedsim._kernels_plan import book, earliest, first_drop, is_free, plan_running, trim
 
 Ints = npt.NDArray[np.int64]
@@ -24,19 +24,17 @@ Floats = npt.NDArray[np.float64]
 
 
 @lean
-def run(
-    jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints
-) -> int:
+def run(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints) -> int:
     """Go on until a pause; return its reason (see `_kernels_layout`)."""
     while True:
-        stop = until_pass(jobs, seconds, live, blocks, index, clock, log, notes)
+        stop = until_pass(jobs, seconds, live, blocks, clock, log, notes)
         if stop != at.PASS_IS_DUE:
             return stop
         clock[at.PHASE] = at.AT_ADVANCE
         behind = clock[at.PLAN_SIZE] == 0 or _newcomers_come_last(live, clock)
-        quiet = behind and nothing_new(live, blocks, index, clock)
+        quiet = behind and nothing_new(live, blocks, clock)
         if not quiet:
-            start_in_order(jobs, live, blocks, index, clock, log, notes)
+            start_in_order(jobs, live, blocks, clock, log, notes)
             if clock[at.HEAD] < 0:
                 continue
         if clock[at.STALE] == 1 or clock[at.PLAN_SIZE] == 0 or not behind:
@@ -44,25 +42,23 @@ def run(
             clock[at.AFTER_KEY] = at.FIRST_KEY
             clock[at.AFTER_TIE] = -1
         if not quiet:
-            reserve_head(live, blocks, index, clock)
-            _start_behind(jobs, live, blocks, index, clock, log, notes, plan)
-        _mark_reserved(live, blocks, index, clock)
+            reserve_head(live, blocks, clock)
+            _start_behind(jobs, live, blocks, clock, log, notes, plan)
+        _mark_reserved(live, blocks, clock)
 
 
 @lean
-def _start_behind(
-    jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints
-) -> None:
+def _start_behind(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints) -> None:
     """Start what may start behind the head, with the plan of the last pass if it holds."""
     if clock[at.PLAN_SIZE] > 0:
         trim(clock, plan)
-    elif _anything_fits(blocks, index, clock):
-        plan_running(blocks, index, clock, plan)
+    elif _anything_fits(blocks, clock):
+        plan_running(blocks, clock, plan)
         clock[at.RESERVATIONS] = 0
         _reserve(live, clock, plan, clock[at.HEAD])
     else:
         return
-    _walk(jobs, live, blocks, index, clock, log, notes, plan)
+    _walk(jobs, live, blocks, clock, log, notes, plan)
 
 
 @lean
@@ -80,12 +76,10 @@ def _newcomers_come_last(live: Ints, clock: Ints) -> bool:
 
 
 @lean
-def _anything_fits(blocks: Ints, index: Ints, clock: Ints) -> bool:
+def _anything_fits(blocks: Ints, clock: Ints) -> bool:
     """Return whether some job might start beside the head's reservation alone."""
     key, tie, slack = at.FIRST_KEY, -1 + at.NOTHING, clock[at.SHADOW] - clock[at.NOW]
-    which, free, extra = clock[at.CANDIDATES], clock[at.FREE], clock[at.EXTRA]
-    b, _ = next_fitting(blocks, index, clock, which, key, tie, free, slack, extra)
-    return bool(b >= 0)
+    return next_fitting(blocks, clock, key, tie, clock[at.FREE], slack, clock[at.EXTRA]) >= 0
 
 
 @lean
@@ -100,14 +94,14 @@ def _reserve(live: Ints, clock: Ints, plan: Ints, slot: int) -> None:
 
 
 @lean
-def _walk(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints) -> None:
+def _walk(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints) -> None:
     """Start or plan the jobs behind the head, from where the clock says that the pass has got to."""
-    which, now = clock[at.CANDIDATES], clock[at.NOW]
+    now = clock[at.NOW]
     while plan[at.SPACE, 0] > 0:
-        slot = _next_that_may_start(blocks, index, clock, which, plan)
+        slot = _next_that_may_start(blocks, clock, plan)
         if slot < 0:
             break
-        _reserve_before(live, blocks, index, clock, which, plan, slot)
+        _reserve_before(live, blocks, clock, plan, slot)
         width, length = live[slot, at.WIDTH], live[slot, at.CANDIDATE]
         if not is_free(clock, plan, now, width, length):
             if clock[at.RESERVATIONS] < clock[at.DEPTH]:
@@ -116,56 +110,55 @@ def _walk(jobs: Ints, live: Ints, blocks: Ints, index: Ints, clock: Ints, log: I
             if live[slot, at.RUN] > 0:
                 book(clock, plan, now, width, length)
             use_up(live, clock, slot)
-            start(jobs, live, blocks, index, clock, log, notes, slot, at.BACKFILLED)
+            start(jobs, live, blocks, clock, log, notes, slot, at.BACKFILLED)
         else:
             clock[at.STALE] = 1  # later it may not even fit and take a reservation: this plan will not hold
 
 
 @lean
-def _next_that_may_start(blocks: Ints, index: Ints, clock: Ints, which: int, plan: Ints) -> int:
+def _next_that_may_start(blocks: Ints, clock: Ints, plan: Ints) -> int:
     """Return the next job that might fit now in the plan made so far, or -1."""
     drop, now = first_drop(clock, plan), clock[at.NOW]
     slack, extra = at.NEVER, at.NOTHING
     if drop < clock[at.PLAN_SIZE]:
         slack, extra = plan[at.WHEN, drop] - now, plan[at.SPACE, drop]
     free = plan[at.SPACE, 0]
-    b, place = next_fitting(blocks, index, clock, which, clock[at.AFTER_KEY], clock[at.AFTER_TIE], free, slack, extra)
-    return int(blocks[b, at.E_SLOT, place]) if b >= 0 else -1
+    return next_fitting(blocks, clock, clock[at.AFTER_KEY], clock[at.AFTER_TIE], free, slack, extra)
 
 
 @lean
-def _reserve_before(live: Ints, blocks: Ints, index: Ints, clock: Ints, which: int, plan: Ints, slot: int) -> None:
+def _next_waiting(live: Ints, blocks: Ints, clock: Ints) -> int:
+    """Return the next job that the pass has not got to, the head excluded, and move behind it; there must be one."""
+    while True:
+        slot = slot_from(blocks, clock, clock[at.CANDIDATES], clock[at.AFTER_KEY], clock[at.AFTER_TIE])
+        clock[at.AFTER_KEY], clock[at.AFTER_TIE] = candidate_key(live, clock, slot), live[slot, at.ROW] + 1
+        if slot != clock[at.HEAD]:
+            return slot
+
+
+@lean
+def _reserve_before(live: Ints, blocks: Ints, clock: Ints, plan: Ints, slot: int) -> None:
     """Plan the jobs before `slot` that cannot start now, as long as there are reservations left; move behind it."""
-    i, place = locate(blocks, index, clock, which, clock[at.AFTER_KEY], clock[at.AFTER_TIE])
-    column = at.KEY if which == at.QUEUE else at.BACKFILL_KEY
     while clock[at.RESERVATIONS] < clock[at.DEPTH]:
-        b = index[i, at.MEMBER + which]
-        if place == index[b, at.COUNT]:
-            i, place = i + 1, at.NOTHING
-            continue
-        other = blocks[b, at.E_SLOT, place]
+        other = _next_waiting(live, blocks, clock)
         if other == slot:
             break
-        if other != clock[at.HEAD]:
-            _reserve(live, clock, plan, other)
-        place += 1
-    clock[at.AFTER_KEY], clock[at.AFTER_TIE] = live[slot, column], live[slot, at.ROW] + 1
+        _reserve(live, clock, plan, other)
+    clock[at.AFTER_KEY], clock[at.AFTER_TIE] = candidate_key(live, clock, slot), live[slot, at.ROW] + 1
 
 
 @lean
-def _mark_reserved(live: Ints, blocks: Ints, index: Ints, clock: Ints) -> None:
+def _mark_reserved(live: Ints, blocks: Ints, clock: Ints) -> None:
     """Mark the jobs that would hold the reservations left, had the pass gone on."""
     left = clock[at.DEPTH] - (clock[at.RESERVATIONS] if clock[at.PLAN_SIZE] > 0 else 1)
     if left == 0 or clock[at.DEPTH] == at.ALL:
         return
-    which = clock[at.CANDIDATES]
-    i, place = locate(blocks, index, clock, which, clock[at.AFTER_KEY], clock[at.AFTER_TIE])
-    while left > 0 and i < clock[at.MEMBERS + which]:
-        b = index[i, at.MEMBER + which]
-        if place == index[b, at.COUNT]:
-            i, place = i + 1, at.NOTHING
-            continue
-        if blocks[b, at.E_SLOT, place] != clock[at.HEAD]:
-            live[blocks[b, at.E_SLOT, place], at.RESERVED] = 1
+    key, tie = clock[at.AFTER_KEY], clock[at.AFTER_TIE]
+    while left > 0:
+        slot = slot_from(blocks, clock, clock[at.CANDIDATES], key, tie)
+        if slot < 0:
+            return
+        if slot != clock[at.HEAD]:
+            live[slot, at.RESERVED] = 1
             left -= 1
-        place += 1
+        key, tie = candidate_key(live, clock, slot), live[slot, at.ROW] + 1

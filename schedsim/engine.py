@@ -155,7 +155,6 @@ class Simulation:
                 seconds,
                 state.live,
                 state.blocks,
-                state.index,
                 state.clock,
                 log.events,
                 log.notes,

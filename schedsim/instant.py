@@ -137,7 +137,7 @@ class Stepper:
         times = [int(state.live[slot, at.END]) for slot in state.slots(at.ENDS)[:1]]
         if state.clock[at.NEXT_JOB] < state.clock[at.LAST_JOB]:
             times.append(int(workload.submit[state.clock[at.NEXT_JOB]]))
-        times += [int(state.blocks[b, at.E_KEY, 0]) for b in state.members(at.TIMERS)[:1]]
+        times += [int(key) for key in state.entries(at.TIMERS, at.E_KEY)[:1]]
         return min(times, default=None)
 
     def skip(self, until: int) -> None:

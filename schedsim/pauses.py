@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from predictors.data.errors import JobcastError
-from schedsim._kernels_ordered import insert
+from schedsim._kernels_ordered import clear, insert
 from schedsim.gates import Candidate, Choice
 from schedsim.orders import Order, Waiting
 from schedsim.policy import Policy
@@ -30,6 +30,7 @@ def write_policy(clock: Ints, policy: Policy) -> None:
     clock[at.PICKED] = policy.agent is not None
     clock[at.SEED] = max(policy.order.seed, second.seed)
     clock[at.WINDOW] = policy.window
+    clock[at.N_CLASSES] = int(clock[at.MACHINE]).bit_length()
     clock[at.REWARD] = at.CAPACITY if policy.reward == "capacity" else at.CAPABILITY
 
 
@@ -110,12 +111,11 @@ def with_timer(state: State, when: int, kind: int, argument: int, wakes: bool) -
     """Set a timer; return the state, which may have moved."""
     if when <= state.clock[at.NOW]:
         raise JobcastError(f"A timer must lie after the present {state.clock[at.NOW]} s; got {when}.")
-    timers = sum(state.index[b, at.COUNT] for b in state.members(at.TIMERS))
-    if timers >= len(state.live):
+    if len(state.slots(at.TIMERS)) >= len(state.live):
         state = state.grown()
     clock = state.clock
     clock[at.N_TIMERS] += 1
-    insert(state.blocks, state.index, clock, at.TIMERS, when, int(clock[at.N_TIMERS]), kind, argument, int(wakes))
+    insert(state.blocks, clock, at.TIMERS, when, int(clock[at.N_TIMERS]), kind, argument, int(wakes))
     return state
 
 
@@ -125,7 +125,7 @@ def suppose(state: State, n_jobs: int, run_times: Mapping[int, int]) -> None:
     for slot in state.slots(at.QUEUE):
         live[slot, at.RUN] = run_times.get(int(live[slot, at.ROW]), live[slot, at.RUN])
     running = state.slots(at.ENDS)
-    state.clear(at.ENDS)
+    clear(state.blocks, clock, at.ENDS)
     for slot in running:
         row, begun, width = (int(live[slot, column]) for column in (at.ROW, at.START, at.WIDTH))
         run_time = run_times.get(row, int(live[slot, at.END]) - begun)
@@ -133,4 +133,4 @@ def suppose(state: State, n_jobs: int, run_times: Mapping[int, int]) -> None:
             run_time = min(run_time, int(live[slot, at.LIMIT]))
         end = max(begun + run_time, int(clock[at.NOW]) + 1)
         live[slot, at.END] = end
-        insert(state.blocks, state.index, clock, at.ENDS, end, begun * n_jobs + row, int(slot), width, 0)
+        insert(state.blocks, clock, at.ENDS, end, begun * n_jobs + row, int(slot), width, 0)

@@ -19,7 +19,6 @@ class State:
 
     live: Ints
     blocks: Ints
-    index: Ints
     clock: Ints
     plan: Ints
 
@@ -41,40 +40,39 @@ class State:
         """Return a copy whose records have ladders of at least so many rungs."""
         return self._moved(len(self.live), _width(rungs))
 
-    def members(self, which: int) -> Ints:
-        """Return the blocks of one of the ordered lists, in its order."""
-        return self.index[: self.clock[at.MEMBERS + which], at.MEMBER + which]
+    def leaves(self, which: int) -> list[Ints]:
+        """Return the leaves of one of the ordered lists, in its order."""
+        nodes = self.blocks[: self.clock[at.NODES + which], at.NODE + which]
+        return [
+            self.blocks[leaf] for n in nodes for leaf in self.blocks[n, at.LEAF : at.LEAF + self.blocks[n, at.COUNT]]
+        ]
+
+    def entries(self, which: int, field: int) -> Ints:
+        """Return a field, such as E_KEY, of all entries of one of the ordered lists, in its order."""
+        parts = [leaf[field : field + leaf[at.COUNT]] for leaf in self.leaves(which)]
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
     def slots(self, which: int) -> Ints:
         """Return the records' numbers in one of the ordered lists, in its order."""
-        parts = [self.blocks[b, at.E_SLOT, : self.index[b, at.COUNT]] for b in self.members(which)]
-        return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+        return self.entries(which, at.E_SLOT)
 
     def rows(self, which: int) -> Ints:
         """Return the rows in the workload of the jobs in one of the ordered lists, in its order."""
         return np.asarray(self.live[self.slots(which), at.ROW])
 
-    def clear(self, which: int) -> None:
-        """Take all entries out of one of the ordered lists."""
-        members, height = self.members(which), int(self.clock[at.UNUSEDS])
-        self.index[height : height + len(members), at.UNUSED] = members
-        self.clock[at.UNUSEDS] += len(members)
-        self.clock[at.MEMBERS + which] = 0
-
     def _moved(self, slots: int, width: int = at.RECORD) -> Self:
         own = self.live.shape[1]
-        live, blocks, index = _room(slots, max(width, own))
+        live, blocks = _room(slots, max(width, own))
         used, high = int(self.clock[at.HIGH_SLOT]), int(self.clock[at.HIGH_BLOCK])
         live[:used, :own] = self.live[:used]
         live[:used, own:] = at.NEVER
         if width > own == at.RECORD:
             live[:used, at.RUNG] = 0
         blocks[:high] = self.blocks[:high]
-        index[:high] = self.index[:high]
         clock = self.clock.copy()
         if clock[at.PLAN_SIZE] > 0:  # plans are not copied but made anew
             clock[at.PLAN_SIZE], clock[at.STALE] = 0, 1
-        return type(self)(live, blocks, index, clock, _plan(slots, self.plan.shape[1]))
+        return type(self)(live, blocks, clock, _plan(slots, self.plan.shape[1]))
 
 
 def _plan(slots: int, columns: int) -> Ints:
@@ -87,14 +85,12 @@ def _width(rungs: int) -> int:
     return at.LADDER + 2 * rungs if rungs else at.RECORD
 
 
-def _room(slots: int, width: int) -> tuple[Ints, Ints, Ints]:
-    """Return arrays that hold `slots` live jobs whatever happens: a list of m entries takes < 4 m / BLOCK + 2 blocks.
+def _room(slots: int, width: int) -> tuple[Ints, Ints]:
+    """Return arrays that hold `slots` live jobs whatever happens.
 
-    A waiting job is in at most two lists, a running one in four; timers, at most one a job, in another.
+    Of two neighbouring leaves, and of two neighbouring nodes, one is more than a quarter full, so a list of m entries
+    takes fewer than 0.4 m + 3 rows. A waiting job is in at most two lists, a running one in four; timers, at most one a
+    job, in another.
     """
-    n_blocks = 5 * (4 * slots // at.BLOCK) + 2 * at.LISTS
-    return (
-        np.empty((slots, width), dtype=np.int64),
-        np.empty((n_blocks, at.FIELDS, at.BLOCK), dtype=np.int64),
-        np.empty((n_blocks, at.INDEX), dtype=np.int64),
-    )
+    n_rows = 5 * (2 * slots // 5) + 3 * at.LISTS
+    return np.empty((slots, width), dtype=np.int64), np.empty((n_rows, at.ROW_LENGTH), dtype=np.int64)
