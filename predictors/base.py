@@ -22,6 +22,7 @@ from predictors.data.errors import JobcastError
 from predictors.data.joblog import Ints, JobLog
 from predictors.features import REIS_FEATURES
 from predictors.history import JobHistory, Outcome, as_of_rule
+from predictors.oddities import warn_of_oddities
 from predictors.params import Parameters
 from predictors.replay import LogHistory, log_events, replay
 
@@ -175,6 +176,7 @@ class Predictor(Parameters, ABC):
             )
         if not (np.isfinite(seconds) & (seconds >= 0)).all():
             raise JobcastError(f"{self.name} needs finite run times, not below 0 s.")
+        warn_of_oddities(self.name, self.features, rows, seconds)
         self.__dict__.pop("history_", None)
         self.estimator_ = self.learn(rows, seconds)
         return self

@@ -1,0 +1,54 @@
+"""What about the jobs to learn from deserves a warning: each oddity, in words, with what is done about it."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+LONGEST_REQUEST: Final = 30 * 86400
+FEW: Final = 2
+
+
+class OddJobsWarning(UserWarning):
+    """Something about the jobs learnt from is unusual; the message says what is done about it."""
+
+
+def warn_of_oddities(name: str, features: Sequence[str], rows: Floats, seconds: Floats) -> None:
+    """Warn, once for each kind, of what is odd about feature rows and run times [s] to learn from.
+
+    Examples
+    --------
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn_of_oddities("forest", ["requested_time"], np.array([[600.0]] * 3), np.full(3, 60.0))
+    >>> str(caught[0].message)
+    'forest: all 3 jobs ran for 60 s: there is nothing else to predict.'
+    """
+    for message in oddities(features, rows, seconds):
+        warnings.warn(f"{name}: {message}", OddJobsWarning, stacklevel=4)
+
+
+def oddities(features: Sequence[str], rows: Floats, seconds: Floats) -> Iterator[str]:
+    """Yield what is odd, in words."""
+    if len(seconds) < FEW:
+        yield "only one job to learn from: its run time is all that is known."
+    elif np.ptp(seconds) == 0:
+        yield f"all {len(seconds)} jobs ran for {seconds[0]:g} s: there is nothing else to predict."
+    missing = [feature for feature, column in zip(features, rows.T, strict=True) if np.isnan(column).all()]
+    if missing and len(seconds) >= FEW:
+        yield f"{', '.join(missing)} missing in all jobs: learnt without."
+    column = dict(zip(features, rows.T, strict=True))
+    users = column.get("user")
+    if users is not None and len(users) >= FEW and np.ptp(users) == 0:
+        yield "all jobs are of one user: what is learnt says nothing about others."
+    requests = column.get("requested_time")
+    if requests is None:
+        return
+    if n := int((requests <= 0).sum()):
+        yield f"{n} jobs request 0 s or less: their request counts as unknown and caps nothing."
+    if n := int((requests > LONGEST_REQUEST).sum()):
+        yield f"{n} jobs request more than 30 days, as good as no limit: it hardly caps a prediction."
