@@ -23,6 +23,8 @@ Floats = npt.NDArray[np.float64]
 
 STEP: Final = 0.02
 """How much one outcome moves a share."""
+FURTHEST: Final = 2.0
+"""Where a share stops."""
 
 
 def at_share(predicted: Floats, limit: Floats, share: float) -> Floats:
@@ -77,5 +79,5 @@ def conformal_share(found: Floats, budget: float) -> float:
 
 
 def moved(share: float, outran: bool, budget: float) -> float:
-    """Return the share after one more outcome."""
-    return min(max(share + STEP * ((1.0 if outran else 0.0) - budget), -1.0), 1.0)
+    """Return the share after one more outcome; it may go beyond what moves an estimate, or the rate would drift."""
+    return min(max(share + STEP * ((1.0 if outran else 0.0) - budget), -FURTHEST), FURTHEST)

@@ -46,11 +46,23 @@ def limits(requested: Floats) -> Floats:
     return np.maximum(np.where(requested > 0, requested, UNKNOWN_REQUEST), SHORTEST)
 
 
+def reachable(seconds: Floats, requested: Floats) -> Floats:
+    """Return run times [s] as a prediction can reach them: a job that outran its request counts as long as that.
+
+    Examples
+    --------
+    >>> reachable(np.array([70.0, 70.0, 70.0]), np.array([60.0, 600.0, np.nan])).tolist()
+    [60.0, 70.0, 70.0]
+    """
+    return np.where(requested > 0, np.minimum(seconds, np.maximum(requested, SHORTEST)), seconds)
+
+
 class WithBudget(Predictor):
     """A predictor that is moved until jobs outrun it just as often as `budget` says; see `predictors.calibration`.
 
     `boosted` is asked for that quantile in the first place; what others predict is moved only. Every outcome of a
-    stream calibrates further, and teaches the predictor inside.
+    stream calibrates further, and teaches the predictor inside. A job that outran its very request counts as run for
+    that long: no prediction within the request could have been long enough.
 
     Parameters
     ----------
@@ -139,7 +151,8 @@ class WithBudget(Predictor):
         base, n_first = self._made(), len(rows) - int(HELD_OUT * len(rows))
         base.fit_rows(rows[:n_first], seconds[:n_first])
         held = rows[n_first:]
-        found = shares(seconds[n_first:], self._unmoved(base, held), limits(held[:, self._request]))
+        requested = held[:, self._request]
+        found = shares(reachable(seconds[n_first:], requested), self._unmoved(base, held), limits(requested))
         fitted = tuple(0.0 if budget is None else conformal_share(found, budget) for budget in self._budgets)
         self.base_ = base.fit_rows(rows, seconds) if len(held) else base
         self.shares_ = fitted[0], fitted[1], fitted[2]
@@ -159,7 +172,8 @@ class WithBudget(Predictor):
                 float(at_share(predicted, limit, share)[0]) if end or issued != issued else issued
                 for end, share in enumerate(self.shares_)
             ]
-            self._calibrate(outcome.seconds, said)
+            ran = reachable(np.array([outcome.seconds]), row[:, self._request])
+            self._calibrate(float(ran[0]), said)
         self.base_.learn_one(outcome)
 
     def predict_one(self, row: Floats) -> Prediction:
@@ -202,12 +216,13 @@ class WithBudget(Predictor):
         copy = self.clone()
         copy.base_, copy.shares_ = self._base(), self._shares()
         predicted, limit = self._unmoved(copy.base_, rows), limits(rows[:, self._request])
+        ran = reachable(seconds, rows[:, self._request])
         said = np.empty((len(rows), 3))
         pending: list[tuple[int, int]] = []
         for i in range(len(rows)):
             while pending and pending[0][0] <= submit[i]:
                 job = heapq.heappop(pending)[1]
-                copy._calibrate(float(seconds[job]), said[job].tolist())
+                copy._calibrate(float(ran[job]), said[job].tolist())
             for k, share in enumerate(copy.shares_):
                 said[i, k] = at_share(predicted[i : i + 1], limit[i : i + 1], share)[0]
             heapq.heappush(pending, (int(end[i]), i))

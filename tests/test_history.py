@@ -264,3 +264,15 @@ def test_new_history_is_empty():
     assert history.rows([], 0).shape == (0, 16)
     assert state(stored_and_read(history)) == state(history)
     assert SUBMITTED == 0 and math.isnan(history.row(Job(1, 0), 0)[2])
+
+
+def test_groups_are_forgotten_like_users():
+    """Three thousand kinds of jobs of one user: the groups stay bounded, the newest remain, and so does the user."""
+    history = JobHistory(["of_user_request_count", "ended_count"], capacity=50)
+    for i in range(3000):
+        history.submitted(Job(i, 2 * i, requested_time=1 + i, user=1), 2 * i)
+        history.started(i, 2 * i)
+        history.ended(i, 2 * i + 1)
+    asked = [Job(9999, 9999, requested_time=seconds, user=1) for seconds in (3000, 2951, 2950, 1)]
+    np.testing.assert_array_equal(history.rows(asked, 9999), [[1, 3000], [1, 3000], [np.nan, 3000], [np.nan, 3000]])
+    assert len(history._tables.users) <= 256

@@ -39,7 +39,7 @@ def test_a_greater_share_is_never_a_smaller_estimate(predicted, limit, low, high
 def test_every_outcome_moves_the_share_by_its_side():
     assert moved(0.5, True, 0.05) == pytest.approx(0.519)
     assert moved(0.5, False, 0.05) == pytest.approx(0.499)
-    assert (moved(1.0, True, 0.05), moved(-1.0, False, 0.05)) == (1.0, -1.0)
+    assert (moved(2.0, True, 0.05), moved(-2.0, False, 0.05)) == (2.0, -2.0)
     assert conformal_share(np.array([0.2, 0.9, -0.5]), 0.5) == 0.2
 
 
