@@ -73,6 +73,7 @@ EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "reis": "experiments.reis",  # learning run times: V. Reis's Table 2 and Figures 1 to 4
         "runtime": "experiments.runtime",  # every predictor: errors, where they fall, costs, what they buy
         "backfilling": "experiments.backfilling",  # what predictions gain in backfilling, and who pays
+        "start-times": "experiments.start_times",  # can a waiting job be told when it will start?
     }
 )
 """Experiments by name: the module whose `run(setting)` makes the report."""
