@@ -95,7 +95,7 @@ def place(salt: int, a: float, b: float, c: float) -> int:
         key ^= key >> np.uint64(29)
     key *= np.uint64(0xBF58476D1CE4E5B9)
     key ^= key >> np.uint64(32)
-    return N_DENSE + np.int64(key & np.uint64(TABLE - 1))
+    return N_DENSE + int(np.int64(key & np.uint64(TABLE - 1)))
 
 
 @compiled
@@ -130,7 +130,7 @@ def estimate(row: Floats, weights: Floats, sums: Floats) -> float:
     request = write_inputs(row, z)
     quadratic(z, x)
     write_marks(row, marks)
-    return min(answer(x, marks, request, weights), sums[LONGEST])
+    return min(answer(x, marks, request, weights), float(sums[LONGEST]))
 
 
 @compiled

@@ -108,6 +108,9 @@ class RefittingPredictor(Predictor):
         Number of fits on a stream since the last `fit`.
     """
 
+    _fitted_at: int | None
+    _fitted_on: int
+
     def __init__(
         self, *, refit_every: int | None = 30 * 86400, window: int = 60_000, cap: bool = True, as_of: str = "strict"
     ) -> None:
@@ -156,7 +159,7 @@ class RefittingPredictor(Predictor):
         self.window_ = Window(self.window, len(self.features))
         self.window_.extend(rows, seconds)
         self.fits_ = 0
-        self._fitted_at: int | None = None
+        self._fitted_at = None
         self._fitted_on = self.window_.total
 
     def save_estimator(self, folder: Path) -> None:

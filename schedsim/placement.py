@@ -28,7 +28,7 @@ def place(schedule: Schedule) -> list[list[Interval]]:
     """
     n_jobs = len(schedule.start)
     empty = schedule.start == schedule.end
-    # Within a second: ends, then jobs of length 0, which hold their processors for a moment only, then the other starts.
+    # Within a second: ends, then jobs of length 0, which hold their processors for a moment only, then other starts.
     phase = np.concatenate([np.where(empty, 1, 2), np.where(empty, 3, 0)])
     held: list[list[Interval]] = [[] for _ in range(n_jobs)]
     free: list[Interval] = [(0, schedule.workload.machine_procs - 1)]

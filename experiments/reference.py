@@ -1,0 +1,71 @@
+"""Which names are there? The page docs/names.md, made from the registries of predictors, policies and corrections."""
+
+import sys
+from collections.abc import Sequence
+
+from predictors.registry import PREDICTORS
+from schedsim.corrections import CORRECTIONS
+from schedsim.policy import POLICIES, Policy
+
+HEAD = """# Names
+
+Made from the registries by `python -m experiments.reference > docs/names.md`; a test keeps it so.
+A name keeps its behaviour for ever.
+
+"""
+
+
+def page() -> str:
+    """Return the page: predictors, policies and corrections by name."""
+    predictors = [(f"`{name}`", _first_line(kind.__doc__ or "")) for name, kind in PREDICTORS.items()]
+    policies = [(f"`{name}`", _in_words(policy)) for name, policy in POLICIES.items()]
+    policies += [
+        ("`hybrid-K`", "as `easy`, but the first K blocked jobs hold reservations, planned anew at every pass"),
+        (
+            "`…+promise`",
+            "after any EASY or hybrid name: the head starts by its shadow time by requested times, for certain",
+        ),
+        ("`default`", "the untuned default, with `--estimates default`: see [backfilling](backfilling.md)"),
+    ]
+    corrections = [(f"`{name}`",) for name in CORRECTIONS]
+    return (
+        HEAD
+        + _table("Predictors", ("`--predictors`, `--estimates`", "what it predicts"), predictors)
+        + _table("Policies", ("`--policy`", "who goes first, and who may pass"), policies)
+        + _table("Corrections of an expired estimate", ("`--correction`",), corrections).rstrip()
+        + "\n"
+    )
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0]
+
+
+def _in_words(policy: Policy) -> str:
+    """Say what a policy does.
+
+    Examples
+    --------
+    >>> _in_words(POLICIES["easy-sjbf"])
+    'queue by fcfs, one reservation, backfill by sjf'
+    """
+    if policy.kind == "greedy":
+        return f"starts whatever fits, by {policy.order.name}, without reservations"
+    if policy.kind == "knapsack":
+        return f"starts the most valuable set of the first {policy.window} jobs"
+    queue = f"queue by {policy.order.name}"
+    if policy.depth == 0:
+        return f"{queue}, nobody passes a blocked head"
+    plan = {"profile": "planned anew at every pass", "compress": "kept once given, and only moved forward"}
+    held = "one reservation" if policy.depth == 1 else f"all jobs hold reservations, {plan[policy.kind]}"
+    return f"{queue}, {held}, backfill by {policy.backfill_order.name}"
+
+
+def _table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [f"## {title}", "", f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join(lines) + "\n\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
