@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from experiments.backfilling_figures import paint_frontier
+from experiments.backfilling_figures import frontier_of
 from experiments.experiment import Report, Setting
 from experiments.figures import draw, write_table
 from experiments.simulation import estimates_by_name
@@ -88,13 +88,14 @@ def run(setting: Setting) -> Report:
     tables = _told(medians, "")
     written = [
         write_table(runs, setting.folder / f"runs_{log.name}.csv"),
-        *draw(setting.folder, f"frontier_{log.name}", medians, paint_frontier, width=8.5, height=6.0),
+        *draw(setting.folder, f"frontier_{log.name}", medians, frontier_of(log.name), width=8.5, height=6.0),
     ]
     everything = pd.concat([pd.read_csv(path) for path in sorted(setting.folder.glob("runs_*.csv"))], ignore_index=True)
     if everything["log"].nunique() > 1:
         pooled = over_logs(everything)
         tables |= _told(pooled, "all logs: ")
-        written += draw(setting.folder, "frontier", pooled, paint_frontier, width=8.5, height=6.0)
+        about = f"mean of {everything['log'].nunique()} logs"
+        written += draw(setting.folder, "frontier", pooled, frontier_of(about), width=8.5, height=6.0)
     return Report(
         "backfilling", log.name, seeds, tables, tuple(map(Path, written)), perf_counter() - begin,
         (account.summary(), *_who_pays(medians)),

@@ -1,5 +1,6 @@
 """The frontier of backfilling: how much of the gap is closed, against what the widest jobs pay for it."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from experiments.figures import COLOURS, MARKERS
@@ -9,8 +10,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def paint_frontier(axes: "Axes", table: "pd.DataFrame") -> None:
-    """Draw a point a case, medians with their intervals; upper left is better."""
+def frontier_of(what: str) -> "Callable[[Axes, pd.DataFrame], None]":
+    """Return what draws a point a case, medians with their intervals, of a log by its name; upper left is better."""
+
+    def paint(axes: "Axes", table: "pd.DataFrame") -> None:
+        _paint(axes, table)
+        axes.set_title(f"What is gained, and what the widest jobs pay for it: {what}")
+
+    return paint
+
+
+def _paint(axes: "Axes", table: "pd.DataFrame") -> None:
     ours = ("default", "bold")
     axes.axvline(1.0, color="#999999", linewidth=0.8)
     for place, row in enumerate(table.to_dict(orient="records")):
@@ -26,5 +36,4 @@ def paint_frontier(axes: "Axes", table: "pd.DataFrame") -> None:
         )  # fmt: skip
     axes.set_xlabel("mean wait of the widest 5 % of jobs, relative to EASY")
     axes.set_ylabel("gap to clairvoyant EASY-SJBF closed, mean bounded slowdown [%]")
-    axes.set_title("What is gained, and what the widest jobs pay for it")
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
