@@ -67,7 +67,8 @@ def start(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: I
     insert(blocks, clock, at.ENDS, now + run_time, now * len(jobs) + row, slot, width, limit)
     if clock[at.PROMISES] == 1:
         insert(blocks, clock, at.LIMITS, now + limit, row, slot, width, limit)
-    watch(live, blocks, clock, slot)
+    if live.shape[1] > at.RECORD:
+        watch(live, blocks, clock, slot)
 
 
 @lean
@@ -104,7 +105,8 @@ def _end(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: In
         if clock[at.PROMISES] == 1:
             limit = max(live[slot, at.LIMIT], estimate)
             remove(blocks, clock, at.LIMITS, live[slot, at.START] + limit, row)
-        unwatch(live, blocks, clock, slot)
+        if live.shape[1] > at.RECORD:
+            unwatch(live, blocks, clock, slot)
         clock[at.FREE] += live[slot, at.WIDTH]
         clock[at.N_RUNNING] -= 1
         clock[at.CAUSE] |= at.BY_END
@@ -158,8 +160,10 @@ def _queue(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints) -
         row = clock[at.NEXT_QUEUED]
         limit, width = jobs[row, at.REQUESTED], jobs[row, at.PROCS]
         estimate = believed(seconds, clock, row, at.FOR_RUNNING, limit)
-        candidate = believed(seconds, clock, row, at.FOR_CANDIDATES, limit)
-        ranking = believed(seconds, clock, row, at.FOR_ORDER, limit)
+        candidate, ranking = estimate, estimate
+        if clock[at.SEVERAL] == 1:
+            candidate = believed(seconds, clock, row, at.FOR_CANDIDATES, limit)
+            ranking = believed(seconds, clock, row, at.FOR_ORDER, limit)
         if min(estimate, candidate, ranking) < 0:
             clock[at.ASKED] = row
             return at.BAD_ESTIMATE
@@ -186,7 +190,8 @@ def _queue(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints) -
         live[slot, at.PROMISE] = at.NEVER
         live[slot, at.TRIED] = -1
         live[slot, at.PLANNED] = at.NEVER
-        keep_ladder(seconds, live, clock, slot)
+        if live.shape[1] > at.RECORD:
+            keep_ladder(seconds, live, clock, slot)
         since = max(1, jobs[row, at.SUBMIT] - jobs[0, at.SUBMIT])
         job_id, seed = jobs[row, at.JOB_ID], clock[at.SEED]
         key = static_key(clock[at.ORDER], row, since, width, ranking, seed, job_id)
@@ -266,7 +271,7 @@ def until_pass(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Int
             stop = _submit(jobs, clock, log, notes)
             if stop != 0:
                 return stop
-            if not answers_fit(seconds, clock):
+            if clock[at.OUTLOOK] == 1 and not answers_fit(seconds, clock):
                 return at.GROW_ANSWERS
             clock[at.PHASE] = at.AT_QUEUEING
             if clock[at.IN_LOOP] == 1 and _is_asked(clock):
@@ -275,13 +280,15 @@ def until_pass(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Int
             stop = _queue(jobs, seconds, live, blocks, clock)
             if stop != 0:
                 return stop
-            stop = revise(jobs, seconds, live, blocks, clock)
-            if stop != 0:
-                return stop
+            if clock[at.ANSWERED] < clock[at.ANSWERS]:
+                stop = revise(jobs, seconds, live, blocks, clock)
+                if stop != 0:
+                    return stop
             if clock[at.CAUSE] == 0:  # only timers that do not wake
                 clock[at.PHASE] = at.AT_ADVANCE
                 continue
-            review(live, blocks, clock)
+            if clock[at.NODES + at.REVIEWS] > 0:
+                review(live, blocks, clock)
             _correct(live, blocks, clock)
             clock[at.PASSES] += 1
             clock[at.PHASE] = at.AT_ORDER

@@ -3,6 +3,7 @@
 An outlook answers in rows (job row, estimate for each role, ladder). A ladder says from which elapsed time on the
 running estimate is another; it is frozen when the job starts. A rung is reached at the first scheduling instant not
 before it, so by itself it makes none. Beyond its last rung, an estimate that expires is corrected like any other.
+`watch`, `unwatch` and `keep_ladder` are for records that have ladders.
 """
 
 import numpy as np
@@ -41,16 +42,12 @@ def believed(seconds: Floats, clock: Ints, row: int, role: int, limit: int) -> i
 @lean
 def answers_fit(seconds: Floats, clock: Ints) -> bool:
     """Return whether there is room for an answer on each waiting and each new job."""
-    return bool(
-        clock[at.OUTLOOK] == 0 or clock[at.N_QUEUED] + clock[at.NEXT_JOB] - clock[at.NEXT_QUEUED] <= len(seconds)
-    )
+    return bool(clock[at.N_QUEUED] + clock[at.NEXT_JOB] - clock[at.NEXT_QUEUED] <= len(seconds))
 
 
 @lean
 def keep_ladder(seconds: Floats, live: Ints, clock: Ints, slot: int) -> None:
     """Keep the ladder of the present answer with a waiting job, and go on to the next answer."""
-    if live.shape[1] == at.RECORD:
-        return
     live[slot, at.RUNG] = 0
     live[slot, at.LADDER] = at.NEVER
     if clock[at.OUTLOOK] == 0:
@@ -78,7 +75,7 @@ def _next_rung(live: Ints, slot: int) -> int:
 @lean
 def watch(live: Ints, blocks: Ints, clock: Ints, slot: int) -> None:
     """Note when a job that has just started, or has been reviewed, reaches its next rung."""
-    if live.shape[1] > at.RECORD and _next_rung(live, slot) != at.NEVER:
+    if _next_rung(live, slot) != at.NEVER:
         due, row = live[slot, at.START] + _next_rung(live, slot), live[slot, at.ROW]
         insert(blocks, clock, at.REVIEWS, due, row, slot, live[slot, at.WIDTH], live[slot, at.LIMIT])
 
@@ -86,7 +83,7 @@ def watch(live: Ints, blocks: Ints, clock: Ints, slot: int) -> None:
 @lean
 def unwatch(live: Ints, blocks: Ints, clock: Ints, slot: int) -> None:
     """Forget the next rung of a job that has ended."""
-    if live.shape[1] > at.RECORD and _next_rung(live, slot) != at.NEVER:
+    if _next_rung(live, slot) != at.NEVER:
         due = live[slot, at.START] + _next_rung(live, slot)
         remove(blocks, clock, at.REVIEWS, due, live[slot, at.ROW])
 
