@@ -13,7 +13,7 @@ DEFAULT_JOBS = 10_000
 
 
 def experiment(
-    name: Annotated[str, typer.Argument(help="Which one: reis, backfilling, start-times.", metavar="NAME")],
+    name: Annotated[str, typer.Argument(help="Which one: reis, runtime, backfilling, start-times.", metavar="NAME")],
     log: Annotated[Path | None, typer.Option(help="A job log; by default the seeded synthetic one.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of reports; the experiment makes its own in it.")] = Path("reports"),
     partition: Annotated[int | None, typer.Option(help="Only the jobs of this partition.")] = None,

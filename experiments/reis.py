@@ -39,7 +39,7 @@ def run(setting: Setting) -> Report:
     }
     table2 = pd.DataFrame([row for protocol in ("reis", "strict") for row in _table2(found[protocol])])
     tail = pd.concat([_tail(found[protocol]) for protocol in ("reis", "strict")], ignore_index=True)
-    log = _part(setting.log, setting.partition)
+    log = setting.jobs()
     fitted = found["reis"]["forest"].predictor
     assert isinstance(fitted, Forest)
     tables = {
@@ -111,10 +111,6 @@ def _stretch(log: JobLog) -> pd.DataFrame:
         return pd.DataFrame({"jobs": [0], "max_stretch": [np.nan], "mean_stretch": [np.nan]})
     stretch = (log.filled("wait")[ran] + run_time[ran]) / run_time[ran]
     return pd.DataFrame({"jobs": [int(ran.sum())], "max_stretch": [stretch.max()], "mean_stretch": [stretch.mean()]})
-
-
-def _part(log: JobLog, partition: int | None) -> JobLog:
-    return log if partition is None else log.select(log.known("partition") & (log.filled("partition") == partition))
 
 
 def _notes(table2: pd.DataFrame, tail: pd.DataFrame, log: JobLog) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ def run(setting: Setting) -> Report:
     }
     notes = []
     try:
-        tables["scheduling"] = _scheduling(setting.log, names, setting.procs)
+        tables["scheduling"] = _scheduling(setting.jobs(), names, setting.procs)
         notes.append(_what_error_buys(errors, tables["scheduling"]))
     except JobcastError as error:
         notes.append(f"Not simulated: {error}")

@@ -37,7 +37,7 @@ LABELS: Final = ("< 15 min", "< 1 h", "< 4 h", "< 12 h", "longer")
 def run(setting: Setting) -> Report:
     """Ask when jobs will start, wait, and compare."""
     begin = perf_counter()
-    log, _ = setting.log.for_simulation(setting.procs)
+    log, _ = setting.jobs().for_simulation(setting.procs)
     asked = ask(log, QUICK_JOBS if setting.quick else JOBS, QUICK_DRAWS if setting.quick else DRAWS, setting.seed)
     tables = {"start_times": by_horizon(asked), "asked": asked}
     paths = [

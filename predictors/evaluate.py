@@ -77,6 +77,7 @@ def evaluate(
         Jobs without a known run time are left out.
     predictors : sequence of str, or mapping of str to Predictor
         Registered names; or predictors by what to call them, which are cloned, with the protocol's cap and as-of rule.
+        Whoever is called `last-two` gives way to the baseline.
     train : float or None
         Share of the jobs, the earliest submissions, that are learnt from; the rest are scored, each as of its
         submission. None: prequential, every job is predicted at its submission and learnt from at its end.
@@ -164,11 +165,16 @@ def _made(predictors: Sequence[str] | Mapping[str, Predictor], seed: int, budget
     if isinstance(predictors, Mapping):
         return dict(predictors)
     if budget is not None:
-        return {f"{name} within {budget:g}": WithBudget(predictor=name, budget=budget) for name in predictors}
-    made = {name: make_predictor(name) for name in predictors}
-    return {
-        name: one.clone(random_state=seed) if "random_state" in one.get_params() else one for name, one in made.items()
-    }
+        return {
+            f"{name} within {budget:g}": WithBudget(predictor=name, settings=_seeded(name, seed), budget=budget)
+            for name in predictors
+        }
+    return {name: make_predictor(name, **_seeded(name, seed)) for name in predictors}
+
+
+def _seeded(name: str, seed: int) -> dict[str, int]:
+    """Return the parameter that makes a predictor draw by a seed, if it draws at all."""
+    return {"random_state": seed} if "random_state" in make_predictor(name).get_params() else {}
 
 
 def _jobs(log: JobLog, rules: Protocol, partition: int | None) -> JobLog:

@@ -212,3 +212,8 @@ def test_kth_beside_other_programs(trace):
     plain = evaluate(log, ["requested", "user-mean"])
     assert plain["requested"].figures.sse_ratio_to_last_two == pytest.approx(0.574, abs=5e-4)
     assert plain["user-mean"].figures.sse_ratio_to_last_two == pytest.approx(0.990, abs=5e-4)
+
+
+def test_the_seed_reaches_the_predictor_within_a_budget(log):
+    scores = evaluate(log, ["forest", "user-mean"], budget=0.1, seed=3).scores
+    assert [score.predictor.settings for score in scores[1:]] == [{"random_state": 3}, {}]

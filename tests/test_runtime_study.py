@@ -1,9 +1,13 @@
 """The study of predictors: its tables agree with one another, and every picture is there."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from experiments.experiment import Setting
 from experiments.runtime import QUICK, run
+from predictors.data.errors import JobcastError
 from predictors.data.synthetic import generate_log
 
 
@@ -39,3 +43,11 @@ def test_every_picture_is_drawn(report):
     names = {path.name for path in report.figures}
     for stem in ("figure_errors", "figure_by_run_time", "figure_cost", "figure_error_and_gain"):
         assert {f"{stem}.png", f"{stem}.svg", f"{stem}.csv"} <= names
+
+
+def test_only_the_jobs_of_the_partition_are_simulated():
+    log = generate_log(200, seed=4).replaced({"partition": np.arange(200) % 2})
+    jobs = Setting(log, Path(), partition=1).jobs()
+    assert jobs.filled("job_id").tolist() == log.filled("job_id")[1::2].tolist()
+    with pytest.raises(JobcastError, match="no job in partition 7"):
+        Setting(log, Path(), partition=7).jobs()
