@@ -41,6 +41,8 @@ UNKNOWN_REQUEST: Final = 3600.0
 SHORTEST: Final = 1.0
 """Least capped prediction [s]."""
 REQUESTED_TIME: Final = "requested_time"
+REQUESTED: Final = "requested"
+"""Who answers where nothing is known."""
 
 
 class Estimator(Protocol):
@@ -94,6 +96,8 @@ class Prediction(NamedTuple):
     """Predicted run time [s]."""
     fallback: bool = False
     """Whether nothing learnt stands behind it: it is the requested time, or `UNKNOWN_REQUEST`."""
+    answered_by: str = ""
+    """Who told it: the predictor, one that `predictors.chain` asked after it, or `requested`."""
     lower: float | None = None
     upper: float | None = None
     model: str = ""
@@ -223,12 +227,14 @@ class Predictor(Parameters, ABC):
         """Return the prediction for one feature row, shape (n_features,): `JobHistory.row` gives it."""
         estimator: Estimator | None = getattr(self, "estimator_", None)
         estimate = float("nan") if estimator is None else estimator.predict_one(row)
-        request = float(row[self._request])
+        return self._told(estimate, float(row[self._request]))
+
+    def _told(self, estimate: float, request: float) -> Prediction:
         unknown = estimate != estimate
         seconds = (request if request > 0 else UNKNOWN_REQUEST) if unknown else max(estimate, 0.0)
         if self.cap:
             seconds = max(min(seconds, request) if request > 0 else seconds, SHORTEST)
-        return Prediction(seconds, unknown, model=self.name)
+        return Prediction(seconds, unknown, REQUESTED if unknown else self.name, model=self.name)
 
     def forecast(self, log: JobLog, *, warm: bool = False) -> Forecast:
         """Return estimates for the jobs of `log` while its events go by, as in a simulation.

@@ -7,6 +7,7 @@ from typing import Any, Final
 from predictors.average import Average
 from predictors.base import Predictor
 from predictors.boosted import Boosted
+from predictors.chain import Chain
 from predictors.data.errors import unknown_name
 from predictors.forest import Forest
 from predictors.gaussier import Gaussier
@@ -35,6 +36,7 @@ PREDICTORS: Final[Mapping[str, type[Predictor]]] = MappingProxyType(
         "boosted": Boosted,
         "average": Average,
         "with-budget": WithBudget,
+        "chain": Chain,
     }
 )
 """Every predictor by its name; a changed rule gets a new name."""
