@@ -70,3 +70,20 @@ def _jobs(ids, rows, step, kill):
         for job_id, (submit, procs, asked, ran, user) in zip(ids, rows, strict=True)
     ]
     return sorted(jobs, key=lambda job: (job.submit, job.job_id))
+
+
+def crowded_workload(seed, n_jobs=160):
+    """Return a workload with a long queue on a larger machine, and that machine's processors."""
+    random = Random(seed)
+    procs, step = random.choice([16, 64, 300]), random.choice([1, 60, 600])
+    rows = [
+        (
+            random.randint(0, n_jobs // 4),
+            random.choice([random.randint(1, procs), random.randint(1, procs // 4), random.randint(1, 3)]),
+            random.randint(1, 40),
+            random.randint(1, 40),
+            random.randint(-1, 5),
+        )
+        for _ in range(n_jobs)
+    ]
+    return _jobs(random.sample(range(1, 10 * n_jobs), n_jobs), rows, step, kill=True), procs

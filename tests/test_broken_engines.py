@@ -131,6 +131,15 @@ class NoHead(Site):
                 blocked = blocked or entry
 
 
+class OneAtATime(Site):
+    """Starts one job a pass of a greedy rule, though more would fit."""
+
+    def run_pass(self):
+        fitting = [entry for entry in self.queue if entry.procs <= self.free]
+        if fitting:
+            self.start(fitting[0])
+
+
 class Overbooks(Site):
     """Believes that the machine has one processor more."""
 
@@ -231,6 +240,7 @@ FAULTS = [
     Fault(NoHead, law=laws.no_head_starts_after_its_first_shadow_time),
     Fault(NoHead, policy="fcfs", law=laws.plain_orders_start_in_order),
     Fault(NoHead, policy="easy+promise", estimates="tsafrir", law=laws.promises_are_kept),
+    Fault(OneAtATime, policy="binpacking", law=laws.greedy_rules_leave_nothing_that_fits),
     Fault(Overbooks, policy="binpacking", law=laws.never_more_than_the_machine),
     Fault(ForgetsOneEnd, policy="easy", estimates="tsafrir", law=laws.outlived_estimates_are_corrected),
     Fault(NoPromise, policy="easy+promise", estimates="tsafrir", law=laws.promises_are_kept),

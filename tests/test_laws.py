@@ -15,7 +15,14 @@ from tests import oracle_orders
 from tests.engine_runs import EVERY_POLICY, engine, rule_of, workload_of
 from tests.oracle import Job, Rule, simulate
 from tests.oracle_laws import LAWS, Run
-from tests.strategies import PROCS, seeded_estimates, seeded_workload, workloads, workloads_with_estimates
+from tests.strategies import (
+    PROCS,
+    crowded_workload,
+    seeded_estimates,
+    seeded_workload,
+    workloads,
+    workloads_with_estimates,
+)
 from tests.test_broken_engines import sees_the_future
 
 NAMED = ["requested", "clairvoyant", "tsafrir"]
@@ -63,6 +70,16 @@ def test_engine_equals_oracle_with_separate_estimates(name):
         found = simulate_fast(workload_of(jobs), make_policy(name), separate, "doubling")
         assert found.start.tolist() == expected.start, f"seed {seed}"
         assert found.last_estimate.tolist() == expected.last_estimate, f"seed {seed}"
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY_POLICY if name != "knapsack"])
+def test_engine_equals_oracle_with_a_long_queue(name):
+    """A hundred jobs waiting on machines of 16 to 300 processors: whatever the engine indexes is used."""
+    for seed in range(3):
+        jobs, procs = crowded_workload(seed)
+        for estimates in ("requested", seeded_estimates(seed, jobs)):
+            expected = simulate(jobs, procs, rule_of(name, jobs), estimates, CORRECTIONS[seed % 3])
+            assert engine(jobs, name, estimates, CORRECTIONS[seed % 3], procs=procs) == expected, f"seed {seed}"
 
 
 COMBINATIONS = {
