@@ -11,7 +11,7 @@ outcomes at once or from one after the other. A `Predictor` joins them to a hist
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, Self
 
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from predictors.data.errors import JobcastError
 from predictors.data.joblog import Ints, JobLog
 from predictors.features import REIS_FEATURES
-from predictors.history import JobHistory, Outcome, as_of_rule
+from predictors.history import JobHistory, Outcome, Outcomes, as_of_rule
 from predictors.oddities import warn_of_oddities
 from predictors.params import Parameters
 from predictors.replay import LogHistory, log_events, replay
@@ -126,6 +126,8 @@ class Predictor(Parameters, ABC):
 
     features: ClassVar[tuple[str, ...]]
     """Columns of a row, from `predictors.features.FEATURES`; one is the requested time."""
+    learns_from_running: ClassVar[bool] = False
+    """Whether jobs that still run teach it something: it is then handed to `watch` how to ask for them."""
 
     def __init__(self, *, cap: bool = True, as_of: str = "strict") -> None:
         self.cap = cap
@@ -189,10 +191,19 @@ class Predictor(Parameters, ABC):
         """Take in what became of one job; the history has done so by itself, so by default nothing is left to do."""
         return
 
+    def watch(self, running: Callable[[int], Outcomes]) -> None:
+        """Be told whom to ask for the outcomes of the jobs that run at a second; by default nobody asks."""
+        return
+
     @property
     def fitted(self) -> bool:
         """Whether there is something learnt to predict from."""
         return getattr(self, "estimator_", None) is not None
+
+    @property
+    def starts_cold(self) -> bool:
+        """Whether it carries no history to go on from: `predict(log, warm=True)` is then refused."""
+        return not hasattr(self, "history_")
 
     # --- predicting ---------------------------------------------------------------------------------------------------
 

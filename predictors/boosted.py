@@ -157,7 +157,7 @@ class Boosted(RefittingPredictor):
     def check(self) -> None:
         """Raise a `JobcastError` that names the first parameter that cannot be used."""
         super().check()
-        for parameter, (rule, holds) in _RULES.items():
+        for parameter, (rule, holds) in RULES.items():
             value = getattr(self, parameter)
             if not holds(value):
                 raise JobcastError(f"{self.name}: {parameter} must be {rule}; got {value!r}.")
@@ -256,7 +256,7 @@ def _number(value: object, holds: Callable[[float], bool]) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and holds(value)
 
 
-_RULES: Final[dict[str, tuple[str, Callable[[object], bool]]]] = {
+RULES: Final[dict[str, tuple[str, Callable[[object], bool]]]] = {
     "objective": (f"one of {', '.join(_OBJECTIVES)}", lambda v: v in _OBJECTIVES),
     "target": (f"one of {', '.join(_TARGETS)}", lambda v: v in _TARGETS),
     "quantile": ("a share between 0 and 1", lambda v: _number(v, lambda x: 0 < x < 1)),

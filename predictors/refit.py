@@ -146,9 +146,13 @@ class RefittingPredictor(Predictor):
         if self._fitted_at is None and self.fitted:
             self._fitted_at = outcome.time
         if self._is_due(outcome.time, self.refit_every):
-            self.estimator_ = self.learn(*self.window_.newest())
+            self.estimator_ = self.learn_again(outcome.time)
             self._fitted_at, self._fitted_on = outcome.time, self.window_.total
             self.fits_ += 1
+
+    def learn_again(self, now: int) -> Estimator:
+        """Return an estimator learnt from the window, at the second `now`."""
+        return self.learn(*self.window_.newest())
 
     def _is_due(self, now: int, refit_every: int) -> bool:
         if self._fitted_at is None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from predictors.average import Average
 from predictors.base import Predictor
 from predictors.boosted import Boosted
+from predictors.censored import Censored
 from predictors.chain import Chain
 from predictors.data.errors import unknown_name
 from predictors.forest import Forest
@@ -37,6 +38,7 @@ PREDICTORS: Final[Mapping[str, type[Predictor]]] = MappingProxyType(
         "average": Average,
         "with-budget": WithBudget,
         "chain": Chain,
+        "censored": Censored,
     }
 )
 """Every predictor by its name; a changed rule gets a new name."""

@@ -1,6 +1,7 @@
 """Where do compiled trees come from, beside scikit-learn? From boosted trees, and from arrays in a file."""
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -12,6 +13,9 @@ from predictors.data.errors import JobcastError
 from predictors.trees import CompiledForest
 
 Singles = npt.NDArray[np.float32]
+
+AFT: Final = "survival:aft"
+"""XGBoost's objective of accelerated failure time: its trees add up to the logarithm of a time."""
 
 _DAMAGED: Final = "The model's trees point outside themselves; the file is damaged: train it again."
 
@@ -31,6 +35,8 @@ def compile_booster(model: str | bytes) -> tuple[CompiledForest, float]:
         about = learner["learner_model_param"]
         score = about["base_score"]
         base = float(str(score).strip("[]"))
+        if learner["objective"]["name"] == AFT:
+            base = math.log(base)  # given as a time, added as its logarithm
         n_features = int(about["num_feature"])
         trees = learner["gradient_booster"]["model"]["trees"]
         parts, base_node = [], 0

@@ -22,6 +22,7 @@ SMALL = {
     "forest": {"n_estimators": 4, "max_nodes": 400, "refit_every": 6 * 3600},
     "boosted": {"n_estimators": 6, "refit_every": 6 * 3600},
     "average": {"n_boosted": 6, "n_forest": 4, "refit_every": 6 * 3600},
+    "censored": {"n_estimators": 6, "refit_every": 6 * 3600},
     "chain": {"settings": {"n_boosted": 6, "n_forest": 4, "refit_every": 6 * 3600}},
 }
 
