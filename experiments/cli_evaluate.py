@@ -54,14 +54,14 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Score run-time predictors on a log, beside the mean of the user's last two jobs."""
-    from experiments.output import print_json, working
+    from experiments.output import print_account, print_json, working
     from predictors import evaluate as how
     from predictors.data.detect import read_log
 
     names = names_of(predictors)
     how.check(names, None if prequential else train, protocol)
     with working(f"Reading {log}"):
-        jobs, _ = read_log(log)
+        jobs, account = read_log(log)
     with working(f"Evaluating {', '.join(names)} on {len(jobs):,} jobs"):
         found = how.evaluate(
             jobs,
@@ -73,9 +73,10 @@ def evaluate(
             budget=budget,
         )
     if as_json:
-        print_json(found.to_json(details))
+        print_json(found.to_json(details) | {"account": account.to_dict()})
     else:
         print_evaluation(found, details)
+        print_account(account)
 
 
 def names_of(text: str) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ def train(
     Its figures are made first: learnt from the earliest jobs (--train), scored on the others. The model that is kept
     then learns from all jobs of the log.
     """
-    from experiments.output import print_json, working
+    from experiments.output import print_account, print_json, working
     from predictors import tracking
     from predictors.data.detect import read_log
     from predictors.evaluate import check, evaluate
@@ -57,7 +57,7 @@ def train(
         checked_alias(alias)
     begin = time.perf_counter()
     with working(f"Reading {log}"):
-        jobs, _ = read_log(log)
+        jobs, account = read_log(log)
     with working("Opening the model store"):
         store = tracking.open_store()
     with working(f"Evaluating {predictor} on {len(jobs):,} jobs"):
@@ -90,12 +90,14 @@ def train(
             "trained_until_s": until,
         },
         "store": str(store),
+        "account": account.to_dict(),
         "seconds": time.perf_counter() - begin,
     }
     if as_json:
         print_json(document)
     else:
         _print_training(document)
+        print_account(account)
 
 
 def predict(
@@ -113,7 +115,7 @@ def predict(
     """
     import numpy as np
 
-    from experiments.output import print_json, working
+    from experiments.output import print_account, print_json, working
     from predictors.data.detect import read_log
     from predictors.data.files import whole_file
     from predictors.tracking import load_model
@@ -121,7 +123,7 @@ def predict(
     with working(f"Loading {model}"):
         loaded = load_model(model)
     with working(f"Reading {log}"):
-        jobs, _ = read_log(log)
+        jobs, account = read_log(log)
     with whole_file(out) as part, working(f"Predicting {len(jobs):,} jobs"):
         seconds, fallback = predictions(loaded.predictor, jobs, warm)
         write_predictions(part, jobs, seconds, fallback)
@@ -133,11 +135,13 @@ def predict(
         "n_fallback": int(np.sum(fallback)),
         "history": history_used(loaded, warm),
         "learnt_from_this_log": loaded.origin.log_sha256 == jobs.digest(),
+        "account": account.to_dict(),
     }
     if as_json:
         print_json(document)
     else:
         _print_prediction(document)
+        print_account(account)
 
 
 def fresh(name: str, seed: int) -> "Predictor":

@@ -62,7 +62,7 @@ BAD = {
     "wide": ("simulate wide.swf", "--drop-wide"),
     "no jobs left": ("simulate never.swf", "no job"),
     "unwritable schedule": ("simulate log.swf --schedule missing/out.csv", "missing"),
-    "schedule is a folder": ("simulate log.swf --schedule .", "folder"),
+    "schedule without a format": ("simulate log.swf --schedule .", "choose a name"),
     "unknown model": ("simulate log.swf --estimates models:/nothing@champion", "no model store"),
     "unknown experiment": ("experiment ries", "did you mean 'reis'"),
     "unknown format to write": ("log convert log.swf out.csv", "out.csv"),

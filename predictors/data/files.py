@@ -16,12 +16,12 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     Parameters
     ----------
     path : path-like
-        Where the file shall stand in the end. Its folder must exist and be writable.
+        Where the file shall stand in the end. Its folder must exist and be writable; a link is followed.
 
     Raises
     ------
     JobcastError
-        If `path` is a folder, or the file cannot be made there.
+        If `path` is a folder, a device or a pipe, or the file cannot be made there.
 
     Examples
     --------
@@ -32,13 +32,15 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     >>> out.read_text()
     'a,b'
     """
-    target = Path(path)
+    target = Path(path).resolve()  # behind a link stands the file that is meant
     if target.is_dir():
-        raise JobcastError(f"{target}: is a folder; give the name of a file to write.")
+        raise JobcastError(f"{path}: is a folder; give the name of a file to write.")
+    if target.exists() and not target.is_file():
+        raise JobcastError(f"{path}: is a device or a pipe, not a file; give the name of a file to write.")
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
     except OSError as error:
-        raise JobcastError(f"{target}: cannot be written ({error.strerror}); choose another place.") from error
+        raise JobcastError(f"{path}: cannot be written ({error.strerror}); choose another place.") from error
     os.close(handle)
     part = Path(name)
     try:
@@ -46,7 +48,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         part.chmod(0o666 & ~_umask())
         part.replace(target)
     except OSError as error:
-        raise JobcastError(f"{target}: cannot be written ({error.strerror}); choose another place.") from error
+        raise JobcastError(f"{path}: cannot be written ({error.strerror}); choose another place.") from error
     finally:
         part.unlink(missing_ok=True)
 

@@ -97,6 +97,8 @@ def parse_swf(data: bytes, source: str, strict: bool = False, careful: bool = Fa
     a.swf: 1 dropped
       dropped  1  too-few-fields    a row has 18 fields  (line 3)
     """
+    if b"\n" not in data and b"\r" in data.rstrip():
+        raise JobcastError(f"{source}: its lines end in CR alone; convert them first: tr '\\r' '\\n' < IN > OUT.")
     text = data.removeprefix(_BYTE_ORDER_MARK) + b"\n"
     rows = parse_rows(text, careful)
     ledger = Ledger(source, RULES)

@@ -1,0 +1,43 @@
+"""Files are written whole or not at all, and only onto files."""
+
+import os
+
+import pytest
+
+from predictors.data.errors import JobcastError
+from predictors.data.files import whole_file
+from predictors.data.swf import parse_swf
+
+
+def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):
+    out = tmp_path / "out.csv"
+    out.write_text("old")
+    with pytest.raises(ZeroDivisionError), whole_file(out) as part:
+        part.write_text("half")
+        raise ZeroDivisionError
+    assert out.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
+
+
+def test_a_pipe_or_device_is_never_replaced(tmp_path):
+    """Once, as root, writing to a device put a plain file in its place."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(JobcastError, match="device or a pipe"), whole_file(pipe) as part:
+        part.write_text("x")
+    assert pipe.is_fifo()
+
+
+def test_a_link_is_followed(tmp_path):
+    """Once a link was replaced by a file, and what it led to was left as it was."""
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with whole_file(tmp_path / "link") as part:
+        part.write_text("new")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == "new"
+
+
+def test_lines_that_end_in_cr_alone_are_refused():
+    """Once such a file was one long comment: a log without jobs, and nothing said."""
+    with pytest.raises(JobcastError, match="CR alone"):
+        parse_swf(b"; MaxProcs: 4\r1 0 0 9 2 -1 -1 2 60 -1 1 7 1 -1 1 -1 -1 -1\r", "mac.swf")
