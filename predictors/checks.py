@@ -156,7 +156,7 @@ def check_saved_and_loaded_is_the_same(make: Make, log: JobLog) -> None:
             loaded = Predictor.load(folder)
         assert type(loaded) is type(predictor) and loaded.get_params() == predictor.get_params()
         np.testing.assert_array_equal(loaded.predict(second), predictor.predict(second))
-        assert hasattr(loaded, "history_") == hasattr(predictor, "history_")
+        assert loaded.starts_cold == predictor.starts_cold
     np.testing.assert_array_equal(loaded.predict(second, warm=True), predictor.predict(second, warm=True))
 
 

@@ -170,6 +170,11 @@ def test_an_interval_over_users_by_hand():
     assert ratio_interval([1, 2], squares, baseline, level=0.1) == (0.5, 0.5)
 
 
+def test_the_baseline_is_drawn_with_the_users():
+    """The first user twice: 1/1; both: 1/4; the second twice: 0."""
+    assert ratio_interval([1, 2], np.array([1.0, 0.0]), np.array([1.0, 3.0])) == (0.0, 1.0)
+
+
 def test_many_jobs_of_one_user_are_one_draw():
     random = np.random.default_rng(0)
     squares, baseline = random.random(1000), np.ones(1000)
