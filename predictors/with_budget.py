@@ -117,6 +117,7 @@ class WithBudget(Predictor):
         """Those of the predictor inside."""
         from predictors.registry import PREDICTORS
 
+        self._refuse_itself()
         return PREDICTORS[self.predictor].features if self.predictor in PREDICTORS else self._made().features
 
     @property
@@ -143,9 +144,12 @@ class WithBudget(Predictor):
             )
         if not 0 < self.coverage < 1:
             raise JobcastError(f"{self.name}: coverage must be a share between 0 and 1; got {self.coverage!r}.")
+        self._refuse_itself()
+        self._made().check()
+
+    def _refuse_itself(self) -> None:
         if self.predictor == self.name:
             raise JobcastError(f"{self.name}: the predictor inside cannot be {self.name} itself.")
-        self._made().check()
 
     def learn(self, rows: Floats, seconds: Floats) -> Estimator:
         """Learn from the older jobs, calibrate on the newer ones, and learn from all."""

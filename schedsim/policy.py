@@ -87,6 +87,8 @@ class Policy:
 
 
 MOST_IN_WINDOW: Final = 56
+MOST_RESERVATIONS: Final = 1_000_000
+"""Of a hybrid."""
 
 POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(
     {
@@ -137,6 +139,8 @@ def make_policy(name: str) -> Policy:
         depth = int(hybrid[1])
         if depth < 1:
             raise JobcastError(f"Policy {base!r}: a hybrid holds at least 1 reservation; got {depth}.")
+        if depth > MOST_RESERVATIONS:
+            raise JobcastError(f"Policy {base!r}: a hybrid holds at most {MOST_RESERVATIONS:,} reservations.")
         policy = Policy(depth=depth, kind="profile")
     elif base in POLICIES:
         policy = POLICIES[base]

@@ -193,6 +193,7 @@ def test_names():
     [
         ("esy", "No policy 'esy'; did you mean 'easy'"),
         ("hybrid-0", "holds at least 1 reservation; got 0"),
+        ("hybrid-99999999999999999999", "holds at most 1,000,000 reservations"),
         ("hybrid--2", "holds at least 1 reservation; got -2"),
         ("fcfs+promise", "A promise needs EASY or hybrid"),
         ("conservative-replan+promise", "A promise needs EASY or hybrid"),
