@@ -29,6 +29,9 @@ def simulate(
     correction: Annotated[
         str, typer.Option(help="What replaces an expired estimate: requested, incremental or doubling.")
     ] = "requested",
+    budget: Annotated[
+        float | None, typer.Option(help="Move a predictor's estimates until this share of the jobs runs longer: 0.05.")
+    ] = None,
     procs: Annotated[int | None, typer.Option(help="Processors of the machine; by default as the log tells.")] = None,
     drop_wide: Annotated[bool, typer.Option("--drop-wide", help="Leave out jobs wider than the machine.")] = False,
     kill: Annotated[bool, typer.Option(help="Stop jobs at their requested time.")] = True,
@@ -63,14 +66,14 @@ def simulate(
     if explain is not None:
         refuse_unknown_job(cleaned, explain)
     with working(f"Simulating {len(cleaned):,} jobs"):
-        result, found = run_by_name(cleaned, policy, estimates, correction, kill=kill)
+        result, found = run_by_name(cleaned, policy, estimates, correction, kill=kill, budget=budget)
     reason, checked = None, None
     if paranoid:
         with working("Checking the schedule"):
-            checked = check_by_name(cleaned, result, policy, estimates, kill=kill)
+            checked = check_by_name(cleaned, result, policy, estimates, kill=kill, budget=budget)
     if explain is not None:
         with working(f"Explaining job {explain}"):
-            reason = explain_by_name(cleaned, result, explain, policy, estimates, correction, kill=kill)
+            reason = explain_by_name(cleaned, result, explain, policy, estimates, correction, kill=kill, budget=budget)
     written = [schedule] if schedule is not None else []
     if write is not None and schedule is not None:
         write(result, cleaned, schedule)
@@ -104,7 +107,10 @@ def simulate(
 def _print(found: dict[str, Any]) -> None:
     from experiments.output import print_table
 
-    title = f"{found['log']}: {found['policy']}, estimates {found['estimates']}, correction {found['correction']}"
+    within = "" if found["budget"] is None else f" within a budget of {found['budget']:g}"
+    title = (
+        f"{found['log']}: {found['policy']}, estimates {found['estimates']}{within}, correction {found['correction']}"
+    )
     note = (
         f"{found['n_jobs']:,} jobs on {found['procs']:,} processors, "
         f"simulated in {found['engine_seconds']:.2f} s ({found['jobs_per_second']:,.0f} jobs/s)"

@@ -16,14 +16,24 @@ def refuse_unknown_job(log: JobLog, job_id: int) -> None:
 
 
 def explain_by_name(
-    log: JobLog, schedule: Schedule, job_id: int, policy: str, estimates: str, correction: str, *, kill: bool
+    log: JobLog,
+    schedule: Schedule,
+    job_id: int,
+    policy: str,
+    estimates: str,
+    correction: str,
+    *,
+    kill: bool,
+    budget: float | None = None,
 ) -> Explanation:
     """Explain a job's start in a schedule of a cleaned log; the other names as `run_by_name` was given."""
-    believed = estimates_by_name(estimates, log, schedule.workload)
+    believed = estimates_by_name(estimates, log, schedule.workload, budget)
     return explain(schedule, job_id, make_policy(policy), believed, correction, kill)
 
 
-def check_by_name(log: JobLog, schedule: Schedule, policy: str, estimates: str, *, kill: bool) -> dict[str, Any]:
+def check_by_name(
+    log: JobLog, schedule: Schedule, policy: str, estimates: str, *, kill: bool, budget: float | None = None
+) -> dict[str, Any]:
     """Check the laws of a schedule of a cleaned log; return those kept, and those left out with the reason.
 
     Raises
@@ -33,6 +43,6 @@ def check_by_name(log: JobLog, schedule: Schedule, policy: str, estimates: str, 
     """
     from schedsim.paranoid import check
 
-    believed = estimates_by_name(estimates, log, schedule.workload)
+    believed = estimates_by_name(estimates, log, schedule.workload, budget)
     checked = check(schedule, make_policy(policy), believed, kill)
     return {"kept": list(checked.kept), "left_out": dict(checked.left_out)}

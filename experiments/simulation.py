@@ -1,9 +1,9 @@
 """A simulation by names: log, policy, estimates, correction, as the command line and the experiments give them."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from predictors.data.errors import unknown_name
+from predictors.data.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
 from schedsim.engine import simulate
 from schedsim.estimates import Estimates, Outlook, clairvoyant, requested
@@ -12,11 +12,14 @@ from schedsim.policy import make_policy
 from schedsim.schedule import Schedule
 from schedsim.workload import Workload
 
+if TYPE_CHECKING:
+    from predictors.with_budget import WithBudget
+
 GIVEN = {"requested": requested, "clairvoyant": clairvoyant}
 """Estimates that need no predictor: what the users asked for, and the truth."""
 
 
-def estimates_by_name(name: str, log: JobLog, workload: Workload) -> Estimates | Outlook:
+def estimates_by_name(name: str, log: JobLog, workload: Workload, budget: float | None = None) -> Estimates | Outlook:
     """Return what the scheduler shall believe.
 
     Parameters
@@ -29,12 +32,17 @@ def estimates_by_name(name: str, log: JobLog, workload: Workload) -> Estimates |
         The cleaned log, rows as in `workload`.
     workload : Workload
         The jobs to be simulated.
+    budget : float or None
+        Share of the jobs that may run longer than estimated: a registered predictor is moved until that is so, as jobs
+        end (`predictors.with_budget`).
 
     Raises
     ------
     JobcastError
-        If there is no such predictor or model.
+        If there is no such predictor or model, or the budget is no share or asked of what does not learn in the loop.
     """
+    if budget is not None:
+        return _within(name, budget).forecast(log)
     if name in GIVEN:
         return GIVEN[name](workload)
     from predictors.registry import PREDICTORS, make_predictor
@@ -49,6 +57,32 @@ def estimates_by_name(name: str, log: JobLog, workload: Workload) -> Estimates |
 
         return load_model(name).predictor.forecast(log)
     raise unknown_name("estimates", name, (*GIVEN, *OUTLOOKS, *PREDICTORS, "models:/NAME@ALIAS"))
+
+
+def _within(name: str, budget: float) -> "WithBudget":
+    """Return a registered predictor that keeps a budget, unfitted."""
+    from predictors.registry import PREDICTORS
+    from predictors.requested import Requested
+    from predictors.similar_runs import OUTLOOKS
+    from predictors.with_budget import WithBudget
+
+    fixed = {
+        **dict.fromkeys(GIVEN, "these estimates are given, not learnt"),
+        Requested.name: "no estimate may be above the request, so there is nowhere to move it",
+        **dict.fromkeys(OUTLOOKS, "it plans by many estimates of a job, not by one"),
+        WithBudget.name: "it keeps a budget of its own already; name the predictor inside",
+    }
+    if name in fixed:
+        raise JobcastError(f"A budget cannot go with the estimates {name}: {fixed[name]}. Name a predictor: similar.")
+    if name not in PREDICTORS and "/" in name:
+        raise JobcastError(
+            f"A budget cannot go with {name}: a kept model is served as it is. Name a predictor: similar."
+        )
+    if name not in PREDICTORS:
+        raise unknown_name("predictor", name, PREDICTORS)
+    found = WithBudget(predictor=name, budget=budget)
+    found.check()
+    return found
 
 
 TABLES: dict[str, Callable[[Schedule], Mapping[Any, Mapping[str, float]]]] = {
@@ -73,16 +107,24 @@ def table_by(schedule: Schedule, what: str) -> dict[str, dict[str, Any]]:
 
 
 def run_by_name(
-    log: JobLog, policy: str, estimates: str = "requested", correction: str = "requested", *, kill: bool = True
+    log: JobLog,
+    policy: str,
+    estimates: str = "requested",
+    correction: str = "requested",
+    *,
+    kill: bool = True,
+    budget: float | None = None,
 ) -> tuple[Schedule, dict[str, Any]]:
     """Simulate a cleaned log; return the schedule and its figures under the names of `jobcast simulate --json`."""
     rule = make_policy(policy)
     workload = Workload.from_log(log)
-    schedule = simulate(workload, rule, estimates_by_name(estimates, log, workload), correction, kill=kill)
+    believed = estimates_by_name(estimates, log, workload, budget)
+    schedule = simulate(workload, rule, believed, correction, kill=kill)
     return schedule, {
         "log": log.name,
         "policy": policy,
         "estimates": estimates,
+        "budget": budget,
         "correction": correction,
         "procs": workload.machine_procs,
         **figures(schedule),

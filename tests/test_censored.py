@@ -116,3 +116,16 @@ def test_the_loop_hands_over_those_that_run_as_of_then(log):
 def test_bad_parameters_are_refused(params, told, log):
     with pytest.raises(JobcastError, match=told):
         Censored(**params).fit(log)
+
+
+def test_an_evaluation_hands_over_those_that_run_at_the_split(log, monkeypatch):
+    from predictors.evaluate import evaluate
+
+    given, fit = [], Censored.fit_beside
+    monkeypatch.setattr(Censored, "fit_beside", lambda self, *told: given.append(told[2]) or fit(self, *told))
+    evaluate(log, {"censored": Censored(**FEW)}, train=0.75)
+    ran = log.select(log.filled("run_time") > 0)
+    submit, start = ran.filled("submit"), ran.filled("submit") + ran.filled("wait")
+    cut = int(0.75 * len(ran))
+    runs = (np.arange(len(ran)) < cut) & (start <= submit[cut]) & (start + ran.filled("run_time") >= submit[cut])
+    assert runs.any() and given[0].seconds.tolist() == (submit[cut] - start[runs]).tolist()
