@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from experiments.calibration import calibration, in_words, paint_calibration
 from experiments.experiment import Report, Setting
 from experiments.figures import draw, write_table
 from experiments.runtime_figures import paint_cost, paint_errors, paint_gain, paint_slices
@@ -45,10 +46,17 @@ def run(setting: Setting) -> Report:
         notes.append(_what_error_buys(errors, tables["scheduling"]))
     except JobcastError as error:
         notes.append(f"Not simulated: {error}")
+    try:
+        tables["calibration"] = calibration(setting.jobs(), quick=setting.quick, seed=setting.seed)
+        notes.append(in_words(tables["calibration"]))
+    except JobcastError as error:
+        notes.append(f"Not calibrated: {error}")
     paths = [write_table(table, setting.folder / f"{name}.csv") for name, table in tables.items()]
     paths += draw(setting.folder, "figure_errors", errors, paint_errors, height=5.0)
     paths += draw(setting.folder, "figure_by_run_time", tables["by_run_time"], paint_slices, height=5.0)
     paths += draw(setting.folder, "figure_cost", errors, paint_cost, height=5.0)
+    if "calibration" in tables:
+        paths += draw(setting.folder, "figure_calibration", tables["calibration"], paint_calibration, height=5.0)
     if "scheduling" in tables:
         both = tables["scheduling"].merge(errors[["predictor", "ratio_to_last_two"]], on="predictor")
         paths += draw(setting.folder, "figure_error_and_gain", both, paint_gain, height=5.0)

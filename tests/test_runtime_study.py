@@ -41,7 +41,7 @@ def test_slices_hold_each_test_job_once(report):
 
 def test_every_picture_is_drawn(report):
     names = {path.name for path in report.figures}
-    for stem in ("figure_errors", "figure_by_run_time", "figure_cost", "figure_error_and_gain"):
+    for stem in ("figure_errors", "figure_by_run_time", "figure_cost", "figure_error_and_gain", "figure_calibration"):
         assert {f"{stem}.png", f"{stem}.svg", f"{stem}.csv"} <= names
 
 

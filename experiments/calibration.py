@@ -1,0 +1,129 @@
+"""Do jobs outrun their estimates just as often as the budget says? By budget, over a whole log and month by month."""
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.axes import Axes
+
+from experiments.figures import COLOURS, MARKERS
+from predictors.data.errors import JobcastError
+from predictors.data.joblog import JobLog
+from predictors.replay import replay
+from predictors.slices import months_of
+from predictors.with_budget import WithBudget, reachable
+
+BUDGETS: Final = (0.05, 0.1, 0.25, 0.5)
+LEARNT: Final = 0.2
+"""Share of the jobs, the earliest, that the predictor starts from; the others are scored as they come."""
+QUICK_JOBS: Final = 20_000
+"""Newest jobs that a quick look takes."""
+LEAST_JOBS: Final = 500
+"""Jobs below which a month is not judged."""
+BLOCK: Final = 50
+"""Neighbouring jobs that are drawn together: a user's jobs come in bursts and fail together."""
+RESAMPLES: Final = 1000
+OVERALL: Final = "overall"
+COLUMNS: Final = ("budget", "period", "jobs", "observed", "low", "high", "inside", "with_killed")
+
+
+def calibration(log: JobLog, predictor: str = "similar", *, quick: bool = False, seed: int = 0) -> pd.DataFrame:
+    """Return how often jobs outran a predictor within each budget; a row a budget and period.
+
+    Only jobs within their request are counted: no estimate could have been long enough for the others.
+
+    Columns: budget, period (`overall`, or a month with at least 500 jobs), jobs, observed (share of them that ran
+    longer than estimated), low and high (95 % by resampling blocks of 50 neighbours), whether the budget is inside, and
+    with_killed: the share of all jobs, those beyond their request counted as run for just as long. That share is what
+    `with-budget` keeps at the budget, so where many jobs are killed `observed` lies below it.
+
+    Raises
+    ------
+    JobcastError
+        If fewer than 2 jobs are left to learn from, or none to be counted.
+    """
+    jobs = log.select(log.known("run_time") & (log.filled("run_time") > 0))
+    jobs = jobs.select(slice(-QUICK_JOBS, None)) if quick and len(jobs) > QUICK_JOBS else jobs
+    cut, end = int(LEARNT * len(jobs)), jobs.filled("submit") + jobs.filled("wait", 0) + jobs.filled("run_time")
+    ran, asked = jobs.filled("run_time").astype(np.float64), jobs.filled("requested_time")
+    learnt = (np.arange(len(jobs)) < cut) & (end < jobs.filled("submit")[cut]) if len(jobs) else np.empty(0, np.bool_)
+    counted = (np.arange(len(jobs)) >= cut) & ((ran <= asked) | (asked <= 0))
+    if learnt.sum() < 2 or not counted.any():
+        raise JobcastError(f"{log.name}: too few jobs to calibrate on.")
+    months, random, rows = months_of(jobs)[cut:], np.random.default_rng(seed), []
+    for budget in BUDGETS:
+        careful = WithBudget(predictor=predictor, budget=budget)
+        known = replay(jobs, careful.features)
+        careful.fit_rows(known[learnt], ran[learnt])
+        said = careful.predict_as_they_end(known[cut:], jobs.filled("submit")[cut:], ran[cut:], end[cut:])[0]
+        short, there = ran[cut:] > said, counted[cut:]
+        clipped = reachable(ran, asked.astype(np.float64))[cut:] > said
+        periods = {OVERALL: there, **{str(month): there & (months == month) for month in np.unique(months)}}
+        for period, chosen in periods.items():
+            if chosen.sum() >= (1 if period == OVERALL else LEAST_JOBS):
+                low, high = block_band(short[chosen], random)
+                of_all = clipped[np.ones_like(there) if period == OVERALL else months == period].mean()
+                told = (budget, period, int(chosen.sum()), short[chosen].mean(), low, high, low <= budget <= high)
+                rows.append((*told, of_all))
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def block_band(happened: npt.NDArray[np.bool_], random: np.random.Generator) -> tuple[float, float]:
+    """Return the 95 % band of a rate by resampling blocks of neighbours, drawn with replacement.
+
+    References
+    ----------
+    .. [1] H. Künsch. The jackknife and the bootstrap for general stationary observations. Annals of Statistics 17(3),
+       1989. doi:10.1214/aos/1176347265
+
+    Examples
+    --------
+    >>> block_band(np.zeros(200, dtype=bool), np.random.default_rng(0))
+    (0.0, 0.0)
+    >>> low, high = block_band(np.arange(1000) % 10 == 0, np.random.default_rng(0))
+    >>> bool(low == high == 0.1)  # all blocks are alike
+    True
+    """
+    begins = np.arange(0, len(happened), BLOCK)
+    sums = np.add.reduceat(happened.astype(np.int64), begins)
+    sizes = np.diff(np.append(begins, len(happened)))
+    drawn = random.integers(0, len(begins), (RESAMPLES, len(begins)))
+    low, high = np.quantile(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1), [0.025, 0.975])
+    return float(low), float(high)
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """Return what a table of `calibration` says in one sentence."""
+    months = table[table["period"] != OVERALL]
+    whole = table[table["period"] == OVERALL]
+    rates = ", ".join(f"{row.observed:.3f} of {row.budget:g}" for row in whole.itertuples())
+    judged = f"; in {months['inside'].mean():.0%} of {len(months)} months × budgets it lies in the band"
+    return f"Jobs that outran their estimate, of the budget: {rates}{judged if len(months) else ''}."
+
+
+def paint_calibration(axes: Axes, table: pd.DataFrame) -> None:
+    """Observed share month by month, a band and a line a budget."""
+    months = sorted(set(table["period"]) - {OVERALL}) or [OVERALL]
+    for number, (budget, part) in enumerate(table.groupby("budget")):
+        colour, nominal = COLOURS[number % len(COLOURS)], float(str(budget))
+        there = part.set_index("period").reindex(months)
+        spread = np.abs(there[["low", "high"]].to_numpy().T - there["observed"].to_numpy())
+        axes.axhline(nominal, color=colour, linestyle="--", linewidth=1)
+        axes.errorbar(
+            range(len(months)),
+            there["observed"],
+            yerr=spread,
+            color=colour,
+            label=f"budget {nominal:g}",
+            marker=MARKERS[number % len(MARKERS)],
+            markersize=5,
+            capsize=2,
+            linewidth=1,
+        )
+    step = max(1, len(months) // 8)
+    axes.set_xticks(range(0, len(months), step), months[::step], rotation=30)
+    axes.set(title="Jobs that outran their estimate (dashed: the budget)", xlabel="month of submission")
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("share of the jobs, 95 % by blocks")
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
