@@ -25,7 +25,10 @@ def page() -> str:
             "`…+promise`",
             "after any EASY or hybrid name: the head starts by its shadow time by requested times, for certain",
         ),
-        ("`default`", "the untuned default, with `--estimates default`: see [backfilling](backfilling.md)"),
+        (
+            "`default`",
+            "one setting for all machines, with `--estimates default`: see [backfilling](backfilling.md)",
+        ),
     ]
     corrections = [(f"`{name}`",) for name in CORRECTIONS]
     return (

@@ -298,7 +298,7 @@ class JobHistory:
             raise JobcastError(f"This history snapshot cannot be used ({error}); train the model again.") from error
         return history
 
-    # --- helpers ------------------------------------------------------------------------------------------------------
+    # --- small steps -----------------------------------------------------------------------------------------------
 
     def _outcome(self, slot: int, time: int, observed: bool) -> Outcome:
         tables = self._tables

@@ -145,7 +145,7 @@ OUTLOOKS: Final[Mapping[str, SimilarRuns]] = MappingProxyType(
         "bold": SimilarRuns(request_weight=0.03, candidate="geometric", factor=0.5, quantile=0.75),
     }
 )
-"""Outlooks by name: the untuned default, and one that lets short jobs pass at the cost of wide ones."""
+"""Outlooks by name: the default, for all machines alike, and one that lets short jobs pass at the cost of wide ones."""
 
 
 def make_outlook(name: str) -> SimilarRuns:

@@ -64,7 +64,7 @@ def start(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: I
     clock[at.FREE] -= width
     clock[at.N_RUNNING] += 1
     insert(blocks, clock, at.RUNNING, now + estimate, row, slot, width, limit)
-    insert(blocks, clock, at.ENDS, now + run_time, now * len(jobs) + row, slot, width, limit)
+    insert(blocks, clock, at.ENDS, now + run_time, now * len(jobs) + jobs[row, at.RANK], slot, width, limit)
     if clock[at.PROMISES] == 1:
         insert(blocks, clock, at.LIMITS, now + limit, row, slot, width, limit)
     if live.shape[1] > at.RECORD:

@@ -18,6 +18,8 @@ PROCS: Final = 1
 REQUESTED: Final = 2
 RUN_TIME: Final = 3
 JOB_ID: Final = 4
+RANK: Final = 5
+"""Place of the job id among all: ends of one second that started together are in the order of their ids."""
 
 # live: one record a queued or running job
 ROW: Final = 0

@@ -251,7 +251,7 @@ class Simulation:
 
         A running job ends after the present second at the earliest.
         """
-        suppose(self._state, len(self.workload), run_times)
+        suppose(self._state, self.workload.jobs, run_times)
 
     def add_timer(self, when: int, kind: int = at.RECHECK, argument: int = 0, wakes: bool = True) -> None:
         """Set a timer at a second after the present one; if it wakes, that is a scheduling instant."""

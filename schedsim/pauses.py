@@ -119,7 +119,7 @@ def with_timer(state: State, when: int, kind: int, argument: int, wakes: bool) -
     return state
 
 
-def suppose(state: State, n_jobs: int, run_times: Mapping[int, int]) -> None:
+def suppose(state: State, jobs: Ints, run_times: Mapping[int, int]) -> None:
     """Set how long live jobs, by row, will have taken [s]; a running one ends after the present second."""
     clock, live = state.clock, state.live
     for slot in state.slots(at.QUEUE):
@@ -133,4 +133,5 @@ def suppose(state: State, n_jobs: int, run_times: Mapping[int, int]) -> None:
             run_time = min(run_time, int(live[slot, at.LIMIT]))
         end = max(begun + run_time, int(clock[at.NOW]) + 1)
         live[slot, at.END] = end
-        insert(state.blocks, clock, at.ENDS, end, begun * n_jobs + row, int(slot), width, 0)
+        tie = begun * len(jobs) + int(jobs[row, at.RANK])
+        insert(state.blocks, clock, at.ENDS, end, tie, int(slot), width, 0)

@@ -167,7 +167,8 @@ def when_will_it_start(
 def draws(job_ids: Ints, n: int, seed: int) -> Floats:
     """Return numbers in [0, 1) that depend on seed, job id and draw alone, shape (n, n_jobs)."""
     ids = job_ids.tolist()
-    return np.array([[mixed(seed, job, draw) for job in ids] for draw in range(n)], dtype=np.float64) / 2.0**63
+    numbers = [[mixed(seed, job, draw) >> 10 for job in ids] for draw in range(n)]  # 53 bits: below 1 for certain
+    return np.array(numbers, dtype=np.float64) / 2.0**53
 
 
 def _checked(drawn: npt.ArrayLike, shape: tuple[int, int]) -> Ints:

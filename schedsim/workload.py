@@ -51,7 +51,7 @@ class Workload:
     >>> w = Workload.from_columns([1, 2], submit=[0, 5], procs=[4, 8], requested=[60, 60], run_time=[30, 60],
     ...                           machine_procs=8)
     >>> len(w), w.jobs.shape
-    (2, (2, 5))
+    (2, (2, 6))
     """
 
     job_id: Ints
@@ -128,8 +128,10 @@ class Workload:
 
     @cached_property
     def jobs(self) -> Ints:
-        """The table that the kernels read, read-only, shape (n_jobs, 5)."""
-        table = np.stack([getattr(self, column) for column in _COLUMNS], axis=1)
+        """The table that the kernels read, read-only, shape (n_jobs, 6): the columns, and the rank of the job id."""
+        rank = np.empty(len(self), dtype=np.int64)
+        rank[np.argsort(self.job_id)] = np.arange(len(self))
+        table = np.stack([*(getattr(self, column) for column in _COLUMNS), rank], axis=1)
         table.flags.writeable = False
         return table
 

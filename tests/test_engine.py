@@ -504,3 +504,14 @@ def test_a_long_queue_under_every_order_equals_the_oracle():
     for order in ORDERS:
         expected = simulate_slowly(rows, PROCS, Rule(order=order, depth=1))
         assert simulate(jobs, make_policy(f"{order}-easy")).start.tolist() == expected.start, order
+
+
+def test_ends_of_one_second_that_started_together_are_in_the_order_of_their_ids():
+    """Once they were in the order of submission, which is another one where ids do not follow submissions."""
+    workload = Workload.from_columns(
+        [5, 9, 2], submit=[0, 1, 2], procs=[8, 4, 4], requested=[9, 9, 9], run_time=[5, 4, 4], machine_procs=8
+    )
+    simulation = Simulation(workload, make_policy("fcfs"))
+    simulation.run()
+    events = simulation.events()
+    assert workload.job_id[events[events[:, 1] == ENDED, 2]].tolist() == [5, 2, 9]

@@ -19,14 +19,6 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     return decorate(function)
 
 
-def inlined(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile `function` into each of its callers: for small steps of a hot loop."""
-    decorate: Callable[[Callable[P, R]], Callable[P, R]] = numba.njit(
-        cache=True, nogil=True, error_model="numpy", inline="always"
-    )
-    return decorate(function)
-
-
 def lean(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` like `compiled`, but without counting references to its arrays, which costs as much.
 
