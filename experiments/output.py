@@ -45,11 +45,10 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
 
 def print_account(account: "Account") -> None:
     """Print what a reader or a cleaning dropped or changed, by rule."""
-    if not account.findings:
-        sys.stdout.write(f"{account.summary()}\n")
-        return
-    columns = ("what", "times", "rule", "column", "how", "where")
-    print_table(f"Account: {account.summary()}", columns, account.rows())
+    sys.stdout.write(f"{account.summary()}\n")
+    if account.findings:
+        columns = ("what", "times", "rule", "column", "how", "where")
+        print_table("What was dropped or changed", columns, account.rows())
 
 
 def _cell(value: Any) -> str:

@@ -147,7 +147,7 @@ def simulate(jobs, procs, rule):
         ends = {job: world.started[job] + jobs[job][4] for job in world.running}
         world.now = min([*ends.values(), *(jobs[job][1] for job in arriving[:1])])
         over = [job for job, end in ends.items() if end == world.now]
-        world.ended += sorted(over, key=lambda job: (world.started[job], job))
+        world.ended += sorted(over, key=lambda job: (world.started[job], jobs[job][0]))
         while arriving and jobs[arriving[0]][1] == world.now:
             world.waiting.append(arriving.pop(0))
         world.schedule()
