@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 import schedsim._kernels_layout as at
-from predictors.data.compiled import lean
+from predictors.data.compiled import inlined, lean
 from schedsim._kernels_head import (
     candidate_key,
     keeps_promise,
@@ -46,7 +46,7 @@ def run(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log:
         clock[at.PHASE] = at.AT_ADVANCE
 
 
-@lean
+@inlined
 def _pass(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
     """Start what may start now; return 0, or the reason of a pause."""
     if clock[at.PHASE] == at.AT_PASS:
@@ -66,7 +66,7 @@ def _pass(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: I
     return _backfill(jobs, live, blocks, clock, log, notes)
 
 
-@lean
+@inlined
 def _backfill(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
     """Start jobs behind the head, in the backfill order, that do not delay it."""
     while clock[at.FREE] > 0:

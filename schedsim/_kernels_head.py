@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 import schedsim._kernels_layout as at
-from predictors.data.compiled import lean
+from predictors.data.compiled import inlined, step
 from schedsim._kernels_instant import start
 from schedsim._kernels_ordered import first_slot, released_by, slot_from, time_of_release
 
 Ints = npt.NDArray[np.int64]
 
 
-@lean
+@inlined
 def start_in_order(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
     """Start jobs in the queue's order until one is blocked: the head, or -1. Jobs held by a gate are passed over."""
     while True:
@@ -51,19 +51,19 @@ def start_in_order(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints,
             clock[at.HEAD] = -1
 
 
-@lean
+@step
 def candidate_key(live: Ints, clock: Ints, slot: int) -> int:
     """Return a waiting job's key in the list that is searched for backfills."""
     return int(live[slot, at.KEY if clock[at.CANDIDATES] == at.QUEUE else at.BACKFILL_KEY])
 
 
-@lean
+@step
 def _has_waited(jobs: Ints, live: Ints, clock: Ints, slot: int) -> bool:
     """Return whether a job was in the queue at an earlier pass."""
     return bool(jobs[live[slot, at.ROW], at.SUBMIT] < clock[at.NOW])
 
 
-@lean
+@inlined
 def reserve_head(live: Ints, blocks: Ints, clock: Ints) -> None:
     """Find the head's shadow time and the extra processors, and what it is promised."""
     head = clock[at.HEAD]
@@ -82,7 +82,7 @@ def reserve_head(live: Ints, blocks: Ints, clock: Ints) -> None:
         clock[at.BESIDE] = released_by(blocks, clock, at.LIMITS, clock[at.PROMISED]) - need
 
 
-@lean
+@inlined
 def nothing_new(live: Ints, blocks: Ints, clock: Ints) -> bool:
     """Return whether this pass can start nothing because the last one could not.
 
@@ -99,7 +99,7 @@ def nothing_new(live: Ints, blocks: Ints, clock: Ints) -> bool:
     return clock[at.NEWCOMERS] == 1 and not fits(live, clock, slot)
 
 
-@lean
+@step
 def fits(live: Ints, clock: Ints, slot: int) -> bool:
     """Return whether a job behind the head may start now without delaying it, by the estimates."""
     width = live[slot, at.WIDTH]
@@ -108,7 +108,7 @@ def fits(live: Ints, clock: Ints, slot: int) -> bool:
     return bool(clock[at.NOW] + live[slot, at.CANDIDATE] <= clock[at.SHADOW] or width <= clock[at.EXTRA])
 
 
-@lean
+@step
 def keeps_promise(live: Ints, clock: Ints, slot: int) -> bool:
     """Return whether a job may start now without breaking the head's promise, by requested times."""
     if clock[at.PROMISES] == 0:
@@ -116,7 +116,7 @@ def keeps_promise(live: Ints, clock: Ints, slot: int) -> bool:
     return bool(clock[at.NOW] + live[slot, at.LIMIT] <= clock[at.PROMISED] or live[slot, at.WIDTH] <= clock[at.BESIDE])
 
 
-@lean
+@step
 def verdict_on(live: Ints, clock: Ints, slot: int) -> int:
     """Return 1 if the gate lets the job start, 0 if it holds it, -1 if it must be asked."""
     if clock[at.GATED] == 0:
@@ -133,7 +133,7 @@ def verdict_on(live: Ints, clock: Ints, slot: int) -> int:
     return -1
 
 
-@lean
+@step
 def use_up(live: Ints, clock: Ints, slot: int) -> None:
     """Take what a job that is about to be backfilled uses of the processors free beside the head."""
     now, width = clock[at.NOW], live[slot, at.WIDTH]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 import predictors.data.events as event
 import schedsim._kernels_layout as at
-from predictors.data.compiled import lean
+from predictors.data.compiled import inlined, step
 from schedsim._kernels_corrections import corrected
 from schedsim._kernels_order import reorder
 from schedsim._kernels_ordered import first_key, first_leaf, first_slot, insert, remove, remove_first
@@ -21,7 +21,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-@lean
+@step
 def _record(clock: Ints, log: Ints, notes: Ints, kind: int, row: int, note: int) -> None:
     """Append an event to the log."""
     i = clock[at.LOGGED]
@@ -33,14 +33,14 @@ def _record(clock: Ints, log: Ints, notes: Ints, kind: int, row: int, note: int)
     clock[at.EVENTS] += 1
 
 
-@lean
+@step
 def _release(live: Ints, clock: Ints, slot: int) -> None:
     """Give a record back."""
     live[clock[at.SPARES], at.SPARE] = slot
     clock[at.SPARES] += 1
 
 
-@lean
+@inlined
 def start(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints, slot: int, how: int) -> None:
     """Start a waiting job now. A job of length zero ends at once."""
     now, row, width, limit = clock[at.NOW], live[slot, at.ROW], live[slot, at.WIDTH], live[slot, at.LIMIT]
@@ -71,7 +71,7 @@ def start(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: I
         watch(live, blocks, clock, slot)
 
 
-@lean
+@step
 def _advance(jobs: Ints, blocks: Ints, clock: Ints) -> int:
     """Move the clock to the next event; return 0, or why it does not move."""
     time = at.NEVER
@@ -91,7 +91,7 @@ def _advance(jobs: Ints, blocks: Ints, clock: Ints) -> int:
     return 0
 
 
-@lean
+@inlined
 def _end(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints) -> None:
     """End the jobs whose time has come, in the order (start, job id)."""
     now = clock[at.NOW]
@@ -115,7 +115,7 @@ def _end(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: In
         _release(live, clock, slot)
 
 
-@lean
+@step
 def _fire(blocks: Ints, clock: Ints) -> int:
     """Take the timers that are due; return a pause for one that asks the client, else 0."""
     while clock[at.NODES + at.TIMERS] > 0:
@@ -133,7 +133,7 @@ def _fire(blocks: Ints, clock: Ints) -> int:
     return 0
 
 
-@lean
+@step
 def _submit(jobs: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
     """Log the jobs submitted now; return GROW_LOG if it might overflow before the next instant, else 0."""
     while clock[at.NEXT_JOB] < clock[at.LAST_JOB] and jobs[clock[at.NEXT_JOB], at.SUBMIT] == clock[at.NOW]:
@@ -145,7 +145,7 @@ def _submit(jobs: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
     return 0
 
 
-@lean
+@step
 def _log_is_short(jobs: Ints, clock: Ints, log: Ints) -> bool:
     """Return whether all that may happen before the next look might not fit into the log."""
     present = clock[at.N_RUNNING] + clock[at.N_QUEUED] + clock[at.NEXT_JOB] - clock[at.NEXT_QUEUED]
@@ -153,7 +153,7 @@ def _log_is_short(jobs: Ints, clock: Ints, log: Ints) -> bool:
     return bool(clock[at.LOGGED] + most > len(log))
 
 
-@lean
+@inlined
 def _queue(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints) -> int:
     """Give the jobs submitted now a record and a place in the queue; return 0 or a pause."""
     while clock[at.NEXT_QUEUED] < clock[at.NEXT_JOB]:
@@ -208,7 +208,7 @@ def _queue(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints) -
     return 0
 
 
-@lean
+@inlined
 def _correct(live: Ints, blocks: Ints, clock: Ints) -> None:
     """Correct the estimates of running jobs that were to end by now."""
     now = clock[at.NOW]
@@ -229,7 +229,7 @@ def _correct(live: Ints, blocks: Ints, clock: Ints) -> None:
         clock[at.CAUSE] |= at.CORRECTED
 
 
-@lean
+@step
 def again(clock: Ints) -> int:
     """Return the phase after a pass that does not go on by itself when a job of length zero frees its processors."""
     if clock[at.CAUSE] & at.ENDED_AT_ONCE == 0:
@@ -239,7 +239,7 @@ def again(clock: Ints) -> int:
     return at.AT_ORDER + at.NOTHING
 
 
-@lean
+@step
 def _is_asked(clock: Ints) -> bool:
     """Return whether the forecast is asked at this instant: jobs are new, or ends may change what it said of others."""
     if clock[at.NEXT_QUEUED] < clock[at.NEXT_JOB]:
@@ -247,7 +247,7 @@ def _is_asked(clock: Ints) -> bool:
     return bool(clock[at.OUTLOOK] == 1 and clock[at.N_QUEUED] > 0 and clock[at.CAUSE] & at.BY_END != 0)
 
 
-@lean
+@inlined
 def until_pass(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
     """Go on to the next scheduling pass; return PASS_IS_DUE or the reason of a pause."""
     while True:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import schedsim._kernels_layout as at
-from predictors.data.compiled import lean
+from predictors.data.compiled import inlined, lean, step
 from schedsim._kernels_instant import start, until_pass
 from schedsim._kernels_ordered import list_slots
 
@@ -40,7 +40,7 @@ def run(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log:
             clock[at.PHASE] = at.AT_ADVANCE
 
 
-@lean
+@inlined
 def _choose(jobs: Ints, live: Ints, clock: Ints, plan: Ints, n: int) -> int:
     """Return the jobs to start as a set of bits."""
     total, longest, fitting = 0, 0, 0
@@ -63,7 +63,7 @@ def _choose(jobs: Ints, live: Ints, clock: Ints, plan: Ints, n: int) -> int:
     return int(plan[1, room]) & ((1 << at.COUNT_BITS) - 1)
 
 
-@lean
+@step
 def _worth(live: Ints, clock: Ints, slot: int, wait: int, longest: int) -> float:
     """Return what starting a job is worth; the capability reward times three machines times the longest wait."""
     if clock[at.REWARD] == at.CAPACITY:
@@ -71,7 +71,7 @@ def _worth(live: Ints, clock: Ints, slot: int, wait: int, longest: int) -> float
     return float(wait * clock[at.MACHINE] + 2 * live[slot, at.WIDTH] * max(1, longest))
 
 
-@lean
+@step
 def _offer(plan: Ints, room: int, i: int, width: int, worth: float) -> None:
     """Let each capacity take the i-th job if that is better.
 

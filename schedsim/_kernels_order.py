@@ -4,14 +4,14 @@ import numpy as np
 import numpy.typing as npt
 
 import schedsim._kernels_layout as at
-from predictors.data.compiled import lean
+from predictors.data.compiled import step
 from schedsim._kernels_ordered import clear, insert, list_slots
 from schedsim._kernels_orders import USER, WFP3, dynamic_key
 
 Ints = npt.NDArray[np.int64]
 
 
-@lean
+@step
 def reorder(jobs: Ints, live: Ints, blocks: Ints, clock: Ints) -> int:
     """Sort the waiting lists by their keys now; return ASK_ORDER if the client must give the keys first, else 0."""
     if clock[at.PHASE] == at.AT_ORDER and max(clock[at.ORDER], clock[at.BACKFILL_ORDER]) == USER:
@@ -25,7 +25,7 @@ def reorder(jobs: Ints, live: Ints, blocks: Ints, clock: Ints) -> int:
     return 0
 
 
-@lean
+@step
 def _sort(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, which: int, code: int, column: int) -> None:
     """Compute the keys of one list and fill it again, sorted."""
     now, n = clock[at.NOW], list_slots(live, blocks, clock, which, clock[at.N_QUEUED])
@@ -43,14 +43,14 @@ def _sort(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, which: int, code: i
         insert(blocks, clock, which, live[slot, column], live[slot, at.ROW], slot, width, length)
 
 
-@lean
+@step
 def _before(live: Ints, column: int, a: int, b: int) -> bool:
     """Return whether slot `a` comes before slot `b`."""
     x, y = live[a, column], live[b, column]
     return bool(x < y or (x == y and live[a, at.ROW] < live[b, at.ROW]))
 
 
-@lean
+@step
 def _insertion_sort(live: Ints, column: int, n: int) -> bool:
     """Sort the slots in place; give up, returning False, if they are far from sorted."""
     moves = 0
@@ -66,7 +66,7 @@ def _insertion_sort(live: Ints, column: int, n: int) -> bool:
     return True
 
 
-@lean
+@step
 def _heap_sort(live: Ints, column: int, n: int) -> None:
     """Sort the slots in place, in n log n steps whatever their order."""
     for top in range(n // 2 - 1, -1, -1):
@@ -77,7 +77,7 @@ def _heap_sort(live: Ints, column: int, n: int) -> None:
         _sift(live, column, top, last)
 
 
-@lean
+@step
 def _sift(live: Ints, column: int, top: int, n: int) -> None:
     slot = live[top, at.SORTED]
     while 2 * top + 1 < n:

@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 import schedsim._kernels_layout as at
-from predictors.data.compiled import lean
+from predictors.data.compiled import inlined, lean, step
 
 Ints = npt.NDArray[np.int64]
 
 
-@lean
+@step
 def width_class(width: int) -> int:
     """Return floor(log2(width)); 0 for widths below 2."""
     c = 0
@@ -31,7 +31,7 @@ def width_class(width: int) -> int:
 # --- rows ---------------------------------------------------------------------------------------------------------
 
 
-@lean
+@step
 def _take_row(blocks: Ints, clock: Ints) -> int:
     """Return an unused row, emptied."""
     if clock[at.UNUSEDS] > 0:
@@ -48,20 +48,20 @@ def _take_row(blocks: Ints, clock: Ints) -> int:
     return row
 
 
-@lean
+@step
 def _give_row(blocks: Ints, clock: Ints, row: int) -> None:
     """Give a row back."""
     blocks[clock[at.UNUSEDS], at.UNUSED] = row
     clock[at.UNUSEDS] += 1
 
 
-@lean
+@step
 def _is_searched(clock: Ints, which: int) -> bool:
     """Return whether a list is searched for backfills; the others need sums of widths at most."""
     return bool(which == clock[at.CANDIDATES])
 
 
-@lean
+@step
 def _add(blocks: Ints, clock: Ints, row: int, searched: bool, width: int, length: int) -> None:
     """Count an entry in the sums of its leaf or node."""
     blocks[row, at.TOTAL] += width
@@ -75,7 +75,7 @@ def _add(blocks: Ints, clock: Ints, row: int, searched: bool, width: int, length
         blocks[row, at.LEAST + c] = length
 
 
-@lean
+@step
 def _sum_leaf(blocks: Ints, clock: Ints, leaf: int, searched: bool) -> None:
     """Compute a leaf's sums anew."""
     total, narrowest = 0, at.NEVER
@@ -93,7 +93,7 @@ def _sum_leaf(blocks: Ints, clock: Ints, leaf: int, searched: bool) -> None:
     blocks[leaf, at.TOTAL], blocks[leaf, at.NARROWEST] = total, narrowest
 
 
-@lean
+@step
 def _sum_node(blocks: Ints, clock: Ints, node: int, searched: bool) -> None:
     """Compute a node's sums anew from those of its leaves."""
     blocks[node, at.TOTAL], blocks[node, at.NARROWEST] = 0, at.NEVER
@@ -110,7 +110,7 @@ def _sum_node(blocks: Ints, clock: Ints, node: int, searched: bool) -> None:
 # --- places -------------------------------------------------------------------------------------------------------
 
 
-@lean
+@step
 def _ends_before(blocks: Ints, leaf: int, key: int, tie: int) -> bool:
     """Return whether all entries of a leaf come before (key, tie)."""
     last = blocks[leaf, at.COUNT] - 1
@@ -118,7 +118,7 @@ def _ends_before(blocks: Ints, leaf: int, key: int, tie: int) -> bool:
     return bool(k < key or (k == key and blocks[leaf, at.E_TIE + last] < tie))
 
 
-@lean
+@step
 def _node_of(blocks: Ints, clock: Ints, which: int, key: int, tie: int) -> int:
     """Return the place of the first node that does not end before (key, tie), or the number of nodes."""
     low, high = 0, clock[at.NODES + which]
@@ -132,7 +132,7 @@ def _node_of(blocks: Ints, clock: Ints, which: int, key: int, tie: int) -> int:
     return int(low)
 
 
-@lean
+@step
 def _leaf_of(blocks: Ints, node: int, key: int, tie: int) -> int:
     """Return the place of the node's first leaf that does not end before (key, tie); if all do, of the last leaf."""
     low, high = 0, blocks[node, at.COUNT] - 1
@@ -145,7 +145,7 @@ def _leaf_of(blocks: Ints, node: int, key: int, tie: int) -> int:
     return int(low)
 
 
-@lean
+@step
 def _place_of(blocks: Ints, leaf: int, key: int, tie: int) -> int:
     """Return the place of the leaf's first entry not before (key, tie), or the number of entries."""
     low, high = 0, blocks[leaf, at.COUNT]
@@ -162,7 +162,7 @@ def _place_of(blocks: Ints, leaf: int, key: int, tie: int) -> int:
 # --- insert -------------------------------------------------------------------------------------------------------
 
 
-@lean
+@step
 def _open_node(blocks: Ints, clock: Ints, which: int, i: int) -> int:
     """Put an empty node into a list as its i-th."""
     node = _take_row(blocks, clock)
@@ -173,7 +173,7 @@ def _open_node(blocks: Ints, clock: Ints, which: int, i: int) -> int:
     return node
 
 
-@lean
+@step
 def _open_leaf(blocks: Ints, clock: Ints, node: int, j: int) -> int:
     """Put an empty leaf into a node as its j-th."""
     leaf = _take_row(blocks, clock)
@@ -184,7 +184,7 @@ def _open_leaf(blocks: Ints, clock: Ints, node: int, j: int) -> int:
     return leaf
 
 
-@lean
+@step
 def _split_node(blocks: Ints, clock: Ints, which: int, i: int, keep: int) -> None:
     """Move the leaves behind the first `keep` of the i-th node into a new one behind it."""
     node = blocks[i, at.NODE + which]
@@ -198,7 +198,7 @@ def _split_node(blocks: Ints, clock: Ints, which: int, i: int, keep: int) -> Non
     _sum_node(blocks, clock, upper, searched)
 
 
-@lean
+@step
 def _split_leaf(blocks: Ints, clock: Ints, which: int, node: int, j: int) -> None:
     """Move the upper half of a full leaf into a new one behind it."""
     leaf, half = blocks[node, at.LEAF + j], at.BLOCK // 2
@@ -243,7 +243,7 @@ def insert(blocks: Ints, clock: Ints, which: int, key: int, tie: int, slot: int,
     _put(blocks, clock, which, node, blocks[node, at.LEAF + j], key, tie, slot, width, length)
 
 
-@lean
+@step
 def _put(
     blocks: Ints,
     clock: Ints,
@@ -275,7 +275,7 @@ def _put(
 # --- remove -------------------------------------------------------------------------------------------------------
 
 
-@lean
+@step
 def _close_leaf(blocks: Ints, clock: Ints, node: int, j: int) -> None:
     """Take the j-th leaf out of a node."""
     _give_row(blocks, clock, blocks[node, at.LEAF + j])
@@ -284,7 +284,7 @@ def _close_leaf(blocks: Ints, clock: Ints, node: int, j: int) -> None:
         blocks[node, at.LEAF + k] = blocks[node, at.LEAF + k + 1]
 
 
-@lean
+@step
 def _close_node(blocks: Ints, clock: Ints, which: int, i: int) -> None:
     """Take the i-th node out of a list."""
     _give_row(blocks, clock, blocks[i, at.NODE + which])
@@ -293,7 +293,7 @@ def _close_node(blocks: Ints, clock: Ints, which: int, i: int) -> None:
         blocks[k, at.NODE + which] = blocks[k + 1, at.NODE + which]
 
 
-@lean
+@step
 def _join_leaves(blocks: Ints, clock: Ints, which: int, node: int, j: int) -> bool:
     """Join the j-th leaf and the next if together they are at most half full."""
     if j < 0 or j + 1 >= blocks[node, at.COUNT]:
@@ -311,7 +311,7 @@ def _join_leaves(blocks: Ints, clock: Ints, which: int, node: int, j: int) -> bo
     return True
 
 
-@lean
+@step
 def _join_nodes(blocks: Ints, clock: Ints, which: int, i: int) -> bool:
     """Join the i-th node and the next if together they are at most half full."""
     if i < 0 or i + 1 >= clock[at.NODES + which]:
@@ -328,7 +328,7 @@ def _join_nodes(blocks: Ints, clock: Ints, which: int, i: int) -> bool:
     return True
 
 
-@lean
+@step
 def _shrink(blocks: Ints, clock: Ints, which: int, i: int, j: int) -> None:
     """Close or join what a removal has left too empty: the i-th node's j-th leaf, then the node."""
     node = blocks[i, at.NODE + which]
@@ -347,7 +347,7 @@ def _shrink(blocks: Ints, clock: Ints, which: int, i: int, j: int) -> None:
         _join_nodes(blocks, clock, which, i - 1)
 
 
-@lean
+@inlined
 def _take_out(blocks: Ints, clock: Ints, which: int, i: int, j: int, place: int) -> None:
     """Take out an entry."""
     node = blocks[i, at.NODE + which]
@@ -360,17 +360,18 @@ def _take_out(blocks: Ints, clock: Ints, which: int, i: int, j: int, place: int)
     blocks[leaf, at.COUNT] = count
     blocks[leaf, at.TOTAL] -= width
     blocks[node, at.TOTAL] -= width
-    if _is_searched(clock, which):
+    searched = _is_searched(clock, which)
+    if searched:
         column = at.LEAST + width_class(width)
         if width == blocks[leaf, at.NARROWEST] or length == blocks[leaf, column]:
-            _sum_leaf(blocks, clock, leaf, True)
+            _sum_leaf(blocks, clock, leaf, searched)
             if width == blocks[node, at.NARROWEST] or length == blocks[node, column]:
-                _sum_node(blocks, clock, node, True)
+                _sum_node(blocks, clock, node, searched)
     if count <= at.BLOCK // 2:
         _shrink(blocks, clock, which, i, j)
 
 
-@lean
+@step
 def remove(blocks: Ints, clock: Ints, which: int, key: int, tie: int) -> None:
     """Take out the entry (key, tie), which must be there."""
     i = _node_of(blocks, clock, which, key, tie)
@@ -379,7 +380,7 @@ def remove(blocks: Ints, clock: Ints, which: int, key: int, tie: int) -> None:
     _take_out(blocks, clock, which, i, j, _place_of(blocks, blocks[node, at.LEAF + j], key, tie))
 
 
-@lean
+@step
 def remove_first(blocks: Ints, clock: Ints, which: int) -> None:
     """Take out the first entry of a list."""
     _take_out(blocks, clock, which, at.NOTHING, at.NOTHING, at.NOTHING)
@@ -400,25 +401,25 @@ def clear(blocks: Ints, clock: Ints, which: int) -> None:
 # --- look ---------------------------------------------------------------------------------------------------------
 
 
-@lean
+@step
 def first_leaf(blocks: Ints, which: int) -> int:
     """Return the first leaf of a list that is not empty; its first entry is the list's."""
     return int(blocks[blocks[0, at.NODE + which], at.LEAF])
 
 
-@lean
+@step
 def first_key(blocks: Ints, which: int) -> int:
     """Return the key of the first entry of a list that is not empty."""
     return int(blocks[first_leaf(blocks, which), at.E_KEY])
 
 
-@lean
+@step
 def first_slot(blocks: Ints, which: int) -> int:
     """Return the slot of the first entry of a list that is not empty."""
     return int(blocks[first_leaf(blocks, which), at.E_SLOT])
 
 
-@lean
+@step
 def slot_from(blocks: Ints, clock: Ints, which: int, key: int, tie: int) -> int:
     """Return the slot of the first entry not before (key, tie), or -1."""
     i = _node_of(blocks, clock, which, key, tie)
@@ -429,7 +430,7 @@ def slot_from(blocks: Ints, clock: Ints, which: int, key: int, tie: int) -> int:
     return int(blocks[leaf, at.E_SLOT + _place_of(blocks, leaf, key, tie)])
 
 
-@lean
+@step
 def list_slots(live: Ints, blocks: Ints, clock: Ints, which: int, most: int) -> int:
     """Write the slots of the first entries, at most so many, into the sorting column; return how many."""
     n = 0
@@ -445,14 +446,14 @@ def list_slots(live: Ints, blocks: Ints, clock: Ints, which: int, most: int) -> 
     return n
 
 
-@lean
+@step
 def _may_fit(blocks: Ints, row: int, column: int, free: int, slack: int, extra: int) -> bool:
     """Return whether a leaf or node may hold a job that fits."""
     narrowest = blocks[row, at.NARROWEST]
     return bool(narrowest <= free and (blocks[row, column] <= slack or narrowest <= extra))
 
 
-@lean
+@step
 def next_fitting(blocks: Ints, clock: Ints, key: int, tie: int, free: int, slack: int, extra: int) -> int:
     """Return the slot of the first candidate not before (key, tie) that may be backfilled, or -1.
 
@@ -477,7 +478,7 @@ def next_fitting(blocks: Ints, clock: Ints, key: int, tie: int, free: int, slack
     return -1
 
 
-@lean
+@step
 def time_of_release(blocks: Ints, clock: Ints, which: int, need: int) -> tuple[int, int]:
     """Return when the running jobs will have released `need` processors, and how many more they then have.
 
@@ -503,7 +504,7 @@ def time_of_release(blocks: Ints, clock: Ints, which: int, need: int) -> tuple[i
     return shadow, -need
 
 
-@lean
+@step
 def released_by(blocks: Ints, clock: Ints, which: int, time: int) -> int:
     """Return the sum of the widths of the entries with key <= `time`."""
     released = 0

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import schedsim._kernels_layout as at
-from predictors.data.compiled import lean
+from predictors.data.compiled import step
 from schedsim._kernels_ordered import first_key, first_slot, insert, list_slots, remove, remove_first, slot_from
 from schedsim._kernels_orders import FCFS, USER, WFP3, static_key
 
@@ -18,7 +18,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-@lean
+@step
 def clamped(seconds: float, limit: int) -> int:
     """Return an estimate in whole seconds, from 1 to the requested time; -1 if it is no number."""
     if np.isnan(seconds):
@@ -28,7 +28,7 @@ def clamped(seconds: float, limit: int) -> int:
     return max(1, int(seconds))
 
 
-@lean
+@step
 def believed(seconds: Floats, clock: Ints, row: int, role: int, limit: int) -> int:
     """Return the estimate of a new job for a role [s], or -1 if there is none."""
     if clock[at.OUTLOOK] == 0:
@@ -39,13 +39,13 @@ def believed(seconds: Floats, clock: Ints, row: int, role: int, limit: int) -> i
     return clamped(seconds[answer, at.A_ROLE + role], limit)
 
 
-@lean
+@step
 def answers_fit(seconds: Floats, clock: Ints) -> bool:
     """Return whether there is room for an answer on each waiting and each new job."""
     return bool(clock[at.N_QUEUED] + clock[at.NEXT_JOB] - clock[at.NEXT_QUEUED] <= len(seconds))
 
 
-@lean
+@step
 def keep_ladder(seconds: Floats, live: Ints, clock: Ints, slot: int) -> None:
     """Keep the ladder of the present answer with a waiting job, and go on to the next answer."""
     live[slot, at.RUNG] = 0
@@ -65,14 +65,14 @@ def keep_ladder(seconds: Floats, live: Ints, clock: Ints, slot: int) -> None:
     clock[at.ANSWERED] += 1
 
 
-@lean
+@step
 def _next_rung(live: Ints, slot: int) -> int:
     """Return the elapsed time of a job's next rung [s], or NEVER."""
     column = at.LADDER + 2 * live[slot, at.RUNG]
     return int(live[slot, column]) if column < live.shape[1] else at.NEVER + at.NOTHING
 
 
-@lean
+@step
 def watch(live: Ints, blocks: Ints, clock: Ints, slot: int) -> None:
     """Note when a job that has just started, or has been reviewed, reaches its next rung."""
     if _next_rung(live, slot) != at.NEVER:
@@ -80,7 +80,7 @@ def watch(live: Ints, blocks: Ints, clock: Ints, slot: int) -> None:
         insert(blocks, clock, at.REVIEWS, due, row, slot, live[slot, at.WIDTH], live[slot, at.LIMIT])
 
 
-@lean
+@step
 def unwatch(live: Ints, blocks: Ints, clock: Ints, slot: int) -> None:
     """Forget the next rung of a job that has ended."""
     if _next_rung(live, slot) != at.NEVER:
@@ -88,7 +88,7 @@ def unwatch(live: Ints, blocks: Ints, clock: Ints, slot: int) -> None:
         remove(blocks, clock, at.REVIEWS, due, live[slot, at.ROW])
 
 
-@lean
+@step
 def review(live: Ints, blocks: Ints, clock: Ints) -> None:
     """Give the running jobs that have reached a rung its estimate."""
     now = clock[at.NOW]
@@ -110,7 +110,7 @@ def review(live: Ints, blocks: Ints, clock: Ints) -> None:
         clock[at.CAUSE] |= at.CORRECTED
 
 
-@lean
+@step
 def revise(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints) -> int:
     """Take in the answers on jobs that wait already; return BAD_ESTIMATE if one is no number, else 0."""
     while clock[at.ANSWERED] < clock[at.ANSWERS]:
@@ -139,7 +139,7 @@ def revise(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints) -
     return 0
 
 
-@lean
+@step
 def _slot_of(live: Ints, blocks: Ints, clock: Ints, row: int) -> int:
     """Return the record of a waiting job, or -1: a short search under FCFS, a walk over the queue under others."""
     if clock[at.ORDER] == FCFS:
@@ -151,7 +151,7 @@ def _slot_of(live: Ints, blocks: Ints, clock: Ints, row: int) -> int:
     return -1
 
 
-@lean
+@step
 def _move(
     jobs: Ints, live: Ints, blocks: Ints, clock: Ints, which: int, code: int, column: int, slot: int,
     longer: bool,

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 import schedsim._kernels_layout as at
-from predictors.data.compiled import lean
+from predictors.data.compiled import step
 
 Ints = npt.NDArray[np.int64]
 
 
-@lean
+@step
 def plan_running(blocks: Ints, clock: Ints, plan: Ints) -> None:
     """Begin a plan with the running jobs alone."""
     free = clock[at.FREE]
@@ -32,7 +32,7 @@ def plan_running(blocks: Ints, clock: Ints, plan: Ints) -> None:
     clock[at.PLAN_SIZE] = size
 
 
-@lean
+@step
 def earliest(clock: Ints, plan: Ints, width: int, length: int) -> int:
     """Return the first second from which on `width` processors are free for `length` seconds."""
     size, i = clock[at.PLAN_SIZE], at.NOTHING
@@ -47,7 +47,7 @@ def earliest(clock: Ints, plan: Ints, width: int, length: int) -> int:
         i = j + 1
 
 
-@lean
+@step
 def is_free(clock: Ints, plan: Ints, start: int, width: int, length: int) -> bool:
     """Return whether `width` processors are free for `length` seconds from `start` on, which is not before the plan."""
     size = clock[at.PLAN_SIZE]
@@ -59,7 +59,7 @@ def is_free(clock: Ints, plan: Ints, start: int, width: int, length: int) -> boo
     return True
 
 
-@lean
+@step
 def column_at(clock: Ints, plan: Ints, time: int) -> int:
     """Return the column that holds at a second, which is not before the plan."""
     low, high = 0, clock[at.PLAN_SIZE] - 1
@@ -72,7 +72,7 @@ def column_at(clock: Ints, plan: Ints, time: int) -> int:
     return low
 
 
-@lean
+@step
 def _cut(clock: Ints, plan: Ints, time: int) -> int:
     """Make a column begin at a second; return it."""
     i = column_at(clock, plan, time)
@@ -85,7 +85,7 @@ def _cut(clock: Ints, plan: Ints, time: int) -> int:
     return i + 1
 
 
-@lean
+@step
 def book(clock: Ints, plan: Ints, start: int, width: int, length: int) -> None:
     """Take `width` processors (give them back, if negative) for `length` seconds from `start` on."""
     first = _cut(clock, plan, start)
@@ -94,13 +94,13 @@ def book(clock: Ints, plan: Ints, start: int, width: int, length: int) -> None:
         plan[at.SPACE, i] -= width
 
 
-@lean
+@step
 def trim(clock: Ints, plan: Ints) -> None:
     """Let the plan begin now: nothing in it changes between its begin and now."""
     plan[at.WHEN, 0] = clock[at.NOW]
 
 
-@lean
+@step
 def first_drop(clock: Ints, plan: Ints) -> int:
     """Return the first column with less free than now, or the number of columns."""
     i, size = 1, clock[at.PLAN_SIZE]

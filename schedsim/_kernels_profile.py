@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import schedsim._kernels_layout as at
-from predictors.data.compiled import lean
+from predictors.data.compiled import inlined, lean, step
 from schedsim._kernels_head import candidate_key, keeps_promise, nothing_new, reserve_head, start_in_order, use_up
 from schedsim._kernels_instant import start, until_pass
 from schedsim._kernels_ordered import next_fitting, slot_from
@@ -47,7 +47,7 @@ def run(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log:
         _mark_reserved(live, blocks, clock)
 
 
-@lean
+@inlined
 def _start_behind(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints) -> None:
     """Start what may start behind the head, with the plan of the last pass if it holds."""
     if clock[at.PLAN_SIZE] > 0:
@@ -61,7 +61,7 @@ def _start_behind(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, 
     _walk(jobs, live, blocks, clock, log, notes, plan)
 
 
-@lean
+@step
 def _newcomers_come_last(live: Ints, clock: Ints) -> bool:
     """Return whether all jobs queued at this instant come behind those that the plan holds."""
     if clock[at.NEWCOMERS] > 1:
@@ -75,14 +75,14 @@ def _newcomers_come_last(live: Ints, clock: Ints) -> bool:
     )
 
 
-@lean
+@inlined
 def _anything_fits(blocks: Ints, clock: Ints) -> bool:
     """Return whether some job might start beside the head's reservation alone."""
     key, tie, slack = at.FIRST_KEY, -1 + at.NOTHING, clock[at.SHADOW] - clock[at.NOW]
     return next_fitting(blocks, clock, key, tie, clock[at.FREE], slack, clock[at.EXTRA]) >= 0
 
 
-@lean
+@step
 def _reserve(live: Ints, clock: Ints, plan: Ints, slot: int) -> None:
     """Give a job the earliest reservation."""
     width, length = live[slot, at.WIDTH], live[slot, at.CANDIDATE]
@@ -93,7 +93,7 @@ def _reserve(live: Ints, clock: Ints, plan: Ints, slot: int) -> None:
     clock[at.RESERVATIONS] += 1
 
 
-@lean
+@inlined
 def _walk(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints) -> None:
     """Start or plan the jobs behind the head, from where the clock says that the pass has got to."""
     now = clock[at.NOW]
@@ -115,7 +115,7 @@ def _walk(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: I
             clock[at.STALE] = 1  # later it may not even fit and take a reservation: this plan will not hold
 
 
-@lean
+@inlined
 def _next_that_may_start(blocks: Ints, clock: Ints, plan: Ints) -> int:
     """Return the next job that might fit now in the plan made so far, or -1."""
     drop, now = first_drop(clock, plan), clock[at.NOW]
@@ -126,7 +126,7 @@ def _next_that_may_start(blocks: Ints, clock: Ints, plan: Ints) -> int:
     return next_fitting(blocks, clock, clock[at.AFTER_KEY], clock[at.AFTER_TIE], free, slack, extra)
 
 
-@lean
+@step
 def _next_waiting(live: Ints, blocks: Ints, clock: Ints) -> int:
     """Return the next job that the pass has not got to, the head excluded, and move behind it; there must be one."""
     while True:
@@ -136,7 +136,7 @@ def _next_waiting(live: Ints, blocks: Ints, clock: Ints) -> int:
             return slot
 
 
-@lean
+@inlined
 def _reserve_before(live: Ints, blocks: Ints, clock: Ints, plan: Ints, slot: int) -> None:
     """Plan the jobs before `slot` that cannot start now, as long as there are reservations left; move behind it."""
     while clock[at.RESERVATIONS] < clock[at.DEPTH]:
@@ -147,7 +147,7 @@ def _reserve_before(live: Ints, blocks: Ints, clock: Ints, plan: Ints, slot: int
     clock[at.AFTER_KEY], clock[at.AFTER_TIE] = candidate_key(live, clock, slot), live[slot, at.ROW] + 1
 
 
-@lean
+@step
 def _mark_reserved(live: Ints, blocks: Ints, clock: Ints) -> None:
     """Mark the jobs that would hold the reservations left, had the pass gone on."""
     left = clock[at.DEPTH] - (clock[at.RESERVATIONS] if clock[at.PLAN_SIZE] > 0 else 1)
