@@ -1,0 +1,321 @@
+"""Runs: which application ran when, on which nodes, for how long, and what probes measured just before it.
+
+A `Runs` is an immutable table of finished jobs, one row a job: control jobs submitted again and again, or any others.
+Times are seconds in one clock, that of the telemetry beside it (Unix seconds on a real machine, simulated seconds in a
+world); they need not be whole. Nothing is filled in: what is not known is NaN, an empty node set or an empty word.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.data.errors import JobcastError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Words = npt.NDArray[np.str_]
+
+WORKLOADS: Final = ("compute", "network", "io")
+"""What an application's run time mostly hangs on; the order of the three one-hot inputs."""
+
+PROBES: Final = tuple(
+    f"{extreme}_{call}_wait" for call in ("send", "recv", "allreduce") for extreme in ("min", "max", "mean")
+)
+"""Waits in the blocking calls of a ring and an all-reduce run just before the job, over its nodes [s]; nine."""
+
+TRUTH: Final = "true_"
+"""How names of columns begin that only a simulated world can tell, such as true loads; no classifier may see them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Finished jobs.
+
+    Parameters
+    ----------
+    job_id : int64 array of shape (n,)
+        Unique.
+    application : array of str, shape (n,)
+        Never empty.
+    node_count : int64 array of shape (n,)
+        At least 1.
+    start, end : float64 arrays of shape (n,)
+        In the telemetry's clock [s]; end >= start.
+    workload : array of str, shape (n,)
+        One of `WORKLOADS`, or empty where it is not known.
+    node_ids, node_offsets : int64 arrays of shapes (m,) and (n + 1,)
+        Row i ran on `node_ids[node_offsets[i]:node_offsets[i + 1]]`, ascending; none where they are not known. Absent:
+        not known for any row.
+    region_time : float64 array of shape (n,)
+        Time in the main compute region [s], NaN where it was not measured; absent: nowhere.
+    probes : float64 array of shape (n, 9)
+        In the order of `PROBES` [s], NaN where a probe is absent; absent: nowhere measured.
+    truth : mapping of str to float64 array of shape (n,)
+        Columns whose names begin with `true_`.
+
+    Examples
+    --------
+    >>> runs = Runs.of(
+    ...     job_id=[1, 2], application=["AMG", "LBANN"], nodes=[[3, 2], [0, 1, 7]], start=[0, 60], end=[300, 390.5],
+    ...     workload=["compute", "io"],
+    ... )
+    >>> len(runs), runs.nodes(1).tolist(), runs.run_time.tolist()
+    (2, [0, 1, 7], [300.0, 330.5])
+    """
+
+    job_id: Ints
+    application: Words
+    node_count: Ints
+    start: Floats
+    end: Floats
+    workload: Words
+    node_ids: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    node_offsets: Ints | None = None
+    region_time: Floats | None = None
+    probes: Floats | None = None
+    truth: Mapping[str, Floats] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        n = len(self.job_id)
+        absent = {
+            "node_offsets": np.zeros(n + 1, dtype=np.int64),
+            "region_time": np.full(n, np.nan),
+            "probes": np.full((n, len(PROBES)), np.nan),
+        }
+        shapes = {"node_offsets": (n + 1,), "node_ids": (len(self.node_ids),), "probes": (n, len(PROBES))}
+        for name, kind in _KINDS.items():
+            given = getattr(self, name)
+            array = np.array(absent[name] if given is None else given, dtype=kind)
+            _check_shape(name, array, shapes.get(name, (n,)))
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        truth = {name: np.array(column, dtype=np.float64) for name, column in self.truth.items()}
+        for name, column in truth.items():
+            _check_shape(name, column, (n,))
+            column.flags.writeable = False
+            if not name.startswith(TRUTH):
+                raise JobcastError(
+                    f"Runs: column {name!r} is not known; only names that begin with {TRUTH!r} are free."
+                )
+        object.__setattr__(self, "truth", MappingProxyType(truth))
+        self._validate()
+
+    def _validate(self) -> None:
+        lowest, listed = self.offsets[:-1], np.diff(self.offsets)
+        if self.offsets[0] != 0 or (listed < 0).any() or self.offsets[-1] != len(self.node_ids):
+            raise JobcastError("Runs: node offsets must rise from 0 to the number of node ids.")
+        first = np.zeros(len(self.node_ids), dtype=np.bool_)
+        first[lowest[listed > 0]] = True
+        rising = np.diff(self.node_ids, prepend=0) > 0
+        order = np.argsort(self.job_id, kind="stable")
+        twice = np.zeros(len(self), dtype=np.bool_)
+        twice[order[1:]] = np.diff(self.job_id[order]) == 0
+        region = self.known_region_time
+        probes_fit = np.all(np.isnan(self.probe_waits) | _positive(self.probe_waits), axis=1)
+        rules: list[tuple[str, Any, npt.NDArray[Any]]] = [
+            ("job ids must be unique", twice, self.job_id),
+            ("the application must have a name", self.application == "", self.application),
+            ("there must be at least one node", self.node_count < 1, self.node_count),
+            ("node ids must be as many as node_count", (listed > 0) & (listed != self.node_count), self.node_count),
+            ("start must be finite", ~np.isfinite(self.start), self.start),
+            ("end must be finite and not before start", ~(np.isfinite(self.end) & (self.end >= self.start)), self.end),
+            ("region_time must be finite and not below 0", ~np.isnan(region) & ~_positive(region), region),
+            (
+                f"workload must be one of {', '.join(WORKLOADS)}",
+                ~np.isin(self.workload, (*WORKLOADS, "")),
+                self.workload,
+            ),
+            ("probes must be finite and not below 0", ~probes_fit, self.job_id),
+        ]
+        for rule, bad, values in rules:
+            if bad.any():
+                row = int(np.argmax(bad))
+                raise JobcastError(f"Runs: {rule}; job {self.job_id[row]} (row {row}) has {values[row]!s}.")
+        if not (rising | first).all() or (self.node_ids[:1] < 0).any() or (self.node_ids[first] < 0).any():
+            raise JobcastError("Runs: the node ids of a job must ascend from 0 on, each once.")
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        job_id: npt.ArrayLike,
+        application: Sequence[str],
+        start: npt.ArrayLike,
+        end: npt.ArrayLike,
+        workload: Sequence[str],
+        nodes: Iterable[Sequence[int] | Ints] | None = None,
+        node_count: npt.ArrayLike | None = None,
+        region_time: npt.ArrayLike | None = None,
+        probes: npt.ArrayLike | None = None,
+        truth: Mapping[str, npt.ArrayLike] | None = None,
+    ) -> Self:
+        """Build from plain lists; give `nodes`, a list of ids a job in any order, or `node_count`, or both."""
+        lists = None if nodes is None else [np.unique(np.asarray(one, dtype=np.int64)) for one in nodes]
+        if lists is None and node_count is None:
+            raise JobcastError("Runs: needs the nodes of each job, or their number.")
+        sizes = [len(one) for one in lists or ()]
+        return cls(
+            job_id=np.asarray(job_id, dtype=np.int64),
+            application=np.asarray(application, dtype=np.str_),
+            node_count=np.asarray(sizes if node_count is None else node_count, dtype=np.int64),
+            start=np.asarray(start, dtype=np.float64),
+            end=np.asarray(end, dtype=np.float64),
+            workload=np.asarray(workload, dtype=np.str_),
+            node_ids=np.concatenate(lists) if lists else np.empty(0, dtype=np.int64),
+            node_offsets=None if lists is None else np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))),
+            region_time=None if region_time is None else np.asarray(region_time, dtype=np.float64),
+            probes=None if probes is None else np.asarray(probes, dtype=np.float64),
+            truth={name: np.asarray(column, dtype=np.float64) for name, column in (truth or {}).items()},
+        )
+
+    def __len__(self) -> int:
+        return len(self.job_id)
+
+    @property
+    def offsets(self) -> Ints:
+        """Where each row's nodes begin and end in `node_ids`, shape (n + 1,)."""
+        assert self.node_offsets is not None
+        return self.node_offsets
+
+    @property
+    def known_region_time(self) -> Floats:
+        """Time in the main compute region [s], NaN where it was not measured."""
+        assert self.region_time is not None
+        return self.region_time
+
+    @property
+    def probe_waits(self) -> Floats:
+        """Probes in the order of `PROBES` [s], NaN where absent, shape (n, 9)."""
+        assert self.probes is not None
+        return self.probes
+
+    @property
+    def run_time(self) -> Floats:
+        """What labels are made from [s]: the time in the main compute region where it is known, else end - start."""
+        return np.where(np.isnan(self.known_region_time), self.end - self.start, self.known_region_time)
+
+    def nodes(self, row: int) -> Ints:
+        """Return the node ids of one row, ascending; empty where they are not known."""
+        return self.node_ids[self.offsets[row] : self.offsets[row + 1]]
+
+    def select(self, rows: npt.NDArray[np.bool_] | Ints | slice) -> Self:
+        """Return the table of some rows, in the order given."""
+        chosen = np.arange(len(self))[rows]
+        listed = [self.nodes(row) for row in chosen]
+        columns = {name: getattr(self, name)[chosen] for name in _BY_ROW}
+        return type(self)(
+            **columns,
+            node_ids=np.concatenate([np.empty(0, dtype=np.int64), *listed]),
+            node_offsets=np.concatenate(([0], np.cumsum([len(one) for one in listed], dtype=np.int64))),
+            truth={name: column[chosen] for name, column in self.truth.items()},
+        )
+
+    def sorted_by_start(self) -> Self:
+        """Return the table sorted by (start, job id)."""
+        return self.select(np.lexsort((self.job_id, self.start)))
+
+    @classmethod
+    def joined(cls, tables: Sequence["Runs"]) -> "Runs":
+        """Return one table of several, in order; columns `true_…` must be the same in each.
+
+        Raises
+        ------
+        JobcastError
+            If there is no table, a job id comes twice, or the columns differ.
+        """
+        if not tables or any(set(table.truth) != set(tables[0].truth) for table in tables):
+            raise JobcastError("Runs: join at least one table, all with the same columns true_….")
+        shifts = np.cumsum([0, *(len(table.node_ids) for table in tables)])
+        return cls(
+            **{name: np.concatenate([getattr(table, name) for table in tables]) for name in (*_BY_ROW, "node_ids")},
+            node_offsets=np.concatenate([[0], *(t.offsets[1:] + s for t, s in zip(tables, shifts, strict=False))]),
+            truth={name: np.concatenate([table.truth[name] for table in tables]) for name in tables[0].truth},
+        )
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one pandas column a field, nodes written as `0-3 8`; this is also how the CSV file looks."""
+        import pandas as pd
+
+        plain = {name: getattr(self, name) for name in ("job_id", "application", "node_count")}
+        nodes = [compact(self.nodes(row)) for row in range(len(self))]
+        rest = {name: getattr(self, name) for name in ("start", "end", "region_time", "workload")}
+        probes = {name: self.probe_waits[:, k] for k, name in enumerate(PROBES)}
+        return pd.DataFrame({**plain, "nodes": nodes, **rest, **probes, **self.truth})
+
+
+def compact(nodes: Iterable[int]) -> str:
+    """Write an ascending set of node ids compactly.
+
+    Examples
+    --------
+    >>> compact([0, 1, 2, 3, 8, 12, 13])
+    '0-3 8 12-13'
+    """
+    ranges: list[list[int]] = []
+    for node in map(int, nodes):
+        if ranges and node == ranges[-1][1] + 1:
+            ranges[-1][1] = node
+        else:
+            ranges.append([node, node])
+    return " ".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
+
+
+def expand(text: str) -> list[int]:
+    """Return the node ids that `compact` wrote, ascending.
+
+    Raises
+    ------
+    ValueError
+        If a part is no id or range, or ids do not ascend.
+
+    Examples
+    --------
+    >>> expand("0-3 8 12-13")
+    [0, 1, 2, 3, 8, 12, 13]
+    """
+    nodes: list[int] = []
+    for part in text.split():
+        low, dash, high = part.partition("-")
+        if not (low.isdecimal() and (high.isdecimal() if dash else True)):
+            raise ValueError(f"{part!r} is no node id and no range such as 12-15")
+        span = range(int(low), int(high or low) + 1)
+        if not span or len(span) > MOST_NODES or (nodes and span[0] <= nodes[-1]):
+            raise ValueError(f"{part!r} does not ascend")
+        nodes.extend(span)
+    return nodes
+
+
+MOST_NODES: Final = 10_000_000
+"""A range of nodes cannot be wider."""
+
+_KINDS: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "job_id": np.int64,
+        "application": np.str_,
+        "node_count": np.int64,
+        "start": np.float64,
+        "end": np.float64,
+        "workload": np.str_,
+        "node_ids": np.int64,
+        "node_offsets": np.int64,
+        "region_time": np.float64,
+        "probes": np.float64,
+    }
+)
+_BY_ROW: Final = tuple(f.name for f in fields(Runs) if f.name not in ("node_ids", "node_offsets", "truth"))
+
+
+def _check_shape(name: str, array: npt.NDArray[Any], shape: tuple[int, ...]) -> None:
+    if array.shape != shape:
+        raise JobcastError(f"Runs: column {name!r} has shape {array.shape}; it must have {shape}.")
+
+
+def _positive(values: Floats) -> npt.NDArray[np.bool_]:
+    return np.isfinite(values) & (values >= 0)
