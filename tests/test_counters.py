@@ -29,7 +29,7 @@ def test_every_driver_moves_some_counter_and_load_moves_each_sampler():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"sampler": "opa"}, "No sampler 'opa'; did you mean 'opa_info'?"),
+        ({"sampler": "opa2_info"}, "No sampler 'opa2_info'; did you mean 'opa_info'?"),
         ({"driver": "send"}, "No driver 'send'; did you mean 'sent'?"),
         ({"bits": 48}, "32 or 64 bits; got 48"),
         ({"scale": 0.0}, "a scale above 0"),
