@@ -1,13 +1,24 @@
 """The frontier of backfilling: how much of the gap is closed, against what the widest jobs pay for it."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from experiments.figures import COLOURS, MARKERS
+from experiments.backfilling_cases import CASES
+from experiments.figures import COLOURS
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+
+OPTIONS: Final = {
+    ("easy", "requested"): ("no backfill order", "X"),
+    ("easy-sjbf", "requested"): ("expired: the request", "o"),
+    ("easy-sjbf", "incremental"): ("expired: incremental", "^"),
+    ("easy-sjbf", "doubling"): ("expired: doubling", "v"),
+    ("easy-sjbf+promise", "requested"): ("promise", "s"),
+    ("default", "requested"): ("promise with slack", "D"),
+}
+"""Label and marker of each option, by policy and correction."""
 
 
 def frontier_of(what: str) -> "Callable[[Axes, pd.DataFrame], None]":
@@ -21,19 +32,48 @@ def frontier_of(what: str) -> "Callable[[Axes, pd.DataFrame], None]":
 
 
 def _paint(axes: "Axes", table: "pd.DataFrame") -> None:
-    ours = ("default", "bold")
+    from matplotlib.lines import Line2D
+
     axes.axvline(1.0, color="#999999", linewidth=0.8)
-    for place, row in enumerate(table.to_dict(orient="records")):
-        x, y = row["widest"], 100 * row["gap_closed"]
-        chosen = row["case"] in ours
+    cases = {case.name: case for case in CASES}
+    families: list[str] = []
+    options: dict[str, str] = {}
+    for row in table.to_dict(orient="records"):
+        case = cases[row["case"]]
+        family = _family(case.name)
+        families += [] if family in families else [family]
+        label, marker = OPTIONS[case.policy, case.correction]
+        options[label] = marker
+        x, y, chosen = row["widest"], 100 * row["gap_closed"], case.name in ("default", "bold")
         axes.errorbar(
             x, y,
             xerr=[[max(x - row["widest_low"], 0.0)], [max(row["widest_high"] - x, 0.0)]],
             yerr=[[max(y - 100 * row["gap_closed_low"], 0.0)], [max(100 * row["gap_closed_high"] - y, 0.0)]],
-            marker=MARKERS[(place + place // len(COLOURS)) % len(MARKERS)], color=COLOURS[place % len(COLOURS)],
-            markersize=10 if chosen else 6, linestyle="none", elinewidth=0.8, alpha=1.0 if chosen else 0.8,
-            label=row["case"], zorder=3 if chosen else 2,
+            marker=marker, markersize=11 if chosen else 6, linestyle="none", elinewidth=0.6,
+            zorder=3 if chosen else 2, **_look(families.index(family)),
         )  # fmt: skip
+    kinds = [Line2D([], [], marker="o", linestyle="none", label=name, **_look(n)) for n, name in enumerate(families)]
+    ways = [
+        Line2D([], [], marker=marker, color="#444444", linestyle="none", label=label)
+        for label, marker in options.items()
+    ]
     axes.set_xlabel("mean wait of the widest 5 % of jobs, relative to EASY")
     axes.set_ylabel("gap to clairvoyant EASY-SJBF closed, mean bounded slowdown [%]")
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+    axes.legend(handles=[*kinds, *ways], loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+
+
+def _family(case: str) -> str:
+    """Return the estimates of a case without its options.
+
+    Examples
+    --------
+    >>> [_family(name) for name in ("EASY++ + promise", "default, factor 0.7", "bold")]
+    ['EASY++', 'default', 'bold']
+    """
+    return case.split(",")[0].split(" + ")[0]
+
+
+def _look(number: int) -> dict[str, Any]:
+    """Return a family's colour; from the ninth on the same colours, hollow."""
+    colour = COLOURS[number % len(COLOURS)]
+    return {"color": colour, "markerfacecolor": colour if number < len(COLOURS) else "white"}

@@ -4,19 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments import backfilling
-from experiments.backfilling import (
-    AS_LOGGED,
-    CASES,
-    CLAIRVOYANT,
-    EASY,
-    MEASURES,
-    QUICK,
-    interval,
-    over_logs,
-    over_seeds,
-)
+from experiments.backfilling import alike
+from experiments.backfilling_cases import CASES, CLAIRVOYANT, EASY, QUICK
 from experiments.experiment import Setting, experiment_by_name
+from experiments.shaken_runs import AS_LOGGED, MEASURES, RATIOS, interval, left_out, over_logs, over_seeds, relative
 from experiments.simulation import run_by_name
 from predictors.data.synthetic import generate_log
 from schedsim.policy import DEFAULT, make_policy
@@ -69,9 +60,34 @@ def test_over_logs_takes_means_of_each_seed_first():
     assert over_logs(alone).iloc[0]["wait"] == 4.5  # a seed that one log lacks does not count
 
 
+def test_a_log_that_lacks_a_measure_is_left_out_of_its_means_for_every_case_and_seed():
+    rows = [
+        {"log": log, "seed": seed, "case": case, **dict.fromkeys(MEASURES, value)}
+        for log, value in (("a", 2.0), ("b", 8.0))
+        for seed in (1, 2)
+        for case in ("x", "y")
+    ]
+    rows[-1]["gap_closed"] = np.nan  # log b, seed 2, case y
+    runs = pd.DataFrame(rows)
+    table = over_logs(runs).set_index("case")
+    assert table["gap_closed"].tolist() == [2.0, 2.0]
+    assert table["wait"].tolist() == [5.0, 5.0]
+    assert "gap_closed without b" in left_out(runs)
+
+
+def test_only_runs_by_the_same_seeds_and_cases_are_pooled(tmp_path):
+    row = {"case": "x", "slowdown": 1.0, **dict.fromkeys(MEASURES, 1.0)}
+    own = pd.DataFrame([{"log": "a", "seed": 1, **row}])
+    others = {"b": {"seed": 1}, "c": {"seed": 2}, "d": {"seed": 1, "case": "y"}, "a": {"seed": 1}}
+    for log, more in others.items():
+        pd.DataFrame([{**own.iloc[0], "log": log, **more}]).to_csv(tmp_path / f"runs_{log}.csv", index=False)
+    (tmp_path / "runs_foreign.csv").write_text("what,ever\n1,2\n")
+    assert sorted(alike(own, tmp_path)["log"]) == ["a", "b"]
+
+
 def test_a_log_without_a_gap_gives_no_share():
-    figures = {"mean_bounded_slowdown": 1.0, **dict.fromkeys(backfilling.RATIOS.values(), 0.0)}
-    row = backfilling.relative(figures, figures, figures)
+    figures = {"mean_bounded_slowdown": 1.0, **dict.fromkeys(RATIOS.values(), 0.0)}
+    row = relative(figures, figures, figures)
     assert np.isnan([row["gap_closed"], row["p99"]]).all()
     assert np.isnan(over_seeds(pd.DataFrame([{"seed": 1, "case": "default", **row}]))["gap_closed"]).all()
 
