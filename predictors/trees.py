@@ -59,7 +59,7 @@ class CompiledForest:
         for number, estimator in enumerate(forest.estimators_):
             tree = estimator.tree_
             check_tree(tree, n_features, where=f"tree {number}")
-            nodes, order = _breadth_first(tree, n_features, base)
+            nodes, order = breadth_first(tree, n_features, base)
             parts.append(nodes)
             values.append(tree.value[order, 0, 0])
             roots.append(base)
@@ -82,8 +82,8 @@ class CompiledForest:
         return mean_of_leaves(self.nodes, self.values, self.roots, slots)
 
 
-def check_tree(tree: Any, n_features: int, where: str) -> None:
-    """Refuse a tree whose nodes point outside it, backwards or at features that do not exist.
+def check_tree(tree: Any, n_features: int, where: str, width: int = 1) -> None:
+    """Refuse a tree whose nodes point outside it, backwards or at features that do not exist; `width` values a node.
 
     scikit-learn adds children after their parents, so a child with a smaller number would be a loop.
     """
@@ -92,7 +92,7 @@ def check_tree(tree: Any, n_features: int, where: str) -> None:
     inner = left != _NO_CHILD
     sound = (
         n_nodes > 0
-        and tree.value.shape == (n_nodes, 1, 1)
+        and tree.value.shape == (n_nodes, 1, width)
         and np.array_equal(inner, right != _NO_CHILD)
         and bool(np.all((left > number) & (left < n_nodes) & (right > number) & (right < n_nodes) | ~inner))
         and bool(np.all((feature >= 0) & (feature < n_features) | ~inner))
@@ -114,7 +114,7 @@ def node_budget(n_trees: int, total: int = 1_000_000) -> int:
     return max(2, total // (2 * n_trees))
 
 
-def _breadth_first(tree: Any, n_features: int, base: int) -> tuple[npt.NDArray[np.void], Ints]:
+def breadth_first(tree: Any, n_features: int, base: int) -> tuple[npt.NDArray[np.void], Ints]:
     """Return the tree's nodes in our layout, the first being number `base`, and which node each one was."""
     order = _levels(tree.children_left, tree.children_right)
     place = np.empty(len(order), dtype=np.int64)

@@ -10,7 +10,7 @@ n runs can have among themselves is (n - 1) / sqrt(n), which passes 1.5 from n =
 References
 ----------
 .. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource utilization aware job scheduling to mitigate
-   performance variability. IPDPS 2022. doi:10.1109/IPDPS53621.2022.00040
+   performance variability. IPDPS 2022.
 """
 
 from collections.abc import Mapping

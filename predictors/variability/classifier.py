@@ -1,0 +1,254 @@
+"""What is a classifier of variability? Named inputs, something that learns from them, and rules for what is missing.
+
+* Inputs are known by name. A table that lacks one of those that a model learnt from is refused, and so is an array of
+  another width; what a table has beyond them is not looked at.
+* A missing input is NaN. The median of the training part stands in for it, and the answer says for how many. An input
+  of which the training part knows nothing is left out of the model: there is nothing to stand in for it.
+* Where too much is missing the classifier abstains: it says class 0, and why (`predictors.variability.verdict`).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.data.errors import JobcastError
+from predictors.data.runs import PROBES, TRUTH, Floats, Ints, Words
+from predictors.params import Parameters
+from predictors.variability.inputs import IS_WORKLOAD, Table, check_classes, chosen, is_number, named
+from predictors.variability.labels import SCHEMES, Scheme, check_scheme
+from predictors.variability.verdict import ABSTENTIONS, NONE, Verdict, Verdicts
+
+
+class Voter(Protocol):
+    """What was learnt: an immutable map from complete rows to probabilities, safe to call from threads."""
+
+    def probabilities(self, rows: Floats) -> Floats:
+        """Return shape (n_rows, n_classes), each row summing to 1, for rows (n_rows, n_inputs) without NaN."""
+        ...
+
+
+class Classifier(Parameters, ABC):
+    """Base of all classifiers, in the manner of scikit-learn: the constructor stores, `fit` sets what ends in `_`.
+
+    Parameters
+    ----------
+    threshold : float or None
+        Say variation where its probability is at least this; None: say the most probable class.
+    most_missing : float
+        Abstain where a larger share of the inputs is missing.
+    seen_only : bool
+        Abstain for applications that were not learnt from. By default they are judged by the machine's state alone.
+
+    Attributes
+    ----------
+    features_ : tuple of str
+        Inputs that it learnt from, in order.
+    ignored_ : tuple of str
+        Inputs that were offered, but known for no run of the training part.
+    scheme_ : {"binary", "three"}
+        Which classes it tells apart.
+    applications_ : tuple of str
+        Applications that it learnt from, sorted; empty where it was not told.
+    medians_ : float64 array of shape (n_features,)
+        Of the training part.
+    voter_ : Voter
+        What was learnt.
+    """
+
+    def __init__(self, *, threshold: float | None = None, most_missing: float = 0.5, seen_only: bool = False) -> None:
+        self.threshold = threshold
+        self.most_missing = most_missing
+        self.seen_only = seen_only
+
+    rules: ClassVar[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {}
+    """What each further parameter must be: in words, and as a test."""
+
+    # --- learning -----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def learn(self, rows: Floats, classes: Ints, n_classes: int) -> Voter:
+        """Return what is learnt from complete rows (n, n_inputs) and their classes, 0 … n_classes - 1."""
+
+    def importances(self) -> Floats | None:
+        """Return how much each input matters, shape (n_features,), summing to 1; None if the model cannot tell."""
+        return None
+
+    def check(self) -> None:
+        """Raise a `JobcastError` that names the first parameter that cannot be used."""
+        for parameter, (rule, holds) in {**_RULES, **self.rules}.items():
+            value = getattr(self, parameter)
+            if not holds(value):
+                raise JobcastError(f"{self.name}: {parameter} must be {rule}; got {value!r}.")
+
+    def fit(
+        self,
+        table: Table,
+        classes: npt.ArrayLike,
+        *,
+        features: Sequence[str] | None = None,
+        scheme: Scheme = "binary",
+        applications: npt.ArrayLike | None = None,
+    ) -> Self:
+        """Forget, then learn.
+
+        Parameters
+        ----------
+        table : DataFrame, or float64 array of shape (n, n_inputs)
+            Inputs by name, or an array whose columns `features` names; NaN = missing.
+        classes : int array-like of shape (n,)
+            Numbers of the classes of `scheme`; runs without a label must be left out before.
+        features : sequence of str, optional
+            Columns of a table to learn from (absent: all), or names of an array's columns.
+        scheme : {"binary", "three"}
+            Which classes.
+        applications : array-like of str, shape (n,), optional
+            Whose runs they are, to be remembered.
+
+        Raises
+        ------
+        JobcastError
+            If a parameter, a column or a class cannot be used, if there is but one class, or nothing to learn from.
+        """
+        self.check()
+        check_scheme(scheme)
+        names, rows = named(table, features)
+        if any(name.startswith(TRUTH) for name in names):
+            raise JobcastError(f"{self.name}: inputs named {TRUTH}… are a simulated world's truth; leave them out.")
+        found = np.asarray(classes, dtype=np.int64)
+        check_classes(self.name, found, len(rows), SCHEMES[scheme])
+        if np.isinf(rows).any():
+            raise JobcastError(f"{self.name}: inputs must be finite, or NaN where missing.")
+        known = np.asarray(~np.isnan(rows).all(axis=0))
+        if not known.any():
+            raise JobcastError(f"{self.name}: no input is known for any run; there is nothing to learn from.")
+        kept, medians = rows[:, known], np.nanmedian(rows[:, known], axis=0)
+        voter = self.learn(np.where(np.isnan(kept), medians, kept), found, len(SCHEMES[scheme]))
+        self.features_ = tuple(name for name, is_known in zip(names, known, strict=True) if is_known)
+        self.ignored_ = tuple(name for name, is_known in zip(names, known, strict=True) if not is_known)
+        told = () if applications is None else np.unique(np.asarray(applications, dtype=np.str_)).tolist()
+        self.applications_ = tuple(told)
+        self.scheme_, self.medians_, self.voter_ = scheme, medians, voter
+        return self
+
+    @property
+    def fitted(self) -> bool:
+        """Whether there is something learnt."""
+        return hasattr(self, "voter_")
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes from 0 on."""
+        return SCHEMES[self.scheme_]
+
+    # --- judging ------------------------------------------------------------------------------------------------------
+
+    def judge(
+        self, table: Table, *, features: Sequence[str] | None = None, applications: npt.ArrayLike | None = None
+    ) -> Verdicts:
+        """Say for many starts what is to be expected.
+
+        Parameters
+        ----------
+        table : DataFrame, or float64 array of shape (n, n_inputs)
+            Inputs by name; or an array whose columns `features` names, `features_` if it is absent.
+        features : sequence of str, optional
+            Names of an array's columns.
+        applications : array-like of str, shape (n,), optional
+            What is to be started; only looked at with `seen_only`.
+
+        Raises
+        ------
+        JobcastError
+            If it is not fitted, or an input is missing as a whole column.
+        """
+        self.require_fit()
+        rows = chosen(self.name, table, features, self.features_)
+        missing = np.isnan(rows)
+        why = self._abstentions(missing, applications)
+        probabilities = np.full((len(rows), len(self.class_names)), np.nan)
+        judged = why == ""
+        if judged.any():
+            probabilities[judged] = self.voter_.probabilities(np.where(missing, self.medians_, rows)[judged])
+        classes = np.full(len(rows), NONE, dtype=np.int64)
+        classes[judged] = self._decide(probabilities[judged])
+        return Verdicts(classes, probabilities, why, missing.sum(axis=1))
+
+    def judge_one(self, row: Floats, *, features: Sequence[str] | None = None, application: str = "") -> Verdict:
+        """Say the same for one start: its inputs, shape (n_inputs,)."""
+        found = self.judge(np.asarray(row, dtype=np.float64)[None], features=features, applications=[application])
+        class_, why = int(found.classes[0]), str(found.why[0])
+        probability = float(found.probabilities[0, -1])
+        return Verdict(
+            class_, self.class_names[class_], probability, bool(why), why, int(found.filled[0]), model=self.name
+        )
+
+    def predict(self, table: Table, **about: Any) -> Ints:
+        """Return classes, shape (n,); 0 where it abstains. `about` is as in `judge`."""
+        return self.judge(table, **about).classes
+
+    def predict_proba(self, table: Table, **about: Any) -> Floats:
+        """Return probabilities, shape (n, n_classes); NaN where it abstains. `about` is as in `judge`."""
+        return self.judge(table, **about).probabilities
+
+    def _decide(self, probabilities: Floats) -> Ints:
+        if self.threshold is None:
+            return np.asarray(probabilities.argmax(axis=1), dtype=np.int64)
+        last = probabilities.shape[1] - 1
+        others = probabilities[:, :last].argmax(axis=1)
+        return np.asarray(np.where(probabilities[:, last] >= self.threshold, last, others), dtype=np.int64)
+
+    def _abstentions(self, missing: npt.NDArray[np.bool_], applications: npt.ArrayLike | None) -> Words:
+        """Return why each row cannot be judged, the first reason that holds; empty where it can."""
+        names = np.array(self.features_, dtype=np.str_)
+        of_workload = np.isin(names, IS_WORKLOAD)
+        of_window = ~of_workload & ~np.isin(names, PROBES)
+        why = np.full(len(missing), "", dtype="<U8")
+        if self.seen_only:
+            if applications is None:
+                raise JobcastError(f"{self.name}: with seen_only it must be told which applications are to be started.")
+            why[~np.isin(np.asarray(applications, dtype=np.str_), self.applications_)] = "unseen"
+        why[missing.mean(axis=1) > self.most_missing] = "missing"
+        why[missing[:, of_workload].any(axis=1)] = "workload"
+        if of_window.any():
+            why[missing[:, of_window].all(axis=1)] = "window"
+        assert set(np.unique(why)) <= {"", *ABSTENTIONS}
+        return why
+
+    def require_fit(self) -> None:
+        """Raise if nothing has been learnt."""
+        if not self.fitted:
+            raise JobcastError(f"This {self.name} has not been fitted: call fit(table, classes) first.")
+
+    # --- saving -------------------------------------------------------------------------------------------------------
+
+    def save(self, folder: str | Path) -> None:
+        """Write everything into an existing folder: JSON, arrays, skops, XGBoost's own; never a pickle."""
+        from predictors.variability.classifier_files import save
+
+        save(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "Classifier":
+        """Return the classifier that `save` wrote: it judges the same, to the last bit."""
+        from predictors.variability.classifier_files import load
+
+        return load(Path(folder))
+
+    @abstractmethod
+    def save_voter(self, folder: Path) -> None:
+        """Write what was learnt."""
+
+    @abstractmethod
+    def load_voter(self, folder: Path) -> Voter:
+        """Return what `save_voter` wrote, after checking it."""
+
+
+_RULES: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+    "threshold": ("a probability above 0, at most 1, or None", lambda v: v is None or (is_number(v) and 0 < v <= 1)),
+    "most_missing": ("a share from 0 to 1", lambda v: is_number(v) and 0 <= v <= 1),
+    "seen_only": ("True or False", lambda v: isinstance(v, bool)),
+}

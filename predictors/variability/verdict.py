@@ -1,0 +1,90 @@
+"""What does a classifier say about a start? A class, a probability, or an abstention with its reason."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from predictors.data.runs import Floats, Ints, Words
+
+NONE: Final = 0
+"""The class "no variation": also what is said where the classifier abstains."""
+
+ABSTENTIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "window": "no telemetry in the window before the start",
+        "workload": "the workload type is not known",
+        "missing": "too many inputs are missing",
+        "unseen": "the application is not among those that the model learnt from",
+    }
+)
+"""Why a classifier says nothing; the first that holds is told."""
+
+
+class Verdict(NamedTuple):
+    """The answer for one start.
+
+    Attributes
+    ----------
+    class_ : int
+        Number of the class; `NONE` where the classifier abstains.
+    label : str
+        The class's name: none, little or variation.
+    probability : float
+        Of variation; NaN where the classifier abstains.
+    abstained : bool
+        Whether nothing stands behind the class.
+    why : str
+        Reason of the abstention, from `ABSTENTIONS`; empty otherwise.
+    filled : int
+        Inputs that were missing, the training part's median standing in for them.
+    model, version : str
+        Who answered.
+    """
+
+    class_: int
+    label: str
+    probability: float
+    abstained: bool = False
+    why: str = ""
+    filled: int = 0
+    model: str = ""
+    version: str = ""
+
+    @property
+    def reason(self) -> str:
+        """The reason of the abstention in words."""
+        return ABSTENTIONS.get(self.why, "")
+
+
+@dataclass(frozen=True, eq=False)
+class Verdicts:
+    """The answers for many starts.
+
+    Attributes
+    ----------
+    classes : int64 array of shape (n,)
+        `NONE` where the classifier abstains.
+    probabilities : float64 array of shape (n, n_classes)
+        Each row sums to 1; NaN where the classifier abstains.
+    why : array of str, shape (n,)
+        From `ABSTENTIONS`; empty where it does not abstain.
+    filled : int64 array of shape (n,)
+        Inputs for which the training part's median stood in.
+    """
+
+    classes: Ints
+    probabilities: Floats
+    why: Words
+    filled: Ints
+
+    @property
+    def scores(self) -> Floats:
+        """Probability of variation, 0 where the classifier abstains: for ranking, shape (n,)."""
+        return np.nan_to_num(self.probabilities[:, -1], nan=0.0)
+
+    def abstained(self) -> dict[str, int]:
+        """Return how many answers are abstentions, by reason."""
+        return {why: int((self.why == why).sum()) for why in ABSTENTIONS if (self.why == why).any()}
