@@ -43,24 +43,33 @@ def run(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log:
 @inlined
 def _choose(jobs: Ints, live: Ints, clock: Ints, plan: Ints, n: int) -> int:
     """Return the jobs to start as a set of bits."""
-    total, longest, fitting = 0, 0, 0
+    total, longest, fitting, unit = 0, 0, 0, 0
     for i in range(n):
         width = live[live[i, at.SORTED], at.WIDTH]
         longest = max(longest, clock[at.NOW] - jobs[live[live[i, at.SORTED], at.ROW], at.SUBMIT])
         if width <= clock[at.FREE]:
             total += width
             fitting |= 1 << i
+            unit = _divisor(width, unit)
     if total <= clock[at.FREE]:
         return fitting
-    room = int(clock[at.FREE])
+    room = int(clock[at.FREE]) // unit  # all that fit come in multiples of it: the sets are the same, found sooner
     for c in range(room + 1):
         plan[0, c], plan[1, c] = 0, 0
     for i in range(n - 1, -1, -1):  # from the back, so that ties go to the front
         if fitting >> i & 1:
             slot = live[i, at.SORTED]
             wait = clock[at.NOW] - jobs[live[slot, at.ROW], at.SUBMIT]
-            _offer(plan, room, i, live[slot, at.WIDTH], _worth(live, clock, slot, wait, longest))
+            _offer(plan, room, i, live[slot, at.WIDTH] // unit, _worth(live, clock, slot, wait, longest))
     return int(plan[1, room]) & ((1 << at.COUNT_BITS) - 1)
+
+
+@step
+def _divisor(a: int, b: int) -> int:
+    """Return the greatest common divisor."""
+    while b != 0:
+        a, b = b, a % b
+    return a
 
 
 @step
