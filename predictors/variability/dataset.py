@@ -1,0 +1,179 @@
+"""What is learnt from: finished runs beside the state of the machine just before each of them began.
+
+Rows that cannot be built are left out and counted by reason, never filled in; within a row an input that was not
+measured is NaN. Columns that only a simulated world can know travel along (`Runs.truth`), but are no inputs.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.data.account import Account, Finding
+from predictors.data.errors import JobcastError
+from predictors.data.runs import PROBES, Floats, Ints, Runs
+from predictors.variability.features import FEATURES, WINDOW_FEATURES, check_scope, feature_rows
+from predictors.variability.labels import DDOF, LEAST_RUNS, Labels, Scheme, label
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ProbeUse = Literal["live", "last-known", "absent"]
+PROBE_USES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "live": "run just before the job on its own nodes",
+        "last-known": "of the last run that began before",
+        "absent": "not measured",
+    }
+)
+
+DROPPED: Final = MappingProxyType(
+    {
+        "empty-window": "no telemetry in the window before the start",
+        "unknown-nodes": "the job's nodes are not known",
+        "unknown-workload": "the workload is not known",
+    }
+)
+"""Why a run has no row, by rule."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Rows of inputs and the runs that they stand for, sorted by (start, job id).
+
+    Parameters
+    ----------
+    runs : Runs
+        One a row.
+    rows : float64 array of shape (n, 282)
+        In the order of `predictors.variability.features.FEATURES`, NaN = not measured. Read-only.
+    scope : {"all", "job"}
+        Whose counters were pooled: all nodes', or the job's.
+    about : mapping
+        Where it came from, as plain values.
+    """
+
+    runs: Runs
+    rows: Floats
+    scope: str
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_scope(self.scope)
+        rows = np.array(self.rows, dtype=np.float64)
+        if rows.shape != (len(self.runs), len(FEATURES)):
+            raise JobcastError(f"A dataset needs rows of shape ({len(self.runs)}, {len(FEATURES)}); got {rows.shape}.")
+        if np.isinf(rows).any():
+            raise JobcastError("A dataset's inputs must be finite, or NaN where not measured.")
+        step, ids = np.diff(self.runs.start), np.diff(self.runs.job_id)
+        if ((step < 0) | ((step == 0) & (ids < 0))).any():
+            raise JobcastError("A dataset must be sorted by (start, job id).")
+        rows.flags.writeable = False
+        object.__setattr__(self, "rows", rows)
+        object.__setattr__(self, "about", MappingProxyType(dict(self.about)))
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    @classmethod
+    def build(
+        cls, runs: Runs, windows: Floats, scope: str, about: Mapping[str, Any] | None = None
+    ) -> tuple[Self, Account]:
+        """Join runs and windows; return the dataset, and an account of the runs that have no row in it.
+
+        Parameters
+        ----------
+        runs : Runs
+            In any order.
+        windows : float64 array of shape (n, 270)
+            Of each run, in the order of `WINDOW_FEATURES`; a row of NaN where the window is empty.
+        scope : {"all", "job"}
+            Whose counters were pooled.
+        about : mapping, optional
+            Where runs and windows come from.
+
+        Raises
+        ------
+        JobcastError
+            If no run has a row, or the shapes do not fit.
+        """
+        check_scope(scope)
+        windows = np.asarray(windows, dtype=np.float64)
+        if windows.shape != (len(runs), len(WINDOW_FEATURES)):
+            shape = (len(runs), len(WINDOW_FEATURES))
+            raise JobcastError(f"Windows must be of shape {shape}, one row a run; got {windows.shape}.")
+        rules = {
+            "empty-window": np.isnan(windows).all(axis=1),
+            "unknown-nodes": (np.diff(runs.offsets) == 0) & (scope == "job"),
+            "unknown-workload": runs.workload == "",
+        }
+        left, findings = np.ones(len(runs), dtype=np.bool_), []
+        for rule, bad in rules.items():
+            if (found := left & bad).any():
+                places = tuple(runs.job_id[found].tolist())
+                findings.append(Finding(rule, "dropped", DROPPED[rule], len(places), places, "job"))
+            left &= ~bad
+        account = Account("dataset", tuple(findings))
+        if not left.any():
+            raise JobcastError(f"Not one of {len(runs)} runs has a row: {account.summary()}.")
+        order = np.flatnonzero(left)
+        order = order[np.lexsort((runs.job_id[order], runs.start[order]))]
+        kept = runs.select(order)
+        told = {"scope": scope, "n_runs": len(runs), "dropped": {f.rule: f.count for f in account.findings}}
+        return cls(
+            kept, feature_rows(windows[order], kept.probe_waits, kept.workload), scope, {**(about or {}), **told}
+        ), account
+
+    def select(self, rows: npt.NDArray[np.bool_] | Ints | slice) -> Self:
+        """Return the dataset of some rows, which must stay in order."""
+        return type(self)(self.runs.select(rows), self.rows[rows], self.scope, self.about)
+
+    def with_probes(self, use: ProbeUse) -> Self:
+        """Return the dataset as it would be if probes were live, of the last run that began before, or absent.
+
+        At a start a scheduler cannot have run the probes of that very job: live is what the paper trains on, the last
+        known is what a scheduler has. A run whose own probes are absent hands on none.
+        """
+        if use not in PROBE_USES:
+            raise JobcastError(f"Probes are used {', '.join(PROBE_USES)}; got {use!r}.")
+        if use == "live":
+            return self
+        probes = np.full_like(self.runs.probe_waits, np.nan)
+        if use == "last-known":
+            measured = np.flatnonzero(~np.isnan(self.runs.probe_waits).all(axis=1))
+            last = np.searchsorted(self.runs.start[measured], self.runs.start, side="left") - 1
+            probes[last >= 0] = self.runs.probe_waits[measured[last[last >= 0]]]
+        rows = self.rows.copy()
+        rows[:, len(WINDOW_FEATURES) : len(WINDOW_FEATURES) + len(PROBES)] = probes
+        return replace(self, runs=replace(self.runs, probes=probes), rows=rows, about={**self.about, "probes": use})
+
+    def labels(
+        self,
+        train: npt.ArrayLike | None = None,
+        *,
+        scheme: Scheme = "binary",
+        ddof: int = DDOF,
+        least: int = LEAST_RUNS,
+    ) -> Labels:
+        """Return labels `as_of` the rows marked in `train`, or `whole` if it is absent; see `label`."""
+        runs = self.runs
+        return label(runs.application, runs.node_count, runs.run_time, train, scheme=scheme, ddof=ddof, least=least)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return the inputs as a table, one column an input."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows, columns=list(FEATURES))
+
+    def digest(self) -> str:
+        """Return the SHA-256 of all that is learnt from or labelled by: ids, applications, times, nodes, inputs."""
+        found = hashlib.sha256(self.scope.encode())
+        runs = self.runs
+        for array in (runs.job_id, runs.node_count, runs.start, runs.end, runs.run_time, self.rows):
+            found.update(np.ascontiguousarray(array).tobytes())
+        found.update("\n".join(runs.application.tolist()).encode())
+        return found.hexdigest()
