@@ -31,7 +31,9 @@ def column_means(rows: Floats, first: int, whole: bool, out: Floats) -> None:
 
 
 @compiled
-def advance(events: Ints, seconds: Floats, rows: Floats, jobs: Ints, users: Ints, clock: Ints, rule: Floats) -> int:
+def advance(
+    events: Ints, seconds: Floats, rows: Floats, jobs: Ints, users: Ints, clock: Ints, recent: Floats, rule: Floats
+) -> int:
     """Take in events, and write the capped column mean of each submitted job; column 0 is the requested time.
 
     `rule` holds the first column of the mean, whether to round it, whether to cap it, what stands in for an unknown
@@ -39,7 +41,7 @@ def advance(events: Ints, seconds: Floats, rows: Floats, jobs: Ints, users: Ints
 
     Returns what `consume` does: -1, or the position of an event that cannot be.
     """
-    bad = consume(events, rows, jobs, users, clock)
+    bad = consume(events, rows, jobs, users, clock, recent)
     if bad >= 0:
         return bad
     first, whole, cap = int(rule[0]), rule[1] != 0, rule[2] != 0

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from predictors import _history_layout as at
-from predictors._history_facts import write_facts
+from predictors._history_facts import log_of, write_facts
 from predictors._history_layout import NONE
 from predictors.data.compiled import compiled
 from predictors.data.events import CANCELLED, ENDED, STARTED, SUBMITTED
@@ -19,7 +19,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @compiled
-def consume(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints) -> int:
+def consume(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints, recent: Floats) -> int:
     """Take in events in order; write `rows[job]` as of each submission among them.
 
     Parameters
@@ -30,6 +30,8 @@ def consume(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints) ->
         Changed at the slots of submitted jobs.
     jobs, users, clock : int64 arrays
         The history, changed; see `predictors._history_layout`.
+    recent : float64 array
+        Its other part: the newest runs of each user.
 
     Returns
     -------
@@ -47,9 +49,9 @@ def consume(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints) ->
             clock[at.LATE_EVENTS] += 1
         else:
             clock[at.NOW] = time
-        settle(clock[at.NOW], jobs, users, clock)
+        settle(clock[at.NOW], jobs, users, clock, recent)
         if kind == SUBMITTED:
-            write_facts(facts, jobs[job], clock[at.NOW], jobs, users, clock)
+            write_facts(facts, jobs[job], clock[at.NOW], jobs, users, clock, recent)
             for k in range(len(plan)):
                 rows[job, k] = facts[plan[k]]
             submitted(job, jobs, users, clock)
@@ -58,7 +60,7 @@ def consume(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints) ->
         elif kind == ENDED:
             jobs[job, at.END] = time
             if clock[at.SAME_SECOND]:
-                ended(job, jobs, users, clock)
+                ended(job, jobs, users, clock, recent)
             else:
                 defer(job, jobs, clock)
         else:
@@ -74,7 +76,7 @@ def consume(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints) ->
 
 
 @compiled
-def rows_at(now: int, asked: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints) -> None:
+def rows_at(now: int, asked: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints, recent: Floats) -> None:
     """Write the rows of jobs as if they were submitted at `now`; nothing else changes.
 
     `asked` are records laid out as those of `jobs`; deferred ends before `now` must have been settled.
@@ -83,7 +85,7 @@ def rows_at(now: int, asked: Ints, rows: Floats, jobs: Ints, users: Ints, clock:
     plan = clock[at.CLOCK_FIELDS : at.CLOCK_FIELDS + rows.shape[1]]
     moment = max(now, clock[at.NOW])
     for i in range(len(asked)):
-        write_facts(facts, asked[i], moment, jobs, users, clock)
+        write_facts(facts, asked[i], moment, jobs, users, clock, recent)
         for k in range(len(plan)):
             rows[i, k] = facts[plan[k]]
 
@@ -140,7 +142,7 @@ def started(job: int, time: int, jobs: Ints, users: Ints, clock: Ints) -> None:
 
 
 @compiled
-def ended(job: int, jobs: Ints, users: Ints, clock: Ints) -> None:
+def ended(job: int, jobs: Ints, users: Ints, clock: Ints, recent: Floats) -> None:
     """Turn a running job into the last ended one of its user and its groups, and free its slot."""
     run_time, procs = jobs[job, at.END] - jobs[job, at.START], max(jobs[job, at.PROCS], 0)
     clock[at.MACHINE_RUNNING] -= 1
@@ -151,6 +153,8 @@ def ended(job: int, jobs: Ints, users: Ints, clock: Ints) -> None:
         users[user, at.START_SUM] -= jobs[job, at.START]
         users[user, at.PROCS_HELD] -= procs
         link(jobs[job, at.OLDER], jobs[job, at.NEWER], jobs, users[user])
+        if len(recent):
+            keep_run(run_time, jobs[job], users[user, at.ENDED_COUNT], recent[users[user, at.RECENT]])
         remember(run_time, jobs[job], users[user])
     count_live(job, -1, jobs, users)
     for column in range(at.JOB_COLUMNS, jobs.shape[1]):
@@ -210,6 +214,16 @@ def remember(run_time: int, job: Ints, group: Ints) -> None:
 
 
 @compiled
+def keep_run(run_time: int, job: Ints, count: int, runs: Floats) -> None:
+    """Put an ended job among the newest runs of its user, of whom `count` jobs have ended before."""
+    place = count % at.MEMORY
+    runs[at.R_RUN + place] = run_time
+    runs[at.R_LOG_REQUEST + place] = log_of(job[at.REQUESTED])
+    runs[at.R_LOG_PROCS + place] = log_of(job[at.PROCS])
+    runs[at.R_END + place] = job[at.END]
+
+
+@compiled
 def add_weighted(value: float, count: int, floats: Floats, field: int) -> None:
     """Add the value number `count` to a weighted mean."""
     if count == 1:
@@ -249,11 +263,11 @@ def defer(job: int, jobs: Ints, clock: Ints) -> None:
 
 
 @compiled
-def settle(now: int, jobs: Ints, users: Ints, clock: Ints) -> None:
+def settle(now: int, jobs: Ints, users: Ints, clock: Ints, recent: Floats) -> None:
     """Let the deferred ends before `now` count."""
     while clock[at.DEFERRED_FIRST] != NONE and jobs[clock[at.DEFERRED_FIRST], at.END] < now:
         job = clock[at.DEFERRED_FIRST]
         clock[at.DEFERRED_FIRST] = jobs[job, at.NEXT]
         if clock[at.DEFERRED_FIRST] == NONE:
             clock[at.DEFERRED_LAST] = NONE
-        ended(job, jobs, users, clock)
+        ended(job, jobs, users, clock, recent)

@@ -17,7 +17,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @compiled
-def write_facts(facts: Floats, job: Ints, now: int, jobs: Ints, users: Ints, clock: Ints) -> None:
+def write_facts(facts: Floats, job: Ints, now: int, jobs: Ints, users: Ints, clock: Ints, recent: Floats) -> None:
     """Write the facts of the families in use, for a submission of `job` at `now`."""
     families = clock[at.FAMILIES]
     if families & at.JOB_FAMILY:
@@ -36,6 +36,8 @@ def write_facts(facts: Floats, job: Ints, now: int, jobs: Ints, users: Ints, clo
         write_similar(facts, job, now, users)
     if families & at.GROUPS_FAMILY:
         write_groups(facts, job, now, users)
+    if families & at.KERNEL_FAMILY:
+        write_kernels(facts, job, now, users, recent)
 
 
 @compiled
@@ -160,6 +162,8 @@ def write_machine(facts: Floats, clock: Ints) -> None:
     """What waits and runs on the whole machine."""
     for k in range(4):
         facts[at.F_MACHINE_PENDING + k] = clock[at.MACHINE_PENDING + k]
+    size = clock[at.MACHINE_PROCS]
+    facts[at.F_MACHINE_FREE_PROCS] = max(size - clock[at.MACHINE_RUNNING_PROCS], 0) if size > 0 else np.nan
 
 
 @compiled
@@ -224,6 +228,43 @@ def write_group(facts: Floats, first: int, now: int, group: Ints) -> None:
     facts[first + at.OF_UPPER] = quantile(facts, size, 3)
     facts[first + at.OF_MAX] = facts[at.N_FACTS + size - 1]
     facts[first + at.OF_AGE] = now - group[at.LAST_END]
+
+
+@compiled
+def log_of(value: int) -> float:
+    """Return the logarithm of a number; of one that is unknown or below 1, that of 1."""
+    return math.log(max(value, 1))
+
+
+@compiled
+def write_kernels(facts: Floats, job: Ints, now: int, users: Ints, recent: Floats) -> None:
+    """Means over the user's newest runs, each weighing by how close it is to the job."""
+    for k in range(at.F_KERNEL, at.F_KERNEL + len(at.KERNELS)):
+        facts[k] = np.nan
+    slot = job[at.USER_SLOT]
+    if slot == NONE or users[slot, at.ENDED_COUNT] == 0:
+        return
+    runs, count = recent[users[slot, at.RECENT]], users[slot, at.ENDED_COUNT]
+    request, procs = log_of(job[at.REQUESTED]), log_of(job[at.PROCS])
+    size = min(count, at.MEMORY)
+    away = np.empty(at.MEMORY)
+    for k in range(len(at.KERNELS)):
+        of_request, of_procs, of_runs, of_hours = at.KERNELS[k]
+        nearest = np.inf
+        for i in range(size):
+            far = abs(request - runs[at.R_LOG_REQUEST + i]) / of_request
+            far += abs(procs - runs[at.R_LOG_PROCS + i]) / of_procs
+            far += (count - 1 - i) % at.MEMORY / of_runs
+            if of_hours < np.inf:
+                far += math.log(1.0 + max(now - runs[at.R_END + i], 0.0) / 3600.0) / of_hours
+            away[i] = far
+            nearest = min(nearest, far)
+        total, weights = 0.0, 0.0
+        for i in range(size):  # the nearest weighs 1: far ones may vanish, all of them never
+            weight = math.exp(nearest - away[i])
+            weights += weight
+            total += weight * runs[at.R_RUN + i]
+        facts[at.F_KERNEL + k] = total / weights
 
 
 @compiled

@@ -4,13 +4,15 @@
 user. Where features of groups are asked for, a job's record goes on with its slot in each further group of KEYS, and
 `users` holds these groups as well, all with GROUP_COLUMNS; fields marked float hold a float64's bits. `clock` int64:
 the present second, the rules and list heads (CLOCK_FIELDS), then the facts that make a row, then from field CALENDAR on
-the time zone's pairs (from Unix time [s], offset to UTC [s]). `facts` (N_FACTS,) float64: all that is known of one
+the time zone's pairs (from Unix time [s], offset to UTC [s]). `recent` (n_users, RECENT_COLUMNS) float64: the newest
+runs of each user, empty where no kernel mean is asked for. `facts` (N_FACTS,) float64: all that is known of one
 submission. Few arrays, because each costs a call some 0.15 µs. Links are slots; `NONE` ends a list. A value below 0 in
 a job's record is unknown.
 
 Numba keeps compiled code by the file that it stands in: after an edit here delete `__pycache__/*.nb*`.
 """
 
+import math
 from typing import Final
 
 NONE: Final = -1
@@ -99,12 +101,30 @@ BURST: Final = 26
 RING: Final = 27
 RING_SIZE: Final = 10
 """Newest run times kept."""
-GROUP_COLUMNS: Final = RING + RING_SIZE
+RECENT: Final = RING + RING_SIZE
+"""Row of a user in `recent`; `NONE` for other groups, and where no kernel mean is asked for."""
+GROUP_COLUMNS: Final = RECENT + 1
 JOB_AND_GROUP_COLUMNS: Final = JOB_COLUMNS + N_KINDS - 1
 LEAST_WEIGHT: Final = 0.1
 """Of the newest value in a weighted mean; the first ten count the same."""
 BURST_GAP: Final = 60
 """Longest pause between two submissions of one burst [s]."""
+
+# --- the newest runs of a user: blocks of MEMORY run times [s], logarithms of requests [s] and of processors, ends [s]
+MEMORY: Final = 64
+"""Newest runs of a user that kernel means look at."""
+R_RUN: Final = 0
+R_LOG_REQUEST: Final = MEMORY
+R_LOG_PROCS: Final = 2 * MEMORY
+R_END: Final = 3 * MEMORY
+RECENT_COLUMNS: Final = 4 * MEMORY
+KERNELS: Final = (
+    (0.1, 0.5, 10.0, math.inf),
+    (0.3, 1.0, 10.0, math.inf),
+    (0.1, 0.5, 30.0, 1.0),
+)
+"""Of each kernel mean: how much of ln request, of ln processors, of runs since then and of ln(1 + hours since then)
+lowers a run's weight to 1/e."""
 
 # --- clock
 NOW: Final = 0
@@ -123,7 +143,9 @@ MACHINE_PENDING: Final = 12
 MACHINE_PENDING_PROCS: Final = 13
 MACHINE_RUNNING: Final = 14
 MACHINE_RUNNING_PROCS: Final = 15
-CLOCK_FIELDS: Final = 16
+MACHINE_PROCS: Final = 16
+"""Processors of the machine; 0: not known."""
+CLOCK_FIELDS: Final = 17
 
 # --- families of features, as bits
 JOB_FAMILY: Final = 1
@@ -134,7 +156,8 @@ SUBMISSIONS_FAMILY: Final = 16
 MACHINE_FAMILY: Final = 32
 GROUPS_FAMILY: Final = 64
 SIMILAR_FAMILY: Final = 128
-GROUP_FAMILIES: Final = SUBMISSIONS_FAMILY | GROUPS_FAMILY | SIMILAR_FAMILY
+KERNEL_FAMILY: Final = 256
+GROUP_FAMILIES: Final = SUBMISSIONS_FAMILY | GROUPS_FAMILY | SIMILAR_FAMILY | KERNEL_FAMILY
 """Those that need records of groups."""
 
 # --- facts: position of each feature
@@ -170,7 +193,10 @@ F_MACHINE_PENDING: Final = 28
 F_MACHINE_PENDING_PROCS: Final = 29
 F_MACHINE_RUNNING: Final = 30
 F_MACHINE_RUNNING_PROCS: Final = 31
-F_SIMILAR: Final = 32
+F_MACHINE_FREE_PROCS: Final = 32
+F_KERNEL: Final = 33
+"""First of the kernel means, in the order of KERNELS."""
+F_SIMILAR: Final = F_KERNEL + len(KERNELS)
 """First of the facts of the most specific group with history: those of any group, and then its rank in BACK_OFF."""
 OF_COUNT: Final = 0
 OF_LAST: Final = 1

@@ -10,7 +10,17 @@ from predictors import _history as step
 from predictors import _history_layout as at
 from predictors._history_layout import NONE
 from predictors._history_records import Floats, Job
-from predictors._history_tables import Key, Tables, job_record, key_of, keys_of_users, new_users, widths
+from predictors._history_tables import (
+    Key,
+    Tables,
+    job_record,
+    keeps_runs,
+    key_of,
+    keys_of_users,
+    new_recent,
+    new_users,
+    widths,
+)
 from predictors.data.joblog import Ints
 
 
@@ -36,22 +46,30 @@ class LiveTables:
         self.rows: Floats = np.empty((0, n_features))
         self.issued: Floats = np.empty(0)
         self.users = new_users([], self._user_width)
+        self._keeps_runs: Final = keeps_runs(clock)
+        self.recent = new_recent(self.users, self._keeps_runs)
+        self._runs_given = 0
         self.slot_of: dict[Key, int] = {}
         self.count = [0] * self._n_kinds
         self._next_to_forget: list[list[tuple[int, int]]] = [[] for _ in self.count]
         self._event = np.empty((1, 3), dtype=np.int64)
 
+    @property
+    def arrays(self) -> Tables:
+        """Jobs, users, clock and recent runs, as the compiled step takes them."""
+        return self.jobs, self.users, self.clock, self.recent
+
     def take_in(self, now: int, kind: int, slot: int) -> None:
         """Take the compiled step for one event, which must be possible."""
         self._event[0] = now, kind, slot
-        step.consume(self._event, self.rows, self.jobs, self.users, self.clock)
+        step.consume(self._event, self.rows, *self.arrays)
 
     def settled(self, now: int) -> Tables:
-        """Return jobs, users and clock with the deferred ends before `now` counted: copies if there are any."""
+        """Return the tables with the deferred ends before `now` counted: copies if there are any."""
         first = self.clock[at.DEFERRED_FIRST]
         if first == NONE or self.jobs[first, at.END] >= now:
-            return self.jobs, self.users, self.clock
-        copies = self.jobs.copy(), self.users.copy(), self.clock.copy()
+            return self.arrays
+        copies = self.jobs.copy(), self.users.copy(), self.clock.copy(), self.recent.copy()
         step.settle(now, *copies)
         return copies
 
@@ -67,8 +85,10 @@ class LiveTables:
         """Take over the arrays of a snapshot, but for the calendar: this machine's may be newer."""
         fields = np.delete(np.arange(at.CLOCK_FIELDS), at.CALENDAR)
         self.clock[fields] = snapshot["clock"][fields]
-        self.jobs = snapshot["jobs"].reshape(-1, self.jobs.shape[1]).copy()
-        self.users = snapshot["users"].reshape(-1, self._user_width).copy()
+        self.jobs = _as_wide(snapshot["jobs"], self.jobs.shape[1])
+        self.users = _as_wide(snapshot["users"], self._user_width)
+        self.recent = _as_wide(snapshot["recent"], at.RECENT_COLUMNS)
+        self._runs_given = len(self.recent)
         self.rows, self.issued = snapshot["rows"].copy(), snapshot["issued"].copy()
         self.slot_of = {(k, a, b, c): slot for slot, (k, a, b, c) in enumerate(keys_of_users(self.users).tolist())}
         self.count = np.bincount(self.users[:, at.KIND], minlength=self._n_kinds).tolist()
@@ -107,15 +127,30 @@ class LiveTables:
         """Return a slot for a group that has none: a new one, or that of a group that is forgotten for it."""
         kind = key[0]
         slot = self._forget_one(kind) if self.count[kind] >= self.capacity else NONE
+        row = NONE
         if slot == NONE:
             slot = len(self.slot_of)
+        elif self._keeps_runs:
+            row = int(self.users[slot, at.RECENT])
         if slot == len(self.users):
             more = np.full((max(slot, 64), len(key)), NONE)
             self.users = np.concatenate([self.users, new_users(more, self._user_width)])
         self.users[slot] = new_users([key], self._user_width)[0]
+        self.give_runs(slot, row)
         self.slot_of[key] = slot
         self.count[kind] += 1
         return slot
+
+    def give_runs(self, slot: int, row: int = NONE) -> None:
+        """Give a new group an empty row for its newest runs, if it is a user and any are kept: `row`, or the next."""
+        if not self._keeps_runs or self.users[slot, at.KIND] != 0:
+            return
+        if row == NONE:
+            row, self._runs_given = self._runs_given, self._runs_given + 1
+        if row == len(self.recent):
+            self.recent = np.concatenate([self.recent, np.zeros((max(row, 64), at.RECENT_COLUMNS))])
+        self.recent[row] = 0.0
+        self.users[slot, at.RECENT] = row
 
     def _forget_one(self, kind: int) -> int:
         """Forget the group of a kind without live jobs whose last event is oldest; its slot, `NONE` if there is none.
@@ -136,3 +171,10 @@ class LiveTables:
             slots = slots[np.argsort(users[slots, at.LAST_EVENT], kind="stable")][: 1 + self.capacity // 16]
             queue.extend(zip(users[slots, at.LAST_EVENT].tolist()[::-1], slots.tolist()[::-1], strict=True))
         return NONE
+
+
+def _as_wide(array: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
+    """Return a copy of a snapshot's table, which must have as many columns as this version's."""
+    if array.ndim != 2 or array.shape[1] != width:
+        raise ValueError(f"a table of shape {array.shape} has not {width} columns")
+    return array.copy()

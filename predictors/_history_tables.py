@@ -13,15 +13,21 @@ from predictors._history_records import AsOfRule, Floats, Job
 from predictors.data.joblog import Ints
 from predictors.features import families_of, feature_plan
 
-Tables = tuple[Ints, Ints, Ints]
-"""Jobs, users and clock."""
+Tables = tuple[Ints, Ints, Ints, Floats]
+"""Jobs, users, clock and recent runs."""
 Snapshot = dict[str, npt.NDArray[Any]]
 Key = tuple[int, int, int, int]
 """Kind of a group, and up to three codes."""
 KEY_LENGTH: Final = 4
 
 
-def new_clock(features: Sequence[str], as_of: AsOfRule, epoch: int | None, time_zone: str | None) -> Ints:
+def new_clock(
+    features: Sequence[str],
+    as_of: AsOfRule,
+    epoch: int | None,
+    time_zone: str | None,
+    machine_procs: int | None = None,
+) -> Ints:
     """Return the clock of a history before its first event."""
     fields = np.zeros(at.CLOCK_FIELDS, dtype=np.int64)
     plan, calendar = feature_plan(features), utc_offsets(time_zone).ravel()
@@ -30,6 +36,7 @@ def new_clock(features: Sequence[str], as_of: AsOfRule, epoch: int | None, time_
     clock[at.EPOCH], clock[at.HAS_EPOCH] = epoch or 0, epoch is not None
     clock[at.SAME_SECOND], clock[at.LEAST_ENDED] = as_of.same_second, as_of.least_ended
     clock[at.FAMILIES] = families_of(features)
+    clock[at.MACHINE_PROCS] = machine_procs or 0
     clock[at.CALENDAR] = len(fields) + len(plan)
     clock[[at.DEFERRED_FIRST, at.DEFERRED_LAST, at.FREE]] = NONE
     return clock
@@ -49,8 +56,22 @@ def new_users(keys: npt.ArrayLike, width: int = at.USER_COLUMNS) -> Ints:
     users[:, [at.KIND, at.CODE]] = keys[:, :2]
     if width > at.USER_COLUMNS:
         users[:, [at.CODE_2, at.CODE_3]] = keys[:, 2:]
+        users[:, at.RECENT] = NONE
     users[:, [at.OLDEST, at.NEWEST]] = NONE
     return users
+
+
+def keeps_runs(clock: Ints) -> bool:
+    """Return whether the newest runs of each user are kept, by the features that the clock was made for."""
+    return bool(clock[at.FAMILIES] & at.KERNEL_FAMILY)
+
+
+def new_recent(users: Ints, kept: bool) -> Floats:
+    """Return room for the newest runs of the users among some records, who are told their rows; if not `kept`, none."""
+    rows = np.flatnonzero(users[:, at.KIND] == 0) if kept else np.empty(0, dtype=np.int64)
+    if kept:
+        users[rows, at.RECENT] = np.arange(len(rows))
+    return np.zeros((len(rows), at.RECENT_COLUMNS))
 
 
 def keys_of_users(users: Ints) -> Ints:
@@ -152,8 +173,8 @@ def packed(tables: Tables, live: Ints, rows: Floats, issued: Floats, capacity: i
 
     Parameters
     ----------
-    tables : tuple of int64 arrays
-        Jobs, users and clock.
+    tables : tuple of arrays
+        Jobs, users, clock and recent runs.
     live : int64 array of shape (n_live,)
         Slots of the jobs that are queued, running or about to count as ended.
     rows, issued : float64 arrays
@@ -162,7 +183,7 @@ def packed(tables: Tables, live: Ints, rows: Floats, issued: Floats, capacity: i
         Most groups of each kind to keep: those without a live job are left out, the oldest events first, till no more
         are left.
     """
-    jobs, users, clock = tables
+    jobs, users, clock, recent = tables
     kept = np.flatnonzero(users[:, at.LAST_EVENT])
     kept = kept[np.lexsort((users[kept, at.KIND], users[kept, at.LAST_EVENT]))]
     if capacity is not None:
@@ -183,7 +204,12 @@ def packed(tables: Tables, live: Ints, rows: Floats, issued: Floats, capacity: i
     for field in (at.DEFERRED_FIRST, at.DEFERRED_LAST):
         clock[field] = job_slot[clock[field]]
     clock[at.FREE] = NONE
-    return {"jobs": jobs, "users": users, "clock": clock, "rows": rows[live], "issued": issued[live]}
+    if keeps_runs(clock):
+        with_runs = users[:, at.RECENT] != NONE
+        recent = recent[users[with_runs, at.RECENT]]
+        users[with_runs, at.RECENT] = np.arange(len(recent))
+    about = {"rows": rows[live], "issued": issued[live]}
+    return {"jobs": jobs, "users": users, "clock": clock, "recent": recent.copy(), **about}
 
 
 def _renumbered(n_slots: int, kept: Ints) -> Ints:

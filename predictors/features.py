@@ -88,6 +88,23 @@ def _of_group(name: str, members: str, first: int, family: int) -> "dict[str, Fe
     }
 
 
+KERNEL_MEANS: Final = ("kernel_near", "kernel_wide", "kernel_timed")
+"""What the kernel means are called, in the order of `_history_layout.KERNELS`."""
+_KERNEL: Final = (
+    f"mean run time of the user's last {at.MEMORY} ended jobs, each of weight exp(-d): d = {{}}; what is unknown or "
+    "below 1 counts as 1"
+)
+
+
+def _distance(request: float, procs: float, runs: float, hours: float) -> str:
+    """Return the formula of a run's distance from a job."""
+    in_time = f" + ln(1 + hours since its end)/{hours:g}" if hours < float("inf") else ""
+    return (
+        f"abs(ln(request/its request))/{request:g} + abs(ln(procs/its procs))/{procs:g} + "
+        f"jobs ended since/{runs:g}{in_time}"
+    )
+
+
 FEATURES: Final[dict[str, Feature]] = {
     "procs": Feature(at.F_PROCS, _J, "number", "processors", "processors that the job asks for"),
     "requested_time": Feature(at.F_REQUESTED, _J, "number", "s", "walltime that the job asks for"),
@@ -154,6 +171,14 @@ FEATURES: Final[dict[str, Feature]] = {
     "machine_running_procs": Feature(
         at.F_MACHINE_RUNNING_PROCS, _M, "number", "processors", "processors of the jobs running on the machine"
     ),
+    "machine_free_procs": Feature(
+        at.F_MACHINE_FREE_PROCS, _M, "number", "processors",
+        "processors of the machine that no running job has; missing if the machine's size is not known",
+    ),
+    **{
+        name: Feature(at.F_KERNEL + k, at.KERNEL_FAMILY, "number", "s", _KERNEL.format(_distance(*at.KERNELS[k])))
+        for k, name in enumerate(KERNEL_MEANS)
+    },
     **_of_group("similar", _MOST_SPECIFIC, at.F_SIMILAR, at.SIMILAR_FAMILY),
     "similar_rank": Feature(
         at.F_SIMILAR_RANK, at.SIMILAR_FAMILY, "number", "rank",

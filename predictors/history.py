@@ -18,7 +18,17 @@ from predictors import _history as step
 from predictors import _history_layout as at
 from predictors._history_live import LiveTables
 from predictors._history_records import AS_OF_RULES, AsOfRule, Floats, Job, Outcome, Outcomes, as_of_rule
-from predictors._history_tables import Snapshot, code, keys_of_users, new_clock, new_users, packed
+from predictors._history_tables import (
+    Snapshot,
+    code,
+    keeps_runs,
+    keys_of_users,
+    new_clock,
+    new_recent,
+    new_users,
+    packed,
+    widths,
+)
 from predictors.data.errors import JobcastError
 from predictors.data.events import CANCELLED, ENDED, STARTED, SUBMITTED
 from predictors.data.joblog import Ints, JobLog
@@ -48,6 +58,8 @@ class JobHistory:
         longest is forgotten, but never one with a job queued or running: while all have, the history grows.
     keep_ended : int
         Newest ended jobs whose outcomes are kept for `training_set`.
+    machine_procs : int or None
+        Processors of the machine; None if unknown (no free processors then).
 
     Examples
     --------
@@ -69,6 +81,7 @@ class JobHistory:
         time_zone: str | None = None,
         capacity: int = 100_000,
         keep_ended: int = 0,
+        machine_procs: int | None = None,
     ) -> None:
         if capacity < 1 or keep_ended < 0:
             raise JobcastError(f"JobHistory needs capacity ≥ 1 and keep_ended ≥ 0; got {capacity} and {keep_ended}.")
@@ -78,7 +91,8 @@ class JobHistory:
         self.time_zone: Final = time_zone
         self.capacity: Final = capacity
         self.keep_ended: Final = keep_ended
-        clock = new_clock(self.features, self.as_of, epoch, time_zone)
+        self.machine_procs: Final = machine_procs
+        clock = new_clock(self.features, self.as_of, epoch, time_zone, machine_procs)
         self._tables = LiveTables(clock, len(self.features), capacity)
         self._slot_of_job: dict[int, int] = {}
         self._ended: deque[Outcome] = deque(maxlen=keep_ended)
@@ -204,7 +218,7 @@ class JobHistory:
 
     # --- going on -----------------------------------------------------------------------------------------------------
 
-    def ended_history(self, keys: Ints, log: JobLog, width: int) -> tuple[Ints, int]:
+    def ended_history(self, keys: Ints, log: JobLog, clock: Ints) -> tuple[Ints, Floats, int]:
         """Return the groups' records as the log of a later time begins, without queued and running jobs, for its clock.
 
         Parameters
@@ -213,21 +227,24 @@ class JobHistory:
             Groups whose records come first, with or without history; see `predictors._history_tables.key_of`.
         log : JobLog
             Whose second 0 is not before this history's newest event.
-        width : int
-            Columns of a record.
+        clock : int64 array
+            The clock of the history to be, made for its features.
 
         Returns
         -------
-        tuple of (int64 array, int)
-            Records of the groups, then of all others that the history knows, and the number of events until now.
+        tuple of (int64 array, float64 array, int)
+            Records of the groups, then of all others that the history knows, the newest runs of the users among them,
+            and the number of events until now.
 
         Raises
         ------
         JobcastError
             If the log begins before the newest event, or where an epoch is not known, or records are to be wider.
         """
+        _, width = widths(clock)
+        users = new_users(keys, width)
         if self.now is None:
-            return new_users(keys, width), 0
+            return users, new_recent(users, keeps_runs(clock)), 0
         if self.epoch is None or log.epoch is None:
             raise JobcastError(
                 f"{log.name} cannot continue a history: the epoch of one is not known; begin without it."
@@ -238,22 +255,31 @@ class JobHistory:
                 f"{log.name} begins {self.now - begin} s before the newest event of the history that it continues: "
                 "predictions would look ahead; begin without that history, or take a later log."
             )
-        own = self._tables.settled(begin)[1][: len(self._tables.slot_of)]
+        _, own, own_clock, own_recent = self._tables.settled(begin)
+        own = own[: len(self._tables.slot_of)]
         if own.shape[1] < width:
             raise JobcastError(f"{log.name} cannot continue a history that kept users only: begin without it.")
+        if keeps_runs(clock) and not keeps_runs(own_clock):
+            raise JobcastError(f"{log.name} cannot continue a history that kept no single runs: begin without it.")
         own = own if width > at.USER_COLUMNS else own[own[:, at.KIND] == 0, :width]
         place = {(k, a, b, c): i for i, (k, a, b, c) in enumerate(keys.tolist())}
         own_keys = keys_of_users(own)
         rows = np.array(
             [place.setdefault((k, a, b, c), len(place)) for k, a, b, c in own_keys.tolist()], dtype=np.int64
         )
-        users = np.concatenate([new_users(keys, width), new_users(own_keys[rows >= len(keys)], width)])
+        users = np.concatenate([users, new_users(own_keys[rows >= len(keys)], width)])
         for column in (*at.OF_ENDED_JOBS, *range(at.USER_COLUMNS, width)):
             users[rows, column] = own[:, column]
+        recent = new_recent(users, keeps_runs(clock))
+        if len(recent):
+            with_runs = own[:, at.RECENT] != at.NONE
+            runs = own_recent[own[with_runs, at.RECENT]]
+            runs[:, at.R_END : at.R_END + at.MEMORY] -= begin
+            recent[users[rows[with_runs], at.RECENT]] = runs
         users[rows, at.LAST_END] -= begin
         if width > at.USER_COLUMNS:
             users[rows, at.LAST_SUBMIT] -= begin
-        return users, int(self._tables.clock[at.EVENTS])
+        return users, recent, int(self._tables.clock[at.EVENTS])
 
     # --- snapshots ----------------------------------------------------------------------------------------------------
 
@@ -264,7 +290,7 @@ class JobHistory:
         slots = np.array([*self._slot_of_job.values(), *deferred], dtype=np.int64)
         ended = Outcomes.stack(list(self._ended), self.features)
         return {
-            **packed((tables.jobs, tables.users, tables.clock), slots, tables.rows, tables.issued),
+            **packed(tables.arrays, slots, tables.rows, tables.issued),
             "job_ids": np.array([*self._slot_of_job, *(at.NONE for _ in deferred)], dtype=np.int64),
             "features": np.array(self.features),
             "time_zone": np.array(self.time_zone or ""),
@@ -290,6 +316,7 @@ class JobHistory:
                 time_zone=str(snapshot["time_zone"]) or None,
                 capacity=capacity,
                 keep_ended=keep_ended,
+                machine_procs=int(clock[at.MACHINE_PROCS]) or None,
             )
             history._tables.fill(snapshot)
             history._slot_of_job = {int(i): slot for slot, i in enumerate(snapshot["job_ids"]) if i != at.NONE}

@@ -8,7 +8,17 @@ import numpy as np
 from predictors import _history as step
 from predictors import _history_layout as at
 from predictors._history_records import AsOfRule, Floats, Outcomes, as_of_rule
-from predictors._history_tables import Tables, groups_of_jobs, new_clock, new_users, packed, set_slots, widths
+from predictors._history_tables import (
+    Tables,
+    groups_of_jobs,
+    keeps_runs,
+    new_clock,
+    new_recent,
+    new_users,
+    packed,
+    set_slots,
+    widths,
+)
 from predictors._replay import merge
 from predictors.data.errors import JobcastError
 from predictors.data.events import CANCELLED, ENDED, STARTED, SUBMITTED
@@ -94,8 +104,8 @@ class LogHistory:
 
     Attributes
     ----------
-    arrays : tuple of int64 arrays
-        (jobs, users, clock) for compiled callers: `predictors._history.consume(events, rows, *arrays)`.
+    arrays : tuple of arrays
+        (jobs, users, clock, recent) for compiled callers: `predictors._history.consume(events, rows, *arrays)`.
 
     Raises
     ------
@@ -114,15 +124,17 @@ class LogHistory:
         self.log: Final = log
         self.features: Final = tuple(features)
         self.as_of: Final = as_of_rule(as_of)
-        clock = new_clock(self.features, self.as_of, log.epoch, log.time_zone)
+        clock = new_clock(self.features, self.as_of, log.epoch, log.time_zone, log.max_procs)
         job_width, user_width = widths(clock)
         jobs = _job_records(log, job_width)
         keys, slots = groups_of_jobs(jobs, 1 + job_width - at.JOB_COLUMNS)
         set_slots(jobs, slots)
         users = new_users(keys, user_width)
-        if after is not None:
-            users, clock[at.EVENTS] = after.ended_history(keys, log, user_width)
-        self.arrays: Final[Tables] = (jobs, users, clock)
+        if after is None:
+            recent = new_recent(users, keeps_runs(clock))
+        else:
+            users, recent, clock[at.EVENTS] = after.ended_history(keys, log, clock)
+        self.arrays: Final[Tables] = (jobs, users, clock, recent)
 
     def consume(self, events: Ints, rows: Floats) -> None:
         """Take in events in order, in one compiled call; write `rows[job]` as of each submission among them.

@@ -104,6 +104,7 @@ def expected_row(
     rank = next((i for i, name in enumerate(BACK_OFF) if groups[name]), None)
     similar = [] if rank is None else groups[BACK_OFF[rank]]
     row |= {f"similar_{fact}": value for fact, value in of_group(similar, now).items()} | {"similar_rank": rank}
+    row |= {name: kernel_mean(ended[-64:], job, *scales) for name, scales in KERNELS.items()}
     return {name: MISSING if value is None else float(value) for name, value in row.items()}
 
 
@@ -114,6 +115,11 @@ GROUPS = {
     "user_procs_request": ["user", "procs", "requested_time"],
     "procs_request": ["procs", "requested_time"],
     "group": ["group"],
+}
+KERNELS = {
+    "kernel_near": (0.1, 0.5, 10, math.inf),
+    "kernel_wide": (0.3, 1, 10, math.inf),
+    "kernel_timed": (0.1, 0.5, 30, 1),
 }
 BACK_OFF = ["user_procs_request", "user_request", "user_procs", "user", "procs_request"]
 
@@ -155,6 +161,25 @@ def of_group(ended: list[LoggedJob], now: int) -> dict[str, float | None]:
         now - ended[-1].end,
     ]
     return dict(zip(facts, values, strict=True))
+
+
+def kernel_mean(
+    ended: list[LoggedJob], job: LoggedJob, request: float, procs: float, runs: float, hours: float
+) -> float | None:
+    """Return the mean run time of ended jobs, in order, weighing by how close each is to a job."""
+
+    def log(value: int | None) -> float:
+        return math.log(max(value or 1, 1))
+
+    far = [
+        abs(log(job.requested_time) - log(o.requested_time)) / request
+        + abs(log(job.procs) - log(o.procs)) / procs
+        + (len(ended) - 1 - i) / runs
+        + math.log(1 + (job.submit - o.end) / 3600) / hours
+        for i, o in enumerate(ended)
+    ]
+    weights = np.exp(min(far, default=0.0) - np.array(far))
+    return float(np.average([o.run_time for o in ended], weights=weights)) if ended else None
 
 
 def weighted(values: list[float]) -> float | None:

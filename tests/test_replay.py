@@ -14,6 +14,7 @@ from predictors.replay import LogHistory, log_events, replay
 from tests.history_oracle import LoggedJob, as_log, expected_row, logged_jobs
 
 RULES = list(AS_OF_RULES)
+REST = ("wait", "run_time", "procs", "requested_time", "user", "group", "status")
 TIMELESS = tuple(expected_row([], LoggedJob(1, 0, *[None] * 7)))
 NAN = np.nan
 
@@ -85,6 +86,25 @@ def test_groups_remember_their_last_ten():
     expected = expected_row(jobs, jobs[-1])
     np.testing.assert_allclose(row, [expected[name] for name in TIMELESS], rtol=1e-12)
     assert expected["similar_count"] == 12 and expected["similar_rank"] == 0
+
+
+def test_kernel_means_look_at_the_last_sixty_four_runs():
+    """Eighty jobs of one user, of three sizes: the oldest sixteen count no more."""
+    jobs = [LoggedJob(i, 1000 * i, 0, 7 * i % 53 + 1, 2 ** (i % 3), 60 * (1 + i % 5), 1, 1, 1) for i in range(1, 82)]
+    names = ("kernel_near", "kernel_wide", "kernel_timed")
+    expected = expected_row(jobs, jobs[-1])
+    row = replay(as_log(jobs), names)[-1]
+    np.testing.assert_allclose(row, [expected[name] for name in names], rtol=1e-12)
+    changed = [LoggedJob(1, 1000, 0, 999, 2, 120, 1, 1, 1), *jobs[1:]]
+    assert same_bits(replay(as_log(changed), names)[-1], row)
+
+
+def test_free_processors_are_those_that_no_running_job_has():
+    names = ("machine_free_procs", "machine_running_procs")
+    rows = replay(as_log(SIX, max_procs=20), names)
+    assert (rows.sum(axis=1) == 20).all() and rows[2].tolist() == [14, 6]
+    assert replay(as_log(SIX, max_procs=8), names)[5].tolist() == [0, 8]
+    assert np.isnan(replay(as_log(SIX), names)[:, 0]).all(), "of a machine whose size is not known"
 
 
 def stream(history, jobs, events, before_submission=None):
@@ -180,6 +200,27 @@ def test_log_continues_an_earlier_history():
     later = as_log([LoggedJob(9, 0, 0, 5, 1, 60, 7, 1, 1), LoggedJob(10, 20, 0, 5, 1, 60, 3, 1, 1)], epoch=1200)
     row = replay(later, ["last_two_mean", "think_time", "running_count"], after=bound.live(rows))
     np.testing.assert_array_equal(row, [[90, 100, 0], [NAN, NAN, 0]])
+
+
+def test_kernel_means_go_on_from_an_earlier_history():
+    """A log cut in two, the second half after the first: the same means as in one go, to the last bit."""
+    jobs = [LoggedJob(i, 50 * i, 0, 3 * i % 29 + 1, 1 + i % 4, 60 + i % 3, i % 2, 1, 1) for i in range(80)]
+    names = ("kernel_near", "kernel_timed", "requested_time")
+    whole = replay(as_log(jobs, epoch=5000), names)
+    first, later = (
+        as_log(jobs[:50], epoch=5000),
+        as_log(
+            [LoggedJob(job.job_id, job.submit - 2500, *[getattr(job, a) for a in REST]) for job in jobs[50:]],
+            epoch=7500,
+        ),
+    )
+    bound, rows = LogHistory(first, names), np.full((50, 3), NAN)
+    bound.consume(log_events(first), rows)
+    assert same_bits(replay(later, names, after=bound.live(rows)), whole[50:])
+    without = LogHistory(first, ["similar_mean"])
+    without.consume(log_events(first), rows[:, :1].copy())
+    with pytest.raises(JobcastError, match="kept no single runs"):
+        replay(later, names, after=without.live(rows[:, :1]))
 
 
 def test_log_must_not_begin_before_the_history_that_it_continues():
