@@ -63,6 +63,8 @@ def _pass(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: I
         clock[at.AFTER_KEY] = at.FIRST_KEY
         clock[at.AFTER_TIE] = -1
         clock[at.PHASE] = at.AT_BACKFILL
+        if clock[at.PLACED] == 1 and clock[at.HEAD] >= 0:
+            return at.ASK_SHADOW
     return _backfill(jobs, live, blocks, clock, log, notes)
 
 
@@ -90,7 +92,7 @@ def _backfill(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, note
         verdict = verdict_on(live, clock, slot)
         if verdict < 0:
             return at.ASK_GATE
-        if verdict == 0:
+        if verdict != at.MAY_START:
             clock[at.AFTER_TIE] += 1
             continue
         use_up(live, clock, slot)

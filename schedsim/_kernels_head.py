@@ -43,7 +43,10 @@ def start_in_order(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints,
         verdict = verdict_on(live, clock, slot)
         if verdict < 0:
             return at.ASK_GATE
-        if verdict == 1:
+        if verdict == at.NO_PLACE:
+            clock[at.HEAD] = slot
+            return 0
+        if verdict == at.MAY_START:
             how = at.READY
             if live[slot, at.RESERVED] == 1 or (clock[at.DEPTH] == at.ALL and _has_waited(jobs, live, clock, slot)):
                 how = at.BY_RESERVATION
@@ -68,7 +71,7 @@ def reserve_head(live: Ints, blocks: Ints, clock: Ints) -> None:
     """Find the head's shadow time and the extra processors, and what it is promised."""
     head = clock[at.HEAD]
     live[head, at.RESERVED] = 1
-    if clock[at.STALE] == 0:
+    if clock[at.STALE] == 0 or clock[at.PLACED] == 1:
         return
     width = live[head, at.WIDTH]
     need = width - clock[at.FREE]
@@ -118,14 +121,14 @@ def keeps_promise(live: Ints, clock: Ints, slot: int) -> bool:
 
 @step
 def verdict_on(live: Ints, clock: Ints, slot: int) -> int:
-    """Return 1 if the gate lets the job start, 0 if it holds it, -1 if it must be asked."""
+    """Return whether the gate lets the job start: MAY_START, HELD, NO_PLACE, or -1 if it must be asked."""
     if clock[at.GATED] == 0:
-        return 1
+        return at.MAY_START + at.NOTHING
     if clock[at.ASKED] == slot and clock[at.ANSWER] >= 0:
         verdict = int(clock[at.ANSWER])
         clock[at.ASKED] = -1
         clock[at.ANSWER] = at.NOT_ANSWERED
-        if verdict == 0:
+        if verdict != at.MAY_START:
             live[slot, at.TRIED] = clock[at.PASSES]
         return verdict
     clock[at.ASKED] = slot

@@ -74,6 +74,9 @@ def start(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: I
 @step
 def _advance(jobs: Ints, blocks: Ints, clock: Ints) -> int:
     """Move the clock to the next event; return 0, or why it does not move."""
+    if clock[at.WORLD] == 1 and clock[at.SETTLED] != clock[at.EVENTS]:
+        clock[at.SETTLED] = clock[at.EVENTS]
+        return at.ASK_WORLD
     time = at.NEVER
     if clock[at.N_RUNNING] > 0:
         time = first_key(blocks, at.ENDS)
@@ -126,7 +129,9 @@ def _fire(blocks: Ints, clock: Ints) -> int:
         if blocks[leaf, at.E_LENGTH] == 1:
             clock[at.CAUSE] |= at.BY_TIMER
         remove_first(blocks, clock, at.TIMERS)
-        if kind != at.RECHECK:
+        if kind == at.STEP:
+            clock[at.SETTLED] = -1
+        elif kind != at.RECHECK:
             clock[at.ASKED] = kind
             clock[at.ANSWER] = argument
             return at.ASK_TIMER

@@ -136,6 +136,9 @@ OUTLOOK: Final = 56  # 1: `seconds` holds an outlook's answers
 ANSWERS: Final = 57  # how many of them
 ANSWERED: Final = 58  # how many of them are taken in
 SLACK: Final = 59  # how much later than the shadow time by requested times a promise lies [s]
+WORLD: Final = 60  # 1: the client says when running jobs end
+SETTLED: Final = 61  # how many events it knew when it last did; -1: it must be asked again
+PLACED: Final = 62  # 1: which processors are free decides who fits, and the client knows
 CELLS: Final = 64
 
 # causes of an instant
@@ -168,11 +171,19 @@ ASK_GATE: Final = -8
 ASK_PICK: Final = -9
 ASK_TIMER: Final = -10
 GROW_ANSWERS: Final = -11
+ASK_WORLD: Final = -12
+ASK_SHADOW: Final = -13
 
 NOT_ANSWERED: Final = -(1 << 40)
 
+# what a gate may answer
+HELD: Final = 0
+MAY_START: Final = 1
+NO_PLACE: Final = 2  # enough processors are free, but not where the job could have them
+
 # kinds of timers; a client's own kinds are larger
 RECHECK: Final = 0
+STEP: Final = -1  # the world moves on; nobody is woken
 
 FIRST_COME: Final = 0  # the code of the order FCFS
 

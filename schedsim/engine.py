@@ -16,13 +16,17 @@ import schedsim._kernels_knapsack as knapsack
 import schedsim._kernels_layout as at
 import schedsim._kernels_profile as profile
 from predictors.data.errors import JobcastError
+from schedsim.allocators import Allocator
 from schedsim.corrections import correction_code
 from schedsim.estimates import Estimates, Outlook, Separate, Source
 from schedsim.eventlog import EventLog
-from schedsim.pauses import answer, suppose, with_timer, write_policy
+from schedsim.nodes import placed
+from schedsim.pauses import answer, suppose, with_timer, write_policy, write_surroundings
 from schedsim.policy import Kind, Policy
+from schedsim.run_times import Progress, RunTimes
 from schedsim.schedule import Schedule
 from schedsim.state import State
+from schedsim.surroundings import Surroundings, allocator_for
 from schedsim.workload import Workload
 
 Ints = npt.NDArray[np.int64]
@@ -49,6 +53,8 @@ class Snapshot:
     log: EventLog
     handed: int
     source: Source
+    told: int
+    around: Surroundings | None
 
 
 class Simulation:
@@ -66,6 +72,11 @@ class Simulation:
         What replaces an expired estimate, see `CORRECTIONS`.
     kill : bool
         Stop jobs at their requested time; else they run on, their estimate doubling.
+    allocator : Allocator, optional
+        Which nodes a job gets, see `schedsim.allocators`; without one, only numbers of processors count.
+    world : RunTimes, optional
+        How long started jobs really take, see `schedsim.run_times`; by default what the workload says. One that needs
+        nodes comes with a scattering allocator, unless another is given.
 
     Examples
     --------
@@ -90,6 +101,8 @@ class Simulation:
         estimates: Estimates | Separate | Outlook | None = None,
         correction: str = "requested",
         kill: bool = True,
+        allocator: Allocator | None = None,
+        world: RunTimes | None = None,
     ) -> None:
         self.workload = workload
         self.policy = policy
@@ -98,8 +111,10 @@ class Simulation:
         columns = workload.machine_procs + 1 if policy.kind == "knapsack" else 0
         self._state = State.empty(columns, self._source.rungs)
         self._log = EventLog.with_room(3 * len(workload))
-        self._handed = 0
+        self._handed = self._told = 0
         self._seconds = 0.0
+        self._allocator = allocator_for(allocator, world)
+        self._around = Surroundings.of(workload, policy, self._allocator, world, kill)
         clock = self._state.clock
         clock[at.FREE] = clock[at.MACHINE] = workload.machine_procs
         clock[at.HEAD] = clock[at.ASKED] = -1
@@ -109,6 +124,7 @@ class Simulation:
         clock[at.ANSWER] = at.NOT_ANSWERED
         clock[at.CORRECTION] = correction_code(correction)
         write_policy(clock, policy)
+        write_surroundings(clock, self._around)
         self._write_source()
 
     def _refuse_outlook(self) -> None:
@@ -184,17 +200,27 @@ class Simulation:
         elif stop == at.GROW_ANSWERS:
             self._source = self._source.grown()
         else:
-            self._state = answer(stop, self.workload, self.policy, self._state)
+            self._tell()
+            self._state = answer(stop, self.workload, self.policy, self._state, self._around)
+
+    def _tell(self) -> None:
+        """Let the surroundings take in what has happened."""
+        if self._around is not None:
+            used = int(self._state.clock[at.LOGGED])
+            self._around.take_in(self._log.events[self._told : used], self.now)
+            self._told = used
 
     def _branch_log(self) -> None:
         """Continue in a new chunk of the log, leaving the old one to those who share it."""
         clock = self._state.clock
         used = int(clock[at.LOGGED])
         handed = self._handed if self._source.in_loop else used
+        told = self._told if self._around is not None else used
+        done = min(handed, told)
         room = 64 + 4 * (len(self._state.live) + int(clock[at.NEXT_JOB] - clock[at.NEXT_QUEUED]))
-        self._log = self._log.continued(used, handed, room)
-        clock[at.LOGGED] = used - handed
-        self._handed = 0
+        self._log = self._log.continued(used, done, room)
+        clock[at.LOGGED] = used - done
+        self._handed, self._told = handed - done, told - done
 
     def snapshot(self) -> Snapshot:
         """Return this moment, in time proportional to the live jobs.
@@ -205,7 +231,8 @@ class Simulation:
             If a forecast is in the loop that cannot be copied: it has no method `fork`.
         """
         source, state = self._source.fork(), self._state.copy()
-        return Snapshot(self.workload.digest, self.policy, state, self._log, self._handed, source)
+        around = None if self._around is None else self._around.fork()
+        return Snapshot(self.workload.digest, self.policy, state, self._log, self._handed, source, self._told, around)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go back to a moment of this simulation, or of another one of the same workload and policy.
@@ -221,6 +248,8 @@ class Simulation:
             raise JobcastError("This snapshot was taken under another policy; restore it under the same.")
         self._source = snapshot.source.fork()
         self._state, self._log, self._handed = snapshot.state.copy(), snapshot.log, snapshot.handed
+        self._around = None if snapshot.around is None else snapshot.around.fork()
+        self._told = snapshot.told
         self._branch_log()
 
     def fork(self, estimates: Estimates | Separate | Outlook | None = None) -> Self:
@@ -230,15 +259,18 @@ class Simulation:
         ----------
         estimates : optional
             What the copy believes of the jobs still to be submitted; by default the same, for which a forecast in the
-            loop must have a method `fork`. Memory is shared with the original: do not run both at once in threads.
+            loop must have a method `fork`. A forecast given here is told first all that has happened so far, so give a
+            fresh one. Memory is shared with the original: do not run both at once in threads.
         """
         new = copy.copy(self)
         new._source = self._source.fork() if estimates is None else Source.of(estimates, self.workload)
         new._refuse_outlook()
+        new._around = None if self._around is None else self._around.fork()
         new._state = self._state.with_rungs(new._source.rungs)
         new._write_source()
-        if estimates is not None and new._source.outlook is not None:
-            new._handed = int(new._state.clock[at.LOGGED])  # it is asked about the jobs to come, and them alone
+        if estimates is not None:
+            new._source.tell_past(self.events())
+            new._handed = int(new._state.clock[at.LOGGED])
         new._branch_log()
         return new
 
@@ -251,6 +283,8 @@ class Simulation:
 
         A running job ends after the present second at the earliest.
         """
+        if self._around is not None and self._around.progress is not None:
+            raise JobcastError("In a world that says how long jobs take, nothing else can be supposed.")
         suppose(self._state, self.workload.jobs, run_times)
 
     def add_timer(self, when: int, kind: int = at.RECHECK, argument: int = 0, wakes: bool = True) -> None:
@@ -285,8 +319,15 @@ class Simulation:
 
     @property
     def kills(self) -> int:
-        """Jobs started so far that are stopped at their requested time."""
+        """Jobs started so far that are stopped at their requested time; in a world, those stopped so far."""
+        if self.world is not None and self._around is not None:
+            return len(self._around.stopped)
         return int(self._state.clock[at.KILLS])
+
+    @property
+    def world(self) -> Progress | None:
+        """The model of run times as it stands, if there is one."""
+        return None if self._around is None else self._around.progress
 
     def events(self) -> Ints:
         """Return what has happened so far, rows (time, kind, job row), shape (n, 3)."""
@@ -295,7 +336,9 @@ class Simulation:
     def schedule(self) -> Schedule:
         """Return the schedule of a finished simulation."""
         events, notes = self._log.read(int(self._state.clock[at.LOGGED]))
-        return Schedule.from_events(self.workload, events, notes, self._seconds)
+        nodes = None if self._allocator is None else placed(self._allocator, self.workload, events)
+        stopped = None if self.world is None or self._around is None else self._around.stopped
+        return Schedule.from_events(self.workload, events, notes, self._seconds, nodes, stopped)
 
 
 def simulate(
@@ -304,6 +347,8 @@ def simulate(
     estimates: Estimates | Separate | Outlook | None = None,
     correction: str = "requested",
     kill: bool = True,
+    allocator: Allocator | None = None,
+    world: RunTimes | None = None,
 ) -> Schedule:
     """Run a whole workload under a policy; parameters as of `Simulation`.
 
@@ -315,6 +360,6 @@ def simulate(
     >>> simulate(w, make_policy("fcfs")).start.tolist()
     [0, 9]
     """
-    simulation = Simulation(workload, policy, estimates, correction, kill)
+    simulation = Simulation(workload, policy, estimates, correction, kill, allocator, world)
     simulation.run()
     return simulation.schedule()

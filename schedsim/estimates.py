@@ -175,6 +175,11 @@ class Source:
         """Most rungs of a ladder; 0 without an outlook."""
         return 0 if self.outlook is None else self.outlook.rungs
 
+    def tell_past(self, events: Ints) -> None:
+        """Tell forecasts what happened before they came; what they say of jobs submitted by then is not used."""
+        for forecast, row in self.forecasts:
+            forecast.advance(events, row)
+
     def grown(self) -> Self:
         """Return a source with room for twice as many answers."""
         return replace(self, seconds=np.full((2 * len(self.seconds), self.seconds.shape[1]), np.nan))

@@ -11,7 +11,8 @@ import numpy as np
 from predictors.data.errors import JobcastError
 from predictors.data.files import whole_file
 from predictors.data.joblog import JobLog
-from schedsim.placement import Interval, place
+from schedsim.nodes import interval_set
+from schedsim.placement import place
 from schedsim.schedule import STARTED_BY, Schedule
 
 if TYPE_CHECKING:
@@ -19,10 +20,14 @@ if TYPE_CHECKING:
 
 
 def to_frame(schedule: Schedule) -> "pd.DataFrame":
-    """Return one row a job: `COLUMNS` of the schedule's CSV, wait and run time; times in the log's own clock [s]."""
+    """Return one row a job: `COLUMNS` of the schedule's CSV, wait and run time; times in the log's own clock [s].
+
+    Where there was an allocator, the column `nodes` says which nodes the job had.
+    """
     import pandas as pd
 
     workload = schedule.workload
+    had = {} if schedule.nodes is None else {"nodes": [interval_set(held) for held in place(schedule)]}
     return pd.DataFrame(
         {
             "job_id": workload.job_id,
@@ -35,6 +40,7 @@ def to_frame(schedule: Schedule) -> "pd.DataFrame":
             "started_by": np.array(STARTED_BY)[schedule.started_by],
             "wait": schedule.wait,
             "run_time": schedule.run_time,
+            **had,
         }
     )
 
@@ -85,22 +91,11 @@ def batsim_frame(schedule: Schedule) -> "pd.DataFrame":
         schedule.wait,
         turnaround,
         stretch,
-        [_interval_set(intervals) for intervals in place(schedule)],
+        [interval_set(held) for held in place(schedule)],
         "",
         "",
     )
     return pd.DataFrame(dict(zip(BATSIM_COLUMNS, columns, strict=True)))
-
-
-def _interval_set(intervals: list[Interval]) -> str:
-    """Return intervals as Batsim writes them.
-
-    Examples
-    --------
-    >>> _interval_set([(1, 2), (5, 5)])
-    '1-2 5'
-    """
-    return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in intervals)
 
 
 def _write_batsim(schedule: Schedule, log: JobLog, path: Path) -> None:

@@ -6,10 +6,12 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from schedsim.run_times import Progress
+
 Ints = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Candidate:
     """A job that the policy would start now.
 
@@ -25,6 +27,10 @@ class Candidate:
         How often a gate has held it, as counted by the verdicts.
     by_end, by_timer : bool
         Whether this instant has ends, or a timer that woke the scheduler; else only submissions.
+    nodes : int64 array, optional
+        The nodes that it would get, where there is an allocator; nothing is held until the verdict.
+    world : Progress, optional
+        The model of run times as of now, where there is one, see `schedsim.run_times`.
     """
 
     row: int
@@ -33,6 +39,8 @@ class Candidate:
     holds: int
     by_end: bool
     by_timer: bool
+    nodes: Ints | None = None
+    world: Progress | None = None
 
 
 class Verdict(NamedTuple):

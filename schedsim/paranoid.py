@@ -36,6 +36,7 @@ STARTS: Final = "every job starts once, not before its submission"
 ENDS: Final = "a job runs as long as it runs, or to its request where it is killed there"
 CAPACITY: Final = "never more processors than the machine has"
 INSTANTS: Final = "jobs start in seconds in which something ends or is submitted"
+NODES: Final = "every job has its number of nodes, and no node two jobs at once"
 RANGE: Final = "estimates lie from 1 s to the request, and are those that were given"
 CORRECTED: Final = "an estimate is corrected if, and only if, an instant finds it outlived"
 
@@ -95,8 +96,9 @@ def check(schedule: Schedule, policy: Policy, estimates: Believed | None = None,
     laws = frozenset(EXCUSES.keys() - left_out.keys())
     order = policy.order.name if policy.order.name in STATIC_KEYS and KIND in laws else None
     try:
-        _check_columns(schedule, estimates, kill)
+        _check_columns(schedule, estimates, kill, ENDS in laws)
         _check_capacity(schedule)
+        _check_nodes(schedule)
         if CORRECTED in laws:
             _check_corrections(schedule)
         if INSTANTS in laws:
@@ -121,24 +123,28 @@ TOO_SHORT: Final = "some estimates were too short"
 SEPARATE: Final = "several estimates are used"
 REVISED: Final = "estimates are revised while jobs wait and run"
 BEYOND: Final = "jobs may run beyond their request"
+UNPLACED: Final = "nodes are not told apart"
+BY_PLACE: Final = "where free nodes lie may decide who fits"
+BY_WORLD: Final = "the machine decides how long jobs run"
 UNPROMISED: Final = "nothing is promised"
 NOT_GREEDY: Final = "the policy is not greedy"
 
 EXCUSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         STARTS: (),
-        ENDS: (),
+        ENDS: (BY_WORLD,),
         CAPACITY: (),
+        NODES: (UNPLACED,),
         INSTANTS: (GATED,),
         RANGE: (),
         CORRECTED: (GATED, REVISED),
         IN_ORDER: (BACKFILLING, GATED, KEEPING, MOVING),
-        NO_IDLE_HEAD: (GATED, KEEPING, MOVING),
-        KIND: (GATED, KEEPING, MOVING),
-        HARMLESS: (NOT_BACKFILLING, GATED, KEEPING, MOVING, SEPARATE, REVISED, TOO_SHORT),
-        FIRST_SHADOW: (NOT_BACKFILLING, GATED, KEEPING, NEW_HEADS, SEPARATE, REVISED, TOO_SHORT),
+        NO_IDLE_HEAD: (GATED, KEEPING, MOVING, BY_PLACE),
+        KIND: (GATED, KEEPING, MOVING, BY_PLACE),
+        HARMLESS: (NOT_BACKFILLING, GATED, KEEPING, MOVING, SEPARATE, REVISED, TOO_SHORT, BY_PLACE),
+        FIRST_SHADOW: (NOT_BACKFILLING, GATED, KEEPING, NEW_HEADS, SEPARATE, REVISED, TOO_SHORT, BY_PLACE),
         PROMISE: (UNPROMISED, GATED, KEEPING, NEW_HEADS, BEYOND),
-        NOTHING_FITS: (NOT_GREEDY, GATED),
+        NOTHING_FITS: (NOT_GREEDY, GATED, BY_PLACE),
     }
 )
 """The laws, and what excuses a run from each."""
@@ -159,6 +165,9 @@ def _excuses_of(schedule: Schedule, policy: Policy, estimates: Believed | None, 
         SEPARATE: separate,
         REVISED: revised,
         BEYOND: not kill,
+        UNPLACED: schedule.nodes is None,
+        BY_PLACE: schedule.nodes is not None and schedule.nodes.by_identity,
+        BY_WORLD: schedule.stopped is not None,
         UNPROMISED: not policy.promise,
         NOT_GREEDY: not greedy,
     }
@@ -173,12 +182,12 @@ def _refuse(law: str, bad: Bools, found: str, *columns: Ints) -> None:
         raise Broken(law, row, found.format(*(int(column[row]) for column in columns)))
 
 
-def _check_columns(schedule: Schedule, estimates: Believed | None, kill: bool) -> None:
+def _check_columns(schedule: Schedule, estimates: Believed | None, kill: bool, lasting: bool) -> None:
     """Check what concerns one job alone."""
     workload, start, end = schedule.workload, schedule.start, schedule.end
     _refuse(STARTS, start < workload.submit, "starts at {} s, submitted at {} s", start, workload.submit)
     lasts = np.minimum(workload.run_time, workload.requested) if kill else workload.run_time
-    _refuse(ENDS, end - start != lasts, "starts at {} s and ends at {} s, but runs {} s", start, end, lasts)
+    _refuse(ENDS, lasting & (end - start != lasts), "starts at {} s and ends at {} s, but runs {} s", start, end, lasts)
     first, last, most = schedule.estimate, schedule.last_estimate, workload.requested
     _refuse(RANGE, (first < 1) | (first > most), "has an estimate of {} s, a request of {} s", first, most)
     if estimates is None or isinstance(estimates, np.ndarray):
@@ -199,6 +208,27 @@ def _check_corrections(schedule: Schedule) -> None:
     needed = runs & (start + first <= seen)
     _refuse(CORRECTED, needed != (last != first), "starts at {} s, planned with {} s, then {} s; last seen at {} s",
             start, first, last, seen)  # fmt: skip
+
+
+def _check_nodes(schedule: Schedule) -> None:
+    """Look at each node's jobs one after the other."""
+    if schedule.nodes is None:
+        return
+    ids, offsets = schedule.nodes.ids, schedule.nodes.offsets
+    count = np.diff(offsets)
+    _refuse(NODES, count != schedule.workload.procs, "has {} nodes and needs {}", count, schedule.workload.procs)
+    row = np.repeat(np.arange(len(count)), count)
+    runs = (schedule.end > schedule.start)[row]
+    ids, row = ids[runs], row[runs]
+    order = np.lexsort((schedule.start[row], ids))
+    ids, row = ids[order], row[order]
+    twice = np.flatnonzero((ids[1:] == ids[:-1]) & (schedule.start[row[1:]] < schedule.end[row[:-1]]))
+    if twice.size:
+        before, after = int(row[twice[0]]), int(row[twice[0] + 1])
+        raise Broken(
+            NODES, after, f"starts at {schedule.start[after]} s on node {ids[twice[0]]}, which job "
+            f"{schedule.workload.job_id[before]} holds until {schedule.end[before]} s"
+        )  # fmt: skip
 
 
 def _instants(schedule: Schedule) -> Ints:

@@ -12,6 +12,7 @@ from schedsim.gates import Candidate, Choice
 from schedsim.orders import Order, Waiting
 from schedsim.policy import Policy
 from schedsim.state import State
+from schedsim.surroundings import Surroundings
 from schedsim.workload import Workload
 
 Ints = npt.NDArray[np.int64]
@@ -34,7 +35,19 @@ def write_policy(clock: Ints, policy: Policy) -> None:
     clock[at.REWARD] = at.CAPACITY if policy.reward == "capacity" else at.CAPABILITY
 
 
-def answer(stop: int, workload: Workload, policy: Policy, state: State) -> State:
+def write_surroundings(clock: Ints, surroundings: Surroundings | None) -> None:
+    """Write into the clock what the engine must ask because of nodes or a model of run times."""
+    if surroundings is None:
+        return
+    nodes = surroundings.nodes
+    clock[at.PLACED] = nodes is not None and nodes.allocator.by_identity
+    clock[at.GATED] |= clock[at.PLACED]
+    clock[at.WORLD] = surroundings.progress is not None
+    if surroundings.progress is not None:
+        clock[at.KILL] = 0  # the surroundings see to it
+
+
+def answer(stop: int, workload: Workload, policy: Policy, state: State, around: Surroundings | None) -> State:
     """Answer a pause in the state; return the state, which may have moved."""
     clock = state.clock
     if stop == at.BAD_ESTIMATE:
@@ -46,7 +59,15 @@ def answer(stop: int, workload: Workload, policy: Policy, state: State) -> State
             _rank(workload, policy.backfill_order, state, at.BACKFILL, at.BACKFILL_KEY)
         return state
     if stop == at.ASK_GATE:
-        return _ask_gate(policy, state)
+        return _ask_gate(policy, state, around)
+    if stop == at.ASK_SHADOW:
+        assert around is not None
+        clock[at.SHADOW] = around.shadow(state, int(state.live[clock[at.HEAD], at.ROW]))
+        clock[at.EXTRA], clock[at.STALE] = at.NEVER, 0
+    if stop == at.ASK_WORLD:
+        assert around is not None
+        step = around.settle(workload, state)
+        return state if step is None else with_timer(state, step, at.STEP, 0, False)
     if stop == at.ASK_PICK:
         _ask_agent(policy, state)
     return state
@@ -70,9 +91,15 @@ def _rank(workload: Workload, order: Order, state: State, which: int, column: in
     state.live[slots, column] = order.keys(waiting)
 
 
-def _ask_gate(policy: Policy, state: State) -> State:
-    assert policy.gate is not None
+def _ask_gate(policy: Policy, state: State, around: Surroundings | None) -> State:
     clock, slot = state.clock, int(state.clock[at.ASKED])
+    nodes = None
+    if around is not None and around.nodes is not None:
+        nodes = around.place(state, slot)
+        if nodes is None or policy.gate is None:
+            clock[at.ANSWER] = at.NO_PLACE if nodes is None else at.MAY_START
+            return state
+    assert policy.gate is not None
     verdict = policy.gate.ask(
         Candidate(
             row=int(state.live[slot, at.ROW]),
@@ -81,9 +108,11 @@ def _ask_gate(policy: Policy, state: State) -> State:
             holds=int(state.live[slot, at.HOLDS]),
             by_end=bool(clock[at.CAUSE] & at.BY_END),
             by_timer=bool(clock[at.CAUSE] & at.BY_TIMER),
+            nodes=nodes,
+            world=None if around is None else around.progress,
         )
     )
-    clock[at.ANSWER] = verdict.start
+    clock[at.ANSWER] = at.MAY_START if verdict.start else at.HELD
     if verdict.start:
         return state
     state.live[slot, at.HOLDS] += verdict.counts

@@ -1,16 +1,15 @@
-"""Which processors did each job get? A placement found afterwards, for formats and pictures that need one.
+"""Which processors did each job get? The nodes that it ran on, or a placement found afterwards.
 
-The simulation counts processors. Any schedule that never overbooks has a placement; this one takes the lowest free
-numbers at each start.
+A simulation without an allocator counts processors. Any schedule that never overbooks has a placement; the one found
+here takes the lowest free numbers at each start.
 """
 
 from bisect import bisect_left
 
 import numpy as np
 
+from schedsim.nodes import Interval, intervals
 from schedsim.schedule import Schedule
-
-Interval = tuple[int, int]
 
 
 def place(schedule: Schedule) -> list[list[Interval]]:
@@ -26,6 +25,8 @@ def place(schedule: Schedule) -> list[list[Interval]]:
     >>> place(simulate(w, make_policy("fcfs")))
     [[(0, 1)], [(2, 4)], [(0, 1), (5, 7)]]
     """
+    if schedule.nodes is not None:
+        return [intervals(schedule.nodes[row]) for row in range(len(schedule.nodes))]
     n_jobs = len(schedule.start)
     empty = schedule.start == schedule.end
     # Within a second: ends, then jobs of length 0, which hold their processors for a moment only, then other starts.

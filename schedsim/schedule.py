@@ -1,6 +1,7 @@
 """Schedule: when did each job start, and how? The result of a simulation, and its file."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,9 +12,11 @@ import schedsim._kernels_layout as at
 from predictors.data.errors import JobcastError
 from predictors.data.events import ENDED, JOB, KIND, STARTED, TIME
 from predictors.data.files import whole_file
+from schedsim.nodes import NodeSets, interval_set, intervals
 from schedsim.workload import Workload
 
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 READY: Final = at.READY
 RESERVED: Final = at.BY_RESERVATION
@@ -41,6 +44,10 @@ class Schedule:
         `READY`, `RESERVED` or `BACKFILLED`.
     engine_seconds : float
         Wall time of the simulation, forecasts included.
+    nodes : NodeSets, optional
+        The nodes of each job, where there was an allocator.
+    stopped : bool array, optional
+        Whether the job was stopped at its requested time, its work not done, where a model said how long jobs take.
     """
 
     workload: Workload
@@ -50,9 +57,19 @@ class Schedule:
     last_estimate: Ints
     started_by: Ints
     engine_seconds: float = 0.0
+    nodes: NodeSets | None = None
+    stopped: Bools | None = None
 
     @classmethod
-    def from_events(cls, workload: Workload, events: Ints, notes: Ints, engine_seconds: float) -> "Schedule":
+    def from_events(
+        cls,
+        workload: Workload,
+        events: Ints,
+        notes: Ints,
+        engine_seconds: float,
+        nodes: NodeSets | None = None,
+        stopped: Sequence[int] | None = None,
+    ) -> "Schedule":
         """Build the schedule from a finished simulation's log.
 
         Raises
@@ -72,7 +89,11 @@ class Schedule:
         columns = (at_start[:, 0], at_end[:, 0], at_start[:, 1] >> 2, at_end[:, 1], at_start[:, 1] & 3)
         for column in columns:
             column.flags.writeable = False
-        return cls(workload, *columns, engine_seconds=engine_seconds)
+        marked = None
+        if stopped is not None:
+            marked = np.zeros(len(workload), dtype=np.bool_)
+            marked[list(stopped)] = True
+        return cls(workload, *columns, engine_seconds=engine_seconds, nodes=nodes, stopped=marked)
 
     @property
     def wait(self) -> Ints:
@@ -87,10 +108,15 @@ class Schedule:
     @property
     def killed(self) -> npt.NDArray[np.bool_]:
         """Whether the job was stopped at its requested time."""
+        if self.stopped is not None:
+            return self.stopped
         return self.run_time < self.workload.run_time
 
     def write_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write one line a job, `COLUMNS`, times in the log's own clock; whole or not at all."""
+        """Write one line a job, `COLUMNS`, times in the log's own clock; whole or not at all.
+
+        Where there was an allocator, a last column `nodes` follows, such as `0-3 8`.
+        """
         origin = self.workload.origin
         table = (
             self.workload.job_id,
@@ -102,7 +128,11 @@ class Schedule:
             self.last_estimate,
         )
         names = np.array(STARTED_BY)[self.started_by]
+        header, columns = list(COLUMNS), [column.tolist() for column in (*table, names)]
+        if self.nodes is not None:
+            header.append("nodes")
+            columns.append([interval_set(intervals(self.nodes[row])) for row in range(len(self.nodes))])
         with whole_file(path) as part, part.open("w", encoding="ascii") as out:
-            out.write(",".join(COLUMNS) + "\n")
-            for row in zip(*(column.tolist() for column in (*table, names)), strict=True):
+            out.write(",".join(header) + "\n")
+            for row in zip(*columns, strict=True):
                 out.write(",".join(map(str, row)) + "\n")

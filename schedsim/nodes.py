@@ -1,0 +1,148 @@
+"""Which node belongs to whom? Kept up from the engine's own events: what starts is placed, what ends gives back."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.data.errors import JobcastError
+from predictors.data.events import ENDED, STARTED
+from schedsim.allocators import Allocator
+from schedsim.workload import Workload
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Interval = tuple[int, int]
+
+
+class Nodes:
+    """Nodes of the running jobs, at one moment of a simulation.
+
+    Parameters
+    ----------
+    allocator : Allocator
+        Places the jobs.
+    workload : Workload
+        The jobs.
+
+    Raises
+    ------
+    JobcastError
+        If the allocator's machine has another number of nodes for jobs than the workload's.
+    """
+
+    def __init__(self, allocator: Allocator, workload: Workload) -> None:
+        for_jobs = allocator.topology.for_jobs
+        if for_jobs != workload.machine_procs:
+            raise JobcastError(
+                f"{workload.name} is for a machine of {workload.machine_procs} processors, the allocator's has "
+                f"{for_jobs} nodes for jobs; a processor is a node, so both must be the same."
+            )
+        self.allocator = allocator
+        self.free: Bools = allocator.topology.usable.copy()
+        self.held: dict[int, Ints] = {}
+        self.procs, self.job_id = workload.procs, workload.job_id
+
+    def place(self, row: int, free: Bools | None = None) -> Ints | None:
+        """Return the nodes that a job would get now, or would if others were free; None if it has no place."""
+        free = self.free if free is None else free
+        return self.allocator.place(free, int(self.procs[row]), int(self.job_id[row]))
+
+    def start(self, row: int) -> Ints:
+        """Give a job its nodes and return them.
+
+        Raises
+        ------
+        JobcastError
+            If the allocator finds no place, or one that is not free.
+        """
+        nodes = self.place(row)
+        if nodes is None or len(nodes) != self.procs[row] or not self.free[nodes].all():
+            raise JobcastError(
+                f"{type(self.allocator).__name__} gave job {self.job_id[row]} "
+                f"{'no place' if nodes is None else f'the nodes {nodes.tolist()}'}; it needs {self.procs[row]} of the "
+                f"{np.count_nonzero(self.free)} free ones."
+            )
+        self.free[nodes] = False
+        self.held[row] = nodes
+        return nodes
+
+    def end(self, row: int) -> None:
+        """Take a job's nodes back."""
+        self.free[self.held.pop(row)] = True
+
+    def free_once_ended(self, rows: Ints) -> Bools:
+        """Return which nodes are free once these running jobs have ended."""
+        free = self.free.copy()
+        for row in rows.tolist():
+            free[self.held[row]] = True
+        return free
+
+    def fork(self) -> Self:
+        """Return a copy that goes its own way."""
+        new = type(self).__new__(type(self))
+        new.__dict__.update(self.__dict__, free=self.free.copy(), held=dict(self.held))
+        return new
+
+
+@dataclass(frozen=True, eq=False)
+class NodeSets:
+    """Nodes of each job of a schedule: `ids[offsets[row] : offsets[row + 1]]`, ascending.
+
+    `by_identity` tells whether the allocator may have refused jobs for which enough nodes were free.
+    """
+
+    ids: Ints
+    offsets: Ints
+    by_identity: bool = False
+
+    def __getitem__(self, row: int) -> Ints:
+        return self.ids[self.offsets[row] : self.offsets[row + 1]]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @classmethod
+    def of(cls, sets: list[Ints], by_identity: bool = False) -> Self:
+        """Return the sets of jobs, row by row."""
+        offsets = np.concatenate([[0], np.cumsum([len(nodes) for nodes in sets])]).astype(np.int64)
+        ids = np.concatenate(sets).astype(np.int64)
+        ids.flags.writeable = offsets.flags.writeable = False
+        return cls(ids, offsets, by_identity)
+
+
+def intervals(nodes: Ints) -> list[Interval]:
+    """Return ascending numbers as intervals (first, last), both included.
+
+    Examples
+    --------
+    >>> intervals(np.array([3, 4, 5, 9]))
+    [(3, 5), (9, 9)]
+    """
+    gaps = np.flatnonzero(np.diff(nodes) > 1)
+    first, last = nodes[np.append(0, gaps + 1)], nodes[np.append(gaps, len(nodes) - 1)]
+    return list(zip(first.tolist(), last.tolist(), strict=True))
+
+
+def interval_set(held: list[Interval]) -> str:
+    """Return intervals as Batsim writes them.
+
+    Examples
+    --------
+    >>> interval_set([(1, 2), (5, 5)])
+    '1-2 5'
+    """
+    return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in held)
+
+
+def placed(allocator: Allocator, workload: Workload, events: Ints) -> NodeSets:
+    """Return the nodes that every job had, from a finished simulation's events (time, kind, job row)."""
+    nodes = Nodes(allocator, workload)
+    sets: list[Ints] = [np.empty(0, dtype=np.int64)] * len(workload)
+    for _, kind, row in events.tolist():
+        if kind == STARTED:
+            sets[row] = nodes.start(row)
+        elif kind == ENDED:
+            nodes.end(row)
+    return NodeSets.of(sets, allocator.by_identity)
