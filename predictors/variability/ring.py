@@ -1,0 +1,187 @@
+"""What have the counters done in the last five minutes? The window kept live, sample by sample.
+
+Every sample is pooled over all nodes as it comes in, so that a window over the machine only joins some thirty rows;
+a window over a job's nodes goes back to the rates themselves. Both equal `predictors.variability.windows.windows`.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.data.counters import COUNTERS, Counter
+from predictors.data.errors import JobcastError
+from predictors.data.telemetry import Floats, Ints
+from predictors.variability._pooling import pool_chosen, pool_instant, pool_instants
+from predictors.variability.windows import WINDOW, Windows, aggregates, require
+
+_SPARE: Final = 2
+
+
+class CounterRing:
+    """The counters' samples of the last `window` seconds.
+
+    Parameters
+    ----------
+    nodes : array of shape (k,)
+        Ids of the nodes, ascending.
+    counters : sequence of Counter
+        The counters of the rates that are pushed; for the names of a window these must be `COUNTERS`.
+    window : float
+        How far back a window reaches [s].
+    period : float
+        How often samples come [s]: the room that is made. If they come more often, more is made.
+
+    Examples
+    --------
+    >>> ring = CounterRing([3, 7])
+    >>> for k in range(4):
+    ...     ring.push(10.0 * k, np.full((2, 90), float(k)))
+    >>> ring.window(30.0)[:3].tolist()  # the sample at 30 s itself is not before 30 s
+    [0.0, 2.0, 1.0]
+    """
+
+    def __init__(
+        self,
+        nodes: npt.ArrayLike,
+        counters: Sequence[Counter] = COUNTERS,
+        window: float = WINDOW,
+        period: float = 10.0,
+    ) -> None:
+        self.nodes: Ints = np.array(nodes, dtype=np.int64).reshape(-1)
+        if not len(self.nodes) or (np.diff(self.nodes) <= 0).any():
+            raise JobcastError("CounterRing: needs at least one node, ids ascending, each once.")
+        if not window > 0 or not period > 0:
+            raise JobcastError(f"CounterRing: window and period must be above 0 s; got {window} and {period}.")
+        self.window_length, self._m = float(window), len(counters)
+        self._first, self._size = 0, 0
+        self._gone = -np.inf
+        self._make_room(int(np.ceil(window / period)) + _SPARE)
+
+    def _make_room(self, room: int) -> None:
+        k, m = len(self.nodes), self._m
+        old = self._order() if self._size else np.empty(0, dtype=np.int64)
+        for name, kind, shape in (
+            ("_time", np.float64, (room,)),
+            ("_rates", np.float32, (room, k, m)),
+            ("_low", np.float64, (room, m)),
+            ("_high", np.float64, (room, m)),
+            ("_total", np.float64, (room, m)),
+            ("_count", np.int64, (room, m)),
+            ("_known", np.bool_, (room, k)),
+        ):
+            fresh = np.zeros(shape, dtype=kind)
+            fresh[: len(old)] = getattr(self, name)[old] if len(old) else 0
+            setattr(self, name, fresh)
+        self._first = 0
+
+    _time: Floats
+    _rates: npt.NDArray[np.float32]
+    _low: Floats
+    _high: Floats
+    _total: Floats
+    _count: Ints
+    _known: npt.NDArray[np.bool_]
+
+    def _order(self) -> Ints:
+        """Return where the samples lie, oldest first."""
+        return (self._first + np.arange(self._size)) % len(self._time)
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def newest(self) -> float:
+        """Time of the newest sample [s], minus infinity before the first."""
+        return float(self._time[(self._first + self._size - 1) % len(self._time)]) if self._size else -np.inf
+
+    def push(self, time: float, rates: npt.ArrayLike) -> None:
+        """Take in one sample of all nodes.
+
+        Parameters
+        ----------
+        time : float
+            When [s]; after the sample before.
+        rates : array of shape (k, m)
+            Rates per second, NaN where not known.
+
+        Raises
+        ------
+        JobcastError
+            If time does not move on, the shape does not fit, or a rate is negative or infinite.
+        """
+        fresh = np.asarray(rates)
+        if fresh.shape != self._rates.shape[1:]:
+            raise JobcastError(f"CounterRing: rates have shape {fresh.shape}; they must have {self._rates.shape[1:]}.")
+        if not self.newest < time < np.inf:
+            raise JobcastError(f"CounterRing: a sample at {time} s cannot follow one at {self.newest} s.")
+        while self._size and self._time[self._first] < time - self.window_length:
+            self._gone = float(self._time[self._first])
+            self._first, self._size = (self._first + 1) % len(self._time), self._size - 1
+        if self._size == len(self._time):
+            self._make_room(2 * self._size)
+        at = (self._first + self._size) % len(self._time)
+        self._rates[at] = fresh
+        pool_instant(self._rates[at], self._low[at], self._high[at], self._total[at], self._count[at], self._known[at])
+        if (self._low[at] < 0).any() or (self._high[at] == np.inf).any():
+            raise JobcastError(f"CounterRing: at {time} s a rate is negative or infinite; give NaN if it is unknown.")
+        self._time[at] = time
+        self._size += 1
+
+    def window(self, now: float, nodes: npt.ArrayLike | None = None) -> Floats:
+        """Return the features of the window before `now`.
+
+        Parameters
+        ----------
+        now : float
+            The start [s]; samples with now - window <= time < now count.
+        nodes : array, optional
+            Ids of the job's nodes; absent: all.
+
+        Returns
+        -------
+        float64 array of shape (3 m,)
+            In the order of `WINDOW_FEATURES`; NaN where no value of a counter is known.
+
+        Raises
+        ------
+        EmptyWindow
+            If there is no value at all.
+        JobcastError
+            If samples that the window would need are gone, or a node is not known.
+        """
+        found = self.windows(now, nodes)
+        if not found.counts.any():
+            require(now, found.values[0], found.counts[0], 0)
+        return np.asarray(found.values[0])
+
+    def windows(self, now: float, nodes: npt.ArrayLike | None = None) -> Windows:
+        """Return the same as `Windows` of one start, which tells what is missing; never raises an `EmptyWindow`."""
+        opens = now - self.window_length
+        if opens <= self._gone:
+            raise JobcastError(
+                f"CounterRing: the window before {now} s needs samples that are gone: the newest is of {self.newest} s."
+            )
+        order = self._order()
+        time = self._time[order]
+        order = order[np.searchsorted(time, opens) : np.searchsorted(time, now)]
+        m = self._m
+        low, high, total, count = np.empty(m), np.empty(m), np.empty(m), np.empty(m, dtype=np.int64)
+        if nodes is None:
+            pool_instants(order, self._low, self._high, self._total, self._count, low, high, total, count)
+            seen = self._known[order].any(axis=0)
+        else:
+            chosen = self._places(nodes)
+            seen = np.zeros(len(chosen), dtype=np.bool_)
+            pool_chosen(order, self._rates, chosen, low, high, total, count, seen)
+        values = aggregates(low, high, total, count)
+        return Windows(np.array([now]), values[None], count[None], np.array([int((~seen).sum())]))
+
+    def _places(self, nodes: npt.ArrayLike) -> Ints:
+        wanted = np.unique(np.asarray(nodes, dtype=np.int64))
+        places = np.searchsorted(self.nodes, wanted)
+        known = self.nodes[np.minimum(places, len(self.nodes) - 1)] == wanted
+        if not len(wanted) or not known.all():
+            raise JobcastError(f"CounterRing: node {wanted[~known].tolist()[:3] or 'set is empty'} is not kept here.")
+        return places

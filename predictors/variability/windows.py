@@ -1,0 +1,233 @@
+"""What did the counters do in the five minutes before a start? Minimum, maximum and mean, over nodes and times.
+
+A window holds every sample with start - 300 s <= time < start of the nodes asked for: all of the machine, or the job's
+own. Samples are pooled over nodes and times; a value that is not known is left out, never taken as 0 (Nichols et al.,
+IPDPS 2022, Section III-D). The mean is the sum over the instants of the sums over the nodes, in ascending order and in
+float64, divided by the number of values: windows from files and from the live ring agree to the last bit.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.data.counters import COUNTER_NAMES
+from predictors.data.errors import JobcastError
+from predictors.data.telemetry import Floats, Ints, Samples, Telemetry
+from predictors.variability._pooling import pool_rows
+
+WINDOW: Final = 300.0
+"""How long before a start the window opens [s]."""
+
+WINDOW_FEATURES: Final[tuple[str, ...]] = tuple(
+    f"{extreme}_{name}" for name in COUNTER_NAMES for extreme in ("min", "max", "mean")
+)
+"""The 270 features of a window: minimum, maximum and mean of the first counter, then of the second, …"""
+
+N_COUNTERS: Final = len(COUNTER_NAMES)
+
+
+class EmptyWindow(JobcastError):
+    """There is no sample in a window, or none of a counter or node that is needed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """The windows of several starts.
+
+    Parameters
+    ----------
+    start : float64 array of shape (n,)
+        The starts [s].
+    values : float64 array of shape (n, 270)
+        In the order of `WINDOW_FEATURES`; NaN where no value of that counter is known.
+    counts : int64 array of shape (n, 90)
+        How many values of each counter were pooled.
+    silent : int64 array of shape (n,)
+        How many of the nodes asked for gave no value at all.
+    """
+
+    start: Floats
+    values: Floats
+    counts: Ints
+    silent: Ints
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def empty(self) -> npt.NDArray[np.bool_]:
+        """Which windows hold no value at all, shape (n,)."""
+        return np.asarray((self.counts == 0).all(axis=1))
+
+    def complete(self, features: Sequence[str] = WINDOW_FEATURES) -> npt.NDArray[np.bool_]:
+        """Return which windows have all these features and a value from every node, shape (n,)."""
+        known = ~np.isnan(self.values[:, [WINDOW_FEATURES.index(name) for name in features]])
+        return np.asarray(known.all(axis=1) & (self.silent == 0) & ~self.empty)
+
+    def require(self, row: int, features: Sequence[str] = WINDOW_FEATURES) -> None:
+        """Raise if one window lacks one of these features, or a node.
+
+        Raises
+        ------
+        EmptyWindow
+            Naming the start and what is missing.
+        """
+        require(self.start[row], self.values[row], self.counts[row], int(self.silent[row]), features)
+
+
+def require(start: float, values: Floats, counts: Ints, silent: int, features: Sequence[str] = WINDOW_FEATURES) -> None:
+    """Raise an `EmptyWindow` if the window before `start` lacks one of these features, or a node."""
+    if not counts.any():
+        raise EmptyWindow(f"No sample in the window before {start:.10g} s; is the telemetry of that time there?")
+    lacking = [name for name in features if np.isnan(values[WINDOW_FEATURES.index(name)])]
+    if lacking:
+        more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+        raise EmptyWindow(
+            f"The window before {start:.10g} s has no value of {', '.join(lacking[:3])}{more}; use a model that does "
+            "not need them, or telemetry that has them."
+        )
+    if silent:
+        raise EmptyWindow(f"In the window before {start:.10g} s {silent} of the nodes asked for gave no sample.")
+
+
+def aggregates(low: Floats, high: Floats, total: Floats, count: Ints) -> Floats:
+    """Return the features, float64 of shape (3 m,), of what was pooled; NaN where nothing was."""
+    known = count > 0
+    out = np.full((len(count), 3), np.nan)
+    out[known, 0], out[known, 1] = low[known], high[known]
+    out[known, 2] = total[known] / count[known]
+    return out.ravel()
+
+
+def windows(
+    telemetry: Telemetry | Iterable[Samples],
+    starts: npt.ArrayLike,
+    nodes: Sequence[Sequence[int] | Ints] | None = None,
+    window: float = WINDOW,
+) -> Windows:
+    """Compute the windows before many starts.
+
+    Parameters
+    ----------
+    telemetry : Telemetry or iterable of Samples
+        A block, or rows in parts; the parts of one counter must follow one another in time, as
+        `predictors.data.telemetry_files.scan` yields them. Only the rows that a window still needs are kept.
+    starts : array of shape (n,)
+        Starts [s], in any order.
+    nodes : sequence of n sets of node ids, optional
+        The job's nodes, one set a start; absent: all nodes.
+    window : float
+        Length of the windows [s].
+
+    Returns
+    -------
+    Windows
+        In the order of `starts`. A window without samples is all NaN: see `Windows.empty` and `Windows.require`.
+
+    Raises
+    ------
+    JobcastError
+        If `nodes` does not fit the starts, or parts do not follow one another.
+
+    Examples
+    --------
+    >>> block = Telemetry(np.arange(6) * 60.0, np.array([3, 7]), np.ones((6, 2, 90), dtype=np.float32))
+    >>> found = windows(block, [300.0, 2000.0], [[3], [7]])
+    >>> found.counts[:, 0].tolist(), found.values[0, :3].tolist(), found.empty.tolist()
+    ([5, 0], [1.0, 1.0, 1.0], [False, True])
+    """
+    start = np.asarray(starts, dtype=np.float64).reshape(-1)
+    if not np.isfinite(start).all() or not window > 0:
+        raise JobcastError("Windows: starts must be finite and the window longer than 0 s.")
+    if nodes is not None and len(nodes) != len(start):
+        raise JobcastError(f"Windows: {len(start)} starts need as many sets of nodes; got {len(nodes)}.")
+    scopes = None if nodes is None else [np.unique(np.asarray(one, dtype=np.int64)) for one in nodes]
+    if scopes is not None and any(len(one) == 0 for one in scopes):
+        raise JobcastError("Windows: a set of nodes is empty; leave `nodes` out to have all nodes.")
+    tracks: dict[tuple[int, ...], _Track] = {}
+    for part in [telemetry.samples()] if isinstance(telemetry, Telemetry) else telemetry:
+        key = tuple(part.counters.tolist())
+        tracks.setdefault(key, _Track(part.counters, start, scopes, window)).take(part)
+    found = Windows(
+        start,
+        np.full((len(start), 3 * N_COUNTERS), np.nan),
+        np.zeros((len(start), N_COUNTERS), dtype=np.int64),
+        np.array([0 if scopes is None else len(scopes[i]) for i in range(len(start))], dtype=np.int64),
+    )
+    for track in tracks.values():
+        track.finish(found)
+    everywhere = telemetry.nodes if isinstance(telemetry, Telemetry) else None
+    _count_silent(found, list(tracks.values()), everywhere)
+    return found
+
+
+class _Track:
+    """The windows over the rows of one set of counters, worked off as the rows come in."""
+
+    def __init__(self, counters: Ints, start: Floats, scopes: list[Ints] | None, window: float) -> None:
+        self.counters, self.window, self.scopes = counters, window, scopes
+        self.order = np.argsort(start, kind="stable")
+        self.start = start
+        self.next = 0
+        m, n = len(counters), len(start)
+        self.values, self.counts = np.full((n, 3 * m), np.nan), np.zeros((n, m), dtype=np.int64)
+        self.seen: list[Ints] = [np.empty(0, dtype=np.int64)] * n
+        self.time, self.node = np.empty(0), np.empty(0, dtype=np.int64)
+        self.rates = np.empty((0, m), dtype=np.float32)
+        self.until = -np.inf
+
+    def take(self, part: Samples) -> None:
+        if not len(part):
+            return
+        if part.time[0] < self.until:
+            raise JobcastError(f"Windows: parts must follow one another; {part.time[0]:.10g} s is before the last.")
+        self.work(float(part.time[0]))
+        keep = slice(0, 0)
+        if self.next < len(self.order):
+            opens = self.start[self.order[self.next]] - self.window
+            keep = slice(int(np.searchsorted(self.time, opens)), None)
+            fresh = slice(int(np.searchsorted(part.time, opens)), None)
+            self.time = np.concatenate((self.time[keep], part.time[fresh]))
+            self.node = np.concatenate((self.node[keep], part.node[fresh]))
+            self.rates = np.concatenate((self.rates[keep], part.rates[fresh]))
+        self.until = float(part.time[-1])
+        self.work(self.until)
+
+    def work(self, until: float) -> None:
+        """Work off the windows that end at `until` or before: no row of theirs is still to come."""
+        end = int(np.searchsorted(self.start[self.order], until, side="right"))
+        if end <= self.next:
+            return
+        m = len(self.counters)
+        low, high, total = np.empty(m), np.empty(m), np.empty(m)
+        count = np.empty(m, dtype=np.int64)
+        known, place = np.unique(self.node, return_inverse=True)
+        place = place.astype(np.int64)
+        for row in self.order[self.next : end]:
+            first, last = np.searchsorted(self.time, (self.start[row] - self.window, self.start[row]))
+            member = np.ones(len(known), dtype=np.bool_) if self.scopes is None else np.isin(known, self.scopes[row])
+            seen = np.zeros(len(known), dtype=np.bool_)
+            pool_rows(self.time, place, self.rates, first, last, member, low, high, total, count, seen)
+            self.values[row] = aggregates(low, high, total, count)
+            self.counts[row] = count
+            self.seen[row] = known[seen]
+        self.next = end
+
+    def finish(self, found: Windows) -> None:
+        """Work off the windows that end after the last row, and hand all over."""
+        self.work(np.inf)
+        columns = (3 * self.counters[:, None] + np.arange(3)).ravel()
+        found.values[:, columns] = self.values
+        found.counts[:, self.counters] = self.counts
+
+
+def _count_silent(found: Windows, tracks: list[_Track], everywhere: Ints | None) -> None:
+    """Count the nodes asked for that lack in one of the tracks."""
+    for row in range(len(found)):
+        scopes = tracks[0].scopes if tracks else None
+        wanted = everywhere if scopes is None else scopes[row]
+        if tracks and wanted is not None:
+            found.silent[row] = max(int((~np.isin(wanted, track.seen[row])).sum()) for track in tracks)
