@@ -51,6 +51,21 @@ def measure(workload: Workload, load: str, policy: str) -> dict[str, object]:
     return row
 
 
+def memory(n_jobs: int) -> float:
+    """Return how far the process grows at its peak in a simulation [bytes a job] (Linux)."""
+    workload = synthetic(n_jobs, 0.85)
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    before = _peak()
+    simulate(workload, make_policy("easy"))
+    return (_peak() - before) / n_jobs
+
+
+def _peak() -> int:
+    """Return the most memory that this process has held [bytes]."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
 def paint(axes, table: pd.DataFrame) -> None:
     """Microseconds a job against the number of jobs, a line for each policy and load."""
     for number, (load, part) in enumerate(table.groupby("load", sort=False)):
@@ -58,8 +73,7 @@ def paint(axes, table: pd.DataFrame) -> None:
             axes.plot(line["jobs"], line["us_per_job"], style, marker=MARKERS[number], color=COLOURS[number],
                       markersize=4, label=f"{policy}, {load}")  # fmt: skip
     axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set(title="Cost of a simulation", xlabel="jobs in the log", ylabel="time a job [µs]")
+    axes.set(title="Cost of a simulation", xlabel="jobs in the log", ylabel="time a job [µs]", ylim=(0, None))
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
 
 
@@ -71,6 +85,7 @@ def main() -> None:
     options = parser.parse_args()
     for policy in POLICIES:
         simulate(synthetic(1000, 0.85), make_policy(policy))  # compiled before the clock starts
+    print(f"Memory of a simulation above its table: {memory(1_000_000):.0f} bytes a job")
     rows = []
     for load, sizes in ((0.85, SIZES), (0.95, SIZES), (1.05, SIZES), (np.inf, BURSTS)):
         for n_jobs in (size for size in sizes if size <= options.most):
