@@ -25,7 +25,7 @@ BLOCK: Final = 50
 """Neighbouring jobs that are drawn together: a user's jobs come in bursts and fail together."""
 RESAMPLES: Final = 1000
 OVERALL: Final = "overall"
-COLUMNS: Final = ("budget", "period", "jobs", "observed", "low", "high", "inside", "with_killed")
+COLUMNS: Final = ("predictor", "budget", "period", "jobs", "observed", "low", "high", "inside", "with_killed")
 
 
 def calibration(log: JobLog, predictor: str = "similar", *, quick: bool = False, seed: int = 0) -> pd.DataFrame:
@@ -33,10 +33,10 @@ def calibration(log: JobLog, predictor: str = "similar", *, quick: bool = False,
 
     Only jobs within their request are counted: no estimate could have been long enough for the others.
 
-    Columns: budget, period (`overall`, or a month with at least 500 jobs), jobs, observed (share of them that ran
-    longer than estimated), low and high (95 % by resampling blocks of 50 neighbours), whether the budget is inside, and
-    with_killed: the share of all jobs, those beyond their request counted as run for just as long. That share is what
-    `with-budget` keeps at the budget, so where many jobs are killed `observed` lies below it.
+    Columns: predictor, budget, period (`overall`, or a month with at least 500 jobs), jobs, observed (share of them
+    that ran longer than estimated), low and high (95 % by resampling blocks of 50 neighbours), whether the budget is
+    inside, and with_killed: the share of all jobs, those beyond their request counted as run for just as long. That
+    share is what `with-budget` keeps at the budget, so where many jobs are killed `observed` lies below it.
 
     Raises
     ------
@@ -64,8 +64,9 @@ def calibration(log: JobLog, predictor: str = "similar", *, quick: bool = False,
             if chosen.sum() >= (1 if period == OVERALL else LEAST_JOBS):
                 low, high = block_band(short[chosen], random)
                 of_all = clipped[np.ones_like(there) if period == OVERALL else months == period].mean()
-                told = (budget, period, int(chosen.sum()), short[chosen].mean(), low, high, low <= budget <= high)
-                rows.append((*told, of_all))
+                inside = low <= budget <= high
+                told = (int(chosen.sum()), short[chosen].mean(), low, high, inside, of_all)
+                rows.append((predictor, budget, period, *told))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -94,17 +95,19 @@ def block_band(happened: npt.NDArray[np.bool_], random: np.random.Generator) -> 
 
 
 def in_words(table: pd.DataFrame) -> str:
-    """Return what a table of `calibration` says in one sentence."""
+    """Return what a table of `calibration`, of one predictor, says in one sentence."""
     months = table[table["period"] != OVERALL]
     whole = table[table["period"] == OVERALL]
+    name = table["predictor"].iloc[0]
     rates = ", ".join(f"{row.observed:.3f} of {row.budget:g}" for row in whole.itertuples())
     judged = f"; in {months['inside'].mean():.0%} of {len(months)} months × budgets it lies in the band"
-    return f"Jobs that outran their estimate, of the budget: {rates}{judged if len(months) else ''}."
+    return f"Jobs that outran their estimate, {name} within a budget: {rates}{judged if len(months) else ''}."
 
 
 def paint_calibration(axes: Axes, table: pd.DataFrame) -> None:
     """Observed share month by month, a band and a line a budget."""
     months = sorted(set(table["period"]) - {OVERALL}) or [OVERALL]
+    name = table["predictor"].iloc[0]
     for number, (budget, part) in enumerate(table.groupby("budget")):
         colour, nominal = COLOURS[number % len(COLOURS)], float(str(budget))
         there = part.set_index("period").reindex(months)
@@ -123,7 +126,23 @@ def paint_calibration(axes: Axes, table: pd.DataFrame) -> None:
         )
     step = max(1, len(months) // 8)
     axes.set_xticks(range(0, len(months), step), months[::step], rotation=30)
-    axes.set(title="Jobs that outran their estimate (dashed: the budget)", xlabel="month of submission")
+    axes.set(title=f"Jobs that outran {name} within a budget (dashed: the budget)", xlabel="month of submission")
     axes.set_ylim(bottom=0)
     axes.set_ylabel("share of the jobs, 95 % by blocks")
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+
+
+def paint_reliability(axes: Axes, table: pd.DataFrame) -> None:
+    """Observed share over the whole log against the budget, a line a predictor."""
+    whole = table[table["period"] == OVERALL]
+    top = 1.1 * float(max(whole["budget"].max(), whole["high"].max()))
+    axes.plot([0, top], [0, top], color="#999999", linewidth=1, linestyle="--", label="as often as asked")
+    for number, (name, part) in enumerate(whole.groupby("predictor", sort=False)):
+        spread = np.abs(part[["low", "high"]].to_numpy().T - part["observed"].to_numpy())
+        axes.errorbar(
+            part["budget"], part["observed"], yerr=spread, color=COLOURS[number], marker=MARKERS[number], markersize=5,
+            capsize=2, linewidth=1, label=str(name),
+        )  # fmt: skip
+    axes.set(title="Are budgets kept over the whole log?", xlabel="budget: share of jobs that may outrun the estimate")
+    axes.set_ylabel("share that did, 95 % by blocks")
+    axes.legend(loc="upper left")

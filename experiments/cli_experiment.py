@@ -18,11 +18,15 @@ def experiment(
     out: Annotated[Path, typer.Option(help="Folder of reports; the experiment makes its own in it.")] = Path("reports"),
     partition: Annotated[int | None, typer.Option(help="Only the jobs of this partition.")] = None,
     procs: Annotated[int | None, typer.Option(help="Processors of the machine to simulate.")] = None,
+    predictors: Annotated[
+        str, typer.Option(help="runtime: study these alone, names separated by commas; its open questions stay aside.")
+    ] = "",
     seed: Annotated[int, typer.Option(help="Seed of everything drawn by chance.", min=0)] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller models: the whole in a minute or two.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Make a paper's tables and figures from a job log, PNG, SVG and CSV each."""
+    from experiments.cli_evaluate import names_of
     from experiments.experiment import Setting, experiment_by_name
     from experiments.figures import report_folder
     from experiments.output import print_account, print_json, print_table, working
@@ -32,7 +36,7 @@ def experiment(
         jobs, account = _log(log, seed)
     folder = report_folder(out, name)
     with working(f"Running {name} on {len(jobs):,} jobs"):
-        report = run(Setting(jobs, folder, seed, quick, partition, procs))
+        report = run(Setting(jobs, folder, seed, quick, partition, procs, names_of(predictors)))
     if as_json:
         print_json(report.to_json() | {"account": account.to_dict()})
         return

@@ -33,6 +33,8 @@ class Setting:
         Keep only the jobs of one partition of the machine.
     procs : int or None
         Processors of the machine to simulate; by default as the log tells.
+    predictors : tuple of str
+        Names of those to study, where an experiment studies predictors; none: all, or what the experiment chooses.
     """
 
     log: "JobLog"
@@ -41,6 +43,7 @@ class Setting:
     quick: bool = False
     partition: int | None = None
     procs: int | None = None
+    predictors: tuple[str, ...] = ()
 
     def jobs(self) -> "JobLog":
         """Return the log, or of it the jobs of the partition.

@@ -1,13 +1,18 @@
-"""Which attributes does a forest rely on? By the variance they explain, and by how high they stand in the trees."""
+"""Which attributes does a predictor rely on? What the trees of a forest say, and what any loses without one of them."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from predictors.base import Floats, Predictor
 from predictors.forest import Forest
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+MOST: Final = 5000
+"""Jobs that a permutation looks at."""
 
 
 def importances(forest: Forest) -> "pd.DataFrame":
@@ -51,6 +56,47 @@ def importances(forest: Forest) -> "pd.DataFrame":
     height = 1 / (1 + table["first_depth"])
     table["height"] = height / height.sum()
     return table.sort_values("importance", ascending=False, ignore_index=True)
+
+
+def permuted(predictor: Predictor, rows: Floats, run_time: Floats, seed: int = 0) -> "pd.DataFrame":
+    """Return by how much the squared error of a fitted predictor grows when one attribute tells of other jobs [1]_.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        Fitted, whatever it is.
+    rows : float64 array of shape (n_jobs, n_features)
+        Feature rows that it has not learnt from; of more than 5,000 as many are drawn.
+    run_time : float64 array of shape (n_jobs,)
+        True run times [s].
+    seed : int
+        Of the draw and the permutations.
+
+    Returns
+    -------
+    DataFrame
+        One row an attribute, the most important first: `predictor`, `attribute`, `growth` of the sum of squared errors,
+        relative to it (0: not needed). Attributes that tell the same stand in for each other: all may look unneeded.
+
+    References
+    ----------
+    .. [1] L. Breiman. Random forests. Machine Learning 45(1), 2001. doi:10.1023/A:1010933404324
+    """
+    import pandas as pd
+
+    random = np.random.default_rng(seed)
+    if len(rows) > MOST:
+        drawn = np.sort(random.choice(len(rows), MOST, replace=False))
+        rows, run_time = rows[drawn], run_time[drawn]
+    whole = float(((predictor.predict_rows(rows) - run_time) ** 2).sum())
+    order, found = random.permutation(len(rows)), []
+    for place, name in enumerate(predictor.features):
+        changed = rows.copy()
+        changed[:, place] = rows[order, place]
+        lost = float(((predictor.predict_rows(changed) - run_time) ** 2).sum())
+        found.append((predictor.name, name, lost / whole - 1 if whole > 0 else float("nan")))
+    table = pd.DataFrame(found, columns=["predictor", "attribute", "growth"])
+    return table.sort_values("growth", ascending=False, kind="stable", ignore_index=True)
 
 
 def _depths(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,135 +1,131 @@
 """Which predictor for what? Every registered predictor on one log: errors, where they fall, costs, and what they buy.
 
-Errors on the last 20 % of the jobs, protocol strict, with intervals over users; and each predictor in the simulator's
-loop (EASY, shortest job first in backfilling, an expired estimate falls back to the request), learning as jobs end. So
-the reader sees where a lower error buys a lower slowdown and where it does not: the open question of V. Reis's report.
+Errors under three splits with intervals over users; each predictor in the simulator's loop, by what becomes of expired
+estimates and under a promise, learning as jobs end; how often budgets are kept, month by month. So the reader sees
+where a lower error buys a lower slowdown and where it does not. And what V. Reis's report leaves open: forests that
+learn online, full splits on categories, distributions, and what squared and signed errors do to schedules.
 """
 
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from time import perf_counter
 from typing import Final
 
-import numpy as np
 import pandas as pd
 
-from experiments.calibration import calibration, in_words, paint_calibration
+from experiments import runtime_figures as pictures
+from experiments.calibration import calibration, in_words, paint_calibration, paint_reliability
+from experiments.category_splits import category_splits
 from experiments.experiment import Report, Setting
 from experiments.figures import draw, write_table
-from experiments.runtime_figures import paint_cost, paint_errors, paint_gain, paint_slices
-from experiments.simulation import run_by_name
+from experiments.importances import permuted
+from experiments.open_questions import distributions, online_forests
+from experiments.runtime_errors import SPLITS, costs, errors, signed, sliced
+from experiments.runtime_scheduling import errors_to_order, scheduling, what_error_buys
 from predictors.data.errors import JobcastError
 from predictors.data.joblog import JobLog
-from predictors.evaluate import evaluate
-from predictors.evaluation import Evaluation, Score
+from predictors.evaluate import check, evaluate
+from predictors.evaluation import Evaluation
 from predictors.registry import PREDICTORS
+from predictors.replay import replay
 
 QUICK: Final = ("last-two", "requested", "user-mean", "similar", "online-linear", "forest")
 """What `--quick` looks at."""
-WHO_PAYS: Final = ("mean_wait_s", "p99_wait_s", "max_wait_s", "widest5_mean_wait_s")
+EXPLAINED: Final = ("forest", "boosted", "average")
+"""Whose attributes are permuted."""
+CALIBRATED: Final = ("similar", "boosted")
+"""Who is moved to keep budgets."""
+
+Makers = Mapping[str, Callable[[], pd.DataFrame]]
 
 
 def run(setting: Setting) -> Report:
     """Evaluate and simulate every predictor on a log, and draw what they gain and cost."""
     begin = perf_counter()
-    names = QUICK if setting.quick else tuple(PREDICTORS)
-    found = evaluate(setting.log, names, partition=setting.partition, seed=setting.seed)
-    errors = pd.DataFrame([_errors(score) for score in found.scores]).sort_values("ratio_to_last_two")
-    tables = {
-        "errors": errors,
-        "signed_errors": pd.DataFrame([_signed(score, found) for score in found.scores]),
-        "by_run_time": _slices(found, "run time"),
-        "by_user": _slices(found, "user"),
-        "by_month": _slices(found, "month"),
+    names = setting.predictors or (QUICK if setting.quick else tuple(PREDICTORS))
+    check(names, 0.8, "strict")
+    log = setting.jobs()
+    found = {split: evaluate(log, names, seed=setting.seed, **how) for split, how in SPLITS.items()}
+    tables, notes, paths = dict[str, pd.DataFrame](), list[str](), list[Path]()
+    for name, make in _makers(setting, log, names, found).items():
+        try:
+            tables[name] = make()
+        except JobcastError as error:
+            notes.append(f"No table {name}: {error}")
+            continue
+        paths.append(write_table(tables[name], setting.folder / f"{name}.csv"))
+    for name, table, paint, height in _figures(tables):
+        paths += draw(setting.folder, f"figure_{name}", table, paint, height=height, width=8.0)
+    notes += _said(tables)
+    return Report("runtime", log.name, (setting.seed,), tables, tuple(paths), perf_counter() - begin, tuple(notes))
+
+
+def _makers(setting: Setting, log: JobLog, names: tuple[str, ...], found: Mapping[str, Evaluation]) -> Makers:
+    strict, quick, seed = found["strict"], setting.quick, setting.seed
+    makers: dict[str, Callable[[], pd.DataFrame]] = {
+        "errors": lambda: errors(found),
+        "signed_errors": lambda: signed(strict),
+        "by_run_time": lambda: sliced(strict, "run time"),
+        "by_user": lambda: sliced(strict, "user"),
+        "by_month": lambda: sliced(strict, "month"),
+        "costs": lambda: costs(found),
+        "importances": lambda: _importances(log, strict, seed),
+        "scheduling": lambda: scheduling(_cleaned(setting, log), names),
     }
-    notes = []
-    try:
-        tables["scheduling"] = _scheduling(setting.jobs(), names, setting.procs)
-        notes.append(_what_error_buys(errors, tables["scheduling"]))
-    except JobcastError as error:
-        notes.append(f"Not simulated: {error}")
-    try:
-        tables["calibration"] = calibration(setting.jobs(), quick=setting.quick, seed=setting.seed)
-        notes.append(in_words(tables["calibration"]))
-    except JobcastError as error:
-        notes.append(f"Not calibrated: {error}")
-    paths = [write_table(table, setting.folder / f"{name}.csv") for name, table in tables.items()]
-    paths += draw(setting.folder, "figure_errors", errors, paint_errors, height=5.0)
-    paths += draw(setting.folder, "figure_by_run_time", tables["by_run_time"], paint_slices, height=5.0)
-    paths += draw(setting.folder, "figure_cost", errors, paint_cost, height=5.0)
+    if setting.predictors:
+        return makers
+    return makers | {
+        "calibration": lambda: _calibration(log, quick, seed),
+        "errors_to_order": lambda: errors_to_order(_cleaned(setting, log), seed, quick=quick),
+        "online_forests": lambda: online_forests(log, seed, quick=quick),
+        "category_splits": lambda: category_splits(log, seed, quick=quick),
+        "distributions": lambda: distributions(log, seed),
+    }
+
+
+def _cleaned(setting: Setting, log: JobLog) -> JobLog:
+    return log.for_simulation(setting.procs, drop_wide=True)[0]
+
+
+def _importances(log: JobLog, found: Evaluation, seed: int) -> pd.DataFrame:
+    ran = log.select(log.filled("run_time") > 0)
+    explained = [score for score in found.scores if score.name in EXPLAINED]
+    if not explained:
+        raise JobcastError(f"attributes are permuted for {', '.join(EXPLAINED)}.")
+    parts = []
+    for score in explained:
+        rows = replay(ran, score.predictor.features)[-found.n_test :]
+        parts.append(permuted(score.predictor, rows, found.run_time, seed))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _calibration(log: JobLog, quick: bool, seed: int) -> pd.DataFrame:
+    names = CALIBRATED[:1] if quick else CALIBRATED
+    return pd.concat([calibration(log, name, quick=quick, seed=seed) for name in names], ignore_index=True)
+
+
+def _figures(tables: Mapping[str, pd.DataFrame]) -> Iterator[pictures.Picture]:
+    strict = tables["errors"][tables["errors"]["split"] == "strict"]
+    yield "errors", tables["errors"], pictures.paint_errors, 6.5
+    yield "by_run_time", tables["by_run_time"], pictures.paint_slices, 5.0
+    yield "cost", strict.merge(tables["costs"], on="predictor"), pictures.paint_cost, 5.0
+    if "importances" in tables:
+        yield "importances", tables["importances"], pictures.paint_importances, 6.5
     if "calibration" in tables:
-        paths += draw(setting.folder, "figure_calibration", tables["calibration"], paint_calibration, height=5.0)
+        yield "reliability", tables["calibration"], paint_reliability, 5.0
+        for name, part in tables["calibration"].groupby("predictor", sort=False):
+            yield f"calibration_{name}", part, paint_calibration, 5.0
     if "scheduling" in tables:
-        both = tables["scheduling"].merge(errors[["predictor", "ratio_to_last_two"]], on="predictor")
-        paths += draw(setting.folder, "figure_error_and_gain", both, paint_gain, height=5.0)
-    return Report("runtime", found.log, (setting.seed,), tables, tuple(paths), perf_counter() - begin, tuple(notes))
+        yield "frontier", tables["scheduling"], pictures.paint_frontier, 6.5
+        plain = tables["scheduling"][tables["scheduling"]["way"] == "request"]
+        yield "error_and_gain", plain.merge(strict[["predictor", "ratio_to_last_two"]]), pictures.paint_gain, 5.0
+    if "errors_to_order" in tables:
+        for policy, part in tables["errors_to_order"].groupby("policy", sort=False):
+            yield f"errors_to_order_{policy}", part, pictures.paint_errors_to_order, 5.0
 
 
-def _errors(score: Score) -> dict[str, object]:
-    figures = score.figures
-    return {
-        "predictor": score.name,
-        "ratio_to_last_two": figures.sse_ratio_to_last_two,
-        "ratio_low": score.interval[0],
-        "ratio_high": score.interval[1],
-        "mae_s": figures.mae_s,
-        "median_ae_s": figures.median_ae_s,
-        "mean_accuracy": figures.mean_accuracy,
-        "within_10_min": figures.within_10_min,
-        "r2": figures.r2,
-        "fit_seconds": score.fit_seconds,
-        "predict_us_per_job": score.predict_us_per_job,
-    }
-
-
-def _signed(score: Score, found: Evaluation) -> dict[str, object]:
-    """Return how errors divide into predictions that are too long and too short; the mean of each kind [s]."""
-    error = score.predicted - found.run_time
-    over, under = error[error > 0], -error[error < 0]
-    squared = float((error**2).sum()) or 1.0
-    return {
-        "predictor": score.name,
-        "too_long": len(over) / len(error),
-        "too_short": len(under) / len(error),
-        "mean_too_long_s": float(over.mean()) if len(over) else 0.0,
-        "mean_too_short_s": float(under.mean()) if len(under) else 0.0,
-        "bias_s": float(error.mean()),
-        "squared_error_from_too_short": float((under**2).sum()) / squared,
-    }
-
-
-def _slices(found: Evaluation, by: str) -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            {"predictor": score.name, "slice": part.label, "jobs": part.figures.n_test,
-             "ratio_to_last_two": part.figures.sse_ratio_to_last_two, "mae_s": part.figures.mae_s,
-             "too_short": part.figures.underestimation_rate}
-            for score in found.scores
-            for part in score.slices
-            if part.by == by
-        ]
-    )  # fmt: skip
-
-
-def _scheduling(log: JobLog, names: tuple[str, ...], procs: int | None) -> pd.DataFrame:
-    """Return each predictor's gap closed and who pays, relative to EASY on requested times."""
-    cleaned, _ = log.for_simulation(procs)
-    easy = run_by_name(cleaned, "easy")[1]
-    best = run_by_name(cleaned, "easy-sjbf", "clairvoyant")[1]
-    gap = easy["mean_bounded_slowdown"] - best["mean_bounded_slowdown"]
-    rows = []
-    for name in (*names, "clairvoyant"):
-        ours = run_by_name(cleaned, "easy-sjbf", name)[1]
-        closed = (easy["mean_bounded_slowdown"] - ours["mean_bounded_slowdown"]) / gap if gap > 0 else np.nan
-        shares = {f"{key.removesuffix('_s')}_to_easy": ours[key] / max(easy[key], 1e-9) for key in WHO_PAYS}
-        rows.append(
-            {"predictor": name, "mean_bounded_slowdown": ours["mean_bounded_slowdown"], "gap_closed": closed, **shares}
-        )
-    return pd.DataFrame(rows)
-
-
-def _what_error_buys(errors: pd.DataFrame, scheduling: pd.DataFrame) -> str:
-    both = scheduling.merge(errors[["predictor", "ratio_to_last_two"]], on="predictor")
-    rank = both["ratio_to_last_two"].rank().corr(-both["gap_closed"].rank())
-    return (
-        f"Rank correlation over {len(both)} predictors between a lower squared error and more of the gap closed: "
-        f"{rank:.2f} (1: the same order; one unshaken run each)."
-    )
+def _said(tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    said = what_error_buys(tables["scheduling"]) if "scheduling" in tables else []
+    if "calibration" in tables:
+        said += [in_words(part) for _, part in tables["calibration"].groupby("predictor", sort=False)]
+    return said

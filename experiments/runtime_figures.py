@@ -1,6 +1,7 @@
 """Pictures of the study of predictors: errors with intervals, errors by run time, costs, and what an error buys."""
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -9,8 +10,14 @@ from matplotlib.axes import Axes
 from experiments.figures import COLOURS, MARKERS
 from predictors.registry import PREDICTORS
 
+Picture = tuple[str, pd.DataFrame, Callable[[Axes, pd.DataFrame], None], float]
+"""Name, table, painter, height [inches]."""
 
-def _look(name: str) -> dict[str, str]:
+WAY_MARKERS = {"EASY": "P", "request": "o", "incremental": "^", "doubling": "v", "promise with slack": "D"}
+TOP_ATTRIBUTES = 15
+
+
+def _look(name: str) -> dict[str, Any]:
     """Return a predictor's colour and marker, the same in every picture."""
     number = list(PREDICTORS).index(name)
     return {
@@ -20,15 +27,22 @@ def _look(name: str) -> dict[str, str]:
 
 
 def paint_errors(axes: Axes, table: pd.DataFrame) -> None:
-    """Squared error relative to last-two, with 95 % intervals over users."""
-    at = np.arange(len(table))[::-1]
-    middle = table["ratio_to_last_two"].to_numpy()
-    spread = np.abs(table[["ratio_low", "ratio_high"]].to_numpy().T - middle)
-    axes.errorbar(middle, at, xerr=spread, fmt="o", color=COLOURS[0], capsize=3)
+    """Squared error relative to last-two, with 95 % intervals over users; a colour a split."""
+    splits = list(dict.fromkeys(table["split"]))
+    names = list(table[table["split"] == splits[0]]["predictor"])
+    for number, split in enumerate(splits):
+        part = table[table["split"] == split].set_index("predictor").reindex(names)
+        middle = part["ratio_to_last_two"].to_numpy()
+        spread = np.abs(part[["ratio_low", "ratio_high"]].to_numpy().T - middle)
+        at = np.arange(len(names))[::-1] + 0.25 * (1 - number)
+        axes.errorbar(
+            middle, at, xerr=spread, fmt=MARKERS[number], color=COLOURS[number], capsize=2, markersize=5, label=split
+        )
     axes.axvline(1, color="black", linewidth=1)
-    axes.set_yticks(at, table["predictor"])
+    axes.set_yticks(np.arange(len(names))[::-1], names)
     _log_in_numbers(axes, "x")
-    axes.set(title="Squared error on the last 20 % of the jobs", xlabel="relative to last-two (95 % over users)")
+    axes.set(title="Squared error, by split", xlabel="relative to last-two (95 % over users)")
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def paint_slices(axes: Axes, table: pd.DataFrame) -> None:
@@ -36,7 +50,7 @@ def paint_slices(axes: Axes, table: pd.DataFrame) -> None:
     labels = list(dict.fromkeys(table["slice"]))
     for name, part in table.groupby("predictor", sort=False):
         values = part.set_index("slice")["mae_s"].reindex(labels) / 60
-        axes.plot(range(len(labels)), values, label=str(name), markersize=5, **_look(str(name)))  # type: ignore[arg-type]
+        axes.plot(range(len(labels)), values, label=str(name), markersize=5, **_look(str(name)))
     axes.set_xticks(range(len(labels)), labels)
     axes.set_yscale("log")
     axes.set(title="Where the errors fall", xlabel="run time of the job", ylabel="mean absolute error [min]")
@@ -44,11 +58,11 @@ def paint_slices(axes: Axes, table: pd.DataFrame) -> None:
 
 
 def paint_cost(axes: Axes, table: pd.DataFrame) -> None:
-    """Error against the time to predict one job."""
-    _scatter(axes, table["predict_us_per_job"].clip(lower=1e-2), table["ratio_to_last_two"], table["predictor"])
+    """Error against what a job costs that is predicted alone and learnt from."""
+    _scatter(axes, table["stream_us"].clip(lower=1e-2), table["ratio_to_last_two"], table["predictor"])
     axes.set_xscale("log")
     _log_in_numbers(axes, "y")
-    axes.set(title="What a prediction costs", xlabel="time to predict a job, in bulk [µs]")
+    axes.set(title="What a job costs", xlabel="time for a job: features, prediction, learning, refits [µs]")
     axes.set_ylabel("squared error relative to last-two")
 
 
@@ -58,6 +72,59 @@ def paint_gain(axes: Axes, table: pd.DataFrame) -> None:
     _log_in_numbers(axes, "x")
     axes.set(title="Does a lower error buy a lower slowdown?", xlabel="squared error relative to last-two")
     axes.set_ylabel("gap closed between EASY and clairvoyant EASY-SJBF [%]")
+
+
+def paint_frontier(axes: Axes, table: pd.DataFrame) -> None:
+    """Gap closed against the wait of the widest jobs: a colour a predictor, a marker a way; upper left is better."""
+    from matplotlib.lines import Line2D
+
+    names, ways = list(dict.fromkeys(table["predictor"])), list(dict.fromkeys(table["way"]))
+    for row in table.to_dict(orient="records"):
+        look = _family(names.index(row["predictor"])) | {"marker": WAY_MARKERS[row["way"]]}
+        axes.plot(row["widest"], 100 * row["gap_closed"], linestyle="none", markersize=7, **look)
+    axes.axvline(1, color="#999999", linewidth=0.8)
+    axes.set_ylim(bottom=max(axes.get_ylim()[0], -100.0))
+    axes.set(title="What is gained, and what the widest jobs pay (as logged, not shaken)")
+    axes.set_xlabel("mean wait of the widest 5 % of jobs, relative to EASY")
+    axes.set_ylabel("gap to clairvoyant EASY-SJBF closed [%]")
+    kinds = [Line2D([], [], marker="o", linestyle="none", label=name, **_family(n)) for n, name in enumerate(names)]
+    marks = [Line2D([], [], marker=WAY_MARKERS[w], linestyle="none", color="#444444", label=w) for w in ways]
+    axes.legend(handles=[*kinds, *marks], loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+
+
+def _family(number: int) -> dict[str, Any]:
+    """Return a colour; from the ninth on the same colours, hollow, and from the seventeenth on half filled."""
+    colour, round_ = COLOURS[number % len(COLOURS)], number // len(COLOURS)
+    face = {0: colour, 1: "white"}.get(round_, "#dddddd")
+    return {"color": colour, "markerfacecolor": face}
+
+
+def paint_importances(axes: Axes, table: pd.DataFrame) -> None:
+    """Growth of the squared error when an attribute is permuted: those that matter most to any predictor."""
+    best = table.groupby("attribute")["growth"].max().sort_values(ascending=False).index[:TOP_ATTRIBUTES]
+    names = list(dict.fromkeys(table["predictor"]))
+    at, height = np.arange(len(best))[::-1], 0.8 / len(names)
+    for number, name in enumerate(names):
+        values = table[table["predictor"] == name].set_index("attribute")["growth"].reindex(best)
+        offset = height * ((len(names) - 1) / 2 - number)
+        axes.barh(at + offset, 100 * values, height, label=name, color=COLOURS[number])
+    axes.set_yticks(at, [str(name).replace("_", " ") for name in best])
+    axes.set(title="What predictors rely on", xlabel="growth of the squared error when the attribute is permuted [%]")
+    axes.legend(loc="lower right")
+
+
+def paint_errors_to_order(axes: Axes, table: pd.DataFrame) -> None:
+    """Mean bounded slowdown against the bias of the estimates, a line a spread."""
+    for number, (spread, part) in enumerate(table.groupby("spread")):
+        axes.plot(
+            part["factor"], part["slowdown"], color=COLOURS[number % len(COLOURS)],
+            marker=MARKERS[number % len(MARKERS)], markersize=5, label=f"spread {float(str(spread)):g}",
+        )  # fmt: skip
+    axes.axhline(1, color="black", linewidth=1)
+    _log_in_numbers(axes, "x")
+    axes.set(title=f"Errors made to order: {table['policy'].iloc[0]}", xlabel="estimate / run time, median")
+    axes.set_ylabel("mean bounded slowdown / by true run times")
+    axes.legend(title="of log(estimate / run time)")
 
 
 def _log_in_numbers(axes: Axes, which: Literal["x", "y"]) -> None:
@@ -73,5 +140,5 @@ def _log_in_numbers(axes: Axes, which: Literal["x", "y"]) -> None:
 
 def _scatter(axes: Axes, x: pd.Series, y: pd.Series, names: pd.Series) -> None:
     for one, other, name in zip(x, y, names, strict=True):
-        axes.plot(one, other, linestyle="none", label=str(name), markersize=8, **_look(str(name)))  # type: ignore[arg-type]
+        axes.plot(one, other, linestyle="none", label=str(name), markersize=8, **_look(str(name)))
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)

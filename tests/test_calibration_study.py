@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from experiments.calibration import BLOCK, BUDGETS, OVERALL, block_band, calibration, in_words, paint_calibration
+from experiments.calibration import (
+    BLOCK,
+    BUDGETS,
+    OVERALL,
+    block_band,
+    calibration,
+    in_words,
+    paint_calibration,
+    paint_reliability,
+)
 from experiments.figures import draw
 from predictors.data.errors import JobcastError
 from predictors.data.synthetic import generate_log
@@ -41,8 +50,11 @@ def test_bursts_widen_the_band():
 def test_a_few_jobs_are_refused_and_the_words_hold_the_rates(table):
     with pytest.raises(JobcastError, match="too few jobs"):
         calibration(generate_log(4))
-    assert in_words(table).startswith(f"Jobs that outran their estimate, of the budget: {table['observed'][0]:.3f}")
+    assert in_words(table).startswith(
+        f"Jobs that outran their estimate, similar within a budget: {table['observed'][0]:.3f}"
+    )
 
 
-def test_the_picture_is_drawn(table, tmp_path):
-    assert all(path.stat().st_size for path in draw(tmp_path, "figure_calibration", table, paint_calibration))
+def test_the_pictures_are_drawn(table, tmp_path):
+    for paint in (paint_calibration, paint_reliability):
+        assert all(path.stat().st_size for path in draw(tmp_path, "figure_calibration", table, paint))

@@ -1,0 +1,154 @@
+"""What do predictions buy a scheduler? Each predictor in the loop, by correction and promise, and errors made to order.
+
+Where predictors differ, error and bias and much else differ with them. So the truth is also blurred on purpose, by a
+known spread and a known bias, to see what either of the two does by itself: the last open question of V. Reis's report.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from experiments.simulation import estimates_by_name, run_by_name
+from predictors.column import ColumnPredictor
+from predictors.data.joblog import JobLog
+from predictors.online import OnlinePredictor
+from predictors.registry import PREDICTORS
+from schedsim.engine import simulate
+from schedsim.metrics import figures
+from schedsim.policy import make_policy
+from schedsim.schedule import Schedule
+from schedsim.workload import Workload
+
+WAYS: Final = (
+    ("request", "easy-sjbf", "requested"),
+    ("incremental", "easy-sjbf", "incremental"),
+    ("doubling", "easy-sjbf", "doubling"),
+    ("promise with slack", "default", "requested"),
+)
+"""What becomes of an expired estimate, or the promise; policy and correction."""
+LARGE: Final = 100_000
+"""Jobs from which on predictors that are fitted again and again are simulated in the first way alone."""
+PAYS: Final = {"wait": "mean_wait_s", "p99": "p99_wait_s", "longest": "max_wait_s", "widest": "widest5_mean_wait_s"}
+"""Columns relative to EASY: which figure of a schedule."""
+OUTLOOKS: Final = ("default", "bold")
+
+SPREADS: Final = (0.0, 0.25, 0.5, 1.0, 2.0)
+"""Standard deviations of the logarithm of estimate / run time."""
+FACTORS: Final = (0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0)
+"""Medians of estimate / run time."""
+POLICIES: Final = ("easy", "easy-sjbf", "sjf-easy", "conservative-replan")
+MANY: Final = 60_000
+"""Jobs from which on conservative backfilling is left out: its plans are long."""
+
+Ints = npt.NDArray[np.int64]
+
+
+def scheduling(log: JobLog, names: Iterable[str]) -> pd.DataFrame:
+    """Return what each predictor buys on a cleaned log, a row a predictor and way; the log as it is, not shaken.
+
+    Columns: gap_closed, (EASY - ours) / (EASY - clairvoyant EASY-SJBF) in mean bounded slowdown; wait, p99, longest and
+    widest relative to EASY; mean and maximum stretch; and of the estimates issued at the submissions: rmse_s, bias_s,
+    too_short (share of the jobs that ran longer).
+    """
+    easy = run_by_name(log, "easy")[1]
+    best = run_by_name(log, "easy-sjbf", "clairvoyant")[1]
+    rows = [{"predictor": "requested", "way": "EASY", **_against(easy, easy, best)}]
+    for name, (way, policy, correction) in _cases(names, len(log)):
+        schedule, own = run_by_name(log, policy, name, correction)
+        told = {} if name in OUTLOOKS else _errors(schedule)
+        rows.append({"predictor": name, "way": way, **_against(own, easy, best), **told})
+    return pd.DataFrame(rows)
+
+
+def _cases(names: Iterable[str], n_jobs: int) -> Iterator[tuple[str, tuple[str, str, str]]]:
+    for name in names:
+        light = issubclass(PREDICTORS[name], (ColumnPredictor, OnlinePredictor))
+        for way in WAYS if light or n_jobs < LARGE else WAYS[:1]:
+            yield name, way
+    yield from (("clairvoyant", way) for way in (WAYS[0], WAYS[-1]))
+    yield from ((name, WAYS[-1]) for name in OUTLOOKS)
+
+
+def _against(own: dict[str, float], easy: dict[str, float], best: dict[str, float]) -> dict[str, float]:
+    slowdown = "mean_bounded_slowdown"
+    gap = easy[slowdown] - best[slowdown]
+    return {
+        slowdown: own[slowdown],
+        "gap_closed": (easy[slowdown] - own[slowdown]) / gap if gap > 0 else np.nan,
+        **{column: own[name] / easy[name] if easy[name] > 0 else np.nan for column, name in PAYS.items()},
+        "mean_stretch": own["mean_stretch"],
+        "max_stretch": own["max_stretch"],
+    }
+
+
+def _errors(schedule: Schedule) -> dict[str, float]:
+    return _of_estimates(schedule.estimate, schedule.workload.run_time)
+
+
+def _of_estimates(estimate: Ints, run_time: Ints) -> dict[str, float]:
+    error = (estimate - run_time).astype(np.float64)
+    return {
+        "rmse_s": float(np.sqrt((error**2).mean())),
+        "bias_s": float(error.mean()),
+        "too_short": float((error < 0).mean()),
+    }
+
+
+def what_error_buys(table: pd.DataFrame) -> list[str]:
+    """Say for each way how the gap closed goes with squared error, bias and underestimation, over the predictors."""
+    said = []
+    for way, part in table[table["rmse_s"].notna() & (table["predictor"] != "clairvoyant")].groupby("way", sort=False):
+        if len(part) < 3 or part["gap_closed"].nunique() < 2:
+            continue
+        rank = part["gap_closed"].rank()
+        by = {name: rank.corr(part[name].rank()) for name in ("rmse_s", "bias_s", "too_short")}
+        said.append(
+            f"{way}: rank correlation of the gap closed, over {len(part)} predictors, with the squared error "
+            f"{by['rmse_s']:+.2f}, with the bias {by['bias_s']:+.2f}, with the share of jobs planned too short "
+            f"{by['too_short']:+.2f} (one unshaken run each)."
+        )
+    return said
+
+
+def errors_to_order(log: JobLog, seed: int, *, quick: bool = False) -> pd.DataFrame:
+    """Return what errors of known spread and bias do to schedules of a cleaned log; a row a policy, spread and factor.
+
+    The estimate of a job is its run time x factor x exp(spread x z), z standard normal by seed, kept in [1 s, request];
+    an expired one falls back to the request. `slowdown` is relative to the same policy by the true run times, as are
+    mean and maximum stretch.
+    """
+    workload = Workload.from_log(log)
+    z = np.random.default_rng(seed).standard_normal(len(workload))
+    policies = [name for name in POLICIES[: 2 if quick else None] if "conservative" not in name or len(log) < MANY]
+    rows = []
+    for policy in policies:
+        perfect = figures(simulate(workload, make_policy(policy), estimates_by_name("clairvoyant", log, workload)))
+        for spread in SPREADS[:: 2 if quick else 1]:
+            for factor in FACTORS[:: 3 if quick else 1]:
+                estimate = blurred(workload, factor, spread, z)
+                own = figures(simulate(workload, make_policy(policy), estimate))
+                ratios = {
+                    name.removeprefix("mean_bounded_"): own[name] / perfect[name]
+                    for name in ("mean_bounded_slowdown", "mean_stretch", "max_stretch")
+                }
+                told = _of_estimates(estimate, workload.run_time)
+                rows.append({"policy": policy, "spread": spread, "factor": factor, **ratios, **told})
+    return pd.DataFrame(rows)
+
+
+def blurred(workload: Workload, factor: float, spread: float, z: npt.NDArray[np.float64]) -> Ints:
+    """Return run times x factor x exp(spread x z), whole seconds in [1, request], shape (n_jobs,).
+
+    Examples
+    --------
+    >>> jobs = Workload.from_columns([1, 2], submit=[0, 0], procs=[1, 1], requested=[600, 50], run_time=[40, 40],
+    ...                              machine_procs=4)
+    >>> blurred(jobs, 2.0, 0.0, np.zeros(2)).tolist()
+    [80, 50]
+    """
+    wanted = workload.run_time * factor * np.exp(spread * z)
+    kept: Ints = np.clip(wanted, 1, np.maximum(workload.requested, 1)).astype(np.int64)
+    return kept
