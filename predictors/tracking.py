@@ -9,23 +9,23 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
+from typing import Any, Final
 
 from predictors.base import Predictor
 from predictors.data.errors import JobcastError
 from predictors.data.joblog import JobLog
-from predictors.saved.folder import Origin, open_model, save_model
+from predictors.saved.classifier_folder import open_classifier
+from predictors.saved.folder import open_model
+from predictors.saved.loggable import Loggable
 from predictors.saved.lookup import experiment_id, find_version, make_version, model_of_run
-from predictors.saved.page import code_tags, numbers, page
-from predictors.saved.records import MODEL, LoadedModel, LoggedRun, Registered
-from predictors.saved.served import OUTPUT, REQUIRED, ServedModel, example, requirements
+from predictors.saved.page import code_tags, numbers
+from predictors.saved.records import MODEL, LoadedClassifier, LoadedModel, LoggedRun, Registered
+from predictors.saved.served import requirements
 from predictors.saved.store import Store, as_default, fetched, silence
 from predictors.saved.uri import ModelUri, checked_alias, checked_name
-
-if TYPE_CHECKING:
-    import pandas as pd
+from predictors.variability.classifier import Classifier
+from predictors.variability.dataset import Dataset
+from predictors.variability.labels import Labels
 
 EXPERIMENT: Final = "jobcast"
 """The MLflow experiment under which runs are logged."""
@@ -86,28 +86,44 @@ def log_run(
     JobcastError
         If the model is too large, does not come back from the store as it went in, or the store cannot be written.
     """
-    store = Store.current()
-    origin = Origin.of(predictor.name, log, trained_until)
-    with tempfile.TemporaryDirectory(prefix="jobcast-") as scratch, _client(store) as client:
-        data = Path(scratch, "predictor")
-        data.mkdir()
-        sha256 = save_model(predictor, data, origin)
-        tags = {f"jobcast.{key}": str(value) for key, value in vars(origin).items() if value is not None}
-        tags |= {_HASH: sha256}
-        shown = {"mlflow.note.content": page(origin, figures, split), "mlflow.source.name": "jobcast", **code_tags()}
-        place = experiment_id(client, store, EXPERIMENT)
-        run = client.create_run(place, tags=tags | shown, run_name=f"{predictor.name} on {log.name}")
-        run_id = run.info.run_id
-        try:
-            params = predictor.get_params() | {"predictor": predictor.name, "split": split, "seed": seed}
-            model_id = _log_model(client, run, predictor, data, example(predictor, log), tags, params)
-            _log_numbers(client, run_id, model_id, params, figures)
-            _round_trip(client, store, model_id, predictor)
-        except BaseException:
-            client.set_terminated(run_id, "FAILED")
-            raise
-        client.set_terminated(run_id)
-        return LoggedRun(run_id, model_id, sha256, str(store))
+    return _log(Loggable.of_predictor(predictor, log, figures, split, seed, trained_until), figures)
+
+
+def log_classifier(
+    classifier: Classifier,
+    dataset: Dataset,
+    labels: Labels,
+    figures: Mapping[str, object],
+    *,
+    split: str,
+    name: str,
+    seed: int | None = None,
+) -> LoggedRun:
+    """Write down one run of a classifier of variability: what learnt from what, how good it is, and the model itself.
+
+    Parameters
+    ----------
+    classifier : Classifier
+        Fitted on the labelled rows of `dataset`.
+    dataset : Dataset
+        What it learnt from.
+    labels : Labels
+        Of the dataset's rows.
+    figures : mapping of str to number
+        As in `log_run`.
+    split : str
+        How the figures were made and on which rows the model was trained, in words.
+    name : str
+        What to call the dataset: its file's name.
+    seed : int or None
+        Seed of everything drawn by chance.
+
+    Raises
+    ------
+    JobcastError
+        As in `log_run`.
+    """
+    return _log(Loggable.of_classifier(classifier, dataset, labels, figures, split, seed, name), figures)
 
 
 def register(run: LoggedRun, name: str, alias: str | None = None) -> Registered:
@@ -149,37 +165,63 @@ def load_model(uri: str) -> LoadedModel:
     JobcastError
         If there is no such model, with the nearest name that there is; or if its files are foreign or damaged.
     """
+    with _located(uri) as (folder, expected, found):
+        saved = open_model(folder, expected)
+        return LoadedModel(saved.predictor, saved.origin, saved.sha256, uri, **found)
+
+
+def load_classifier(uri: str) -> LoadedClassifier:
+    """Return the classifier of variability at an address; forms, checks and errors are those of `load_model`."""
+    with _located(uri) as (folder, expected, found):
+        saved = open_classifier(folder, expected)
+        return LoadedClassifier(saved.classifier, saved.origin, saved.sha256, uri, **found)
+
+
+@contextmanager
+def _located(uri: str) -> Iterator[tuple[Path, str | None, dict[str, Any]]]:
+    """Yield a model's folder, the hash that the store has of it, and its name, version, alias and run."""
     where = ModelUri.parse(uri)
     if where.folder is not None:
-        saved = open_model(where.folder)
-        return LoadedModel(saved.predictor, saved.origin, saved.sha256, uri)
+        yield where.folder, None, {}
+        return
     store = Store.current()
     store.require()
     with _client(store) as client:
         if where.run_id is not None:
             model = model_of_run(client, store, where.run_id)
             with _files(store, model.artifact_location) as folder:
-                saved = open_model(folder, model.tags.get(_HASH))
-            return LoadedModel(saved.predictor, saved.origin, saved.sha256, uri, run_id=where.run_id)
-        found = find_version(client, store, where)
-        with _files(store, client.get_model_version_download_uri(found.name, found.version)) as folder:
-            saved = open_model(folder, found.tags.get(_HASH))
-        number = int(found.version)
-        return LoadedModel(
-            saved.predictor, saved.origin, saved.sha256, uri, found.name, number, where.alias, found.run_id
-        )
+                yield folder, model.tags.get(_HASH), {"run_id": where.run_id}
+            return
+        version = find_version(client, store, where)
+        found = {"name": version.name, "version": int(version.version), "alias": where.alias, "run_id": version.run_id}
+        with _files(store, client.get_model_version_download_uri(version.name, version.version)) as folder:
+            yield folder, version.tags.get(_HASH), found
 
 
-def _log_model(
-    client: Any,
-    run: Any,
-    predictor: Predictor,
-    data: Path,
-    rows: "pd.DataFrame",
-    tags: Mapping[str, str],
-    params: Mapping[str, object],
-) -> str:
-    """Put the saved predictor into the store as the run's model, readable by any MLflow; return its id."""
+def _log(loggable: Loggable, figures: Mapping[str, object]) -> LoggedRun:
+    store = Store.current()
+    with tempfile.TemporaryDirectory(prefix="jobcast-") as scratch, _client(store) as client:
+        data = Path(scratch, "predictor")
+        data.mkdir()
+        sha256 = loggable.save(data)
+        tags = {**loggable.tags, _HASH: sha256}
+        shown = {"mlflow.note.content": loggable.note, "mlflow.source.name": "jobcast", **code_tags()}
+        place = experiment_id(client, store, EXPERIMENT)
+        run = client.create_run(place, tags=tags | shown, run_name=loggable.title)
+        run_id = run.info.run_id
+        try:
+            model_id = _log_model(client, run, loggable, data, tags)
+            _log_numbers(client, run_id, model_id, loggable.params, figures)
+            _round_trip(client, store, model_id, loggable)
+        except BaseException:
+            client.set_terminated(run_id, "FAILED")
+            raise
+        client.set_terminated(run_id)
+        return LoggedRun(run_id, model_id, sha256, str(store))
+
+
+def _log_model(client: Any, run: Any, loggable: Loggable, data: Path, tags: Mapping[str, str]) -> str:
+    """Put the saved model into the store as the run's, readable by any MLflow; return its id."""
     import mlflow.pyfunc
     from mlflow.entities import LoggedModelOutput
     from mlflow.models import Model, ModelSignature
@@ -187,23 +229,22 @@ def _log_model(
 
     # Written from the schema, never inferred from data: a column of whole numbers would be called an integer, and then
     # refuse the first missing value.
-    inputs = Schema([ColSpec("double", feature, required=feature in REQUIRED) for feature in predictor.features])
-    signature = ModelSignature(inputs, Schema([ColSpec("double", OUTPUT)]))
+    inputs = Schema([ColSpec(kind, name, required=needed) for name, (kind, needed) in loggable.inputs.items()])
+    signature = ModelSignature(inputs, Schema([ColSpec(kind, name) for name, kind in loggable.outputs.items()]))
     run_id = run.info.run_id
-    logged = client.create_logged_model(
-        run.info.experiment_id, MODEL, run_id, dict(tags), {key: str(value) for key, value in params.items()}
-    )
+    params = {key: str(value) for key, value in loggable.params.items()}
+    logged = client.create_logged_model(run.info.experiment_id, MODEL, run_id, dict(tags), params)
     folder = data.with_name(MODEL)
     mlflow.pyfunc.save_model(
         folder,
-        loader_module="predictors.saved.served",
+        loader_module=loggable.loader,
         data_path=data,
         mlflow_model=Model(
             artifact_path=logged.artifact_location, model_uuid=logged.model_id, run_id=run_id, model_id=logged.model_id
         ),
         metadata=dict(tags),
         signature=signature,
-        input_example=rows,
+        input_example=loggable.example,
         pip_requirements=requirements(),
     )
     client.log_model_artifacts(logged.model_id, str(folder))
@@ -225,8 +266,8 @@ def _log_numbers(
     )
 
 
-def _round_trip(client: Any, store: Store, model_id: str, predictor: Predictor) -> None:
-    """Raise unless the model that comes back has its signature and predicts the same for its own example."""
+def _round_trip(client: Any, store: Store, model_id: str, loggable: Loggable) -> None:
+    """Raise unless the model that comes back has its signature and says the same of its own example."""
     import mlflow.pyfunc
 
     with _files(store, client.get_logged_model(model_id).artifact_location) as folder:
@@ -234,9 +275,13 @@ def _round_trip(client: Any, store: Store, model_id: str, predictor: Predictor) 
         rows = stored.input_example
         if stored.metadata.signature is None or rows is None:
             raise JobcastError(f"Model {model_id} came back from {store} without its signature or example.")
-        there, here = stored.predict(rows)[OUTPUT], ServedModel(predictor).predict(rows)[OUTPUT]
-    if not np.array_equal(there, here):
-        raise JobcastError(f"Model {model_id} came back changed: it predicts {list(there)}, not {list(here)} s.")
+        there, here = stored.predict(rows), loggable.predict(rows)
+    if not there.equals(here):
+        said = {name: list(table.iloc[:, 0]) for name, table in (("it", there), ("the original", here))}
+        raise JobcastError(
+            f"Model {model_id} came back changed: of its example it says {said['it']}, the original "
+            f"{said['the original']}."
+        )
 
 
 def _files(store: Store, location: str) -> AbstractContextManager[Path]:

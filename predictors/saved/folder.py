@@ -1,10 +1,11 @@
 """A fitted predictor in a folder with its origin: how it is put there, and taken out again unchanged."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from predictors.base import Predictor
 from predictors.data.errors import JobcastError
@@ -18,6 +19,9 @@ INSIDE: Final = "data/predictor"
 """Where the predictor lies within the folder that MLflow makes of a model."""
 
 FORMAT: Final = 1
+
+KIND: Final = "run time"
+"""What a manifest calls a predictor; one that says nothing is of a predictor, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,10 +91,7 @@ def save_model(predictor: Predictor, folder: Path, origin: Origin) -> str:
         If the model is too large, or wrote a file of a format that is not ours.
     """
     predictor.save(folder)
-    check_size(folder)
-    about = {"format": FORMAT, "origin": asdict(origin), "files": hashes(folder)}
-    (folder / MANIFEST).write_text(json.dumps(about, indent=1, sort_keys=True))
-    return sha256(folder / MANIFEST)
+    return write_manifest(folder, asdict(origin), KIND)
 
 
 def open_model(folder: Path, expected: str | None = None) -> SavedModel:
@@ -108,6 +109,33 @@ def open_model(folder: Path, expected: str | None = None) -> SavedModel:
     JobcastError
         If it is not a jobcast model, holds a foreign file, or a file is not the one that was saved.
     """
+    data, found = checked_folder(folder, expected)
+    origin = read_manifest(data, KIND)
+    return SavedModel(Predictor.load(data), Origin(**{f.name: origin[f.name] for f in fields(Origin)}), found)
+
+
+def write_manifest(folder: Path, origin: Mapping[str, Any], kind: str) -> str:
+    """Write down what a saved model is and the hashes of its files; return the hash of the whole model.
+
+    Raises
+    ------
+    JobcastError
+        If the model is too large, or holds a file of a format that is not ours.
+    """
+    check_size(folder)
+    about = {"format": FORMAT, "kind": kind, "origin": dict(origin), "files": hashes(folder)}
+    (folder / MANIFEST).write_text(json.dumps(about, indent=1, sort_keys=True))
+    return sha256(folder / MANIFEST)
+
+
+def checked_folder(folder: Path, expected: str | None) -> tuple[Path, str]:
+    """Return the folder with the manifest, and the hash of the whole model.
+
+    Raises
+    ------
+    JobcastError
+        If there is no manifest, it is not the expected one, or there is a foreign file beside the model's.
+    """
     data = folder if (folder / MANIFEST).is_file() else folder / INSIDE
     if not (data / MANIFEST).is_file():
         raise JobcastError(
@@ -122,19 +150,42 @@ def open_model(folder: Path, expected: str | None = None) -> SavedModel:
             f"{data / MANIFEST}: was changed since the model was logged (SHA-256 differs from the store's), so the "
             "model is not loaded. Train it again, or restore the file."
         )
-    origin, files = _read_manifest(data / MANIFEST)
-    check_unchanged(data, files, besides=MANIFEST)
-    return SavedModel(Predictor.load(data), origin, found)
+    return data, found
 
 
-def _read_manifest(path: Path) -> tuple[Origin, dict[str, str]]:
+def read_manifest(data: Path, kind: str) -> dict[str, Any]:
+    """Return the origin that a manifest tells, after checking the files beside it.
+
+    Raises
+    ------
+    JobcastError
+        If it cannot be read, is of another kind of model, or a file is not the one that was saved.
+    """
+    path = data / MANIFEST
     try:
         about = json.loads(path.read_text())
         if about["format"] != FORMAT:
             raise JobcastError(f"{path}: model format {about['format']!r}, this jobcast reads {FORMAT}; upgrade it.")
-        origin = Origin(**{f.name: about["origin"][f.name] for f in fields(Origin)})
-        return origin, {str(name): str(value) for name, value in about["files"].items()}
+        found, origin = str(about.get("kind", KIND)), _Whole(about["origin"])
+        files = {str(name): str(value) for name, value in about["files"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, JobcastError):
             raise
         raise JobcastError(f"{path}: cannot be read ({error}); the model is damaged. Train it again.") from error
+    if found != kind:
+        raise JobcastError(f"{data}: is a model of {found}, not of {kind}; {_ASK.get(found, 'upgrade jobcast')}.")
+    check_unchanged(data, files, besides=MANIFEST)
+    return origin
+
+
+class _Whole(dict[str, Any]):
+    """A mapping whose missing keys are told as damage."""
+
+    def __missing__(self, key: str) -> Any:
+        raise JobcastError(f"The model's manifest lacks {key!r}; the model is damaged. Train it again.")
+
+
+_ASK: Final = {
+    KIND: "ask it with `jobcast predict`",
+    "variability": "ask it with `jobcast variability predict`",
+}

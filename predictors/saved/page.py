@@ -26,7 +26,7 @@ def numbers(figures: Mapping[str, object]) -> dict[str, float]:
 
 
 def page(origin: Origin, figures: Mapping[str, object], split: str) -> str:
-    """Return the text of a run's page, in Markdown.
+    """Return the text of a predictor's run page, in Markdown.
 
     Examples
     --------
@@ -39,8 +39,11 @@ def page(origin: Origin, figures: Mapping[str, object], split: str) -> str:
     """
     until = origin.trained_until_utc or (f"{origin.trained_until} s" if origin.trained_until is not None else "")
     head = f"**{origin.predictor}** on **{origin.log}**: {split}"
-    if until:
-        head += f"; learnt from ends until {until}"
+    return text(f"{head}; learnt from ends until {until}" if until else head, figures)
+
+
+def text(head: str, figures: Mapping[str, object]) -> str:
+    """Return a page of a first line and a table of figures, in Markdown."""
     rows = [f"| {key} | {value:.6g} |" for key, value in numbers(figures).items()]
     return "\n".join([head, "", "| figure | value |", "|---|--:|", *rows])
 

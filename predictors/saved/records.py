@@ -4,7 +4,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from predictors.base import Predictor
+from predictors.saved.classifier_folder import ClassifierOrigin
 from predictors.saved.folder import Origin
+from predictors.variability.classifier import Classifier
 
 MODEL: Final = "model"
 """What a run calls the model that it logs."""
@@ -105,3 +107,38 @@ class LoadedModel:
         """Return everything but the predictor, as plain values for JSON."""
         about = {name: value for name, value in vars(self).items() if name not in ("predictor", "origin")}
         return about | asdict(self.origin)
+
+
+@dataclass(frozen=True)
+class LoadedClassifier:
+    """A classifier of variability from the store, and which one it is.
+
+    Attributes
+    ----------
+    classifier : Classifier
+        The very classifier that was logged.
+    origin : ClassifierOrigin
+        Which classifier it is, what it learnt from, whose counters its windows pool.
+    sha256 : str
+        Hash of the whole model.
+    uri : str
+        The address that was asked for.
+    name, version, alias : str, int, str or None
+        Registered name and version, and the alias asked for; None where the address was not a registered one.
+    run_id : str or None
+        The run that logged it.
+    """
+
+    classifier: Classifier = field(repr=False)
+    origin: ClassifierOrigin
+    sha256: str
+    uri: str
+    name: str | None = None
+    version: int | None = None
+    alias: str | None = None
+    run_id: str | None = None
+
+    def about(self) -> dict[str, object]:
+        """Return everything but the classifier and its norms, as plain values for JSON."""
+        about = {name: value for name, value in vars(self).items() if name not in ("classifier", "origin")}
+        return about | self.origin.brief()

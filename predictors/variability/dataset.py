@@ -119,7 +119,8 @@ class Dataset:
             left &= ~bad
         account = Account("dataset", tuple(findings))
         if not left.any():
-            raise JobcastError(f"Not one of {len(runs)} runs has a row: {account.summary()}.")
+            why = "; ".join(f"{finding.text} ({finding.count})" for finding in account.findings)
+            raise JobcastError(f"Not one of {len(runs)} runs has a row: {why}.")
         order = np.flatnonzero(left)
         order = order[np.lexsort((runs.job_id[order], runs.start[order]))]
         kept = runs.select(order)
