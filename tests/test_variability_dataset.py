@@ -7,7 +7,8 @@ from predictors.data.errors import JobcastError
 from predictors.data.runs import PROBES, Runs
 from predictors.variability.dataset import Dataset
 from predictors.variability.dataset_files import read_dataset, write_dataset
-from predictors.variability.features import FEATURES, WINDOW_FEATURES, feature_row
+from predictors.variability.features import FEATURES, feature_row
+from predictors.variability.windows import WINDOW_FEATURES, Windows
 
 
 def some(n=12, seed=0):
@@ -92,6 +93,17 @@ def test_rows_that_cannot_be_built_are_counted_by_reason_never_filled():
         Dataset.build(runs, np.full((12, 270), np.nan), "all")
     with pytest.raises(JobcastError, match="Windows must be"):
         Dataset.build(runs, windows[:, :-1], "all")
+
+
+def test_runs_whose_nodes_are_mostly_silent_have_no_row():
+    """Of four nodes one is a quarter: too many; over all nodes of a machine it does not matter."""
+    runs, values = some()
+    silent = np.zeros(12, dtype=np.int64)
+    silent[4] = 1
+    windows = Windows(runs.start, values, np.ones((12, 90), dtype=np.int64), silent)
+    dataset, account = Dataset.build(runs, windows, "job")
+    assert account.count("silent-nodes") == 1 and 4 not in dataset.runs.job_id
+    assert len(Dataset.build(runs, windows, "all")[0]) == 12
 
 
 def test_the_last_known_probes_are_those_of_a_run_that_began_before():

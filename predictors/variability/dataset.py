@@ -16,8 +16,9 @@ import numpy.typing as npt
 from predictors.data.account import Account, Finding
 from predictors.data.errors import JobcastError
 from predictors.data.runs import PROBES, Floats, Ints, Runs
-from predictors.variability.features import FEATURES, WINDOW_FEATURES, check_scope, feature_rows
+from predictors.variability.features import FEATURES, check_scope, feature_rows
 from predictors.variability.labels import DDOF, LEAST_RUNS, Labels, Scheme, label
+from predictors.variability.windows import WINDOW_FEATURES, Windows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,10 +32,14 @@ PROBE_USES: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
+MOST_SILENT: Final = 0.1
+"""Share of a job's nodes that may give no sample in the window; the others then stand for all."""
+
 DROPPED: Final = MappingProxyType(
     {
-        "empty-window": "no telemetry in the window before the start",
         "unknown-nodes": "the job's nodes are not known",
+        "empty-window": "no telemetry in the window before the start",
+        "silent-nodes": f"more than {MOST_SILENT:.0%} of the job's nodes gave no sample in the window",
         "unknown-workload": "the workload is not known",
     }
 )
@@ -81,7 +86,7 @@ class Dataset:
 
     @classmethod
     def build(
-        cls, runs: Runs, windows: Floats, scope: str, about: Mapping[str, Any] | None = None
+        cls, runs: Runs, windows: Windows | Floats, scope: str, about: Mapping[str, Any] | None = None
     ) -> tuple[Self, Account]:
         """Join runs and windows; return the dataset, and an account of the runs that have no row in it.
 
@@ -89,7 +94,7 @@ class Dataset:
         ----------
         runs : Runs
             In any order.
-        windows : float64 array of shape (n, 270)
+        windows : Windows, or float64 array of shape (n, 270)
             Of each run, in the order of `WINDOW_FEATURES`; a row of NaN where the window is empty.
         scope : {"all", "job"}
             Whose counters were pooled.
@@ -102,13 +107,16 @@ class Dataset:
             If no run has a row, or the shapes do not fit.
         """
         check_scope(scope)
-        windows = np.asarray(windows, dtype=np.float64)
-        if windows.shape != (len(runs), len(WINDOW_FEATURES)):
+        silent = windows.silent if isinstance(windows, Windows) else np.zeros(len(runs), dtype=np.int64)
+        values = windows.values if isinstance(windows, Windows) else np.asarray(windows, dtype=np.float64)
+        if values.shape != (len(runs), len(WINDOW_FEATURES)):
             shape = (len(runs), len(WINDOW_FEATURES))
-            raise JobcastError(f"Windows must be of shape {shape}, one row a run; got {windows.shape}.")
+            raise JobcastError(f"Windows must be of shape {shape}, one row a run; got {values.shape}.")
+        of_job = scope == "job"
         rules = {
-            "empty-window": np.isnan(windows).all(axis=1),
-            "unknown-nodes": (np.diff(runs.offsets) == 0) & (scope == "job"),
+            "unknown-nodes": (np.diff(runs.offsets) == 0) & of_job,
+            "empty-window": np.isnan(values).all(axis=1),
+            "silent-nodes": (silent > MOST_SILENT * runs.node_count) & of_job,
             "unknown-workload": runs.workload == "",
         }
         left, findings = np.ones(len(runs), dtype=np.bool_), []
@@ -126,7 +134,7 @@ class Dataset:
         kept = runs.select(order)
         told = {"scope": scope, "n_runs": len(runs), "dropped": {f.rule: f.count for f in account.findings}}
         return cls(
-            kept, feature_rows(windows[order], kept.probe_waits, kept.workload), scope, {**(about or {}), **told}
+            kept, feature_rows(values[order], kept.probe_waits, kept.workload), scope, {**(about or {}), **told}
         ), account
 
     def select(self, rows: npt.NDArray[np.bool_] | Ints | slice) -> Self:

@@ -15,12 +15,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from predictors.data.counters import COUNTER_NAMES
 from predictors.data.errors import JobcastError, unknown_name
 from predictors.data.runs import PROBES, WORKLOADS, Floats
 from predictors.variability.inputs import IS_WORKLOAD
-
-WINDOW_FEATURES: Final = tuple(f"{extreme}_{name}" for name in COUNTER_NAMES for extreme in ("min", "max", "mean"))
+from predictors.variability.windows import WINDOW_FEATURES
 
 FEATURES: Final = (*WINDOW_FEATURES, *PROBES, *IS_WORKLOAD)
 """All inputs, in order."""
