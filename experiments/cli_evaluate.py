@@ -54,7 +54,7 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Score run-time predictors on a log, beside the mean of the user's last two jobs."""
-    from experiments.output import print_account, print_json, working
+    from experiments.output import after_reading, print_account, print_json, working
     from predictors import evaluate as how
     from predictors.data.detect import read_log
 
@@ -62,7 +62,7 @@ def evaluate(
     how.check(names, None if prequential else train, protocol)
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
-    with working(f"Evaluating {', '.join(names)} on {len(jobs):,} jobs"):
+    with after_reading(account), working(f"Evaluating {', '.join(names)} on {len(jobs):,} jobs"):
         found = how.evaluate(
             jobs,
             names,
@@ -93,12 +93,12 @@ def names_of(text: str) -> tuple[str, ...]:
 def print_evaluation(found: "Evaluation", details: bool = False) -> None:
     """Print the scores as a table, and with `details` one more for each kind of slice."""
     from experiments.output import print_table
+    from predictors.data.errors import counted
 
     partition = "" if found.partition is None else f", partition {found.partition}"
     learnt = "predicted at submission, learnt at the end" if not found.n_train else f"learnt from {found.n_train:,}"
-    title = (
-        f"{found.log}{partition}: {found.n_test:,} jobs predicted, {learnt}; {found.split}, protocol {found.protocol}"
-    )
+    how = f"{counted(found.n_test, 'job')} predicted, {learnt}; {found.split}, protocol {found.protocol}"
+    title = f"{found.log}{partition}: {how}"
     print_table(title, COLUMNS, [row(score) for score in found.scores], note=_NOTE)
     if details:
         for by in ("run time", "user", "month"):

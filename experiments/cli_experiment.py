@@ -29,13 +29,13 @@ def experiment(
     from experiments.cli_evaluate import names_of
     from experiments.experiment import Setting, experiment_by_name
     from experiments.figures import report_folder
-    from experiments.output import print_account, print_json, print_table, working
+    from experiments.output import after_reading, print_account, print_json, print_table, working
 
     run = experiment_by_name(name)
     with working("Reading the log"):
         jobs, account = _log(log, seed)
     folder = report_folder(out, name)
-    with working(f"Running {name} on {len(jobs):,} jobs"):
+    with after_reading(account), working(f"Running {name} on {len(jobs):,} jobs"):
         report = run(Setting(jobs, folder, seed, quick, partition, procs, names_of(predictors)))
     if as_json:
         print_json(report.to_json() | {"account": account.to_dict()})

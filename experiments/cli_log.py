@@ -117,11 +117,12 @@ def _download_bar(name: str) -> Iterator["Progress | None"]:
 
 def _print_written(out: Path, jobs: int, account: "Account", as_json: bool) -> None:
     from experiments.output import print_account, print_json
+    from predictors.data.errors import counted
 
     if as_json:
         print_json({"out": str(out), "jobs": jobs, "account": account.to_dict()})
         return
-    typer.echo(f"{out}: {jobs:,} jobs")
+    typer.echo(f"{out}: {counted(jobs, 'job')}")
     print_account(account)
 
 

@@ -17,6 +17,10 @@ ROWS = (
     ("killed at the requested time", "killed", "jobs"),
 )
 
+LOOK_AHEAD = (
+    "The model learnt from this very log, its future included: this schedule says nothing about how good it is."
+)
+
 
 def simulate(
     log: Annotated[Path, typer.Argument(help="A job log in any known format.", metavar="LOG")],
@@ -49,9 +53,9 @@ def simulate(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Replay a log's submissions under a scheduling policy and measure waits, slowdown and who pays."""
-    from experiments.output import print_account, print_json, working
+    from experiments.output import after_reading, print_account, print_json, working
     from experiments.second_look import check_by_name, explain_by_name, refuse_unknown_job
-    from experiments.simulation import run_by_name, table_by
+    from experiments.simulation import learnt_from, loaded, run_by_name, table_by
     from predictors.data.detect import read_log
     from schedsim.exports import schedule_writer
 
@@ -62,18 +66,20 @@ def simulate(
         report_folder(figures, ".")
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
+    with after_reading(account):
         cleaned, cleaning = jobs.for_simulation(procs, drop_wide)
-    if explain is not None:
-        refuse_unknown_job(cleaned, explain)
-    with working(f"Simulating {len(cleaned):,} jobs"):
-        result, found = run_by_name(cleaned, policy, estimates, correction, kill=kill, budget=budget)
+        if explain is not None:
+            refuse_unknown_job(cleaned, explain)
+        given = estimates if budget is not None else loaded(estimates)
+        with working(f"Simulating {len(cleaned):,} jobs"):
+            result, found = run_by_name(cleaned, policy, given, correction, kill=kill, budget=budget)
     reason, checked = None, None
     if paranoid:
         with working("Checking the schedule"):
-            checked = check_by_name(cleaned, result, policy, estimates, kill=kill, budget=budget)
+            checked = check_by_name(cleaned, result, policy, given, kill=kill, budget=budget)
     if explain is not None:
         with working(f"Explaining job {explain}"):
-            reason = explain_by_name(cleaned, result, explain, policy, estimates, correction, kill=kill, budget=budget)
+            reason = explain_by_name(cleaned, result, explain, policy, given, correction, kill=kill, budget=budget)
     written = [schedule] if schedule is not None else []
     if write is not None and schedule is not None:
         write(result, cleaned, schedule)
@@ -84,6 +90,7 @@ def simulate(
             written += draw_schedule(figures, result)
     groups = {} if by is None else table_by(result, by)
     total = account + cleaning
+    found["learnt_from_this_log"] = learnt_from(given, jobs, cleaned)
     if as_json:
         more: dict[str, Any] = {"by": groups} if by else {}
         more |= {"explanation": reason.to_dict()} if reason is not None else {}
@@ -102,17 +109,20 @@ def simulate(
     print_account(total)
     for path in written:
         typer.echo(f"Wrote {path}")
+    if found["learnt_from_this_log"]:
+        typer.echo(LOOK_AHEAD)
 
 
 def _print(found: dict[str, Any]) -> None:
     from experiments.output import print_table
+    from predictors.data.errors import counted
 
     within = "" if found["budget"] is None else f" within a budget of {found['budget']:g}"
     title = (
         f"{found['log']}: {found['policy']}, estimates {found['estimates']}{within}, correction {found['correction']}"
     )
     note = (
-        f"{found['n_jobs']:,} jobs on {found['procs']:,} processors, "
+        f"{counted(found['n_jobs'], 'job')} on {counted(found['procs'], 'processor')}, "
         f"simulated in {found['engine_seconds']:.2f} s ({found['jobs_per_second']:,.0f} jobs/s)"
     )
     print_table(title, ("", "value", "unit"), [(name, found[key], unit) for name, key, unit in ROWS], note=note)

@@ -45,10 +45,11 @@ def train(
     Its figures are made first: learnt from the earliest jobs (--train), scored on the others. The model that is kept
     then learns from all jobs of the log.
     """
-    from experiments.output import print_account, print_json, working
+    from experiments.output import after_reading, print_account, print_json, working
     from predictors import tracking
     from predictors.data.detect import read_log
     from predictors.evaluate import check, evaluate
+    from predictors.registry import make_predictor, seeded
     from predictors.saved.uri import checked_alias, checked_name
 
     check([predictor], share, "strict")
@@ -60,10 +61,10 @@ def train(
         jobs, account = read_log(log)
     with working("Opening the model store"):
         store = tracking.open_store()
-    with working(f"Evaluating {predictor} on {len(jobs):,} jobs"):
+    with after_reading(account), working(f"Evaluating {predictor} on {len(jobs):,} jobs"):
         evaluation = evaluate(jobs, [predictor], train=share, seed=seed)
     with working(f"Training {predictor} on {len(jobs):,} jobs"):
-        model = fresh(predictor, seed).fit(jobs)
+        model = make_predictor(predictor, **seeded(predictor, seed)).fit(jobs)
         until, n_learnt = learnt_until(jobs)
     score = evaluation[predictor]
     split = (
@@ -115,7 +116,7 @@ def predict(
     """
     import numpy as np
 
-    from experiments.output import print_account, print_json, working
+    from experiments.output import after_reading, print_account, print_json, working
     from predictors.data.detect import read_log
     from predictors.data.files import whole_file
     from predictors.tracking import load_model
@@ -124,7 +125,7 @@ def predict(
         loaded = load_model(model)
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
-    with whole_file(out) as part, working(f"Predicting {len(jobs):,} jobs"):
+    with after_reading(account), whole_file(out) as part, working(f"Predicting {len(jobs):,} jobs"):
         seconds, fallback = predictions(loaded.predictor, jobs, warm)
         write_predictions(part, jobs, seconds, fallback)
     document = {
@@ -142,20 +143,6 @@ def predict(
     else:
         _print_prediction(document)
         print_account(account)
-
-
-def fresh(name: str, seed: int) -> "Predictor":
-    """Return an unfitted predictor by name; `seed` goes to those that draw by chance.
-
-    Examples
-    --------
-    >>> fresh("forest", 7), fresh("last-two", 7)
-    (Forest(random_state=7), LastTwo())
-    """
-    from predictors.registry import make_predictor
-
-    predictor = make_predictor(name)
-    return predictor.set_params(random_state=seed) if "random_state" in predictor.get_params() else predictor
 
 
 def learnt_until(log: "JobLog") -> tuple[int, int]:
@@ -219,18 +206,23 @@ def history_used(model: "LoadedModel", warm: bool) -> str:
 
 def _print_training(document: dict[str, Any]) -> None:
     from experiments.output import print_table
+    from predictors.data.errors import counted
 
     found, model = document["evaluation"], document["model"]
-    title = f"{document['predictor']} on {document['log']}: {found['n_test']:,} jobs predicted, {found['split']}"
+    title = (
+        f"{document['predictor']} on {document['log']}: {counted(found['n_test'], 'job')} predicted, {found['split']}"
+    )
     print_table(title, ("", "value", "unit"), [(label, found[name], unit) for label, name, unit in SHOWN])
-    typer.echo(f"The model then learnt from all {model['n_jobs']:,} jobs that ran, to the end of the log.")
+    typer.echo(f"The model then learnt from all {counted(model['n_jobs'], 'job')} that ran, to the end of the log.")
     typer.echo(f"Kept as {model['uri']}, version {model['version']}; run {model['run_id']} in {document['store']}")
 
 
 def _print_prediction(document: dict[str, Any]) -> None:
+    from predictors.data.errors import counted
+
     model = document["model"]
     typer.echo(
-        f"{document['out']}: {document['n_jobs']:,} jobs predicted by {model['predictor']} ({model['uri']}), "
+        f"{document['out']}: {counted(document['n_jobs'], 'job')} predicted by {model['predictor']} ({model['uri']}), "
         f"{document['n_fallback']:,} by their request since nothing was known; history {document['history']}."
     )
     if document["learnt_from_this_log"]:

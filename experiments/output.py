@@ -51,6 +51,21 @@ def print_account(account: "Account") -> None:
         print_table("What was dropped or changed", columns, account.rows())
 
 
+@contextmanager
+def after_reading(account: "Account") -> Iterator[None]:
+    """Let an error within the block tell what reading the log dropped or changed before: it may be the reason."""
+    from predictors.data.errors import JobcastError
+
+    try:
+        yield
+    except JobcastError as error:
+        lost = [f for f in account.findings if f.effect != "noted"]
+        if not lost:
+            raise
+        told = "; ".join(f"{f.count:,} {f.effect} by rule {f.rule}{f' of {f.column}' * bool(f.column)}" for f in lost)
+        raise JobcastError(f"{error} While {account.source} was read: {told}.") from error
+
+
 def _cell(value: Any) -> str:
     if value is None or (isinstance(value, float) and value != value):
         return "-"

@@ -14,6 +14,21 @@ A name keeps its behaviour for ever.
 
 """
 
+CORRECTED = {
+    "requested": "the requested time",
+    "incremental": "the first estimate + 1, 5, 15, 30 min, 1, 2, 5, 10, 20, 50, 100 h, at most the requested time",
+    "doubling": "twice as long, again and again, at most the requested time",
+}
+"""What each correction does, in words."""
+GIVEN = [
+    ("`requested`", "what the users asked for"),
+    ("`clairvoyant`", "the true run time: the best that predictions can do"),
+    ("`default`", "many estimates of a job, a role each, for `--policy default`: see [backfilling](backfilling.md)"),
+    ("`bold`", "the same, so that short jobs gain more and wide ones pay"),
+    ("`models:/NAME@ALIAS`", "a kept model, by its alias, version, run or folder; served as it is"),
+]
+"""Estimates of `jobcast simulate` beside the predictors."""
+
 
 def page() -> str:
     """Return the page: predictors, policies and corrections by name."""
@@ -30,12 +45,17 @@ def page() -> str:
             "one setting for all machines, with `--estimates default`: see [backfilling](backfilling.md)",
         ),
     ]
-    corrections = [(f"`{name}`",) for name in CORRECTIONS]
+    corrections = [(f"`{name}`", CORRECTED[name]) for name in CORRECTIONS]
     return (
         HEAD
         + _table("Predictors", ("`--predictors`, `--estimates`", "what it predicts"), predictors)
+        + _table("Estimates that are no predictor", ("`--estimates`", "what the scheduler believes"), GIVEN)
         + _table("Policies", ("`--policy`", "who goes first, and who may pass"), policies)
-        + _table("Corrections of an expired estimate", ("`--correction`",), corrections).rstrip()
+        + _table(
+            "Corrections of an expired estimate",
+            ("`--correction`", "what the estimate of a job that outlives it becomes"),
+            corrections,
+        ).rstrip()
         + "\n"
     )
 

@@ -1,6 +1,6 @@
 """A second look at a simulation by names: why a job started when it did, and whether the schedule keeps its laws."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from experiments.simulation import estimates_by_name
 from predictors.data.joblog import JobLog
@@ -8,6 +8,9 @@ from schedsim.explain import Explanation, explain, row_of
 from schedsim.policy import make_policy
 from schedsim.schedule import Schedule
 from schedsim.workload import Workload
+
+if TYPE_CHECKING:
+    from predictors.saved.records import LoadedModel
 
 
 def refuse_unknown_job(log: JobLog, job_id: int) -> None:
@@ -20,7 +23,7 @@ def explain_by_name(
     schedule: Schedule,
     job_id: int,
     policy: str,
-    estimates: str,
+    estimates: "str | LoadedModel",
     correction: str,
     *,
     kill: bool,
@@ -32,7 +35,13 @@ def explain_by_name(
 
 
 def check_by_name(
-    log: JobLog, schedule: Schedule, policy: str, estimates: str, *, kill: bool, budget: float | None = None
+    log: JobLog,
+    schedule: Schedule,
+    policy: str,
+    estimates: "str | LoadedModel",
+    *,
+    kill: bool,
+    budget: float | None = None,
 ) -> dict[str, Any]:
     """Check the laws of a schedule of a cleaned log; return those kept, and those left out with the reason.
 

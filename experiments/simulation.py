@@ -13,21 +13,44 @@ from schedsim.schedule import Schedule
 from schedsim.workload import Workload
 
 if TYPE_CHECKING:
+    from predictors.saved.records import LoadedModel
     from predictors.with_budget import WithBudget
 
 GIVEN = {"requested": requested, "clairvoyant": clairvoyant}
 """Estimates that need no predictor: what the users asked for, and the truth."""
 
 
-def estimates_by_name(name: str, log: JobLog, workload: Workload, budget: float | None = None) -> Estimates | Outlook:
+def loaded(name: str) -> "str | LoadedModel":
+    """Return the kept model, if the name is a model's address, else the name as it stands.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such model.
+    """
+    if "/" not in name:
+        return name
+    from predictors.tracking import load_model
+
+    return load_model(name)
+
+
+def learnt_from(given: "str | LoadedModel", *logs: JobLog) -> bool:
+    """Tell whether a kept model has learnt from one of these very logs: in their loop it would know the future."""
+    return not isinstance(given, str) and given.origin.log_sha256 in [log.digest() for log in logs]
+
+
+def estimates_by_name(
+    name: "str | LoadedModel", log: JobLog, workload: Workload, budget: float | None = None
+) -> Estimates | Outlook:
     """Return what the scheduler shall believe.
 
     Parameters
     ----------
-    name : str
+    name : str or LoadedModel
         `requested`, `clairvoyant`, an outlook (`default`, `bold`), a registered predictor (both start knowing nothing
         and learn as jobs end), or a model's address (`models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/…`, a
-        folder): that is served as it is.
+        folder) or the model itself: that is served as it is.
     log : JobLog
         The cleaned log, rows as in `workload`.
     workload : Workload
@@ -42,21 +65,20 @@ def estimates_by_name(name: str, log: JobLog, workload: Workload, budget: float 
         If there is no such predictor or model, or the budget is no share or asked of what does not learn in the loop.
     """
     if budget is not None:
-        return _within(name, budget).forecast(log)
-    if name in GIVEN:
-        return GIVEN[name](workload)
+        return _within(name if isinstance(name, str) else name.uri, budget).forecast(log)
+    given = loaded(name) if isinstance(name, str) else name
+    if not isinstance(given, str):
+        return given.predictor.forecast(log)
+    if given in GIVEN:
+        return GIVEN[given](workload)
     from predictors.registry import PREDICTORS, make_predictor
     from predictors.similar_runs import OUTLOOKS
 
-    if name in OUTLOOKS:
-        return OUTLOOKS[name].forecast(log)
-    if name in PREDICTORS:
-        return make_predictor(name).forecast(log)
-    if ":/" in name or "/" in name:
-        from predictors.tracking import load_model
-
-        return load_model(name).predictor.forecast(log)
-    raise unknown_name("estimates", name, (*GIVEN, *OUTLOOKS, *PREDICTORS, "models:/NAME@ALIAS"))
+    if given in OUTLOOKS:
+        return OUTLOOKS[given].forecast(log)
+    if given in PREDICTORS:
+        return make_predictor(given).forecast(log)
+    raise unknown_name("estimates", given, (*GIVEN, *OUTLOOKS, *PREDICTORS, "models:/NAME@ALIAS"))
 
 
 def _within(name: str, budget: float) -> "WithBudget":
@@ -109,7 +131,7 @@ def table_by(schedule: Schedule, what: str) -> dict[str, dict[str, Any]]:
 def run_by_name(
     log: JobLog,
     policy: str,
-    estimates: str = "requested",
+    estimates: "str | LoadedModel" = "requested",
     correction: str = "requested",
     *,
     kill: bool = True,
@@ -123,7 +145,7 @@ def run_by_name(
     return schedule, {
         "log": log.name,
         "policy": policy,
-        "estimates": estimates,
+        "estimates": estimates if isinstance(estimates, str) else estimates.uri,
         "budget": budget,
         "correction": correction,
         "procs": workload.machine_procs,

@@ -17,14 +17,14 @@ import numpy.typing as npt
 
 from predictors.base import Floats, Predictor
 from predictors.censored import Censored
-from predictors.data.errors import JobcastError, unknown_name
+from predictors.data.errors import JobcastError, counted, unknown_name
 from predictors.data.joblog import JobLog
 from predictors.evaluation import Evaluation, Score
 from predictors.history import Outcomes
 from predictors.last_two import LastTwo
 from predictors.loop import LearningForecast
 from predictors.metrics import figures
-from predictors.registry import make_predictor
+from predictors.registry import make_predictor, seeded
 from predictors.replay import log_events, replay
 from predictors.resample import ratio_interval
 from predictors.slices import slices
@@ -168,15 +168,10 @@ def _made(predictors: Sequence[str] | Mapping[str, Predictor], seed: int, budget
         return dict(predictors)
     if budget is not None:
         return {
-            f"{name} within {budget:g}": WithBudget(predictor=name, settings=_seeded(name, seed), budget=budget)
+            f"{name} within {budget:g}": WithBudget(predictor=name, settings=seeded(name, seed), budget=budget)
             for name in predictors
         }
-    return {name: make_predictor(name, **_seeded(name, seed)) for name in predictors}
-
-
-def _seeded(name: str, seed: int) -> dict[str, int]:
-    """Return the parameter that makes a predictor draw by a seed, if it draws at all."""
-    return {"random_state": seed} if "random_state" in make_predictor(name).get_params() else {}
+    return {name: make_predictor(name, **seeded(name, seed)) for name in predictors}
 
 
 def _jobs(log: JobLog, rules: Protocol, partition: int | None) -> JobLog:
@@ -190,7 +185,8 @@ def _jobs(log: JobLog, rules: Protocol, partition: int | None) -> JobLog:
             raise JobcastError(f"{log.name}: has no job in partition {partition}; it knows {known}.")
         keep &= in_it
     if keep.sum() < 2:
-        raise JobcastError(f"{log.name}: {keep.sum()} jobs with a known run time are left; at least 2 are needed.")
+        left = counted(int(keep.sum()), "job")
+        raise JobcastError(f"{log.name}: {left} with a known run time; at least 2 are needed.")
     return log.select(keep)
 
 

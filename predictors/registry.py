@@ -64,3 +64,14 @@ def make_predictor(name: str, **params: Any) -> Predictor:
     if name not in PREDICTORS:
         raise unknown_name("predictor", name, PREDICTORS)
     return PREDICTORS[name]().set_params(**params)
+
+
+def seeded(name: str, seed: int) -> dict[str, int]:
+    """Return the parameters that make a predictor draw by a seed: none, if it draws nothing.
+
+    Examples
+    --------
+    >>> seeded("forest", 7), seeded("last-two", 7)
+    ({'random_state': 7}, {})
+    """
+    return {"random_state": seed} if "random_state" in make_predictor(name).get_params() else {}

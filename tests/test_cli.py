@@ -81,6 +81,17 @@ def test_bad_input_is_one_clear_line_and_status_2(case, folder, jobcast):
     assert {path.name for path in folder.iterdir()} - before <= {"mlruns"}
 
 
+def test_a_failure_after_reading_tells_what_reading_dropped(folder, jobcast):
+    row = "0 10 4 -1 -1 4 100 -1 1 1 1 1 1 1 -1 -1"
+    (folder / "odd.swf").write_text(
+        f"; MaxProcs: 8\n1 0 {row}\n2 x {row}\n3 5 0 -1 4 -1 -1 4 60 -1 1 1 1 1 1 1 -1 -1\n"
+    )
+    for line in ("evaluate odd.swf", "simulate odd.swf --procs 2"):
+        status, _, err = jobcast(line)
+        assert status == 2 and "1 dropped by rule no-submission" in err and len(err.strip().splitlines()) == 1, err
+    assert "While" not in jobcast("simulate log.swf --policy eazy")[2]
+
+
 def test_no_traceback_reaches_a_real_shell(folder):
     command = [sys.executable, "-m", "experiments.cli", "log", "info", "binary"]
     root = str(Path(__file__).parent.parent)

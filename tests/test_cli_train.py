@@ -9,11 +9,13 @@ import typer
 from typer.testing import CliRunner
 
 from experiments import cli_train
+from experiments.cli_simulate import simulate
 from predictors.data.detect import read_log, write_log
 from predictors.data.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic import generate_log
 from predictors.evaluate import evaluate
+from predictors.registry import make_predictor, seeded
 from predictors.tracking import load_model
 
 APP = typer.Typer()
@@ -73,9 +75,11 @@ def test_train_keeps_the_champion_that_learnt_from_all_jobs_and_predict_uses_it(
     written = pd.read_csv(home / "p.csv")
     assert list(written.columns) == ["job_id", "predicted_seconds", "fallback", "requested_time"]
     np.testing.assert_array_equal(written["job_id"], log.filled("job_id"))
-    expected = cli_train.fresh("forest", 3).fit(log).predict(log)
+    expected = make_predictor("forest", **seeded("forest", 3)).fit(log).predict(log)
     np.testing.assert_array_equal(written["predicted_seconds"], expected)
-    assert (expected != cli_train.fresh("forest", 4).fit(log).predict(log)).any(), "the seed must matter"
+    assert (expected != make_predictor("forest", **seeded("forest", 4)).fit(log).predict(log)).any(), (
+        "the seed must matter"
+    )
 
 
 def test_the_run_shows_the_figures_of_the_evaluation(home):
@@ -200,3 +204,12 @@ def test_predict_refuses_what_cannot_be_used(home, last_two, tmp_path, model, ou
     with pytest.raises(JobcastError, match=message):
         jobcast("predict", model, home / "first.swf", "--out", tmp_path / out)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_simulation_says_that_its_model_learnt_from_the_very_log(home, last_two, capsys):
+    for name, learnt in (("first.swf", True), ("later.swf", False)):
+        for as_json in (False, True):
+            simulate(home / name, policy="easy-sjbf", estimates=last_two, as_json=as_json)
+            said = capsys.readouterr().out
+            found = json.loads(said)["learnt_from_this_log"] if as_json else "learnt from this very log" in said
+            assert found is learnt

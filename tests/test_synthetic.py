@@ -371,10 +371,10 @@ def test_small_logs(kwargs: dict[str, int]) -> None:
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"n_jobs": 0}, "n_jobs .* from 1 to 20,000,000; got 0"),
-        ({"n_jobs": -3}, "n_jobs .* got -3"),
-        ({"n_jobs": 10**9}, "n_jobs .* got 1,000,000,000"),
-        ({"n_jobs": 10.5}, "n_jobs .* whole number; got 10.5"),
+        ({"n_jobs": 0}, "number of jobs .* from 1 to 20,000,000; got 0"),
+        ({"n_jobs": -3}, "number of jobs .* got -3"),
+        ({"n_jobs": 10**9}, "number of jobs .* got 1,000,000,000"),
+        ({"n_jobs": 10.5}, "number of jobs .* whole number; got 10.5"),
         ({"procs": 1}, "procs .* from 2 .* got 1"),
         ({"procs": True}, "procs .* whole number"),
         ({"load": 0}, "load .* from 0.01 to 1.0; got 0"),

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from predictors.data.account import Account, Effect, Ledger
-from predictors.data.errors import JobcastError
+from predictors.data.errors import JobcastError, counted
 from predictors.data.joblog import JobLog
 
 RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
@@ -100,7 +100,7 @@ def machine_size(log: JobLog, procs: int | None = None) -> int:
 
 
 def _too_wide(log: JobLog, machine: int, count: int, widest: int) -> JobcastError:
-    jobs = "1 job is" if count == 1 else f"{count:,} jobs are"
+    jobs = f"{counted(count, 'job')} {'is' if count == 1 else 'are'}"
     return JobcastError(
         f"{log.name}: {jobs} wider than the machine of {machine:,} processors (the widest has {widest:,}); "
         "give a larger --procs, or --drop-wide to leave them out."

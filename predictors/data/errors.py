@@ -11,6 +11,17 @@ class JobcastError(ValueError):
     """
 
 
+def counted(number: int, thing: str) -> str:
+    """Return a number of things in words.
+
+    Examples
+    --------
+    >>> counted(1, "job"), counted(2000, "job")
+    ('1 job', '2,000 jobs')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> JobcastError:
     """Return the error for a name that is not registered, with the nearest one that is.
 

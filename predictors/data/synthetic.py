@@ -27,6 +27,8 @@ LIMITS: Final = {
     "load": (0.01, 1.0),
 }
 """What may be asked for, both ends included."""
+TITLES: Final = {"n_jobs": "the number of jobs"}
+"""What messages call a parameter that is told otherwise on the command line."""
 FAILED: Final = 0
 COMPLETED: Final = 1
 
@@ -151,7 +153,7 @@ def generate_log(n_jobs: int = 5000, *, seed: int = 0, procs: int = 256, load: f
 def _check(n_jobs: int, seed: int, procs: int, load: float, users: int) -> None:
     for name, value in {"n_jobs": n_jobs, "seed": seed, "procs": procs, "users": users}.items():
         if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-            raise JobcastError(f"{name} of a synthetic log must be a whole number; got {value!r}.")
+            raise JobcastError(f"{TITLES.get(name, name)} of a synthetic log must be a whole number; got {value!r}.")
     if isinstance(load, bool) or not isinstance(load, numbers.Real):
         raise JobcastError(f"load of a synthetic log must be a number; got {load!r}.")
     if seed < 0:
@@ -159,7 +161,9 @@ def _check(n_jobs: int, seed: int, procs: int, load: float, users: int) -> None:
     for name, number in {"n_jobs": n_jobs, "procs": procs, "load": load, "users": users}.items():
         low, high = LIMITS[name]
         if not low <= number <= high:
-            raise JobcastError(f"{name} of a synthetic log must be from {low:,} to {high:,}; got {number:,}.")
+            raise JobcastError(
+                f"{TITLES.get(name, name)} of a synthetic log must be from {low:,} to {high:,}; got {number:,}."
+            )
 
 
 def _header(n_jobs: int, seed: int, procs: int, load: float, users: int, stretch: float) -> tuple[tuple[str, str], ...]:
