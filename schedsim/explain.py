@@ -11,10 +11,12 @@ from typing import Any, Final
 import numpy as np
 
 from predictors.data.errors import JobcastError
+from schedsim.allocators import Allocator
 from schedsim.engine import Simulation
 from schedsim.estimates import Estimates, Outlook, Separate
 from schedsim.instant import Instant, Recorded, Stepper
 from schedsim.policy import Policy
+from schedsim.run_times import RunTimes
 from schedsim.schedule import STARTED_BY, Schedule
 from schedsim.verdicts import Finding, findings
 from schedsim.workload import Workload
@@ -92,6 +94,8 @@ def explain(
     kill: bool = True,
     *,
     most_instants: int = MOST_INSTANTS,
+    allocator: Allocator | None = None,
+    world: RunTimes | None = None,
 ) -> Explanation:
     """Explain a job's start in a schedule.
 
@@ -106,6 +110,8 @@ def explain(
         a gate that remembers.
     most_instants : int
         At how many instants to look at most, the first and the last among them.
+    allocator, world
+        As that simulation was given; a world's sink must be a fresh one where a gate reads it.
 
     Raises
     ------
@@ -134,7 +140,7 @@ def explain(
         raise JobcastError(f"An explanation looks at 2 instants or more; got {most_instants}.")
     recorded = Recorded(policy.gate) if policy.gate is not None else None
     rule = policy if recorded is None else replace(policy, gate=recorded)
-    simulation = Simulation(workload, rule, estimates, correction, kill)
+    simulation = Simulation(workload, rule, estimates, correction, kill, allocator, world)
     stepper = Stepper(simulation, recorded)
     first, last = int(workload.submit[row]), int(schedule.start[row])
     every = 1 + _instants_between(schedule, first, last) // most_instants

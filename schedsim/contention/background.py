@@ -1,0 +1,146 @@
+"""What do others do to the network and the file system? Utilisation from outside, that can be looked at at any time.
+
+Utilisation of each leaf's uplink, of the file system and of its metadata server follows an Ornstein-Uhlenbeck process
+with correlation time `tau`; half of the leaves have bursts besides, and rare storms may hit everything at once. All is
+constant within a step and depends on nothing but (seed, step).
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import exp, isfinite
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.data.errors import JobcastError
+from schedsim.contention._kernels_background import burst, wander
+
+Floats = npt.NDArray[np.float64]
+
+_DAY: Final = 86_400
+_LEADS: Final = 8  # correlation times that a block of steps is reached from
+_MOST_STEPS: Final = 1_000_000
+# channels besides the leaves, whose numbers are 0 and up
+_COMMON: Final = -1
+_IO: Final = -2
+_METADATA: Final = -3
+_STORM: Final = -4
+
+
+@dataclass(frozen=True)
+class Background:
+    """Load from outside; utilisations as shares of the capacity, times in seconds.
+
+    Parameters
+    ----------
+    tau : float
+        Correlation time of the utilisations; bursts last so long on average, with pauses of `2 tau`. Whether the near
+        future can be told from the present hangs on the ratio of `tau` to the jobs' lengths.
+    network, io, metadata : float
+        Mean utilisation of the uplinks, the file system and the metadata server, bursts and storms left out.
+    spread : float
+        Standard deviation of each.
+    together : float
+        Correlation between the uplinks.
+    burst_leaves : float
+        Share of the leaves that have bursts.
+    burst_low, burst_high : float
+        A burst's height is uniform between these.
+    storms : float
+        Mean number of storms a day; 0 for none. A storm lasts `tau` on average and loads all uplinks, the file system
+        and the metadata server.
+    storm_tail : float
+        Heights of storms are Pareto's from 0.2 on with this exponent; the smaller, the heavier the tail.
+    step : int
+        Everything is constant for so long.
+
+    Examples
+    --------
+    >>> quiet = Background.none()
+    >>> quiet.block(seed=1, leaves=2, number=0)[0].tolist()
+    [0.0, 0.0, 0.0, 0.0]
+    """
+
+    tau: float = 1800.0
+    network: float = 0.25
+    io: float = 0.20
+    metadata: float = 0.20
+    spread: float = 0.10
+    together: float = 0.5
+    burst_leaves: float = 0.5
+    burst_low: float = 0.10
+    burst_high: float = 0.50
+    storms: float = 0.0
+    storm_tail: float = 1.5
+    step: int = 30
+
+    def __post_init__(self) -> None:
+        if self.step < 1 or not (isfinite(self.tau) and self.step <= self.tau <= _DAY * 30):
+            raise JobcastError(
+                f"A background's correlation time is from its step, at least 1 s, to 30 days; got {self.tau} s, "
+                f"steps of {self.step} s."
+            )
+        for name in ("network", "io", "metadata", "spread", "burst_low", "burst_high", "storms"):
+            value = getattr(self, name)
+            if not (value >= 0 and isfinite(value)):
+                raise JobcastError(f"A background's {name} must be 0 or more; got {value}.")
+        for name in ("together", "burst_leaves"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise JobcastError(f"A background's {name} must be from 0 to 1; got {getattr(self, name)}.")
+        if self.burst_high < self.burst_low or not self.storm_tail > 0:
+            raise JobcastError("A background's bursts need burst_low <= burst_high, its storms a tail above 0.")
+
+    @classmethod
+    def none(cls, step: int = 30) -> "Background":
+        """Return no background at all."""
+        return cls(network=0, io=0, metadata=0, spread=0, burst_leaves=0, step=step)
+
+    @property
+    def block_steps(self) -> int:
+        """Steps of a block: a day, or so many that reaching it does not cost more than going through it."""
+        return max(_DAY // self.step, self._lead) or 1
+
+    @property
+    def _lead(self) -> int:
+        return min(int(_LEADS * self.tau / self.step) + 1, _MOST_STEPS)
+
+    def block(self, seed: int, leaves: int, number: int) -> Floats:
+        """Return utilisations of steps `number * block_steps` and on, shape (block_steps, leaves + 2), read-only.
+
+        Columns are the uplinks, the file system, the metadata server.
+        """
+        return _block(self, seed, leaves, number)
+
+
+@lru_cache(maxsize=8)
+def _block(background: Background, seed: int, leaves: int, number: int) -> Floats:
+    b, n, lead = background, background.block_steps, background._lead
+    first, keep = number * n, exp(-background.step / background.tau)
+
+    def process(channel: int) -> Floats:
+        out = np.zeros(n)
+        if b.spread:
+            wander(seed, channel, first, lead, keep, out)
+        return out
+
+    def bursts(channel: int, on: float, off: float, low: float, high: float, tail: float) -> Floats:
+        out = np.empty(n)
+        burst(seed, channel, first, lead, 1 - exp(-b.step / off), 1 - exp(-b.step / on), low, high, tail, out)
+        return out
+
+    table = np.empty((n, leaves + 2))
+    common = process(_COMMON) * b.together**0.5
+    for leaf in range(leaves):
+        table[:, leaf] = b.network + b.spread * (common + process(leaf) * (1 - b.together) ** 0.5)
+    table[:, leaves] = b.io + b.spread * process(_IO)
+    table[:, leaves + 1] = b.metadata + b.spread * process(_METADATA)
+    np.maximum(table, 0.0, out=table)
+    with_bursts = round(b.burst_leaves * leaves)
+    for i in range(with_bursts):
+        leaf = i * leaves // with_bursts
+        table[:, leaf] += bursts(leaf, b.tau, 2 * b.tau, b.burst_low, b.burst_high, 0.0)
+    if b.storms:
+        table += bursts(_STORM, b.tau, _DAY / b.storms, 0.2, 100.0, b.storm_tail)[:, None]
+    table.flags.writeable = False
+    return table

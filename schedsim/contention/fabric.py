@@ -1,0 +1,65 @@
+"""How much do the shared parts of the machine carry? Links, uplinks, file system, and the limits of the model."""
+
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.data.errors import JobcastError
+from schedsim.topology import Topology
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """A fat tree of leaf switches and a parallel file system.
+
+    Parameters
+    ----------
+    injection : float
+        What a node can send and receive [bytes/s]; 12.5e9 is 100 Gbit/s.
+    oversubscription : float
+        How much more a leaf's nodes can send than its uplink carries: its capacity is nodes x injection / this.
+    files : float
+        What the file system moves [bytes/s].
+    calls : float
+        Operations of its metadata server [1/s].
+    most : float
+        No utilisation counts for more, so that penalties stay finite; at 0.95 the greatest is 19.
+    clip_network, clip_io : float
+        The network, and the file system, slow no job down by more than these factors.
+
+    Examples
+    --------
+    >>> Fabric().uplink(Topology(16, 32)) / 1e9
+    200.0
+    """
+
+    injection: float = 12.5e9
+    oversubscription: float = 2.0
+    files: float = 60e9
+    calls: float = 60e3
+    most: float = 0.95
+    clip_network: float = 4.0
+    clip_io: float = 6.0
+
+    def __post_init__(self) -> None:
+        for name in ("injection", "oversubscription", "files", "calls"):
+            value = getattr(self, name)
+            if not (value > 0 and isfinite(value)):
+                raise JobcastError(f"A fabric's {name} must be above 0; got {value}.")
+        if not 0 < self.most < 1:
+            raise JobcastError(f"A fabric's highest utilisation must be between 0 and 1; got {self.most}.")
+        if not (self.clip_network >= 1 and self.clip_io >= 1):
+            raise JobcastError("A fabric's clips are factors of 1 or more; infinity for none.")
+
+    def uplink(self, topology: Topology) -> float:
+        """Return what a leaf's uplink carries [bytes/s]."""
+        return topology.per_leaf * self.injection / self.oversubscription
+
+    def vector(self, topology: Topology) -> npt.NDArray[np.float64]:
+        """Return what the kernels read, see `_kernels_loads`."""
+        uplink = self.uplink(topology)
+        return np.array(
+            [uplink, self.files, self.calls, self.most, self.clip_network, self.clip_io, self.injection]
+        )  # fmt: skip
