@@ -18,6 +18,7 @@ from predictors.data.runs import Floats, Ints
 from predictors.variability.classifier import Classifier, Voter
 from predictors.variability.inputs import is_whole
 from predictors.variability.labels import Scheme
+from predictors.variability.splits import deal
 
 INNER: Final = "inner"
 MAPS: Final = "calibration.npz"
@@ -128,7 +129,7 @@ class Calibrated(Classifier):
         """Learn from all, then the curves from scores of folds that each model had not seen."""
         names = [f"{k}" for k in range(rows.shape[1])]
         scheme: Scheme = "binary" if n_classes == 2 else "three"
-        fold = _folds(classes, self.folds, self.random_state)
+        fold = deal(classes, self.folds, self.random_state)
         unseen = np.full((len(rows), n_classes), np.nan)
         for k in np.unique(fold):
             part = fold != k
@@ -186,16 +187,6 @@ def log_odds(score: Floats) -> Floats:
     """Return log(p / (1 - p)), p kept within [1e-9, 1 - 1e-9]."""
     p = np.clip(score, 1e-9, 1 - 1e-9)
     return np.asarray(np.log(p / (1 - p)), dtype=np.float64)
-
-
-def _folds(classes: Ints, n_folds: int, seed: int) -> Ints:
-    """Return a fold number a run, each class dealt out evenly in an order drawn by chance."""
-    rng = np.random.default_rng(seed)
-    fold = np.zeros(len(classes), dtype=np.int64)
-    for class_ in np.unique(classes):
-        own = rng.permutation(np.flatnonzero(classes == class_))
-        fold[own] = np.arange(len(own)) % n_folds
-    return fold
 
 
 def _curve(score: Floats, above: npt.NDArray[np.bool_], method: str) -> Curve:
