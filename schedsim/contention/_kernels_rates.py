@@ -59,7 +59,7 @@ def sample(
     drive = np.zeros(DRIVERS)
     for node in range(n_nodes):
         leaf, j = node // per_leaf, owner[node]
-        waits = min(load[leaf], most)  # g / (1 + g)
+        waits = min(load[leaf], most)  # g / (1 + g); whatever crosses the uplink waits g times as long as it takes
         sends, crosses = OWN_TRAFFIC * (1.0 - waits), OWN_TRAFFIC * (1.0 - waits)
         moves, calls = 0.0, 0.0
         if j >= 0:
@@ -74,7 +74,7 @@ def sample(
         drive[READ], drive[WRITTEN] = READS * moves + served_data, (1.0 - READS) * moves + served_data
         drive[SENT] = max(0.0, sends * uneven) + drive[WRITTEN]
         drive[RECEIVED] = max(0.0, sends * (1.0 + UNEVEN * normal(own, node, 33))) + drive[READ]
-        drive[STALL] = min(1.0, crosses * uneven / machine[to.INJECTION]) * waits
+        drive[STALL] = min(1.0, crosses * abs(uneven) / machine[to.INJECTION] * waits / (1.0 - waits))
         drive[CALLS] = calls + served_calls
         state = np.uint64(mixed(own, node, 34)) | np.uint64(1)
         if lost > 0.0 and (mixed(own, node, 35) >> 10) / 9007199254740992.0 < lost:
@@ -90,3 +90,25 @@ def sample(
                 out[node, c] = scale[c] * 2.0 * u
             else:
                 out[node, c] = scale[c] * drive[driver[c]] * (0.98 + 0.04 * u)
+
+
+@compiled
+def pool(rates: Rates, nodes: Ints, out: Floats) -> None:
+    """Write minimum, maximum and mean of each counter over all samples of these nodes; NaN where none is known."""
+    for c in range(rates.shape[2]):
+        out[3 * c], out[3 * c + 1], out[3 * c + 2] = math.inf, -math.inf, 0.0
+    known = np.zeros(rates.shape[2])
+    for t in range(rates.shape[0]):
+        for node in nodes:
+            for c in range(rates.shape[2]):
+                x = float(rates[t, node, c])
+                if not math.isnan(x):
+                    out[3 * c] = min(out[3 * c], x)
+                    out[3 * c + 1] = max(out[3 * c + 1], x)
+                    out[3 * c + 2] += x
+                    known[c] += 1.0
+    for c in range(rates.shape[2]):
+        if known[c] > 0.0:
+            out[3 * c + 2] /= known[c]
+        else:
+            out[3 * c : 3 * c + 3] = math.nan

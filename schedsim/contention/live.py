@@ -15,7 +15,7 @@ import schedsim.contention._kernels_loads as to
 from predictors.data.counters import COUNTERS
 from predictors.data.runs import Runs
 from schedsim.contention._kernels_rates import IDLE, NOISE
-from schedsim.contention.rates import Frame, Rates
+from schedsim.contention.rates import Frame, Rates, Sink
 from schedsim.contention.records import Ended, Record, to_runs
 from schedsim.workload import Workload
 
@@ -88,7 +88,7 @@ class Live:
         self._noise_share = np.zeros(leaves) if world.noise is None else world.noise.leaving(world.topology)
         self.load: Floats = np.zeros(leaves + 2)
         self._sink = world.sink
-        self.now = -world.lead
+        self.now = -world.lead - 1  # so that there is a sample at -lead
         self._stale = True
         self._step()
 
@@ -109,6 +109,8 @@ class Live:
         """Take in that a job starts now on these nodes."""
         assert nodes is not None
         self.look()
+        if self.world.at_start is not None:
+            self.world.at_start(self, row, nodes)
         probes, present = self.probe(row, nodes), self.slowdown(row, nodes)
         if not self._spare:
             self._grow()
@@ -205,6 +207,11 @@ class Live:
         busy = self._owner >= 0
         ids[busy] = self._workload.job_id[self._row[self._owner[busy]]]
         return ids
+
+    @property
+    def sink(self) -> Sink | None:
+        """Where its counters go: the world's sink, or in a copy a fork of it."""
+        return self._sink
 
     def runs(self) -> Runs:
         """Return the jobs that have ended, by the world's clock."""

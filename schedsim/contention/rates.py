@@ -1,6 +1,6 @@
 """What do the nodes' counters show? Rates from the loads of one moment."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Protocol, Self
 
 import numpy as np
@@ -60,8 +60,10 @@ class Frame:
 
     def copy(self) -> Self:
         """Return a frame that stays as it is."""
-        arrays = ("owner", "spread", "width", "about", "speed", "load")
-        return replace(self, **{name: getattr(self, name).copy() for name in arrays})
+        return type(self)(
+            self.since, self.until, self.owner.copy(), self.spread.copy(), self.width.copy(), self.about.copy(),
+            self.speed.copy(), self.load.copy(), self.noise,
+        )  # fmt: skip
 
     def rates(self, machine: Floats, seed: int, index: int, lost: float, out: Rates) -> None:
         """Write the rates of sample number `index`, which lies in this frame, into `out` of shape (nodes, 90)."""

@@ -4,7 +4,7 @@ Jobs load the uplinks of their leaf switches, the file system and its metadata s
 job's slow-down follows from the loads (`_kernels_loads`). What happens then is in `schedsim.contention.live`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -61,6 +61,8 @@ class World:
         Share of the samples of single nodes that are lost.
     keep : int
         How many seconds of loads to keep, for windows looked at afterwards (`Live.window`).
+    at_start : callable, optional
+        Called just before each start, with the world as it is then, the job's row and its nodes.
 
     Examples
     --------
@@ -70,7 +72,7 @@ class World:
     ...                           machine_procs=512)
     >>> world = World(["AMG", "LBANN"], seed=1)
     >>> simulate(w, make_policy("easy"), world=world, kill=False).run_time.tolist()
-    [328, 461]
+    [305, 334]
     """
 
     applications: Sequence[str]
@@ -88,6 +90,7 @@ class World:
     jitter: float = 0.015
     lost: float = 0.0
     keep: int = 0
+    at_start: Callable[[Live, int, npt.NDArray[np.int64]], None] | None = None
 
     def __post_init__(self) -> None:
         if self.sample_period < 1 or self.lead < 0 or self.keep < 0:

@@ -1,0 +1,183 @@
+"""Where does the data come from that a variability model learns from? Half a year of control jobs on a busy machine.
+
+As in Section III of Nichols et al. (IPDPS 2022), each proxy application runs two or three times a day, at various
+times, on 16 nodes. Here other jobs keep the machine busy meanwhile, under EASY; the counters are looked at in the five
+minutes before each control job's start only, so that months of samples are never held.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.data.counters import COUNTERS
+from predictors.data.errors import JobcastError
+from predictors.data.runs import Runs
+from schedsim._kernels_draws import normal, unit
+from schedsim.allocators import make_allocator
+from schedsim.contention._kernels_rates import pool
+from schedsim.contention.apps import ALONE, APPS, App, apps_named
+from schedsim.contention.background import Background
+from schedsim.contention.fabric import Fabric
+from schedsim.contention.live import Live
+from schedsim.contention.noise import Noise
+from schedsim.contention.world import World
+from schedsim.engine import Simulation
+from schedsim.policy import make_policy
+from schedsim.topology import Topology
+from schedsim.workload import Workload
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+DAY: Final = 86_400
+WINDOW: Final = 300
+"""The counters are looked at for so long before a start [s]."""
+_WIDTHS: Final = (4, 8, 16, 24, 32, 48, 64)  # of other jobs
+_MEDIAN_LENGTH: Final = 2400.0  # s
+_SPREAD_LENGTH: Final = 0.7  # of the logarithm
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A plan of control jobs.
+
+    Parameters
+    ----------
+    days : int
+        How long it lasts; 212 are August to February.
+    alone : mapping of str to int
+        The applications, and how long their control jobs take undisturbed [s].
+    nodes : int
+        Nodes of a control job.
+    load : float
+        Share of the machine that other jobs would keep busy if nobody disturbed them; disturbed, they take longer.
+    topology, background, noise, fabric : Topology, Background, Noise, Fabric
+        The world, see `World`.
+    allocator : str
+        See `ALLOCATORS`.
+    lost : float
+        Share of lost samples.
+    sample_period : int
+        Seconds between samples.
+    seed : int
+        Everything is a hash of it.
+
+    Examples
+    --------
+    >>> data = Campaign(days=1, alone={"AMG": 280, "LBANN": 260}, seed=1).collect()
+    >>> len(data.runs), data.machine.shape, sorted(set(data.runs.application.tolist()))
+    (5, (5, 270), ['AMG', 'LBANN'])
+    """
+
+    days: int = 212
+    alone: Mapping[str, int] = field(default_factory=lambda: ALONE)
+    nodes: int = 16
+    load: float = 0.6
+    topology: Topology = field(default_factory=lambda: Topology(16, 32))
+    background: Background = field(default_factory=Background)
+    noise: Noise | None = None
+    fabric: Fabric = field(default_factory=Fabric)
+    apps: Mapping[str, App] = field(default_factory=lambda: APPS)
+    allocator: str = "scattered"
+    lost: float = 0.0
+    sample_period: int = 10
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.days < 1 or not self.alone or min(self.alone.values()) < 1:
+            raise JobcastError("A campaign lasts a day or more, with one application or more of 1 s or more.")
+        if not 1 <= self.nodes <= self.topology.for_jobs:
+            raise JobcastError(f"Control jobs have 1 to {self.topology.for_jobs} nodes; got {self.nodes}.")
+        if not (0 <= self.load < 1 and isfinite(self.load)):
+            raise JobcastError(f"The load of other jobs is from 0 to less than 1; got {self.load}.")
+        apps_named(list(self.alone), self.apps)
+
+    def collect(self) -> "Collected":
+        """Run it."""
+        jobs, names, control = self._jobs()
+        found: dict[int, tuple[Floats, Floats]] = {}
+        everywhere = np.arange(self.topology.nodes)
+
+        def look(live: Live, row: int, nodes: Ints) -> None:
+            if control[row]:
+                rates = live.window(WINDOW)[1]
+                found[row] = _pooled(rates, everywhere), _pooled(rates, nodes)
+
+        world = World(
+            names, self.topology, self.apps, self.background, self.noise, self.fabric, seed=self.seed,
+            sample_period=self.sample_period, lost=self.lost, lead=WINDOW, keep=WINDOW, at_start=look,
+        )  # fmt: skip
+        allocator = make_allocator(self.allocator, self.topology, self.seed)
+        simulation = Simulation(jobs, make_policy("easy"), kill=False, allocator=allocator, world=world)
+        simulation.run()
+        assert isinstance(simulation.world, Live)
+        runs = simulation.world.runs()
+        rows = np.searchsorted(jobs.job_id, runs.job_id)
+        chosen = np.flatnonzero(control[rows])
+        order = chosen[np.lexsort((runs.job_id[chosen], runs.start[chosen]))]
+        machine, own = (np.array([found[row][i] for row in rows[order].tolist()]) for i in (0, 1))
+        return Collected(runs.select(order), machine, own)
+
+    def _jobs(self) -> tuple[Workload, list[str], npt.NDArray[np.bool_]]:
+        """Return all jobs, their applications, and which of them are control jobs."""
+        table: list[tuple[int, int, int, int, str, bool]] = []  # submit, width, requested, length, application, control
+        for day in range(self.days):
+            for i, (name, length) in enumerate(self.alone.items()):
+                number = len(self.alone) * day + i
+                for turn in range(2 + (unit(self.seed, number, 81) < 0.5)):
+                    submit = DAY * day + int(DAY * unit(self.seed, 3 * number + turn, 82))
+                    table.append((submit, self.nodes, 10 * length, length, name, True))
+        table += self._others()
+        table.sort(key=lambda job: job[0])
+        columns = [np.array([job[i] for job in table]) for i in range(4)]
+        workload = Workload.from_columns(
+            np.arange(1, len(table) + 1), submit=columns[0] - columns[0][0], procs=columns[1], requested=columns[2],
+            run_time=columns[3], machine_procs=self.topology.for_jobs,
+        )  # fmt: skip
+        return workload, [job[4] for job in table], np.array([job[5] for job in table])
+
+    def _others(self) -> list[tuple[int, int, int, int, str, bool]]:
+        """Return the jobs that keep the machine busy: Poisson arrivals of widths, lengths and applications by hash."""
+        names = list(self.alone)
+        widths = [width for width in _WIDTHS if width <= self.topology.for_jobs]
+        work = float(np.mean(widths)) * _MEDIAN_LENGTH * float(np.exp(_SPREAD_LENGTH**2 / 2))
+        every = work / (self.load * self.topology.for_jobs) if self.load else np.inf
+        jobs: list[tuple[int, int, int, int, str, bool]] = []
+        time, number = 0.0, 0
+        while True:
+            time -= every * np.log(1.0 - unit(self.seed, number, 83))
+            if not time < DAY * self.days:
+                return jobs
+            length = max(60, int(_MEDIAN_LENGTH * np.exp(_SPREAD_LENGTH * normal(self.seed, number, 84))))
+            width = widths[int(unit(self.seed, number, 85) * len(widths))]
+            name = names[int(unit(self.seed, number, 86) * len(names))]
+            jobs.append((int(time), width, 2 * length, length, name, False))
+            number += 1
+
+
+@dataclass(frozen=True, eq=False)
+class Collected:
+    """Control jobs and the state of the machine before each.
+
+    Parameters
+    ----------
+    runs : Runs
+        The control jobs in the order of their starts, probes and truth included.
+    machine, own : float64 arrays of shape (n, 270)
+        Minimum, maximum and mean of each counter in the five minutes before the start, over all nodes and over the
+        job's own; NaN where nothing is known.
+    """
+
+    runs: Runs
+    machine: Floats
+    own: Floats
+
+
+def _pooled(rates: npt.NDArray[np.float32], nodes: Ints) -> Floats:
+    out = np.empty(3 * len(COUNTERS))
+    pool(rates, nodes, out)
+    return out
