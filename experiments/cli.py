@@ -1,11 +1,13 @@
 """The command `jobcast`: one place that mounts every subcommand and turns errors into one clear line."""
 
+import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from experiments import cli_evaluate, cli_experiment, cli_log, cli_simulate, cli_train, demo
+from experiments import cli_evaluate, cli_experiment, cli_log, cli_serve, cli_simulate, cli_train, cli_variability, demo
 from predictors.data.errors import JobcastError
 
 app = typer.Typer(
@@ -17,12 +19,17 @@ app = typer.Typer(
 )
 app.command()(demo.demo)
 app.add_typer(cli_log.app, name="log")
+app.add_typer(cli_variability.app, name="variability")
 for command in (
     cli_evaluate.evaluate,
     cli_train.train,
     cli_train.predict,
     cli_simulate.simulate,
     cli_experiment.experiment,
+    cli_serve.serve,
+    cli_serve.replay,
+    cli_serve.promote,
+    cli_serve.token,
 ):
     app.command()(command)
 
@@ -46,6 +53,9 @@ def jobcast(
 
 def main() -> None:
     """Run the command line; bad input ends with one line on stderr and status 2, never with a traceback."""
+    for stream in ("stdout", "stderr"):
+        if getattr(sys, stream) is None:  # closed by the shell: `jobcast … >&-`
+            setattr(sys, stream, Path(os.devnull).open("w"))  # noqa: SIM115
     try:
         app()
     except JobcastError as error:

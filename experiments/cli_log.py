@@ -42,7 +42,9 @@ def convert(log: Log, out: Out, as_json: Json = False, strict: Strict = False) -
     """Write a job log in another format: SWF (.swf, .swf.gz) or Parquet (.parquet), by the name of OUT."""
     from experiments.output import working
     from predictors.data.detect import read_log, writer_for
+    from predictors.data.files import refuse_same
 
+    refuse_same(out, log)
     write = writer_for(out)
     with working(f"Converting {log}"):
         jobs, account = read_log(log, strict)

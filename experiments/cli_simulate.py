@@ -57,9 +57,12 @@ def simulate(
     from experiments.second_look import check_by_name, explain_by_name, refuse_unknown_job
     from experiments.simulation import learnt_from, loaded, run_by_name, table_by
     from predictors.data.detect import read_log
+    from predictors.data.files import refuse_same
     from schedsim.exports import schedule_writer
 
     write = schedule_writer(schedule) if schedule is not None else None
+    if schedule is not None:
+        refuse_same(schedule, log)
     if figures is not None:
         from experiments.figures import report_folder
 

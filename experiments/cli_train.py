@@ -118,9 +118,10 @@ def predict(
 
     from experiments.output import after_reading, print_account, print_json, working
     from predictors.data.detect import read_log
-    from predictors.data.files import whole_file
+    from predictors.data.files import refuse_same, whole_file
     from predictors.tracking import load_model
 
+    refuse_same(out, log)
     with working(f"Loading {model}"):
         loaded = load_model(model)
     with working(f"Reading {log}"):

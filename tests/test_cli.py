@@ -65,6 +65,9 @@ BAD = {
     "schedule without a format": ("simulate log.swf --schedule .", "choose a name"),
     "unknown model": ("simulate log.swf --estimates models:/nothing@champion", "no model store"),
     "unknown experiment": ("experiment ries", "did you mean 'reis'"),
+    "output onto input": ("log convert log.swf log.swf", "very file"),
+    "schedule onto input": ("simulate log.swf --schedule ./log.swf", "very file"),
+    "predictions onto input": ("predict models:/x/1 log.swf --out log.swf", "very file"),
     "unknown format to write": ("log convert log.swf out.csv", "out.csv"),
 }
 
@@ -98,6 +101,30 @@ def test_no_traceback_reaches_a_real_shell(folder):
     done = subprocess.run(command, cwd=folder, env=os.environ | {"PYTHONPATH": root}, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("jobcast: ") and "Traceback" not in done.stderr
+
+
+def shell(folder, line, **more):
+    """Run `jobcast LINE` in a real shell, redirections and all; return the finished process."""
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)} | more
+    line = f"{sys.executable} -m experiments.cli {line}"
+    return subprocess.run(line, shell=True, cwd=folder, env=env, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("redirected", "status"), [(">&-", 0), (">&- 2>&-", 0), ("| true", 0), (">/dev/full", 2)], ids=str
+)
+def test_closed_and_broken_streams_end_without_a_traceback(folder, redirected, status):
+    done = shell(folder, f"log info log.swf {redirected}")
+    assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (status, "", False), done.stderr
+
+
+def test_answers_do_not_depend_on_the_hash_seed(folder):
+    """Sets and dictionaries must not decide anything."""
+    line, found = "simulate log.swf --policy default --estimates default --by user --json", []
+    for seed in ("1", "2"):
+        document = json.loads(shell(folder, line, PYTHONHASHSEED=seed).stdout)
+        found.append({key: value for key, value in document.items() if "second" not in key})
+    assert found[0] == found[1]
 
 
 def test_json_is_the_only_thing_on_stdout(jobcast):

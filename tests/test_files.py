@@ -41,3 +41,22 @@ def test_lines_that_end_in_cr_alone_are_refused():
     """Once such a file was one long comment: a log without jobs, and nothing said."""
     with pytest.raises(JobcastError, match="CR alone"):
         parse_swf(b"; MaxProcs: 4\r1 0 0 9 2 -1 -1 2 60 -1 1 7 1 -1 1 -1 -1 -1\r", "mac.swf")
+
+
+def test_code_is_compiled_even_where_it_cannot_be_kept(monkeypatch):
+    """Numba refuses a cache where neither the package nor the user's folder can be written."""
+    import numba
+
+    from predictors.data import compiled
+
+    honest = numba.njit
+
+    def njit(*arguments, **options):
+        if options.get("cache"):
+            raise RuntimeError("cannot cache function 'f': no locator available for file 'f.py'")
+        return honest(*arguments, **options)
+
+    monkeypatch.setattr(numba, "njit", njit)
+    with pytest.warns(UserWarning, match="NUMBA_CACHE_DIR"):
+        twice = compiled.compiled(lambda x: 2 * x)
+    assert twice(21) == 42

@@ -1,7 +1,8 @@
 """The typed door to numba: `@compiled` turns a function of arrays and numbers into machine code, cached on disk."""
 
+import warnings
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numba
 
@@ -12,11 +13,11 @@ R = TypeVar("R")
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` on its first call; later processes load it from the cache.
 
-    The cache lies beside the module, or in the user's cache folder where the package is read-only.
-    The function may only take arrays and numbers, and call other compiled functions.
+    The cache lies beside the module, or in the user's cache folder where the package is read-only. Where neither can be
+    written every process compiles anew, and says so. The function may only take arrays and numbers, and call other
+    compiled functions.
     """
-    decorate: Callable[[Callable[P, R]], Callable[P, R]] = numba.njit(cache=True, nogil=True, error_model="numpy")
-    return decorate(function)
+    return _cached(function)
 
 
 def lean(function: Callable[P, R]) -> Callable[P, R]:
@@ -24,10 +25,7 @@ def lean(function: Callable[P, R]) -> Callable[P, R]:
 
     For the steps of a hot loop that call one another: they may neither make an array nor return one.
     """
-    decorate: Callable[[Callable[P, R]], Callable[P, R]] = numba.njit(
-        cache=True, nogil=True, error_model="numpy", _nrt=False
-    )
-    return decorate(function)
+    return _cached(function, _nrt=False)
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
@@ -35,15 +33,22 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
 
     That makes them faster, and what they call is not compiled over and over with each of its callers.
     """
-    decorate: Callable[[Callable[P, R]], Callable[P, R]] = numba.njit(
-        cache=True, nogil=True, error_model="numpy", inline="always"
-    )
-    return decorate(function)
+    return _cached(function, inline="always")
 
 
 def step(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` like `lean`, to be called by compiled functions only, which saves compiling its door."""
-    decorate: Callable[[Callable[P, R]], Callable[P, R]] = numba.njit(
-        cache=True, nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True
-    )
-    return decorate(function)
+    return _cached(function, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def _cached(function: Callable[P, R], **options: Any) -> Callable[P, R]:
+    """Let numba compile `function`, cached wherever a folder for it can be written."""
+    options |= {"nogil": True, "error_model": "numpy"}
+    try:
+        done: Callable[P, R] = numba.njit(cache=True, **options)(function)
+    except RuntimeError as error:
+        if "no locator" not in str(error):
+            raise
+        warnings.warn("Compiled code cannot be kept: set NUMBA_CACHE_DIR to a folder of yours.", stacklevel=4)
+        done = numba.njit(**options)(function)
+    return done

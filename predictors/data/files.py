@@ -53,6 +53,12 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
+def refuse_same(out: str | os.PathLike[str], source: str | os.PathLike[str]) -> None:
+    """Raise JobcastError if a file to write is the very file to read, by whatever name."""
+    if Path(out).exists() and Path(source).exists() and Path(out).samefile(source):
+        raise JobcastError(f"{out}: is the very file that is read, and would be lost; give the output another name.")
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
