@@ -1,0 +1,89 @@
+"""`mpirun -n 16 python -m predictors.probes --out probes.csv`: run both probes and write one row.
+
+This is what a job runs on its nodes, so it loads next to nothing but numpy and MPI.
+"""
+
+import argparse
+import os
+import sys
+import traceback
+from typing import Any
+
+from predictors.data.errors import JobcastError
+from predictors.probes.benchmark import measure
+from predictors.probes.rows import row_text, write_row
+from predictors.probes.settings import RINGS, Settings
+
+
+def world() -> Any:
+    """Return the communicator of all ranks.
+
+    Raises
+    ------
+    JobcastError
+        If mpi4py or an MPI library is missing.
+    """
+    try:
+        from mpi4py import MPI
+    except ImportError as error:
+        raise JobcastError("Probes need mpi4py; install it with: pip install 'jobcast[probes]'.") from error
+    except RuntimeError as error:
+        raise JobcastError(
+            f"Probes need an MPI library ({str(error).splitlines()[0]}); on Debian: apt-get install openmpi-bin."
+        ) from error
+    return MPI.COMM_WORLD
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the program; return 0, or 2 with one line on stderr. One rank that fails ends them all, so none waits."""
+    given = _parser().parse_args(arguments)
+    try:
+        settings = Settings(
+            given.ring, given.ring_bytes, given.ring_iterations, given.allreduce_bytes, given.allreduce_iterations
+        )
+        comm = world()
+    except JobcastError as error:
+        sys.stderr.write(f"probes: {error}\n")
+        return 2
+    try:
+        row = measure(comm, settings, given.job)
+        if row is not None and given.out:
+            write_row(row, given.out)
+        elif row is not None:
+            sys.stdout.write(row_text(row))
+    except JobcastError as error:
+        sys.stderr.write(f"probes: {error}\n")
+        return _give_up(comm)
+    except Exception:
+        traceback.print_exc()
+        return _give_up(comm)
+    return 0
+
+
+def _give_up(comm: Any) -> int:
+    sys.stderr.flush()
+    if comm.Get_size() > 1:
+        comm.Abort(2)
+    return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m predictors.probes", description=__doc__.splitlines()[0])
+    start = Settings()
+    parser.add_argument("--out", metavar="FILE", help="FILE.json gets one row, FILE.csv one row more; else stdout")
+    parser.add_argument("--job", default=_job(), help="what to call the job that this is part of")
+    parser.add_argument("--ring", default=start.ring, choices=list(RINGS), help="pattern of the ring")
+    for name, what in (("ring", "a ring message"), ("allreduce", "an all-reduce")):
+        size, turns = f"{name}_bytes", f"{name}_iterations"
+        parser.add_argument(f"--{name}-bytes", type=int, default=getattr(start, size), help=f"size of {what}")
+        parser.add_argument(f"--{name}-iterations", type=int, default=getattr(start, turns), help="how often")
+    return parser
+
+
+def _job() -> str:
+    """Return the scheduler's id of the job that this runs in, or an empty word."""
+    return os.environ.get("SLURM_JOB_ID") or os.environ.get("LSB_JOBID") or ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
