@@ -190,7 +190,7 @@ def test_no_model_but_the_oracle_ever_sees_the_truth(monkeypatch):
     compare([DATA], replace(SMALL, models=("knn",), oracle="extra-trees"))
     assert {features for name, features in seen if name == "knn"} == {FEATURES}
     assert {features for name, features in seen if name == "extra-trees"} == {
-        ("load", "is_compute", "is_network", "is_io")
+        ("load_at_start", "is_compute", "is_network", "is_io")
     }
 
 

@@ -30,6 +30,6 @@ def dataset(n=160, seed=0, scope="all", noise=0.05, truth=True, apps=tuple(APPS)
         end=start + seconds,
         workload=[APPS[name][0] for name in names],
         probes=load[:, None] * np.exp(rng.normal(0, 0.3, (n, 9))),
-        truth={"true_load": load} if truth else None,
+        truth={"true_load_at_start": load, "true_slowdown": seconds / 300} if truth else None,
     )
     return Dataset.build(runs, windows, scope)[0]

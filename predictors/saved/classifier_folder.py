@@ -28,6 +28,8 @@ class ClassifierOrigin:
         The dataset's digest.
     scope : {"all", "job"}
         Whose counters its windows pool: all nodes', or the job's.
+    window : float
+        How long these windows are [s].
     n_runs : int
         Runs that it learnt from.
     trained_until : float
@@ -42,6 +44,7 @@ class ClassifierOrigin:
     dataset: str
     dataset_sha256: str
     scope: str
+    window: float
     n_runs: int
     trained_until: float
     labels: str
@@ -57,6 +60,7 @@ class ClassifierOrigin:
             dataset=name,
             dataset_sha256=dataset.digest(),
             scope=dataset.scope,
+            window=dataset.window,
             n_runs=int(labels.known.sum()),
             trained_until=float(dataset.runs.end[labels.known].max()),
             labels=f"{scheme}; mean and std of {sum(n.count for n in norms.by_key.values())} runs, ddof {norms.ddof}, "

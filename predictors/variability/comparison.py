@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 NEVER: Final = "always none"
 ORACLE: Final = "oracle"
+AT_START: Final = "_at_start"
 PAPER_F1: Final[Mapping[str, float]] = MappingProxyType({"adaboost": 0.95})
 """Mean F1 with one application left out, as the paper tells it; for the other models it only draws bars."""
 
@@ -266,12 +267,16 @@ Answer = tuple[npt.NDArray[np.bool_], Floats, int]
 
 
 def tables_of(dataset: Dataset) -> dict[str, Table]:
-    """Return rows and names of the inputs and, where a world tells its true loads, of what the oracle sees."""
+    """Return rows and names of the inputs and, where a world tells its true loads, of what the oracle sees.
+
+    The oracle sees the loads at the start, columns `true_…_at_start`; not what became of the run.
+    """
     tables: dict[str, Table] = {"": (dataset.rows, FEATURES)}
-    if dataset.runs.truth:
-        names = tuple(name.removeprefix(TRUTH) for name in dataset.runs.truth)
+    loads = {name: column for name, column in dataset.runs.truth.items() if name.endswith(AT_START)}
+    if loads:
+        names = tuple(name.removeprefix(TRUTH) for name in loads)
         kinds = dataset.rows[:, -len(IS_WORKLOAD) :]
-        tables[ORACLE] = (np.column_stack([*dataset.runs.truth.values(), kinds]), (*names, *IS_WORKLOAD))
+        tables[ORACLE] = (np.column_stack([*loads.values(), kinds]), (*names, *IS_WORKLOAD))
     return tables
 
 

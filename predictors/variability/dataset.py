@@ -18,7 +18,7 @@ from predictors.data.errors import JobcastError
 from predictors.data.runs import PROBES, Floats, Ints, Runs
 from predictors.variability.features import FEATURES, check_scope, feature_rows
 from predictors.variability.labels import DDOF, LEAST_RUNS, Labels, Scheme, label
-from predictors.variability.windows import WINDOW_FEATURES, Windows
+from predictors.variability.windows import WINDOW, WINDOW_FEATURES, Windows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,6 +84,11 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.runs)
 
+    @property
+    def window(self) -> float:
+        """How long before a start its window opens [s]."""
+        return float(self.about.get("window_s", WINDOW))
+
     @classmethod
     def build(
         cls, runs: Runs, windows: Windows | Floats, scope: str, about: Mapping[str, Any] | None = None
@@ -99,7 +104,7 @@ class Dataset:
         scope : {"all", "job"}
             Whose counters were pooled.
         about : mapping, optional
-            Where runs and windows come from.
+            Where runs and windows come from; `window_s` if the windows are not 300 s long.
 
         Raises
         ------
@@ -132,10 +137,14 @@ class Dataset:
         order = np.flatnonzero(left)
         order = order[np.lexsort((runs.job_id[order], runs.start[order]))]
         kept = runs.select(order)
-        told = {"scope": scope, "n_runs": len(runs), "dropped": {f.rule: f.count for f in account.findings}}
-        return cls(
-            kept, feature_rows(values[order], kept.probe_waits, kept.workload), scope, {**(about or {}), **told}
-        ), account
+        told = {
+            "window_s": WINDOW,
+            **(about or {}),
+            "scope": scope,
+            "n_runs": len(runs),
+            "dropped": {f.rule: f.count for f in account.findings},
+        }
+        return cls(kept, feature_rows(values[order], kept.probe_waits, kept.workload), scope, told), account
 
     def select(self, rows: npt.NDArray[np.bool_] | Ints | slice) -> Self:
         """Return the dataset of some rows, which must stay in order."""

@@ -15,6 +15,7 @@ NONE: Final = 0
 ABSTENTIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "window": "no telemetry in the window before the start",
+        "silent": "too many of the nodes gave no sample in the window before the start",
         "workload": "the workload type is not known",
         "missing": "too many inputs are missing",
         "unseen": "the application is not among those that the model learnt from",
