@@ -20,7 +20,6 @@ app = typer.Typer(
 app.command()(demo.demo)
 app.add_typer(cli_log.app, name="log")
 app.add_typer(cli_variability.app, name="variability")
-app.add_typer(cli_variability.app, name="variability")
 for command in (
     cli_evaluate.evaluate,
     cli_train.train,
