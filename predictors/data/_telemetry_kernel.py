@@ -199,3 +199,32 @@ def sum_devices(
             for j in range(m):
                 rates[r, j] = np.nan
         r = last
+
+
+@compiled
+def to_counters(
+    order: Ints,
+    moved: Floats,
+    measured: Floats,
+    is_moved: Bools,
+    column: Ints,
+    target: Ints,
+    scale: Floats,
+    rates: Floats,
+    told: Bools,
+) -> None:
+    """Add up each counter's devices, rows taken in `order`.
+
+    The k-th metric is a `column` of `moved` or of `measured`, times `scale`, and goes to column `target[k]` of `rates`,
+    float64 of shape (n, counters); a counter without a metric is NaN. `told` marks rows in which anything is known.
+    """
+    rates[:] = np.nan
+    for i in range(order.size):
+        r = order[i]
+        for k in range(column.size):
+            value = (moved[r, column[k]] if is_moved[k] else measured[r, column[k]]) * scale[k]
+            first = k == 0 or target[k] != target[k - 1]
+            rates[i, target[k]] = value if first else rates[i, target[k]] + value
+        told[i] = False
+        for j in range(rates.shape[1]):
+            told[i] |= rates[i, j] == rates[i, j]

@@ -15,6 +15,7 @@ rate on a node is `scale` times what its `driver` says of that node, give or tak
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -221,7 +222,7 @@ def counters_of(sampler: str) -> tuple[Counter, ...]:
 
 
 def table() -> str:
-    """Return the table of counters as Markdown, which docs/telemetry.md holds."""
+    """Return the table of counters as Markdown; `python -m predictors.data.counters PAGE` puts it into a page."""
     rows = [
         f"| `{c.name}` | {c.sampler} | {c.bits} | {c.unit} | {c.meaning} | {c.driver} | {c.scale:.6g} |"
         for c in COUNTERS
@@ -230,5 +231,18 @@ def table() -> str:
     return "\n".join([_HEAD, "|---|---|---|---|---|---|---|", *rows, "", "What moves a counter:", "", *drivers]) + "\n"
 
 
+def with_table(page: str) -> str:
+    """Return a page with the table put between its marks, `<!-- counters -->` and `<!-- end -->`."""
+    head, begin, rest = page.partition("<!-- counters -->\n")
+    _, end, tail = rest.partition("<!-- end -->")
+    if not begin or not end:
+        raise JobcastError("The page has no place for the table: lines <!-- counters --> and <!-- end -->.")
+    return f"{head}{begin}\n{table()}\n{end}{tail}"
+
+
 if __name__ == "__main__":
-    sys.stdout.write(table())
+    if len(sys.argv) > 1:
+        page = Path(sys.argv[1])
+        page.write_text(with_table(page.read_text(encoding="utf-8")), encoding="utf-8")
+    else:
+        sys.stdout.write(table())

@@ -39,6 +39,12 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
 )
 
 
+def table() -> str:
+    """Return the rules as Markdown, which docs/telemetry.md holds."""
+    rows = [f"| {rule} | {effect} | {text} |" for rule, (effect, text) in RULES.items()]
+    return "\n".join(["| rule | effect | what it says |", "|---|---|---|", *rows]) + "\n"
+
+
 class Losses:
     """Where the reader writes down what it met, over all files of a folder.
 

@@ -22,18 +22,20 @@ LONGEST: Final = 1_000_000
 """No line may be longer [bytes]."""
 
 _NAME: Final = re.compile(
-    r"^(?P<name>.+?)(?:\.(?P<side>HEADER|KIND))?(?:[.-](?P<epoch>\d{6,}))?(?P<ending>(?:\.csv|\.parquet)?(?:\.gz)?)$"
+    r"^(?P<name>.+?)(?:\.(?P<side>HEADER|KIND))?(?:(?:\.|-(?=\d{6}))(?P<epoch>\d+))?(?P<ending>(?:\.csv|\.parquet)?(?:\.gz)?)$"
 )
+_LAST: Final = 2**62
 _GZIP: Final = b"\x1f\x8b"
 _PARQUET: Final = b"PAR1"
 
 
 @dataclass(frozen=True)
 class TelemetryFile:
-    """One file, with its header if that stands in a file of its own."""
+    """One file, with its header if that stands in a file of its own, and the second at which it was begun."""
 
     path: Path
     header: Path | None = None
+    epoch: int | None = None
 
 
 @dataclass(frozen=True)
@@ -79,11 +81,17 @@ def file_sets(folder: str | os.PathLike[str]) -> tuple[FileSet, ...]:
         if match["side"] == "HEADER":
             headers[name, epoch] = path
         elif match["side"] is None:
-            data.setdefault(name, []).append((int(epoch or 2**62), path))
+            data.setdefault(name, []).append((int(epoch or _LAST), path))
     if not data:
         raise JobcastError(f"{folder}: holds no file; give the folder that LDMS writes to.")
     return tuple(
-        FileSet(name, tuple(TelemetryFile(path, _header_of(name, epoch, headers)) for epoch, path in sorted(files)))
+        FileSet(
+            name,
+            tuple(
+                TelemetryFile(path, _header_of(name, epoch, headers), epoch if epoch < _LAST else None)
+                for epoch, path in sorted(files)
+            ),
+        )
         for name, files in sorted(data.items())
     )
 
@@ -95,7 +103,7 @@ def _side_files(path: Path) -> Iterator[Path]:
 
 
 def _header_of(name: str, epoch: int, headers: dict[tuple[str, str], Path]) -> Path | None:
-    own = headers.get((name, str(epoch) if epoch < 2**62 else ""))
+    own = headers.get((name, str(epoch) if epoch < _LAST else ""))
     return own or headers.get((name, ""))
 
 

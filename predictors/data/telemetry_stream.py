@@ -5,6 +5,7 @@ rates go on across pieces and files.
 """
 
 from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
 import numpy as np
@@ -99,6 +100,17 @@ class Stream:
         self._columns = len(self._cumulative)
         bits = [self.how.bits or metric.bits for metric in self._cumulative]
         self._widest = np.array([2**width - 1 for width in bits], dtype=np.uint64)
+        places = {"cumulative": count(), "rate": count()}
+        metrics = [
+            (int(np.searchsorted(self.counters, m.counter)), next(places[m.kind]), m.kind == "cumulative", m.scale)
+            for m in layout.metrics
+        ]
+        metrics.sort()
+        target, column, is_moved, scale = zip(*metrics, strict=True)
+        self._metrics = (
+            np.array(is_moved), np.array(column), np.array(target),
+            np.where(is_moved, np.array(scale, dtype=np.float64), 1.0),
+        )  # fmt: skip
         none = np.empty(0, dtype=np.int64)
         measured = len(layout.metrics) - self._columns
         empty = Rows(
@@ -119,6 +131,12 @@ class Stream:
             before = old.get(layout.names[metric.column])
             if before is not None:
                 self._last[:, k], self._have[:, k] = last[:, before], have[:, before]
+        return out
+
+    def forget(self) -> Samples:
+        """Take no rate across what is left out here; returns what was still to come."""
+        out = self.finish()
+        self._last_time[:] = -1
         return out
 
     def take(self, rows: Rows) -> Samples:
@@ -165,10 +183,6 @@ class Stream:
             ready, self._held = rows.select(early), rows.select(~early)
         return self._rates(ready)
 
-    def _nothing(self) -> Samples:
-        none = np.empty(0, dtype=np.int64)
-        return self._samples(none, none, np.empty((0, len(self.counters))))
-
     def _cut(self, time: Ints) -> int:
         """Return the time up to which readings are worked on, in a pause if there is one."""
         times = np.unique(time)
@@ -208,34 +222,30 @@ class Stream:
             self._have = np.concatenate((self._have, np.zeros((more, self._columns), dtype=np.bool_)))
 
     def _per_node(self, rows: Rows, moved: Floats) -> Samples:
-        rates = np.full((len(rows), len(self.counters)), np.nan)
-        fresh = np.ones(len(self.counters), dtype=np.bool_)
-        columns = {"cumulative": iter(moved.T), "rate": iter(rows.rates.T)}
-        for metric in self.layout.metrics:
-            scale = metric.scale if metric.kind == "cumulative" else 1.0
-            k = int(np.searchsorted(self.counters, metric.counter))
-            column = next(columns[metric.kind]) * scale
-            rates[:, k] = column if fresh[k] else rates[:, k] + column
-            fresh[k] = False
         owner = np.array(self.devices.node, dtype=np.int64)
-        node = owner[rows.slot]
-        time = rows.time
-        if len(np.unique(owner)) < len(owner):
+        node, time = owner[rows.slot], rows.time
+        several = len(np.unique(owner)) < len(owner)
+        order = np.lexsort((time, node) if several else (node, time))
+        rates, told = np.empty((len(rows), len(self.counters))), np.empty(len(rows), dtype=np.bool_)
+        kernel.to_counters(order, moved, rows.rates, *self._metrics, rates, told)
+        time, node = time[order], node[order]
+        if several:
+            rows = rows.select(order)
             devices = dict(zip(*np.unique(owner, return_counts=True), strict=True))
-            order = np.lexsort((time, node))
             keep, short = np.zeros(len(rows), dtype=np.bool_), np.zeros(len(rows), dtype=np.bool_)
-            rows, time, node, rates = rows.select(order), time[order], node[order], rates[order]
             expected = np.array([devices[one] for one in node.tolist()], dtype=np.int64)
             kernel.sum_devices(time, node, rows.slot, rates, expected, round(self.how.tolerance * 1e6), keep, short)
             self._say("device-missing", rows, short)
-            time, node, rates = time[keep], node[keep], rates[keep]
-        return self._samples(time, node, rates)
+            chosen = np.flatnonzero(keep & ~np.isnan(rates).all(axis=1))
+            chosen = chosen[np.lexsort((node[chosen], time[chosen]))]
+            time, node, rates = time[chosen], node[chosen], rates[chosen]
+        elif not told.all():
+            time, node, rates = time[told], node[told], rates[told]
+        return Samples(time / 1e6, node, rates.astype(np.float32), self.counters)
 
-    def _samples(self, time: Ints, node: Ints, rates: Floats) -> Samples:
-        told = ~np.isnan(rates).all(axis=1)
-        time, node, rates = time[told], node[told], rates[told]
-        order = np.lexsort((node, time))
-        return Samples(time[order] / 1e6, node[order], rates[order].astype(np.float32), self.counters)
+    def _nothing(self) -> Samples:
+        none = np.empty(0, dtype=np.int64)
+        return Samples(none / 1e6, none, np.empty((0, len(self.counters)), dtype=np.float32), self.counters)
 
     def _say(self, rule: str, rows: Rows, where: npt.NDArray[np.bool_]) -> None:
         if where.any():

@@ -6,16 +6,19 @@ IPDPS 2022, Section III-D). The mean is the sum over the instants of the sums ov
 float64, divided by the number of values: windows from files and from the live ring agree to the last bit.
 """
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from predictors.data.account import Account
 from predictors.data.counters import COUNTER_NAMES
 from predictors.data.errors import JobcastError
 from predictors.data.telemetry import Floats, Ints, Samples, Telemetry
+from predictors.data.telemetry_files import Scan
 from predictors.variability._pooling import pool_rows
 
 WINDOW: Final = 300.0
@@ -114,7 +117,7 @@ def windows(
     ----------
     telemetry : Telemetry or iterable of Samples
         A block, or rows in parts; the parts of one counter must follow one another in time, as
-        `predictors.data.telemetry_files.scan` yields them. Only the rows that a window still needs are kept.
+        `predictors.data.telemetry_files.Scan` yields them. Only the rows that a window still needs are kept.
     starts : array of shape (n,)
         Starts [s], in any order.
     nodes : sequence of n sets of node ids, optional
@@ -162,6 +165,37 @@ def windows(
     everywhere = telemetry.nodes if isinstance(telemetry, Telemetry) else None
     _count_silent(found, list(tracks.values()), everywhere)
     return found
+
+
+def file_windows(
+    folder: str | os.PathLike[str],
+    starts: npt.ArrayLike,
+    nodes: Sequence[Sequence[int] | Ints] | None = None,
+    window: float = WINDOW,
+    **reading: Any,
+) -> tuple[Windows, Account]:
+    """Compute the windows before many starts from telemetry files, reading only what they need.
+
+    Parameters
+    ----------
+    folder : path-like
+        Of LDMS's CSV files or of Parquet files; files whose names tell that no window opens in them are not read.
+    starts, nodes, window
+        As of `windows`.
+    **reading
+        `mapping`, `nodes`' ids as `producers`, `how` and `strict` of `predictors.data.telemetry_files.Scan`.
+
+    Returns
+    -------
+    windows : Windows
+        In the order of `starts`.
+    account : Account
+        What was dropped, changed or noted on the way.
+    """
+    start = np.asarray(starts, dtype=np.float64).reshape(-1)
+    producers = reading.pop("producers", None)
+    parts = Scan(folder, nodes=producers, between=np.column_stack((start - window, start)), **reading)
+    return windows(parts, start, nodes, window), parts.account()
 
 
 class _Track:
