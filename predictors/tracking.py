@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -152,6 +153,56 @@ def register(run: LoggedRun, name: str, alias: str | None = None) -> Registered:
         if alias is not None:
             client.set_registered_model_alias(name, alias, str(number))
         return Registered(name, number, alias)
+
+
+def version_of(uri: str) -> int | None:
+    """Return the version that an address of the registry means now, without loading it; None for other addresses.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such model, alias or version, or the store cannot be reached.
+    """
+    where = ModelUri.parse(uri)
+    if where.name is None:
+        return None
+    store = Store.current()
+    store.require()
+    with _client(store) as client:
+        return int(find_version(client, store, where).version)
+
+
+def promote(uri: str, alias: str, why: str) -> Registered:
+    """Give an alias to a registered version, and write down on it when that was and why.
+
+    Every promotion stays as a tag of its version, `jobcast.promoted.TIME`: nothing is overwritten.
+
+    Parameters
+    ----------
+    uri : str
+        `models:/NAME/VERSION` or `models:/NAME@ALIAS`.
+    alias : {"champion", "challenger", "shadow"}
+        Taken from the version that had it.
+    why : str
+        Who wanted it, and for what reason.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such version, or the store cannot be written.
+    """
+    checked_alias(alias)
+    where = ModelUri.parse(uri)
+    if where.name is None:
+        raise JobcastError(f"{uri}: only registered versions get an alias; give models:/NAME/VERSION.")
+    store = Store.current()
+    store.require()
+    with _client(store) as client:
+        found = find_version(client, store, where)
+        stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S.%fZ")
+        client.set_model_version_tag(found.name, found.version, f"jobcast.promoted.{stamp}", f"{alias}: {why}")
+        client.set_registered_model_alias(found.name, alias, found.version)
+        return Registered(str(found.name), int(found.version), alias)
 
 
 def load_model(uri: str) -> LoadedModel:

@@ -1,0 +1,245 @@
+"""A small typed client: retries what may pass, and can fail open, so that a service that is down never hurts.
+
+It needs the standard library only, and one connection a client; a client is for one thread.
+"""
+
+import http.client
+import json
+import random
+import ssl
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from predictors.data.errors import JobcastError
+
+Event = Mapping[str, Any]
+"""As in the API: kind, job_id, time, and what a submission tells."""
+Job = Mapping[str, Any]
+"""As in the API: procs, requested_time, user, …"""
+
+_MAY_PASS: Final = (429, 502, 503, 504)
+UNKNOWN_REQUEST: Final = 3600.0
+
+
+class ServiceError(JobcastError):
+    """The service cannot be reached, or refuses; `status` is 0 where it was not reached."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A predicted run time.
+
+    Attributes
+    ----------
+    seconds : float or None
+        Prediction [s]; None for a job id that was never submitted.
+    lower, upper : float or None
+        The model's own interval [s].
+    p10, p50, p90 : float or None
+        Quantiles by recent jobs [s].
+    answered_by : str or None
+        Who told it; `client` if the service could not be asked in time.
+    fallback : bool
+        Whether it is not the model's own answer.
+    why : str or None
+        Why not.
+    model, version
+        The model in charge.
+    sequence : int
+        The newest event that the answer knows of.
+    """
+
+    seconds: float | None
+    lower: float | None = None
+    upper: float | None = None
+    p10: float | None = None
+    p50: float | None = None
+    p90: float | None = None
+    answered_by: str | None = None
+    fallback: bool = False
+    why: str | None = None
+    model: str = ""
+    version: int | None = None
+    sequence: int = 0
+
+
+class Client:
+    """Talks to a service.
+
+    Parameters
+    ----------
+    url : str
+        Such as http://127.0.0.1:8571.
+    token : str, optional
+        Bearer token.
+    timeout : float
+        Longest wait for one answer [s].
+    retries : int
+        How often a request is sent again that was not answered, or turned away for now. Events may be sent again
+        without harm: the service keeps the first.
+    fail_open : bool
+        Whether `runtime` answers with the requested time where the service does not answer in time.
+    tls : ssl.SSLContext, optional
+        For https.
+
+    Examples
+    --------
+    >>> nobody_there = Client("http://127.0.0.1:9", timeout=0.2, retries=0, fail_open=True)
+    >>> answer = nobody_there.runtime([{"requested_time": 600, "user": "alice"}])[0]
+    >>> answer.seconds, answer.answered_by, answer.fallback
+    (600.0, 'client', True)
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        timeout: float = 2.0,
+        retries: int = 3,
+        fail_open: bool = False,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise JobcastError(f"{url!r}: a service's address begins with http:// or https://.")
+        self._parts, self._tls = parts, tls
+        self._timeout, self._retries, self._fail_open = timeout, retries, fail_open
+        self._headers = {"Content-Type": "application/json"}
+        if token is not None:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._connection: http.client.HTTPConnection | None = None
+
+    def send(self, events: Iterable[Event]) -> list[dict[str, Any]]:
+        """Hand over events; return a receipt each (`sequence`, `status`). They are durable then.
+
+        Raises
+        ------
+        ServiceError
+            If that could not be done: send them again.
+        """
+        found: list[dict[str, Any]] = self.ask("POST", "/v1/events", {"events": list(events)})["events"]
+        return found
+
+    def runtime(self, jobs: Sequence[Job], *, as_of: int | None = None, now: int | None = None) -> list[Runtime]:
+        """Return the predicted run times of jobs, as if they were submitted now.
+
+        Raises
+        ------
+        ServiceError
+            If there is no answer, unless the client fails open.
+        """
+        asked = {"jobs": [dict(job) for job in jobs], "as_of": as_of, "now": now}
+        try:
+            return _runtimes(self.ask("POST", "/v1/predictions/runtime", asked))
+        except ServiceError as error:
+            if not self._fail_open or error.status in (400, 401, 403, 413, 422):
+                raise
+            return [_open(job) for job in jobs]
+
+    def recorded(self, job_ids: Sequence[int | str], *, as_of: int | None = None) -> list[Runtime]:
+        """Return what was predicted for jobs at their submission.
+
+        Raises
+        ------
+        ServiceError
+            If there is no answer.
+        """
+        asked = {"job_ids": list(job_ids), "as_of": as_of}
+        return _runtimes(self.ask("POST", "/v1/predictions/runtime", asked))
+
+    def job(self, job_id: int | str) -> dict[str, Any]:
+        """Return all that the service knows of a job."""
+        found: dict[str, Any] = self.ask("GET", f"/v1/jobs/{quote(str(job_id), safe='')}")
+        return found
+
+    def start_time(self, job_id: int | str) -> dict[str, int]:
+        """Return the seconds by which a waiting job has started with a chance of 10, 50 and 90 %."""
+        found: dict[str, int] = self.ask("GET", f"/v1/start-time/{quote(str(job_id), safe='')}")
+        return found
+
+    def models(self) -> dict[str, Any]:
+        """Return who is in which role, and the history of roles."""
+        found: dict[str, Any] = self.ask("GET", "/v1/models")
+        return found
+
+    def reload(self) -> dict[str, Any]:
+        """Let the service look at the registry now."""
+        found: dict[str, Any] = self.ask("POST", "/v1/models/reload", {})
+        return found
+
+    def ask(self, method: str, path: str, document: Any = None) -> Any:
+        """Send one request, again if need be; return the answer's document."""
+        body = None if document is None else json.dumps(document).encode()
+        for attempt in range(self._retries + 1):
+            try:
+                status, wait, answer = self._once(method, path, body)
+            except (OSError, http.client.HTTPException) as error:
+                self.close()
+                failure = ServiceError(f"{self._parts.netloc}: {error or type(error).__name__}")
+                wait = 0.0
+            else:
+                if status < 300:
+                    return answer
+                reason = answer.get("error", "") if isinstance(answer, dict) else ""
+                failure = ServiceError(f"{self._parts.netloc}: {status} {reason}", status)
+                if status not in _MAY_PASS:
+                    raise failure
+            if attempt < self._retries:
+                time.sleep(max(wait, 0.05 * 2**attempt) * (0.5 + random.random()))
+        raise failure
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _once(self, method: str, path: str, body: bytes | None) -> tuple[int, float, Any]:
+        if self._connection is None:
+            host, port = str(self._parts.hostname), self._parts.port
+            if self._parts.scheme == "https":
+                self._connection = http.client.HTTPSConnection(host, port, timeout=self._timeout, context=self._tls)
+            else:
+                self._connection = http.client.HTTPConnection(host, port, timeout=self._timeout)
+        self._connection.request(method, self._parts.path.rstrip("/") + path, body, self._headers)
+        response = self._connection.getresponse()
+        text = response.read()
+        wait = response.getheader("Retry-After", "")
+        try:
+            return response.status, float(wait) if wait.isdigit() else 0.0, json.loads(text)
+        except ValueError:
+            return response.status, 0.0, None
+
+
+def _runtimes(document: Any) -> list[Runtime]:
+    model, sequence = document["model"], int(document["sequence"])
+    return [
+        Runtime(
+            **{name: one[name] for name in ("seconds", "lower", "upper", "answered_by", "fallback", "why")},
+            **(one["quantiles"] or {}),
+            model=model["name"],
+            version=model["version"],
+            sequence=sequence,
+        )
+        for one in document["predictions"]
+    ]
+
+
+def _open(job: Job) -> Runtime:
+    request = job.get("requested_time")
+    seconds = float(request) if request else UNKNOWN_REQUEST
+    return Runtime(seconds, answered_by="client", fallback=True, why="the service did not answer in time")

@@ -1,0 +1,65 @@
+"""What number stands for a name? Users, groups and jobs may be named; the service never keeps the name.
+
+Numbers pass as they are, below 2^52. A name becomes a number in [2^52, 2^53) by a keyed hash at the door, so that no
+table of names exists that could leak, and nothing has to be looked up: the same name is the same number on every
+machine that has the same key. Two of n names share a number with a chance of about n² / 2^53: one in 450,000 for
+100,000 names. Every number is exact as a float64, which is what feature rows hold.
+"""
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from predictors.data.errors import JobcastError
+
+FIRST_NAME: Final = 1 << 52
+"""Numbers from here on stand for names; those that clients give must lie below."""
+_LEAST_KEY: Final = 16
+
+
+@dataclass(frozen=True)
+class NameKey:
+    """The key that names are hashed with.
+
+    Parameters
+    ----------
+    secret : bytes
+        At most 64 bytes. Empty: anyone who has the database can try out likely names.
+
+    Examples
+    --------
+    >>> NameKey().code("alice") == NameKey().code("alice"), NameKey().code("alice") == NameKey(b"k" * 16).code("alice")
+    (True, False)
+    >>> NameKey().code(7), NameKey().code(None)
+    (7, -1)
+    """
+
+    secret: bytes = b""
+
+    def __post_init__(self) -> None:
+        if len(self.secret) > 64:
+            raise JobcastError(f"A key for names has at most 64 bytes; got {len(self.secret)}.")
+
+    @classmethod
+    def read(cls, path: Path) -> "NameKey":
+        """Return the key in a file, blanks around it left out.
+
+        Raises
+        ------
+        JobcastError
+            If it is shorter than 16 bytes, or longer than 64.
+        """
+        secret = path.read_bytes().strip()
+        if not _LEAST_KEY <= len(secret) <= 64:
+            raise JobcastError(f"{path}: a key for names has {_LEAST_KEY} to 64 bytes; got {len(secret)}.")
+        return cls(secret)
+
+    def code(self, value: int | str | None) -> int:
+        """Return the number of a name, a number itself, or -1 for what is unknown."""
+        if value is None:
+            return -1
+        if isinstance(value, int):
+            return value
+        digest = blake2b(value.encode("utf-8", "surrogatepass"), digest_size=8, key=self.secret).digest()
+        return FIRST_NAME | (int.from_bytes(digest, "big") & (FIRST_NAME - 1))

@@ -1,0 +1,145 @@
+"""Where are events kept, and who owns them? One process a database, migrated once, SQLite or PostgreSQL.
+
+SQLite: write-ahead log, `synchronous=FULL`: what was committed survives a power cut. The owner holds a lock on
+`FILE.lock`, which the system takes back however the process ends. PostgreSQL: the owner holds an advisory lock on its
+connection.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from filelock import FileLock, Timeout
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+
+from predictors.data.errors import JobcastError
+
+MIGRATIONS: Final = Path(__file__).with_name("migrations")
+_LOCK: Final = 0x6A6F62636173  # "jobcas", our advisory lock's name
+_SECONDS: Final = 5
+"""Longest that a connection, or a statement on PostgreSQL, may take."""
+
+
+class StorageError(Exception):
+    """The database cannot be written or read now; nothing was acknowledged."""
+
+
+def shown(url: str) -> str:
+    """Return a database's URL without its password.
+
+    Examples
+    --------
+    >>> shown("postgresql+psycopg://me:secret@db/jobcast")
+    'postgresql+psycopg://me:***@db/jobcast'
+    """
+    return re.sub(r"(?<=://)([^:/@]*):[^/]*@", r"\1:***@", url)
+
+
+def made_engine(url: str, prepare: Callable[[Any], None] | None = None) -> Engine:
+    """Return the engine of a database.
+
+    Parameters
+    ----------
+    url : str
+        `sqlite:///FILE` or `postgresql+psycopg://…`.
+    prepare : callable, optional
+        Called with each new connection of the driver, after our own settings.
+
+    Raises
+    ------
+    JobcastError
+        If it is another kind of database, or its driver is not installed.
+    """
+    try:
+        parsed = make_url(url)
+        if parsed.drivername == "postgresql":
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        if parsed.get_backend_name() not in ("sqlite", "postgresql") or parsed.database in (None, "", ":memory:"):
+            raise JobcastError(f"{shown(url)}: give sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME.")
+        is_file = parsed.get_backend_name() == "sqlite"
+        options = {"timeout": _SECONDS} if is_file else {"connect_timeout": _SECONDS, "options": _POSTGRES}
+        engine = create_engine(parsed, connect_args=options, pool_pre_ping=not is_file)
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise JobcastError(f"{shown(url)!r} is no database: give sqlite:///FILE or postgresql+psycopg://….") from error
+    except ModuleNotFoundError as error:
+        raise JobcastError(
+            f"{shown(url)}: needs the package {error.name!r}; pip install 'jobcast[postgres]'."
+        ) from error
+    if is_file:
+        event.listen(engine, "connect", lambda connection, _: _durable(connection))
+    if prepare is not None:
+        event.listen(engine, "connect", lambda connection, _: prepare(connection))
+    return engine
+
+
+_POSTGRES: Final = f"-c statement_timeout={1000 * _SECONDS} -c synchronous_commit=on"
+
+
+def _durable(connection: Any) -> None:
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=5000", "temp_store=MEMORY"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+class Ownership:
+    """The right to write to a database, for one process at a time.
+
+    Raises
+    ------
+    JobcastError
+        If another process has it.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._file: FileLock | None = None
+        if engine.dialect.name == "sqlite":
+            path = Path(str(engine.url.database)).absolute()
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = FileLock(path.with_name(path.name + ".lock"))
+                self._file.acquire(timeout=0)
+            except Timeout as error:
+                raise JobcastError(f"{path}: another service writes to it; stop that, or give another --db.") from error
+            except OSError as error:
+                raise JobcastError(f"{path}: cannot be used ({error.strerror}); give another --db.") from error
+
+    def claim(self, connection: Connection) -> None:
+        """Claim a new connection of the writer."""
+        if connection.dialect.name == "postgresql":
+            if not connection.execute(text("SELECT pg_try_advisory_lock(:n)"), {"n": _LOCK}).scalar():
+                raise JobcastError(f"{shown(str(connection.engine.url))}: another service writes to this database.")
+            connection.commit()
+
+    def release(self) -> None:
+        """Let others have it."""
+        if self._file is not None:
+            self._file.release()
+
+
+def migrate(engine: Engine) -> None:
+    """Bring the tables up to date; the caller owns the database.
+
+    Raises
+    ------
+    JobcastError
+        If the database cannot be reached, or was written by a newer jobcast.
+    """
+    from alembic import command
+    from alembic.config import Config
+    from alembic.util import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    try:
+        with engine.connect() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+            connection.commit()
+    except CommandError as error:
+        raise JobcastError(
+            f"{shown(str(engine.url))}: was written by another version of jobcast ({error}); upgrade this one."
+        ) from error
+    except SQLAlchemyError as error:
+        reason = str(error).partition("\n")[0]
+        raise JobcastError(f"{shown(str(engine.url))}: the database cannot be used: {reason}") from error

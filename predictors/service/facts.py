@@ -1,0 +1,209 @@
+"""What is known after event n? The same `JobHistory` as everywhere, fed by the ledger's order of events."""
+
+import io
+import threading
+import zipfile
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors import _history_layout as at
+from predictors._history_bulk import fits, take_in_many
+from predictors.data.errors import JobcastError
+from predictors.data.events import ENDED, STARTED, SUBMITTED
+from predictors.features import FEATURES
+from predictors.history import Job, JobHistory
+from predictors.service.events import FIELDS, UNKNOWN, Event
+from predictors.service.ledger import Ledger
+from predictors.service.start_time import LiveJob
+
+Floats = npt.NDArray[np.float64]
+Arrays = dict[str, npt.NDArray[Any]]
+
+EVERY_FEATURE: Final = tuple(FEATURES)
+"""A row holds all there are: a model that comes later finds its own among them."""
+_MANY: Final = 32  # from so many on a slice is cheaper than one after the other
+_NOTHING: Final = np.empty(0)
+
+
+class Happened(NamedTuple):
+    """One event that was taken in, with what learners need of it."""
+
+    kind: int
+    job: int
+    time: int
+    row: Floats
+    """Every feature of the job as of its submission; of submissions and ends only."""
+    seconds: float
+    """Run time of an ended job [s]."""
+    sequence: int
+    """The event's own number."""
+
+
+class Facts:
+    """The history of all jobs as of an event, and the ledger of those that live.
+
+    Parameters
+    ----------
+    epoch : int or None
+        Unix time [s] of the clock's second 0; None: the clock counts from an unknown moment, no weekday is known then.
+    time_zone : str or None
+        IANA name of the machine's time zone.
+    as_of : {"strict", "reis"}
+        What counts as ended at a submission.
+    capacity : int
+        Users, and groups of each kind, to remember.
+    machine_procs : int or None
+        Processors of the machine; None if unknown (no free processors are known then).
+
+    Attributes
+    ----------
+    sequence : int
+        Number of the newest event taken in.
+    """
+
+    def __init__(
+        self,
+        *,
+        epoch: int | None = 0,
+        time_zone: str | None = None,
+        as_of: str = "strict",
+        capacity: int = 100_000,
+        machine_procs: int | None = None,
+    ) -> None:
+        self._settings: Final = (epoch, time_zone, as_of, capacity, machine_procs)
+        self._lock = threading.Lock()
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin before the first event."""
+        epoch, time_zone, as_of, capacity, machine_procs = self._settings
+        self.history = JobHistory(
+            EVERY_FEATURE,
+            as_of=as_of,
+            epoch=epoch,
+            time_zone=time_zone,
+            capacity=capacity,
+            machine_procs=machine_procs,
+        )
+        self.ledger = Ledger()
+        self.sequence = 0
+
+    def take(self, events: Sequence[Event]) -> tuple[list[str], list[Happened]]:
+        """Take in numbered events; return what became of each, and all that happened, in order."""
+        with self._lock:
+            effects, order = [], []
+            for event in events:
+                effect, now_possible = self.ledger.take(event)
+                effects.append(effect)
+                order.extend(now_possible)
+            happened = self._all(order) if len(order) >= _MANY else [self._one(event) for event in order]
+            self.sequence = events[-1].sequence if events else self.sequence
+        return effects, happened
+
+    def rows(self, jobs: Sequence[Job], now: int | None) -> tuple[Floats, int]:
+        """Return every feature of jobs if they were submitted at `now`, and the event as of which that is."""
+        with self._lock:
+            moment = now if now is not None else self.history.now or 0
+            return self.history.rows(jobs, moment), self.sequence
+
+    @property
+    def live(self) -> int:
+        """Number of jobs queued and running."""
+        return len(self.history)
+
+    def live_jobs(self, predicted: Mapping[int, float]) -> tuple[list[LiveJob], int]:
+        """Return the jobs that wait and run, and the second of the newest event."""
+        with self._lock:
+            jobs, slots = self.history._tables.jobs, self.history._slot_of_job
+            records = [(job, jobs[slot].tolist()) for job, slot in slots.items()]
+            now = self.history.now or 0
+        known = [[None if value < 0 else value for value in one] for _, one in records]
+        return [
+            LiveJob(job, one[at.SUBMIT], of[at.PROCS], of[at.REQUESTED], of[at.USER], of[at.START], predicted.get(job))
+            for (job, one), of in zip(records, known, strict=True)
+        ], now
+
+    # --- snapshots ----------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> tuple[int, Arrays]:
+        """Return the event that all this stands behind, and everything as arrays without objects."""
+        with self._lock:
+            arrays = {f"history_{name}": array for name, array in self.history.snapshot().items()}
+            arrays |= {f"ledger_{name}": array for name, array in self.ledger.snapshot().items()}
+            return self.sequence, arrays
+
+    def restore(self, sequence: int, arrays: Arrays) -> None:
+        """Go on from a snapshot of a service with the same settings.
+
+        Raises
+        ------
+        JobcastError
+            If it was made by other settings, or by a version with another layout.
+        """
+        history = JobHistory.restore(part(arrays, "history_"))
+        for name in ("features", "as_of", "epoch", "time_zone", "capacity", "machine_procs"):
+            if getattr(history, name) != getattr(self.history, name):
+                raise JobcastError(f"The snapshot behind event {sequence} was made with another {name}.")
+        self.history, self.ledger, self.sequence = history, Ledger.restore(part(arrays, "ledger_")), sequence
+
+    # --- small steps --------------------------------------------------------------------------------------------------
+
+    def _one(self, event: Event) -> Happened:
+        row, seconds = _NOTHING, 0.0
+        if event.kind == SUBMITTED:
+            row = self.history.submitted(event.submission, event.time)
+        elif event.kind == STARTED:
+            self.history.started(event.job, event.time)
+        elif event.kind == ENDED:
+            outcome = self.history.ended(event.job, event.time, None if event.status == UNKNOWN else event.status)
+            row, seconds = outcome.row, outcome.seconds
+        else:
+            self.history.cancelled(event.job, event.time)
+        return Happened(event.kind, event.job, event.time, row, seconds, event.sequence)
+
+    def _all(self, events: Sequence[Event]) -> list[Happened]:
+        table = np.fromiter(chain.from_iterable(events), dtype=np.int64).reshape(len(events), len(FIELDS))
+        kind = table[:, 1]
+        if not fits(self.history, int((kind == SUBMITTED).sum())):
+            return [self._one(event) for event in events]
+        described = table[:, [2, 4, 5, 6, 7, 8, 9, 10]]
+        rows, seconds = take_in_many(
+            self.history, table[:, 2], kind, [event.job for event in events], described, table[:, 3]
+        )
+        told = iter(zip(rows, seconds.tolist(), strict=True))
+        found = []
+        for event in events:
+            row, ran = next(told) if event.kind in (SUBMITTED, ENDED) else (_NOTHING, 0.0)
+            found.append(Happened(event.kind, event.job, event.time, row, ran, event.sequence))
+        return found
+
+
+def part(arrays: Arrays, prefix: str) -> Arrays:
+    """Return the arrays whose names begin with a prefix, by the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def packed(arrays: Arrays) -> bytes:
+    """Return arrays as bytes; one that holds objects is refused."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    return buffer.getvalue()
+
+
+def unpacked(stored: bytes) -> Arrays:
+    """Return the arrays that `packed` wrote.
+
+    Raises
+    ------
+    JobcastError
+        If they cannot be read.
+    """
+    try:
+        with np.load(io.BytesIO(stored), allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise JobcastError(f"A snapshot cannot be read ({error}).") from error

@@ -1,0 +1,104 @@
+"""The one thread that learns: it follows the events behind the writer, and publishes what the models have learnt."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from predictors.service.facts import Happened
+from predictors.service.model import CHAMPION, Model
+
+Told = Callable[[], None]
+
+
+class Learner:
+    """Models by role, each at the same event.
+
+    Requests ask what is published and do not wait for lessons, unless they ask for the state after an event (`when`).
+
+    Parameters
+    ----------
+    keep : callable
+        Given the predictions of record of each slice, to be stored.
+    """
+
+    def __init__(self, keep: Callable[[Sequence[dict[str, Any]]], None]) -> None:
+        self.models: dict[str, Model] = {}
+        self.sequence = 0
+        """Newest event learnt."""
+        self.keep = keep
+        self._work: deque[tuple[Sequence[Happened], int] | Callable[[], None]] = deque()
+        self._waiting: list[tuple[int, Told]] = []
+        self._condition = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="learner", daemon=True)
+        self.pending = 0
+        """Events handed over and not learnt yet."""
+
+    @property
+    def champion(self) -> Model:
+        """The model whose answers are given."""
+        return self.models[CHAMPION]
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Learn what was handed over, then end."""
+        with self._condition:
+            self._stopping = True
+            self._condition.notify_all()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def put(self, happened: Sequence[Happened], sequence: int) -> None:
+        """Hand over what happened until an event."""
+        with self._condition:
+            self._work.append((happened, sequence))
+            self.pending += len(happened)
+            self._condition.notify_all()
+
+    def do(self, command: Callable[[], None]) -> None:
+        """Call a function after all that was handed over before."""
+        with self._condition:
+            self._work.append(command)
+            self._condition.notify_all()
+
+    def when(self, sequence: int, tell: Told) -> None:
+        """Call a function as soon as an event has been learnt, at once if it has; it must not take long."""
+        with self._condition:
+            if self.sequence < sequence:
+                self._waiting.append((sequence, tell))
+                return
+        tell()
+
+    def seat(self, model: Model) -> None:
+        """Let a model take its role, and leave the one that it had; only from a command."""
+        self.models = {role: one for role, one in self.models.items() if one is not model} | {model.role: model}
+
+    def follow(self, happened: Sequence[Happened], sequence: int) -> None:
+        """Let every model go through a slice; for the thread, and for rebuilding before it starts."""
+        for model in self.models.values():
+            self.keep([model.record(one, answer) for one, answer in model.follow(happened, sequence)])
+        with self._condition:
+            self.sequence = sequence
+            ready = [tell for least, tell in self._waiting if least <= sequence]
+            self._waiting = [(least, tell) for least, tell in self._waiting if least > sequence]
+        for tell in ready:
+            tell()
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                while not self._work and not self._stopping:
+                    self._condition.wait()
+                if not self._work:
+                    return
+                work = self._work.popleft()
+            if callable(work):
+                work()
+                continue
+            self.follow(*work)
+            with self._condition:
+                self.pending -= len(work[0])

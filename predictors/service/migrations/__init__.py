@@ -1,0 +1,1 @@
+"""How the database got its tables, step by step (Alembic)."""

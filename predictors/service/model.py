@@ -1,0 +1,256 @@
+"""A model in its role: who it is, what it says of each submission, what it learns from each end."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.base import Predictor
+from predictors.data.errors import JobcastError
+from predictors.data.events import CANCELLED, ENDED, STARTED, SUBMITTED
+from predictors.history import Outcome, Outcomes
+from predictors.service.answers import (
+    FAILED,
+    LEAST_RATIOS,
+    OUT_OF_RANGE,
+    QUANTILES,
+    Answer,
+    Published,
+    columns_of,
+    frozen,
+)
+from predictors.service.facts import Happened
+from predictors.service.learnt import kept, put_back
+
+Floats = npt.NDArray[np.float64]
+
+CHAMPION: Final = "champion"
+CHALLENGER: Final = "challenger"
+ROLES: Final = (CHAMPION, CHALLENGER)
+RECENT: Final = 1000
+"""Newest outcomes that figures and quantiles are made of."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Which model it is.
+
+    Attributes
+    ----------
+    uri : str
+        What was asked for: an address of the registry, a folder, or a predictor's name.
+    name : str
+        Registered name; where it has none, the predictor's.
+    version : int or None
+        Registered version.
+    predictor : str
+        The predictor's registered name.
+    sha256 : str
+        Hash of the model's files; empty for one that begins untrained.
+    trained_until : str or None
+        Last end that it learnt from before it came here (UTC).
+    """
+
+    uri: str
+    name: str
+    version: int | None
+    predictor: str
+    sha256: str = ""
+    trained_until: str | None = None
+
+    @property
+    def same_as(self) -> tuple[str, int | None, str, str]:
+        """What makes it this model, however it was addressed."""
+        return self.name, self.version, self.predictor, self.sha256
+
+
+class Model:
+    """A predictor at work on the stream of events. One thread drives it; what it has published any thread may ask.
+
+    Parameters
+    ----------
+    identity : Identity
+        Who it is.
+    predictor : Predictor
+        Its own: it is changed as it learns.
+    role : {"champion", "challenger"}
+        Whose answers are given, or only kept to be compared.
+    learns : bool
+        Whether it learns from the jobs that end.
+    since : int
+        The event from which on it learns.
+
+    Raises
+    ------
+    JobcastError
+        If its parameters cannot be used.
+    """
+
+    def __init__(
+        self, identity: Identity, predictor: Predictor, role: str = CHAMPION, *, learns: bool = True, since: int = 0
+    ) -> None:
+        predictor.check()
+        self.identity: Final = identity
+        self.predictor: Final = predictor
+        self.role = role
+        self.learns: Final = learns
+        self.since = since
+        self.number = 0
+        self.failures: dict[str, int] = {FAILED: 0, OUT_OF_RANGE: 0}
+        self.learning_errors = 0
+        self._columns: Final = columns_of(predictor)
+        self._issued: dict[int, float] = {}
+        self._running: dict[int, tuple[Floats, float, int]] = {}
+        self._rows: dict[int, Floats] = {}
+        self._watches: Final = learns and predictor.learns_from_running
+        if self._watches:
+            predictor.watch(self._still_running)
+        self._recent: deque[tuple[float, float, bool]] = deque(maxlen=RECENT)
+        self._n_recent = 0
+        self._ratios: tuple[float, float, float] | None = None
+        self.published = self._published(since)
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        """How it does: over the newest outcomes, mean absolute error [s], share too short, share within P10 to P90."""
+        recent = list(self._recent)
+        if not recent:
+            return {}
+        said, ran = np.array([one[0] for one in recent]), np.array([one[1] for one in recent])
+        return {
+            "outcomes": len(recent),
+            "mean_absolute_error_seconds": float(np.abs(said - ran).mean()),
+            "underestimated_share": float((said < ran).mean()),
+            "covered_share": float(np.mean([one[2] for one in recent])),
+        }
+
+    def begin(self, since: int) -> None:
+        """Set the event from which on it follows; nothing has been followed yet."""
+        self.since = since
+        self.published = self._published(since)
+
+    def follow(self, happened: Sequence[Happened], sequence: int) -> list[tuple[Happened, Answer]]:
+        """Go through events: answer for each submission, learn from each end; then publish what has been learnt."""
+        told = []
+        for one in happened:
+            if one.kind == SUBMITTED:
+                told.append((one, self._issue(one)))
+            elif one.kind == ENDED:
+                self._learn(one)
+            elif one.kind == CANCELLED:
+                self._forget(one.job)
+            elif one.kind == STARTED and self._watches and one.job in self._rows:
+                self._running[one.job] = self._rows.pop(one.job), self._issued.get(one.job, np.nan), one.time
+        self.published = self._published(sequence)
+        return told
+
+    def _issue(self, one: Happened) -> Answer:
+        answer = self._now().answer(one.row)
+        if answer.why in self.failures:
+            self.failures[answer.why] += 1
+        self._issued[one.job] = answer.seconds
+        if self._watches:
+            self._rows[one.job] = one.row[self._columns]
+        return answer
+
+    def _learn(self, one: Happened) -> None:
+        issued = self._issued.get(one.job, np.nan)
+        self._forget(one.job)
+        if issued == issued:
+            self._remember(issued, one.seconds)
+        if not self.learns:
+            return
+        outcome = Outcome(one.row[self._columns], issued, one.seconds, True, one.time)
+        try:
+            self.predictor.learn_one(outcome)
+        except Exception:  # what it had learnt before stays; metrics tell
+            self.learning_errors += 1
+
+    def _forget(self, job: int) -> None:
+        self._issued.pop(job, None)
+        self._rows.pop(job, None)
+        self._running.pop(job, None)
+
+    def _now(self) -> Published:
+        """Return what has been learnt until now, to be asked by the one thread that learns."""
+        return Published(self.predictor, self._columns, None, 0)
+
+    def _published(self, sequence: int) -> Published:
+        return Published(frozen(self.predictor), self._columns, self._ratios, sequence)
+
+    def _remember(self, issued: float, ran: float) -> None:
+        """Keep what was said and what came true; the quantiles follow every so many outcomes."""
+        low, _, high = self._ratios or (0.0, 0.0, np.inf)
+        self._recent.append((issued, ran, bool(low * issued <= ran <= high * issued)))
+        self._n_recent += 1
+        if self._n_recent % LEAST_RATIOS == 0:
+            ratios = np.array([seconds / max(said, 1.0) for said, seconds, _ in self._recent])
+            lower, middle, upper = np.quantile(ratios, QUANTILES).tolist()
+            self._ratios = lower, middle, upper
+
+    def _still_running(self, now: int) -> Outcomes:
+        """Return the jobs that have started and not ended among the events gone through, censored at `now`."""
+        runs = list(self._running.values())
+        width = len(self._columns)
+        rows = np.array([row for row, _, _ in runs], dtype=np.float64).reshape(-1, width)
+        issued = np.array([said for _, said, _ in runs], dtype=np.float64)
+        elapsed = now - np.array([start for _, _, start in runs], dtype=np.int64)
+        seen, time = np.zeros(len(runs), dtype=np.bool_), np.full(len(runs), now, dtype=np.int64)
+        return Outcomes(rows, issued, elapsed.astype(np.float64), seen, time)
+
+    def state(self) -> dict[str, npt.NDArray[Any]] | None:
+        """Return all that it has gathered as arrays; None if its predictor can only learn it again."""
+        learnt = kept(self.predictor)
+        if self._watches or learnt is None:
+            return None
+        return {
+            **{f"learnt_{name}": array for name, array in learnt.items()},
+            "issued": np.array(list(self._issued.items()), dtype=np.float64).reshape(-1, 2),
+            "recent": np.array(self._recent, dtype=np.float64).reshape(-1, 3),
+            "counts": np.array([self._n_recent, self.learning_errors, *self.failures.values()], dtype=np.int64),
+            "ratios": np.array(self._ratios or (), dtype=np.float64),
+        }
+
+    def restore(self, state: Mapping[str, npt.NDArray[Any]], sequence: int) -> None:
+        """Go on from the state behind an event; for a model of the same identity that has followed nothing yet."""
+        prefix = "learnt_"
+        put_back(self.predictor, {n.removeprefix(prefix): a for n, a in state.items() if n.startswith(prefix)})
+        self._issued = {int(job): said for job, said in state["issued"].tolist()}
+        self._recent.extend((said, ran, bool(held)) for said, ran, held in state["recent"].tolist())
+        self._n_recent, self.learning_errors, *failures = state["counts"].tolist()
+        self.failures = dict(zip(self.failures, failures, strict=True))
+        ratios = state["ratios"].tolist()
+        self._ratios = (ratios[0], ratios[1], ratios[2]) if ratios else None
+        self.published = self._published(sequence)
+
+    def record(self, happened: Happened, answer: Answer) -> dict[str, Any]:
+        """Return a row of the table of predictions."""
+        return {
+            "job": happened.job,
+            "role": self.role,
+            "model": self.number,
+            "sequence": happened.sequence,
+            "seconds": answer.seconds,
+            "lower": answer.lower,
+            "upper": answer.upper,
+            "answered_by": answer.answered_by,
+            "fallback": answer.why is not None,
+        }
+
+
+def checked_for(model: Model, as_of: str) -> Model:
+    """Return a model if it goes by the service's as-of rule.
+
+    Raises
+    ------
+    JobcastError
+        If it counts other jobs as ended.
+    """
+    if model.predictor.as_of != as_of:
+        raise JobcastError(
+            f"{model.identity.uri}: counts ended jobs by the rule {model.predictor.as_of!r}; this service by {as_of!r}."
+        )
+    return model

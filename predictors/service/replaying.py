@@ -1,0 +1,150 @@
+"""Does a service predict what an evaluation says, job for job? A log is driven through it.
+
+The log's own times are the clock. Before each submission the service is asked, by as_of, with all events until then
+learnt; or, in batches, it is asked for what it said at the submissions. Both must be the same.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.data.errors import JobcastError
+from predictors.data.events import ENDED, STARTED, SUBMITTED
+from predictors.data.joblog import JobLog
+from predictors.replay import log_events
+from predictors.service.client import Client
+from predictors.service.events import KIND_NAMES
+
+Floats = npt.NDArray[np.float64]
+
+_CODES: Final = ("user", "group", "executable", "queue", "partition")
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What the service said of a log.
+
+    Attributes
+    ----------
+    seconds : float64 array of shape (n_jobs,)
+        Predictions [s].
+    answered_by : tuple of str
+        Who told each.
+    first, last : int
+        Sequence numbers of the first and the last event.
+    """
+
+    seconds: Floats
+    answered_by: tuple[str, ...]
+    first: int
+    last: int
+
+
+def drive(client: Client, log: JobLog, batch: int = 1) -> Replayed:
+    """Send a log's events in order, and ask for every job's prediction.
+
+    Parameters
+    ----------
+    client : Client
+        Of a service whose clock and time zone suit the log; one that has no events yet, to be comparable.
+    log : JobLog
+        Jobs with known run times.
+    batch : int
+        1: ask before each submission, as of the event before it. More: send so many events at a time, then ask for
+        what was predicted at the submissions among them.
+
+    Raises
+    ------
+    JobcastError
+        If the service's clock is another, an event was not taken in, or an answer knows of other events.
+    """
+    offset = _offset(client, log)
+    events, jobs = log_events(log), _Jobs(log, offset)
+    seconds, answered_by = np.full(len(log), np.nan), [""] * len(log)
+    last = first = int(client.models()["sequence"])
+    for begin, end in _parts(events[:, 1], batch):
+        if batch == 1 and events[end - 1, 1] == SUBMITTED:
+            last = _send(client, jobs, events[begin : end - 1], last)
+            time, _, row = events[end - 1].tolist()
+            found = client.runtime([jobs.described(row)], as_of=last, now=time + offset)[0]
+            if found.sequence != last:
+                raise JobcastError(f"The service knows of event {found.sequence}, not {last}: others send events too.")
+            seconds[row], answered_by[row] = found.seconds or np.nan, found.answered_by or ""
+            last = _send(client, jobs, events[end - 1 : end], last)
+            continue
+        last = _send(client, jobs, events[begin:end], last)
+        rows = events[begin:end][events[begin:end, 1] == SUBMITTED, 2].tolist()
+        if rows:
+            for row, told in zip(rows, client.recorded([jobs.ids[r] for r in rows], as_of=last), strict=True):
+                seconds[row] = np.nan if told.seconds is None else told.seconds
+                answered_by[row] = told.answered_by or ""
+    return Replayed(seconds, tuple(answered_by), first + 1, last)
+
+
+class _Jobs:
+    """The log's jobs as the API takes them."""
+
+    def __init__(self, log: JobLog, offset: int) -> None:
+        self.ids: list[int] = log.filled("job_id").tolist()
+        self._offset = offset
+        self._status: list[int] = log.filled("status").tolist()
+        columns = {"procs": log.procs, "requested_time": log.filled("requested_time")}
+        columns |= {name: log.filled(name) for name in _CODES}
+        self._columns: dict[str, list[int]] = {name: values.tolist() for name, values in columns.items()}
+
+    def described(self, row: int) -> dict[str, Any]:
+        return {name: values[row] for name, values in self._columns.items() if values[row] >= 0}
+
+    def event(self, time: int, kind: int, row: int) -> dict[str, Any]:
+        found: dict[str, Any] = {"kind": KIND_NAMES[kind], "job_id": self.ids[row], "time": time + self._offset}
+        if kind == SUBMITTED:
+            return found | self.described(row)
+        if kind == ENDED and self._status[row] >= 0:
+            return found | {"status": self._status[row]}
+        return found
+
+
+def _send(client: Client, jobs: _Jobs, events: npt.NDArray[np.int64], last: int) -> int:
+    if not len(events):
+        return last
+    receipts = client.send(jobs.event(*one) for one in events.tolist())
+    for one, receipt in zip(events.tolist(), receipts, strict=True):
+        if receipt["status"] != "applied" and not (receipt["status"] == "held" and one[1] == STARTED):
+            raise JobcastError(
+                f"Job {jobs.ids[one[2]]}: the service says {receipt['status']!r} to its event {KIND_NAMES[one[1]]!r}; "
+                "replay into a service whose database is empty."
+            )
+    return max(int(receipt["sequence"]) for receipt in receipts)
+
+
+def _parts(kinds: npt.NDArray[np.int64], batch: int) -> list[tuple[int, int]]:
+    """Return slices: each ends behind a submission if `batch` is 1, else after so many events."""
+    if batch > 1:
+        cuts = np.append(np.arange(batch, len(kinds), batch), len(kinds))
+    else:
+        cuts = np.unique(np.append(np.flatnonzero(kinds == SUBMITTED) + 1, len(kinds)))
+    return list(zip([0, *cuts[:-1].tolist()], cuts.tolist(), strict=True))
+
+
+def _offset(client: Client, log: JobLog) -> int:
+    """Return what makes the log's times those of the service's clock."""
+    about = client.models()
+    if about["machine_procs"] != log.max_procs:
+        raise JobcastError(
+            f"{log.name} is of a machine of {log.max_procs} processors, the service of {about['machine_procs']}: start "
+            f"it {'without --machine-procs' if log.max_procs is None else f'with --machine-procs {log.max_procs}'}."
+        )
+    if about["clock"] == "log":
+        if log.epoch is not None:
+            raise JobcastError(f"{log.name} tells its date, and the service was started with --clock log: use unix.")
+        return 0
+    if log.epoch is None:
+        raise JobcastError(f"{log.name} does not tell its date: start the service with --clock log.")
+    if (about["time_zone"] or "UTC") != (log.time_zone or "UTC"):
+        raise JobcastError(
+            f"{log.name} is of time zone {log.time_zone or 'UTC'}, the service of {about['time_zone'] or 'UTC'}: start "
+            f"it with --time-zone {log.time_zone or 'UTC'}."
+        )
+    return log.epoch

@@ -1,0 +1,129 @@
+"""The rule for late, early and contradictory events, and the codes that stand for names."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from predictors.data.errors import JobcastError
+from predictors.data.events import CANCELLED, ENDED, STARTED, SUBMITTED
+from predictors.service.codes import FIRST_NAME, NameKey
+from predictors.service.events import Event
+from predictors.service.facts import Facts, packed, unpacked
+from predictors.service.ledger import Ledger
+
+EVENTS = st.lists(
+    st.tuples(st.integers(1, 4), st.integers(0, 3), st.integers(0, 9)), max_size=24, unique_by=lambda one: one[:2]
+)
+
+
+def numbered(rows):
+    return [
+        Event(job, kind, time, user=job % 2, requested_time=10, sequence=n)
+        for n, (job, kind, time) in enumerate(rows, 1)
+    ]
+
+
+def told(rows):
+    ledger = Ledger()
+    effects, happened = [], []
+    for event in numbered(rows):
+        effect, now = ledger.take(event)
+        effects.append(effect)
+        happened += [(one.job, one.kind, one.time) for one in now]
+    return effects, happened, ledger
+
+
+@pytest.mark.parametrize(
+    ("rows", "effects", "happened"),
+    [
+        # in order
+        ([(1, SUBMITTED, 1), (1, STARTED, 2), (1, ENDED, 5)], "aaa", [(SUBMITTED, 1), (STARTED, 2), (ENDED, 5)]),
+        # backwards: all is held until the submission comes
+        ([(1, ENDED, 5), (1, STARTED, 2), (1, SUBMITTED, 1)], "hha", [(SUBMITTED, 1), (STARTED, 2), (ENDED, 5)]),
+        # an end without a start waits for ever
+        ([(1, SUBMITTED, 1), (1, ENDED, 5)], "ah", [(SUBMITTED, 1)]),
+        # an end before its start contradicts, whichever comes first
+        ([(1, SUBMITTED, 1), (1, STARTED, 6), (1, ENDED, 5)], "aar", [(SUBMITTED, 1), (STARTED, 6)]),
+        ([(1, ENDED, 5), (1, SUBMITTED, 1), (1, STARTED, 6)], "haa", [(SUBMITTED, 1), (STARTED, 6)]),
+        # cancelled in the queue, and while it runs: an end with status 5
+        ([(1, SUBMITTED, 1), (1, CANCELLED, 3), (1, STARTED, 4)], "aar", [(SUBMITTED, 1), (CANCELLED, 3)]),
+        ([(1, SUBMITTED, 1), (1, STARTED, 2), (1, CANCELLED, 3)], "aaa", [(SUBMITTED, 1), (STARTED, 2), (ENDED, 3)]),
+        # after the end
+        ([(1, SUBMITTED, 1), (1, STARTED, 2), (1, ENDED, 3), (1, CANCELLED, 3)], "aaar",
+         [(SUBMITTED, 1), (STARTED, 2), (ENDED, 3)]),
+    ],
+)  # fmt: skip
+def test_what_becomes_of_events(rows, effects, happened):
+    found, order, _ = told(rows)
+    assert "".join(effect[0] for effect in found) == effects
+    assert [one[1:] for one in order] == happened
+
+
+@settings(max_examples=100, deadline=None)
+@given(EVENTS)
+def test_whatever_arrives_the_history_can_follow(rows):
+    facts = Facts()
+    for event in numbered(rows):
+        facts.take([event])
+    at_once = Facts()
+    at_once.take(numbered(rows))
+    for name, array in facts.snapshot()[1].items():
+        other = at_once.snapshot()[1][name]
+        assert np.array_equal(array, other, equal_nan=array.dtype.kind == "f"), name
+
+
+@settings(max_examples=60, deadline=None)
+@given(EVENTS, st.integers(0, 24))
+def test_a_restored_ledger_goes_on_as_one_that_never_stopped(rows, cut):
+    whole, first = Facts(), Facts()
+    events = numbered(rows)
+    whole.take(events)
+    first.take(events[:cut])
+    second = Facts()
+    sequence, arrays = first.snapshot()
+    second.restore(sequence, unpacked(packed(arrays)))
+    if events[cut:]:
+        second.take(events[cut:])
+    assert second.sequence == whole.sequence
+    for name, array in whole.snapshot()[1].items():
+        other = second.snapshot()[1][name]
+        assert np.array_equal(array, other, equal_nan=array.dtype.kind == "f"), name
+
+
+def test_memory_of_jobs_that_wait_and_are_over_is_bounded():
+    ledger = Ledger(most_held=3, most_over=3)
+    for job in range(10):
+        ledger.take(Event(job, STARTED, 5))
+    assert ledger.held == 3 and ledger.dropped == 7
+    for job in range(20, 30):
+        for kind in (SUBMITTED, STARTED, ENDED):
+            ledger.take(Event(job, kind, 5))
+    assert ledger.take(Event(29, CANCELLED, 6))[0] == "refused"
+    assert ledger.take(Event(20, CANCELLED, 6))[0] == "held"  # forgotten that it is over
+
+
+def test_a_snapshot_of_other_settings_is_refused():
+    sequence, arrays = Facts().snapshot()
+    with pytest.raises(JobcastError, match="another time_zone"):
+        Facts(time_zone="Europe/Stockholm").restore(sequence, arrays)
+    with pytest.raises(JobcastError, match="cannot be read"):
+        unpacked(b"PK nonsense")
+
+
+def test_codes_of_names():
+    key = NameKey(b"0123456789abcdef")
+    assert key.code("alice") == key.code("alice") != key.code("bob")
+    assert FIRST_NAME <= key.code("alice") < 2 * FIRST_NAME
+    assert float(key.code("alice")) == key.code("alice")
+    assert key.code("\ud800") >= FIRST_NAME  # half a character is a name like others
+    assert len({key.code(f"user{i}") for i in range(20_000)}) == 20_000
+
+
+def test_a_key_must_be_long_enough(tmp_path):
+    file = tmp_path / "key"
+    file.write_bytes(b"short\n")
+    with pytest.raises(JobcastError, match="16 to 64 bytes"):
+        NameKey.read(file)
+    file.write_bytes(b"long enough to be a key\n")
+    assert NameKey.read(file).secret == b"long enough to be a key"
