@@ -22,7 +22,7 @@ OPTIONS: Final = {
 
 
 def frontier_of(what: str) -> "Callable[[Axes, pd.DataFrame], None]":
-    """Return what draws a point a case, medians with their intervals, of a log by its name; upper left is better."""
+    """Return what draws a point a case, medians with intervals or as logged, of a log by its name."""
 
     def paint(axes: "Axes", table: "pd.DataFrame") -> None:
         _paint(axes, table)
@@ -44,11 +44,13 @@ def _paint(axes: "Axes", table: "pd.DataFrame") -> None:
         families += [] if family in families else [family]
         label, marker = OPTIONS[case.policy, case.correction]
         options[label] = marker
+        if not case.shaken:
+            row |= {measure: row[f"{measure}_as_logged"] for measure in ("widest", "gap_closed")}
         x, y, chosen = row["widest"], 100 * row["gap_closed"], case.name in ("default", "bold")
         axes.errorbar(
             x, y,
-            xerr=[[max(x - row["widest_low"], 0.0)], [max(row["widest_high"] - x, 0.0)]],
-            yerr=[[max(y - 100 * row["gap_closed_low"], 0.0)], [max(100 * row["gap_closed_high"] - y, 0.0)]],
+            xerr=_bar(x, row["widest_low"], row["widest_high"]) if case.shaken else None,
+            yerr=_bar(y, 100 * row["gap_closed_low"], 100 * row["gap_closed_high"]) if case.shaken else None,
             marker=marker, markersize=11 if chosen else 6, linestyle="none", elinewidth=0.6,
             zorder=3 if chosen else 2, **_look(families.index(family)),
         )  # fmt: skip
@@ -60,6 +62,11 @@ def _paint(axes: "Axes", table: "pd.DataFrame") -> None:
     axes.set_xlabel("mean wait of the widest 5 % of jobs, relative to EASY")
     axes.set_ylabel("gap to clairvoyant EASY-SJBF closed, mean bounded slowdown [%]")
     axes.legend(handles=[*kinds, *ways], loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+
+
+def _bar(middle: float, low: float, high: float) -> list[list[float]]:
+    """Return an error bar's lengths."""
+    return [[max(middle - low, 0.0)], [max(high - middle, 0.0)]]
 
 
 def _family(case: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 
 from predictors.evaluation import Evaluation, Score
@@ -84,13 +85,13 @@ def costs(found: Mapping[str, Evaluation]) -> pd.DataFrame:
 
     Columns: fit_s and learn_rows_per_s, of one fit on the first 80 % of the jobs, the features not included;
     predict_us and predict_rows_per_s, in bulk, features not included; stream_us, of a job that is predicted alone and
-    learnt from at its end, features and refits included; jobs_per_s in such a stream.
+    learnt from at its end, features and refits included (NaN: not followed so); jobs_per_s in such a stream.
     """
     split, stream = found["strict"], found["prequential"]
+    alone = {s.name: s.predict_us_per_job + s.fit_seconds / stream.n_test * 1e6 for s in stream.scores}
     rows = []
     for score in split.scores:
-        alone = stream[score.name]
-        in_stream = alone.predict_us_per_job + alone.fit_seconds / stream.n_test * 1e6
+        in_stream = alone.get(score.name, np.nan)
         rows.append(
             {
                 "predictor": score.name,
@@ -99,7 +100,7 @@ def costs(found: Mapping[str, Evaluation]) -> pd.DataFrame:
                 "predict_us": score.predict_us_per_job,
                 "predict_rows_per_s": 1e6 / max(score.predict_us_per_job, 1e-9),
                 "stream_us": in_stream,
-                "jobs_per_s": 1e6 / max(in_stream, 1e-9),
+                "jobs_per_s": 1e6 / in_stream,
             }
         )
     return pd.DataFrame(rows)

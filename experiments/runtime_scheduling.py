@@ -29,7 +29,7 @@ WAYS: Final = (
     ("promise with slack", "default", "requested"),
 )
 """What becomes of an expired estimate, or the promise; policy and correction."""
-LARGE: Final = 100_000
+SOME: Final = 20_000
 """Jobs from which on predictors that are fitted again and again are simulated in the first way alone."""
 PAYS: Final = {"wait": "mean_wait_s", "p99": "p99_wait_s", "longest": "max_wait_s", "widest": "widest5_mean_wait_s"}
 """Columns relative to EASY: which figure of a schedule."""
@@ -66,7 +66,7 @@ def scheduling(log: JobLog, names: Iterable[str]) -> pd.DataFrame:
 def _cases(names: Iterable[str], n_jobs: int) -> Iterator[tuple[str, tuple[str, str, str]]]:
     for name in names:
         light = issubclass(PREDICTORS[name], (ColumnPredictor, OnlinePredictor))
-        for way in WAYS if light or n_jobs < LARGE else WAYS[:1]:
+        for way in WAYS if light or n_jobs < SOME else WAYS[:1]:
             yield name, way
     yield from (("clairvoyant", way) for way in (WAYS[0], WAYS[-1]))
     yield from ((name, WAYS[-1]) for name in OUTLOOKS)

@@ -34,10 +34,21 @@ def test_every_predictor_is_scored_under_every_split_and_simulated(report):
 
 
 def test_on_a_large_log_predictors_with_refits_go_one_way(monkeypatch):
-    monkeypatch.setattr("experiments.runtime_scheduling.LARGE", 10)
+    monkeypatch.setattr("experiments.runtime_scheduling.SOME", 10)
     ways = [(name, way[0]) for name, way in _cases(["forest", "similar", "online-linear"], 50)]
     assert [way for name, way in ways if name == "forest"] == ["request"]
     assert len([way for name, way in ways if name == "similar"]) == len(WAYS)
+
+
+def test_on_a_larger_log_the_slowest_are_not_followed_job_by_job(monkeypatch, tmp_path):
+    monkeypatch.setattr("experiments.runtime.LARGE", 100)
+    found = run(Setting(generate_log(300, seed=4), tmp_path, predictors=("similar", "online-tree")))
+    by_split = found.tables["errors"].groupby("split")["predictor"].agg(set)
+    assert by_split["strict"] == {"last-two", "similar", "online-tree"}
+    assert by_split["prequential"] == {"last-two", "similar"}
+    assert "online-tree" not in set(found.tables["scheduling"]["predictor"])
+    assert found.tables["costs"].set_index("predictor")["stream_us"].isna().to_dict()["online-tree"]
+    assert any("online-tree" in note for note in found.notes)
 
 
 def test_signed_errors_divide_all_jobs(report):
