@@ -203,6 +203,7 @@ def _queue(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints) -
         live[slot, at.KEY] = key
         insert(blocks, clock, at.QUEUE, key, row, slot, width, candidate)
         if clock[at.CANDIDATES] == at.BACKFILL:
+            seed = clock[at.BACKFILL_SEED]
             key = static_key(clock[at.BACKFILL_ORDER], row, since, width, ranking, seed, job_id)
             live[slot, at.BACKFILL_KEY] = key
             insert(blocks, clock, at.BACKFILL, key, row, slot, width, candidate)

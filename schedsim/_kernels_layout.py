@@ -139,6 +139,7 @@ SLACK: Final = 59  # how much later than the shadow time by requested times a pr
 WORLD: Final = 60  # 1: the client says when running jobs end
 SETTLED: Final = 61  # how many events it knew when it last did; -1: it must be asked again
 PLACED: Final = 62  # 1: which processors are free decides who fits, and the client knows
+BACKFILL_SEED: Final = 63
 CELLS: Final = 64
 
 # causes of an instant

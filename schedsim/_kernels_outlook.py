@@ -164,7 +164,8 @@ def _move(
     new, width, candidate = key, live[slot, at.WIDTH], live[slot, at.CANDIDATE]
     if code < WFP3 or code > USER:
         since = max(1, jobs[row, at.SUBMIT] - jobs[0, at.SUBMIT])
-        new = static_key(code, row, since, width, live[slot, at.RANKING], clock[at.SEED], jobs[row, at.JOB_ID])
+        seed = clock[at.BACKFILL_SEED if which == at.BACKFILL else at.SEED]
+        new = static_key(code, row, since, width, live[slot, at.RANKING], seed, jobs[row, at.JOB_ID])
     if new != key or (longer and which == clock[at.CANDIDATES]):
         remove(blocks, clock, which, key, row)
         live[slot, column] = new

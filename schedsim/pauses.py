@@ -29,7 +29,7 @@ def write_policy(clock: Ints, policy: Policy) -> None:
     clock[at.PROMISES], clock[at.SLACK] = policy.promise, policy.promise_slack
     clock[at.GATED] = policy.gate is not None
     clock[at.PICKED] = policy.agent is not None
-    clock[at.SEED] = max(policy.order.seed, second.seed)
+    clock[at.SEED], clock[at.BACKFILL_SEED] = policy.order.seed, second.seed
     clock[at.WINDOW] = policy.window
     clock[at.N_CLASSES] = int(clock[at.MACHINE]).bit_length()
     clock[at.REWARD] = at.CAPACITY if policy.reward == "capacity" else at.CAPABILITY

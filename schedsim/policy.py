@@ -25,7 +25,8 @@ class Policy:
     order : Order
         Ranks the queue.
     backfill : Order, optional
-        Ranks the jobs behind the last reservation; by default as the queue.
+        Ranks the jobs behind the blocked head, both for passing it and, at a depth of 2 and more, for the further
+        reservations; by default as the queue.
     depth : int or None
         How many blocked jobs hold reservations: 0 none, and nobody passes a blocked job; 1 EASY; k hybrid; None all
         (conservative).
@@ -82,7 +83,7 @@ class Policy:
 
     @property
     def backfill_order(self) -> Order:
-        """The order of the jobs behind the last reservation."""
+        """The order of the jobs behind the blocked head."""
         return self.order if self.backfill is None else self.backfill
 
 

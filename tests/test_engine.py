@@ -445,6 +445,34 @@ def test_a_forecast_that_cannot_be_copied_is_an_error():
     assert np.array_equal(fork.schedule().start, simulate(jobs, make_policy("easy")).start)
 
 
+@pytest.mark.parametrize("before", ["the same", "constant"])
+def test_a_fork_with_a_forecast_of_its_own_tells_it_the_past(before):
+    """It knows what a forecast that had been there all the time would know, whatever the original had."""
+    for seed in range(12):
+        jobs = seeded_workload(seed)
+        workload = workload_of(jobs)
+        user = np.array([job.user for job in jobs])
+        given = Tsafrir(user, workload.requested) if before == "the same" else workload.requested
+        simulation = Simulation(workload, make_policy("easy"), given)
+        whole = simulate(workload, make_policy("easy"), Tsafrir(user, workload.requested))
+        simulation.run(until=int(np.median(workload.submit)))
+        later = np.arange(len(jobs)) >= np.searchsorted(workload.submit, simulation.now, side="right")
+        fork = simulation.fork(estimates=Tsafrir(user, workload.requested))
+        fork.run()
+        if before == "the same":
+            assert fork.schedule().start.tolist() == whole.start.tolist()
+            assert fork.schedule().estimate.tolist() == whole.estimate.tolist()
+        else:
+            assert (fork.schedule().estimate[~later] == workload.requested[~later]).all()
+            told = np.full(len(jobs), np.nan)
+            for row in np.flatnonzero(later).tolist():
+                events = fork.events()
+                submitted = (events[:, 1] == SUBMITTED) & (events[:, 2] == row)
+                check = Tsafrir(user, workload.requested)
+                check.advance(events[: int(np.argmax(submitted)) + 1], told)
+                assert fork.schedule().estimate[row] == np.clip(told[row], 1, workload.requested[row])
+
+
 def test_a_fork_copies_what_lives_not_the_log():
     """The size of the copied state follows the jobs present, however long the log is."""
     few, many = (Simulation(busy_workload(n), make_policy("easy")) for n in (300, 30_000))

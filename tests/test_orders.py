@@ -208,3 +208,18 @@ def test_wrong_names_are_an_error(name, text):
 def test_an_unknown_order_is_an_error():
     with pytest.raises(JobcastError, match="No order 'sfj'; did you mean 'sjf'"):
         order_named("sfj")
+
+
+def test_two_random_orders_draw_from_their_own_seeds():
+    """The queue's seed decides who is the head, the other one who passes it."""
+    width = [6] + [5] * 20 + [1] * 20
+    workload = Workload.from_columns(
+        range(1, 42), submit=[0] + [1] * 40, procs=width, requested=[100] * 41, run_time=[100] * 41, machine_procs=10
+    )
+
+    def passing(first, second):
+        start = simulate(workload, Policy(random_order(first), random_order(second), depth=1)).start
+        return tuple(np.flatnonzero(start == 1).tolist())
+
+    assert len({passing(9, second) for second in range(5)}) > 1
+    assert len({passing(first, 9) for first in range(5)}) > 1
