@@ -192,3 +192,14 @@ def test_readings_close_to_one_another_are_one_instant():
 def test_samples_out_of_order_are_refused(time, node, says):
     with pytest.raises(JobcastError, match=says):
         Samples(np.array(time), np.array(node), np.zeros((2, 1), dtype=np.float32), np.array([0]))
+
+
+def test_a_ring_that_was_forked_goes_its_own_way():
+    telemetry = block(6)
+    ring = ring_of(telemetry)
+    now = ring.newest + 1.0
+    before = ring.window(now)
+    other = ring.fork()
+    other.push(ring.newest + 0.5, np.zeros_like(telemetry.rates[0]))
+    np.testing.assert_array_equal(ring.window(now), before)
+    assert (other.window(now)[::3] == 0).all() and len(other) >= 1 and other.newest == ring.newest + 0.5

@@ -5,7 +5,8 @@ a window over a job's nodes goes back to the rates themselves. Both equal `predi
 """
 
 from collections.abc import Sequence
-from typing import Final
+from copy import copy
+from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -177,6 +178,13 @@ class CounterRing:
             pool_chosen(order, self._rates, chosen, low, high, total, count, seen)
         values = aggregates(low, high, total, count)
         return Windows(np.array([now]), values[None], count[None], np.array([int((~seen).sum())]))
+
+    def fork(self) -> Self:
+        """Return a copy that goes its own way."""
+        new = copy(self)
+        for name in ("_time", "_rates", "_low", "_high", "_total", "_count", "_known"):
+            setattr(new, name, getattr(self, name).copy())
+        return new
 
     def _places(self, nodes: npt.ArrayLike) -> Ints:
         wanted = np.unique(np.asarray(nodes, dtype=np.int64))

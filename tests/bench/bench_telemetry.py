@@ -1,0 +1,100 @@
+"""Measure telemetry: writing and reading LDMS's files, windows from files, and the live ring.
+
+Run as `python tests/bench/bench_telemetry.py`; 512 nodes, 90 counters, a sample every 10 s, for `--hours` (3). A row is
+one line of one sampler; seconds are those of one processor. The files, 120 MB an hour, are removed afterwards.
+"""
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from predictors.data.counters import COUNTERS
+from predictors.data.ldms_writer import LdmsOptions, LdmsWriter
+from predictors.data.telemetry_files import Scan
+from predictors.data.telemetry_parquet import write_rates
+from predictors.variability.ring import CounterRing
+from predictors.variability.windows import file_windows
+
+PERIOD = 10.0
+TYPICAL = {"sent": 1e9, "received": 1e9, "read": 1e8, "written": 1e8, "calls": 1e3, "stall": 0.1, "noise": 1, "none": 0}
+
+
+def clock(work: Callable[[], object]) -> float:
+    """Return the seconds of a processor that one call takes: other work on the machine does not count."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def say(what: str, figure: str) -> None:
+    """Print one line of the table."""
+    print(f"{what:<72}{figure:>24}")
+
+
+def some_rates(nodes: int) -> np.ndarray:
+    """Return eight samples of busy nodes."""
+    scale = np.array([counter.scale * TYPICAL[counter.driver] for counter in COUNTERS])
+    return (np.random.default_rng(0).random((8, nodes, len(COUNTERS))) * scale).astype(np.float32)
+
+
+def bench_ring(nodes: int) -> None:
+    """Measure pushes and windows of the live ring."""
+    rates, ring = some_rates(nodes), CounterRing(np.arange(nodes))
+    some = np.arange(0, nodes, max(1, nodes // 16))
+    ring.push(0.0, rates[0])
+    ring.window(1.0), ring.window(1.0, some)
+    pushes = 1000
+    seconds = clock(lambda: [ring.push(PERIOD * k, rates[k % 8]) for k in range(1, pushes + 1)])
+    now = PERIOD * pushes + 1.0
+    say(f"ring: one sample of {nodes} nodes", f"{seconds / pushes * 1e6:,.0f} µs")
+    say("ring: a day at 10 s", f"{seconds / pushes * 8640:.2f} s")
+    say("ring: window over all nodes", f"{clock(lambda: [ring.window(now) for _ in range(200)]) / 200 * 1e6:,.0f} µs")
+    say(
+        f"ring: window over {len(some)} nodes",
+        f"{clock(lambda: [ring.window(now, some) for _ in range(200)]) / 200 * 1e6:,.0f} µs",
+    )
+
+
+def bench_files(nodes: int, hours: float, folder: Path) -> None:
+    """Measure the writer, the reader and windows."""
+    rates, samples = some_rates(nodes), round(hours * 3600 / PERIOD)
+    with LdmsWriter(folder / "few", [1, 2]) as writer:  # compiles
+        writer.push(20.0, rates[0][:2])
+    list(Scan(folder / "few"))
+    with LdmsWriter(
+        folder / "csv", np.arange(nodes), LdmsOptions(period=PERIOD, epoch=1.6e9, rollover=3600.0)
+    ) as writer:
+        seconds = clock(lambda: [writer.push(PERIOD * k, rates[k % 8]) for k in range(samples)])
+    size = sum(path.stat().st_size for path in (folder / "csv").rglob("*") if path.is_file())
+    say(f"CSV: write {writer.rows:,} rows, {size / 1e6:,.0f} MB", f"{writer.rows / seconds:,.0f} rows/s")
+    seconds = clock(lambda: [len(part) for part in Scan(folder / "csv")])
+    say("CSV: read as rates", f"{writer.rows / seconds:,.0f} rows/s")
+    seconds = clock(lambda: write_rates(Scan(folder / "csv"), folder / "rates"))
+    say("CSV to Parquet", f"{writer.rows / seconds:,.0f} rows/s")
+    seconds = clock(lambda: [len(part) for part in Scan(folder / "rates")])
+    say("Parquet: read", f"{writer.rows / seconds:,.0f} rows/s")
+    random = np.random.default_rng(1)
+    starts = 1.6e9 + np.sort(random.uniform(300.0, hours * 3600, 200))
+    jobs = [random.choice(nodes, 16, replace=False) for _ in starts]
+    for name, scope in (("all nodes", None), ("16 nodes each", jobs)):
+        seconds = clock(lambda scope=scope: file_windows(folder / "rates", starts, scope))
+        say(f"Parquet: {len(starts)} windows over {name}, reading included", f"{seconds:.1f} s")
+
+
+def main() -> None:
+    """Measure all."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=512)
+    parser.add_argument("--hours", type=float, default=3.0)
+    arguments = parser.parse_args()
+    bench_ring(arguments.nodes)
+    with tempfile.TemporaryDirectory() as folder:
+        bench_files(arguments.nodes, arguments.hours, Path(folder))
+
+
+if __name__ == "__main__":
+    main()
