@@ -415,3 +415,33 @@ def test_real_logs_survive_being_written(trace, name: str, jobs: int, dropped: i
         log.categories,
     )
     assert set(log.header) <= set(back.header)
+
+
+def test_a_gzip_file_that_holds_too_much_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    bomb = tmp_path / "bomb.swf.gz"
+    bomb.write_bytes(gzip.compress(b"; nothing\n" * 400_000))
+    monkeypatch.setattr("predictors.data.sources.HARMLESS", 1 << 20)
+    monkeypatch.setattr("predictors.data.sources._PIECE", 1 << 16)
+    with pytest.raises(JobcastError, match=r"bomb\.swf\.gz: the gzip file .* holds more than"):
+        read_swf(bomb)
+    monkeypatch.setattr("predictors.data.sources.HARMLESS", 1 << 23)
+    assert len(read_swf(bomb)[0]) == 0
+
+
+def test_of_a_header_without_end_the_beginning_is_kept(monkeypatch):
+    monkeypatch.setattr("predictors.data.swf.MOST_COMMENTS", 3)
+    row = b"1 0 0 9 2 -1 -1 2 60 -1 1 7 1 -1 1 -1 -1 -1\n"
+    log, account = parse_swf(b"; MaxProcs: 8\n" + b"; and on\n" * 9 + row, "a.swf")
+    assert (len(log.header), log.max_procs, account.count("long-header")) == (3, 8, 7)
+    assert account.changed == 7
+
+
+def test_a_submission_beyond_all_clocks_is_told_as_such():
+    row = "{} {} 0 9 2 -1 -1 2 60 -1 1 7 1 -1 1 -1 -1 -1\n"
+    _, account = parse_swf((row.format(1, 0) + row.format(2, 10**30)).encode(), "a.swf")
+    assert "to 2^53 s" in str(account)
+
+
+def test_a_machine_too_large_to_be_true_is_told_as_such():
+    _, account = parse_swf(b"; MaxProcs: 99999999999999999\n1 0 0 9 2 -1 -1 2 60 -1 1 7 1 -1 1 -1 -1 -1\n", "a.swf")
+    assert "no whole number from 1 to 10^15 - 1" in str(account)

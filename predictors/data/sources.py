@@ -1,6 +1,7 @@
 """The bytes behind a path, unpacked if gzip packed them, or a clear error."""
 
 import gzip
+import io
 import os
 import zlib
 from pathlib import Path
@@ -10,6 +11,12 @@ from predictors.data.errors import JobcastError
 
 _GZIP: Final = b"\x1f\x8b"
 
+HARMLESS: Final = 64 << 20
+"""What a gzip file may hold whatever its own size [bytes]."""
+MOST_TIMES: Final = 200
+"""How many times its own size a larger one may hold: job logs are packed to a tenth, a thirtieth at best."""
+_PIECE: Final = 8 << 20
+
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """Return what a file holds; a gzip file, whatever its name, is unpacked.
@@ -17,7 +24,8 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     Raises
     ------
     JobcastError
-        If the file is missing, a folder, not readable, empty, or a gzip file that is damaged or cut short.
+        If the file is missing, a folder, not readable, empty, or a gzip file that is damaged, cut short or holds far
+        more than a packed job log can.
     """
     data = _read(Path(path))
     if data.startswith(_GZIP):
@@ -54,8 +62,19 @@ def _read(path: Path) -> bytes:
 
 
 def _unpack(data: bytes, path: str | os.PathLike[str]) -> bytes:
+    most = max(HARMLESS, MOST_TIMES * len(data))
+    pieces, size = list[bytes](), 0
     try:
-        return gzip.decompress(data)
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
+            while piece := packed.read(_PIECE):
+                pieces.append(piece)
+                size += len(piece)
+                if size > most:
+                    raise JobcastError(
+                        f"{path}: the gzip file of {len(data):,} bytes holds more than {most:,}, as no job log does; "
+                        "unpack it yourself if you trust it."
+                    )
+        return b"".join(pieces)
     except EOFError as error:
         raise JobcastError(f"{path}: the gzip file is cut short; copy or download it again.") from error
     except (OSError, zlib.error) as error:

@@ -29,11 +29,13 @@ from predictors.data.swf_header import (
 )
 from predictors.data.swf_rows import COMMENT, FIELDS, MISSING, Problem, Rows, parse_rows
 
+MOST_COMMENTS: Final = 50_000
+"""Comment lines that are kept: a header has some dozens."""
 RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
     {
         "too-few-fields": ("dropped", "a row has 18 fields"),
         "no-job-id": ("dropped", "a row begins with the job's number"),
-        "no-submission": ("dropped", "a job has a submission time"),
+        "no-submission": ("dropped", "a job has a submission time, from 0 to 2^53 s"),
         "partial-execution": ("dropped", "a burst of a job that an earlier row sums up"),
         "repeated-id": ("dropped", "an earlier row has the same job number"),
         "surplus-fields": ("changed", "fields after the 18th are left out"),
@@ -43,6 +45,7 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "too-large": ("changed", "beyond what the column can hold; read as unknown"),
         "fraction": ("noted", "rounded to a whole number, halves up"),
         "unsorted": ("noted", "submitted before the row above; sorted by submission"),
+        "long-header": ("changed", f"comments beyond the first {MOST_COMMENTS:,} are left out"),
         "late-comment": ("noted", "a comment below the first job, moved to the header"),
         "header": ("noted", ""),
     }
@@ -103,7 +106,8 @@ def parse_swf(data: bytes, source: str, strict: bool = False, careful: bool = Fa
     rows = parse_rows(text, careful)
     ledger = Ledger(source, RULES)
     comments = np.flatnonzero(rows.kinds == COMMENT)
-    header = parse_header(rows.line(k) for k in comments.tolist())
+    ledger.add("long-header", comments[MOST_COMMENTS:] + 1)
+    header = parse_header(rows.line(k) for k in comments[:MOST_COMMENTS].tolist())
     facts = header_facts(header)
     for note in facts.notes:
         ledger.note("header", note)

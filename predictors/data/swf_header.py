@@ -128,7 +128,7 @@ def _whole_number(header: Header, label: str, notes: list[str], least: int) -> i
         if match and int(match[0]) >= least:
             return int(match[0])
         if not (match and int(match[0]) == -1):
-            notes.append(f"{label}: {text[:40]!r} is not a whole number of at least {least}; taken as unknown")
+            notes.append(f"{label}: {text[:40]!r} is no whole number from {least} to 10^15 - 1; taken as unknown")
     return None
 
 
