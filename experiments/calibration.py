@@ -8,11 +8,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from experiments.figures import COLOURS, MARKERS
+from predictors.calibration import reachable
 from predictors.data.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.replay import replay
 from predictors.slices import months_of
-from predictors.with_budget import WithBudget, reachable
+from predictors.with_budget import WithBudget
 
 BUDGETS: Final = (0.05, 0.1, 0.25, 0.5)
 LEARNT: Final = 0.2

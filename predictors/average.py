@@ -1,15 +1,19 @@
 """The plain average of unlike learners on the history of similar jobs: boosted trees and extra trees."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from predictors.boosted import Boosted, BoostedEstimator, boost, load_boosted, save_boosted
 from predictors.data.errors import JobcastError
-from predictors.features import RICH_FEATURES
+from predictors.data.joblog import Ints
+from predictors.features import KERNEL_MEANS, RICH_FEATURES, WIDE_FEATURES
+from predictors.params import whole
 from predictors.refit import RefittingPredictor
 from predictors.tree_arrays import forest_arrays, forest_from_arrays
 from predictors.trees import CompiledForest, node_budget
@@ -20,35 +24,53 @@ TREES: Final = "extra_trees.npz"
 MISSING: Final = -1.0
 """What missing values read as in extra trees: every known one is >= 0."""
 
+BOOSTED: Final[Mapping[str, tuple[Literal["seconds", "residual"], tuple[str, ...]]]] = MappingProxyType(
+    {
+        "over-similar": ("residual", RICH_FEATURES),
+        "over-similar-kernel": ("residual", (*RICH_FEATURES, *KERNEL_MEANS)),
+        "seconds": ("seconds", WIDE_FEATURES),
+    }
+)
+"""What each of the boosted members learns (`Boosted`'s target), and from which features."""
+
+
+def columns_of(member: str) -> Ints:
+    """Return which columns of a row a boosted member reads."""
+    return np.array([WIDE_FEATURES.index(feature) for feature in BOOSTED[member][1]], dtype=np.int64)
+
 
 @dataclass(frozen=True, eq=False)
 class AverageEstimator:
-    """Boosted and extra trees, which count the same; immutable."""
+    """Boosted members, each with the columns that it reads, and extra trees, which all count the same; immutable."""
 
-    boosted: BoostedEstimator
+    boosted: tuple[tuple[Ints, BoostedEstimator], ...]
     forest: CompiledForest
 
     def predict(self, rows: Floats) -> Floats:
         """Return seconds, shape (n_rows,)."""
-        filled = np.where(np.isnan(rows), MISSING, rows)
-        return (self.boosted.predict(rows) + self.forest.predict(filled)) / 2
+        total = self.forest.predict(np.where(np.isnan(rows), MISSING, rows))
+        for columns, member in self.boosted:
+            total = total + member.predict(rows[:, columns])
+        return total / (1 + len(self.boosted))
 
     def predict_one(self, row: Floats) -> float:
         """Return seconds for one row."""
-        filled = np.where(np.isnan(row), MISSING, row).astype(np.float32)
-        return (self.boosted.predict_one(row) + self.forest.predict_one(filled)) / 2
+        total = self.forest.predict_one(np.where(np.isnan(row), MISSING, row).astype(np.float32))
+        for columns, member in self.boosted:
+            total += member.predict_one(row[columns])
+        return total / (1 + len(self.boosted))
 
 
 class Average(RefittingPredictor):
-    """Mean of boosted trees (`Boosted` as it comes) and of extra trees, both on `RICH_FEATURES`.
+    """Mean of four learners: boosted trees of three kinds (`BOOSTED`), and extra trees on `WIDE_FEATURES`.
 
-    They err differently, so that their plain mean has less squared error than either on most logs, and weights learnt
-    for them do no better.
+    They err differently, so that their plain mean has less squared error than each of them on most logs, and weights
+    learnt for them do no better.
 
     Parameters
     ----------
     n_boosted : int
-        Boosted trees.
+        Trees of each boosted member.
     n_forest : int
         Extra trees, each grown on half of the jobs, drawn with replacement.
     random_state : int
@@ -71,7 +93,8 @@ class Average(RefittingPredictor):
     """
 
     name = "average"
-    features = RICH_FEATURES
+    features = WIDE_FEATURES
+    rules = MappingProxyType({"n_boosted": whole(1), "n_forest": whole(1), "random_state": whole(0)})
 
     def __init__(
         self,
@@ -89,21 +112,15 @@ class Average(RefittingPredictor):
         self.n_forest = n_forest
         self.random_state = random_state
 
-    def check(self) -> None:
-        """Raise a `JobcastError` that names the first parameter that cannot be used."""
-        super().check()
-        for parameter, least in (("n_boosted", 1), ("n_forest", 1), ("random_state", 0)):
-            value = getattr(self, parameter)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise JobcastError(f"{self.name}: {parameter} must be a whole number, at least {least}; got {value!r}.")
-
     def learn(self, rows: Floats, seconds: Floats) -> AverageEstimator:
         """Grow both on ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""
         from sklearn.ensemble import ExtraTreesRegressor
 
-        boosted = boost(
-            Boosted(n_estimators=self.n_boosted, random_state=self.random_state), self.features, rows, seconds
-        )
+        boosted = []
+        for member, (target, features) in BOOSTED.items():
+            how = Boosted(target=target, n_estimators=self.n_boosted, random_state=self.random_state)
+            columns = columns_of(member)
+            boosted.append((columns, boost(how, features, rows[:, columns], seconds)))
         forest = ExtraTreesRegressor(
             self.n_forest,
             max_features=0.33,
@@ -114,7 +131,7 @@ class Average(RefittingPredictor):
             random_state=self.random_state,
             n_jobs=1,
         ).fit(np.where(np.isnan(rows), MISSING, rows).astype(np.float32), seconds)
-        return AverageEstimator(boosted, CompiledForest.from_sklearn(forest))
+        return AverageEstimator(tuple(boosted), CompiledForest.from_sklearn(forest))
 
     def save_estimator(self, folder: Path) -> None:
         """Write the window, the boosted trees in XGBoost's own format, and the extra trees as arrays."""
@@ -123,7 +140,9 @@ class Average(RefittingPredictor):
         super().save_estimator(folder)
         if not isinstance(self.estimator_, AverageEstimator):
             raise JobcastError(f"This {self.name} has not been fitted: call fit(log) first.")
-        save_boosted(self.estimator_.boosted, folder)
+        for name, (_, member) in zip(BOOSTED, self.estimator_.boosted, strict=True):
+            (folder / name).mkdir(exist_ok=True)
+            save_boosted(member, folder / name)
         write_arrays(folder / TREES, forest_arrays(self.estimator_.forest))
 
     def load_estimator(self, folder: Path) -> None:
@@ -134,4 +153,5 @@ class Average(RefittingPredictor):
         forest = forest_from_arrays(read_arrays(folder / TREES))
         if forest.n_features != len(self.features):
             raise JobcastError(f"{folder / TREES}: learnt from other features; train the model again.")
-        self.estimator_ = AverageEstimator(load_boosted(folder, self.features), forest)
+        boosted = [(columns_of(name), load_boosted(folder / name, BOOSTED[name][1])) for name in BOOSTED]
+        self.estimator_ = AverageEstimator(tuple(boosted), forest)

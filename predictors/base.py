@@ -1,30 +1,36 @@
 """What is a predictor? Features, something that learns from them, a range, and an answer for when nothing is known.
 
 An `Estimator` maps feature rows to seconds and knows nothing of requests. A `Learner` makes estimators, from many
-outcomes at once or from one after the other. A `Predictor` joins them to a history and to the rules of the range:
-
-* With `cap=True` predictions lie in [1 s, requested time]: jobs are killed at their request. A request that is unknown,
-  or is not above 0, caps nothing.
-* Where nothing has been learnt, or what the estimator needs is missing, the requested time is predicted, and the
-  prediction is marked as a fallback. If that is unknown as well, `UNKNOWN_REQUEST` stands in for it. There is no NaN.
-* With `cap=False` estimates stay as they are, but not below 0.
+outcomes at once or from one after the other (`predictors.protocols`). A `Predictor` joins them to a history and to the
+rules of the range (`predictors.answers`).
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from predictors.answers import (
+    REQUESTED,
+    REQUESTED_TIME,
+    SHORTEST,
+    UNKNOWN_REQUEST,
+    Floats,
+    Prediction,
+    in_range,
+)
 from predictors.data.errors import JobcastError
-from predictors.data.joblog import Ints, JobLog
+from predictors.data.joblog import JobLog
 from predictors.features import REIS_FEATURES
 from predictors.history import JobHistory, Outcome, Outcomes, as_of_rule
 from predictors.oddities import warn_of_oddities
 from predictors.params import Parameters
+from predictors.protocols import Estimator, Forecast, Learner
 from predictors.replay import LogHistory, log_events, replay
+from predictors.running import still_running
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,74 +40,19 @@ if TYPE_CHECKING:
     from predictors.river_predictor import RiverPredictor
     from predictors.sklearn_predictor import SklearnPredictor
 
-Floats = npt.NDArray[np.float64]
-
-UNKNOWN_REQUEST: Final = 3600.0
-"""Predicted where neither anything learnt nor a requested time is at hand [s]."""
-SHORTEST: Final = 1.0
-"""Least capped prediction [s]."""
-REQUESTED_TIME: Final = "requested_time"
-REQUESTED: Final = "requested"
-"""Who answers where nothing is known."""
-
-
-class Estimator(Protocol):
-    """An immutable map from feature rows to seconds, safe to call from threads; NaN where it cannot tell."""
-
-    def predict(self, rows: Floats) -> Floats:
-        """Return seconds, shape (n_rows,), for rows of shape (n_rows, n_features)."""
-        ...
-
-    def predict_one(self, row: Floats) -> float:
-        """Return the same for one row, shape (n_features,)."""
-        ...
-
-
-class Learner(Protocol):
-    """Makes estimators from what became of jobs."""
-
-    def fit_rows(self, rows: Floats, seconds: Floats) -> Self:
-        """Forget, then learn from many ended jobs: rows (n_jobs, n_features) and run times [s]."""
-        ...
-
-    def learn_one(self, outcome: Outcome) -> None:
-        """Take in what became of one job."""
-        ...
-
-
-class Forecast(Protocol):
-    """Estimates for the jobs of one log while its events, real or simulated, go by."""
-
-    def advance(self, events: Ints, seconds: Floats) -> None:
-        """Take in the events since the last call; write `seconds[job]` for each submission among them.
-
-        Parameters
-        ----------
-        events : int64 array of shape (n_events, 3)
-            (time [s], kind, row of the log), in order; see `predictors.data.events`.
-        seconds : float64 array of shape (n_jobs,)
-            Estimates by row of the log. Each depends only on events before its job's submission.
-        """
-        ...
-
-    def fork(self) -> "Forecast":
-        """Return a copy that goes on by itself."""
-        ...
-
-
-class Prediction(NamedTuple):
-    """The answer for one job."""
-
-    seconds: float
-    """Predicted run time [s]."""
-    fallback: bool = False
-    """Whether nothing learnt stands behind it: it is the requested time, or `UNKNOWN_REQUEST`."""
-    answered_by: str = ""
-    """Who told it: the predictor, one that `predictors.chain` asked after it, or `requested`."""
-    lower: float | None = None
-    upper: float | None = None
-    model: str = ""
-    version: str = ""
+__all__ = [
+    "REQUESTED",
+    "REQUESTED_TIME",
+    "SHORTEST",
+    "UNKNOWN_REQUEST",
+    "Estimator",
+    "Floats",
+    "Forecast",
+    "Learner",
+    "Prediction",
+    "Predictor",
+    "in_range",
+]
 
 
 class Predictor(Parameters, ABC):
@@ -126,8 +77,6 @@ class Predictor(Parameters, ABC):
 
     features: ClassVar[tuple[str, ...]]
     """Columns of a row, from `predictors.features.FEATURES`; one is the requested time."""
-    learns_from_running: ClassVar[bool] = False
-    """Whether jobs that still run teach it something: it is then handed to `watch` how to ask for them."""
 
     def __init__(self, *, cap: bool = True, as_of: str = "strict") -> None:
         self.cap = cap
@@ -142,6 +91,7 @@ class Predictor(Parameters, ABC):
     def check(self) -> None:
         """Raise a `JobcastError` that names the first parameter that cannot be used."""
         as_of_rule(self.as_of)
+        super().check()
 
     def fit(self, jobs: "JobLog | pd.DataFrame", seconds: npt.ArrayLike | None = None) -> Self:
         """Forget, then learn from a log's jobs that ran for more than 0 s, or from a table of features.
@@ -167,7 +117,8 @@ class Predictor(Parameters, ABC):
         rows = np.full((len(jobs), len(self.features)), np.nan)
         history.consume(log_events(jobs), rows)
         run_time = jobs.filled("run_time")
-        self.fit_rows(rows[run_time > 0], run_time[run_time > 0].astype(np.float64))
+        ran = rows[run_time > 0], run_time[run_time > 0].astype(np.float64)
+        self.fit_beside(*ran, still_running(history, rows) if self.learns_from_running else None)
         self.history_ = history.live(rows)
         return self
 
@@ -187,6 +138,23 @@ class Predictor(Parameters, ABC):
         self.estimator_ = self.learn(rows, seconds)
         return self
 
+    def fit_beside(self, rows: Floats, seconds: Floats, running: Outcomes | None) -> Self:
+        """Forget, then learn from feature rows, run times [s], and, if that teaches it something, jobs that still run.
+
+        While it learns, it finds them in `beside`.
+        """
+        self._beside = running
+        try:
+            return self.fit_rows(rows, seconds)
+        finally:
+            del self._beside
+
+    @property
+    def beside(self) -> Outcomes | None:
+        """The running jobs that a fit under way was given."""
+        found: Outcomes | None = vars(self).get("_beside")
+        return found
+
     def learn_one(self, outcome: Outcome) -> None:
         """Take in what became of one job; the history has done so by itself, so by default nothing is left to do."""
         return
@@ -194,6 +162,16 @@ class Predictor(Parameters, ABC):
     def watch(self, running: Callable[[int], Outcomes]) -> None:
         """Be told whom to ask for the outcomes of the jobs that run at a second; by default nobody asks."""
         return
+
+    @property
+    def learns_from_running(self) -> bool:
+        """Whether jobs that still run teach it something: it is then handed to `watch` how to ask for them."""
+        return False
+
+    @property
+    def hears_of_overruns(self) -> bool:
+        """Whether it is to be told when a job has run longer than predicted, before it ends."""
+        return False
 
     @property
     def fitted(self) -> bool:
@@ -326,18 +304,3 @@ class Predictor(Parameters, ABC):
         from predictors.adapters import from_river
 
         return from_river(model, features, **params)
-
-
-def in_range(estimates: Floats, requested: Floats, cap: bool) -> Floats:
-    """Return predictions: estimates where there are any, else the requested time; within the range if `cap`.
-
-    Examples
-    --------
-    >>> estimates, requested = np.array([50.0, 700.0, 0.0, np.nan, np.nan]), np.array([600.0] * 4 + [np.nan])
-    >>> in_range(estimates, requested, cap=True).tolist()
-    [50.0, 600.0, 1.0, 600.0, 3600.0]
-    """
-    limit = np.where(requested > 0, requested, np.inf)
-    request = np.where(np.isinf(limit), UNKNOWN_REQUEST, limit)
-    seconds = np.where(np.isnan(estimates), request, np.maximum(estimates, 0.0))
-    return np.maximum(np.minimum(seconds, limit), SHORTEST) if cap else seconds

@@ -1,8 +1,9 @@
 """Gradient-boosted trees on the history of similar jobs: XGBoost grows them, compiled code walks them."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ from predictors.base import REQUESTED_TIME, UNKNOWN_REQUEST
 from predictors.data.errors import JobcastError
 from predictors.data.files import whole_file
 from predictors.features import RICH_FEATURES
+from predictors.params import BETWEEN, FROM_0, SHARE, Rule, one_of, whole
 from predictors.refit import RefittingPredictor
 from predictors.tree_arrays import compile_booster
 from predictors.trees import CompiledForest
@@ -82,6 +84,27 @@ def base_of(rows: Floats, base: int, request: int, longest: float) -> Floats:
     return np.where(np.isnan(found), limit, np.where(asked > 0, np.minimum(found, limit), found))
 
 
+_OBJECTIVES: Final = {
+    "squared": "reg:squarederror",
+    "absolute": "reg:absoluteerror",
+    "quantile": "reg:quantileerror",
+}
+_TARGETS: Final = ("seconds", "residual", "log")
+
+GROWTH: Final[Mapping[str, Rule]] = MappingProxyType(
+    {
+        "n_estimators": whole(1),
+        "learning_rate": SHARE,
+        "max_depth": whole(1),
+        "min_child_weight": FROM_0,
+        "subsample": SHARE,
+        "colsample": SHARE,
+        "random_state": whole(0),
+    }
+)
+"""Rules of the parameters that say how trees grow."""
+
+
 class Boosted(RefittingPredictor):
     """Gradient-boosted trees on `RICH_FEATURES`.
 
@@ -121,6 +144,9 @@ class Boosted(RefittingPredictor):
 
     name = "boosted"
     features = RICH_FEATURES
+    rules = MappingProxyType(
+        {"objective": one_of(*_OBJECTIVES), "target": one_of(*_TARGETS), "quantile": BETWEEN, **GROWTH}
+    )
 
     def __init__(
         self,
@@ -153,14 +179,6 @@ class Boosted(RefittingPredictor):
         self.subsample = subsample
         self.colsample = colsample
         self.random_state = random_state
-
-    def check(self) -> None:
-        """Raise a `JobcastError` that names the first parameter that cannot be used."""
-        super().check()
-        for parameter, (rule, holds) in RULES.items():
-            value = getattr(self, parameter)
-            if not holds(value):
-                raise JobcastError(f"{self.name}: {parameter} must be {rule}; got {value!r}.")
 
     def learn(self, rows: Floats, seconds: Floats) -> BoostedEstimator:
         """Grow trees on ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""
@@ -238,33 +256,3 @@ def load_boosted(folder: Path, features: tuple[str, ...]) -> BoostedEstimator:
     if forest.n_features != len(features) or not all(-1 <= column < len(features) for column in columns):
         raise JobcastError(f"{folder / MODEL}: learnt from other features; train the model again.")
     return BoostedEstimator(model, forest, start, *columns, longest, factor)
-
-
-_OBJECTIVES: Final = {
-    "squared": "reg:squarederror",
-    "absolute": "reg:absoluteerror",
-    "quantile": "reg:quantileerror",
-}
-_TARGETS: Final = ("seconds", "residual", "log")
-
-
-def _whole(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def _number(value: object, holds: Callable[[float], bool]) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and holds(value)
-
-
-RULES: Final[dict[str, tuple[str, Callable[[object], bool]]]] = {
-    "objective": (f"one of {', '.join(_OBJECTIVES)}", lambda v: v in _OBJECTIVES),
-    "target": (f"one of {', '.join(_TARGETS)}", lambda v: v in _TARGETS),
-    "quantile": ("a share between 0 and 1", lambda v: _number(v, lambda x: 0 < x < 1)),
-    "n_estimators": ("a whole number, at least 1", lambda v: _whole(v, 1)),
-    "learning_rate": ("a share above 0, at most 1", lambda v: _number(v, lambda x: 0 < x <= 1)),
-    "max_depth": ("a whole number, at least 1", lambda v: _whole(v, 1)),
-    "min_child_weight": ("a number, not below 0", lambda v: _number(v, lambda x: x >= 0)),
-    "subsample": ("a share above 0, at most 1", lambda v: _number(v, lambda x: 0 < x <= 1)),
-    "colsample": ("a share above 0, at most 1", lambda v: _number(v, lambda x: 0 < x <= 1)),
-    "random_state": ("a whole number, at least 0", lambda v: _whole(v, 0)),
-}

@@ -19,8 +19,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from predictors.answers import SHORTEST, UNKNOWN_REQUEST
+
 Floats = npt.NDArray[np.float64]
 
+HELD_OUT: Final = 0.2
+"""Share of the jobs of a fit, the newest, that calibrate what was learnt from the others."""
 STEP: Final = 0.02
 """How much one outcome moves a share."""
 FURTHEST: Final = 2.0
@@ -60,6 +64,36 @@ def shares(seconds: Floats, predicted: Floats, limit: Floats) -> Floats:
     up = np.log(np.maximum(ran / floor, 1.0)) / room
     down = np.log(ran) / np.log(floor) - 1.0
     return np.clip(np.where(ran > predicted, up, np.minimum(down, 0.0)), -1.0, 1.0)
+
+
+def limits(requested: Floats) -> Floats:
+    """Return what estimates move towards [s]: the request, or `UNKNOWN_REQUEST` where there is none."""
+    return np.maximum(np.where(requested > 0, requested, UNKNOWN_REQUEST), SHORTEST)
+
+
+def reachable(seconds: Floats, requested: Floats) -> Floats:
+    """Return run times [s] as a prediction can reach them: a job that outran its request counts as long as that.
+
+    Examples
+    --------
+    >>> reachable(np.array([70.0, 70.0, 70.0]), np.array([60.0, 600.0, np.nan])).tolist()
+    [60.0, 70.0, 70.0]
+    """
+    return np.where(requested > 0, np.minimum(seconds, np.maximum(requested, SHORTEST)), seconds)
+
+
+def ends_around(point: Floats, limit: Floats, low: float, high: float) -> tuple[Floats, Floats]:
+    """Return the ends of intervals around predictions [s], moved from them by shares.
+
+    Examples
+    --------
+    >>> lower, upper = ends_around(np.array([100.0]), np.array([10_000.0]), -0.5, 0.5)
+    >>> lower.round(6).tolist(), upper.round(6).tolist()
+    ([10.0], [1000.0])
+    >>> ends_around(np.array([100.0]), np.array([10_000.0]), 0.5, -0.5)[0].tolist()  # never beyond the prediction
+    [100.0]
+    """
+    return at_share(point, limit, min(low, 0.0)), at_share(point, limit, max(high, 0.0))
 
 
 def conformal_share(found: Floats, budget: float) -> float:

@@ -2,38 +2,48 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from types import MappingProxyType
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from predictors.base import REQUESTED_TIME, Estimator
-from predictors.boosted import RULES, BoostedEstimator, load_boosted, save_boosted
+from predictors.boosted import GROWTH, BoostedEstimator, load_boosted, save_boosted
+from predictors.calibration import HELD_OUT
 from predictors.data.errors import JobcastError
-from predictors.data.joblog import JobLog
 from predictors.features import RICH_FEATURES
 from predictors.history import Outcomes
+from predictors.params import ABOVE_0, one_of
 from predictors.refit import RefittingPredictor
-from predictors.replay import LogHistory, log_events
 from predictors.tree_arrays import AFT, compile_booster
 
 Floats = npt.NDArray[np.float64]
 Running = Callable[[int], Outcomes]
 
-DISTRIBUTIONS: Final = ("logistic", "normal")
+DISTRIBUTIONS: Final = ("extreme", "logistic", "normal")
+LEAST_HELD_OUT: Final = 20
+"""Ended jobs below which nothing is corrected."""
 
 
 class Censored(RefittingPredictor):
-    """Median run time by boosted accelerated failure time: ended jobs, and running ones as right-censored.
+    """Median, or mean, run time by boosted accelerated failure time: ended jobs, and running ones as right-censored.
 
     Who learns from ended jobs alone sees too many short ones: at any time the long ones are those that still run. A
     fit on a log takes the jobs of which a start but no run time is known as running at its newest event; in the loop
-    each new fit asks for those that run (`watch`); inside of another predictor it learns from ended jobs only.
+    each new fit asks for those that run (`watch`), inside of another predictor as well.
+
+    What such trees give is where the assumed distribution is centred. It is corrected by a factor: one learnt from all
+    but the newest fifth of the jobs, and then such that half of these (by Kaplan and Meier, who count running jobs in)
+    run longer than predicted, or that predictions sum up to what they ran.
 
     Parameters
     ----------
-    distribution : {"logistic", "normal"}
-        Of the logarithm of run times around what the features tell.
+    predicts : {"median", "mean"}
+        What the correction aims at.
+    distribution : {"extreme", "logistic", "normal"}
+        Of the logarithm of run times around what the features tell. The first leans to the short side, as jobs do that
+        may fail early but are killed at their request.
     scale : float
         How wide that is.
     n_estimators, learning_rate, max_depth, min_child_weight, subsample, colsample, random_state
@@ -57,13 +67,21 @@ class Censored(RefittingPredictor):
 
     name = "censored"
     features = RICH_FEATURES
-    learns_from_running = True
+    rules = MappingProxyType(
+        {
+            "predicts": one_of("median", "mean"),
+            "distribution": one_of(*DISTRIBUTIONS),
+            "scale": ABOVE_0,
+            **GROWTH,
+        }
+    )
 
     def __init__(
         self,
         *,
-        distribution: Literal["logistic", "normal"] = "logistic",
-        scale: float = 0.5,
+        predicts: Literal["median", "mean"] = "median",
+        distribution: Literal["extreme", "logistic", "normal"] = "extreme",
+        scale: float = 1.0,
         n_estimators: int = 300,
         learning_rate: float = 0.04,
         max_depth: int = 8,
@@ -77,6 +95,7 @@ class Censored(RefittingPredictor):
         as_of: str = "strict",
     ) -> None:
         super().__init__(refit_every=refit_every, window=window, cap=cap, as_of=as_of)
+        self.predicts = predicts
         self.distribution = distribution
         self.scale = scale
         self.n_estimators = n_estimators
@@ -87,37 +106,10 @@ class Censored(RefittingPredictor):
         self.colsample = colsample
         self.random_state = random_state
 
-    def check(self) -> None:
-        """Raise a `JobcastError` that names the first parameter that cannot be used."""
-        super().check()
-        if self.distribution not in DISTRIBUTIONS:
-            raise JobcastError(
-                f"{self.name}: distribution must be one of {', '.join(DISTRIBUTIONS)}; got {self.distribution!r}."
-            )
-        if not (isinstance(self.scale, (int, float)) and not isinstance(self.scale, bool) and 0 < self.scale < np.inf):
-            raise JobcastError(f"{self.name}: scale must be a number above 0; got {self.scale!r}.")
-        for parameter in self.get_params().keys() & RULES.keys():
-            rule, holds = RULES[parameter]
-            value = getattr(self, parameter)
-            if not holds(value):
-                raise JobcastError(f"{self.name}: {parameter} must be {rule}; got {value!r}.")
-
-    def fit(self, jobs: Any, seconds: npt.ArrayLike | None = None) -> Self:
-        """Forget, then learn from a log's jobs that ran for more than 0 s and from those that run, or from a table."""
-        self.check()
-        self._beside = still_running(jobs, self.features, self.as_of) if isinstance(jobs, JobLog) else None
-        try:
-            return super().fit(jobs, seconds)
-        finally:
-            del self._beside
-
-    def fit_beside(self, rows: Floats, seconds: Floats, running: Outcomes) -> Self:
-        """Forget, then learn from the feature rows of ended jobs, their run times [s], and running jobs."""
-        self._beside = running
-        try:
-            return self.fit_rows(rows, seconds)
-        finally:
-            del self._beside
+    @property
+    def learns_from_running(self) -> bool:
+        """Whether jobs that still run teach it something."""
+        return True
 
     def watch(self, running: Running) -> None:
         """Ask `running(now)` for the running jobs whenever it is fitted again; `JobHistory.training_set` is one."""
@@ -125,7 +117,7 @@ class Censored(RefittingPredictor):
 
     def learn(self, rows: Floats, seconds: Floats) -> Estimator:
         """Grow trees on ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]; and on those beside."""
-        return grow(self, rows, seconds, vars(self).get("_beside"))
+        return grow(self, rows, seconds, self.beside)
 
     def learn_again(self, now: int) -> Estimator:
         """Grow trees on the window and on the jobs that run now."""
@@ -145,41 +137,75 @@ class Censored(RefittingPredictor):
         self.estimator_ = load_boosted(folder, self.features)
 
 
-def still_running(log: JobLog, features: tuple[str, ...], as_of: str) -> Outcomes | None:
-    """Return the jobs of a log that started and whose end it does not tell, censored at its newest event.
-
-    One that would have outrun its request by then (or, without a request, all ended jobs) was lost, and is left out.
-    """
-    run_time = log.filled("run_time")
-    if log.known("run_time").all() or not (run_time > 0).any():
-        return None
-    history = LogHistory(log, features, as_of)
-    rows, events = np.full((len(log), len(features)), np.nan), log_events(log)
-    history.consume(events, rows)
-    known = history.training_set(rows, int(events[-1, 0]))
-    asked = known.rows[:, features.index(REQUESTED_TIME)]
-    there = ~known.observed & (known.seconds <= np.where(asked > 0, asked, run_time.max()))
-    return known.select(np.flatnonzero(there))
-
-
 def grow(how: Censored, rows: Floats, seconds: Floats, beside: Outcomes | None) -> BoostedEstimator:
-    """Return trees that add up to the logarithm of the median, by the parameters of `how`."""
+    """Return corrected trees learnt from ended jobs, and from those of `beside` that run."""
+    runs = np.zeros(0, dtype=np.int64) if beside is None else np.flatnonzero(~beside.observed)
+    running, elapsed = (rows[:0], seconds[:0]) if beside is None else (beside.rows[runs], beside.seconds[runs])
+    n_first, held = len(rows) - int(HELD_OUT * len(rows)), np.arange(len(runs)) % round(1 / HELD_OUT) == 0
+    factor = 1.0
+    if len(rows) - n_first >= LEAST_HELD_OUT:
+        first = trees(how, rows[:n_first], seconds[:n_first], running[~held], elapsed[~held])
+        ended, still = first.predict(rows[n_first:]), first.predict(running[held])
+        factor = correction(how.predicts, seconds[n_first:] / ended, ended, elapsed[held] / still)
+    found = trees(how, rows, seconds, running, elapsed)
+    return BoostedEstimator(found.model, found.forest, found.start, -1, found.request, found.longest, factor)
+
+
+def correction(predicts: str, ended: Floats, predicted: Floats, still: Floats) -> float:
+    """Return what predictions have to be multiplied with.
+
+    Parameters
+    ----------
+    predicts : {"median", "mean"}
+        What they shall be.
+    ended : float64 array of shape (n_ended,)
+        Run time / prediction of jobs that ended.
+    predicted : float64 array of shape (n_ended,)
+        Predictions for them [s].
+    still : float64 array of shape (n_running,)
+        Elapsed time / prediction of jobs that run.
+
+    Examples
+    --------
+    >>> ended = np.array([0.5, 1.5, 2.0])
+    >>> correction("median", ended, np.ones(3), np.empty(0)), correction("median", ended, np.ones(3), np.full(3, 1.8))
+    (1.5, 2.0)
+    >>> correction("mean", ended, np.array([10.0, 10.0, 60.0]), np.empty(0))
+    1.75
+    """
+    if predicts == "mean":
+        found = float((ended * predicted).sum() / predicted.sum())
+    else:
+        ratio, seen = np.concatenate([ended, still]), np.arange(len(ended) + len(still)) < len(ended)
+        order = np.lexsort((~seen, ratio))
+        left = np.arange(len(order), 0, -1)
+        longer = np.cumprod(1.0 - seen[order] / left)
+        found = float(ratio[order][min(int(np.searchsorted(-longer, -0.5)), len(order) - 1)])
+    return found if np.isfinite(found) and found > 0 else 1.0
+
+
+def trees(how: Censored, rows: Floats, seconds: Floats, running: Floats, elapsed: Floats) -> BoostedEstimator:
+    """Return trees that add up to the logarithm of where the distribution is centred.
+
+    Parameters
+    ----------
+    how : Censored
+        The parameters.
+    rows, seconds : float64 arrays of shape (n_ended, n_features) and (n_ended,)
+        Ended jobs.
+    running, elapsed : float64 arrays of shape (n_running, n_features) and (n_running,)
+        Running jobs.
+    """
     import xgboost
 
-    longest = float(seconds.max())
-    lower = np.maximum(seconds, 1.0)
-    upper = lower
-    middle = float(np.median(lower))
-    if beside is not None and not beside.observed.all():
-        runs = ~beside.observed
-        rows = np.concatenate([rows, beside.rows[runs]])
-        lower = np.concatenate([lower, np.maximum(beside.seconds[runs], 1.0)])
-        upper = np.concatenate([upper, np.full(int(runs.sum()), np.inf)])
+    lower = np.maximum(np.concatenate([seconds, elapsed]), 1.0)
+    upper = np.where(np.arange(len(lower)) < len(seconds), lower, np.inf)
+    rows = np.concatenate([rows, running])
     settings = {
         "objective": AFT,
         "aft_loss_distribution": how.distribution,
         "aft_loss_distribution_scale": how.scale,
-        "base_score": middle,
+        "base_score": float(np.median(np.maximum(seconds, 1.0))),
         "learning_rate": how.learning_rate,
         "max_depth": how.max_depth,
         "min_child_weight": min(how.min_child_weight, max(0.1, len(rows) / 400)),
@@ -193,4 +219,5 @@ def grow(how: Censored, rows: Floats, seconds: Floats, beside: Outcomes | None) 
     jobs = xgboost.QuantileDMatrix(rows.astype(np.float32), label_lower_bound=lower, label_upper_bound=upper, nthread=1)
     model = bytes(xgboost.train(settings, jobs, num_boost_round=how.n_estimators).save_raw("json"))
     forest, start = compile_booster(model)
-    return BoostedEstimator(model, forest, start, -1, how.features.index(REQUESTED_TIME), longest, 1.0)
+    request, longest = how.features.index(REQUESTED_TIME), float(seconds.max())
+    return BoostedEstimator(model, forest, start, -1, request, longest, 1.0)

@@ -1,6 +1,7 @@
 """Who answers where a predictor cannot? The next in a chain: the predictor, similar jobs, the last two, the request."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from predictors.base import Estimator, Prediction, Predictor
 from predictors.data.errors import JobcastError
-from predictors.history import Outcome
+from predictors.history import Outcome, Outcomes
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -56,6 +57,23 @@ class ChainEstimator:
             if np.isfinite(row[column]):
                 return float(row[column]), place
         return float("nan"), -1
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Outcomes with some columns of their rows only: those of `running(now)`, or given ones."""
+
+    chosen: Ints
+    running: Callable[[int], Outcomes] | None = None
+
+    def of(self, outcomes: Outcomes) -> Outcomes:
+        """Return the outcomes with these columns."""
+        return replace(outcomes, rows=outcomes.rows[:, self.chosen])
+
+    def __call__(self, now: int) -> Outcomes:
+        """Return those of the jobs that run at a second."""
+        assert self.running is not None
+        return self.of(self.running(now))
 
 
 class Chain(Predictor):
@@ -125,6 +143,11 @@ class Chain(Predictor):
     def estimator_(self, learnt: Estimator) -> None:
         """What is learnt stands in `base_`."""
 
+    @property
+    def learns_from_running(self) -> bool:
+        """Whether jobs that still run teach the predictor inside something."""
+        return self._made().learns_from_running
+
     def check(self) -> None:
         """Raise a `JobcastError` that names the first parameter that cannot be used."""
         super().check()
@@ -134,14 +157,27 @@ class Chain(Predictor):
 
     def learn(self, rows: Floats, seconds: Floats) -> Estimator:
         """Let the predictor inside learn from ended jobs."""
-        self.base_ = self._made().fit_rows(rows[:, self._own], seconds)
+        running = None if self.beside is None else Columns(self._own).of(self.beside)
+        self.base_ = self._watching(self._made()).fit_beside(rows[:, self._own], seconds, running)
         return self.estimator_
 
     def learn_one(self, outcome: Outcome) -> None:
         """Let the predictor inside take in what became of one job."""
         if not self.fitted:
-            self.base_ = self._made()
+            self.base_ = self._watching(self._made())
         self.base_.learn_one(outcome._replace(row=outcome.row[self._own]))
+
+    def watch(self, running: Callable[[int], Outcomes]) -> None:
+        """Let the predictor inside ask for the jobs that run at a second."""
+        self._running = running
+        if self.fitted:
+            self._watching(self.base_)
+
+    def _watching(self, inside: Predictor) -> Predictor:
+        running: Callable[[int], Outcomes] | None = vars(self).get("_running")
+        if running is not None:
+            inside.watch(Columns(self._own, running))
+        return inside
 
     def predict_one(self, row: Floats) -> Prediction:
         """Return the prediction for one feature row, and whose answer it is."""

@@ -16,17 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from predictors.base import Floats, Predictor
-from predictors.censored import Censored
 from predictors.data.errors import JobcastError, counted, unknown_name
 from predictors.data.joblog import JobLog
 from predictors.evaluation import Evaluation, Score
-from predictors.history import Outcomes
 from predictors.last_two import LastTwo
 from predictors.loop import LearningForecast
 from predictors.metrics import figures
 from predictors.registry import make_predictor, seeded
 from predictors.replay import log_events, replay
 from predictors.resample import ratio_interval
+from predictors.running import running_at
 from predictors.slices import slices
 from predictors.with_budget import WithBudget
 
@@ -206,10 +205,9 @@ def _split(
     rows = replay(jobs, predictor.features, predictor.as_of)
     begin = perf_counter()
     ran = jobs.filled("run_time")[learnt].astype(np.float64)
-    if isinstance(predictor, Censored):
-        predictor.fit_beside(rows[learnt], ran, _running_at_the_split(jobs, rows, ~learnt & ~tested, tested))
-    else:
-        predictor.fit_rows(rows[learnt], ran)
+    split = int(jobs.filled("submit")[tested][0])
+    beside = running_at(jobs, rows, ~learnt & ~tested, split) if predictor.learns_from_running else None
+    predictor.fit_beside(rows[learnt], ran, beside)
     fitted = perf_counter()
     seconds = np.full(len(jobs), np.nan)
     if isinstance(predictor, WithBudget):
@@ -220,17 +218,6 @@ def _split(
         seconds[tested] = predictor.predict_rows(rows[tested])
     us = (perf_counter() - fitted) / tested.sum() * 1e6
     return _Predictions(seconds, predictor, fitted - begin, float(us))
-
-
-def _running_at_the_split(
-    jobs: JobLog, rows: Floats, left: npt.NDArray[np.bool_], tested: npt.NDArray[np.bool_]
-) -> Outcomes:
-    """Return those of the jobs left that run at the first submission of a test job, censored then."""
-    now = int(jobs.filled("submit")[tested][0])
-    start = jobs.filled("submit") + jobs.filled("wait", 0)
-    runs = np.flatnonzero(left & (start <= now))
-    elapsed, unknown = (now - start[runs]).astype(np.float64), np.full(len(runs), np.nan)
-    return Outcomes(rows[runs], unknown, elapsed, np.zeros(len(runs), dtype=np.bool_), np.full(len(runs), now))
 
 
 def _prequential(predictor: Predictor, jobs: JobLog) -> _Predictions:

@@ -245,6 +245,27 @@ RICH_FEATURES: Final[tuple[str, ...]] = (
 )
 """Forty for learners that take more than the sixteen: above all the history of similar jobs."""
 
+WIDE_FEATURES: Final[tuple[str, ...]] = (
+    *RICH_FEATURES,
+    *KERNEL_MEANS,
+    "machine_free_procs",
+    "machine_pending_procs",
+    "think_time",
+    "last_status",
+    "last_run_time",
+    "second_last_run_time",
+    "group",
+    "executable",
+    "queue",
+    "running_sum",
+    "running_mean",
+    "pending_count",
+    "same_procs",
+    "same_executable",
+    *(f"similar_{fact}" for fact in ("mean", "geometric", "min", "upper")),
+)
+"""The forty and twenty-one more: kernel means, the machine's state, more of similar jobs and of the user's newest."""
+
 CATEGORIES: Final[frozenset[str]] = frozenset(name for name, one in FEATURES.items() if one.kind == "category")
 
 
@@ -285,7 +306,8 @@ user's ended jobs are ordered by end, start and job id. What is not known is mis
 if one of them is asked for. A group of jobs is forgotten when there are more than `capacity` of its kind: the one whose
 jobs have been without any event for longest, but never one with a job queued or running.
 
-*16*: the sixteen of Reis (`REIS_FEATURES`); *40*: the forty of `boosted` and `average` (`RICH_FEATURES`).
+*16*: the sixteen of Reis (`REIS_FEATURES`); *40*: the forty of `boosted` and `censored` (`RICH_FEATURES`); *61*: the
+sixty-one of `average` (`WIDE_FEATURES`).
 
 Made from `predictors.features.FEATURES` by `python -m predictors.features > docs/features.md`; a test keeps it so.
 
@@ -298,7 +320,9 @@ def page() -> str:
     """Return the page docs/features.md: every feature with its unit and definition."""
     rows = []
     for name, one in FEATURES.items():
-        sets = ", ".join(n for n, names in (("16", REIS_FEATURES), ("40", RICH_FEATURES)) if name in names)
+        sets = ", ".join(
+            n for n, names in (("16", REIS_FEATURES), ("40", RICH_FEATURES), ("61", WIDE_FEATURES)) if name in names
+        )
         unit = f"category: {one.unit}" if one.kind == "category" else one.unit
         rows.append(f"| `{name}` | {unit} | {one.definition} | {sets} |\n")
     return _PAGE + "".join(rows)

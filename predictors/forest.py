@@ -1,9 +1,9 @@
 """A random forest on Reis's sixteen features: scikit-learn grows it, compiled code walks it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from predictors.base import Estimator
 from predictors.data.errors import JobcastError
 from predictors.encoding import Encoding, fit_encoding
 from predictors.features import CATEGORIES, REIS_FEATURES
+from predictors.params import SHARE, or_none, whole
 from predictors.refit import RefittingPredictor
 from predictors.trees import CompiledForest, node_budget
 
@@ -92,6 +93,17 @@ class Forest(RefittingPredictor):
     name = "forest"
     features = REIS_FEATURES
 
+    rules = MappingProxyType(
+        {
+            "n_estimators": whole(1),
+            "max_features": SHARE,
+            "min_samples_leaf": whole(1),
+            "max_nodes": whole(3),
+            "one_hot": or_none(whole(1)),
+            "random_state": whole(0),
+        }
+    )
+
     def __init__(
         self,
         *,
@@ -113,14 +125,6 @@ class Forest(RefittingPredictor):
         self.max_nodes = max_nodes
         self.one_hot = one_hot
         self.random_state = random_state
-
-    def check(self) -> None:
-        """Raise a `JobcastError` that names the first parameter that cannot be used."""
-        super().check()
-        for parameter, (rule, holds) in _RULES.items():
-            value = getattr(self, parameter)
-            if isinstance(value, bool) or not isinstance(value, (int, float, type(None))) or not holds(value):
-                raise JobcastError(f"{self.name}: {parameter} must be {rule}; got {value!r}.")
 
     def learn(self, rows: Floats, seconds: Floats) -> ForestEstimator:
         """Grow a forest on ended jobs: rows (n_jobs, 16) and run times (n_jobs,) [s]."""
@@ -173,13 +177,3 @@ class Forest(RefittingPredictor):
         if len(encoding.places) != len(self.features) or encoding.n_columns != compiled.n_features:
             raise JobcastError(f"{folder}: the forest and its encoding do not fit together; train the model again.")
         self.estimator_ = ForestEstimator(encoding, compiled, model)
-
-
-_RULES: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
-    "n_estimators": ("a whole number, at least 1", lambda v: isinstance(v, int) and v >= 1),
-    "max_features": ("a share above 0, at most 1", lambda v: v is not None and 0 < v <= 1),
-    "min_samples_leaf": ("a whole number, at least 1", lambda v: isinstance(v, int) and v >= 1),
-    "max_nodes": ("a whole number, at least 3", lambda v: isinstance(v, int) and v >= 3),
-    "one_hot": ("a whole number, at least 1, or None", lambda v: v is None or (isinstance(v, int) and v >= 1)),
-    "random_state": ("a whole number, at least 0", lambda v: isinstance(v, int) and v >= 0),
-}

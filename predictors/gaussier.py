@@ -1,15 +1,16 @@
 """SC'15's predictor: online polynomial regression with a loss that forgives predictions that are too short."""
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from predictors import _gaussier as kernel
-from predictors.data.errors import JobcastError
 from predictors.data.joblog import Ints
 from predictors.online import Gradient, OnlinePredictor
+from predictors.params import ABOVE_0, FROM_0
 
 Floats = npt.NDArray[np.float64]
 
@@ -104,18 +105,12 @@ class Gaussier(OnlinePredictor):
     name = "gaussier"
     features = FEATURES
 
+    rules = MappingProxyType({"rate": ABOVE_0, "ridge": FROM_0})
+
     def __init__(self, *, rate: float = 5000.0, ridge: float = 4e9, cap: bool = True, as_of: str = "strict") -> None:
         super().__init__(cap=cap, as_of=as_of)
         self.rate = rate
         self.ridge = ridge
-
-    def check(self) -> None:
-        """Raise a `JobcastError` that names the first parameter that cannot be used."""
-        super().check()
-        if not (isinstance(self.rate, (int, float)) and 0 < self.rate < np.inf):
-            raise JobcastError(f"{self.name}: rate must be a finite number above 0; got {self.rate!r}.")
-        if not (isinstance(self.ridge, (int, float)) and 0 <= self.ridge < np.inf):
-            raise JobcastError(f"{self.name}: ridge must be a finite number, not below 0; got {self.ridge!r}.")
 
     def begin(self) -> Gradient:
         """Return a model that has learnt nothing."""

@@ -1,6 +1,8 @@
 """A learning predictor in the loop: its history, its predictions and its refits are driven by one stream of events."""
 
 import copy
+import heapq
+import math
 from time import perf_counter
 
 import numpy as np
@@ -16,8 +18,23 @@ from predictors.replay import LogHistory
 Floats = npt.NDArray[np.float64]
 
 
+def overrun_at(start: float, said: float) -> float:
+    """Return the first whole second at which a job that started then has run for longer than was said.
+
+    Examples
+    --------
+    >>> overrun_at(100, 5.5), overrun_at(100, 6)
+    (106, 107)
+    """
+    return start + math.floor(said) + 1
+
+
 class LearningForecast:
     """A `Forecast` that learns from each job when it ends in this clock, and from nothing else.
+
+    Where only what ended strictly before a submission counts as known (the as-of rule `reis`), ends are learnt from
+    when their second is over. A predictor that hears of overruns is told of a job that has outrun its prediction as of
+    the first event after that; its end then comes without the prediction.
 
     Parameters
     ----------
@@ -44,8 +61,13 @@ class LearningForecast:
         self._rows = np.full((len(log), len(predictor.features)), np.nan)
         self._issued = np.full(len(log), np.nan)
         self._jobs = self._history.arrays[0]
+        self._same_second = self._history.as_of.same_second
+        self._due: list[Outcome] = []
         self._running: dict[int, int] = {}
+        self._overruns: list[tuple[float, int]] = []
+        self._told: set[int] = set()
         self._watches = learns and predictor.learns_from_running
+        self._tells = learns and predictor.hears_of_overruns
         if self._watches:
             predictor.watch(self.running)
 
@@ -53,19 +75,41 @@ class LearningForecast:
         """Take in the events since the last call; write `seconds[job]` for each submission among them."""
         self._history.consume(events, self._rows)
         for i in range(len(events)):
-            kind = events[i, 1]
+            time, kind, job = int(events[i, 0]), events[i, 1], int(events[i, 2])
+            if self._due or self._overruns:
+                self._catch_up(time)
             if kind == SUBMITTED:
-                job = events[i, 2]
                 seconds[job] = self._issued[job] = self.predictor.predict_one(self._rows[job]).seconds
             elif kind == ENDED and self._learns:
-                time, job = int(events[i, 0]), events[i, 2]
-                ran = float(time - self._jobs[job, at.START])
                 self._running.pop(job, None)
-                begin = perf_counter()
-                self.predictor.learn_one(Outcome(self._rows[job], float(self._issued[job]), ran, True, time))
-                self.learning_seconds += perf_counter() - begin
-            elif kind == STARTED and self._watches:
-                self._running[int(events[i, 2])] = int(events[i, 0])
+                issued = math.nan if job in self._told else float(self._issued[job])
+                self._told.discard(job)
+                self._due.append(Outcome(self._rows[job], issued, float(time - self._jobs[job, at.START]), True, time))
+                if self._same_second:
+                    self._learn_due()
+            elif kind == STARTED and (self._watches or self._tells):
+                self._running[job] = time
+                if self._tells:
+                    heapq.heappush(self._overruns, (overrun_at(time, float(self._issued[job])), job))
+
+    def _catch_up(self, now: int) -> None:
+        """Learn what may be known at `now`: ends held back before it, and jobs that have outrun their prediction."""
+        if self._due and self._due[0].time < now:
+            self._learn_due()
+        while self._overruns and self._overruns[0][0] < now + self._same_second:
+            job = heapq.heappop(self._overruns)[1]
+            start = self._running.get(job)
+            if start is not None:
+                self._told.add(job)
+                self._due.append(Outcome(self._rows[job], float(self._issued[job]), float(now - start), False, now))
+                self._learn_due()
+
+    def _learn_due(self) -> None:
+        begin = perf_counter()
+        for outcome in self._due:
+            self.predictor.learn_one(outcome)
+        self._due.clear()
+        self.learning_seconds += perf_counter() - begin
 
     def running(self, now: int) -> Outcomes:
         """Return the jobs that have started and not ended among the events gone through, censored at `now`."""
@@ -74,6 +118,11 @@ class LearningForecast:
         time = np.full(len(jobs), now, dtype=np.int64)
         seen = np.zeros(len(jobs), dtype=np.bool_)
         return Outcomes(self._rows[jobs], self._issued[jobs], elapsed.astype(np.float64), seen, time)
+
+    def learnt(self) -> Predictor:
+        """Return the predictor as it has learnt until now; it goes on learning with this forecast."""
+        self._learn_due()
+        return self.predictor
 
     def fork(self) -> "LearningForecast":
         """Return a copy that goes on by itself; it costs memory by the jobs of the whole log."""

@@ -1,15 +1,16 @@
 """A linear model that learns from each job when it ends, in microseconds."""
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from predictors import _online_linear as kernel
-from predictors.data.errors import JobcastError
 from predictors.data.joblog import Ints
 from predictors.online import Gradient, OnlinePredictor
+from predictors.params import ABOVE_0
 
 Floats = npt.NDArray[np.float64]
 
@@ -100,15 +101,11 @@ class OnlineLinear(OnlinePredictor):
     name = "online-linear"
     features = FEATURES
 
+    rules = MappingProxyType({"rate": ABOVE_0})
+
     def __init__(self, *, rate: float = 0.5, cap: bool = True, as_of: str = "strict") -> None:
         super().__init__(cap=cap, as_of=as_of)
         self.rate = rate
-
-    def check(self) -> None:
-        """Raise a `JobcastError` that names the first parameter that cannot be used."""
-        super().check()
-        if not (isinstance(self.rate, (int, float)) and 0 < self.rate < np.inf):
-            raise JobcastError(f"{self.name}: rate must be a finite number above 0; got {self.rate!r}.")
 
     def begin(self) -> Gradient:
         """Return a model that has learnt nothing."""

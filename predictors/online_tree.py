@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,8 +10,8 @@ import numpy.typing as npt
 
 from predictors import _online_linear as kernel
 from predictors.base import UNKNOWN_REQUEST
-from predictors.data.errors import JobcastError
 from predictors.online_linear import FEATURES
+from predictors.params import BETWEEN, whole
 from predictors.river_predictor import Inputs, RiverEstimator, StreamPredictor
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ class OnlineTree(StreamPredictor):
     name = "online-tree"
     features = FEATURES
 
+    rules = MappingProxyType({"trees": whole(1), "grace_period": whole(1), "delta": BETWEEN, "random_state": whole(0)})
+
     def __init__(
         self,
         *,
@@ -88,16 +91,6 @@ class OnlineTree(StreamPredictor):
         self.grace_period = grace_period
         self.delta = delta
         self.random_state = random_state
-
-    def check(self) -> None:
-        """Raise a `JobcastError` that names the first parameter that cannot be used."""
-        super().check()
-        for parameter, least in (("trees", 1), ("grace_period", 1), ("random_state", 0)):
-            value = getattr(self, parameter)
-            if not isinstance(value, int) or value < least:
-                raise JobcastError(f"{self.name}: {parameter} must be a whole number, at least {least}; got {value!r}.")
-        if not (isinstance(self.delta, float) and 0 < self.delta < 1):
-            raise JobcastError(f"{self.name}: delta must lie between 0 and 1; got {self.delta!r}.")
 
     def fresh_model(self) -> "Regressor":
         """Return a tree, or a forest, that has learnt nothing."""

@@ -1,9 +1,63 @@
-"""Parameters in the manner of scikit-learn: the constructor stores them, and they can be read, changed and cloned."""
+"""Parameters in the manner of scikit-learn: the constructor stores them, and they can be read, changed and cloned.
+
+What values each may have is told by rules, in words and as a function, which `check` goes through.
+"""
 
 import inspect
-from typing import Any, ClassVar, Self
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, Self
 
-from predictors.data.errors import unknown_name
+from predictors.data.errors import JobcastError, unknown_name
+
+Rule = tuple[str, Callable[[Any], bool]]
+"""What a value must be, in words, and whether one is."""
+
+
+def whole(least: int) -> Rule:
+    """Return the rule of whole numbers from `least` on.
+
+    Examples
+    --------
+    >>> rule, holds = whole(1)
+    >>> rule, holds(3), holds(0), holds(True), holds(2.0)
+    ('a whole number, at least 1', True, False, False, False)
+    """
+    return f"a whole number, at least {least}", lambda v: isinstance(v, int) and not isinstance(v, bool) and v >= least
+
+
+def number(words: str, holds: Callable[[float], bool]) -> Rule:
+    """Return the rule of finite numbers for which something holds.
+
+    Examples
+    --------
+    >>> _, holds = ABOVE_0
+    >>> holds(0.5), holds(0), holds(math.inf), holds("1")
+    (True, False, False, False)
+    """
+
+    def is_one(value: Any) -> bool:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and holds(value)
+
+    return words, is_one
+
+
+def one_of(*known: Any) -> Rule:
+    """Return the rule of a few known values."""
+    return f"one of {', '.join(str(v) for v in known)}", lambda value: value in known
+
+
+def or_none(rule: Rule) -> Rule:
+    """Return a rule that None fulfils as well."""
+    words, holds = rule
+    return f"{words}, or None", lambda value: value is None or holds(value)
+
+
+ABOVE_0: Final = number("a finite number above 0", lambda v: v > 0)
+FROM_0: Final = number("a finite number, not below 0", lambda v: v >= 0)
+SHARE: Final = number("a share above 0, at most 1", lambda v: 0 < v <= 1)
+BETWEEN: Final = number("a share between 0 and 1", lambda v: 0 < v < 1)
 
 
 class Parameters:
@@ -14,6 +68,16 @@ class Parameters:
 
     name: ClassVar[str]
     """What the thing is called in its registry."""
+    rules: ClassVar[Mapping[str, Rule]] = MappingProxyType({})
+    """The rules of the parameters that this class adds to those of its bases."""
+
+    def check(self) -> None:
+        """Raise a `JobcastError` that names the first parameter that cannot be used."""
+        for kind in type(self).__mro__:
+            for parameter, (words, holds) in vars(kind).get("rules", {}).items():
+                value = getattr(self, parameter)
+                if not holds(value):
+                    raise JobcastError(f"{self.name}: {parameter} must be {words}; got {value!r}.")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the constructor's parameters by name; `deep` changes nothing."""

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from predictors.base import Estimator, Predictor
 from predictors.data.errors import JobcastError
 from predictors.history import Outcome
+from predictors.params import ABOVE_0, or_none, whole
 
 Floats = npt.NDArray[np.float64]
 
@@ -108,6 +110,7 @@ class RefittingPredictor(Predictor):
         Number of fits on a stream since the last `fit`.
     """
 
+    rules = MappingProxyType({"refit_every": or_none(ABOVE_0), "window": whole(1)})
     _fitted_at: int | None
     _fitted_on: int
 
@@ -121,14 +124,6 @@ class RefittingPredictor(Predictor):
     @abstractmethod
     def learn(self, rows: Floats, seconds: Floats) -> Estimator:
         """Return an estimator learnt from ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""
-
-    def check(self) -> None:
-        """Raise a `JobcastError` that names the first parameter that cannot be used."""
-        super().check()
-        if self.refit_every is not None and not self.refit_every > 0:
-            raise JobcastError(f"{self.name}: refit_every must be > 0 seconds, or None; got {self.refit_every!r}.")
-        if not self.window >= 1:
-            raise JobcastError(f"{self.name}: window must be at least 1 outcome; got {self.window!r}.")
 
     def fit_rows(self, rows: Floats, seconds: Floats) -> Self:
         """Forget, then learn from feature rows, NaN = missing, and run times [s]; the newest begin the window."""

@@ -136,6 +136,11 @@ class LogHistory:
             users, recent, clock[at.EVENTS] = after.ended_history(keys, log, clock)
         self.arrays: Final[Tables] = (jobs, users, clock, recent)
 
+    @property
+    def now(self) -> int:
+        """Second of the newest event."""
+        return int(self.arrays[2][at.NOW])
+
     def consume(self, events: Ints, rows: Floats) -> None:
         """Take in events in order, in one compiled call; write `rows[job]` as of each submission among them.
 
@@ -201,7 +206,7 @@ class LogHistory:
         jobs = self.arrays[0]
         slots = np.flatnonzero((jobs[:, at.STATE] == at.PENDING) | (jobs[:, at.STATE] == at.RUNNING))
         has_ended = jobs[slots, at.END] != at.NONE
-        known = self.training_set(rows, int(self.arrays[2][at.NOW]))
+        known = self.training_set(rows, self.now)
         newest = np.flatnonzero(known.observed)[-keep_ended:] if keep_ended else np.empty(0, dtype=np.int64)
         return JobHistory.restore(
             {

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -21,6 +22,7 @@ from predictors.data.joblog import JobLog
 from predictors.features import CATEGORIES, REIS_FEATURES
 from predictors.history import Outcome
 from predictors.loop import LearningForecast
+from predictors.params import one_of, whole
 from predictors.sklearn_predictor import check_features
 
 if TYPE_CHECKING:
@@ -110,6 +112,8 @@ class StreamPredictor(Predictor):
         As in `Predictor`.
     """
 
+    rules = MappingProxyType({"window": whole(2)})
+
     def __init__(self, *, window: int = 20_000, cap: bool = True, as_of: str = "strict") -> None:
         super().__init__(cap=cap, as_of=as_of)
         self.window = window
@@ -125,12 +129,6 @@ class StreamPredictor(Predictor):
     def estimator_of(self, model: "Regressor") -> RiverEstimator:
         """Return the estimator around a model."""
         return RiverEstimator(model, self.encoder())
-
-    def check(self) -> None:
-        """Raise a `JobcastError` that names the first parameter that cannot be used."""
-        super().check()
-        if not (isinstance(self.window, int) and self.window >= 2):
-            raise JobcastError(f"{self.name}: window must be a whole number, at least 2; got {self.window!r}.")
 
     def learn(self, rows: Floats, seconds: Floats) -> RiverEstimator:
         """Forget, then learn from the newest ended jobs in their order."""
@@ -209,6 +207,7 @@ class RiverPredictor(StreamPredictor):
 
     name = "from-river"
     features: tuple[str, ...]  # type: ignore[misc]  # chosen by the user, not by the class
+    rules = MappingProxyType({"categories": one_of("codes", "text")})
 
     def __init__(
         self,
@@ -229,8 +228,6 @@ class RiverPredictor(StreamPredictor):
         """Raise a `JobcastError` that names the first parameter that cannot be used."""
         super().check()
         check_features(self.name, self.features)
-        if self.categories not in ("codes", "text"):
-            raise JobcastError(f"{self.name}: categories must be 'codes' or 'text'; got {self.categories!r}.")
         if not (hasattr(self.model, "learn_one") and hasattr(self.model, "predict_one")):
             raise JobcastError(f"{self.name}: the model needs learn_one and predict_one; got {self.model!r}.")
         if getattr(self.model, "seed", 0) is None:

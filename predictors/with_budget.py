@@ -1,23 +1,36 @@
 """Any predictor, so that jobs run longer than it says only as often as allowed, and with an interval around it."""
 
 import heapq
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from predictors.base import SHORTEST, UNKNOWN_REQUEST, Estimator, Prediction, Predictor
-from predictors.calibration import at_share, conformal_share, moved, shares
+from predictors.base import SHORTEST, Estimator, Prediction, Predictor
+from predictors.calibration import (
+    HELD_OUT,
+    at_share,
+    conformal_share,
+    ends_around,
+    limits,
+    moved,
+    reachable,
+    shares,
+)
 from predictors.data.errors import JobcastError
 from predictors.data.joblog import Ints
-from predictors.history import Outcome
+from predictors.history import Outcome, Outcomes, as_of_rule
+from predictors.loop import overrun_at
+from predictors.params import BETWEEN, or_none
 
 Floats = npt.NDArray[np.float64]
 
-HELD_OUT: Final = 0.2
-"""Share of the jobs of a fit, the newest, that calibrate what was learnt from the others."""
+GAP: Final = 0.05
+"""Share of the jobs of a fit, before those, that is left out while they are predicted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,28 +54,12 @@ class CalibratedEstimator:
         return at_share(np.maximum(seconds, SHORTEST), limit, self.share)
 
 
-def limits(requested: Floats) -> Floats:
-    """Return what estimates move towards [s]: the request, or `UNKNOWN_REQUEST` where there is none."""
-    return np.maximum(np.where(requested > 0, requested, UNKNOWN_REQUEST), SHORTEST)
-
-
-def reachable(seconds: Floats, requested: Floats) -> Floats:
-    """Return run times [s] as a prediction can reach them: a job that outran its request counts as long as that.
-
-    Examples
-    --------
-    >>> reachable(np.array([70.0, 70.0, 70.0]), np.array([60.0, 600.0, np.nan])).tolist()
-    [60.0, 70.0, 70.0]
-    """
-    return np.where(requested > 0, np.minimum(seconds, np.maximum(requested, SHORTEST)), seconds)
-
-
 class WithBudget(Predictor):
     """A predictor that is moved until jobs outrun it just as often as `budget` says; see `predictors.calibration`.
 
     `boosted` is asked for that quantile in the first place; what others predict is moved only. Every outcome of a
-    stream calibrates further, and teaches the predictor inside. A job that outran its very request counts as run for
-    that long: no prediction within the request could have been long enough.
+    stream calibrates further, by the prediction that was issued, and teaches the predictor inside. A job that outran
+    its very request counts as run for that long: no prediction within the request could have been long enough.
 
     Parameters
     ----------
@@ -82,7 +79,7 @@ class WithBudget(Predictor):
     base_ : Predictor
         The predictor inside.
     shares_ : tuple of three float
-        How far the prediction, the interval's lower and its upper end are moved.
+        How far the prediction is moved from that of the predictor inside, and the ends of the interval from it.
 
     Examples
     --------
@@ -95,6 +92,7 @@ class WithBudget(Predictor):
     """
 
     name = "with-budget"
+    rules = MappingProxyType({"budget": or_none(BETWEEN), "coverage": BETWEEN})
 
     def __init__(
         self,
@@ -135,15 +133,19 @@ class WithBudget(Predictor):
     def estimator_(self, learnt: Estimator) -> None:
         """What is learnt stands in `base_` and `shares_`."""
 
+    @property
+    def learns_from_running(self) -> bool:
+        """Whether jobs that still run teach the predictor inside something."""
+        return self._made().learns_from_running
+
+    @property
+    def hears_of_overruns(self) -> bool:
+        """Whether it is to be told when a job has run longer than predicted, before it ends."""
+        return True
+
     def check(self) -> None:
         """Raise a `JobcastError` that names the first parameter that cannot be used."""
         super().check()
-        if self.budget is not None and not 0 < self.budget < 1:
-            raise JobcastError(
-                f"{self.name}: budget must be a share between 0 and 1, such as 0.05; got {self.budget!r}."
-            )
-        if not 0 < self.coverage < 1:
-            raise JobcastError(f"{self.name}: coverage must be a share between 0 and 1; got {self.coverage!r}.")
         self._refuse_itself()
         self._made().check()
 
@@ -152,34 +154,43 @@ class WithBudget(Predictor):
             raise JobcastError(f"{self.name}: the predictor inside cannot be {self.name} itself.")
 
     def learn(self, rows: Floats, seconds: Floats) -> Estimator:
-        """Learn from the older jobs, calibrate on the newer ones, and learn from all."""
+        """Learn from the older jobs, calibrate on the newest, and learn from all.
+
+        The jobs between the two are left out: those learnt from have hardly any end that a held-out one could not know.
+        """
         base, n_first = self._made(), len(rows) - int(HELD_OUT * len(rows))
-        base.fit_rows(rows[:n_first], seconds[:n_first])
-        held = rows[n_first:]
-        requested = held[:, self._request]
-        found = shares(reachable(seconds[n_first:], requested), self._unmoved(base, held), limits(requested))
-        fitted = tuple(0.0 if budget is None else conformal_share(found, budget) for budget in self._budgets)
-        self.base_ = base.fit_rows(rows, seconds) if len(held) else base
-        self.shares_ = fitted[0], fitted[1], fitted[2]
+        first = slice(n_first - int(GAP * len(rows)))
+        base.fit_beside(rows[first], seconds[first], self.beside)
+        held, ran = rows[n_first:], reachable(seconds[n_first:], rows[n_first:, self._request])
+        predicted, limit = self._unmoved(base, held), limits(held[:, self._request])
+        share = 0.0 if self.budget is None else conformal_share(shares(ran, predicted, limit), self.budget)
+        around = shares(ran, at_share(predicted, limit, share), limit)
+        low, high = (conformal_share(around, outside) for outside in self._outside)
+        self.base_ = self._watching(base.fit_beside(rows, seconds, self.beside) if len(held) else base)
+        self.shares_ = share, low, high
         estimator = self.estimator_
         assert estimator is not None
         return estimator
 
     def learn_one(self, outcome: Outcome) -> None:
-        """Take in what became of one job: calibrate, by the prediction that was issued, and teach the one inside."""
+        """Take in what became of one job: calibrate by the prediction that was issued, and teach the one inside.
+
+        One that still runs calibrates if it has run longer than predicted already; its end must then come without the
+        issued prediction, or it would count twice.
+        """
         if not self.fitted:
-            self.base_, self.shares_ = self._made(), (0.0, 0.0, 0.0)
-        if outcome.observed:
-            row = outcome.row[None]
-            predicted, limit = self._unmoved(self.base_, row), limits(row[:, self._request])
-            issued = outcome.issued
-            said = [
-                float(at_share(predicted, limit, share)[0]) if end or issued != issued else issued
-                for end, share in enumerate(self.shares_)
-            ]
-            ran = reachable(np.array([outcome.seconds]), row[:, self._request])
-            self._calibrate(float(ran[0]), said)
+            self.base_, self.shares_ = self._watching(self._made()), (0.0, 0.0, 0.0)
+        request, issued = outcome.row[self._request : self._request + 1], outcome.issued
+        ran = float(reachable(np.array([outcome.seconds]), request)[0])
+        if issued == issued and (outcome.observed or outcome.seconds > issued):
+            self._calibrate(ran, issued, limits(request))
         self.base_.learn_one(outcome)
+
+    def watch(self, running: Callable[[int], Outcomes]) -> None:
+        """Let the predictor inside ask for the jobs that run at a second."""
+        self._running = running
+        if self.fitted:
+            self._watching(self.base_)
 
     def predict_one(self, row: Floats) -> Prediction:
         """Return the prediction for one feature row, with its interval."""
@@ -190,24 +201,27 @@ class WithBudget(Predictor):
         return found._replace(lower=float(low[0]), upper=float(high[0]))
 
     def predict_interval(self, rows: Floats) -> tuple[Floats, Floats]:
-        """Return lower and upper ends [s], each of shape (n_rows,); where nothing is known, 1 s and the request."""
+        """Return lower and upper ends [s], each of shape (n_rows,), with the prediction between them.
+
+        Where nothing is known they are 1 s and the request.
+        """
         rows = self._checked(rows)
         limit = limits(rows[:, self._request])
-        inner: Estimator | None = getattr(self._base(), "estimator_", None)
-        if inner is None:
+        estimator = self.estimator_
+        if estimator is None:
             return np.full(len(rows), SHORTEST), limit
-        missing = np.isnan(inner.predict(rows))
-        predicted = self._unmoved(self._base(), rows)
+        missing, said = np.isnan(estimator.predict(rows)), np.maximum(self.predict_rows(rows), SHORTEST)
         _, low, high = self._shares()
-        lower, upper = at_share(predicted, limit, low), at_share(predicted, limit, high)
-        return np.where(missing, SHORTEST, np.minimum(lower, upper)), np.where(missing, limit, upper)
+        lower, upper = ends_around(said, limit, low, high)
+        return np.where(missing, SHORTEST, lower), np.where(missing, limit, upper)
 
     def predict_as_they_end(
         self, rows: Floats, submit: Ints, seconds: Floats, end: Ints
     ) -> tuple[Floats, Floats, Floats]:
-        """Return predictions, lower and upper ends, each calibrated by what had ended at its submission.
+        """Return predictions, lower and upper ends, each calibrated by what had happened before its submission.
 
-        The predictor inside stays as it is, and this one as well: the calibration goes on in a copy.
+        A job that outruns its prediction counts from that second on, the others at their end. The predictor inside
+        stays as it is, and this one as well: the calibration goes on in a copy.
 
         Parameters
         ----------
@@ -216,21 +230,27 @@ class WithBudget(Predictor):
         submit, end : int64 arrays of shape (n_jobs,)
             Submissions and ends [s].
         seconds : float64 array of shape (n_jobs,)
-            Run times [s]; that of a job is looked at after its end only.
+            Run times [s]; that of a job is looked at when it has run for so long.
         """
         copy = self.clone()
         copy.base_, copy.shares_ = self._base(), self._shares()
         predicted, limit = self._unmoved(copy.base_, rows), limits(rows[:, self._request])
-        ran = reachable(seconds, rows[:, self._request])
+        ran, same_second = reachable(seconds, rows[:, self._request]), as_of_rule(self.as_of).same_second
         said = np.empty((len(rows), 3))
-        pending: list[tuple[int, int]] = []
+        pending: list[tuple[float, int]] = []
         for i in range(len(rows)):
-            while pending and pending[0][0] <= submit[i]:
+            one = slice(i, i + 1)
+            while pending and (pending[0][0] < submit[i] or (same_second and pending[0][0] == submit[i])):
                 job = heapq.heappop(pending)[1]
-                copy._calibrate(float(ran[job]), said[job].tolist())
-            for k, share in enumerate(copy.shares_):
-                said[i, k] = at_share(predicted[i : i + 1], limit[i : i + 1], share)[0]
-            heapq.heappush(pending, (int(end[i]), i))
+                copy._calibrate(float(ran[job]), float(said[job, 0]), limit[job : job + 1])
+            share, low, high = copy.shares_
+            point = at_share(predicted[one], limit[one], share)
+            lower, upper = ends_around(point, limit[one], low, high)
+            said[i] = point[0], lower[0], upper[0]
+            known = float(end[i])
+            if ran[i] > point[0]:
+                known = min(known, overrun_at(float(end[i] - seconds[i]), float(point[0])))
+            heapq.heappush(pending, (known, i))
         return said[:, 0], said[:, 1], said[:, 2]
 
     def save_estimator(self, folder: Path) -> None:
@@ -253,16 +273,31 @@ class WithBudget(Predictor):
         self.shares_ = float(found[0]), float(found[1]), float(found[2])
 
     @property
-    def _budgets(self) -> tuple[float | None, float, float]:
+    def _outside(self) -> tuple[float, float]:
+        """Shares of the jobs that shall run longer than the lower and the upper end say."""
         tail = (1.0 - self.coverage) / 2
-        return self.budget, 1.0 - tail, tail
+        return 1.0 - tail, tail
 
-    def _calibrate(self, seconds: float, said: list[float]) -> None:
-        new = [
-            share if budget is None else moved(share, seconds > what, budget)
-            for share, what, budget in zip(self.shares_, said, self._budgets, strict=True)
-        ]
-        self.shares_ = new[0], new[1], new[2]
+    def _calibrate(self, seconds: float, issued: float, limit: Floats) -> None:
+        """Move the shares by a job that ran, or has run, for `seconds`; its interval is the present one around issued.
+
+        So nothing is asked of the predictor inside, which may have learnt from this very job.
+        """
+        share, low, high = self.shares_
+        point = np.array([max(issued, SHORTEST)])
+        lower, upper = ends_around(point, limit, low, high)
+        outside = self._outside
+        self.shares_ = (
+            share if self.budget is None else moved(share, seconds > issued, self.budget),
+            moved(low, seconds > lower[0], outside[0]),
+            moved(high, seconds > upper[0], outside[1]),
+        )
+
+    def _watching(self, inside: Predictor) -> Predictor:
+        running: Callable[[int], Outcomes] | None = vars(self).get("_running")
+        if running is not None:
+            inside.watch(running)
+        return inside
 
     def _shares(self) -> tuple[float, float, float]:
         found: tuple[float, float, float] = vars(self).get("shares_", (0.0, 0.0, 0.0))

@@ -115,7 +115,7 @@ def test_one_job_is_enough_to_learn_from():
         ({"quantile": 1.0}, "quantile must be a share between 0 and 1"),
         ({"n_estimators": 0}, "n_estimators must be a whole number"),
         ({"learning_rate": 0}, "learning_rate must be a share above 0"),
-        ({"window": 0}, "window must be at least 1"),
+        ({"window": 0}, "window must be a whole number, at least 1"),
     ],
 )
 def test_bad_parameters_are_refused(params, told, learnt):

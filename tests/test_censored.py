@@ -3,15 +3,17 @@
 import numpy as np
 import pytest
 
-from predictors.censored import Censored, grow, still_running
+from predictors.censored import Censored, correction, grow
 from predictors.data.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic import generate_log
 from predictors.history import Outcomes
-from predictors.replay import log_events
+from predictors.registry import make_predictor
+from predictors.replay import LogHistory, log_events
+from predictors.running import still_running
 from predictors.tree_arrays import compile_booster
 
-FEW = {"n_estimators": 60, "learning_rate": 0.1, "refit_every": 6 * 3600}
+FEW = {"n_estimators": 15, "learning_rate": 0.3, "refit_every": 12 * 3600}
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +35,13 @@ def standing(log, now, lost=()):
     return JobLog(log.values, unknown, epoch=log.epoch, name="standing").select(there)
 
 
+def running_in(log):
+    """The jobs that the log says still run."""
+    history, rows = LogHistory(log, Censored.features), np.full((len(log), len(Censored.features)), np.nan)
+    history.consume(log_events(log), rows)
+    return still_running(history, rows)
+
+
 def lifetimes(n=3000, seed=2):
     """Rows that tell nothing, and run times half of which are cut off at 100 s: the median is 100 e^0 s."""
     random = np.random.default_rng(seed)
@@ -45,11 +54,31 @@ def lifetimes(n=3000, seed=2):
     return rows[~runs], seconds[~runs], running
 
 
-@pytest.mark.parametrize("distribution", ["normal", "logistic"])
+def test_the_correction_is_what_half_of_the_jobs_outrun_running_ones_included():
+    random = np.random.default_rng(4)
+    ran, cut = np.exp(random.normal(size=4000)) * 3, np.exp(random.normal(size=4000)) * 6
+    ended = ran <= cut
+    found = correction("median", ran[ended], np.ones(ended.sum()), cut[~ended])
+    assert found == pytest.approx(3, rel=0.06)
+    assert correction("median", ran[ended], np.ones(ended.sum()), np.empty(0)) < 2.6
+    assert correction("median", np.zeros(3), np.ones(3), np.empty(0)) == 1, "nothing to go by"
+
+
+def test_half_of_the_jobs_outrun_a_median_and_means_sum_up():
+    random = np.random.default_rng(8)
+    rows = random.normal(size=(4000, len(Censored.features)))
+    seconds = 100 * np.exp(rows[:, 3] + random.normal(size=4000))
+    few = {"n_estimators": 60, "learning_rate": 0.1, "max_depth": 2, "cap": False}
+    median, mean = (Censored(predicts=what, **few).fit_rows(rows[:3000], seconds[:3000]) for what in ("median", "mean"))
+    assert np.mean(median.predict_rows(rows[3000:]) < seconds[3000:]) == pytest.approx(0.5, abs=0.05)
+    assert mean.predict_rows(rows[3000:]).sum() == pytest.approx(seconds[3000:].sum(), rel=0.3)
+
+
+@pytest.mark.parametrize("distribution", ["normal", "logistic", "extreme"])
 def test_the_median_comes_back_though_the_longer_half_still_runs(distribution):
     rows, seconds, running = lifetimes()
     how = Censored(
-        distribution=distribution, scale=1.0 if distribution == "normal" else 0.6, max_depth=1, n_estimators=100
+        distribution=distribution, scale=0.6 if distribution == "logistic" else 1.0, max_depth=1, n_estimators=100
     )
     with_them, without = (np.median(grow(how, rows, seconds, some).predict(rows)) for some in (running, None))
     assert with_them == pytest.approx(100, rel=0.1)
@@ -63,7 +92,8 @@ def test_the_compiled_trees_are_xgboosts(log):
     estimator = grow(Censored(n_estimators=20), rows, seconds, running)
     booster = xgboost.Booster({"nthread": 1})
     booster.load_model(bytearray(estimator.model))
-    expected = booster.predict(xgboost.DMatrix(rows.astype(np.float32), nthread=1))
+    expected = booster.predict(xgboost.DMatrix(rows.astype(np.float32), nthread=1)) * estimator.factor
+    assert estimator.factor != 1
     np.testing.assert_allclose(estimator.predict(rows), expected, rtol=1e-4)
     assert compile_booster(estimator.model)[1] == pytest.approx(np.log(np.median(seconds)))
 
@@ -74,10 +104,10 @@ def test_a_log_hands_over_the_jobs_that_run(log):
     runs = (start <= now) & (start + log.filled("run_time") > now)
     assert runs.any()
     cut = standing(log, now)
-    found = still_running(cut, Censored.features, "strict")
+    found = running_in(cut)
     assert sorted(found.seconds) == sorted(now - start[runs]) and not found.observed.any()
-    assert still_running(log, Censored.features, "strict") is None
-    lost = still_running(standing(log, now, lost=[0]), Censored.features, "strict")
+    assert running_in(log) is None
+    lost = running_in(standing(log, now, lost=[0]))
     assert len(lost) == len(found), "job 0 would have outrun its request long ago"
 
 
@@ -108,8 +138,9 @@ def test_the_loop_hands_over_those_that_run_as_of_then(log):
 @pytest.mark.parametrize(
     ("params", "told"),
     [
-        ({"distribution": "gumbel"}, "distribution must be one of logistic, normal"),
-        ({"scale": 0}, "scale must be a number above 0"),
+        ({"distribution": "gumbel"}, "distribution must be one of extreme, logistic, normal"),
+        ({"predicts": "mode"}, "predicts must be one of median, mean"),
+        ({"scale": 0}, "scale must be a finite number above 0"),
         ({"n_estimators": 0}, "n_estimators must be a whole number"),
     ],
 )
@@ -118,12 +149,14 @@ def test_bad_parameters_are_refused(params, told, log):
         Censored(**params).fit(log)
 
 
-def test_an_evaluation_hands_over_those_that_run_at_the_split(log, monkeypatch):
+@pytest.mark.parametrize("inside", [None, "chain", "with-budget"])
+def test_an_evaluation_hands_over_those_that_run_at_the_split(log, monkeypatch, inside):
     from predictors.evaluate import evaluate
 
     given, fit = [], Censored.fit_beside
     monkeypatch.setattr(Censored, "fit_beside", lambda self, *told: given.append(told[2]) or fit(self, *told))
-    evaluate(log, {"censored": Censored(**FEW)}, train=0.75)
+    own = Censored(**FEW) if inside is None else make_predictor(inside, predictor="censored", settings=FEW)
+    evaluate(log, {"it": own}, train=0.75)
     ran = log.select(log.filled("run_time") > 0)
     submit, start = ran.filled("submit"), ran.filled("submit") + ran.filled("wait")
     cut = int(0.75 * len(ran))

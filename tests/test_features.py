@@ -3,7 +3,16 @@
 from pathlib import Path
 
 from predictors import _history_layout as at
-from predictors.features import CATEGORIES, FEATURES, REIS_FEATURES, RICH_FEATURES, families_of, feature_plan, page
+from predictors.features import (
+    CATEGORIES,
+    FEATURES,
+    REIS_FEATURES,
+    RICH_FEATURES,
+    WIDE_FEATURES,
+    families_of,
+    feature_plan,
+    page,
+)
 
 PAGE = Path(__file__).parents[1] / "docs" / "features.md"
 
@@ -32,6 +41,8 @@ def test_plan_and_families_follow_the_names():
 def test_rich_features_are_forty_and_known():
     assert len(set(RICH_FEATURES)) == len(RICH_FEATURES) == 40
     assert feature_plan(RICH_FEATURES).size == 40
+    assert len(set(WIDE_FEATURES)) == len(WIDE_FEATURES) == 61
+    assert feature_plan(WIDE_FEATURES).size == 61 and WIDE_FEATURES[:40] == RICH_FEATURES
 
 
 def test_the_page_is_made_from_the_table():

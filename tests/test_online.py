@@ -192,7 +192,7 @@ def test_categories_never_seen_and_a_clock_that_goes_back(kind, log):
         (lambda: Gaussier(rate=np.inf), "rate must be"),
         (lambda: Gaussier(ridge=-1.0), "ridge must be a finite number, not below 0"),
         (lambda: OnlineTree(trees=0), "trees must be a whole number, at least 1"),
-        (lambda: OnlineTree(delta=2.0), "delta must lie between 0 and 1"),
+        (lambda: OnlineTree(delta=2.0), "delta must be a share between 0 and 1"),
         (lambda: OnlineTree(window=1), "window must be a whole number, at least 2"),
     ],
 )

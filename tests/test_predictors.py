@@ -21,9 +21,9 @@ from predictors.user_mean import UserMean
 SMALL = {
     "forest": {"n_estimators": 4, "max_nodes": 400, "refit_every": 6 * 3600},
     "boosted": {"n_estimators": 6, "refit_every": 6 * 3600},
-    "average": {"n_boosted": 6, "n_forest": 4, "refit_every": 6 * 3600},
-    "censored": {"n_estimators": 6, "refit_every": 6 * 3600},
-    "chain": {"settings": {"n_boosted": 6, "n_forest": 4, "refit_every": 6 * 3600}},
+    "average": {"n_boosted": 3, "n_forest": 3, "refit_every": 12 * 3600},
+    "censored": {"n_estimators": 4, "refit_every": 12 * 3600},
+    "chain": {"settings": {"n_boosted": 3, "n_forest": 3, "refit_every": 12 * 3600}},
 }
 
 
