@@ -20,7 +20,7 @@ from schedsim.allocators import Allocator
 from schedsim.corrections import correction_code
 from schedsim.estimates import Estimates, Outlook, Separate, Source
 from schedsim.eventlog import EventLog
-from schedsim.nodes import placed
+from schedsim.nodes import Nodes, placed
 from schedsim.pauses import answer, suppose, with_timer, write_policy, write_surroundings
 from schedsim.policy import Kind, Policy
 from schedsim.run_times import Progress, RunTimes
@@ -328,6 +328,13 @@ class Simulation:
     def world(self) -> Progress | None:
         """The model of run times as it stands, if there is one."""
         return None if self._around is None else self._around.progress
+
+    def nodes_by_identity(self) -> Nodes | None:
+        """Return a copy of who has which nodes now, if the allocator decides by places."""
+        if self._around is None or self._around.nodes is None or not self._around.nodes.allocator.by_identity:
+            return None
+        self._tell()
+        return self._around.nodes.fork()
 
     def events(self) -> Ints:
         """Return what has happened so far, rows (time, kind, job row), shape (n, 3)."""

@@ -14,11 +14,12 @@ from predictors.data.errors import JobcastError
 from schedsim.allocators import Allocator
 from schedsim.engine import Simulation
 from schedsim.estimates import Estimates, Outlook, Separate
+from schedsim.finding import Finding
 from schedsim.instant import Instant, Recorded, Stepper
 from schedsim.policy import Policy
 from schedsim.run_times import RunTimes
 from schedsim.schedule import STARTED_BY, Schedule
-from schedsim.verdicts import Finding, findings
+from schedsim.verdicts import findings
 from schedsim.workload import Workload
 
 MOST_INSTANTS: Final = 1000

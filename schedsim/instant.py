@@ -9,6 +9,7 @@ import numpy as np
 import schedsim._kernels_layout as at
 from schedsim.engine import Simulation
 from schedsim.gates import Candidate, Gate, Verdict
+from schedsim.nodes import Nodes
 from schedsim.state import State
 
 NEVER: Final = at.NEVER
@@ -55,6 +56,14 @@ class Running:
     limit: int
 
 
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """Which nodes are whose before a pass, and when the running jobs, by row, should give them back [s]."""
+
+    nodes: Nodes
+    planned: Mapping[int, int]
+
+
 @dataclass(frozen=True)
 class Instant:
     """One scheduling instant, just before its pass, and whom the engine then started.
@@ -77,6 +86,8 @@ class Instant:
         What the gate answered, by row.
     started : frozenset of int
         Rows of the jobs that the engine started.
+    ground : Ground, optional
+        Where the allocator decides by places.
     """
 
     now: int
@@ -87,6 +98,7 @@ class Instant:
     slack: int
     verdicts: Mapping[int, Verdict]
     started: frozenset[int]
+    ground: Ground | None = None
 
     @property
     def candidates(self) -> list[Queued]:
@@ -165,7 +177,7 @@ class Stepper:
         if now is None:
             raise ValueError("The simulation is at its end.")
         simulation = self.simulation
-        before = simulation._state.copy()
+        before, nodes = simulation._state.copy(), simulation.nodes_by_identity()
         if self._recorded is not None:
             self._recorded.answers.clear()
         simulation.run(until=now)
@@ -176,7 +188,8 @@ class Stepper:
         answers = {} if self._recorded is None else dict(self._recorded.answers)
         free = simulation.workload.machine_procs - sum(job.procs for job in running)
         slack = int(after.clock[at.SLACK])
-        return Instant(now, free, queue, running, ended, slack, answers, started)
+        ground = None if nodes is None else _ground(nodes, before, after, now)
+        return Instant(now, free, queue, running, ended, slack, answers, started, ground)
 
 
 def _queue(before: State, after: State) -> tuple[Queued, ...]:
@@ -208,6 +221,17 @@ def _queue(before: State, after: State) -> tuple[Queued, ...]:
         for row, record, memory in zip(place, records, earlier, strict=True)
     ]
     return tuple(sorted(queue, key=lambda job: (job.key, job.row)))
+
+
+def _ground(nodes: Nodes, before: State, after: State, now: int) -> Ground:
+    """Return the nodes as the pass finds them: those of jobs that end now are free."""
+    slots = before.slots(at.ENDS)
+    gone = before.live[slots, at.END] <= now
+    for row in before.live[slots[gone], at.ROW].tolist():
+        nodes.end(row)
+    left = after.live[slots[~gone]]
+    planned = left[:, at.START] + left[:, at.ESTIMATE]
+    return Ground(nodes, dict(zip(left[:, at.ROW].tolist(), planned.tolist(), strict=True)))
 
 
 def _running(before: State, after: State, now: int) -> tuple[tuple[Running, ...], bool]:

@@ -5,93 +5,15 @@ This is not how the engine computes: every pass is walked job by job, as its def
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final
 
+from schedsim.finding import Finding, Findings, Rule, Site
 from schedsim.instant import NEVER, Instant, Queued
 from schedsim.plan import Plan, fits_at
 from schedsim.policy import Kind, Policy
-
-Rule = Literal[
-    "starts", "head", "processors", "turn", "shadow", "promise", "reservation", "gate", "not chosen", "window"
-]
-"""What became of a waiting job at an instant: it starts; or it heads the queue blocked; too few processors are free; it
-may not pass the head; it would delay the head; it would break a promise; it would delay reservations; a gate holds it;
-the policy chose others; the policy does not look at it yet."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What became of a waiting job at one instant; jobs as rows of the workload, times in seconds.
-
-    Parameters
-    ----------
-    rule : str
-        See `Rule`.
-    free : int
-        Processors free when its turn came.
-    head : int, optional
-        The job that headed the queue blocked.
-    shadow : int, optional
-        When by the estimates the head can start; for a promise, when it was promised to at the latest.
-    extra : int, optional
-        Processors that the head leaves free then.
-    reserved : int, optional
-        When the job's own reservation is.
-    collides : int, optional
-        When the reservations of others would leave it too few processors, had it started.
-    blockers : tuple of int
-        The jobs whose reservations those are.
-    reason : str
-        What the gate says.
-    """
-
-    rule: Rule
-    free: int
-    head: int | None = None
-    shadow: int | None = None
-    extra: int | None = None
-    reserved: int | None = None
-    collides: int | None = None
-    blockers: tuple[int, ...] = ()
-    reason: str = ""
-
-
-Findings = dict[int, Finding]
-
-
-@dataclass
-class Site:
-    """The machine during a pass."""
-
-    instant: Instant
-    policy: Policy
-    free: int
-    releases: list[tuple[int, int]]  # (planned end, processors) of running jobs
-    limits: list[tuple[int, int]]  # (latest end, processors)
-    found: Findings = field(default_factory=dict)
-
-    @property
-    def left(self) -> list[Queued]:
-        """Return the jobs that the pass has not come to yet, in the queue's order."""
-        return [job for job in self.instant.queue if job.row not in self.found]
-
-    def held(self, job: Queued) -> bool:
-        """Note and return whether a gate holds a job that could start."""
-        verdict = self.instant.verdicts.get(job.row)
-        if verdict is None or verdict.start:
-            return False
-        self.found[job.row] = Finding("gate", self.free, reason=verdict.reason)
-        return True
-
-    def start(self, job: Queued, length: int, finding: Finding) -> None:
-        """Start a job that is planned to run for `length` seconds; an instantaneous one gives all back at once."""
-        self.found[job.row] = finding
-        if not job.instantaneous:
-            self.free -= job.procs
-            self.releases.append((self.instant.now + length, job.procs))
-            self.limits.append((self.instant.now + job.requested, job.procs))
+from schedsim.verdicts_placed import by_places, greedy_by_places
 
 
 def findings(instant: Instant, policy: Policy) -> Findings:
@@ -118,6 +40,8 @@ def findings(instant: Instant, policy: Policy) -> Findings:
     )
     if policy.agent is not None:
         _as_chosen(site)
+    elif instant.ground is not None:
+        (greedy_by_places if policy.kind == "greedy" else by_places)(site, instant.ground)
     else:
         PASSES[policy.kind](site)
     return site.found

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Final
 
 from schedsim.explain import Explanation, Stretch
-from schedsim.verdicts import Finding, Rule
+from schedsim.finding import Finding, Rule
 
 MOST_LINES: Final = 12
 MOST_NAMES: Final = 8
@@ -63,12 +63,16 @@ def _starts(e: Explanation, stretch: Stretch, f: Finding) -> str:
     text = f"started, {_HOW[e.started_by]}; free were {f.free}"
     if f.head is None or f.shadow is None:
         return text
+    if f.extra is None and stretch.would_end > f.shadow:
+        return f"{text}; job {f.head} still has a place at its shadow time t={f.shadow}"
     if stretch.would_end <= f.shadow:
         return f"{text}; it would end at t={stretch.would_end}, by the shadow time t={f.shadow} of job {f.head}"
     return f"{text}; it needs {e.procs} of the {f.extra} extra beside job {f.head} at its shadow time t={f.shadow}"
 
 
 def _head(e: Explanation, stretch: Stretch, f: Finding) -> str:
+    if e.procs <= f.free:
+        return f"it headed the queue; {_no_place(e, stretch, f)}; by the estimates it has one at t={f.shadow}"
     return (
         f"it headed the queue, but needs {_processors(e.procs)} and {f.free} were free; by the estimates it fits at "
         f"t={f.shadow}"
@@ -81,6 +85,10 @@ def _too_few(e: Explanation, stretch: Stretch, f: Finding) -> str:
     return f"too few processors were free: it needs {e.procs}, free were {f.free}{head}{own}"
 
 
+def _no_place(e: Explanation, stretch: Stretch, f: Finding) -> str:
+    return f"{_processors(f.free)} were free, but in no place for its {e.procs}"
+
+
 def _turn(e: Explanation, stretch: Stretch, f: Finding) -> str:
     return (
         f"it was not its turn: job {f.head} headed the queue, blocked until t={f.shadow} by the estimates, and nobody "
@@ -89,6 +97,11 @@ def _turn(e: Explanation, stretch: Stretch, f: Finding) -> str:
 
 
 def _shadow(e: Explanation, stretch: Stretch, f: Finding) -> str:
+    if f.extra is None:
+        return (
+            f"job {e.job_id} was not backfilled: it would end at t={stretch.would_end}, after the shadow time "
+            f"t={f.shadow} of job {f.head}, and would lie in its place{_remedy(stretch, f)}"
+        )
     return (
         f"job {e.job_id} was not backfilled: it would end at t={stretch.would_end}, after the shadow time t={f.shadow} "
         f"of job {f.head}, and needs {_processors(e.procs)} where {f.extra} are extra{_remedy(stretch, f)}"
@@ -135,6 +148,7 @@ _SENTENCES: Final[Mapping[Rule, Callable[[Explanation, Stretch, Finding], str]]]
         "starts": _starts,
         "head": _head,
         "processors": _too_few,
+        "place": _no_place,
         "turn": _turn,
         "shadow": _shadow,
         "promise": _promise,

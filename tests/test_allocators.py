@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from predictors.data.errors import JobcastError
 from schedsim.allocators import ALLOCATORS, Contiguous, FirstFit, Scattered, make_allocator
 from schedsim.engine import Simulation, simulate
+from schedsim.explain import explain
 from schedsim.exports import batsim_frame, to_frame
 from schedsim.gates import Verdict
 from schedsim.nodes import NodeSets
@@ -17,6 +18,7 @@ from schedsim.paranoid import BY_PLACE, NODES, check
 from schedsim.paranoid_replay import HARMLESS
 from schedsim.policy import Policy, make_policy
 from schedsim.topology import Topology
+from schedsim.words import in_words
 from schedsim.workload import Workload
 from tests.engine_runs import EVERY_POLICY, workload_of
 from tests.strategies import PROCS, crowded_workload, seeded_estimates, seeded_workload
@@ -328,3 +330,23 @@ def test_an_empty_machine_has_a_place_for_every_job_that_random_machines_may_hav
         while free.any():
             nodes = allocator.place(free, random.randint(1, int(free.sum())), random.randint(1, 99))
             free[nodes] = False
+
+
+def test_a_wait_for_a_place_is_explained():
+    """From t=10 on nodes 0-1 and 5-6 are free: no place for 3 in a row until t=30, when all others end."""
+    first = [(0, 2, 10, 10), (0, 3, 30, 30), (0, 2, 10, 10), (0, 1, 30, 30)]
+    contiguous, easy = Contiguous(Topology.flat(8)), make_policy("easy")
+
+    def said(job, *later):
+        workload = jobs(*first, *later)
+        found = simulate(workload, easy, allocator=contiguous)
+        return " ".join(in_words(explain(found, job, easy, allocator=contiguous)))
+
+    assert "4 processors were free, but in no place for its 3; by the estimates it has one at t=30" in said(
+        5, (1, 3, 9, 9)
+    )
+    assert "free were 4; job 5 still has a place at its shadow time t=30" in said(6, (1, 3, 9, 9), (2, 2, 50, 50))
+    assert "after the shadow time t=30 of job 5, and would lie in its place (an estimate of at most 20 s" in said(
+        6, (1, 7, 9, 9), (2, 2, 50, 50)
+    )
+    assert "t=10: 4 processors were free, but in no place for its 4." in said(6, (1, 5, 9, 9), (2, 4, 9, 9))

@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schedsim.allocators import Contiguous
 from schedsim.engine import Simulation
 from schedsim.estimates import Separate
 from schedsim.gates import Verdict
 from schedsim.instant import Recorded, Stepper
 from schedsim.policy import make_policy
+from schedsim.topology import Topology
 from schedsim.verdicts import findings
 from schedsim.workload import Workload
 from tests.engine_runs import EVERY_POLICY, estimates_of, workload_of
@@ -113,3 +115,30 @@ def test_a_wrong_shadow_time_would_be_noticed(monkeypatch):
     monkeypatch.setattr(verdicts, "fits_at", lambda *about: (true(*about)[0] + 5, true(*about)[1]))
     easy = [Simulation(workload_of(seeded_workload(seed)), make_policy("easy")) for seed in range(30)]
     assert any(list(disagreements(simulation)) for simulation in easy)
+
+
+@pytest.mark.parametrize("name", ["fcfs", "easy", "easy-sjbf", "wfp3-easy", "sjf", "binpacking"])
+def test_also_where_places_decide(name):
+    """With contiguous nodes, and with a gate besides."""
+    rules = set()
+    for seed in range(40):
+        jobs = seeded_workload(seed, least_run=seed % 2)
+        contiguous, workload = Contiguous(Topology.flat(8)), workload_of(jobs)
+        estimates = np.array(seeded_estimates(seed, jobs))
+        recorded = Recorded(Every3rd())
+        gated = replace(make_policy(name), gate=recorded)
+        for policy in (make_policy(name), gated):
+            simulation = Simulation(workload, policy, estimates, "doubling", allocator=contiguous)
+            assert not list(disagreements(simulation, recorded if policy.gate else None)), seed
+        simulation = Simulation(workload, make_policy(name), estimates, allocator=contiguous)
+        for instant in instants(simulation):
+            rules |= {finding.rule for finding in findings(instant, simulation.policy).values()}
+    assert "place" in rules or name in ("fcfs", "sjf")
+
+
+class Every3rd:
+    """Holds whenever the second and the row say so; asks again a second later."""
+
+    def ask(self, candidate):
+        """Hold or admit."""
+        return Verdict((candidate.now + candidate.row) % 3 > 0, "every third", recheck=1)

@@ -1,0 +1,87 @@
+"""What became of a waiting job at one instant? A finding, and the machine during the pass that makes them."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from schedsim.instant import Instant, Queued
+from schedsim.policy import Policy
+
+Rule = Literal[
+    "starts", "head", "processors", "place", "turn", "shadow", "promise", "reservation", "gate", "not chosen", "window"
+]
+"""What became of a waiting job at an instant: it starts; or it heads the queue blocked; too few processors are free;
+enough are, but not where it could have them; it may not pass the head; it would delay the head; it would break a
+promise; it would delay reservations; a gate holds it; the policy chose others; the policy does not look at it yet."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What became of a waiting job at one instant; jobs as rows of the workload, times in seconds.
+
+    Parameters
+    ----------
+    rule : str
+        See `Rule`.
+    free : int
+        Processors free when its turn came.
+    head : int, optional
+        The job that headed the queue blocked.
+    shadow : int, optional
+        When by the estimates the head can start; for a promise, when it was promised to at the latest.
+    extra : int, optional
+        Processors that the head leaves free then; unknown where places count and not numbers.
+    reserved : int, optional
+        When the job's own reservation is.
+    collides : int, optional
+        When the reservations of others would leave it too few processors, had it started.
+    blockers : tuple of int
+        The jobs whose reservations those are.
+    reason : str
+        What the gate says.
+    """
+
+    rule: Rule
+    free: int
+    head: int | None = None
+    shadow: int | None = None
+    extra: int | None = None
+    reserved: int | None = None
+    collides: int | None = None
+    blockers: tuple[int, ...] = ()
+    reason: str = ""
+
+
+Findings = dict[int, Finding]
+
+
+@dataclass
+class Site:
+    """The machine during a pass."""
+
+    instant: Instant
+    policy: Policy
+    free: int
+    releases: list[tuple[int, int]]  # (planned end, processors) of running jobs
+    limits: list[tuple[int, int]]  # (latest end, processors)
+    found: Findings = field(default_factory=dict)
+
+    @property
+    def left(self) -> list[Queued]:
+        """Return the jobs that the pass has not come to yet, in the queue's order."""
+        return [job for job in self.instant.queue if job.row not in self.found]
+
+    def held(self, job: Queued) -> bool:
+        """Note and return whether a gate holds a job that could start."""
+        verdict = self.instant.verdicts.get(job.row)
+        if verdict is None or verdict.start:
+            return False
+        self.found[job.row] = Finding("gate", self.free, reason=verdict.reason)
+        return True
+
+    def start(self, job: Queued, length: int, finding: Finding) -> None:
+        """Start a job that is planned to run for `length` seconds; an instantaneous one gives all back at once."""
+        self.found[job.row] = finding
+        if not job.instantaneous:
+            self.free -= job.procs
+            self.releases.append((self.instant.now + length, job.procs))
+            self.limits.append((self.instant.now + job.requested, job.procs))
