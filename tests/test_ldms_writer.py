@@ -199,6 +199,21 @@ def test_parquet_keeps_rates_to_the_bit_and_yields_only_the_hours_asked_for(tmp_
         assert 3 * 3 * 30 <= some < 2700, folder
 
 
+@pytest.mark.parametrize("milliseconds", [False, True])
+def test_of_a_long_file_only_the_pieces_asked_for_are_worked_on(tmp_path, monkeypatch, milliseconds):
+    monkeypatch.setattr("predictors.data.telemetry_sets.CHUNK", 20_000)
+    rates = some_rates(9, instants=1000)
+    write(tmp_path, rates, milliseconds=milliseconds)
+    starts = [1000.0, 1400.0, 5000.0, 5020.0, 10_990.0]
+    found, account = file_windows(tmp_path, starts)
+    whole, _ = read_telemetry(tmp_path)
+    np.testing.assert_array_equal(found.values, windows(whole, starts).values)
+    assert account.dropped == account.changed == 0
+    parts = list(Scan(tmp_path, between=[[4700.0, 5000.0]]))
+    assert 3 * 3 * 42 <= sum(map(len, parts)) < 3 * 3 * 300
+    assert min(part.time[0] for part in parts if len(part)) > 3000.0
+
+
 def test_two_folders_of_one_sampler_are_read_in_step(tmp_path):
     rates = some_rates(8)
     write(tmp_path / "all", rates)

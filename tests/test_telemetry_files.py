@@ -391,3 +391,32 @@ def test_a_file_of_the_set_with_another_samplers_counters_is_refused(tmp_path):
 def test_ways_of_reading_that_make_no_sense_are_refused(bad):
     with pytest.raises(JobcastError, match=r"Reading: .*got"):
         Reading(**bad)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wraps"),
+    [
+        (2**32 - 2**29 + 1, 2**29 - 1, True),  # the last eighth, the first eighth
+        (2**32 - 2**29 - 1, 5, False),
+        (2**32 - 5, 2**29, False),
+        (3 * 10**9, 10**8, False),
+    ],
+)
+def test_a_wrap_goes_from_the_last_eighth_of_the_range_to_the_first(tmp_path, before, after, wraps):
+    lines = [line(10.0 * k, 3, v, 10**6 * k + 9) for k, v in enumerate((before - 10, before, after, after + 10))]
+    head = HEAD + ",ib.port_rcv_errors,ib.port_xmit_data"
+    telemetry, account = read_telemetry(write(tmp_path, lines, head=head))
+    rates = of(telemetry, "port_rcv_errors", 3)
+    assert account.count("wrap") == int(wraps) and account.changed == int(not wraps)
+    assert rates.get(20.0) == (pytest.approx((after - before + 2**32) / 10) if wraps else None)
+    assert rates[30.0] == 1.0 or account.count("restart")
+
+
+def test_counters_that_stand_at_zero_do_not_speak_against_a_restart(tmp_path):
+    head = HEAD + NAMES + ",ib.symbol_error,ib.link_downed,ib.port_rcv_errors,ib.VL15_dropped"
+    values = [(500, 700, 0, 0, 0, 0), (600, 800, 0, 0, 0, 0), (5, 900, 0, 0, 0, 0), (105, 1000, 0, 0, 0, 0)]
+    telemetry, account = read_telemetry(
+        write(tmp_path, [line(10.0 * k, 3, *v) for k, v in enumerate(values)], head=head)
+    )
+    assert account.count("restart") == 1 and account.count("reset") == 0
+    assert set(of(telemetry, "port_rcv_data", 3)) == {10.0, 30.0}

@@ -46,8 +46,8 @@ class Scan:
     strict : bool
         Raise at the first thing that would be dropped or changed.
     between : array of shape (n, 2), optional
-        Times from and to [s]: files whose names tell that they hold nothing of these are not read, of Parquet files
-        only those rows are. What is yielded may reach further.
+        Times from and to [s]: what surely holds nothing of these is not worked on, be it a whole file by its epoch, a
+        piece of a CSV file, or a row group of a Parquet file. What is yielded reaches further.
 
     Raises
     ------
@@ -90,7 +90,12 @@ class Scan:
                     yield stream.forget()
                 continue
             source, rows = str(file.path), 0
-            for frame, lines, layout, texts in self._pieces(file, plan):
+            for piece in self._pieces(file, plan):
+                if piece is None:
+                    if stream is not None:
+                        yield stream.forget()
+                    continue
+                frame, lines, layout, texts = piece
                 if stream is None:
                     stream = Stream(layout, plan.counters, devices, self.how, self._losses)
                 elif layout != stream.layout:
@@ -113,12 +118,17 @@ class Scan:
         begins, ends = file.epoch - MARGIN, np.inf if until is None else until + MARGIN
         return bool(((low <= ends) & (high >= begins)).any())
 
-    def _pieces(self, file: TelemetryFile, plan: Plan) -> Iterator[Piece]:
+    def _pieces(self, file: TelemetryFile, plan: Plan) -> Iterator[Piece | None]:
         told: Layout | None = None
-        parquet = is_parquet(file.path)
-        pieces = parquet_pieces(file, plan, self._between) if parquet else csv_pieces(file, plan, self._losses)
+        if is_parquet(file.path):
+            pieces = parquet_pieces(file, plan, self._between)
+        else:
+            pieces = csv_pieces(file, plan, self._losses, self._between)
         for piece in pieces:
-            layout = piece[2]
+            if piece is None:
+                yield None
+                continue
+            layout = piece.layout
             if layout is not told:
                 told = layout
                 foreign = [COUNTER_NAMES[one] for one in layout.counters if one not in plan.counters]

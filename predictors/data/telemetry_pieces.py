@@ -19,8 +19,11 @@ from predictors.data.telemetry_sets import FileSet, TelemetryFile, first_bytes, 
 if TYPE_CHECKING:
     import polars as pl
 
-MARGIN: Final = 120.0
+MARGIN: Final = 300.0
 """Readings this much before what is asked for are read as well [s], to take rates from."""
+SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ms+us": 1e-3}
+"""What the time column of a layout is in."""
+_GLIMPSE: Final = 50_000
 _ROWS: Final = 100_000
 """Rows of a Parquet file that are worked on at a time."""
 
@@ -47,8 +50,10 @@ def names_of(file: TelemetryFile) -> tuple[str, ...] | None:
     return header_names(line) if is_ldms_header(line) else None
 
 
-def csv_pieces(file: TelemetryFile, plan: Plan, losses: Losses) -> Iterator[Piece]:
-    """Yield the pieces of a CSV file, which may hold several headers.
+def csv_pieces(
+    file: TelemetryFile, plan: Plan, losses: Losses, between: Floats | None = None
+) -> Iterator[Piece | None]:
+    """Yield the pieces of a CSV file, which may hold several headers; None in place of pieces that were not asked for.
 
     Raises
     ------
@@ -82,18 +87,49 @@ def csv_pieces(file: TelemetryFile, plan: Plan, losses: Losses) -> Iterator[Piec
             fresh = plan.layout(header_names(text), f"{source}:{here}")
             if layout is None or fresh != layout:
                 if layout is not None:
-                    yield from csv_frames(piece[begin:at], layout, line + piece.count(b"\n", 0, begin), source, losses)
+                    here = line + piece.count(b"\n", 0, begin)
+                    yield from _asked_for(piece[begin:at], layout, here, source, losses, between)
                 begin, layout = end + 1, fresh
         if layout is None:
             raise JobcastError(
                 f"{source}:{line}: has no header; LDMS writes it as the first line, or to NAME.HEADER beside the file."
             )
         if begin < len(piece):
-            yield from csv_frames(piece[begin:], layout, line + piece.count(b"\n", 0, begin), source, losses)
+            here = line + piece.count(b"\n", 0, begin)
+            yield from _asked_for(piece[begin:], layout, here, source, losses, between)
 
 
-def parquet_pieces(file: TelemetryFile, plan: Plan, between: Floats | None) -> Iterator[Piece]:
-    """Yield the pieces of a Parquet file; row groups that hold no time that is asked for are left out.
+def _asked_for(
+    piece: bytes, layout: Layout, line: int, source: str, losses: Losses, between: Floats | None
+) -> Iterator[Piece | None]:
+    """Yield a piece's frame; None if no time in it is asked for, as its first and last lines tell."""
+    if between is not None and layout.clock != "datetime":
+        ends = piece[:_GLIMPSE].split(b"\n")[:5] + piece[-_GLIMPSE:].split(b"\n")[-6:]
+        times = [time for one in ends if (time := _time_of(one, layout)) is not None]
+        if times and not _overlap(min(times) - MARGIN, max(times) + MARGIN, between):
+            yield None
+            return
+    yield from csv_frames(piece, layout, line, source, losses)
+
+
+def _time_of(line: bytes, layout: Layout) -> float | None:
+    """Return when a line was read [s]; None if that cannot be told."""
+    fields = line.split(b",")
+    if len(fields) != len(layout.names):
+        return None
+    try:
+        time = float(fields[layout.time[0]]) * SECONDS[layout.clock]
+    except ValueError:
+        return None
+    return time if 0 <= time < np.inf else None
+
+
+def _overlap(first: float, last: float, between: Floats) -> bool:
+    return bool(((between[:, 0] <= last) & (between[:, 1] >= first)).any())
+
+
+def parquet_pieces(file: TelemetryFile, plan: Plan, between: Floats | None) -> Iterator[Piece | None]:
+    """Yield the pieces of a Parquet file; None where row groups that hold no time that is asked for were left out.
 
     Raises
     ------
@@ -119,12 +155,13 @@ def parquet_pieces(file: TelemetryFile, plan: Plan, between: Floats | None) -> I
         rows = table.metadata.row_group(group)
         if not _holds(rows, names[wanted.index(layout.time[0])], layout, between):
             first += rows.num_rows
+            yield None
             continue
         batches = _all_of(table.iter_batches(_ROWS, row_groups=[group], columns=names), file.path)
         for batch in batches:
             part = pl.DataFrame(pl.from_arrow(batch)).rename(dict(zip(names, map(str, wanted), strict=True)))
             frame = part.with_columns(pl.col(str(k)).cast(kind, strict=False) for k, kind in kinds.items())
-            yield frame, np.arange(first, first + len(part)), layout, _as_text(part)
+            yield Piece(frame, np.arange(first, first + len(part)), layout, _as_text(part))
             first += len(part)
 
 
@@ -136,7 +173,7 @@ def _holds(rows: Any, name: str, layout: Layout, between: Floats | None) -> bool
     times = next(column.statistics for column in columns if column.path_in_schema == name)
     if times is None or not times.has_min_max:
         return True
-    return bool(((between[:, 0] - MARGIN <= times.max) & (between[:, 1] >= times.min)).any())
+    return _overlap(times.min, times.max + MARGIN, between)
 
 
 def _as_text(part: "pl.DataFrame") -> Texts:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +20,18 @@ Bools = npt.NDArray[np.bool_]
 
 Texts: TypeAlias = "Callable[[int], pl.Series]"
 """Gives a column as it stands in the file, as text, null where it is empty."""
-Piece: TypeAlias = "tuple[pl.DataFrame, Ints, Layout, Texts]"
-"""A frame, the lines its rows stand in, what its columns are, and its cells as text."""
-
 _MICROSECONDS: Final[Mapping[str, float]] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 _END: Final = 2**62
 """A time beyond this many microseconds cannot be meant."""
+
+
+class Piece(NamedTuple):
+    """Rows as they stand in a file: a frame, the lines, what the columns are, and the cells as text."""
+
+    frame: "pl.DataFrame"
+    lines: Ints
+    layout: Layout
+    texts: Texts
 
 
 @dataclass
@@ -99,7 +105,7 @@ class Devices:
         return component if component else -1
 
 
-def csv_frames(piece: bytes, layout: Layout, line: int, source: str, losses: Losses) -> Iterator["Piece"]:
+def csv_frames(piece: bytes, layout: Layout, line: int, source: str, losses: Losses) -> Iterator[Piece]:
     """Yield the whole lines of a piece, without its headers: the frame, its line numbers, and its cells as text.
 
     Columns are named by their position. A line with another number of columns is dropped.
@@ -120,7 +126,7 @@ def csv_frames(piece: bytes, layout: Layout, line: int, source: str, losses: Los
         if len(whole) < number:
             piece = data[np.repeat(kinds == WHOLE, ends - starts)].tobytes()
         lines = piece
-        yield _csv_frame(piece, layout), line + whole, layout, lambda column: _csv_text(lines, layout, column)
+        yield Piece(_csv_frame(piece, layout), line + whole, layout, lambda column: _csv_text(lines, layout, column))
 
 
 def header_lines(piece: bytes) -> list[int]:
