@@ -1,6 +1,7 @@
 """The contention model keeps its limits: alone undisturbed, work conserved, monotone, the same for the same seed."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from predictors.data.errors import JobcastError
 from schedsim.allocators import ALLOCATORS, make_allocator
-from schedsim.contention.apps import APPS, App, apps_named, placebo
+from schedsim.contention.apps import ALONE, APPS, App, apps_named, placebo
 from schedsim.contention.background import Background
 from schedsim.contention.fabric import Fabric
 from schedsim.contention.noise import Noise
@@ -397,3 +398,34 @@ def test_noise_changes_from_period_to_period_and_loads_the_leaves():
 def test_what_makes_no_sense_is_refused(make, told):
     with pytest.raises(JobcastError, match=told):
         make()
+
+
+def test_the_page_tells_the_defaults_and_the_slowdowns():
+    page = (Path(__file__).parent.parent / "docs" / "contention.md").read_text(encoding="utf-8")
+    for app in APPS.values():
+        cells = (
+            app.name, app.compute, app.network, app.io, app.metadata, app.sends / 1e9, app.spread, app.moves / 1e9,
+            app.calls, app.workload, ALONE[app.name],
+        )  # fmt: skip
+        row = "| " + " | ".join(cell if isinstance(cell, str) else f"{cell:g}" for cell in cells) + " |"
+        assert row in page, row
+    workload = jobs(*[(0, 16, 9999, 300)] * 7, machine=512)
+    for used in (0.2, 0.4, 0.6, 0.8, 0.9):
+        outside = Background(network=used, spread=0, burst_leaves=0, io=0, metadata=0)
+        live = World(NAMES, background=outside).begun(workload)
+        live.advance(0)
+        told = [live.slowdown(row, np.arange(16) * 32).total for row in range(7)]
+        row = f"| {used} | " + " | ".join(f"{slowdown:.2f}" for slowdown in told) + " |"
+        assert row in page, row
+    b, f = Background(), Fabric()
+    for told in (
+        f"| `tau`, correlation time | {b.tau:g} s |",
+        f"| {b.network:.2f}, {b.io:.2f}, {b.metadata:.2f} |",
+        f"| standard deviation of each | {b.spread:.2f} |",
+        f"{b.burst_low:.2f} to {b.burst_high:.2f} high",
+        f"pauses of {b.burst_pause:g} `tau`",
+        f"| step | {b.step} s |",
+        f"network {f.clip_network:g}, file system {f.clip_io:g}",
+        f"{f.files / 1e9:g} GB/s, {f.calls:,.0f} operations/s",
+    ):
+        assert told in page, told
