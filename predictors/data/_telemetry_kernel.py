@@ -142,13 +142,14 @@ def to_rates(
                     old, new = last[s, j], values[r, j]
                     moved += 1 if old > 0 else 0
                     wide = widest[j] if old <= widest[j] and new <= widest[j] else full
+                    eighth = wide // np.uint64(8) + np.uint64(1)
                     if new >= old:
                         if new == widest[j] and old == new and wide != full:
                             tally[SATURATED] += 1
                             events[r] |= np.uint8(1 << SATURATED)
                         else:
                             rates[r, j] = np.float64(new - old) * 1e6 / step
-                    elif old > wide - wide // np.uint64(8) and new < wide // np.uint64(8):
+                    elif old > wide - eighth and new < eighth:
                         rates[r, j] = np.float64((new - old) & wide) * 1e6 / step
                         tally[WRAPS] += 1
                         events[r] |= np.uint8(1 << WRAPS)
