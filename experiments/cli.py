@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from experiments import cli_evaluate, cli_experiment, cli_log, cli_serve, cli_simulate, cli_train, cli_variability, demo
+from experiments import (
+    cli_evaluate,
+    cli_experiment,
+    cli_log,
+    cli_probes,
+    cli_serve,
+    cli_simulate,
+    cli_train,
+    cli_variability,
+    demo,
+)
 from predictors.data.errors import JobcastError
 
 app = typer.Typer(
@@ -19,6 +29,7 @@ app = typer.Typer(
 )
 app.command()(demo.demo)
 app.add_typer(cli_log.app, name="log")
+app.add_typer(cli_probes.app, name="probes")
 app.add_typer(cli_variability.app, name="variability")
 for command in (
     cli_evaluate.evaluate,

@@ -145,7 +145,7 @@ class Lsf:
         code, out, problem = _run(["bjobs", "-noheader", "-o", "stat", job])
         if "is not found" in out + problem:
             return False
-        return None if code != 0 or not out.strip() else bool(set(out.split()) - _LSF_ENDED)
+        return None if code != 0 or not out.strip() else out.split()[0] not in _LSF_ENDED
 
     def last_word(self, job: str) -> str:
         """Ask `bjobs` once more."""
