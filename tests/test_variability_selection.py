@@ -187,9 +187,9 @@ def test_no_model_but_the_oracle_ever_sees_the_truth(monkeypatch):
         return fit(self, table, classes, **about)
 
     monkeypatch.setattr(Classifier, "fit", spy)
-    compare([DATA], replace(SMALL, models=("knn",), oracle="extra-trees"))
+    compare([DATA], replace(SMALL, models=("knn",)))
     assert {features for name, features in seen if name == "knn"} == {FEATURES}
-    assert {features for name, features in seen if name == "extra-trees"} == {
+    assert {features for name, features in seen if name == "decision-forest"} == {
         ("load_at_start", "is_compute", "is_network", "is_io")
     }
 
@@ -197,6 +197,8 @@ def test_no_model_but_the_oracle_ever_sees_the_truth(monkeypatch):
 def test_a_plan_that_cannot_be_followed_is_told():
     with pytest.raises(JobcastError, match="did you mean 'adaboost'"):
         Plan(models=("adabost",))
+    with pytest.raises(JobcastError, match="oracle is"):
+        Plan(oracle="knn")
     with pytest.raises(JobcastError, match="at least 50"):
         Plan(most_runs=3)
     with pytest.raises(JobcastError, match="one dataset a node scope"):
@@ -285,6 +287,13 @@ def test_the_whole_selection(selected):
     assert len(selected.three) == 2 and selected.three["n_test"].sum() == len(DATA)
     names = {"f1_leave_one_application_out", "f1_selected_inputs", "f1_selected_inputs_optimistic", "three_f1"}
     assert names <= set(selected.figures()) and selected.figures()["f1_chronological"] >= 0
+
+
+def test_the_model_learns_from_all_runs_though_few_were_compared():
+    found = select([DATA], replace(SMALL, models=("knn",), most_runs=100), keep_all=True)
+    assert len(found.dataset) == len(DATA) == len(found.labels.classes) and found.elimination is None
+    low, high = found.figures()["f1_low"], found.figures()["f1_high"]
+    assert low <= found.winner.mean_f1 <= high and len(found.winner.fold) == 100
 
 
 def test_the_confusion_matrix_counts_every_run(selected):

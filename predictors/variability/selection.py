@@ -105,7 +105,8 @@ class Selection:
 
     def figures(self) -> dict[str, float]:
         """Return the figures that the store keeps beside the model."""
-        low, high = self.winner.interval(self.dataset.runs.start, self.comparison.plan.seed)
+        judged = self.comparison.datasets[self.winner.scope]
+        low, high = self.winner.interval(judged.runs.start, self.comparison.plan.seed)
         found = {"f1_leave_one_application_out": self.winner.mean_f1, "f1_low": low, "f1_high": high}
         for one in self.comparison.judged:
             if (one.scope, one.model, one.split) == (self.winner.scope, self.winner.model, "chronological"):
