@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from predictors.service.app import Api
 from predictors.service.client import Client
 from predictors.service.codes import NameKey
-from predictors.service.loading import load
 from predictors.service.server import Listening, made_server
 from predictors.service.service import Service, Settings
 
@@ -35,10 +34,10 @@ class Running:
 
 @contextmanager
 def running(
-    folder, model="last-two", loader=load, prepare=None, listening=None, starts=None, key=None, **settings
+    folder, model="last-two", *, parts=(), listening=None, starts=None, key=None, **settings
 ) -> Iterator[Running]:
     settings.setdefault("db", f"sqlite:///{folder}/service.db")
-    service = Service(Settings(model=model, **settings), loader, prepare)
+    service = Service(Settings(model=model, **settings), *parts)
     api = Api(service, key or NameKey(), starts)
     listening = listening or Listening(port=0)
     server, opened = made_server(api, listening)

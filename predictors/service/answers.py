@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from predictors.base import REQUESTED, REQUESTED_TIME, SHORTEST, UNKNOWN_REQUEST, Predictor
+from predictors.answers import REQUESTED, REQUESTED_TIME, SHORTEST, UNKNOWN_REQUEST
+from predictors.base import Predictor
 from predictors.chain import LINKS
 from predictors.features import FEATURES
 from predictors.service.facts import EVERY_FEATURE

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 
 from predictors.data.events import CANCELLED, ENDED, STARTED, SUBMITTED
 from predictors.history import Job
-from predictors.service.answers import Answer
+from predictors.service.answers import Answer, Published
 from predictors.service.codes import NameKey
 from predictors.service.database import StorageError
 from predictors.service.events import KIND_NAMES, UNKNOWN, Event
@@ -116,22 +116,23 @@ class Api:
         body = await request.body()
         if len(body) < LARGE:
             asked = _valid(RuntimeIn, _parsed(body))
-            await self._learnt(asked.as_of)
+            published = await self._learnt(asked.as_of, asked.now)
             if asked.job_ids is None:
-                return self._predicted(asked)
+                return self._predicted(asked, published)
             return await asyncio.to_thread(self._recorded, asked)
         asked = await self._beside(len(body), lambda: _valid(RuntimeIn, _parsed(body)))
-        await self._learnt(asked.as_of)
-        answer = self._predicted if asked.job_ids is None else self._recorded
-        return await self._beside(len(body), lambda: answer(asked))
+        published = await self._learnt(asked.as_of, asked.now)
+        if asked.job_ids is None:
+            return await self._beside(len(body), lambda: self._predicted(asked, published))
+        return await self._beside(len(body), lambda: self._recorded(asked))
 
-    def _predicted(self, asked: RuntimeIn) -> Response:
+    def _predicted(self, asked: RuntimeIn, published: Published | None) -> Response:
         now = asked.now
         if now is None and self.service.settings.clock == "unix":
             now = int(time.time())
         moment = now or 0
         jobs = [Job(0, moment, *(_known(code) for code in job.codes(self.key))) for job in asked.jobs or ()]
-        found = self.service.predict(jobs, now)
+        found = self.service.predict(jobs, now, published)
         for answer in found.answers:
             self.metrics.prediction(answer.answered_by, answer.why is not None)
         return _json(
@@ -154,17 +155,18 @@ class Api:
             }
         )
 
-    async def _learnt(self, as_of: int | None) -> None:
-        """Wait until an event has been learnt."""
+    async def _learnt(self, as_of: int | None, now: int | None) -> Published | None:
+        """Wait until an event has been learnt; return the champion with all that may be known at a second."""
         if as_of is None:
-            return
+            return None
         if as_of > self.service.facts.sequence:
             raise Refusal(409, "as_of: there is no such event yet")
         loop = asyncio.get_running_loop()
-        learnt: asyncio.Future[bool] = loop.create_future()
-        self.service.learner.when(as_of, lambda: _tell(loop, learnt, True))
+        learnt: asyncio.Future[Published] = loop.create_future()
+        service = self.service
+        service.learner.when(as_of, lambda: service.as_at(now, lambda found: _tell(loop, learnt, found)))
         try:
-            await asyncio.wait_for(learnt, PATIENCE)
+            return await asyncio.wait_for(learnt, PATIENCE)
         except TimeoutError:
             raise Refusal(503, "not learnt in time; ask again", 1) from None
 

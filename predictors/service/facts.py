@@ -182,7 +182,7 @@ class Facts:
         return found
 
 
-def part(arrays: Arrays, prefix: str) -> Arrays:
+def part(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> Arrays:
     """Return the arrays whose names begin with a prefix, by the rest of their names."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 

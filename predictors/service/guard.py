@@ -4,7 +4,8 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 from predictors.service.tokens import READ, WRITE, Token, who
@@ -136,10 +137,14 @@ class Guard:
         async def counted() -> Message:
             return await state.receive(receive)
 
-        try:
-            await self._app(scope, counted, send)
-        except _Refused as refusal:
-            await _refuse(send, refusal.status, str(refusal), 0.0)
+        async def unless_refused(message: Message) -> None:
+            if state.refusal is None:  # else this is what the application makes of the exception
+                await send(message)
+
+        with suppress(_Refused):
+            await self._app(scope, counted, unless_refused)
+        if state.refusal is not None:
+            await _refuse(send, state.refusal.status, str(state.refusal), 0.0)
 
 
 class _Refused(Exception):
@@ -153,7 +158,8 @@ class _Body:
     limits: Limits
     until: float
     size: int = 0
-    whole: bool = field(default=False)
+    whole: bool = False
+    refusal: _Refused | None = None
 
     async def receive(self, receive: Receive) -> Message:
         if self.whole:
@@ -162,12 +168,16 @@ class _Body:
         try:
             message = await asyncio.wait_for(receive(), max(left, 0.0))
         except TimeoutError:
-            raise _Refused(408, "the body took too long") from None
+            raise self._refused(408, "the body took too long") from None
         self.size += len(message.get("body", b""))
         if self.size > self.limits.body_bytes:
-            raise _Refused(413, f"a body has at most {self.limits.body_bytes} bytes")
+            raise self._refused(413, f"a body has at most {self.limits.body_bytes} bytes")
         self.whole = not message.get("more_body", False)
         return message
+
+    def _refused(self, status: int, reason: str) -> _Refused:
+        self.refusal = _Refused(status, reason)
+        return self.refusal
 
 
 def _needed(method: str, path: str) -> str:

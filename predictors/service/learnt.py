@@ -31,7 +31,13 @@ def kept(predictor: Predictor) -> Arrays | None:
     if isinstance(predictor, OnlinePredictor):
         return predictor.gradient_.named() if hasattr(predictor, "gradient_") else {}
     inside: Predictor | None = vars(predictor).get("base_")
-    if inside is None or not set(vars(predictor)) <= {*predictor.get_params(), "base_", "shares_", "history_"}:
+    if inside is None or not set(vars(predictor)) <= {
+        *predictor.get_params(),
+        "base_",
+        "shares_",
+        "history_",
+        "_running",
+    }:
         return None
     found = kept(inside)
     if found is None:

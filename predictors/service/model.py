@@ -1,5 +1,6 @@
 """A model in its role: who it is, what it says of each submission, what it learns from each end."""
 
+import copy
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +11,9 @@ import numpy.typing as npt
 
 from predictors.base import Predictor
 from predictors.data.errors import JobcastError
-from predictors.data.events import CANCELLED, ENDED, STARTED, SUBMITTED
-from predictors.history import Outcome, Outcomes
+from predictors.data.events import ENDED, STARTED, SUBMITTED
+from predictors.history import Outcome
+from predictors.lessons import Lessons
 from predictors.service.answers import (
     FAILED,
     LEAST_RATIOS,
@@ -22,7 +24,7 @@ from predictors.service.answers import (
     columns_of,
     frozen,
 )
-from predictors.service.facts import Happened
+from predictors.service.facts import Happened, part
 from predictors.service.learnt import kept, put_back
 
 Floats = npt.NDArray[np.float64]
@@ -102,12 +104,7 @@ class Model:
         self.failures: dict[str, int] = {FAILED: 0, OUT_OF_RANGE: 0}
         self.learning_errors = 0
         self._columns: Final = columns_of(predictor)
-        self._issued: dict[int, float] = {}
-        self._running: dict[int, tuple[Floats, float, int]] = {}
-        self._rows: dict[int, Floats] = {}
-        self._watches: Final = learns and predictor.learns_from_running
-        if self._watches:
-            predictor.watch(self._still_running)
+        self._lessons: Final = Lessons(predictor, self._teach)
         self._recent: deque[tuple[float, float, bool]] = deque(maxlen=RECENT)
         self._n_recent = 0
         self._ratios: tuple[float, float, float] | None = None
@@ -134,45 +131,48 @@ class Model:
 
     def follow(self, happened: Sequence[Happened], sequence: int) -> list[tuple[Happened, Answer]]:
         """Go through events: answer for each submission, learn from each end; then publish what has been learnt."""
-        told = []
+        told, lessons = [], self._lessons
         for one in happened:
+            lessons.catch_up(one.time)
             if one.kind == SUBMITTED:
-                told.append((one, self._issue(one)))
+                answer = self._answer(one)
+                lessons.submitted(one.job, one.row[self._columns], answer.seconds)
+                told.append((one, answer))
+            elif one.kind == STARTED:
+                lessons.started(one.job, one.time)
             elif one.kind == ENDED:
-                self._learn(one)
-            elif one.kind == CANCELLED:
-                self._forget(one.job)
-            elif one.kind == STARTED and self._watches and one.job in self._rows:
-                self._running[one.job] = self._rows.pop(one.job), self._issued.get(one.job, np.nan), one.time
+                issued = lessons.ended(one.job, one.time, one.seconds, one.row[self._columns])
+                if issued == issued:
+                    self._remember(issued, one.seconds)
+            else:
+                lessons.cancelled(one.job)
         self.published = self._published(sequence)
         return told
 
-    def _issue(self, one: Happened) -> Answer:
+    def _answer(self, one: Happened) -> Answer:
         answer = self._now().answer(one.row)
         if answer.why in self.failures:
             self.failures[answer.why] += 1
-        self._issued[one.job] = answer.seconds
-        if self._watches:
-            self._rows[one.job] = one.row[self._columns]
         return answer
 
-    def _learn(self, one: Happened) -> None:
-        issued = self._issued.get(one.job, np.nan)
-        self._forget(one.job)
-        if issued == issued:
-            self._remember(issued, one.seconds)
+    def _teach(self, outcome: Outcome) -> None:
         if not self.learns:
             return
-        outcome = Outcome(one.row[self._columns], issued, one.seconds, True, one.time)
         try:
             self.predictor.learn_one(outcome)
         except Exception:  # what it had learnt before stays; metrics tell
             self.learning_errors += 1
 
-    def _forget(self, job: int) -> None:
-        self._issued.pop(job, None)
-        self._rows.pop(job, None)
-        self._running.pop(job, None)
+    def as_at(self, now: int) -> Published:
+        """Return it with all learnt that may be known at a second; of that it keeps nothing. For the one thread."""
+        if not self._lessons.is_due(now):
+            return self.published
+        estimator = getattr(self.predictor, "estimator_", None)
+        twin = copy.deepcopy(self.predictor, {} if estimator is None else {id(estimator): estimator})
+        lessons = Lessons(twin, twin.learn_one if self.learns else _nothing)
+        lessons.restore(self._lessons.arrays())
+        lessons.catch_up(now)
+        return Published(twin, self._columns, self._ratios, self.published.sequence)
 
     def _now(self) -> Published:
         """Return what has been learnt until now, to be asked by the one thread that learns."""
@@ -191,24 +191,14 @@ class Model:
             lower, middle, upper = np.quantile(ratios, QUANTILES).tolist()
             self._ratios = lower, middle, upper
 
-    def _still_running(self, now: int) -> Outcomes:
-        """Return the jobs that have started and not ended among the events gone through, censored at `now`."""
-        runs = list(self._running.values())
-        width = len(self._columns)
-        rows = np.array([row for row, _, _ in runs], dtype=np.float64).reshape(-1, width)
-        issued = np.array([said for _, said, _ in runs], dtype=np.float64)
-        elapsed = now - np.array([start for _, _, start in runs], dtype=np.int64)
-        seen, time = np.zeros(len(runs), dtype=np.bool_), np.full(len(runs), now, dtype=np.int64)
-        return Outcomes(rows, issued, elapsed.astype(np.float64), seen, time)
-
     def state(self) -> dict[str, npt.NDArray[Any]] | None:
         """Return all that it has gathered as arrays; None if its predictor can only learn it again."""
         learnt = kept(self.predictor)
-        if self._watches or learnt is None:
+        if learnt is None:
             return None
         return {
             **{f"learnt_{name}": array for name, array in learnt.items()},
-            "issued": np.array(list(self._issued.items()), dtype=np.float64).reshape(-1, 2),
+            **{f"lessons_{name}": array for name, array in self._lessons.arrays().items()},
             "recent": np.array(self._recent, dtype=np.float64).reshape(-1, 3),
             "counts": np.array([self._n_recent, self.learning_errors, *self.failures.values()], dtype=np.int64),
             "ratios": np.array(self._ratios or (), dtype=np.float64),
@@ -216,9 +206,8 @@ class Model:
 
     def restore(self, state: Mapping[str, npt.NDArray[Any]], sequence: int) -> None:
         """Go on from the state behind an event; for a model of the same identity that has followed nothing yet."""
-        prefix = "learnt_"
-        put_back(self.predictor, {n.removeprefix(prefix): a for n, a in state.items() if n.startswith(prefix)})
-        self._issued = {int(job): said for job, said in state["issued"].tolist()}
+        put_back(self.predictor, part(state, "learnt_"))
+        self._lessons.restore(part(state, "lessons_"))
         self._recent.extend((said, ran, bool(held)) for said, ran, held in state["recent"].tolist())
         self._n_recent, self.learning_errors, *failures = state["counts"].tolist()
         self.failures = dict(zip(self.failures, failures, strict=True))
@@ -239,6 +228,10 @@ class Model:
             "answered_by": answer.answered_by,
             "fallback": answer.why is not None,
         }
+
+
+def _nothing(_: Outcome) -> None:
+    return
 
 
 def checked_for(model: Model, as_of: str) -> Model:

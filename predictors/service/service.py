@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -103,6 +103,8 @@ class Service:
         Brings models.
     prepare : callable, optional
         Called with each new connection to the database.
+    versions : callable
+        Tells which version an address means now.
 
     Raises
     ------
@@ -110,8 +112,15 @@ class Service:
         If the database or the model cannot be used.
     """
 
-    def __init__(self, settings: Settings, loader: Load = load, prepare: Any = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        loader: Load = load,
+        prepare: Any = None,
+        versions: Callable[[str], int | None] = version_now,
+    ) -> None:
         self.settings: Final = settings
+        self._version_now = versions
         self._load = loader
         models = [self._loaded(settings.model, CHAMPION)]
         if settings.challenger is not None:
@@ -187,10 +196,19 @@ class Service:
         """Take in events; see `Writer.put`."""
         self.writer.put(events, done, failed)
 
-    def predict(self, jobs: Sequence[Job], now: int | None) -> Told:
+    def as_at(self, now: int | None, tell: Callable[[Published], None]) -> None:
+        """Call a function with the champion as it would predict at a second, after all that was handed over before."""
+
+        def in_learner() -> None:
+            model = self.learner.champion
+            tell(model.published if now is None else model.as_at(now))
+
+        self.learner.do(in_learner)
+
+    def predict(self, jobs: Sequence[Job], now: int | None, published: Published | None = None) -> Told:
         """Return what the champion says of jobs if they were submitted now, by all that has been published."""
         model = self.learner.champion
-        published = model.published
+        published = published or model.published
         rows, sequence = self.facts.rows(jobs, now)
         return Told(published.answers(rows), model.identity, published, sequence)
 
@@ -253,7 +271,7 @@ class Service:
         return checked_for(Model(identity, predictor, role, learns=self.settings.learn), self.settings.as_of)
 
     def _reload(self, role: str, uri: str) -> Model | None:
-        version = version_now(uri)
+        version = self._version_now(uri)
         if version is None or self._is(version, role) or (role == CHALLENGER and self._is(version, CHAMPION)):
             return None
         if role == CHAMPION and self._is(version, CHALLENGER):
