@@ -420,3 +420,12 @@ def test_counters_that_stand_at_zero_do_not_speak_against_a_restart(tmp_path):
     )
     assert account.count("restart") == 1 and account.count("reset") == 0
     assert set(of(telemetry, "port_rcv_data", 3)) == {10.0, 30.0}
+
+
+def test_devices_in_rows_that_are_read_often_are_not_mixed_up(tmp_path):
+    head = HEAD + ",ca_name,port,PortXmitData"
+    lines = [line(0.25 * k, 3, "hfi1_0", port, 10 * k * port) for k in range(9) for port in (1, 2)]
+    _, account = read_telemetry(write(tmp_path, lines, "opa2", head), how=Reading(tolerance=1.0))
+    assert account.count("device-missing") == 0
+    parts = np.concatenate([part.rates[:, 0] for part in Scan(tmp_path)])
+    assert parts.tolist() == [120.0] * 8

@@ -62,6 +62,19 @@ def test_files_follow_one_another_in_order_of_name(tmp_path):
     assert of(telemetry, "port_xmit_data")[1:] == [10.0, 10.0]
 
 
+def test_files_of_the_same_time_are_read_in_step_if_told(tmp_path):
+    for node in range(6):
+        rows = [f"{10 * k},n{node},{100 * k * node},0\n" for k in range(100)]
+        (tmp_path / f"n{node}.csv").write_text("when,host,tx,rd\n" + "".join(rows))
+    scan = Scan(tmp_path, mapping_of({"files": [GOOD | {"parallel": True}]}))
+    assert [sum(map(len, scan)), sum(map(len, scan))] == [600, 600]  # it can be read again
+    assert scan.account().count("first") == 6
+    telemetry, account = read_telemetry(tmp_path, mapping_of({"files": [GOOD | {"parallel": True}]}))
+    assert account.dropped == 0 and len(telemetry) == 100
+    at = COUNTER_NAMES.index("port_xmit_data")
+    assert (telemetry.rates[1:, :, at] == 10.0 * np.arange(6)).all()
+
+
 @pytest.mark.parametrize("kind", ["datetime", "number"])
 def test_parquet_of_another_program(tmp_path, kind):
     when = pl.Series([0, 10, 20], dtype=pl.Int64)
@@ -93,6 +106,7 @@ def test_ldms_columns_as_parquet(tmp_path):
         ({"node": None}, "node must be a text; got None"),
         ({"clock": "sec"}, "No clock 'sec'"),
         ({"devices": "port"}, "devices must be a list"),
+        ({"parallel": 1}, "parallel must be true or false"),
         ({"counters": {}}, "at least one counter"),
         ({"counters": {"port_xmit_dat": "tx"}}, "No counter 'port_xmit_dat'; did you mean 'port_xmit_data'"),
         ({"counters": {"open": {"colum": "tx"}}}, "counter open: No key 'colum'; did you mean 'column'"),

@@ -6,6 +6,7 @@ account, what was dropped, changed or taken otherwise than it stands.
 
 import os
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Final
 
@@ -71,10 +72,12 @@ class Scan:
         self._plans = _ldms_plans(folder, self._losses) if schema is None else _mapped_plans(Path(folder), schema)
         _check_plans(self._plans, self.source)
         self._between = None if between is None else joined_intervals(between)
+        self._planned = self._losses
         missing = len(COUNTER_NAMES) - len({counter for plan in self._plans for counter in plan.counters})
         self._losses.add("no-counter", "", n=missing)
 
     def __iter__(self) -> Iterator[Samples]:
+        self._losses = deepcopy(self._planned)
         alike: dict[tuple[int, ...], list[Plan]] = {}
         for plan in self._plans:
             alike.setdefault(plan.counters, []).append(plan)
@@ -140,7 +143,7 @@ class Scan:
             yield piece
 
     def account(self) -> Account:
-        """Return what was dropped, changed or noted so far."""
+        """Return what was dropped, changed or noted in the iteration so far."""
         return self._losses.account()
 
 
@@ -204,8 +207,11 @@ def _mapped_plans(folder: Path, schema: SchemaMapping) -> list[Plan]:
         if not paths:
             raise JobcastError(f"{folder}: no file matches {mapping.match!r} of the mapping; check it.")
         counters = tuple(sorted(one.counter for one in mapping.counters))
-        files = FileSet(mapping.match, tuple(TelemetryFile(path) for path in paths))
-        plans.append(Plan(files, counters, mapping))
+        groups = [[path] for path in paths] if mapping.parallel else [paths]
+        for group in groups:
+            name = str(group[0].relative_to(folder)) if mapping.parallel else mapping.match
+            files = FileSet(name, tuple(TelemetryFile(path) for path in group))
+            plans.append(Plan(files, counters, mapping, share=len(groups)))
     return plans
 
 

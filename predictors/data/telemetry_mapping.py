@@ -6,7 +6,8 @@ One table `[[files]]` for each kind of file, and perhaps `[nodes]`, the ids of t
     login-a = 900
 
     [[files]]
-    match = "fabric/*.csv"      # below the folder; in order of name, the files follow one another
+    match = "fabric/*.csv"      # below the folder; in order of name, the files follow one another …
+    parallel = false            # … unless they are of the same time, say one file a node
     time = "timestamp"
     clock = "ms"                # s (default), ms, us, ns, or datetime (ISO 8601, UTC unless it says otherwise)
     node = "host"               # the node's id, or a name that ends in it
@@ -30,7 +31,7 @@ from predictors.data.sources import read_bytes
 from predictors.data.telemetry_layout import Clock, Kind, Layout, Metric
 
 _TOP: Final = ("nodes", "files")
-_FILES: Final = ("match", "time", "clock", "node", "devices", "counters")
+_FILES: Final = ("match", "parallel", "time", "clock", "node", "devices", "counters")
 _COUNTER: Final = ("column", "scale", "kind", "bits")
 _CLOCKS: Final = ("s", "ms", "us", "ns", "datetime")
 
@@ -56,6 +57,7 @@ class FileMapping:
     counters: tuple[CounterSource, ...]
     clock: Clock = "s"
     devices: tuple[str, ...] = ()
+    parallel: bool = False
 
     def layout(self, names: Sequence[str], source: str) -> Layout:
         """Return what the columns of a file are.
@@ -133,11 +135,14 @@ def _file(table: Any, where: str) -> FileMapping:
         raise unknown_name("clock", str(clock), _CLOCKS)
     if not isinstance(devices, list) or not all(isinstance(name, str) for name in devices):
         raise JobcastError(f"{where}: devices must be a list of columns; got {devices!r}.")
+    parallel = table.get("parallel", False)
+    if not isinstance(parallel, bool):
+        raise JobcastError(f"{where}: parallel must be true or false; got {parallel!r}.")
     counters = table.get("counters")
     if not isinstance(counters, dict) or not counters:
         raise JobcastError(f"{where}: needs a table [files.counters] with at least one counter.")
     return FileMapping(
-        **words, clock=clock, devices=tuple(devices),
+        **words, clock=clock, devices=tuple(devices), parallel=parallel,
         counters=tuple(_counter(name, value, f"{where}, counter {name}") for name, value in counters.items()),
     )  # fmt: skip
 

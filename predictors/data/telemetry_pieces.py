@@ -35,6 +35,7 @@ class Plan:
     files: FileSet
     counters: tuple[int, ...]
     mapping: FileMapping | None = None
+    share: int = 1
 
     def layout(self, names: tuple[str, ...], source: str) -> Layout:
         """Return what the columns of one of the files are."""
@@ -65,7 +66,7 @@ def csv_pieces(
     if file.header is not None:
         names = names_of(file)
         layout = plan.layout(names, str(file.header)) if names else None
-    for line, read in read_lines(file.path):
+    for line, read in read_lines(file.path, plan.share):
         piece = read
         if not piece.endswith(b"\n"):
             if plan.mapping is None:

@@ -19,7 +19,10 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "other-node": ("dropped", "the producer is not among the `nodes` given"),
         "clock": ("dropped", "the time is more than an hour off those of the lines around it"),
         "twice": ("dropped", "a second reading of the same device at the same time; the first stands"),
-        "late": ("dropped", "older than a reading of the device that was used, by more than what is put in order"),
+        "late": (
+            "dropped",
+            "older than readings that were worked on, by more than what is put in order; are files of the same time?",
+        ),
         "no-number": ("changed", "not a number, below 0 or too large; the value is unknown"),
         "gap": ("changed", "readings before it are lost: no rate across so long a time"),
         "reset": ("changed", "the counter went back: it began anew and gives no rate"),

@@ -118,8 +118,10 @@ def is_parquet(path: Path) -> bool:
     return first_bytes(path, 4) == _PARQUET
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def read_lines(path: Path, share: int = 1) -> Iterator[tuple[int, bytes]]:
     """Yield a file's whole lines in pieces, each with the number of its first line; unpacked if need be.
+
+    So many files may `share` the memory; the more, the smaller are the pieces.
 
     What comes after the last newline is yielded last, without a newline: its line is not finished.
 
@@ -131,7 +133,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     line, rest = 1, b""
     with _opened(path) as file:
         while True:
-            fresh = _read(file, path, CHUNK)
+            fresh = _read(file, path, max(CHUNK // share, min(CHUNK, 100_000)))
             data = rest + fresh
             if b"\0" in fresh:
                 at = line + data.count(b"\n", 0, data.index(b"\0"))

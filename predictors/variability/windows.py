@@ -29,6 +29,8 @@ WINDOW_FEATURES: Final[tuple[str, ...]] = tuple(
 )
 """The 270 features of a window: minimum, maximum and mean of the first counter, then of the second, …"""
 
+_POSITION: Final = {name: k for k, name in enumerate(WINDOW_FEATURES)}
+
 N_COUNTERS: Final = len(COUNTER_NAMES)
 
 
@@ -67,7 +69,7 @@ class Windows:
 
     def complete(self, features: Sequence[str] = WINDOW_FEATURES) -> npt.NDArray[np.bool_]:
         """Return which windows have all these features and a value from every node, shape (n,)."""
-        known = ~np.isnan(self.values[:, [WINDOW_FEATURES.index(name) for name in features]])
+        known = ~np.isnan(self.values[:, [_POSITION[name] for name in features]])
         return np.asarray(known.all(axis=1) & (self.silent == 0) & ~self.empty)
 
     def require(self, row: int, features: Sequence[str] = WINDOW_FEATURES) -> None:
@@ -85,7 +87,7 @@ def require(start: float, values: Floats, counts: Ints, silent: int, features: S
     """Raise an `EmptyWindow` if the window before `start` lacks one of these features, or a node."""
     if not counts.any():
         raise EmptyWindow(f"No sample in the window before {start:.10g} s; is the telemetry of that time there?")
-    lacking = [name for name in features if np.isnan(values[WINDOW_FEATURES.index(name)])]
+    lacking = [name for name in features if np.isnan(values[_POSITION[name]])]
     if lacking:
         more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
         raise EmptyWindow(
