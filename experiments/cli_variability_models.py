@@ -177,7 +177,7 @@ def _plan(models: str, quick: bool, seed: int, workers: int) -> "Plan":
 
 def _read(path: Path, probes: str) -> "Dataset":
     from predictors.data.errors import unknown_name
-    from predictors.variability.dataset import PROBE_USES
+    from predictors.probes.history import PROBE_USES
     from predictors.variability.dataset_files import read_dataset
 
     if probes not in PROBE_USES:

@@ -3,9 +3,10 @@
 import csv
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
@@ -21,7 +22,13 @@ if TYPE_CHECKING:
     from predictors.probes.settings import Settings
 
 ProbeUse = Literal["live", "last-known", "absent"]
-USES: Final = ("live", "last-known", "absent")
+PROBE_USES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "live": "run just before the job on its own nodes",
+        "last-known": "the last that were known before its start",
+        "absent": "not measured",
+    }
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +136,8 @@ def probes_as_used(
     age : float64 array of shape (n,)
         [s]; 0 for live ones, NaN where not known.
     """
-    if use not in USES:
-        raise unknown_name("use of probes", str(use), USES)
+    if use not in PROBE_USES:
+        raise unknown_name("use of probes", str(use), PROBE_USES)
     if use == "last-known":
         return (ProbeHistory.of_runs(runs) if measured is None else measured).last_known(runs.start, oldest)
     waits = runs.probe_waits if use == "live" else np.full_like(runs.probe_waits, np.nan)

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,21 +16,13 @@ import numpy.typing as npt
 from predictors.data.account import Account, Finding
 from predictors.data.errors import JobcastError
 from predictors.data.runs import PROBES, Floats, Ints, Runs
+from predictors.probes.history import ProbeHistory, ProbeUse, probes_as_used
 from predictors.variability.features import FEATURES, check_scope, feature_rows
 from predictors.variability.labels import DDOF, LEAST_RUNS, Labels, Scheme, label
 from predictors.variability.windows import WINDOW, WINDOW_FEATURES, Windows
 
 if TYPE_CHECKING:
     import pandas as pd
-
-ProbeUse = Literal["live", "last-known", "absent"]
-PROBE_USES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "live": "run just before the job on its own nodes",
-        "last-known": "of the last run that began before",
-        "absent": "not measured",
-    }
-)
 
 MOST_SILENT: Final = 0.1
 """Share of a job's nodes that may give no sample in the window; the others then stand for all."""
@@ -150,21 +142,24 @@ class Dataset:
         """Return the dataset of some rows, which must stay in order."""
         return type(self)(self.runs.select(rows), self.rows[rows], self.scope, self.about)
 
-    def with_probes(self, use: ProbeUse) -> Self:
-        """Return the dataset as it would be if probes were live, of the last run that began before, or absent.
+    def with_probes(self, use: ProbeUse, measured: ProbeHistory | None = None, oldest: float = np.inf) -> Self:
+        """Return the dataset as it would be if probes were live, those known last before each start, or absent.
 
         At a start a scheduler cannot have run the probes of that very job: live is what the paper trains on, the last
-        known is what a scheduler has. A run whose own probes are absent hands on none.
+        known is what a scheduler has. See `predictors.probes.history.probes_as_used`.
+
+        Parameters
+        ----------
+        use : {"live", "last-known", "absent"}
+            See `PROBE_USES`.
+        measured : ProbeHistory, optional
+            What was measured; absent: the probes of the runs themselves.
+        oldest : float
+            Largest age of the last known [s].
         """
-        if use not in PROBE_USES:
-            raise JobcastError(f"Probes are used {', '.join(PROBE_USES)}; got {use!r}.")
         if use == "live":
             return self
-        probes = np.full_like(self.runs.probe_waits, np.nan)
-        if use == "last-known":
-            measured = np.flatnonzero(~np.isnan(self.runs.probe_waits).all(axis=1))
-            last = np.searchsorted(self.runs.start[measured], self.runs.start, side="left") - 1
-            probes[last >= 0] = self.runs.probe_waits[measured[last[last >= 0]]]
+        probes, _ = probes_as_used(self.runs, use, measured, oldest)
         rows = self.rows.copy()
         rows[:, len(WINDOW_FEATURES) : len(WINDOW_FEATURES) + len(PROBES)] = probes
         return replace(self, runs=replace(self.runs, probes=probes), rows=rows, about={**self.about, "probes": use})
