@@ -35,9 +35,9 @@ EXPLAINED: Final = ("forest", "boosted", "average")
 """Whose attributes are permuted."""
 CALIBRATED: Final = ("similar", "boosted")
 """Who is moved to keep budgets."""
-LARGE: Final = 50_000
+LARGE: Final = 20_000
 """Jobs from which on the slowest are not followed job by job, neither over the log nor in the simulator."""
-SLOWEST: Final = ("forest", "online-tree", "average", "chain", "censored")
+SLOWEST: Final = ("online-tree", "average", "chain", "censored")
 
 Makers = Mapping[str, Callable[[], pd.DataFrame]]
 
@@ -79,18 +79,17 @@ def _makers(setting: Setting, log: JobLog, names: tuple[str, ...], found: Mappin
         "by_user": lambda: sliced(strict, "user"),
         "by_month": lambda: sliced(strict, "month"),
         "costs": lambda: costs(found),
-        "importances": lambda: _importances(log, strict, seed),
         "scheduling": lambda: scheduling(_cleaned(setting, log), names),
+        "importances": lambda: _importances(log, strict, seed),
     }
-    if setting.predictors:
-        return makers
-    return makers | {
+    questions: dict[str, Callable[[], pd.DataFrame]] = {
         "calibration": lambda: _calibration(log, quick, seed),
         "errors_to_order": lambda: errors_to_order(_cleaned(setting, log), seed, quick=quick),
-        "online_forests": lambda: online_forests(log, seed, quick=quick),
         "category_splits": lambda: category_splits(log, seed, quick=quick),
         "distributions": lambda: distributions(log, seed),
+        "online_forests": lambda: online_forests(log, seed, quick=quick),
     }
+    return makers if setting.predictors else makers | questions
 
 
 def _cleaned(setting: Setting, log: JobLog) -> JobLog:

@@ -50,7 +50,8 @@ def paint_slices(axes: Axes, table: pd.DataFrame) -> None:
     labels = list(dict.fromkeys(table["slice"]))
     for name, part in table.groupby("predictor", sort=False):
         values = part.set_index("slice")["mae_s"].reindex(labels) / 60
-        axes.plot(range(len(labels)), values, label=str(name), markersize=5, **_look(str(name)))
+        style = "-" if list(PREDICTORS).index(str(name)) < len(COLOURS) else "--"
+        axes.plot(range(len(labels)), values, style, label=str(name), markersize=5, **_look(str(name)))
     axes.set_xticks(range(len(labels)), labels)
     axes.set_yscale("log")
     axes.set(title="Where the errors fall", xlabel="run time of the job", ylabel="mean absolute error [min]")
@@ -109,6 +110,8 @@ def paint_importances(axes: Axes, table: pd.DataFrame) -> None:
         offset = height * ((len(names) - 1) / 2 - number)
         axes.barh(at + offset, 100 * values, height, label=name, color=COLOURS[number])
     axes.set_yticks(at, [str(name).replace("_", " ") for name in best])
+    axes.set_xscale("symlog", linthresh=1.0)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.set(title="What predictors rely on", xlabel="growth of the squared error when the attribute is permuted [%]")
     axes.legend(loc="lower right")
 

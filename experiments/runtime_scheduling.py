@@ -39,9 +39,7 @@ SPREADS: Final = (0.0, 0.25, 0.5, 1.0, 2.0)
 """Standard deviations of the logarithm of estimate / run time."""
 FACTORS: Final = (0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0)
 """Medians of estimate / run time."""
-POLICIES: Final = ("easy", "easy-sjbf", "sjf-easy", "conservative-replan")
-MANY: Final = 60_000
-"""Jobs from which on conservative backfilling is left out: its plans are long."""
+POLICIES: Final = ("easy", "easy-sjbf", "sjf-easy")
 
 Ints = npt.NDArray[np.int64]
 
@@ -122,9 +120,8 @@ def errors_to_order(log: JobLog, seed: int, *, quick: bool = False) -> pd.DataFr
     """
     workload = Workload.from_log(log)
     z = np.random.default_rng(seed).standard_normal(len(workload))
-    policies = [name for name in POLICIES[: 2 if quick else None] if "conservative" not in name or len(log) < MANY]
     rows = []
-    for policy in policies:
+    for policy in POLICIES[: 2 if quick else None]:
         perfect = figures(simulate(workload, make_policy(policy), estimates_by_name("clairvoyant", log, workload)))
         for spread in SPREADS[:: 2 if quick else 1]:
             for factor in FACTORS[:: 3 if quick else 1]:
