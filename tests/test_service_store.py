@@ -7,9 +7,10 @@ from sqlalchemy import text
 
 from predictors.data.errors import JobcastError
 from predictors.data.events import ENDED, STARTED, SUBMITTED
-from predictors.service.database import StorageError
+from predictors.service.database import HEAD, MIGRATIONS, StorageError
 from predictors.service.events import Event
 from predictors.service.store import Store
+from predictors.service.tables import METADATA
 
 
 @pytest.fixture
@@ -120,3 +121,20 @@ def test_a_password_is_not_shown():
     with pytest.raises(JobcastError) as error:
         Store("mysql://me:secret@db/y")
     assert "secret" not in str(error.value)
+
+
+def test_the_newest_migration_is_known():
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    assert ScriptDirectory.from_config(config).get_current_head() == HEAD
+
+
+def test_the_migrations_make_the_tables_that_are_used(store):
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    with store.engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []

@@ -117,6 +117,18 @@ class Ownership:
             self._file.release()
 
 
+HEAD: Final = "0001"
+"""The newest migration."""
+
+
+def _is_up_to_date(engine: Engine) -> bool:
+    try:
+        with engine.connect() as connection:
+            return bool(connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == HEAD)
+    except SQLAlchemyError:  # no such table yet, or no such database: the migration tells
+        return False
+
+
 def migrate(engine: Engine) -> None:
     """Bring the tables up to date; the caller owns the database.
 
@@ -125,6 +137,8 @@ def migrate(engine: Engine) -> None:
     JobcastError
         If the database cannot be reached, or was written by a newer jobcast.
     """
+    if _is_up_to_date(engine):
+        return
     from alembic import command
     from alembic.config import Config
     from alembic.util import CommandError
