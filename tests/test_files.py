@@ -1,6 +1,10 @@
 """Files are written whole or not at all, and only onto files."""
 
 import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -60,3 +64,17 @@ def test_code_is_compiled_even_where_it_cannot_be_kept(monkeypatch):
     with pytest.warns(UserWarning, match="NUMBA_CACHE_DIR"):
         twice = compiled.compiled(lambda x: 2 * x)
     assert twice(21) == 42
+
+
+def test_a_writer_that_is_killed_outright_leaves_the_old_file_whole(tmp_path):
+    (tmp_path / "out.csv").write_text("old")
+    code = (
+        "import time\nfrom predictors.data.files import whole_file\nwith whole_file('out.csv') as part:\n"
+        "    part.write_text('half')\n    print('writing', flush=True)\n    time.sleep(60)\n"
+    )
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
+    with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env=env, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout.readline() == b"writing\n"
+        writer.kill()
+    assert (tmp_path / "out.csv").read_text() == "old"
+    assert writer.returncode == -signal.SIGKILL
