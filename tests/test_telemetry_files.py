@@ -169,6 +169,9 @@ def test_the_width_of_all_counters_can_be_given(tmp_path):
     telemetry, account = read_telemetry(path, how=Reading(bits=32))
     assert of(telemetry, "port_xmit_data", 3) == dict.fromkeys([10.0, 20.0, 30.0, 40.0], 10.0)
     assert of(telemetry, "port_rcv_data", 3)[40.0] == pytest.approx(0.1)  # wider than 32 bits all the same
+    lines = [line(10.0 * k, 3, v, 100 * k + 9) for k, v in enumerate((10**12, 10**12 + 100, 5, 105))]
+    telemetry, account = read_telemetry(write(tmp_path, lines), how=Reading(bits=32))
+    assert account.count("wrap") == 0 and account.changed == 1
 
 
 def test_a_device_that_begins_anew_gives_no_rate_once(tmp_path):
@@ -429,3 +432,13 @@ def test_devices_in_rows_that_are_read_often_are_not_mixed_up(tmp_path):
     assert account.count("device-missing") == 0
     parts = np.concatenate([part.rates[:, 0] for part in Scan(tmp_path)])
     assert parts.tolist() == [120.0] * 8
+
+
+def test_user_data_beside_the_values_and_windows_line_ends(tmp_path):
+    head = HEAD + ",ib.port_xmit_data#hfi1_0.1.userdata,ib.port_xmit_data#hfi1_0.1.value"
+    lines = [line(10.0 * k, 3, 70 * k, 50 * k) for k in range(4)]
+    path = write(tmp_path, lines, head=head)
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    telemetry, account = read_telemetry(path)
+    assert of(telemetry, "port_xmit_data", 3) == dict.fromkeys([10.0, 20.0, 30.0], 5.0)
+    assert account.count("other-column") == 1 and account.dropped == account.changed == 0

@@ -154,11 +154,10 @@ def _metrics(names: Sequence[str], at: Mapping[str, int]) -> tuple[tuple[Metric,
     cumulative: dict[int, tuple[int, str]] = {}
     rates: dict[int, tuple[int, str]] = {}
     for column, name in enumerate(names):
-        metric, _, device = name.partition("#")
-        plain = metric.removesuffix(".value")
-        is_rate = _RATE.search(plain) is not None
-        counter = _OURS.get(_PREFIX.sub("", _RATE.sub("", plain)).removesuffix(".sum"))
-        if counter is not None and not _SERVER.search(device):
+        metric, _, device = name.removesuffix(".value").partition("#")
+        is_rate = _RATE.search(metric) is not None
+        counter = _OURS.get(_PREFIX.sub("", _RATE.sub("", metric)).removesuffix(".sum"))
+        if counter is not None and not _SERVER.search(device) and not name.endswith(".userdata"):
             (rates if is_rate else cumulative)[column] = (counter, device)
     votes = [COUNTERS[counter].sampler for counter, _ in (*cumulative.values(), *rates.values())]
     sampler = max(SAMPLERS, key=lambda name: sum(vote == name for vote in votes))
