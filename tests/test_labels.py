@@ -75,6 +75,12 @@ def test_applications_and_sizes_are_measured_by_themselves():
         np.testing.assert_allclose(z[own], (seconds[own] - seconds[own].mean()) / seconds[own].std(ddof=1))
 
 
+def test_a_run_at_its_limit_has_a_z_of_one_and_a_half():
+    norms = Norms.of(["a"] * 6 + ["b"], [4] * 7, [100, 110, 90, 95, 105, 100, 7])
+    limits = norms.limits(["a", "b", "a"], [4, 4, 5])
+    assert np.isnan(limits[1:]).all() and norms.z(["a"], [4], limits[:1])[0] == pytest.approx(1.5)
+
+
 def test_what_cannot_be_labelled_says_why():
     names = ["known"] * 6 + ["few"] * 4 + ["constant"] * 6 + ["unseen", "known"]
     sizes = [16] * 16 + [16, 32]

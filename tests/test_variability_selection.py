@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from predictors.data.errors import JobcastError
 from predictors.variability import comparison, selection
 from predictors.variability.classifier import Classifier
-from predictors.variability.comparison import NEVER, ORACLE, Plan, compare
+from predictors.variability.comparison import NEVER, ORACLE, PRESENT, Plan, compare
 from predictors.variability.elimination import eliminate, importance, sizes
 from predictors.variability.features import FEATURES
 from predictors.variability.labels import label
@@ -130,7 +130,7 @@ def test_what_cannot_be_split_is_told():
             chronological(DATA.runs, share)
     everywhere = np.ones(3, dtype=bool)
     with pytest.raises(JobcastError, match="learnt from and judged"):
-        Fold("a", everywhere, everywhere, np.zeros(3, dtype=np.int64))
+        Fold("a", everywhere, everywhere, np.zeros(3, dtype=np.int64), np.zeros(3))
 
 
 # --- comparison -------------------------------------------------------------------------------------------------------
@@ -143,8 +143,8 @@ def compared():
 
 def test_every_model_is_judged_on_every_scope_and_split(compared):
     table = compared.summary()
-    assert len(table) == 2 * 3 * (2 + 2)
-    assert set(table["model"]) == {"extra-trees", "knn", NEVER, ORACLE}
+    assert len(table) == 2 * 3 * (2 + 3)
+    assert set(table["model"]) == {"extra-trees", "knn", NEVER, ORACLE, PRESENT}
     apps = table[table["split"] == "applications"]
     assert (apps["n_folds"] == 4).all() and (apps["n_test"] == len(DATA)).all()
     folds = compared.folds()
@@ -156,6 +156,7 @@ def test_the_oracle_is_above_and_the_always_none_rule_below(compared):
     assert table.loc[NEVER, "f1"] == 0 and table.loc[NEVER, "accuracy"] > 0.85
     assert table.loc["extra-trees", "f1"] > 0.3 > 2 * table.loc["extra-trees", "base_rate"]
     assert table.loc[ORACLE, "f1"] >= table.loc["extra-trees", "f1"] - 0.05
+    assert table.loc[PRESENT, "f1"] > 0.8, "here the present does last"
     assert (table["f1_low"] <= table["f1"]).all() and (table["f1"] <= table["f1_high"]).all()
 
 
@@ -190,7 +191,7 @@ def test_no_model_but_the_oracle_ever_sees_the_truth(monkeypatch):
     compare([DATA], replace(SMALL, models=("knn",)))
     assert {features for name, features in seen if name == "knn"} == {FEATURES}
     assert {features for name, features in seen if name == "decision-forest"} == {
-        ("load_at_start", "is_compute", "is_network", "is_io")
+        ("load_at_start", "slowdown_at_start", "is_compute", "is_network", "is_io")
     }
 
 

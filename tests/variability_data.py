@@ -15,7 +15,8 @@ def dataset(n=160, seed=0, scope="all", noise=0.05, truth=True, apps=tuple(APPS)
     rng = np.random.default_rng(seed)
     names = rng.choice(apps, n)
     load = np.clip(0.3 + 0.25 * np.sin(np.arange(n) / 7) + rng.normal(0, 0.15, n), 0, 1)
-    seconds = 300 * (1 + np.array([APPS[name][1] for name in names]) * np.maximum(load - 0.5, 0) * 2)
+    slowdown = 1 + np.array([APPS[name][1] for name in names]) * np.maximum(load - 0.5, 0) * 2
+    seconds = 300 * slowdown
     seconds *= np.exp(rng.normal(0, 0.01, n))
     windows = np.zeros((n, 270))
     windows[:, :30] = rng.normal(size=(n, 30))
@@ -30,6 +31,8 @@ def dataset(n=160, seed=0, scope="all", noise=0.05, truth=True, apps=tuple(APPS)
         end=start + seconds,
         workload=[APPS[name][0] for name in names],
         probes=load[:, None] * np.exp(rng.normal(0, 0.3, (n, 9))),
-        truth={"true_load_at_start": load, "true_slowdown": seconds / 300} if truth else None,
+        truth={"true_load_at_start": load, "true_slowdown_at_start": slowdown, "true_alone": np.full(n, 300.0)}
+        if truth
+        else None,
     )
     return Dataset.build(runs, windows, scope)[0]

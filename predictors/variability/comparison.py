@@ -2,11 +2,13 @@
 
 Beside the models stand the rule that always says none, and the oracle: a classifier that sees the true loads at the
 start where a simulated world tells them. What the oracle cannot tell lies in the future of the loads; models that see
-only counters can hardly do better, but for what the last five minutes tell of the next.
+only counters can hardly do better, but for what the last five minutes tell of the next. The rule "present lasts" knows
+besides how much each application suffers, and learns nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 NEVER: Final = "always none"
 ORACLE: Final = "oracle"
+PRESENT: Final = "present lasts"
+"""The rule that takes the true slow-down at the start to last, and knows how long each run takes undisturbed."""
 AT_START: Final = "_at_start"
 ORACLE_PARAMS: Final[Mapping[str, Any]] = MappingProxyType({"min_samples_leaf": 5})
 """The oracle has few inputs and no noise in them: its leaves may be larger than those of the others."""
@@ -259,11 +263,11 @@ def compare(datasets: Sequence[Dataset], plan: Plan | None = None) -> Comparison
         tasks = [(model, split, k) for split in folds for model in models for k in range(len(folds[split]))]
         answers = dict(zip(tasks, work(_judge, (tables, folds, plan), tasks, plan.workers), strict=True))
         for split, of_split in folds.items():
-            for model in (*models, NEVER):
-                parts = [
-                    answers[model, split, k] if model != NEVER else _never(fold) for k, fold in enumerate(of_split)
-                ]
+            for model in models:
+                parts = [answers[model, split, k] for k in range(len(of_split))]
                 judged.append(joined(scope, split, model, of_split, parts))
+            for rule, say in rules_of(dataset).items():
+                judged.append(joined(scope, split, rule, of_split, [say(fold) for fold in of_split]))
     return Comparison(tuple(judged), MappingProxyType(by_scope), plan)
 
 
@@ -307,9 +311,18 @@ def _judge(shared: tuple[Mapping[str, Table], Mapping[str, list[Fold]], Plan], t
     return answer(model, plan.params.get(model, {}), seed, tables[""], fold)
 
 
-def _never(fold: Fold) -> Answer:
-    n = int(fold.test.sum())
-    return np.zeros(n, dtype=np.bool_), np.zeros(n), 0
+def rules_of(dataset: Dataset) -> dict[str, Callable[[Fold], Answer]]:
+    """Return the rules that learn nothing: always none and, where a world tells enough, that the present lasts."""
+    truth, n = dataset.runs.truth, len(dataset)
+    foreseen = {NEVER: np.zeros(n)}
+    if "true_alone" in truth and f"true_slowdown{AT_START}" in truth:
+        foreseen[PRESENT] = truth["true_alone"] * truth[f"true_slowdown{AT_START}"]
+
+    def say(seconds: Floats, fold: Fold) -> Answer:
+        share = seconds[fold.test] / fold.limits[fold.test]
+        return share > 1, share, 0
+
+    return {rule: partial(say, seconds) for rule, seconds in foreseen.items()}
 
 
 def joined(scope: str, split: str, model: str, folds: Sequence[Fold], answers: Sequence[Answer]) -> Judged:

@@ -150,6 +150,21 @@ class Norms:
                 found[own] = (times[own] - norm.mean) / norm.std
         return found
 
+    def limits(self, application: npt.ArrayLike, node_count: npt.ArrayLike) -> Floats:
+        """Return the run time above which each run would vary [s]: mean + 1.5 std; NaN where it cannot be labelled.
+
+        Examples
+        --------
+        >>> Norms.of(["AMG"] * 5, [16] * 5, [98, 99, 100, 101, 102]).limits(["AMG"], [16]).round(2).tolist()
+        [102.37]
+        """
+        names, sizes, _ = _columns(application, node_count, np.zeros(np.shape(application)))
+        found = np.full(len(names), np.nan)
+        for (name, size), norm in self.by_key.items():
+            if not self.reason(name, size):
+                found[(names == name) & (sizes == size)] = norm.mean + VARIATION * norm.std
+        return found
+
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
         rows = [

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from predictors.data.errors import JobcastError
-from predictors.data.runs import Ints, Runs
+from predictors.data.runs import Floats, Ints, Runs
 from predictors.variability.labels import UNLABELLED, Labels, Scheme, label
 
 Bools = npt.NDArray[np.bool_]
@@ -39,12 +39,15 @@ class Fold:
         Rows learnt from and rows judged; labelled ones only, and none in both.
     classes : int64 array of shape (n,)
         `UNLABELLED` where the fold gives no label.
+    limits : float64 array of shape (n,)
+        Run time above which each row's run varies [s]; NaN without a label.
     """
 
     name: str
     train: Bools
     test: Bools
     classes: Ints
+    limits: Floats
 
     def __post_init__(self) -> None:
         if (self.train & self.test).any() or (self.classes[self.train | self.test] == UNLABELLED).any():
@@ -74,7 +77,8 @@ def leave_one_application_out(runs: Runs, scheme: Scheme = "binary") -> list[Fol
         judged = runs.application == name
         learnt, own = _label(runs, ~judged, scheme), _label(runs, judged, scheme)
         classes = np.where(judged, own.classes, learnt.classes)
-        folds.append(Fold(str(name), ~judged & learnt.known, judged & own.known, classes))
+        limits = np.where(judged, _limits(runs, own), _limits(runs, learnt))
+        folds.append(Fold(str(name), ~judged & learnt.known, judged & own.known, classes, limits))
     return folds
 
 
@@ -108,7 +112,7 @@ def chronological(runs: Runs, share: float = 0.7, scheme: Scheme = "binary", lab
     if not past.any():
         raise JobcastError("No run had ended when the first run to be judged began.")
     found = _label(runs, past if labels == "as_of" else np.ones_like(past), scheme)
-    return [Fold("last", past & found.known, future & found.known, found.classes)]
+    return [Fold("last", past & found.known, future & found.known, found.classes, _limits(runs, found))]
 
 
 def random_folds(runs: Runs, n_folds: int, seed: int, scheme: Scheme = "binary") -> list[Fold]:
@@ -119,7 +123,8 @@ def random_folds(runs: Runs, n_folds: int, seed: int, scheme: Scheme = "binary")
     for k in range(n_folds):
         judged = part == k
         found = _label(runs, ~judged, scheme)
-        folds.append(Fold(f"part {k + 1}", ~judged & found.known, judged & found.known, found.classes))
+        train, test = ~judged & found.known, judged & found.known
+        folds.append(Fold(f"part {k + 1}", train, test, found.classes, _limits(runs, found)))
     return folds
 
 
@@ -142,3 +147,7 @@ def deal(classes: npt.ArrayLike, n_parts: int, seed: int) -> Ints:
 
 def _label(runs: Runs, train: Bools, scheme: Scheme) -> Labels:
     return label(runs.application, runs.node_count, runs.run_time, train, scheme=scheme)
+
+
+def _limits(runs: Runs, labels: Labels) -> Floats:
+    return labels.norms.limits(runs.application, runs.node_count)
