@@ -354,7 +354,7 @@ def test_bursts_are_on_a_third_of_the_time_and_on_half_of_the_leaves():
 
 
 def test_storms_are_rare_heavy_and_everywhere():
-    calm, stormy = Background(tau=600, storms=0), Background(tau=600, storms=2)
+    calm, stormy = Background(tau=600, storms=0), Background(tau=600, storms=2, storm_length=600)
     more = np.concatenate([stormy.block(3, 4, n) - calm.block(3, 4, n) for n in range(60)])
     assert np.allclose(more, more[:, :1]) and 0.005 < (more[:, 0] > 0).mean() < 0.03
     assert more.max() > 1 and more[more > 1e-12].min() >= 0.2 - 1e-12

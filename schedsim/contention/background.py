@@ -54,8 +54,9 @@ class Background:
     burst_low, burst_high : float
         A burst's height is uniform between these.
     storms : float
-        Mean number of storms a day; 0 for none. A storm lasts `tau` on average and loads all uplinks, the file system
-        and the metadata server.
+        Mean number of storms a day; 0 for none. A storm loads all uplinks, the file system and the metadata server.
+    storm_length : float
+        How long they last on average.
     storm_tail : float
         Heights of storms are Pareto's from 0.2 on with this exponent; the smaller, the heavier the tail.
     step : int
@@ -79,6 +80,7 @@ class Background:
     burst_low: float = 0.10
     burst_high: float = 0.50
     storms: float = 0.0
+    storm_length: float = 7200.0
     storm_tail: float = 1.5
     step: int = 60
 
@@ -95,9 +97,9 @@ class Background:
         for name in ("together", "burst_leaves"):
             if not 0 <= getattr(self, name) <= 1:
                 raise JobcastError(f"A background's {name} must be from 0 to 1; got {getattr(self, name)}.")
-        if self.burst_high < self.burst_low or not (self.storm_tail > 0 and self.burst_pause > 0):
+        if self.burst_high < self.burst_low or not min(self.storm_tail, self.storm_length, self.burst_pause) > 0:
             raise JobcastError(
-                "A background's bursts need burst_low <= burst_high and a pause, its storms a tail above 0."
+                "A background's bursts need burst_low <= burst_high and a pause, its storms a tail and a length above 0."
             )
 
     @classmethod
@@ -112,7 +114,8 @@ class Background:
 
     @property
     def _lead(self) -> int:
-        return min(int(_LEADS * self.tau / self.step) + 1, _MOST_STEPS)
+        slowest = max(self.tau, self.storm_length) if self.storms else self.tau
+        return min(int(_LEADS * slowest / self.step) + 1, _MOST_STEPS)
 
     def block(self, seed: int, leaves: int, number: int) -> Floats:
         """Return utilisations of steps `number * block_steps` and on, shape (block_steps, leaves + 2), read-only.
@@ -150,6 +153,6 @@ def _block(background: Background, seed: int, leaves: int, number: int) -> Float
         leaf = i * leaves // with_bursts
         table[:, leaf] += bursts(leaf, b.tau, b.burst_pause * b.tau, b.burst_low, b.burst_high, 0.0)
     if b.storms:
-        table += bursts(_STORM, b.tau, _DAY / b.storms, 0.2, 100.0, b.storm_tail)[:, None]
+        table += bursts(_STORM, b.storm_length, _DAY / b.storms, 0.2, 100.0, b.storm_tail)[:, None]
     table.flags.writeable = False
     return table

@@ -74,14 +74,14 @@ class Campaign:
     """
 
     days: int = 212
-    alone: Mapping[str, int] = field(default_factory=lambda: ALONE)
+    alone: Mapping[str, int] = field(default_factory=lambda: dict(ALONE))
     nodes: int = 16
     load: float = 0.6
     topology: Topology = field(default_factory=lambda: Topology(16, 32))
     background: Background = field(default_factory=Background)
     noise: Noise | None = None
     fabric: Fabric = field(default_factory=Fabric)
-    apps: Mapping[str, App] = field(default_factory=lambda: APPS)
+    apps: Mapping[str, App] = field(default_factory=lambda: dict(APPS))
     allocator: str = "scattered"
     lost: float = 0.0
     sample_period: int = 10

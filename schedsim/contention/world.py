@@ -77,7 +77,7 @@ class World:
 
     applications: Sequence[str]
     topology: Topology = field(default_factory=lambda: Topology(16, 32))
-    apps: Mapping[str, App] = field(default_factory=lambda: APPS)
+    apps: Mapping[str, App] = field(default_factory=lambda: dict(APPS))
     background: Background = field(default_factory=Background)
     noise: Noise | None = None
     fabric: Fabric = field(default_factory=Fabric)
