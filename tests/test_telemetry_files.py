@@ -442,3 +442,16 @@ def test_user_data_beside_the_values_and_windows_line_ends(tmp_path):
     telemetry, account = read_telemetry(path)
     assert of(telemetry, "port_xmit_data", 3) == dict.fromkeys([10.0, 20.0, 30.0], 5.0)
     assert account.count("other-column") == 1 and account.dropped == account.changed == 0
+
+
+def test_parts_follow_one_another_whatever_comes_late(tmp_path, monkeypatch):
+    monkeypatch.setattr("predictors.data.telemetry_sets.CHUNK", 4000)
+    lines = readings(times=range(0, 40_000, 10))
+    lines[3900:3900] = [line(36_800.0, 8, 5, 5), line(36_810.0, 8, 6, 6)]  # a node that was never seen before
+    scan = Scan(write(tmp_path, lines))
+    until = 0.0
+    for part in scan:
+        if len(part):
+            assert part.time[0] > until
+            until = part.time[-1]
+    assert scan.account().count("late") == 2
