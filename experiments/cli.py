@@ -18,6 +18,7 @@ from experiments import (
     cli_variability,
     demo,
 )
+from experiments.output import plain_warnings
 from predictors.data.errors import JobcastError
 
 app = typer.Typer(
@@ -68,7 +69,8 @@ def main() -> None:
         if getattr(sys, stream) is None:  # closed by the shell: `jobcast … >&-`
             setattr(sys, stream, Path(os.devnull).open("w"))  # noqa: SIM115
     try:
-        app()
+        with plain_warnings():
+            app()
     except JobcastError as error:
         _fail(str(error))
     except MemoryError:

@@ -117,6 +117,7 @@ def predict(
     import numpy as np
 
     from experiments.output import after_reading, print_account, print_json, working
+    from predictors.answers import REQUESTED
     from predictors.data.detect import read_log
     from predictors.data.files import refuse_same, whole_file
     from predictors.tracking import load_model
@@ -127,8 +128,9 @@ def predict(
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
     with after_reading(account), whole_file(out) as part, working(f"Predicting {len(jobs):,} jobs"):
-        seconds, fallback = predictions(loaded.predictor, jobs, warm)
-        write_predictions(part, jobs, seconds, fallback)
+        seconds, who = predictions(loaded.predictor, jobs, warm)
+        fallback = who == REQUESTED
+        write_predictions(part, jobs, seconds, who)
     document = {
         "model": loaded.about(),
         "log": jobs.name,
@@ -175,9 +177,7 @@ def figures_of(score: "Score", n_train: int) -> dict[str, Any]:
 
 
 def predictions(predictor: "Predictor", log: "JobLog", warm: bool) -> "tuple[Floats, Any]":
-    """Return predicted run times [s], and where nothing learnt stands behind them: each of shape (n_jobs,)."""
-    import numpy as np
-
+    """Return predicted run times [s], and who tells each (`Prediction.answered_by`): both of shape (n_jobs,)."""
     from predictors.data.errors import JobcastError
     from predictors.replay import replay
 
@@ -185,16 +185,26 @@ def predictions(predictor: "Predictor", log: "JobLog", warm: bool) -> "tuple[Flo
     if warm and past is None:
         raise JobcastError("This model carries no history to go on from; predict without --warm.")
     rows = replay(log, predictor.features, predictor.as_of, after=past if warm else None)
-    return predictor.predict_rows(rows), np.isnan(predictor.estimator_.predict(rows))
+    return predictor.predict_rows(rows), predictor.answered_by(rows)
 
 
-def write_predictions(path: Path, log: "JobLog", seconds: "Floats", fallback: Any) -> None:
-    """Write job_id, predicted_seconds, fallback (1: nothing learnt stands behind it), requested_time (or nothing)."""
+def write_predictions(path: Path, log: "JobLog", seconds: "Floats", who: Any) -> None:
+    """Write job_id, predicted_seconds, fallback, requested_time (or nothing), answered_by.
+
+    A fallback (1) has nothing learnt behind it: it is answered by the request.
+    """
     import pandas as pd
 
-    requested = log.to_frame()["requested_time"]
-    columns = {"job_id": log.filled("job_id"), "predicted_seconds": seconds, "fallback": fallback.astype(int)}
-    pd.DataFrame({**columns, "requested_time": requested}).to_csv(path, index=False)
+    from predictors.answers import REQUESTED
+
+    table = {
+        "job_id": log.filled("job_id"),
+        "predicted_seconds": seconds,
+        "fallback": (who == REQUESTED).astype(int),
+        "requested_time": log.to_frame()["requested_time"],
+        "answered_by": who,
+    }
+    pd.DataFrame(table).to_csv(path, index=False)
 
 
 def history_used(model: "LoadedModel", warm: bool) -> str:

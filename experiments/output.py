@@ -66,6 +66,29 @@ def after_reading(account: "Account") -> Iterator[None]:
         raise JobcastError(f"{error} While {account.source} was read: {told}.") from error
 
 
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Tell within the block what is odd about the jobs learnt from in one line on stderr, each oddity once."""
+    import warnings
+
+    usual, told = warnings.showwarning, set()
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        from predictors.oddities import OddJobsWarning
+
+        if not isinstance(message, OddJobsWarning):
+            usual(message, category, *place, **more)
+        elif message.message not in told:
+            told.add(message.message)
+            sys.stderr.write(f"jobcast: note on the jobs learnt from: {message.message}\n")
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = usual
+
+
 def _cell(value: Any) -> str:
     if value is None or (isinstance(value, float) and value != value):
         return "-"

@@ -1,4 +1,4 @@
-"""The plain average of unlike learners on the history of similar jobs: boosted trees and extra trees."""
+"""The middle of unlike answers on the history of similar jobs: boosted trees, extra trees, their weighted mean."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,8 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from predictors.boosted import Boosted, BoostedEstimator, boost, load_boosted, save_boosted
+from predictors.answers import REQUESTED_TIME
+from predictors.boosted import Boosted, BoostedEstimator, base_of, boost, load_boosted, save_boosted
 from predictors.data.errors import JobcastError
 from predictors.data.joblog import Ints
 from predictors.features import KERNEL_MEANS, RICH_FEATURES, WIDE_FEATURES
@@ -20,7 +21,6 @@ from predictors.trees import CompiledForest, node_budget
 
 Floats = npt.NDArray[np.float64]
 
-TREES: Final = "extra_trees.npz"
 MISSING: Final = -1.0
 """What missing values read as in extra trees: every known one is >= 0."""
 
@@ -28,51 +28,71 @@ BOOSTED: Final[Mapping[str, tuple[Literal["seconds", "residual"], tuple[str, ...
     {
         "over-similar": ("residual", RICH_FEATURES),
         "over-similar-kernel": ("residual", (*RICH_FEATURES, *KERNEL_MEANS)),
-        "seconds": ("seconds", WIDE_FEATURES),
+        "seconds": ("seconds", RICH_FEATURES),
+        "seconds-wide": ("seconds", WIDE_FEATURES),
     }
 )
 """What each of the boosted members learns (`Boosted`'s target), and from which features."""
+FORESTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({"extra": RICH_FEATURES, "extra-wide": WIDE_FEATURES})
+"""From which features each of the extra-trees members learns."""
+BASE: Final = WIDE_FEATURES.index("similar_weighted")
+REQUEST: Final = WIDE_FEATURES.index(REQUESTED_TIME)
+"""Columns of the member that learns nothing, and of what stands in for it."""
+SETTINGS: Final = "average.npz"
 
 
-def columns_of(member: str) -> Ints:
-    """Return which columns of a row a boosted member reads."""
-    return np.array([WIDE_FEATURES.index(feature) for feature in BOOSTED[member][1]], dtype=np.int64)
+def columns_of(features: tuple[str, ...]) -> Ints:
+    """Return which columns of a row a member reads."""
+    return np.array([WIDE_FEATURES.index(feature) for feature in features], dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class AverageEstimator:
-    """Boosted members, each with the columns that it reads, and extra trees, which all count the same; immutable."""
+    """The median of an odd number of answers; immutable.
+
+    Parameters
+    ----------
+    boosted, forests : tuples of (int64 array, estimator)
+        Members, each with the columns that it reads.
+    longest : float
+        Longest run time learnt from [s], which caps the request where it stands in for similar jobs.
+    """
 
     boosted: tuple[tuple[Ints, BoostedEstimator], ...]
-    forest: CompiledForest
+    forests: tuple[tuple[Ints, CompiledForest], ...]
+    longest: float
 
     def predict(self, rows: Floats) -> Floats:
         """Return seconds, shape (n_rows,)."""
-        total = self.forest.predict(np.where(np.isnan(rows), MISSING, rows))
-        for columns, member in self.boosted:
-            total = total + member.predict(rows[:, columns])
-        return total / (1 + len(self.boosted))
+        filled = np.where(np.isnan(rows), MISSING, rows)
+        answers = [member.predict(rows[:, columns]) for columns, member in self.boosted]
+        answers += [member.predict(filled[:, columns]) for columns, member in self.forests]
+        answers.append(base_of(rows, BASE, REQUEST, self.longest))
+        middle: Floats = np.median(answers, axis=0)
+        return middle
 
     def predict_one(self, row: Floats) -> float:
         """Return seconds for one row."""
-        total = self.forest.predict_one(np.where(np.isnan(row), MISSING, row).astype(np.float32))
-        for columns, member in self.boosted:
-            total += member.predict_one(row[columns])
-        return total / (1 + len(self.boosted))
+        filled = np.where(np.isnan(row), MISSING, row).astype(np.float32)
+        answers = [member.predict_one(row[columns]) for columns, member in self.boosted]
+        answers += [member.predict_one(filled[columns]) for columns, member in self.forests]
+        answers.append(float(base_of(row[None], BASE, REQUEST, self.longest)[0]))
+        return sorted(answers)[len(answers) // 2]
 
 
 class Average(RefittingPredictor):
-    """Mean of four learners: boosted trees of three kinds (`BOOSTED`), and extra trees on `WIDE_FEATURES`.
+    """Median of seven unlike answers: four boosters (`BOOSTED`), two of extra trees (`FORESTS`), a weighted mean.
 
-    They err differently, so that their plain mean has less squared error than each of them on most logs, and weights
-    learnt for them do no better.
+    The last is that of similar jobs, which learns nothing. They err differently, so that the middle one has less
+    squared error than each of them on most logs; weights learnt for them do no better. The median is steadier than
+    their mean where a few bursts of one user hold most of the error: a member that is far off there moves it little.
 
     Parameters
     ----------
     n_boosted : int
-        Trees of each boosted member.
+        Trees of each booster.
     n_forest : int
-        Extra trees, each grown on half of the jobs, drawn with replacement.
+        Extra trees of each kind, each grown on half of the jobs, drawn with replacement.
     random_state : int
         Seed: equal seeds, equal trees.
     refit_every, window, cap, as_of
@@ -116,22 +136,26 @@ class Average(RefittingPredictor):
         """Grow both on ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""
         from sklearn.ensemble import ExtraTreesRegressor
 
-        boosted = []
-        for member, (target, features) in BOOSTED.items():
+        boosted, forests = [], []
+        for target, features in BOOSTED.values():
             how = Boosted(target=target, n_estimators=self.n_boosted, random_state=self.random_state)
-            columns = columns_of(member)
+            columns = columns_of(features)
             boosted.append((columns, boost(how, features, rows[:, columns], seconds)))
-        forest = ExtraTreesRegressor(
-            self.n_forest,
-            max_features=0.33,
-            min_samples_leaf=3,
-            bootstrap=True,
-            max_samples=0.5 if len(rows) > 1 else None,
-            max_leaf_nodes=node_budget(self.n_forest),
-            random_state=self.random_state,
-            n_jobs=1,
-        ).fit(np.where(np.isnan(rows), MISSING, rows).astype(np.float32), seconds)
-        return AverageEstimator(tuple(boosted), CompiledForest.from_sklearn(forest))
+        filled = np.where(np.isnan(rows), MISSING, rows).astype(np.float32)
+        for features in FORESTS.values():
+            forest = ExtraTreesRegressor(
+                self.n_forest,
+                max_features=0.33,
+                min_samples_leaf=3,
+                bootstrap=True,
+                max_samples=0.5 if len(rows) > 1 else None,
+                max_leaf_nodes=node_budget(self.n_forest),
+                random_state=self.random_state,
+                n_jobs=1,
+            )
+            columns = columns_of(features)
+            forests.append((columns, CompiledForest.from_sklearn(forest.fit(filled[:, columns], seconds))))
+        return AverageEstimator(tuple(boosted), tuple(forests), float(seconds.max()))
 
     def save_estimator(self, folder: Path) -> None:
         """Write the window, the boosted trees in XGBoost's own format, and the extra trees as arrays."""
@@ -140,18 +164,28 @@ class Average(RefittingPredictor):
         super().save_estimator(folder)
         if not isinstance(self.estimator_, AverageEstimator):
             raise JobcastError(f"This {self.name} has not been fitted: call fit(log) first.")
-        for name, (_, member) in zip(BOOSTED, self.estimator_.boosted, strict=True):
+        for name, (_, booster) in zip(BOOSTED, self.estimator_.boosted, strict=True):
             (folder / name).mkdir(exist_ok=True)
-            save_boosted(member, folder / name)
-        write_arrays(folder / TREES, forest_arrays(self.estimator_.forest))
+            save_boosted(booster, folder / name)
+        for name, (_, forest) in zip(FORESTS, self.estimator_.forests, strict=True):
+            write_arrays(folder / f"{name}.npz", forest_arrays(forest))
+        write_arrays(folder / SETTINGS, {"longest": np.array(self.estimator_.longest)})
 
     def load_estimator(self, folder: Path) -> None:
         """Take back what was written, after checking that no tree points outside itself."""
         from predictors.saving import read_arrays
 
         super().load_estimator(folder)
-        forest = forest_from_arrays(read_arrays(folder / TREES))
-        if forest.n_features != len(self.features):
-            raise JobcastError(f"{folder / TREES}: learnt from other features; train the model again.")
-        boosted = [(columns_of(name), load_boosted(folder / name, BOOSTED[name][1])) for name in BOOSTED]
-        self.estimator_ = AverageEstimator(tuple(boosted), forest)
+        forests = []
+        for name, features in FORESTS.items():
+            forest = forest_from_arrays(read_arrays(folder / f"{name}.npz"))
+            if forest.n_features != len(features):
+                raise JobcastError(f"{folder / name}.npz: learnt from other features; train the model again.")
+            forests.append((columns_of(features), forest))
+        boosted = [
+            (columns_of(features), load_boosted(folder / name, features)) for name, (_, features) in BOOSTED.items()
+        ]
+        longest = read_arrays(folder / SETTINGS).get("longest", np.empty(0))
+        if longest.shape != () or not np.isfinite(longest):
+            raise JobcastError(f"{folder / SETTINGS}: does not hold the longest run time; train the model again.")
+        self.estimator_ = AverageEstimator(tuple(boosted), tuple(forests), float(longest))

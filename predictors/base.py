@@ -218,6 +218,13 @@ class Predictor(Parameters, ABC):
         estimate = float("nan") if estimator is None else estimator.predict_one(row)
         return self._told(estimate, float(row[self._request]))
 
+    def answered_by(self, rows: Floats) -> npt.NDArray[np.str_]:
+        """Return who tells the prediction of each row, shape (n_rows,); see `Prediction.answered_by`."""
+        rows = self._checked(rows)
+        estimator: Estimator | None = getattr(self, "estimator_", None)
+        unknown = np.ones(len(rows), np.bool_) if estimator is None else np.isnan(estimator.predict(rows))
+        return np.where(unknown, REQUESTED, self.name)
+
     def _told(self, estimate: float, request: float) -> Prediction:
         unknown = estimate != estimate
         seconds = (request if request > 0 else UNKNOWN_REQUEST) if unknown else max(estimate, 0.0)

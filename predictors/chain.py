@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from predictors.base import Estimator, Prediction, Predictor
+from predictors.base import REQUESTED, Estimator, Prediction, Predictor
 from predictors.data.errors import JobcastError
 from predictors.history import Outcome, Outcomes
 
@@ -39,10 +39,16 @@ class ChainEstimator:
 
     def predict(self, rows: Floats) -> Floats:
         """Return seconds, shape (n_rows,); NaN where nobody can tell."""
+        return self.ask_all(rows)[0]
+
+    def ask_all(self, rows: Floats) -> tuple[Floats, Ints]:
+        """Return seconds and who told them, as `ask` counts, each of shape (n_rows,)."""
         found = np.full(len(rows), np.nan) if self.inner is None else self.inner.predict(rows[:, self.own])
-        for column in self.others:
-            found = np.where(np.isfinite(found), found, rows[:, column])
-        return np.where(np.isfinite(found), found, np.nan)
+        who = np.where(np.isfinite(found), 0, -1)
+        for place, column in enumerate(self.others, 1):
+            here = (who < 0) & np.isfinite(rows[:, column])
+            found, who = np.where(here, rows[:, column], found), np.where(here, place, who)
+        return np.where(who < 0, np.nan, found), who
 
     def predict_one(self, row: Floats) -> float:
         """Return seconds for one row."""
@@ -187,7 +193,9 @@ class Chain(Predictor):
 
     def answered_by(self, rows: Floats) -> npt.NDArray[np.str_]:
         """Return whose answer each row gets, shape (n_rows,)."""
-        return np.array([self.predict_one(row).answered_by for row in self._checked(rows)], dtype=np.str_)
+        names = np.array([*(self.predictor, *LINKS), REQUESTED])
+        told: npt.NDArray[np.str_] = names[self.estimator_.ask_all(self._checked(rows))[1]]
+        return told
 
     def save_estimator(self, folder: Path) -> None:
         """Write the predictor inside into a folder of its own."""

@@ -227,5 +227,5 @@ def _prequential(predictor: Predictor, jobs: JobLog) -> _Predictions:
     forecast.advance(log_events(jobs), seconds)
     wall = perf_counter() - begin
     learning = forecast.learning_seconds if isinstance(forecast, LearningForecast) else 0.0
-    used = forecast.predictor if isinstance(forecast, LearningForecast) else predictor
+    used = forecast.learnt() if isinstance(forecast, LearningForecast) else predictor
     return _Predictions(seconds, used, learning, (wall - learning) / len(jobs) * 1e6)

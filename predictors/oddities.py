@@ -1,7 +1,9 @@
 """What about the jobs to learn from deserves a warning: each oddity, in words, with what is done about it."""
 
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from types import FrameType
 from typing import Final
 
 import numpy as np
@@ -14,7 +16,20 @@ FEW: Final = 2
 
 
 class OddJobsWarning(UserWarning):
-    """Something about the jobs learnt from is unusual; the message says what is done about it."""
+    """Something about the jobs learnt from is unusual; the message says what is done about it.
+
+    Parameters
+    ----------
+    name : str
+        Of the predictor that learns.
+    message : str
+        What is odd.
+    """
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(f"{name}: {message}")
+        self.name = name
+        self.message = message
 
 
 def warn_of_oddities(name: str, features: Sequence[str], rows: Floats, seconds: Floats) -> None:
@@ -29,7 +44,16 @@ def warn_of_oddities(name: str, features: Sequence[str], rows: Floats, seconds: 
     'forest: all 3 jobs ran for 60 s: there is nothing else to predict.'
     """
     for message in oddities(features, rows, seconds):
-        warnings.warn(f"{name}: {message}", OddJobsWarning, stacklevel=4)
+        warnings.warn(OddJobsWarning(name, message), stacklevel=_frames_of_ours())
+
+
+def _frames_of_ours() -> int:
+    """Return the stack level of who called into the predictors, as seen from `warn_of_oddities`."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 1
+    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("predictors."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def oddities(features: Sequence[str], rows: Floats, seconds: Floats) -> Iterator[str]:

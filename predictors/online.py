@@ -12,6 +12,7 @@ import numpy.typing as npt
 from predictors import _nag as nag
 from predictors.base import Estimator, Predictor
 from predictors.data.errors import JobcastError
+from predictors.data.events import ENDED, KIND, TIME
 from predictors.data.joblog import Ints, JobLog
 from predictors.history import JobHistory, Outcome
 from predictors.loop import LearningForecast
@@ -146,15 +147,34 @@ class OnlineForecast(LearningForecast):
         self._online = predictor
         if learns:
             predictor.gradient_ = predictor.begin()
+        self._held = np.empty((0, 3), dtype=np.int64)
 
     def advance(self, events: Ints, seconds: Floats) -> None:
         """Take in the events since the last call; write `seconds[job]` for each submission among them."""
         self._history.consume(events, self._rows)
+        if self._learns and not self._same_second:
+            events = self._ends_last(events)
+        self._follow(events, seconds)
+
+    def _follow(self, events: Ints, seconds: Floats) -> None:
         online = self._online
         online.follow(events, seconds, self._rows, self._jobs, self._learns, online.gradient_)
 
+    def _ends_last(self, events: Ints) -> Ints:
+        """Return the events with each second's ends behind its others; those of the newest second are held back."""
+        events = np.concatenate([self._held, events])
+        is_end = events[:, KIND] == ENDED
+        order = np.lexsort((is_end, events[:, TIME]))
+        events, is_end = events[order], is_end[order]
+        newest = is_end & (events[:, TIME] == events[-1, TIME]) if len(events) else is_end
+        self._held = events[newest]
+        rest: Ints = events[~newest]
+        return rest
+
     def learnt(self) -> OnlinePredictor:
         """Return the predictor as it has learnt until now; it goes on learning with this forecast."""
+        self._follow(self._held, np.empty(0))
+        self._held = self._held[:0]
         if self._learns and self._online.gradient_.sums[nag.SEEN] > 0:
             self._online.estimator_ = self._online.published()
         return self._online

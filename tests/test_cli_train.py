@@ -73,7 +73,7 @@ def test_train_keeps_the_champion_that_learnt_from_all_jobs_and_predict_uses_it(
     said = jobcast("predict", "models:/runtime@champion", home / "first.swf", "--out", home / "p.csv")
     assert "models:/runtime@champion" in said and "history starts cold" in said and "this very log" in said
     written = pd.read_csv(home / "p.csv")
-    assert list(written.columns) == ["job_id", "predicted_seconds", "fallback", "requested_time"]
+    assert list(written.columns) == ["job_id", "predicted_seconds", "fallback", "requested_time", "answered_by"]
     np.testing.assert_array_equal(written["job_id"], log.filled("job_id"))
     expected = make_predictor("forest", **seeded("forest", 3)).fit(log).predict(log)
     np.testing.assert_array_equal(written["predicted_seconds"], expected)
@@ -132,7 +132,7 @@ def test_predict_leaves_an_unknown_request_empty(home, last_two, tmp_path):
     )
     jobcast("predict", last_two, tmp_path / "two.swf", "--out", tmp_path / "two.csv")
     assert (tmp_path / "two.csv").read_text() == (
-        "job_id,predicted_seconds,fallback,requested_time\n1,60.0,1,60\n2,3600.0,1,\n"
+        "job_id,predicted_seconds,fallback,requested_time,answered_by\n1,60.0,1,60,requested\n2,3600.0,1,,requested\n"
     )
 
 

@@ -156,7 +156,7 @@ def test_what_cannot_be_evaluated_is_said(arguments, message, log):
 
 
 def test_a_log_without_run_times_cannot_be_evaluated(log):
-    with pytest.raises(JobcastError, match="by hand: 0 jobs with a known run time are left; at least 2"):
+    with pytest.raises(JobcastError, match="by hand: 0 jobs with a known run time; at least 2"):
         evaluate(JobLog(log.values, {"run_time": np.ones(10, dtype=bool)}, name="by hand"), [])
 
 
