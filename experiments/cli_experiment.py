@@ -13,30 +13,41 @@ DEFAULT_JOBS = 10_000
 
 
 def experiment(
-    name: Annotated[str, typer.Argument(help="Which one: reis, runtime, backfilling, start-times.", metavar="NAME")],
+    name: Annotated[
+        str,
+        typer.Argument(help="Which one: reis, runtime, backfilling, start-times, rush, rush-dose.", metavar="NAME"),
+    ],
     log: Annotated[Path | None, typer.Option(help="A job log; by default the seeded synthetic one.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of reports; the experiment makes its own in it.")] = Path("reports"),
     partition: Annotated[int | None, typer.Option(help="Only the jobs of this partition.")] = None,
     procs: Annotated[int | None, typer.Option(help="Processors of the machine to simulate.")] = None,
     predictors: Annotated[
-        str, typer.Option(help="runtime: study these alone, names separated by commas; its open questions stay aside.")
+        str,
+        typer.Option(
+            help="runtime: study these alone, names separated by commas; its open questions stay aside. rush: ask the "
+            "classifier at this address, models:/NAME@ALIAS or a folder."
+        ),
     ] = "",
     seed: Annotated[int, typer.Option(help="Seed of everything drawn by chance.", min=0)] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller models: the whole in a minute or two.")] = False,
+    workers: Annotated[int, typer.Option(help="rush, rush-dose: processes to use.", min=1)] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Make a paper's tables and figures from a job log, PNG, SVG and CSV each."""
     from experiments.cli_evaluate import names_of
-    from experiments.experiment import Setting, experiment_by_name
+    from experiments.experiment import WITHOUT_LOG, Setting, experiment_by_name
     from experiments.figures import report_folder
     from experiments.output import after_reading, print_account, print_json, print_table, working
+    from predictors.data.errors import JobcastError
 
     run = experiment_by_name(name)
+    if name in WITHOUT_LOG and log is not None:
+        raise JobcastError(f"{name} takes place in a model world and looks at no log; leave --log out.")
     with working("Reading the log"):
         jobs, account = _log(log, seed)
     folder = report_folder(out, name)
     with after_reading(account), working(f"Running {name} on {len(jobs):,} jobs"):
-        report = run(Setting(jobs, folder, seed, quick, partition, procs, names_of(predictors)))
+        report = run(Setting(jobs, folder, seed, quick, partition, procs, names_of(predictors), workers))
     if as_json:
         print_json(report.to_json() | {"account": account.to_dict()})
         return

@@ -35,6 +35,8 @@ class Setting:
         Processors of the machine to simulate; by default as the log tells.
     predictors : tuple of str
         Names of those to study, where an experiment studies predictors; none: all, or what the experiment chooses.
+    workers : int
+        Processes to use, where an experiment can; what comes out does not depend on it.
     """
 
     log: "JobLog"
@@ -44,6 +46,7 @@ class Setting:
     partition: int | None = None
     procs: int | None = None
     predictors: tuple[str, ...] = ()
+    workers: int = 1
 
     def jobs(self) -> "JobLog":
         """Return the log, or of it the jobs of the partition.
@@ -92,9 +95,14 @@ EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "runtime": "experiments.runtime",  # every predictor: errors, where they fall, costs, what they buy
         "backfilling": "experiments.backfilling",  # what predictions gain in backfilling, and who pays
         "start-times": "experiments.start_times",  # can a waiting job be told when it will start?
+        "rush": "experiments.rush",  # delaying jobs that would vary: Nichols et al., Table II, Figures 1 and 4 to 11
+        "rush-dose": "experiments.rush_dose",  # what that hangs on: how slowly the machine changes, and placement
     }
 )
 """Experiments by name: the module whose `run(setting)` makes the report."""
+
+WITHOUT_LOG: Final = frozenset({"rush", "rush-dose"})
+"""Experiments in a model world, which look at no job log."""
 
 
 def experiment_by_name(name: str) -> "Callable[[Setting], Report]":

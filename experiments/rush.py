@@ -1,0 +1,209 @@
+"""Does RUSH make runs steadier, and at what price? Table II, Figures 1 and 4 to 11 of Nichols et al. in a model world.
+
+Five experiments, each with paired seeds: the same jobs, background and noise under FCFS+EASY and under RUSH. Beside
+them stand the controls that the paper lacks: as many delays dealt to jobs by chance, a classifier that sees the true
+loads of now, and a world in which nobody is slowed down, where there is nothing to win.
+
+FCFS+EASY asks the model as well and does as it pleases, so that its words can be held against what came.
+
+The model learns from control jobs of half a year on the same machine; whether its counters are pooled over all nodes or
+over the job's is chosen by F1 on the last 30 % of these. Everything is drawn from the seed, also with several workers.
+
+References
+----------
+.. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource utilization aware job scheduling to mitigate
+   performance variability. IPDPS 2022.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from experiments.experiment import Report, Setting
+from experiments.figures import write_table
+from experiments.rush_control import DAYS, Control, collect, judged, learn
+from experiments.rush_figures import draw_all
+from experiments.rush_measures import (
+    CALM_EASY,
+    CALM_RUSH,
+    EASY,
+    ORACLE,
+    RANDOM,
+    RUSH,
+    beside_paper,
+    by_application,
+    foreseen,
+    paired,
+    per_trial,
+    shortened_by_size,
+    summary,
+    with_z,
+)  # fmt: skip
+from experiments.rush_model import Inputs, Learnt, Oracle, classifier_at
+from experiments.rush_trials import EXPERIMENTS, Surround, Trial, jobs_of, run_trial, world_of
+from predictors.variability.classifier import Classifier
+from predictors.variability.labels import Norms
+from predictors.variability.workers import work
+from schedsim.rush import Scripted
+
+SEEDS: Final = 10
+QUICK_SEEDS: Final = 2
+QUICK_DAYS: Final = 24
+MODEL: Final = "adaboost"
+CONTROLS: Final = (RANDOM, ORACLE, CALM_EASY, CALM_RUSH)
+PATIENT: Final = 100
+VARIANTS: Final[Mapping[str, dict[str, Any]]] = {
+    f"RUSH, threshold {PATIENT}": {"threshold": PATIENT},
+    "RUSH, little delays too": {"labels": ("little", "variation")},
+    "RUSH, asked at every pass": {"count_on": "pass"},
+    f"oracle, threshold {PATIENT}": {"threshold": PATIENT},
+}
+"""Options of RUSH that are tried in ADAA besides."""
+FIGURES: Final = ["varying", "makespan_s", "wait_s", "longest_s", "calls", "skips", "met"]
+GAINS: Final = ["fewer_varying", "makespan_saved_s", "longest_shortened_pct", "wait_added_s"]
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What every trial needs; goes to worker processes.
+
+    Attributes
+    ----------
+    around : Surround
+        The machine.
+    norms : mapping of str to dict
+        `Norms.to_json` by scaling.
+    models : mapping of tuple to Classifier
+        By the applications that they learnt from.
+    scope : str
+        Whose counters they see.
+    policies : mapping of str to tuple of str
+        Which to run besides FCFS+EASY and RUSH, by experiment.
+    """
+
+    around: Surround
+    norms: Mapping[str, dict[str, Any]]
+    models: Mapping[tuple[str, ...], Classifier]
+    scope: str
+    policies: Mapping[str, tuple[str, ...]]
+
+
+def run(setting: Setting) -> Report:
+    """Run all experiments: ten paired seeds (quick: two, with control jobs of 24 days)."""
+    begin = perf_counter()
+    around, days = Surround(), QUICK_DAYS if setting.quick else DAYS
+    seeds = tuple(range(setting.seed, setting.seed + (QUICK_SEEDS if setting.quick else SEEDS)))
+    control = collect(around, setting.seed, days, ("none", "weak", "strong"), setting.workers)
+    quality = judged(control, MODEL, setting.seed)
+    shared = shared_of(control, around, quality, setting)
+    tasks = [(name, seed) for name in EXPERIMENTS for seed in seeds]
+    runs, trials = tables_of(work(trials_of, shared, tasks, setting.workers), control)
+    tables = {
+        "beside the paper": beside_paper(trials),
+        "by policy": summary(trials, FIGURES)[[*_LEADING, *FIGURES]],
+        "gains on FCFS+EASY, means": summary(trials, GAINS)[[*_LEADING, *GAINS]],
+        "gains on FCFS+EASY, medians": summary(trials, GAINS)[[*_LEADING, *(f"{name}_median" for name in GAINS)]],
+        "runs that vary": by_application(runs).round(2),
+        "longest runs in SS": shortened_by_size(runs, "SS").round(2),
+        "classifier on control jobs": quality,
+        "classifier in the trials": foreseen(runs).round(3),
+    }
+    paths = [
+        write_table(runs, setting.folder / "runs.csv"),
+        write_table(trials, setting.folder / "trials.csv"),
+        *(write_table(table, setting.folder / f"{name.replace(' ', '_')}.csv") for name, table in tables.items()),
+        *draw_all(setting.folder, runs, trials, control.datasets["all"].runs),
+    ]
+    return Report("rush", "contention world", seeds, tables, tuple(paths), perf_counter() - begin, notes(trials))
+
+
+_LEADING: Final = ["experiment", "policy", "trials"]
+
+
+def shared_of(control: Control, around: Surround, quality: pd.DataFrame, setting: Setting) -> Shared:
+    """Train the models, or take the one that is named by its address, and say which policies to run."""
+    learnt, scope = {one.learnt for one in EXPERIMENTS.values()}, best_scope(quality)
+    if setting.predictors:
+        model, scope = classifier_at(setting.predictors[0])
+        models = dict.fromkeys(learnt, model)
+    else:
+        models = {names: learn(control.of(names, scope), MODEL, setting.seed) for names in sorted(learnt)}
+    controls = ("ADAA",) if setting.quick else tuple(EXPERIMENTS)
+    policies: dict[str, tuple[str, ...]] = {name: CONTROLS if name in controls else () for name in EXPERIMENTS}
+    if not setting.quick:
+        policies["ADAA"] = (*CONTROLS, *VARIANTS)
+    norms: dict[str, dict[str, Any]] = {scaling: found.to_json() for scaling, found in control.norms.items()}
+    return Shared(around, norms, models, scope, policies)
+
+
+def best_scope(quality: pd.DataFrame) -> str:
+    """Return the node scope with the highest F1 on the last 30 % of the control jobs; of equals, all nodes."""
+    last = quality[quality["split"] == "chronological"].set_index("scope")["f1"].fillna(-1.0)
+    return str(last.index[int(last.to_numpy().argmax())])
+
+
+def trials_of(shared: Shared, task: tuple[str, int]) -> list[tuple[str, int, str, Trial]]:
+    """Run one experiment by one seed under every policy."""
+    name, seed = task
+    experiment = EXPERIMENTS[name]
+    jobs, norms = jobs_of(experiment, seed), Norms.from_json(shared.norms[experiment.scaling])
+    inputs, model = Inputs(jobs.apps, shared.scope), shared.models[experiment.learnt]
+
+    def go(policy: str, around: Surround, **options: Any) -> Trial:
+        world = world_of(jobs, around, WORLDS + seed)
+        if policy.startswith(ORACLE):
+            judge: Any = Oracle(norms, jobs.apps, world.work(jobs.workload))
+        elif policy == RANDOM:
+            judge = Scripted(np.random.default_rng(seed).permutation(found[RUSH].runs["skips"].to_numpy()))
+        else:
+            judge = Learnt(model, inputs)
+        trial = run_trial(jobs, world, around.allocator, judge, **options)
+        return trial if policy not in (EASY, CALM_EASY) else replace(trial, runs=trial.runs.assign(skips=0))
+
+    calm, never = replace(shared.around, contention=False), {"labels": ()}
+    found: dict[str, Trial] = {EASY: go(EASY, shared.around, **never), RUSH: go(RUSH, shared.around)}
+    for policy in shared.policies[name]:
+        around = calm if policy in (CALM_EASY, CALM_RUSH) else shared.around
+        found[policy] = go(policy, around, **(never if policy == CALM_EASY else VARIANTS.get(policy, {})))
+    return [(name, seed, policy, trial) for policy, trial in found.items()]
+
+
+WORLDS: Final = 1000
+"""Worlds of trials have seeds from here on, those of control jobs from 0 on."""
+
+
+def tables_of(
+    found: Sequence[Sequence[tuple[str, int, str, Trial]]], control: Control
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return one row a run, with its z, and one row a trial, with what it gains."""
+    parts, rows = [], []
+    for name, seed, policy, trial in (one for several in found for one in several):
+        labelled = with_z(trial.runs, control.norms[EXPERIMENTS[name].scaling])
+        labelled.insert(0, "policy", policy)
+        labelled.insert(0, "seed", seed)
+        labelled.insert(0, "experiment", name)
+        parts.append(labelled)
+        rows.append({"experiment": name, "seed": seed, "policy": policy, "makespan_s": trial.makespan,
+                     "calls": trial.calls, "skips": trial.skips, "met": trial.met})  # fmt: skip
+    runs = pd.concat(parts, ignore_index=True)
+    trials = pd.DataFrame(rows).merge(per_trial(runs), on=["experiment", "seed", "policy"])
+    return runs, paired(trials, runs)
+
+
+def notes(trials: pd.DataFrame) -> tuple[str, ...]:
+    """Say in words what came out."""
+    means = trials.groupby(["experiment", "policy"])[["varying", "makespan_s", "met", "skips"]].mean()
+    found = means.to_dict(orient="index")
+    told = []
+    for name in EXPERIMENTS:
+        easy, own = found[name, EASY], found[name, RUSH]
+        told.append(
+            f"{name}: {easy['varying']:.1f} runs vary under FCFS+EASY and {own['varying']:.1f} under RUSH, which skips "
+            f"{own['skips']:.0f} times, to the threshold {own['met']:.1f} times; makespan {easy['makespan_s']:.0f} and "
+            f"{own['makespan_s']:.0f} s."
+        )
+    return tuple(told)
