@@ -27,6 +27,7 @@ from experiments.experiment import Report, Setting
 from experiments.figures import write_table
 from experiments.rush_control import DAYS, Control, collect, judged, learn
 from experiments.rush_figures import draw_all
+from experiments.rush_jobs import EXPERIMENTS, jobs_of
 from experiments.rush_measures import (
     CALM_EASY,
     CALM_RUSH,
@@ -44,7 +45,7 @@ from experiments.rush_measures import (
     with_z,
 )  # fmt: skip
 from experiments.rush_model import Inputs, Learnt, Oracle, classifier_at
-from experiments.rush_trials import EXPERIMENTS, Surround, Trial, jobs_of, run_trial, world_of
+from experiments.rush_trials import Surround, Trial, run_trial, world_of
 from predictors.variability.classifier import Classifier
 from predictors.variability.labels import Norms
 from predictors.variability.workers import work

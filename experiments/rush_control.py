@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from experiments.rush_trials import MACHINE, NATIVE, SIZES, Scaling, Surround, key, scaled
+from experiments.rush_jobs import MACHINE, NATIVE, SIZES, Scaling, key, scaled
+from experiments.rush_trials import Surround
 from predictors.variability.classifier import Classifier
 from predictors.variability.comparison import Plan, answer
 from predictors.variability.dataset import Dataset

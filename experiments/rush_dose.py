@@ -19,9 +19,10 @@ from experiments.experiment import Report, Setting
 from experiments.figures import COLOURS, MARKERS, draw, write_table
 from experiments.rush import MODEL, WORLDS
 from experiments.rush_control import collect, judged, learn
+from experiments.rush_jobs import EXPERIMENTS, jobs_of
 from experiments.rush_measures import EASY, ORACLE, RUSH, mean_interval, with_z
 from experiments.rush_model import Inputs, Learnt, Oracle
-from experiments.rush_trials import EXPERIMENTS, Surround, jobs_of, run_trial, world_of
+from experiments.rush_trials import Surround, run_trial, world_of
 from predictors.variability.workers import work
 from schedsim.contention.apps import ALONE
 from schedsim.contention.background import Background

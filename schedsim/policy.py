@@ -117,12 +117,12 @@ def make_policy(name: str) -> Policy:
     """Return a policy by its name.
 
     Names are those of `POLICIES`, `hybrid-K` with K reservations, any EASY or hybrid one followed by `+promise`, and
-    `default`, see `DEFAULT`.
+    `default`, see `DEFAULT`. RUSH on a base is made by `schedsim.rush.rush`: it asks a classifier, which no name tells.
 
     Raises
     ------
     JobcastError
-        If there is no such policy.
+        If there is no such policy, or a name is not enough to make it.
 
     Examples
     --------
@@ -145,6 +145,12 @@ def make_policy(name: str) -> Policy:
         policy = Policy(depth=depth, kind="profile")
     elif base in POLICIES:
         policy = POLICIES[base]
+    elif base in ("rush", *(f"{one}+rush" for one in POLICIES)):
+        raise JobcastError(
+            f"Policy {name!r} asks a classifier about a machine with contention, of which a job log tells nothing: run "
+            "`jobcast experiment rush`, or give schedsim.rush.rush(make_policy(BASE), CLASSIFIER) to a simulation in a "
+            "world."
+        )
     else:
         raise unknown_name("policy", name, (*POLICIES, "hybrid-K", "easy+promise", "default"))
     return replace(policy, promise=True) if name.endswith(_PROMISE) else policy

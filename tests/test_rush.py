@@ -328,3 +328,9 @@ def test_one_gate_a_policy_and_words_that_are_known():
     with pytest.raises(JobcastError, match="A gate needs the pass"):
         rush(make_policy("conservative-replan"), Model(never))
     assert isinstance(rush(Policy(), Model(never)), Policy)
+
+
+@pytest.mark.parametrize("name", ["rush", "easy+rush", "easy-sjbf+rush"])
+def test_a_name_alone_makes_no_rush(name):
+    with pytest.raises(JobcastError, match="asks a classifier about a machine with contention"):
+        make_policy(name)

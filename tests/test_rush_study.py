@@ -11,9 +11,10 @@ from experiments import rush_measures as measures
 from experiments.cli import app
 from experiments.rush import Shared, tables_of, trials_of
 from experiments.rush_control import Control, learn
+from experiments.rush_jobs import EXPERIMENTS, MACHINE, SIZES, jobs_of, scaled
 from experiments.rush_measures import CALM_EASY, CALM_RUSH, EASY, ORACLE, RANDOM, RUSH
 from experiments.rush_model import Inputs, Learnt, Oracle, classifier_at
-from experiments.rush_trials import EXPERIMENTS, MACHINE, SIZES, Surround, jobs_of, run_trial, scaled, world_of
+from experiments.rush_trials import Surround, run_trial, world_of
 from predictors.data.errors import JobcastError
 from predictors.data.telemetry import Telemetry
 from predictors.data.telemetry_files import Scan
