@@ -31,6 +31,7 @@ from schedsim.workload import Workload
 
 Ints = npt.NDArray[np.int64]
 Kernel = Callable[..., int]
+Setting = tuple[Allocator | None, RunTimes | None, bool]
 
 KERNELS: Final[Mapping[Kind, Kernel]] = MappingProxyType(
     {
@@ -55,6 +56,7 @@ class Snapshot:
     source: Source
     told: int
     around: Surroundings | None
+    setting: Setting
 
 
 class Simulation:
@@ -114,6 +116,7 @@ class Simulation:
         self._handed = self._told = 0
         self._seconds = 0.0
         self._allocator = allocator_for(allocator, world)
+        self._setting = self._allocator, world, kill
         self._around = Surroundings.of(workload, policy, self._allocator, world, kill)
         clock = self._state.clock
         clock[at.FREE] = clock[at.MACHINE] = workload.machine_procs
@@ -232,7 +235,9 @@ class Simulation:
         """
         source, state = self._source.fork(), self._state.copy()
         around = None if self._around is None else self._around.fork()
-        return Snapshot(self.workload.digest, self.policy, state, self._log, self._handed, source, self._told, around)
+        return Snapshot(
+            self.workload.digest, self.policy, state, self._log, self._handed, source, self._told, around, self._setting
+        )  # fmt: skip
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go back to a moment of this simulation, or of another one of the same workload and policy.
@@ -240,12 +245,16 @@ class Simulation:
         Raises
         ------
         JobcastError
-            If the snapshot is of another workload or policy.
+            If the snapshot is of another workload, policy, allocator, world or rule about killing.
         """
         if snapshot.digest != self.workload.digest:
             raise JobcastError(f"This snapshot is not of {self.workload.name}: its jobs or machine differ.")
         if snapshot.policy != self.policy:
             raise JobcastError("This snapshot was taken under another policy; restore it under the same.")
+        if snapshot.setting != self._setting:
+            raise JobcastError(
+                "This snapshot was taken with another allocator, world or rule about killing; take the same."
+            )
         self._source = snapshot.source.fork()
         self._state, self._log, self._handed = snapshot.state.copy(), snapshot.log, snapshot.handed
         self._around = None if snapshot.around is None else snapshot.around.fork()

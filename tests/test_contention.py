@@ -243,6 +243,17 @@ def test_a_fork_and_a_snapshot_in_the_middle_change_nothing():
     assert simulation.schedule().nodes.ids.tolist() == whole.schedule().nodes.ids.tolist()
 
 
+def test_a_snapshot_of_another_world_or_allocator_is_an_error():
+    workload, names = busy(2)
+    world = World(names, SMALL)
+    simulation = Simulation(workload, EASY, kill=False, world=world)
+    for about in ({"world": None}, {"kill": True}, {"world": World(names, SMALL)},
+                  {"allocator": make_allocator("first-fit", SMALL)}):  # fmt: skip
+        other = Simulation(workload, EASY, **{"kill": False, "world": world, **about})
+        with pytest.raises(JobcastError, match="another allocator, world or rule about killing"):
+            simulation.restore(other.snapshot())
+
+
 def test_running_in_small_steps_changes_nothing():
     """Nor does looking at the world in between."""
     workload, names = busy(3)

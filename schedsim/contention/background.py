@@ -98,9 +98,7 @@ class Background:
             if not 0 <= getattr(self, name) <= 1:
                 raise JobcastError(f"A background's {name} must be from 0 to 1; got {getattr(self, name)}.")
         if self.burst_high < self.burst_low or not min(self.storm_tail, self.storm_length, self.burst_pause) > 0:
-            raise JobcastError(
-                "A background's bursts need burst_low <= burst_high and a pause, its storms a tail and a length above 0."
-            )
+            raise JobcastError("Bursts need burst_low <= burst_high and a pause, storms a tail and a length, above 0.")
 
     @classmethod
     def none(cls, step: int = 60) -> "Background":
