@@ -199,6 +199,19 @@ def test_parquet_keeps_rates_to_the_bit_and_yields_only_the_hours_asked_for(tmp_
         assert 3 * 3 * 30 <= some < 2700, folder
 
 
+def test_a_number_in_a_name_that_is_no_second_is_not_taken_for_one(tmp_path):
+    rates = some_rates(9, instants=100)
+    write(tmp_path, rates, epoch=1.6e9, rollover=500.0)
+    whole, _ = read_telemetry(tmp_path)
+    starts = [1.6e9 + 1200.0, 1.6e9 + 1990.0]
+    for sampler in SAMPLERS:
+        for day, path in enumerate(sorted((tmp_path / sampler).iterdir())):
+            path.rename(path.with_name(f"{sampler}.{20200901 + day}"))
+    found, _ = file_windows(tmp_path, starts)
+    assert found.counts[:, 0].tolist() == [60, 90]
+    np.testing.assert_array_equal(found.values, windows(whole, starts).values)
+
+
 @pytest.mark.parametrize("milliseconds", [False, True])
 def test_of_a_long_file_only_the_pieces_asked_for_are_worked_on(tmp_path, monkeypatch, milliseconds):
     monkeypatch.setattr("predictors.data.telemetry_sets.CHUNK", 20_000)

@@ -455,3 +455,12 @@ def test_parts_follow_one_another_whatever_comes_late(tmp_path, monkeypatch):
             assert part.time[0] > until
             until = part.time[-1]
     assert scan.account().count("late") == 2
+
+
+@pytest.mark.parametrize("chunk", [300, 1000, 10**7])
+def test_a_node_whose_clock_is_wrong_throughout_is_left_out(tmp_path, monkeypatch, chunk):
+    monkeypatch.setattr("predictors.data.telemetry_sets.CHUNK", chunk)
+    lines = [line(10.0 * k + 86_400 * (node == 3), node, 50 * k, 0) for k in range(60) for node in range(6)]
+    telemetry, account = read_telemetry(write(tmp_path, lines))
+    assert telemetry.nodes.tolist() == [0, 1, 2, 4, 5] and telemetry.time.max() == 590.0
+    assert account.count("clock") == 60 == account.dropped

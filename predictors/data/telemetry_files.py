@@ -20,7 +20,7 @@ from predictors.data.telemetry import Samples, Telemetry
 from predictors.data.telemetry_layout import Layout, ldms_layout
 from predictors.data.telemetry_mapping import SchemaMapping, read_mapping
 from predictors.data.telemetry_parts import in_step, joined_intervals
-from predictors.data.telemetry_pieces import MARGIN, Plan, csv_pieces, names_of, parquet_pieces
+from predictors.data.telemetry_pieces import MARGIN, Plan, began, csv_pieces, names_of, parquet_pieces
 from predictors.data.telemetry_rows import Devices, Piece, rows_of
 from predictors.data.telemetry_rules import Losses
 from predictors.data.telemetry_sets import FileSet, TelemetryFile, file_sets, is_parquet
@@ -88,7 +88,7 @@ class Scan:
         stream: Stream | None = None
         devices, files = Devices(self.nodes), plan.files.files
         for k, file in enumerate(files):
-            if not self._wanted(file, files[k + 1].epoch if k + 1 < len(files) else None):
+            if not self._wanted(file, files[k + 1] if k + 1 < len(files) else None, plan):
                 if stream is not None:
                     yield stream.forget()
                 continue
@@ -113,13 +113,13 @@ class Scan:
         if stream is not None:
             yield stream.finish()
 
-    def _wanted(self, file: TelemetryFile, until: int | None) -> bool:
+    def _wanted(self, file: TelemetryFile, following: TelemetryFile | None, plan: Plan) -> bool:
         """Tell whether a file, which ends when the next one begins, may hold what is asked for."""
-        if self._between is None or file.epoch is None:
+        if self._between is None or (begins := began(file, plan)) is None:
             return True
+        ends = None if following is None else began(following, plan)
         low, high = self._between.T
-        begins, ends = file.epoch - MARGIN, np.inf if until is None else until + MARGIN
-        return bool(((low <= ends) & (high >= begins)).any())
+        return bool(((low <= (np.inf if ends is None else ends + MARGIN)) & (high >= begins - MARGIN)).any())
 
     def _pieces(self, file: TelemetryFile, plan: Plan) -> Iterator[Piece | None]:
         told: Layout | None = None

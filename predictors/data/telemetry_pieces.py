@@ -24,6 +24,7 @@ MARGIN: Final = 300.0
 SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ms+us": 1e-3}
 """What the time column of a layout is in."""
 _GLIMPSE: Final = 50_000
+_HOUR: Final = 3600.0
 _ROWS: Final = 100_000
 """Rows of a Parquet file that are worked on at a time."""
 
@@ -49,6 +50,16 @@ def names_of(file: TelemetryFile) -> tuple[str, ...] | None:
     begin = first_bytes(file.header or file.path, 200_000)
     line = begin.split(b"\n", 1)[0].decode("utf-8", "replace").replace('"', "")
     return header_names(line) if is_ldms_header(line) else None
+
+
+def began(file: TelemetryFile, plan: Plan) -> float | None:
+    """Return the second at which a CSV file begins, if its name says so and its first lines agree; else None."""
+    if file.epoch is None or is_parquet(file.path) or (names := names_of(file)) is None:
+        return None
+    layout = plan.layout(names, str(file.path))
+    lines = first_bytes(file.path, _GLIMPSE).split(b"\n")[:-1]
+    first = next((time for line in lines if (time := _time_of(line, layout)) is not None), None)
+    return float(file.epoch) if first is not None and abs(first - file.epoch) < _HOUR else None
 
 
 def csv_pieces(
