@@ -1,16 +1,19 @@
 """Which columns does a classifier get? Inputs by name, from tables or arrays, checked."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Union
 
 import numpy as np
+import numpy.typing as npt
 
 from predictors.data.errors import JobcastError
-from predictors.data.runs import Floats, Ints
+from predictors.data.runs import PROBES, Floats, Ints
 
 if TYPE_CHECKING:
     import pandas as pd
 
+Bools = npt.NDArray[np.bool_]
 Table = Union["pd.DataFrame", Floats]
 
 IS_WORKLOAD: Final = ("is_compute", "is_network", "is_io")
@@ -42,22 +45,42 @@ def chosen(model: str, table: Table, features: Sequence[str] | None, wanted: tup
     JobcastError
         If one of them is not there, or an array is not as wide as its names are many.
     """
-    if isinstance(table, np.ndarray):
-        names = wanted if features is None else tuple(features)
-    else:
-        names = tuple(str(name) for name in table.columns)
+    if not isinstance(table, np.ndarray):
+        places(model, tuple(str(name) for name in table.columns), wanted)
+        return np.asarray(table[list(wanted)].to_numpy(dtype=np.float64, na_value=np.nan))
+    names = wanted if features is None else tuple(features)
+    columns = places(model, names, wanted)
+    rows = np.asarray(table, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] != len(names):
+        raise JobcastError(f"{model} takes rows of {len(names)} inputs; got shape {rows.shape}.")
+    return rows if names == wanted else rows[:, columns]
+
+
+@lru_cache(maxsize=64)  # asked before every start of a job
+def places(model: str, names: tuple[str, ...], wanted: tuple[str, ...]) -> Ints:
+    """Return where each of the wanted inputs stands among `names`.
+
+    Raises
+    ------
+    JobcastError
+        Naming the first that is not there.
+    """
+    at = {name: place for place, name in enumerate(names)}
     for name in wanted:
-        if name not in names:
+        if name not in at:
             raise JobcastError(
                 f"{model}: the model learnt from {name!r}, which is not among the {len(names)} inputs given; give the "
                 "same inputs, or train it on these."
             )
-    if not isinstance(table, np.ndarray):
-        return np.asarray(table[list(wanted)].to_numpy(dtype=np.float64, na_value=np.nan))
-    rows = np.asarray(table, dtype=np.float64)
-    if rows.ndim != 2 or rows.shape[1] != len(names):
-        raise JobcastError(f"{model} takes rows of {len(names)} inputs; got shape {rows.shape}.")
-    return rows if names == wanted else rows[:, [names.index(name) for name in wanted]]
+    return np.array([at[name] for name in wanted], dtype=np.int64)
+
+
+@lru_cache(maxsize=64)
+def kinds(names: tuple[str, ...]) -> tuple[Bools, Bools]:
+    """Return which inputs tell of the workload, and which of the window of counters, each of shape (n_inputs,)."""
+    given = np.array(names, dtype=np.str_)
+    of_workload = np.isin(given, IS_WORKLOAD)
+    return of_workload, ~of_workload & ~np.isin(given, PROBES)
 
 
 def check_classes(name: str, classes: Ints, n_rows: int, names: tuple[str, ...]) -> None:
