@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 
 from predictors.data.errors import JobcastError
 from predictors.data.events import CANCELLED, ENDED, STARTED, SUBMITTED
+from predictors.data.synthetic import generate_log
+from predictors.replay import log_events
 from predictors.service.codes import FIRST_NAME, NameKey
-from predictors.service.events import Event
+from predictors.service.events import FIELDS, Event
 from predictors.service.facts import Facts, packed, unpacked
 from predictors.service.ledger import Ledger
 
@@ -66,11 +68,33 @@ def test_whatever_arrives_the_history_can_follow(rows):
     facts = Facts()
     for event in numbered(rows):
         facts.take([event])
-    at_once = Facts()
+    at_once, as_stored = Facts(), Facts()
     at_once.take(numbered(rows))
-    for name, array in facts.snapshot()[1].items():
-        other = at_once.snapshot()[1][name]
-        assert np.array_equal(array, other, equal_nan=array.dtype.kind == "f"), name
+    as_stored.take_table(np.array(numbered(rows), dtype=np.int64).reshape(-1, len(FIELDS)))
+    for other in (at_once, as_stored):
+        assert other.sequence == facts.sequence
+        for name, array in facts.snapshot()[1].items():
+            assert np.array_equal(array, other.snapshot()[1][name], equal_nan=array.dtype.kind == "f"), name
+
+
+@pytest.mark.parametrize("size", [40, 1000])
+def test_a_long_stream_with_oddities_is_the_same_by_tables(size):
+    log = generate_log(400, seed=4)
+    rows = [(int(log["job_id"][row]), kind, time) for time, kind, row in log_events(log).tolist()]
+    for place in range(90, len(rows), 97):  # an event changes places with a later one
+        rows[place], rows[place - 83] = rows[place - 83], rows[place]
+    events = numbered(rows)
+    one, other = Facts(), Facts()
+    told, tables = [], []
+    for i in range(0, len(events), size):
+        told += one.take(events[i : i + size])[1]
+        tables += other.take_table(np.array(events[i : i + size], dtype=np.int64))
+    assert [(e.kind, e.job, e.time, e.seconds, e.sequence) for e in told] == [
+        (e.kind, e.job, e.time, e.seconds, e.sequence) for e in tables
+    ]
+    assert all(np.array_equal(a.row, b.row, equal_nan=True) for a, b in zip(told, tables, strict=True))
+    for name, array in one.snapshot()[1].items():
+        assert np.array_equal(array, other.snapshot()[1][name], equal_nan=array.dtype.kind == "f"), name
 
 
 @settings(max_examples=60, deadline=None)

@@ -13,7 +13,8 @@ A second event of the same job and kind never comes this far: the database keeps
 The outcome is a function of the sequence alone, so a rebuilt state equals one that never stopped.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -51,8 +52,8 @@ class Ledger:
     def __init__(self, most_held: int = 100_000, most_over: int = 100_000) -> None:
         self._most_held, self._most_over = most_held, most_over
         self._live: dict[int, int] = {}
-        self._held: dict[int, dict[int, Event]] = {}
-        self._over: dict[int, None] = {}
+        self._held: OrderedDict[int, dict[int, Event]] = OrderedDict()
+        self._over: OrderedDict[int, None] = OrderedDict()
         self.applied = 0
         self.refused = 0
         self.dropped = 0
@@ -86,6 +87,36 @@ class Ledger:
         self._refuse_early_ends(job)
         self.applied += len(happened)
         return APPLIED, happened
+
+    def take_regular(self, jobs: Sequence[int], kinds: Sequence[int], times: Sequence[int]) -> int:
+        """Take in the first events as long as each submits, starts or ends a job, and can; return how many that are.
+
+        What `take` does for each, for millions of them.
+        """
+        live, held, over = self._live, self._held, self._over
+        taken = 0
+        for job, kind, time in zip(jobs, kinds, times, strict=True):
+            if job in held or job in over:
+                break
+            start = live.get(job)
+            if kind == SUBMITTED:
+                if start is not None:
+                    break
+                live[job] = _PENDING
+            elif kind == STARTED:
+                if start != _PENDING:
+                    break
+                live[job] = time
+            elif kind == ENDED and start is not None and _PENDING != start <= time:
+                del live[job]
+                over[job] = None
+                if len(over) > self._most_over:
+                    over.popitem(last=False)
+            else:
+                break
+            taken += 1
+        self.applied += taken
+        return taken
 
     def _may_happen(self, event: Event) -> bool:
         start = self._live.get(event.job)
@@ -131,7 +162,7 @@ class Ledger:
     def _hold(self, event: Event) -> None:
         self._held.setdefault(event.job, {})[event.kind] = event
         if len(self._held) > self._most_held:
-            del self._held[next(iter(self._held))]
+            self._held.popitem(last=False)
             self.dropped += 1
 
     def _is_over(self, job: int) -> None:
@@ -139,7 +170,7 @@ class Ledger:
         self.refused += len(self._held.pop(job, ()))
         self._over[job] = None
         if len(self._over) > self._most_over:
-            del self._over[next(iter(self._over))]
+            self._over.popitem(last=False)
 
     # --- snapshots ----------------------------------------------------------------------------------------------------
 
@@ -161,7 +192,7 @@ class Ledger:
         for row in arrays["held"].tolist():
             event = Event(*row)
             ledger._held.setdefault(event.job, {})[event.kind] = event
-        ledger._over = dict.fromkeys(arrays["over"].tolist())
+        ledger._over = OrderedDict.fromkeys(arrays["over"].tolist())
         ledger.applied, ledger.refused, ledger.dropped = arrays["counts"].tolist()
         return ledger
 

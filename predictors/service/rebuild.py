@@ -56,7 +56,8 @@ def rebuild(store: Store, facts: Facts, learner: Learner, stopping: Flag) -> Reb
     for table in _slices(store, facts.sequence, cuts):
         if stopping.is_set():
             raise JobcastError("the service stops.")
-        _, happened = facts.take([Event(*row) for row in table.tolist()])
+        last = int(table[-1, -1])
+        happened = facts.take_table(table, tell=any(last > model.since for model in learner.models.values()))
         n_events += len(table)
         for role, model in learner.models.items():
             if facts.sequence > model.since:

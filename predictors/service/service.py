@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -143,7 +144,7 @@ class Service:
         """Why the state could not be rebuilt."""
         self.rebuilt_events = 0
         self.rebuild_seconds = 0.0
-        self._recent: dict[tuple[str, int], dict[str, Any]] = {}
+        self._recent: OrderedDict[tuple[str, int], dict[str, Any]] = OrderedDict()
         self._recent_lock = threading.Lock()
         self._ready = threading.Event()
         self._stopping = threading.Event()
@@ -264,7 +265,7 @@ class Service:
                 about = {"name": who.name, "version": who.version, "predictor": who.predictor}
                 self._recent[row["role"], row["job"]] = row | about
             while len(self._recent) > MOST_RECENT:
-                del self._recent[next(iter(self._recent))]
+                self._recent.popitem(last=False)
 
     def _loaded(self, uri: str, role: str) -> Model:
         identity, predictor = self._load(uri)

@@ -1,0 +1,231 @@
+"""How fast does the prediction service answer, store and rebuild? And it is killed a hundred times.
+
+Run as `python tests/bench/bench_service.py [SECONDS] [kills [TIMES]] [memory [EVENTS]]`. All traffic is on this
+machine's loopback and bounded: a server on a free port, an open loop of 500 predictions a second beside 100 requests a
+second with three events each (the server learns from every job that ends), batches of 10,000 rows, then wrk for the
+most that it can do, where wrk is installed. Times are wall seconds, seen by the client.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from predictors.service.client import Client
+from predictors.service.events import Event
+from predictors.service.service import Service, Settings
+from tests.killing import free_port, kill_again_and_again, start
+
+HEAD = "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {n}\r\n\r\n"
+MODEL = "online-linear"
+
+
+def told(name: str, seconds: list[float], errors: int = 0) -> None:
+    """Print the quantiles of latencies."""
+    p50, p99, p999 = np.quantile(np.array(seconds) * 1000, (0.5, 0.99, 0.999))
+    print(f"{name:42} {len(seconds):>7,} answers, {errors} failed: p50 {p50:.2f}, p99 {p99:.2f}, p99.9 {p999:.2f} ms")
+
+
+async def asked(line: tuple[asyncio.StreamReader, asyncio.StreamWriter], path: str, document: object) -> int:
+    """Send one request over a connection that stays; return the answer's status."""
+    reader, writer = line
+    body = json.dumps(document).encode()
+    writer.write(HEAD.format(path=path, n=len(body)).encode() + body)
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
+    await reader.readexactly(length)
+    return int(head[9:12])
+
+
+async def open_loop(port: int, rate: float, seconds: float, request, lines: int = 16) -> tuple[list[float], int]:
+    """Ask at a steady rate, whether or not answers come; latencies count from when each was due."""
+    free: asyncio.Queue = asyncio.Queue()
+    for _ in range(lines):
+        free.put_nowait(await asyncio.open_connection("127.0.0.1", port))
+    found, failed, tasks = [], 0, []
+    begin = time.perf_counter()
+
+    async def one(number: int, due: float) -> None:
+        nonlocal failed
+        line = await free.get()
+        status = await asked(line, *request(number))
+        free.put_nowait(line)
+        found.append(time.perf_counter() - due)
+        failed += status != 200
+
+    for number in range(int(rate * seconds)):
+        due = begin + number / rate
+        if (wait := due - time.perf_counter()) > 0:
+            await asyncio.sleep(wait)
+        tasks.append(asyncio.create_task(one(number, due)))
+    await asyncio.gather(*tasks)
+    return found, failed
+
+
+def job(number: int) -> dict:
+    """Return a job's description."""
+    return {"user": number % 200, "procs": 1 + number % 64, "requested_time": 600 + number % 7200, "queue": number % 3}
+
+
+def life(number: int) -> list[dict]:
+    """Return the three events of a job."""
+    about, begin = {"job_id": f"j{number}"}, 1_000_000_000 + 10 * number
+    return [
+        {**about, "kind": "submitted", "time": begin, **job(number)},
+        {**about, "kind": "started", "time": begin + 5},
+        {**about, "kind": "ended", "time": begin + 5 + number * 7 % 3000, "status": 1},
+    ]
+
+
+async def both(port: int, seconds: float) -> None:
+    """Predictions and events at the same time."""
+    predictions = open_loop(port, 500, seconds, lambda n: ("/v1/predictions/runtime", {"jobs": [job(n)]}))
+    events = open_loop(port, 100, seconds, lambda n: ("/v1/events", {"events": life(10**6 + n)}))
+    (answered, failed), (stored, lost) = await asyncio.gather(predictions, events)
+    told("one row, 500/s, while it learns", answered, failed)
+    told("three events durable, 100/s", stored, lost)
+
+
+def bench_load(folder: Path, seconds: float) -> None:
+    """Print latencies under load, and what wrk finds."""
+    port = free_port()
+    server = start(MODEL, f"sqlite:///{folder}/load.db", port)
+    try:
+        with Client(f"http://127.0.0.1:{port}", timeout=60) as client:
+            for i in range(0, 20_000, 1000):
+                client.send([event for n in range(i, i + 1000) for event in life(n)])
+        asyncio.run(both(port, seconds))
+        batch = asyncio.run(
+            open_loop(port, 1, 5, lambda n: ("/v1/predictions/runtime", {"jobs": [job(k) for k in range(10_000)]}), 1)
+        )
+        told("10,000 rows", *batch)
+        bench_wrk(folder, port)
+        print(
+            Path(f"/proc/{server.pid}/status").read_text().partition("VmHWM:")[2].partition("\n")[0].strip(), "at most"
+        )
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def bench_wrk(folder: Path, port: int) -> None:
+    """Print what wrk finds, if it is installed: as much as it can ask for five seconds, over 16 and 2,000 lines."""
+    if shutil.which("wrk") is None:
+        print("wrk is not installed: apt-get install wrk")
+        return
+    script = folder / "ask.lua"
+    body = json.dumps({"jobs": [job(1)]})
+    script.write_text(f"wrk.method = 'POST'\nwrk.body = '{body}'\nwrk.headers['Content-Type'] = 'application/json'\n")
+    for lines in (16, 1200):
+        url = f"http://127.0.0.1:{port}/v1/predictions/runtime"
+        command = ["wrk", "-t1", f"-c{lines}", "-d5s", "--latency", "-s", str(script), url]
+        page = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+        shown = [
+            line.strip()
+            for line in page.splitlines()
+            if any(w in line for w in ("50%", "99%", "Requests/sec", "Non-2xx"))
+        ]
+        print(f"wrk, {lines} lines: {'; '.join(shown)}")
+
+
+def bench_rebuild(folder: Path, n_jobs: int = 100_000) -> None:
+    """Print how fast events are stored and the state is rebuilt, with and without learning."""
+    for model in ("last-two", MODEL):
+        settings = Settings(model=model, db=f"sqlite:///{folder}/rebuild.db", poll=0, most_pending=10**7)
+        if model == "last-two":
+            service = Service(settings)
+            service.start()
+            service.wait()
+            begin = time.perf_counter()
+            for i in range(0, n_jobs, 2000):
+                done = threading.Event()
+                service.take(rows(i, i + 2000), lambda *_, d=done: d.set(), print)
+                done.wait()
+            print(f"{3 * n_jobs / (time.perf_counter() - begin):>10,.0f} events/s stored and taken in")
+            service._ready.clear()
+            service._stopping.set()
+            service.writer.stop()
+            service.learner.stop()
+            service.store.close()
+        from predictors.service.facts import Facts
+        from predictors.service.store import Store
+
+        store, facts = Store(settings.db), Facts()
+        begin, cpu = time.perf_counter(), time.process_time()
+        for table in store.events_after(0):
+            for i in range(0, len(table), 2000):
+                facts.take_table(table[i : i + 2000], tell=False)
+        wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
+        store.close()
+        service = Service(settings)
+        service.start()
+        service.wait()
+        n = service.rebuilt_events
+        print(
+            f"{facts.sequence / wall:>10,.0f} events/s ({facts.sequence / cpu:,.0f} a CPU second): history rebuilt; "
+            f"{n / service.rebuild_seconds:,.0f} events/s with {model} learnt again"
+        )
+        service._stopping.set()
+        service.store.close()
+
+
+def rows(first: int, last: int) -> list[Event]:
+    """Return the events of jobs as they are kept."""
+    found = []
+    for n in range(first, last):
+        begin = 1_000_000_000 + 10 * n
+        found.append(Event(n, 0, begin, -1, 1 + n % 64, 600 + n % 7200, n % 200, -1, -1, n % 3))
+        found.append(Event(n, 1, begin + 5))
+        found.append(Event(n, 2, begin + 5 + n * 7 % 3000, 1))
+    return found
+
+
+def bench_memory(n_events: int) -> None:
+    """Print the memory that facts and ledger take after so many events; nothing is stored."""
+    from predictors.service.facts import Facts
+
+    facts = Facts()
+    for i in range(0, n_events // 3, 2000):
+        facts.take(rows(i, i + 2000))
+    print(
+        f"{n_events:,} events: {peak(os.getpid())} at most, imports included; {facts.history.n_users} users remembered"
+    )
+
+
+def peak(pid: int) -> str:
+    """Return the most memory that a process has had."""
+    return Path(f"/proc/{pid}/status").read_text().partition("VmHWM:")[2].partition("\n")[0].strip()
+
+
+def main() -> None:
+    """Print all figures."""
+    words = sys.argv[1:]
+    folder = Path(tempfile.mkdtemp(prefix="jobcast-bench-", dir=Path.cwd()))
+    try:
+        if "kills" in words:
+            times = int((words[words.index("kills") + 1 :] or ["100"])[0])
+            begin = time.perf_counter()
+            found = kill_again_and_again(folder, f"sqlite:///{folder}/kills.db", times)
+            print(f"{times} kills in {time.perf_counter() - begin:.0f} s: {found}; none lost, none twice")
+            return
+        if "memory" in words:
+            bench_memory(int((words[words.index("memory") + 1 :] or ["10000000"])[0]))
+            return
+        bench_rebuild(folder)
+        bench_load(folder, float(words[0]) if words else 20.0)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
