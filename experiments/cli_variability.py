@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from experiments import cli_variability_models, cli_variability_predict
-from experiments.cli_variability_predict import LEAD, Mapping, Telemetry
+from experiments.cli_variability_predict import Mapping, Telemetry
 
 app = typer.Typer(name="variability", no_args_is_help=True, help="Will a job be slowed down if it starts now?")
 
@@ -38,7 +38,7 @@ def dataset(
     check_scope(scope)
     with working(f"Reading {runs}"):
         table, lost = read_runs(runs, strict)
-    wanted = np.column_stack([table.start - window - LEAD, table.start])
+    wanted = np.column_stack([table.start - window, table.start])
     parts = Scan(telemetry, mapping, strict=strict, between=wanted)
     about = {"runs": runs.name, "runs_sha256": sha256(runs), "telemetry": telemetry.name, "made_by": _version()}
     with after_reading(lost), working(f"Reading {telemetry}"):

@@ -3,7 +3,7 @@
 import math
 import time
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
@@ -14,9 +14,6 @@ Mapping = Annotated[
     Path | None, typer.Option(help="Mapping file for telemetry of another schema than LDMS's.", metavar="FILE")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-
-LEAD: Final = 600.0
-"""A rate needs the reading before it: files are read from so long before a window opens [s]."""
 
 
 def predict(
@@ -41,10 +38,9 @@ def predict(
     from experiments.output import print_account, print_json, working
     from predictors.data.errors import JobcastError
     from predictors.data.runs import compact, expand
-    from predictors.data.telemetry_files import Scan
     from predictors.tracking import load_classifier
     from predictors.variability.ask import Question, ask
-    from predictors.variability.windows import windows
+    from predictors.variability.windows import file_windows
 
     try:
         wanted = expand(nodes)
@@ -57,9 +53,9 @@ def predict(
     if of_job and not wanted:
         raise JobcastError("This model looks at the job's nodes: say which it would get, --nodes '0-7 12'.")
     instant = _instant(now, telemetry, mapping)
-    parts = Scan(telemetry, mapping, between=[[instant - loaded.origin.window - LEAD, instant]])
     with working(f"Reading {telemetry}"):
-        seen = windows(parts, [instant], [wanted] if of_job else None, loaded.origin.window)
+        own = [wanted] if of_job else None
+        seen, account = file_windows(telemetry, [instant], own, loaded.origin.window, mapping=mapping)
     silent = int(seen.silent[0])
     question = Question(seen.values[0], workload, job, waits, silent / len(wanted) if of_job else 0.0)
     said = ask(loaded.classifier, question, "" if loaded.version is None else str(loaded.version))
@@ -77,7 +73,7 @@ def predict(
         "why": said.why or None,
         "reason": said.reason or None,
         "inputs_filled": said.filled,
-        "account": parts.account().to_dict(),
+        "account": account.to_dict(),
     }
     if as_json:
         print_json(document)
@@ -89,7 +85,6 @@ def predict(
         typer.echo(
             f"{job}: {said.label}, probability of variation {said.probability:.2f}; {by}, {said.filled} inputs filled."
         )
-    account = parts.account()
     if account.dropped or account.changed:
         print_account(account)
 
