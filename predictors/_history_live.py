@@ -1,5 +1,6 @@
 """The tables of a live history, which give slots to jobs, users and other groups of jobs, and take them back."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -22,6 +23,16 @@ from predictors._history_tables import (
     widths,
 )
 from predictors.data.joblog import Ints
+
+
+class LateEventWarning(UserWarning):
+    """An event arrived after a newer one; told once a history, which counts them all (`JobHistory.late_events`)."""
+
+    def __init__(self, behind: int) -> None:
+        super().__init__(
+            f"An event arrived {behind} s late: it counts from now on, with its own time, and features stay as of the "
+            "newest event. Further late events are counted in silence."
+        )
 
 
 class LiveTables:
@@ -61,6 +72,9 @@ class LiveTables:
 
     def take_in(self, now: int, kind: int, slot: int) -> None:
         """Take the compiled step for one event, which must be possible."""
+        behind = int(self.clock[at.NOW]) - now
+        if behind > 0 and not self.clock[at.LATE_EVENTS]:
+            warnings.warn(LateEventWarning(behind), stacklevel=3)
         self._event[0] = now, kind, slot
         step.consume(self._event, self.rows, *self.arrays)
 

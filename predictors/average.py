@@ -95,7 +95,9 @@ class Average(RefittingPredictor):
         Extra trees of each kind, each grown on half of the jobs, drawn with replacement.
     random_state : int
         Seed: equal seeds, equal trees.
-    refit_every, window, cap, as_of
+    window : int
+        Newest outcomes that a fit on a stream learns from; see `Boosted`.
+    refit_every, cap, as_of
         As in `RefittingPredictor`.
 
     References
@@ -123,7 +125,7 @@ class Average(RefittingPredictor):
         n_forest: int = 60,
         random_state: int = 0,
         refit_every: int | None = 30 * 86400,
-        window: int = 60_000,
+        window: int = 200_000,
         cap: bool = True,
         as_of: str = "strict",
     ) -> None:

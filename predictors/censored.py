@@ -48,7 +48,9 @@ class Censored(RefittingPredictor):
         How wide that is.
     n_estimators, learning_rate, max_depth, min_child_weight, subsample, colsample, random_state
         As in `Boosted`.
-    refit_every, window, cap, as_of
+    window : int
+        Newest outcomes that a fit on a stream learns from; see `Boosted`.
+    refit_every, cap, as_of
         As in `RefittingPredictor`.
 
     References
@@ -90,7 +92,7 @@ class Censored(RefittingPredictor):
         colsample: float = 0.4,
         random_state: int = 0,
         refit_every: int | None = 30 * 86400,
-        window: int = 60_000,
+        window: int = 200_000,
         cap: bool = True,
         as_of: str = "strict",
     ) -> None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from predictors import _history as step
 from predictors import _history_layout as at
-from predictors._history_live import LiveTables
+from predictors._history_live import LateEventWarning, LiveTables
 from predictors._history_records import AS_OF_RULES, AsOfRule, Floats, Job, Outcome, Outcomes, as_of_rule
 from predictors._history_tables import (
     Snapshot,
@@ -34,14 +34,15 @@ from predictors.data.events import CANCELLED, ENDED, STARTED, SUBMITTED
 from predictors.data.joblog import Ints, JobLog
 from predictors.features import REIS_FEATURES
 
-__all__ = ["AS_OF_RULES", "AsOfRule", "Job", "JobHistory", "Outcome", "Outcomes", "as_of_rule"]
+__all__ = ["AS_OF_RULES", "AsOfRule", "Job", "JobHistory", "LateEventWarning", "Outcome", "Outcomes", "as_of_rule"]
 
 
 class JobHistory:
     """As-of features of a stream of job events.
 
     Events are taken in in the order of their arrival. One that arrives late (its `now` lies before the newest event's)
-    counts from its arrival on, with its own time. Questions are answered as of the newest event at the earliest.
+    counts from its arrival on, with its own time; the first is warned of. Questions are answered as of the newest event
+    at the earliest.
 
     Parameters
     ----------

@@ -42,18 +42,28 @@ class Window:
 
     def __init__(self, size: int, n_features: int) -> None:
         self.total = 0
-        self._rows = np.empty((size, n_features))
-        self._seconds = np.empty(size)
+        self._size = size
+        self._oldest = 0
+        self._rows = np.empty((0, n_features))
+        self._seconds = np.empty(0)
+        self._kept = 0
 
     def add(self, row: Floats, seconds: float) -> None:
-        """Take in one outcome."""
-        place = self.total % len(self._seconds)
+        """Take in one outcome; memory grows with those kept."""
+        if self._kept == self._size:
+            place, self._oldest = self._oldest, (self._oldest + 1) % self._size
+        else:
+            place, self._kept = self._kept, self._kept + 1
+            if place == len(self._seconds):
+                more = min(max(place, 1024), self._size - place)
+                self._rows = np.concatenate([self._rows, np.empty((more, self._rows.shape[1]))])
+                self._seconds = np.concatenate([self._seconds, np.empty(more)])
         self._rows[place], self._seconds[place] = row, seconds
         self.total += 1
 
     def extend(self, rows: Floats, seconds: Floats) -> None:
         """Take in many outcomes, oldest first."""
-        for row, ran in zip(rows[-len(self._seconds) :], seconds[-len(self._seconds) :], strict=True):
+        for row, ran in zip(rows[-self._size :], seconds[-self._size :], strict=True):
             self.add(row, ran)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -82,8 +92,7 @@ class Window:
 
     def newest(self) -> tuple[Floats, Floats]:
         """Return copies of the rows and run times kept, oldest first."""
-        size = len(self._seconds)
-        order = np.arange(max(0, self.total - size), self.total) % size
+        order = (self._oldest + np.arange(self._kept)) % max(self._kept, 1)
         return self._rows[order], self._seconds[order]
 
 

@@ -10,8 +10,9 @@ from predictors.calibration import at_share, conformal_share, moved, shares
 from predictors.data.errors import JobcastError
 from predictors.data.synthetic import generate_log
 from predictors.evaluate import evaluate
+from predictors.history import Outcome
 from predictors.metrics import coverage
-from predictors.replay import replay
+from predictors.replay import log_events, replay
 from predictors.with_budget import WithBudget
 
 SECONDS = st.floats(1, 1e7)
@@ -141,3 +142,68 @@ def test_damaged_shares_are_refused(log, tmp_path):
     np.savez(tmp_path / "shares.npz", shares=np.array([np.nan, 0, 0]))
     with pytest.raises(JobcastError, match="three shares"):
         Predictor.load(tmp_path)
+
+
+def test_the_prediction_lies_inside_its_interval():
+    """Whatever the shares: a careful prediction is not above its upper end, a bold one not below its lower."""
+    rows, _, seconds, _ = drifting(3000)
+    for budget, coverage_ in ((0.02, 0.5), (0.9, 0.5), (None, 0.9)):
+        model = WithBudget(budget=budget, coverage=coverage_).fit_rows(rows[:2000], seconds[:2000])
+        said = model.predict_rows(rows[2000:])
+        low, high = model.predict_interval(rows[2000:])
+        assert (low <= said).all() and (said <= high).all()
+    assert (low < said).any() and (said < high).any()
+
+
+def test_calibration_asks_only_for_what_was_issued(monkeypatch):
+    """The predictor inside, which may have learnt from the very job by now, is not asked of its row again."""
+    rows, _, seconds, _ = drifting(2000)
+    model = WithBudget(predictor="similar", budget=0.1).fit_rows(rows[:1000], seconds[:1000])
+    monkeypatch.setattr(type(model.base_), "predict_rows", lambda *_: pytest.fail("asked again"))
+    before = model.shares_
+    model.learn_one(Outcome(rows[0], 100.0, 500.0, True, 9))
+    assert model.shares_[0] == pytest.approx(before[0] + 0.018)
+    model.learn_one(Outcome(rows[0], np.nan, 500.0, True, 9))
+    assert model.shares_[0] == pytest.approx(before[0] + 0.018), "nothing was issued, nothing is calibrated"
+
+
+def test_a_job_counts_as_soon_as_it_outruns_its_prediction_and_only_once():
+    model = WithBudget(predictor="similar", budget=0.1)
+    row = np.array([600.0, 50.0])
+    model.learn_one(Outcome(row, 100.0, 60.0, False, 60))
+    assert model.shares_ == (0.0, 0.0, 0.0), "it may still end in time"
+    model.learn_one(Outcome(row, 100.0, 101.0, False, 101))
+    assert model.shares_[0] == pytest.approx(0.018)
+    beyond = WithBudget(predictor="similar", budget=0.1)
+    beyond.learn_one(Outcome(row, 600.0, 601.0, False, 601))
+    assert beyond.shares_[0] == pytest.approx(-0.002), "no prediction could have been long enough"
+
+
+def test_the_loop_tells_of_overruns_once_each(log):
+    """As many outcomes calibrate as jobs end, those that outran as of the first event after that."""
+    forecast = WithBudget(predictor="similar", budget=0.25).forecast(log)
+    heard, learn = [], forecast.predictor.learn_one
+    forecast.predictor.learn_one = lambda outcome: heard.append(outcome) or learn(outcome)
+    seconds = np.full(len(log), np.nan)
+    forecast.advance(log_events(log), seconds)
+    counted = [o for o in heard if o.issued == o.issued]
+    assert len(counted) == len(log)
+    early = [o for o in counted if not o.observed]
+    assert len(early) > 20 and all(o.seconds > o.issued for o in early)
+    assert sum(o.issued != o.issued for o in heard) == len(early), "their ends come without what was issued"
+    last = {}
+    forked = WithBudget(predictor="similar", budget=0.25).forecast(log)
+    for event in np.array_split(log_events(log), 50):
+        forked.advance(event, last.setdefault("seconds", np.full(len(log), np.nan)))
+    np.testing.assert_array_equal(last["seconds"], seconds)
+
+
+@pytest.mark.parametrize("rule", ["strict", "reis"])
+def test_what_happens_in_the_second_of_a_submission_is_known_by_the_strict_rule_only(rule):
+    """The one job that was outrun is known to have been at second 51, in which the second job is submitted."""
+    rows = np.array([[600.0, 50.0], [600.0, 50.0]])
+    model = WithBudget(predictor="similar", budget=0.1, as_of=rule).fit_rows(
+        np.tile(rows[:1], (9, 1)), np.full(9, 50.0)
+    )
+    said = model.predict_as_they_end(rows, np.array([0, 51]), np.array([90.0, 1.0]), np.array([90, 52]))[0]
+    assert (said[1] > said[0]) == (rule == "strict")
