@@ -90,6 +90,7 @@ def test_quoted_names_and_a_header_again_within_the_file(tmp_path):
     head = ",".join(f'"{name}"' for name in (HEAD + NAMES)[1:].split(","))
     lines = [one.replace("nid00003", '"nid00003"') for one in readings()]
     telemetry, account = read_telemetry(write(tmp_path, [*lines[:3], "#" + head + "\n", *lines[3:]], head="#" + head))
+    assert telemetry.nodes.tolist() == [3]
     assert len(telemetry) == 5 and account.count("header") == 1 and account.dropped == 0
 
 
@@ -464,3 +465,18 @@ def test_a_node_whose_clock_is_wrong_throughout_is_left_out(tmp_path, monkeypatc
     telemetry, account = read_telemetry(write(tmp_path, lines))
     assert telemetry.nodes.tolist() == [0, 1, 2, 4, 5] and telemetry.time.max() == 590.0
     assert account.count("clock") == 60 == account.dropped
+
+
+def test_pieces_that_hold_what_is_asked_for_out_of_order_are_not_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr("predictors.data.telemetry_sets.CHUNK", 1500)
+    lines = [line(float(t), node, 7 * t, t) for t in range(0, 4000, 10) for node in (3, 4)]
+    for k in range(0, len(lines) - 9, 9):
+        lines.insert(k + 8, lines.pop(k))
+    whole, account = read_telemetry(write(tmp_path, lines))
+    assert account.dropped == 0
+    for high in np.arange(1000.0, 1200.0, 2.5):
+        between = [[high - 20.0, high]]
+        seen = [part for part in Scan(tmp_path, between=between) if len(part)]
+        times = np.concatenate([part.time for part in seen])
+        inside = (whole.time >= high - 20.0) & (whole.time < high)
+        assert ((times >= high - 20.0) & (times < high)).sum() == 2 * inside.sum(), high

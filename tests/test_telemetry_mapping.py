@@ -11,6 +11,7 @@ from predictors.data.counters import COUNTER_NAMES
 from predictors.data.errors import JobcastError
 from predictors.data.telemetry_files import Scan, read_telemetry
 from predictors.data.telemetry_mapping import mapping_of
+from predictors.variability.windows import file_windows, windows
 
 PAGE = Path(__file__).parents[1] / "docs" / "telemetry.md"
 
@@ -96,6 +97,19 @@ def test_ldms_columns_as_parquet(tmp_path):
     columns = {"Time": [1.0, 11.0, 21.0], "Time_usec": [0] * 3, "ProducerName": ["n4"] * 3, "PortXmitData": [5, 15, 35]}
     pl.DataFrame(columns).write_parquet(tmp_path / "opa2.parquet")
     assert of(read_telemetry(tmp_path)[0], "PortXmitData") == [1.0, 2.0]
+
+
+def test_of_parquet_only_the_row_groups_asked_for_are_read_and_lines_stay_right(tmp_path):
+    times = [10.0 * k for k in range(500)]
+    sent = [100 * k if k != 400 else -1 for k in range(500)]
+    table = pl.DataFrame({"Time": times, "ProducerName": ["n4"] * 500, "PortXmitData": sent})
+    table.write_parquet(tmp_path / "opa2.parquet", row_group_size=50)
+    whole, _ = read_telemetry(tmp_path)
+    for start in (1000.0, 1005.0, 1300.0, 3990.0, 4200.0):
+        found, account = file_windows(tmp_path, [start])
+        np.testing.assert_array_equal(found.values, windows(whole, [start]).values)
+    assert next(finding for finding in account.findings if finding.rule == "no-number").places == (401,)
+    assert sum(map(len, Scan(tmp_path, between=[[1000.0, 1300.0]]))) < 250
 
 
 @pytest.mark.parametrize(
