@@ -8,6 +8,7 @@ import typer
 if TYPE_CHECKING:
     from predictors.data.joblog import JobLog
     from predictors.service.start_time import StartTimes
+    from predictors.service.variability import Desk
 
 Model = Annotated[
     str,
@@ -33,6 +34,9 @@ def serve(
     token_file: Annotated[Path | None, typer.Option(help="Hashes of bearer tokens, see `jobcast token`.")] = None,
     challenger: Annotated[
         str | None, typer.Option(help="A second MODEL, whose predictions are kept to be compared, never given.")
+    ] = None,
+    classifier: Annotated[
+        str | None, typer.Option(help="A classifier of variability, models:/NAME@ALIAS or a folder, for starts.")
     ] = None,
     learn: Annotated[bool, typer.Option(help="Whether models learn from the jobs that end.")] = True,
     clock: Annotated[str, typer.Option(help="unix, or log: times count from an unknown moment.")] = "unix",
@@ -86,7 +90,7 @@ def serve(
     )
     with working(f"Loading {model}"):
         service = Service(settings)
-    listen(Api(service, key, starts), listening)
+    listen(Api(service, key, starts, None if classifier is None else _desk(classifier)), listening)
 
 
 def replay(
@@ -196,6 +200,13 @@ def _starts(policy: str, procs: int) -> "StartTimes":
     from experiments.live_starts import LiveStarts
 
     return LiveStarts(policy, procs)
+
+
+def _desk(uri: str) -> "Desk":
+    from predictors.service.variability import Desk
+    from predictors.tracking import load_classifier
+
+    return Desk(load_classifier(uri))
 
 
 def _compared(jobs: "JobLog", name: str, seconds: Any) -> dict[str, Any]:

@@ -34,11 +34,11 @@ class Running:
 
 @contextmanager
 def running(
-    folder, model="last-two", *, parts=(), listening=None, starts=None, key=None, **settings
+    folder, model="last-two", *, parts=(), listening=None, starts=None, desk=None, key=None, **settings
 ) -> Iterator[Running]:
     settings.setdefault("db", f"sqlite:///{folder}/service.db")
     service = Service(Settings(model=model, **settings), *parts)
-    api = Api(service, key or NameKey(), starts)
+    api = Api(service, key or NameKey(), starts, desk)
     listening = listening or Listening(port=0)
     server, opened = made_server(api, listening)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
+import numpy as np
 from fastapi import FastAPI, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
@@ -17,6 +18,7 @@ from pydantic.json_schema import models_json_schema
 from pydantic_core import from_json
 from starlette.exceptions import HTTPException
 
+from predictors.data.errors import JobcastError
 from predictors.data.events import CANCELLED, ENDED, STARTED, SUBMITTED
 from predictors.history import Job
 from predictors.service.answers import Answer, Published
@@ -25,11 +27,24 @@ from predictors.service.database import StorageError
 from predictors.service.events import KIND_NAMES, UNKNOWN, Event
 from predictors.service.metrics import Metrics
 from predictors.service.model import CHAMPION, Identity
-from predictors.service.schema import ErrorOut, EventIn, EventsIn, EventsOut, RuntimeIn, RuntimeOut, told
+from predictors.service.schema import (
+    ErrorOut,
+    EventIn,
+    EventsIn,
+    EventsOut,
+    RuntimeIn,
+    RuntimeOut,
+    TelemetryIn,
+    VariabilityIn,
+    VariabilityOut,
+    told,
+)
 from predictors.service.service import Service
 from predictors.service.start_time import LiveJob, StartTimes
 from predictors.service.store import Receipt
+from predictors.service.variability import Desk, Start
 from predictors.service.writer import Busy
+from predictors.variability.verdict import Verdict
 
 log = logging.getLogger("jobcast.service")
 
@@ -40,6 +55,8 @@ PATIENCE: Final = 10.0
 """Longest wait for a commit, or for a lesson [s]."""
 MOST_AHEAD: Final = 3600
 """An event may lie so far ahead of this machine's clock [s]; beyond, a clock is wrong."""
+MOST_AHEAD_SAMPLE: Final = 60
+"""As MOST_AHEAD, of a sample of counters [s]."""
 _LARGE_AT_ONCE: Final = 8
 _SAID: Final[dict[int | str, dict[str, Any]]] = {
     code: {"model": ErrorOut} for code in (400, 401, 403, 404, 408, 409, 413, 422, 429, 503)
@@ -65,10 +82,14 @@ class Api:
         Of the hash that stands for names.
     starts : StartTimes or None
         Who forecasts starts of waiting jobs, if anyone.
+    desk : Desk or None
+        Who tells whether now is a bad moment for a start, if anyone.
     """
 
-    def __init__(self, service: Service, key: NameKey, starts: StartTimes | None = None) -> None:
-        self.service, self.key, self.starts = service, key, starts
+    def __init__(
+        self, service: Service, key: NameKey, starts: StartTimes | None = None, desk: Desk | None = None
+    ) -> None:
+        self.service, self.key, self.starts, self.desk = service, key, starts, desk
         self.metrics = Metrics(service)
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="large")
         self._large = 0
@@ -169,6 +190,65 @@ class Api:
             return await asyncio.wait_for(learnt, PATIENCE)
         except TimeoutError:
             raise Refusal(503, "not learnt in time; ask again", 1) from None
+
+    # --- variability --------------------------------------------------------------------------------------------------
+
+    async def telemetry(self, request: Request) -> Response:
+        """Take in a sample of the nodes' counters, in memory only."""
+        desk = self._desk()
+        body = await request.body()
+
+        def work() -> Response:
+            asked = _valid(TelemetryIn, _parsed(body))
+            if self.service.settings.clock == "unix" and asked.time > time.time() + MOST_AHEAD_SAMPLE:
+                raise Refusal(422, "time: lies ahead of the service's clock")
+            rates = [[float("nan") if rate is None else rate for rate in row] for row in asked.rates]
+            if len(rates) != len(asked.nodes):
+                raise Refusal(422, "rates: as many rows as nodes are needed")
+            try:
+                desk.push(asked.time, asked.nodes, rates)
+            except JobcastError as error:
+                raise Refusal(409, str(error)) from None
+            return _json({"newest_sample": desk.newest})
+
+        return await self._beside(len(body), work)
+
+    async def variability(self, request: Request) -> Response:
+        """Tell whether now is a bad moment for starts."""
+        desk = self._desk()
+        body = await request.body()
+
+        def work() -> Response:
+            asked = _valid(VariabilityIn, _parsed(body))
+            now = asked.now if asked.now is not None else (desk.newest or 0.0) + 0.001
+            starts = [
+                Start(
+                    one.application,
+                    one.workload,
+                    None if one.nodes is None else tuple(one.nodes),
+                    None if one.probes is None else np.array([_nan(wait) for wait in one.probes]),
+                )
+                for one in asked.starts
+            ]
+            try:
+                verdicts = desk.judge(starts, now)
+            except JobcastError as error:
+                raise Refusal(422, str(error)) from None
+            return _json(
+                {
+                    "classifier": desk.loaded.name or desk.loaded.classifier.name,
+                    "version": desk.loaded.version,
+                    "newest_sample": desk.newest,
+                    "predictions": [_verdict(one) for one in verdicts],
+                }
+            )
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def _desk(self) -> Desk:
+        if self.desk is None:
+            raise Refusal(404, "this service has no classifier: it was started without --classifier")
+        return self.desk
 
     # --- what there is ------------------------------------------------------------------------------------------------
 
@@ -307,6 +387,12 @@ def make_app(api: Api) -> FastAPI:
     post("/v1/predictions/runtime", responses=every | {200: {"model": RuntimeOut}}, openapi_extra=_takes(RuntimeIn))(
         api.runtime
     )
+    post(
+        "/v1/predictions/variability",
+        responses=every | {200: {"model": VariabilityOut}},
+        openapi_extra=_takes(VariabilityIn),
+    )(api.variability)
+    post("/v1/telemetry", responses=every, openapi_extra=_takes(TelemetryIn))(api.telemetry)
     get("/v1/jobs/{job_id}", responses=every)(api.job)
     get("/v1/start-time/{job_id}", responses=every)(api.start_time)
     get("/v1/models", responses=every)(api.models)
@@ -319,7 +405,7 @@ def make_app(api: Api) -> FastAPI:
         if app.openapi_schema is None:
             document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
             _, more = models_json_schema(
-                [(model, "validation") for model in (EventIn, EventsIn, RuntimeIn)],
+                [(model, "validation") for model in (EventIn, EventsIn, RuntimeIn, TelemetryIn, VariabilityIn)],
                 ref_template="#/components/schemas/{model}",
             )
             components = document.setdefault("components", {})
@@ -351,6 +437,7 @@ def _handle_errors(app: FastAPI) -> None:
         return register
 
     answers(Refusal)(lambda error: _error(error.status, error.reason, error.wait))
+    answers(JobcastError)(lambda _: _error(422, "this cannot be answered from what is known"))
     answers(Busy)(lambda error: _error(503, str(error), 1))
     answers(StorageError)(lambda _: _error(503, "the database cannot be used now; nothing was stored", 1))
     answers(RequestValidationError)(lambda _: _error(422, "a part of the address cannot be used"))
@@ -433,6 +520,20 @@ def _record(one: dict[str, Any] | None) -> dict[str, Any]:
         return _answer(Answer(0.0, "", "no such submission")) | {"seconds": None, "answered_by": None}
     names = ("seconds", "lower", "upper", "answered_by", "fallback")
     return {"quantiles": None, "why": None} | {name: one[name] for name in names}
+
+
+def _nan(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+def _verdict(one: Verdict) -> dict[str, Any]:
+    return {
+        "label": one.label,
+        "probability": None if one.probability != one.probability else one.probability,
+        "abstained": one.abstained,
+        "why": one.reason or None,
+        "filled": one.filled,
+    }
 
 
 def _state(events: dict[int, Event]) -> str:

@@ -169,6 +169,71 @@ class RuntimeOut(BaseModel):
     predictions: list[PredictionOut]
 
 
+NodeId = Annotated[StrictInt, Field(ge=0, lt=2**31)]
+Rate = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
+Probe = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
+Moment = Annotated[float, Field(ge=0, lt=MOST_SECONDS, strict=True, allow_inf_nan=False)]
+MOST_NODES = 20_000
+MOST_STARTS = 1000
+
+
+class TelemetryIn(Strict):
+    """One sample of the counters of some nodes; the first one tells which nodes there are."""
+
+    time: Moment = Field(description="When [s on the service's clock], after the sample before.")
+    nodes: Annotated[list[NodeId], Field(min_length=1, max_length=MOST_NODES)]
+    rates: Annotated[
+        list[Annotated[list[Rate | None], Field(min_length=90, max_length=90)]],
+        Field(min_length=1, max_length=MOST_NODES, description="Per second, of each node 90; null where not known."),
+    ]
+
+
+class StartIn(Strict):
+    """A start that is being considered."""
+
+    application: Annotated[StrictStr, Field(max_length=256)] = ""
+    workload: Literal["compute", "network", "io", ""] = ""
+    nodes: Annotated[list[NodeId], Field(min_length=1, max_length=MOST_NODES)] | None = Field(
+        None, description="Where it would run; needed by classifiers that judge by the job's own nodes."
+    )
+    probes: Annotated[list[Probe | None], Field(min_length=9, max_length=9)] | None = Field(
+        None, description="Last known waits of the probes [s]: min, max, mean of send, receive, all-reduce."
+    )
+
+
+class VariabilityIn(Strict):
+    """Starts of which is asked whether now is a bad moment for them."""
+
+    starts: Annotated[list[StartIn], Field(min_length=1, max_length=MOST_STARTS)]
+    now: Moment | None = Field(None, description="The second to ask about; default: just after the newest sample.")
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"starts": [{"application": "AMG", "workload": "network", "nodes": [0, 1, 2]}]}]
+        },
+    )
+
+
+class VerdictOut(BaseModel):
+    """The answer for one start."""
+
+    label: str
+    probability: float | None = Field(description="Of variation; null where the classifier abstains.")
+    abstained: bool
+    why: str | None
+    filled: int = Field(description="Inputs for which the training part's median stood in.")
+
+
+class VariabilityOut(BaseModel):
+    """Answers in the order of the starts."""
+
+    classifier: str
+    version: int | None
+    newest_sample: float | None
+    predictions: list[VerdictOut]
+
+
 class ErrorOut(BaseModel):
     """What was wrong, in a few words, without any value that was sent."""
 
@@ -191,5 +256,8 @@ def told(error: Any) -> str:
 _FIELDS = {
     *EventIn.model_fields,
     *RuntimeIn.model_fields,
+    *TelemetryIn.model_fields,
+    *VariabilityIn.model_fields,
+    *StartIn.model_fields,
     "events",
 }
