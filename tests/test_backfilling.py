@@ -75,7 +75,7 @@ def test_a_log_that_lacks_a_measure_is_left_out_of_its_means_for_every_case_and_
     assert "gap_closed without b" in left_out(runs)
 
 
-def test_only_runs_by_the_same_seeds_and_cases_are_pooled(tmp_path):
+def test_only_runs_by_the_same_cases_and_some_same_seed_are_pooled(tmp_path):
     row = {"case": "x", "slowdown": 1.0, **dict.fromkeys(MEASURES, 1.0)}
     own = pd.DataFrame([{"log": "a", "seed": 1, **row}])
     others = {"b": {"seed": 1}, "c": {"seed": 2}, "d": {"seed": 1, "case": "y"}, "a": {"seed": 1}}
