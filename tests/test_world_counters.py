@@ -65,16 +65,21 @@ def test_counters_show_what_drives_them():
 
 
 def test_a_slowed_job_pushes_less_and_waits_more():
+    """What it sends falls with its speed; the share of time that it waits rises with the load all the same."""
+
     def at(network):
         background = Background(network=network, spread=0, burst_leaves=0, io=0, metadata=0)
-        _, times, rates = sampled(
-            jobs((0, 24, 400, 300)), ["SWFFT"], topology=SMALL, background=background, jitter=0, until=200
+        simulation, times, rates = sampled(
+            jobs((0, 24, 9999, 300)), ["SWFFT"], topology=SMALL, background=background, jitter=0
         )
-        part = rates[(times > 0)]
-        return driven(part, "sent").max(axis=1).mean(), driven(part, "stall").max(axis=1).mean()
+        runs = simulation.world.runs()
+        part = rates[(times > 0) & (times <= runs.end[0])][:, runs.nodes(0)]
+        sent = driven(part, "sent").mean() * runs.truth["true_slowdown"][0]
+        assert sent == pytest.approx(APPS["SWFFT"].sends, rel=0.02)
+        return runs.truth["true_slowdown"][0], driven(part, "stall").mean()
 
-    sent, stall = zip(*(at(network) for network in (0.0, 0.3, 0.6)), strict=True)
-    assert sent[0] > sent[1] > sent[2] and stall[0] < stall[1] < stall[2]
+    slowed, stall = zip(*(at(network) for network in (0.0, 0.3, 0.6)), strict=True)
+    assert slowed[0] == 1 and slowed[0] < slowed[1] < slowed[2] and stall[0] < stall[1] < stall[2]
 
 
 def test_the_noise_job_shows_on_its_own_nodes():
