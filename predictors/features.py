@@ -304,7 +304,8 @@ What a history knows of a job at its submission, at second `now`. *Ended* and *r
 user's ended jobs are ordered by end, start and job id. What is not known is missing (NaN). Names go to
 `JobHistory(features)`, `replay(log, features)` and the `features` of a predictor; a family of features is computed only
 if one of them is asked for. A group of jobs is forgotten when there are more than `capacity` of its kind: the one whose
-jobs have been without any event for longest, but never one with a job queued or running.
+jobs have been without any event for longest, but never one with a job queued or running. Kernel means keep the newest
+64 runs of each user, 2 KB.
 
 *16*: the sixteen of Reis (`REIS_FEATURES`); *40*: the forty of `boosted` and `censored` (`RICH_FEATURES`); *61*: the
 sixty-one of `average` (`WIDE_FEATURES`).
