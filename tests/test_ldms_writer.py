@@ -176,27 +176,28 @@ def test_pushes_that_cannot_be_written_are_refused(tmp_path):
 
 
 def test_parquet_keeps_rates_to_the_bit_and_yields_only_the_hours_asked_for(tmp_path):
-    rates = some_rates(7, instants=300)
+    rates = some_rates(7, instants=900)
     write(tmp_path / "csv", rates, rollover=600.0)
     before, _ = read_telemetry(tmp_path / "csv")
     parts = (
         part
-        for block in np.array_split(np.arange(300), 10)
+        for block in np.array_split(np.arange(900), 10)
         for part in [Telemetry(before.time[block], before.nodes, before.rates[block])]
     )
-    assert write_rates((part.samples() for part in parts), tmp_path / "rates") == 2700
+    assert write_rates((part.samples() for part in parts), tmp_path / "rates") == 8100
     after, account = read_telemetry(tmp_path / "rates")
     np.testing.assert_array_equal(before.rates, after.rates)
     np.testing.assert_array_equal(before.time, after.time)
     assert account.dropped == account.changed == 0
-    starts = [1500.0, 3500.0, 3555.0]
+    starts = [1500.0, 8500.0, 8555.0]
     whole = windows(before, starts)
     for folder in ("csv", "rates"):
         found, account = file_windows(tmp_path / folder, starts)
         np.testing.assert_array_equal(found.values, whole.values)
         assert account.dropped == account.changed == 0
+        np.testing.assert_array_equal(found.counts, whole.counts)
         some = sum(len(part) for part in Scan(tmp_path / folder, between=[[1200.0, 1500.0]]))
-        assert 3 * 3 * 30 <= some < 2700, folder
+        assert 3 * 3 * 30 <= some < 8100, folder
 
 
 def test_a_number_in_a_name_that_is_no_second_is_not_taken_for_one(tmp_path):

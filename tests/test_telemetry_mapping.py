@@ -108,6 +108,7 @@ def test_of_parquet_only_the_row_groups_asked_for_are_read_and_lines_stay_right(
     for start in (1000.0, 1005.0, 1300.0, 3990.0, 4200.0):
         found, account = file_windows(tmp_path, [start])
         np.testing.assert_array_equal(found.values, windows(whole, [start]).values)
+        np.testing.assert_array_equal(found.counts, windows(whole, [start]).counts)
     assert next(finding for finding in account.findings if finding.rule == "no-number").places == (401,)
     assert sum(map(len, Scan(tmp_path, between=[[1000.0, 1300.0]]))) < 250
 
