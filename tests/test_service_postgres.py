@@ -68,6 +68,7 @@ def test_a_database_that_goes_away_and_comes_back(postgres, tmp_path):
         assert job["run_time"] == 100 and len(job["predictions"]) == 1
 
 
+@pytest.mark.slow
 def test_kills_lose_nothing(postgres, tmp_path):
     found = kill_again_and_again(tmp_path, postgres.url("kills"), times=2)
     assert found["acknowledged"] > 20
