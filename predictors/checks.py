@@ -67,11 +67,12 @@ def check_predictions_lie_in_range(make: Make, log: JobLog) -> None:
 
 
 def check_one_by_one_equals_all_at_once(make: Make, log: JobLog) -> None:
-    """`predict_one` gives what `predict` gives, to the last bit."""
+    """`predict_one` gives what `predict` gives, to the last bit, and tells whose answer it is as `answered_by` does."""
     predictor = make().fit(log)
     rows = replay(log, predictor.features, predictor.as_of)
-    one_by_one = [predictor.predict_one(row).seconds for row in rows]
-    np.testing.assert_array_equal(one_by_one, predictor.predict(log))
+    one_by_one = [predictor.predict_one(row) for row in rows]
+    np.testing.assert_array_equal([one.seconds for one in one_by_one], predictor.predict(log))
+    assert [one.answered_by for one in one_by_one] == predictor.answered_by(rows).tolist()
 
 
 def check_fit_forgets(make: Make, log: JobLog) -> None:

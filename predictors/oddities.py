@@ -9,6 +9,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from predictors.data.errors import counted
+
 Floats = npt.NDArray[np.float64]
 
 LONGEST_REQUEST: Final = 30 * 86400
@@ -73,6 +75,6 @@ def oddities(features: Sequence[str], rows: Floats, seconds: Floats) -> Iterator
     if requests is None:
         return
     if n := int((requests <= 0).sum()):
-        yield f"{n} jobs request 0 s or less: their request counts as unknown and caps nothing."
+        yield f"of {counted(n, 'job')} the request is 0 s or less: it counts as unknown and caps nothing."
     if n := int((requests > LONGEST_REQUEST).sum()):
-        yield f"{n} jobs request more than 30 days, as good as no limit: it hardly caps a prediction."
+        yield f"of {counted(n, 'job')} the request is more than 30 days, as good as no limit: it hardly caps anything."

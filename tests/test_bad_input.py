@@ -25,8 +25,8 @@ ODD = {
     "one user": ({"user": 1}, "one user"),
     "nobody": ({"user": None, "group": None, "queue": None, "executable": None}, "missing in all jobs"),
     "all requests missing": ({"requested_time": None}, "requested_time.* missing in all jobs"),
-    "requests of 0 s": ({"requested_time": 0}, "request 0 s or less"),
-    "requests of 1e9 s": ({"requested_time": 10**9}, "more than 30 days"),
+    "requests of 0 s": ({"requested_time": 0}, "request is 0 s or less"),
+    "requests of 1e9 s": ({"requested_time": 10**9}, "request is more than 30 days"),
     "no processors": ({"requested_procs": None, "allocated_procs": None}, "procs.* missing in all jobs"),
 }
 NEEDS = {"one user": "user", "nobody": "user", "no processors": "procs"}

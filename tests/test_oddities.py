@@ -5,9 +5,11 @@ import warnings
 import numpy as np
 import pytest
 
+from experiments.output import plain_warnings
 from predictors.last_two import LastTwo
 from predictors.oddities import OddJobsWarning, oddities
 from predictors.online_linear import OnlineLinear
+from predictors.user_mean import UserMean
 
 FEATURES = ("requested_time", "user", "hour")
 ROWS = np.array([[600.0, 1.0, 3.0], [900.0, 2.0, 4.0]])
@@ -21,8 +23,8 @@ def test_ordinary_jobs_are_passed_over_in_silence():
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        (0, 0.0, "2 jobs request 0 s or less: their request counts as unknown"),
-        (0, 1e9, "2 jobs request more than 30 days"),
+        (0, 0.0, "of 2 jobs the request is 0 s or less: it counts as unknown"),
+        (0, 1e9, "of 2 jobs the request is more than 30 days"),
         (1, 7.0, "all jobs are of one user"),
         (2, np.nan, "hour missing in all jobs: learnt without"),
     ],
@@ -47,3 +49,23 @@ def test_a_fit_warns_and_goes_on():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         LastTwo().fit_rows(np.array([[600.0, 50.0], [900.0, 60.0]]), SECONDS)
+
+
+def test_a_warning_points_at_who_called_into_the_predictors():
+    rows = np.array([[600.0, 50.0], [0.0, 60.0]])
+    with pytest.warns(OddJobsWarning) as caught:
+        LastTwo().fit_rows(rows, SECONDS)
+    assert caught[0].filename == __file__
+
+
+def test_the_command_line_tells_each_oddity_once_in_one_line(capsys):
+    rows = np.array([[600.0, 50.0], [0.0, 60.0]])
+    with pytest.warns(UserWarning, match="something else"), plain_warnings():
+        warnings.simplefilter("always")
+        for _ in range(3):
+            LastTwo().fit_rows(rows, SECONDS)
+        UserMean().fit_rows(rows, SECONDS)
+        warnings.warn("something else", UserWarning, stacklevel=1)
+    told = capsys.readouterr().err.splitlines()
+    note = "jobcast: note on the jobs learnt from: of 1 job the request is 0 s or less: it counts as unknown"
+    assert len(told) == 1 and told[0].startswith(note)
