@@ -131,7 +131,7 @@ def trials_of(plan: Plan, case: Case) -> pd.DataFrame:
 def summed(trials: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return means over seeds by case and policy, and what is gained on FCFS+EASY with intervals."""
     base = trials[trials["policy"] == EASY].set_index([column, "seed"])[["varying", "makespan_s"]]
-    both = trials.join(base, on=[column, "seed"], rsuffix="_easy")
+    both = trials.join(base.add_suffix("_easy"), on=[column, "seed"])
     both["fewer_varying"] = both["varying_easy"] - both["varying"]
     both["makespan_saved_s"] = both["makespan_s_easy"] - both["makespan_s"]
     rows = []

@@ -93,7 +93,8 @@ def paint_varying(axes: "Axes", table: pd.DataFrame) -> None:
     _bars(axes, table.assign(group=table["policy"]), names, groups, "varying")
     axes.set(title="Runs that vary, ADAA (Figure 5)", xlabel="application",
              ylabel="runs with z > 1.5 a trial, mean and 95 % interval")  # fmt: skip
-    axes.legend()
+    axes.set_ylim(top=float(axes.get_ylim()[1]) * 1.12)
+    axes.legend(loc="upper left", ncols=2)
 
 
 def paint_partial(axes: "Axes", table: pd.DataFrame) -> None:
@@ -157,13 +158,14 @@ def paint_run_times(experiment: str) -> "Callable[[Axes, pd.DataFrame], None]":
                     float(np.mean(places)), -0.12, name, ha="center", va="top", transform=axes.get_xaxis_transform()
                 )
                 axes.axvline(max(places) + 0.5, color="#cccccc", linewidth=0.8)
-            axes.set_xlabel("nodes, application", labelpad=26)
+            axes.set_xlabel("nodes, application", labelpad=32)
         else:
             axes.set_xlabel("application")
         axes.set(title=f"Run times, {experiment} (Figure {figure}): box quartiles, whiskers shortest and longest, "
                  "marker mean", ylabel="run time [s]")  # fmt: skip
         axes.title.set_fontsize(10)
-        axes.legend(loc="upper left")
+        axes.set_ylim(top=float(axes.get_ylim()[1]) * 1.12)
+        axes.legend(loc="upper left", ncols=2)
 
     return paint
 
@@ -202,7 +204,8 @@ def paint_makespans(axes: "Axes", table: pd.DataFrame) -> None:
     groups = [(policy, policy, *_LOOK[policy]) for policy in (EASY, RUSH)]
     _bars(axes, table.assign(group=table["policy"], application=table["experiment"]), names, groups, "makespan_s")
     axes.set(title="Makespans (Figure 10)", xlabel="experiment", ylabel="makespan [s], mean and 95 % interval")
-    axes.legend(loc="lower right", framealpha=0.9, frameon=True)
+    axes.set_ylim(top=float(axes.get_ylim()[1]) * 1.12)
+    axes.legend(loc="upper left", ncols=2)
 
 
 def paint_waits(axes: "Axes", table: pd.DataFrame) -> None:

@@ -11,6 +11,7 @@ from experiments import rush_measures as measures
 from experiments.cli import app
 from experiments.rush import Shared, tables_of, trials_of
 from experiments.rush_control import Control, learn
+from experiments.rush_dose import LENGTH, Case, summed
 from experiments.rush_jobs import EXPERIMENTS, MACHINE, SIZES, jobs_of, scaled
 from experiments.rush_measures import CALM_EASY, CALM_RUSH, EASY, ORACLE, RANDOM, RUSH
 from experiments.rush_model import Inputs, Learnt, Oracle, classifier_at
@@ -298,3 +299,23 @@ def test_no_log_is_looked_at(tmp_path):
     result = CliRunner().invoke(app, ["experiment", "rush", "--log", str(tmp_path / "x.swf")])
     assert result.exit_code != 0
     assert "looks at no log" in str(result.exception or result.output)
+
+
+def test_cases_of_the_dose_response():
+    for ratio in (0.25, 0.5, 2.0, 16.0):
+        around = Case(ratio=ratio).around
+        assert around.background.tau == pytest.approx(ratio * LENGTH)
+        assert around.background.step <= around.background.tau / 2
+    assert Case(placement="best-fit").around.allocator == "best-fit"
+
+
+def test_the_dose_response_by_hand():
+    """Two seeds: RUSH spares 3 and 1 runs, and 10 s and -10 s."""
+    trials = pd.DataFrame(
+        {"ratio": 2.0, "seed": [0, 1, 0, 1], "policy": [EASY, EASY, RUSH, RUSH], "varying": [5, 1, 2, 0],
+         "makespan_s": [100, 100, 90, 110], "f1": 0.5, "f1_shuffled": 0.6, "spread": 2.0, "skips": 4, "met": 0}
+    )  # fmt: skip
+    found = summed(trials, "ratio").set_index("policy")
+    assert found.loc[RUSH, ["varying", "fewer_varying", "makespan_saved_s"]].tolist() == [1, 2, 0]
+    assert (found.loc[RUSH, "low"], found.loc[RUSH, "high"]) == (1, 3)
+    assert found.loc[EASY, "fewer_varying"] == 0
