@@ -52,8 +52,11 @@ def paint_f1(axes: "Axes", table: "pd.DataFrame") -> None:
     axes.annotate(f"the paper's AdaBoost, {best}", (len(models) - 0.4, best), ha="right", va="bottom", fontsize=9)
     base = float(table["base_rate"].mean())
     axes.axhline(base, color=COLOURS[6], linestyle=":", linewidth=1)
-    axes.annotate(f"base rate {base:.2f}", (len(models) - 0.4, base), va="bottom", ha="right", fontsize=9)
-    names = [f"{name}\n(true loads)" if name == ORACLE else name.replace("-", "\n") for name in models]
+    axes.annotate(f"base rate {base:.2f}", (-0.55, base), va="bottom", fontsize=9,
+                  bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
+    names = [
+        f"{name}\n(true loads)" if name == ORACLE else name.replace("-", " ").replace(" ", "\n") for name in models
+    ]
     axes.set_xticks(np.arange(len(models)), names)
     axes.set_xlim(-0.6, len(models) - 0.1)
     axes.set(

@@ -1,8 +1,11 @@
 """`jobcast variability …`: from runs and telemetry files to a dataset, a kept model, and the answer before a start."""
 
 import json
+import shlex
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -164,9 +167,20 @@ def test_a_selection_compares_draws_and_keeps_the_best(home, data):
     bars = pd.read_csv(home / "reports" / "variability" / "figure3_f1.csv")
     assert set(bars["scope"]) == {"job", "all"} and len(bars) == 8
     assert said["model"]["uri"] == "models:/selected@shadow" and len(said["three_classes"]) == 3
-    text = jobcast("select", home / "job.parquet", "--models", "knn", "--quick", "--keep-all", "--out", home / "r",
-                   "--probes", "absent")  # fmt: skip
-    assert "Best: knn" in text and "always none" in text and "Kept as models:/variability" in text
+
+
+def test_the_commands_of_the_page_run(home, monkeypatch):
+    """As they stand in docs/variability.md, one after the other."""
+    page = (Path(__file__).parent.parent / "docs" / "variability.md").read_text(encoding="utf-8")
+    commands = page.split("```sh\n")[1].split("```")[0].splitlines()
+    monkeypatch.chdir(home)
+    monkeypatch.setenv("JOBCAST_HOME", str(home / "page"))
+    shutil.copytree(home / "mlruns", home / "page" / "mlruns")
+    for command in commands:
+        words = shlex.split(command)
+        assert words[:2] == ["jobcast", "variability"]
+        said = jobcast(*words[2:])
+    assert len(commands) == 5 and said.startswith("LBANN: ")
 
 
 def test_a_model_of_all_nodes_needs_no_nodes(home, data):
