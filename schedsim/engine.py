@@ -20,13 +20,14 @@ from schedsim.allocators import Allocator
 from schedsim.corrections import correction_code
 from schedsim.estimates import Estimates, Outlook, Separate, Source
 from schedsim.eventlog import EventLog
-from schedsim.nodes import Nodes, placed
+from schedsim.nodes import Nodes
 from schedsim.pauses import answer, suppose, with_timer, write_policy, write_surroundings
 from schedsim.policy import Kind, Policy
-from schedsim.run_times import Progress, RunTimes
+from schedsim.run_times import RunTimes
 from schedsim.schedule import Schedule
 from schedsim.state import State
 from schedsim.surroundings import Surroundings, allocator_for
+from schedsim.view import View
 from schedsim.workload import Workload
 
 Ints = npt.NDArray[np.int64]
@@ -59,7 +60,7 @@ class Snapshot:
     setting: Setting
 
 
-class Simulation:
+class Simulation(View):
     """A simulation that can be run in steps, copied and continued.
 
     Parameters
@@ -300,61 +301,12 @@ class Simulation:
         """Set a timer at a second after the present one; if it wakes, that is a scheduling instant."""
         self._state = with_timer(self._state, when, kind, argument, wakes)
 
-    @property
-    def now(self) -> int:
-        """Time that the simulation has reached [s]."""
-        return int(self._state.clock[at.NOW])
-
-    @property
-    def free(self) -> int:
-        """Processors free."""
-        return int(self._state.clock[at.FREE])
-
-    @property
-    def queued(self) -> Ints:
-        """Rows of the waiting jobs, in the queue's order."""
-        return self._state.rows(at.QUEUE)
-
-    @property
-    def running(self) -> Ints:
-        """Rows of the running jobs, by the time of their end."""
-        return self._state.rows(at.ENDS)
-
-    @property
-    def planned_ends(self) -> Ints:
-        """When the running jobs end by their estimates [s], earliest first."""
-        live = self._state.live[self._state.slots(at.RUNNING)]
-        return np.asarray(live[:, at.START] + live[:, at.ESTIMATE])
-
-    @property
-    def kills(self) -> int:
-        """Jobs started so far that are stopped at their requested time; in a world, those stopped so far."""
-        if self.world is not None and self._around is not None:
-            return len(self._around.stopped)
-        return int(self._state.clock[at.KILLS])
-
-    @property
-    def world(self) -> Progress | None:
-        """The model of run times as it stands, if there is one."""
-        return None if self._around is None else self._around.progress
-
     def nodes_by_identity(self) -> Nodes | None:
         """Return a copy of who has which nodes now, if the allocator decides by places."""
         if self._around is None or self._around.nodes is None or not self._around.nodes.allocator.by_identity:
             return None
         self._tell()
         return self._around.nodes.fork()
-
-    def events(self) -> Ints:
-        """Return what has happened so far, rows (time, kind, job row), shape (n, 3)."""
-        return self._log.read(int(self._state.clock[at.LOGGED]))[0]
-
-    def schedule(self) -> Schedule:
-        """Return the schedule of a finished simulation."""
-        events, notes = self._log.read(int(self._state.clock[at.LOGGED]))
-        nodes = None if self._allocator is None else placed(self._allocator, self.workload, events)
-        stopped = None if self.world is None or self._around is None else self._around.stopped
-        return Schedule.from_events(self.workload, events, notes, self._seconds, nodes, stopped)
 
 
 def simulate(

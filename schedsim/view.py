@@ -1,0 +1,76 @@
+"""What can be seen of a simulation? Its time, its jobs, what happened, and in the end the schedule."""
+
+import numpy as np
+import numpy.typing as npt
+
+import schedsim._kernels_layout as at
+from schedsim.allocators import Allocator
+from schedsim.eventlog import EventLog
+from schedsim.nodes import placed
+from schedsim.run_times import Progress
+from schedsim.schedule import Schedule
+from schedsim.state import State
+from schedsim.surroundings import Surroundings
+from schedsim.workload import Workload
+
+Ints = npt.NDArray[np.int64]
+
+
+class View:
+    """The part of `schedsim.engine.Simulation` that looks and changes nothing."""
+
+    workload: Workload
+    _state: State
+    _log: EventLog
+    _allocator: Allocator | None
+    _around: Surroundings | None
+    _seconds: float
+
+    @property
+    def now(self) -> int:
+        """Time that the simulation has reached [s]."""
+        return int(self._state.clock[at.NOW])
+
+    @property
+    def free(self) -> int:
+        """Processors free."""
+        return int(self._state.clock[at.FREE])
+
+    @property
+    def queued(self) -> Ints:
+        """Rows of the waiting jobs, in the queue's order."""
+        return self._state.rows(at.QUEUE)
+
+    @property
+    def running(self) -> Ints:
+        """Rows of the running jobs, by the time of their end."""
+        return self._state.rows(at.ENDS)
+
+    @property
+    def planned_ends(self) -> Ints:
+        """When the running jobs end by their estimates [s], earliest first."""
+        live = self._state.live[self._state.slots(at.RUNNING)]
+        return np.asarray(live[:, at.START] + live[:, at.ESTIMATE])
+
+    @property
+    def kills(self) -> int:
+        """Jobs started so far that are stopped at their requested time; in a world, those stopped so far."""
+        if self.world is not None and self._around is not None:
+            return len(self._around.stopped)
+        return int(self._state.clock[at.KILLS])
+
+    @property
+    def world(self) -> Progress | None:
+        """The model of run times as it stands, if there is one."""
+        return None if self._around is None else self._around.progress
+
+    def events(self) -> Ints:
+        """Return what has happened so far, rows (time, kind, job row), shape (n, 3)."""
+        return self._log.read(int(self._state.clock[at.LOGGED]))[0]
+
+    def schedule(self) -> Schedule:
+        """Return the schedule of a finished simulation."""
+        events, notes = self._log.read(int(self._state.clock[at.LOGGED]))
+        nodes = None if self._allocator is None else placed(self._allocator, self.workload, events)
+        stopped = None if self.world is None or self._around is None else self._around.stopped
+        return Schedule.from_events(self.workload, events, notes, self._seconds, nodes, stopped)
