@@ -203,3 +203,12 @@ def test_a_ring_that_was_forked_goes_its_own_way():
     other.push(ring.newest + 0.5, np.zeros_like(telemetry.rates[0]))
     np.testing.assert_array_equal(ring.window(now), before)
     assert (other.window(now)[::3] == 0).all() and len(other) >= 1 and other.newest == ring.newest + 0.5
+
+
+def test_a_node_is_silent_if_one_of_its_samplers_is():
+    def rows(nodes, counters):
+        time, node = np.repeat([10.0, 20.0], len(nodes)), np.tile(nodes, 2)
+        return Samples(time, node, np.ones((len(time), len(counters)), dtype=np.float32), np.array(counters))
+
+    parts = [rows([1, 2], [0, 1]), rows([1], [30, 31])]
+    assert windows(parts, [100.0, 100.0], [[1], [1, 2]]).silent.tolist() == [0, 1]
