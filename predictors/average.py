@@ -1,4 +1,4 @@
-"""The middle of unlike answers on the history of similar jobs: boosted trees, extra trees, their weighted mean."""
+"""The plain average of unlike answers on the history of similar jobs: boosted trees, extra trees, a weighted mean."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ MISSING: Final = -1.0
 BOOSTED: Final[Mapping[str, tuple[Literal["seconds", "residual"], tuple[str, ...]]]] = MappingProxyType(
     {
         "over-similar": ("residual", RICH_FEATURES),
-        "over-similar-kernel": ("residual", (*RICH_FEATURES, *KERNEL_MEANS)),
         "seconds": ("seconds", RICH_FEATURES),
+        "seconds-kernel": ("seconds", (*RICH_FEATURES, *KERNEL_MEANS)),
         "seconds-wide": ("seconds", WIDE_FEATURES),
     }
 )
@@ -48,7 +48,7 @@ def columns_of(features: tuple[str, ...]) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class AverageEstimator:
-    """The median of an odd number of answers; immutable.
+    """The mean of the members' answers; immutable.
 
     Parameters
     ----------
@@ -68,8 +68,10 @@ class AverageEstimator:
         answers = [member.predict(rows[:, columns]) for columns, member in self.boosted]
         answers += [member.predict(filled[:, columns]) for columns, member in self.forests]
         answers.append(base_of(rows, BASE, REQUEST, self.longest))
-        middle: Floats = np.median(answers, axis=0)
-        return middle
+        total = answers[0]
+        for answer in answers[1:]:
+            total = total + answer
+        return total / len(answers)
 
     def predict_one(self, row: Floats) -> float:
         """Return seconds for one row."""
@@ -77,15 +79,15 @@ class AverageEstimator:
         answers = [member.predict_one(row[columns]) for columns, member in self.boosted]
         answers += [member.predict_one(filled[columns]) for columns, member in self.forests]
         answers.append(float(base_of(row[None], BASE, REQUEST, self.longest)[0]))
-        return sorted(answers)[len(answers) // 2]
+        return sum(answers) / len(answers)
 
 
 class Average(RefittingPredictor):
-    """Median of seven unlike answers: four boosters (`BOOSTED`), two of extra trees (`FORESTS`), a weighted mean.
+    """Mean of seven unlike answers: four boosters (`BOOSTED`), two of extra trees (`FORESTS`), a weighted mean.
 
-    The last is that of similar jobs, which learns nothing. They err differently, so that the middle one has less
-    squared error than each of them on most logs; weights learnt for them do no better. The median is steadier than
-    their mean where a few bursts of one user hold most of the error: a member that is far off there moves it little.
+    The last is that of similar jobs, which learns nothing, and so steadies the others where a few bursts of one user
+    hold most of the error. They err differently: their plain mean has less squared error than each of them on most
+    logs, and weights learnt for them do no better.
 
     Parameters
     ----------
