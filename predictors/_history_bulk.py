@@ -94,6 +94,19 @@ def _records(tables: LiveTables, described: Ints) -> Ints:
     return records
 
 
+def rows_of_many(history: JobHistory, described: Ints, now: int) -> Floats:
+    """Return what `JobHistory.rows` does, for jobs described as in `take_in_many`."""
+    tables = history._tables
+    rows = np.empty((len(described), len(history.features)))
+    asked = np.full((len(described), tables.jobs.shape[1]), at.NONE, dtype=np.int64)
+    asked[:, DESCRIBED] = described
+    keys, groups = groups_of_jobs(asked, 1 + tables.jobs.shape[1] - at.JOB_COLUMNS)
+    slots = [tables.slot_of.get((k, a, b, c), at.NONE) for k, a, b, c in keys.tolist()]
+    set_slots(asked, np.array([*slots, at.NONE], dtype=np.int64)[groups])
+    step.rows_at(now, asked, rows, *tables.settled(now))
+    return rows
+
+
 def _slots(tables: LiveTables, keys: Ints) -> Ints:
     """Return the slots of groups by their keys; new ones get those that follow."""
     names = [(k, a, b, c) for k, a, b, c in keys.tolist()]

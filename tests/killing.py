@@ -26,10 +26,11 @@ def free_port() -> int:
 
 def start(model: str, url: str, port: int) -> subprocess.Popen:
     """Start `jobcast serve`, and wait until it is ready."""
-    command = [sys.executable, "-m", "experiments.cli", "serve", model, "--db", url, "--port", str(port), "--poll", "0"]
-    server = subprocess.Popen(command, stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    command = [sys.executable, "-X", "faulthandler", "-m", "experiments.cli", "serve", model, "--db", url]
+    command += ["--port", str(port), "--poll", "0"]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
     begin = time.monotonic()
-    while time.monotonic() - begin < 90:
+    while time.monotonic() - begin < 120:
         if server.poll() is not None:
             raise AssertionError(f"the server ended with {server.returncode}")
         try:
@@ -38,6 +39,8 @@ def start(model: str, url: str, port: int) -> subprocess.Popen:
                     return server
         except ServiceError:
             time.sleep(0.05)
+    server.send_signal(signal.SIGABRT)  # tells where every thread stands
+    server.wait(30)
     raise AssertionError("the server did not become ready")
 
 

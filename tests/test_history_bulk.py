@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from predictors._history_bulk import fits, take_in_many
+from predictors._history_bulk import fits, rows_of_many, take_in_many
 from predictors.data.errors import JobcastError
 from predictors.data.events import ENDED, STARTED, SUBMITTED
 from predictors.data.synthetic import generate_log
 from predictors.features import FEATURES
-from predictors.history import JobHistory
-from predictors.replay import log_events, replay
+from predictors.history import Job, JobHistory
+from predictors.replay import LogHistory, log_events, replay
 
 
 @pytest.mark.parametrize("size", [1, 7, 400, 10_000])
@@ -33,6 +33,21 @@ def test_slices_equal_a_replay(size, as_of):
         ran[told] = seconds
     assert np.array_equal(rows, expected, equal_nan=True)
     assert np.array_equal(ran, log.filled("run_time"))
+
+
+def test_many_questions_equal_those_one_by_one():
+    log = generate_log(300, seed=2)
+    history = LogHistory(log, list(FEATURES))
+    rows = np.full((len(log), len(FEATURES)), np.nan)
+    history.consume(log_events(log)[:700], rows)
+    live = history.live(rows)
+    columns = ("requested_time", "user", "group", "executable", "queue", "partition")
+    described = np.stack([log.filled("submit"), log.procs, *(log.filled(name) for name in columns)], axis=1)
+    jobs = [Job(0, *(None if value < 0 else value for value in row)) for row in described.tolist()]
+    jobs.append(Job(0, 5, user=10**6))
+    described = np.concatenate([described, [[5, -1, -1, 10**6, -1, -1, -1, -1]]])
+    now = live.now + 100
+    assert np.array_equal(rows_of_many(live, described, now), live.rows(jobs, now), equal_nan=True)
 
 
 def one(history, kind, job, time=0):

@@ -85,7 +85,7 @@ def die(service):
 def state(service):
     model = service.learner.champion
     learnt = model.state() or {}
-    asked = service.predict([event.submission for event in EVENTS if event.kind == 0][:50], EVENTS[-1].time)
+    asked = service.predict([event[4:11] for event in EVENTS if event.kind == 0][:50], EVENTS[-1].time)
     return {**service.facts.snapshot()[1], **learnt}, [(one.seconds, one.quantiles) for one in asked.answers]
 
 
@@ -199,7 +199,7 @@ def test_the_champion_is_followed_and_the_challenger_watches(start):
     registry = Registry()
     service = with_registry(start, registry)
     feed(service, EVENTS[:600])
-    assert service.predict([EVENTS[0].submission], None).identity.version == 1
+    assert service.predict([EVENTS[0][4:11]], None).identity.version == 1
     jobs = [event.job for event in EVENTS[:600] if event.kind == 0]
     champion, challenger = (service.recorded(jobs, role) for role in ("champion", "challenger"))
     assert len(champion) == len(challenger) == len(jobs)
@@ -290,12 +290,27 @@ def test_a_model_that_fails_is_stood_in_for_along_the_chain(start, says, why):
     predictor.estimator_ = Broken(says)
     service = start("broken", loader=lambda uri: (Identity(uri, uri, None, "forest"), predictor), learn=False)
     feed(service, EVENTS[:300])
-    jobs = [event.submission for event in EVENTS if event.kind == 0][:100]
+    jobs = [event[4:11] for event in EVENTS if event.kind == 0][:100]
     told = service.predict(jobs, EVENTS[299].time)
     assert "similar" in {one.answered_by for one in told.answers} <= {"similar", "last-two", "requested"}
     assert {one.why for one in told.answers} == {why}
     assert service.predict(jobs[:1], EVENTS[299].time).answers == told.answers[:1]
     assert service.learner.champion.failures[why] == sum(event.kind == 0 for event in EVENTS[:300])
+
+
+def test_a_thread_that_fails_ends_the_service(start):
+    service = start("last-two")
+    feed(service, EVENTS[:100])
+    ended = threading.Event()
+    service.on_failure = ended.set
+    service.learner.do(lambda: 1 / 0)
+    assert ended.wait(30) and "ZeroDivisionError" in service.failed
+    service._stopping.set()
+    service.writer.stop()
+    service.store.close()
+    service._ready.clear()
+    service = start("last-two")  # what was acknowledged is there
+    assert service.facts.sequence == 100
 
 
 def test_a_lesson_that_fails_is_counted_and_predictions_go_on(start):
@@ -304,7 +319,7 @@ def test_a_lesson_that_fails_is_counted_and_predictions_go_on(start):
     service = start("bad", loader=lambda uri: (Identity(uri, uri, None, "online-linear"), predictor))
     feed(service, EVENTS[:300])
     assert service.learner.champion.learning_errors == sum(event.kind == 2 for event in EVENTS[:300])
-    assert service.predict([EVENTS[0].submission], 0).answers[0].seconds > 0
+    assert service.predict([EVENTS[0][4:11]], 0).answers[0].seconds > 0
 
 
 @pytest.mark.parametrize("options", [{"clock": "sundial"}, {"as_of": "never"}, {"poll": -1}, {"capacity": 0}])

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -20,7 +21,6 @@ from starlette.exceptions import HTTPException
 
 from predictors.data.errors import JobcastError
 from predictors.data.events import CANCELLED, ENDED, STARTED, SUBMITTED
-from predictors.history import Job
 from predictors.service.answers import Answer, Published
 from predictors.service.codes import NameKey
 from predictors.service.database import StorageError
@@ -151,11 +151,10 @@ class Api:
         now = asked.now
         if now is None and self.service.settings.clock == "unix":
             now = int(time.time())
-        moment = now or 0
-        jobs = [Job(0, moment, *(_known(code) for code in job.codes(self.key))) for job in asked.jobs or ()]
+        jobs = [job.codes(self.key) for job in asked.jobs or ()]
         found = self.service.predict(jobs, now, published)
-        for answer in found.answers:
-            self.metrics.prediction(answer.answered_by, answer.why is not None)
+        for (who, falls_back), n in Counter((one.answered_by, one.why is not None) for one in found.answers).items():
+            self.metrics.predictions(who, falls_back, n)
         return _json(
             {
                 "sequence": found.sequence,

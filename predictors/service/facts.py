@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from predictors import _history_layout as at
-from predictors._history_bulk import fits, take_in_many
+from predictors._history_bulk import fits, rows_of_many, take_in_many
 from predictors.data.errors import JobcastError
 from predictors.data.events import ENDED, STARTED, SUBMITTED
 from predictors.data.joblog import Ints
@@ -130,11 +130,19 @@ class Facts:
             self.sequence = int(table[-1, -1]) if len(table) else self.sequence
         return found
 
-    def rows(self, jobs: Sequence[Job], now: int | None) -> tuple[Floats, int]:
-        """Return every feature of jobs if they were submitted at `now`, and the event as of which that is."""
+    def rows(self, jobs: Sequence[Sequence[int]], now: int | None) -> tuple[Floats, int]:
+        """Return every feature of jobs if they were submitted at `now`, and the event as of which that is.
+
+        Of a job are given processors, requested time, user, group, executable, queue, partition; -1 is unknown.
+        """
         with self._lock:
             moment = now if now is not None else self.history.now or 0
-            return self.history.rows(jobs, moment), self.sequence
+            if len(jobs) < _MANY:
+                asked = [Job(0, moment, *(None if code < 0 else code for code in job)) for job in jobs]
+                return self.history.rows(asked, moment), self.sequence
+            described = np.fromiter(chain.from_iterable(jobs), dtype=np.int64).reshape(len(jobs), -1)
+            described = np.insert(described, 0, moment, axis=1)
+            return rows_of_many(self.history, described, moment), self.sequence
 
     @property
     def live(self) -> int:

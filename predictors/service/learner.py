@@ -20,9 +20,11 @@ class Learner:
     ----------
     keep : callable
         Given the predictions of record of each slice, to be stored.
+    crashed : callable
+        Told of a failure that ends the thread: the process must begin anew from what is stored.
     """
 
-    def __init__(self, keep: Callable[[Sequence[dict[str, Any]]], None]) -> None:
+    def __init__(self, keep: Callable[[Sequence[dict[str, Any]]], None], crashed: Callable[[Exception], None]) -> None:
         self.models: dict[str, Model] = {}
         self.sequence = 0
         """Newest event learnt."""
@@ -31,6 +33,7 @@ class Learner:
         self._waiting: list[tuple[int, Told]] = []
         self._condition = threading.Condition()
         self._stopping = False
+        self._crashed = crashed
         self._thread = threading.Thread(target=self._run, name="learner", daemon=True)
         self.pending = 0
         """Events handed over and not learnt yet."""
@@ -89,6 +92,12 @@ class Learner:
             tell()
 
     def _run(self) -> None:
+        try:
+            self._follow_all()
+        except Exception as error:  # whatever it is: half-learnt models must not go on
+            self._crashed(error)
+
+    def _follow_all(self) -> None:
         while True:
             with self._condition:
                 while not self._work and not self._stopping:

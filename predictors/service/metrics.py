@@ -41,9 +41,9 @@ class Metrics:
         """Count an event."""
         self._events.labels(kind, what).inc()
 
-    def prediction(self, answered_by: str, fallback: bool) -> None:
-        """Count a prediction."""
-        self._predictions.labels(answered_by, str(fallback).lower()).inc()
+    def predictions(self, answered_by: str, fallback: bool, n: int) -> None:
+        """Count predictions."""
+        self._predictions.labels(answered_by, str(fallback).lower()).inc(n)
 
     def page(self) -> bytes:
         """Return the page that Prometheus reads."""

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from predictors.data.errors import JobcastError
 from predictors.data.events import ENDED, STARTED, SUBMITTED
 from predictors.data.joblog import Ints
-from predictors.history import Job
 from predictors.service.events import Event
 from predictors.service.facts import Arrays, Facts, packed, part, unpacked
 from predictors.service.learner import Learner
@@ -73,7 +72,7 @@ def warm_up(models: Iterable[Model]) -> None:
     for first, n in ((0, 2), (2, 40)):
         jobs = range(first, first + n)
         scratch.take([Event(job, kind, 0, sequence=1) for job in jobs for kind in (SUBMITTED, STARTED, ENDED)])
-    rows, _ = scratch.rows([Job(0, 0, user=1, requested_time=60)] * 8, 0)
+    rows, _ = scratch.rows([[1, 60, 1, -1, -1, -1, -1]] * 8, 0)
     for model in models:
         model.published.answer(rows[0])
         model.published.answers(rows)

@@ -104,6 +104,8 @@ def serve(api: Api, listening: Listening) -> None:
     sys.stderr.write(f"jobcast serves on {scheme}://{host}:{port}, database {api.service.store.engine.url!r}\n")
     sys.stderr.flush()
     server.run(sockets=[opened])
+    if api.service.failed is not None:
+        raise JobcastError(api.service.failed)
 
 
 def made_server(api: Api, listening: Listening) -> tuple[uvicorn.Server, socket.socket]:
@@ -132,7 +134,9 @@ def made_server(api: Api, listening: Listening) -> tuple[uvicorn.Server, socket.
         ssl_certfile=listening.certificate,
         ssl_keyfile=listening.key,
     )
+    server = uvicorn.Server(config)
+    api.service.on_failure = lambda: setattr(server, "should_exit", True)
     try:
-        return uvicorn.Server(config), config.bind_socket()
+        return server, config.bind_socket()
     except SystemExit:
         raise JobcastError(f"{listening.host}:{listening.port}: cannot be listened on; is it taken?") from None

@@ -1,5 +1,6 @@
 """The service without its web: state, threads, models; started, asked, stopped."""
 
+import logging
 import threading
 import time
 from collections import OrderedDict
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from predictors.data.errors import JobcastError
-from predictors.history import AS_OF_RULES, Job
+from predictors.history import AS_OF_RULES
 from predictors.service.answers import Answer, Published
 from predictors.service.database import StorageError, shown
 from predictors.service.events import Event
@@ -20,6 +21,8 @@ from predictors.service.rebuild import rebuild, snapshot_of, warm_up
 from predictors.service.start_time import LiveJob
 from predictors.service.store import Store
 from predictors.service.writer import Done, Failed, Writer
+
+log = logging.getLogger("jobcast.service")
 
 MOST_RECENT: Final = 50_000
 """Newest predictions of record to answer without asking the database."""
@@ -135,13 +138,15 @@ class Service:
             capacity=settings.capacity,
             machine_procs=settings.machine_procs,
         )
-        self.learner = Learner(self._keep)
-        self.writer = Writer(self.store, self.facts, self.learner, settings.most_pending)
+        self.learner = Learner(self._keep, self._crashed)
+        self.writer = Writer(self.store, self.facts, self.learner, settings.most_pending, self._crashed)
         self.learner.models = {model.role: model for model in models}
         self.model_trouble: dict[str, str] = {}
         """Why a role's newest model is not in use, by role."""
         self.failed: str | None = None
-        """Why the state could not be rebuilt."""
+        """Why the state could not be rebuilt, or may not go on: the process must begin anew."""
+        self.on_failure: Callable[[], None] = lambda: None
+        """Called when `failed` is set."""
         self.rebuilt_events = 0
         self.rebuild_seconds = 0.0
         self._recent: OrderedDict[tuple[str, int], dict[str, Any]] = OrderedDict()
@@ -206,8 +211,8 @@ class Service:
 
         self.learner.do(in_learner)
 
-    def predict(self, jobs: Sequence[Job], now: int | None, published: Published | None = None) -> Told:
-        """Return what the champion says of jobs if they were submitted now, by all that has been published."""
+    def predict(self, jobs: Sequence[Sequence[int]], now: int | None, published: Published | None = None) -> Told:
+        """Return what the champion says of jobs (see `Facts.rows`) if they were submitted now."""
         model = self.learner.champion
         published = published or model.published
         rows, sequence = self.facts.rows(jobs, now)
@@ -321,9 +326,9 @@ class Service:
         begin = time.perf_counter()
         try:
             self._snapshot_at = self._begin()
-        except (JobcastError, StorageError) as error:
-            self.failed = f"{shown(self.settings.db)}: the state cannot be rebuilt: {error}"
-            self._ready.set()
+        except Exception as error:
+            if not self._stopping.is_set():
+                self._crashed(error)
             return
         self.rebuild_seconds = time.perf_counter() - begin
         self.writer.start()
@@ -337,6 +342,14 @@ class Service:
             if self.facts.sequence - self._snapshot_at >= self.settings.snapshot_every:
                 self._snapshot_at = self.facts.sequence
                 self.writer.do(self._take_snapshot)
+
+    def _crashed(self, error: Exception) -> None:
+        known = isinstance(error, JobcastError | StorageError)
+        what = str(error) if known else f"{type(error).__name__}: {error}"
+        log.critical("%s", what, exc_info=None if known else error)
+        self.failed = f"{shown(self.settings.db)}: the state cannot be kept: {what}"
+        self._ready.set()
+        self.on_failure()
 
     def _begin(self) -> int:
         """Number the models, then rebuild; return the event behind which the newest snapshot stands."""

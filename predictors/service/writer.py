@@ -44,15 +44,25 @@ class Writer:
         What it drives.
     most_pending : int
         Events to wait for their commit, or to be learnt, before new ones are turned away.
+    crashed : callable
+        Told of a failure that ends the thread: the process must begin anew from what is stored.
     """
 
-    def __init__(self, store: Store, facts: Facts, learner: Learner, most_pending: int = 100_000) -> None:
+    def __init__(
+        self,
+        store: Store,
+        facts: Facts,
+        learner: Learner,
+        most_pending: int,
+        crashed: Callable[[Exception], None],
+    ) -> None:
         self._store, self._facts, self._learner = store, facts, learner
         self._most_pending: Final = most_pending
         self._requests: deque[_Request | Callable[[], None]] = deque()
         self._condition = threading.Condition()
         self._records: list[dict[str, Any]] = []
         self._stopping = False
+        self._crashed = crashed
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self.pending = 0
         """Events that wait for their commit."""
@@ -110,6 +120,12 @@ class Writer:
             self._commit([], records)
 
     def _run(self) -> None:
+        try:
+            self._write_all()
+        except Exception as error:  # whatever it is: the state must not go on apart from what is stored
+            self._crashed(error)
+
+    def _write_all(self) -> None:
         while True:
             with self._condition:
                 if not self._requests and not self._stopping:
