@@ -16,7 +16,8 @@ M = len(COUNTER_NAMES)
 
 def block(seed, instants=40, nodes=(2, 5, 6, 9), period=10.0, holes=0.2):
     random = np.random.default_rng(seed)
-    rates = (random.random((instants, len(nodes), M)) * 10.0 ** random.integers(-3, 9, M)).astype(np.float32)
+    shape = instants, len(nodes), M  # so wide a spread that the order in which values are added up shows
+    rates = (random.random(shape) * 10.0 ** random.integers(-6, 12, shape)).astype(np.float32)
     rates[random.random(rates.shape) < holes] = np.nan
     time = np.cumsum(random.choice([0.25, 1.0, period, 3 * period], instants)) + random.random()
     return Telemetry(time, np.array(nodes), rates)
