@@ -60,6 +60,7 @@ class Metrics:
             ("events_waiting", "Events that wait for their commit, or to be learnt.", writer.pending + learner.pending),
             ("live_jobs", "Jobs queued and running.", service.facts.live),
             ("held_jobs", "Jobs with events that wait for an earlier one.", ledger.held),
+            ("late_events", "Events that arrived after a newer one.", service.facts.history.late_events),
             ("refused_events", "Events that contradicted what was taken in before.", ledger.refused),
             ("storage_trouble", "1 while the database cannot be written.", writer.trouble is not None),
             ("rebuild_seconds", "What the newest rebuilding took.", service.rebuild_seconds),

@@ -4,6 +4,7 @@ import asyncio
 import ipaddress
 import socket
 import sys
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +13,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from predictors.data.errors import JobcastError
+from predictors.history import LateEventWarning
 from predictors.service.app import Api, make_app
 from predictors.service.guard import Guard, Limits
 from predictors.service.tokens import Token
@@ -98,6 +100,7 @@ def serve(api: Api, listening: Listening) -> None:
         If the address cannot be used.
     """
     sys.setswitchinterval(_SWITCH)
+    warnings.simplefilter("ignore", LateEventWarning)  # a metric counts them
     server, opened = made_server(api, listening)
     host, port = opened.getsockname()[:2]
     scheme = "https" if listening.certificate else "http"
