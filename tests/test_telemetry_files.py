@@ -480,3 +480,13 @@ def test_pieces_that_hold_what_is_asked_for_out_of_order_are_not_left_out(tmp_pa
         times = np.concatenate([part.time for part in seen])
         inside = (whole.time >= high - 20.0) & (whole.time < high)
         assert ((times >= high - 20.0) & (times < high)).sum() == 2 * inside.sum(), high
+
+
+def test_what_comes_up_to_a_minute_late_is_put_in_order_across_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr("predictors.data.telemetry_sets.CHUNK", 2000)
+    lines = [line(10.0 * k, node, 70 * k, 0) for k in range(120) for node in range(30)]
+    for k in range(2500, 3400, 70):
+        lines.insert(k + 150, lines.pop(k))  # 50 s
+    telemetry, account = read_telemetry(write(tmp_path, lines))
+    assert account.dropped == account.changed == 0
+    assert (telemetry.rates[:, :, COUNTER_NAMES.index("port_xmit_data")] == 7.0).all()
