@@ -46,7 +46,8 @@ def experiment(
     with working("Reading the log"):
         jobs, account = _log(log, seed)
     folder = report_folder(out, name)
-    with after_reading(account), working(f"Running {name} on {len(jobs):,} jobs"):
+    what = f"Running {name}" + ("" if name in WITHOUT_LOG else f" on {len(jobs):,} jobs")
+    with after_reading(account), working(what):
         report = run(Setting(jobs, folder, seed, quick, partition, procs, names_of(predictors), workers))
     if as_json:
         print_json(report.to_json() | {"account": account.to_dict()})
@@ -55,7 +56,8 @@ def experiment(
         print_table(
             f"{title} ({report.log})", [c.replace("_", " ") for c in table.columns], table.itertuples(index=False)
         )
-    print_account(account)
+    if name not in WITHOUT_LOG:
+        print_account(account)
     for note in report.notes:
         typer.echo(note)
     typer.echo(f"Wrote {len(report.figures)} files to {folder} in {report.seconds:.0f} s")

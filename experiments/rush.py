@@ -17,6 +17,7 @@ References
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from re import sub
 from time import perf_counter
 from typing import Any, Final
 
@@ -116,7 +117,7 @@ def run(setting: Setting) -> Report:
     paths = [
         write_table(runs, setting.folder / "runs.csv"),
         write_table(trials, setting.folder / "trials.csv"),
-        *(write_table(table, setting.folder / f"{name.replace(' ', '_')}.csv") for name, table in tables.items()),
+        *(write_table(table, setting.folder / f"{sub('[^A-Za-z]+', '_', name)}.csv") for name, table in tables.items()),
         *draw_all(setting.folder, runs, trials, control.datasets["all"].runs),
     ]
     return Report("rush", "contention world", seeds, tables, tuple(paths), perf_counter() - begin, notes(trials))
