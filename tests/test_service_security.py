@@ -14,6 +14,7 @@ from predictors.service.client import Client, ServiceError
 from predictors.service.server import Listening
 from predictors.service.tokens import new_token, read_tokens, who
 from tests.service_in_thread import running
+from tests.test_service_variability import desk
 
 EVENT = {"kind": "submitted", "job_id": 1, "time": 5}
 
@@ -126,7 +127,7 @@ def test_schemathesis_finds_no_failure(tmp_path):
     from schemathesis import GenerationMode
     from schemathesis.checks import not_a_server_error
 
-    with running(tmp_path) as one, one.client() as client:
+    with running(tmp_path, desk=desk()) as one, one.client() as client:
         client.send([EVENT, {"kind": "started", "job_id": 1, "time": 6}, {"kind": "ended", "job_id": 1, "time": 7}])
         schema = schemathesis.openapi.from_url(f"{one.url}/openapi.json")
         counts = {}
@@ -150,4 +151,4 @@ def test_schemathesis_finds_no_failure(tmp_path):
             for mode in GenerationMode.POSITIVE, GenerationMode.NEGATIVE:
                 if mode == GenerationMode.POSITIVE or operation.body or operation.path_parameters:
                     hasty(given(case=operation.as_strategy(generation_mode=mode))(check))()
-        assert len(counts) == 9 and sum(counts.values()) > 100
+        assert len(counts) == 11 and sum(counts.values()) > 200
