@@ -26,18 +26,18 @@ BLOCK: Final = 50
 """Neighbouring jobs that are drawn together: a user's jobs come in bursts and fail together."""
 RESAMPLES: Final = 1000
 OVERALL: Final = "overall"
-COLUMNS: Final = ("predictor", "budget", "period", "jobs", "observed", "low", "high", "inside", "with_killed")
+COLUMNS: Final = ("predictor", "budget", "period", "jobs", "observed", "low", "high", "inside", "without_killed")
 
 
 def calibration(log: JobLog, predictor: str = "similar", *, quick: bool = False, seed: int = 0) -> pd.DataFrame:
     """Return how often jobs outran a predictor within each budget; a row a budget and period.
 
-    Only jobs within their request are counted: no estimate could have been long enough for the others.
+    A job that was stopped at its request, or ran past it, counts as run for just as long as it asked for: no estimate
+    could have been longer, and that is what `with-budget` keeps to.
 
     Columns: predictor, budget, period (`overall`, or a month with at least 500 jobs), jobs, observed (share of them
     that ran longer than estimated), low and high (95 % by resampling blocks of 50 neighbours), whether the budget is
-    inside, and with_killed: the share of all jobs, those beyond their request counted as run for just as long. That
-    share is what `with-budget` keeps at the budget, so where many jobs are killed `observed` lies below it.
+    inside, and without_killed: the same share of the jobs that ran within their request.
 
     Raises
     ------
@@ -49,8 +49,8 @@ def calibration(log: JobLog, predictor: str = "similar", *, quick: bool = False,
     cut, end = int(LEARNT * len(jobs)), jobs.filled("submit") + jobs.filled("wait", 0) + jobs.filled("run_time")
     ran, asked = jobs.filled("run_time").astype(np.float64), jobs.filled("requested_time")
     learnt = (np.arange(len(jobs)) < cut) & (end < jobs.filled("submit")[cut]) if len(jobs) else np.empty(0, np.bool_)
-    counted = (np.arange(len(jobs)) >= cut) & ((ran <= asked) | (asked <= 0))
-    if learnt.sum() < 2 or not counted.any():
+    ended = ((ran <= asked) | (asked <= 0))[cut:]
+    if learnt.sum() < 2 or cut == len(jobs):
         raise JobcastError(f"{log.name}: too few jobs to calibrate on.")
     months, random, rows = months_of(jobs)[cut:], np.random.default_rng(seed), []
     for budget in BUDGETS:
@@ -58,15 +58,13 @@ def calibration(log: JobLog, predictor: str = "similar", *, quick: bool = False,
         known = replay(jobs, careful.features)
         careful.fit_rows(known[learnt], ran[learnt])
         said = careful.predict_as_they_end(known[cut:], jobs.filled("submit")[cut:], ran[cut:], end[cut:])[0]
-        short, there = ran[cut:] > said, counted[cut:]
-        clipped = reachable(ran, asked.astype(np.float64))[cut:] > said
-        periods = {OVERALL: there, **{str(month): there & (months == month) for month in np.unique(months)}}
-        for period, chosen in periods.items():
-            if chosen.sum() >= (1 if period == OVERALL else LEAST_JOBS):
-                low, high = block_band(short[chosen], random)
-                of_all = clipped[np.ones_like(there) if period == OVERALL else months == period].mean()
-                inside = low <= budget <= high
-                told = (int(chosen.sum()), short[chosen].mean(), low, high, inside, of_all)
+        short = reachable(ran, asked.astype(np.float64))[cut:] > said
+        periods = {OVERALL: np.ones(len(short), np.bool_), **{str(m): months == m for m in np.unique(months)}}
+        for period, there in periods.items():
+            if there.sum() >= (1 if period == OVERALL else LEAST_JOBS):
+                low, high = block_band(short[there], random)
+                alone = short[there & ended].mean() if (there & ended).any() else np.nan
+                told = (int(there.sum()), short[there].mean(), low, high, low <= budget <= high, alone)
                 rows.append((predictor, budget, period, *told))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 

@@ -27,7 +27,7 @@ def test_each_budget_is_judged_over_the_whole_log(table):
     whole = table[table["period"] == OVERALL]
     assert whole["budget"].tolist() == list(BUDGETS)
     assert whole["observed"].is_monotonic_increasing
-    assert (abs(whole["with_killed"] - whole["budget"]) < 0.06).all()
+    assert (abs(whole["observed"] - whole["budget"]) < 0.06).all()
     assert ((table["low"] <= table["observed"]) & (table["observed"] <= table["high"])).all()
     assert table["inside"].tolist() == ((table["low"] <= table["budget"]) & (table["budget"] <= table["high"])).tolist()
 
