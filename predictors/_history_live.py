@@ -28,12 +28,6 @@ from predictors.data.joblog import Ints
 class LateEventWarning(UserWarning):
     """An event arrived after a newer one; told once a history, which counts them all (`JobHistory.late_events`)."""
 
-    def __init__(self, behind: int) -> None:
-        super().__init__(
-            f"An event arrived {behind} s late: it counts from now on, with its own time, and features stay as of the "
-            "newest event. Further late events are counted in silence."
-        )
-
 
 class LiveTables:
     """Arrays that grow with the jobs queued and running, and with the groups of jobs, users first, up to a capacity.
@@ -74,7 +68,12 @@ class LiveTables:
         """Take the compiled step for one event, which must be possible."""
         behind = int(self.clock[at.NOW]) - now
         if behind > 0 and not self.clock[at.LATE_EVENTS]:
-            warnings.warn(LateEventWarning(behind), stacklevel=3)
+            warnings.warn(
+                f"An event arrived {behind} s late: it counts from now on, with its own time, and features stay as of "
+                "the newest event. Further late events are counted in silence.",
+                LateEventWarning,
+                stacklevel=3,
+            )
         self._event[0] = now, kind, slot
         step.consume(self._event, self.rows, *self.arrays)
 

@@ -157,7 +157,7 @@ def test_river_models_come_back_with_their_parameters():
         (lambda: Predictor.from_sklearn(StandardScaler()), "needs fit and predict"),
         (lambda: Predictor.from_river(Ridge()), "needs learn_one and predict_one"),
         (lambda: Predictor.from_river(river_tree.HoeffdingAdaptiveTreeRegressor()), "give it a seed"),
-        (lambda: Predictor.from_river(linear_model.LinearRegression(), categories="one-hot"), "'codes' or 'text'"),
+        (lambda: Predictor.from_river(linear_model.LinearRegression(), categories="one-hot"), "one of codes, text"),
         (lambda: Predictor.from_river(linear_model.LinearRegression(), window=1), "at least 2"),
     ],
 )
