@@ -1,7 +1,7 @@
 """What goes into a history and comes out of it: the as-of rule, a submitted job, the outcome of a job."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
@@ -91,6 +91,8 @@ class Outcome(NamedTuple):
     """Whether the job has ended: otherwise its run time is censored at `seconds`."""
     time: int
     """When this was so: the job's end, or now [s]."""
+    told: bool = False
+    """Whether it was told before, while the job still ran, that it had run longer than `issued`."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,12 @@ class Outcomes:
     seconds: Floats
     observed: npt.NDArray[np.bool_]
     time: Ints
+    told: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
+    """By default of none."""
+
+    def __post_init__(self) -> None:
+        if len(self.told) != len(self.seconds):
+            object.__setattr__(self, "told", np.zeros(len(self.seconds), dtype=np.bool_))
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -110,19 +118,21 @@ class Outcomes:
         """Yield the outcomes one by one."""
         for i in range(len(self)):
             yield Outcome(
-                self.rows[i], float(self.issued[i]), float(self.seconds[i]), bool(self.observed[i]), int(self.time[i])
-            )
+                self.rows[i], float(self.issued[i]), float(self.seconds[i]), bool(self.observed[i]), int(self.time[i]),
+                bool(self.told[i]),
+            )  # fmt: skip
 
     @classmethod
     def stack(cls, outcomes: Sequence[Outcome], features: Sequence[str]) -> Self:
         """Return single outcomes as columns."""
-        rows, issued, seconds, observed, time = zip(*outcomes, strict=True) if outcomes else ((),) * 5
+        rows, issued, seconds, observed, time, told = zip(*outcomes, strict=True) if outcomes else ((),) * 6
         return cls(
             np.array(rows, dtype=np.float64).reshape(len(outcomes), len(features)),
             np.array(issued, dtype=np.float64),
             np.array(seconds, dtype=np.float64),
             np.array(observed, dtype=np.bool_),
             np.array(time, dtype=np.int64),
+            np.array(told, dtype=np.bool_),
         )
 
     def select(self, chosen: Ints) -> Self:

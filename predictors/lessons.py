@@ -2,7 +2,7 @@
 
 * An end is learnt from at once; under the as-of rule `reis`, when its second is over.
 * A predictor that hears of overruns is told of a job that has outrun its prediction as of the first event after that;
-  the job's end then comes without the prediction, so that it does not count twice.
+  the job's end then says so, so that it does not count twice.
 * One that learns from running jobs can ask for them, censored at a second.
 """
 
@@ -40,8 +40,8 @@ class Lessons:
     >>> lessons.started(1, time=100)
     >>> lessons.catch_up(200)
     >>> _ = lessons.ended(1, time=250, seconds=150.0)
-    >>> [(one.seconds, one.observed, one.issued) for one in seen]
-    [(100.0, False, 60.0), (150.0, True, nan)]
+    >>> [(one.seconds, one.observed, one.told) for one in seen]
+    [(100.0, False, False), (150.0, True, True)]
     """
 
     def __init__(self, predictor: Predictor, teach: Callable[[Outcome], None] | None = None) -> None:
@@ -95,8 +95,7 @@ class Lessons:
         known, issued = self._live.pop(job, (row, math.nan))
         self._running.pop(job, None)
         if known is not None:
-            taught = math.nan if job in self._told else issued
-            self._due.append(Outcome(known, taught, seconds, True, time))
+            self._due.append(Outcome(known, issued, seconds, True, time, job in self._told))
             if self._same_second:
                 self._learn_due()
         self._told.discard(job)

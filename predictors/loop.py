@@ -34,7 +34,7 @@ class LearningForecast:
 
     Where only what ended strictly before a submission counts as known (the as-of rule `reis`), ends are learnt from
     when their second is over. A predictor that hears of overruns is told of a job that has outrun its prediction as of
-    the first event after that; its end then comes without the prediction.
+    the first event after that; its end then says so.
 
     Parameters
     ----------
@@ -82,9 +82,9 @@ class LearningForecast:
                 seconds[job] = self._issued[job] = self.predictor.predict_one(self._rows[job]).seconds
             elif kind == ENDED and self._learns:
                 self._running.pop(job, None)
-                issued = math.nan if job in self._told else float(self._issued[job])
+                ran, told = float(time - self._jobs[job, at.START]), job in self._told
                 self._told.discard(job)
-                self._due.append(Outcome(self._rows[job], issued, float(time - self._jobs[job, at.START]), True, time))
+                self._due.append(Outcome(self._rows[job], float(self._issued[job]), ran, True, time, told))
                 if self._same_second:
                     self._learn_due()
             elif kind == STARTED and (self._watches or self._tells):

@@ -175,15 +175,18 @@ class WithBudget(Predictor):
     def learn_one(self, outcome: Outcome) -> None:
         """Take in what became of one job: calibrate by the prediction that was issued, and teach the one inside.
 
-        One that still runs calibrates if it has run longer than predicted already; its end must then come without the
-        issued prediction, or it would count twice.
+        One that still runs moves the budget's share if it has run longer than predicted already; its end must then say
+        that this was told, or it would count twice. How far the job went beyond is known at its end alone.
         """
         if not self.fitted:
             self.base_, self.shares_ = self._watching(self._made()), (0.0, 0.0, 0.0)
         request, issued = outcome.row[self._request : self._request + 1], outcome.issued
         ran = float(reachable(np.array([outcome.seconds]), request)[0])
-        if issued == issued and (outcome.observed or outcome.seconds > issued):
-            self._calibrate(ran, issued, limits(request))
+        outran = outcome.observed or outcome.seconds > issued
+        if issued == issued and outran and not outcome.told:
+            self._move_share(ran, issued)
+        if issued == issued and outcome.observed:
+            self._move_ends(ran, issued, limits(request))
         self.base_.learn_one(outcome)
 
     def watch(self, running: Callable[[int], Outcomes]) -> None:
@@ -220,8 +223,8 @@ class WithBudget(Predictor):
     ) -> tuple[Floats, Floats, Floats]:
         """Return predictions, lower and upper ends, each calibrated by what had happened before its submission.
 
-        A job that outruns its prediction counts from that second on, the others at their end. The predictor inside
-        stays as it is, and this one as well: the calibration goes on in a copy.
+        That a job outran its prediction counts from that second on, all else at its end. The predictor inside stays as
+        it is, and this one as well: the calibration goes on in a copy.
 
         Parameters
         ----------
@@ -237,20 +240,24 @@ class WithBudget(Predictor):
         predicted, limit = self._unmoved(copy.base_, rows), limits(rows[:, self._request])
         ran, same_second = reachable(seconds, rows[:, self._request]), as_of_rule(self.as_of).same_second
         said = np.empty((len(rows), 3))
-        pending: list[tuple[float, int]] = []
+        pending: list[tuple[float, int, bool]] = []
         for i in range(len(rows)):
             one = slice(i, i + 1)
             while pending and (pending[0][0] < submit[i] or (same_second and pending[0][0] == submit[i])):
-                job = heapq.heappop(pending)[1]
-                copy._calibrate(float(ran[job]), float(said[job, 0]), limit[job : job + 1])
+                _, job, ended = heapq.heappop(pending)
+                issued = float(said[job, 0])
+                if not ended or ran[job] <= issued:
+                    copy._move_share(float(ran[job]), issued)
+                if ended:
+                    copy._move_ends(float(ran[job]), issued, limit[job : job + 1])
             share, low, high = copy.shares_
             point = at_share(predicted[one], limit[one], share)
             lower, upper = ends_around(point, limit[one], low, high)
             said[i] = point[0], lower[0], upper[0]
-            known = float(end[i])
+            heapq.heappush(pending, (float(end[i]), i, True))
             if ran[i] > point[0]:
-                known = min(known, overrun_at(float(end[i] - seconds[i]), float(point[0])))
-            heapq.heappush(pending, (known, i))
+                outran = overrun_at(float(end[i] - seconds[i]), float(point[0]))
+                heapq.heappush(pending, (min(float(end[i]), outran), i, False))
         return said[:, 0], said[:, 1], said[:, 2]
 
     def save_estimator(self, folder: Path) -> None:
@@ -278,8 +285,14 @@ class WithBudget(Predictor):
         tail = (1.0 - self.coverage) / 2
         return 1.0 - tail, tail
 
-    def _calibrate(self, seconds: float, issued: float, limit: Floats) -> None:
-        """Move the shares by a job that ran, or has run, for `seconds`; its interval is the present one around issued.
+    def _move_share(self, seconds: float, issued: float) -> None:
+        """Move the budget's share by a job that ran, or has run, for `seconds`."""
+        share, low, high = self.shares_
+        if self.budget is not None:
+            self.shares_ = moved(share, seconds > issued, self.budget), low, high
+
+    def _move_ends(self, seconds: float, issued: float, limit: Floats) -> None:
+        """Move the interval by a job that ran for `seconds`; its interval is the present one around issued.
 
         So nothing is asked of the predictor inside, which may have learnt from this very job.
         """
@@ -288,7 +301,7 @@ class WithBudget(Predictor):
         lower, upper = ends_around(point, limit, low, high)
         outside = self._outside
         self.shares_ = (
-            share if self.budget is None else moved(share, seconds > issued, self.budget),
+            share,
             moved(low, seconds > lower[0], outside[0]),
             moved(high, seconds > upper[0], outside[1]),
         )
