@@ -1,5 +1,8 @@
 """Tables of runs are kept as they are, in memory and in files; bad rows are refused or counted."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -63,18 +66,32 @@ def test_node_sets_survive_their_writing(nodes):
     assert expand(compact(sorted(nodes))) == sorted(nodes)
 
 
-def test_region_time_stands_before_the_jobs_where_it_is_known():
+def test_region_time_stands_for_the_jobs_only_where_all_runs_of_a_kind_have_it():
+    """Runs of one application on as many nodes are measured against each other: one sort of time for all of them."""
     runs = Runs.of(
-        job_id=[1, 2],
-        application=["a", "a"],
-        node_count=[4, 4],
-        start=[0, 0],
-        end=[100, 200],
-        workload=["io", "io"],
-        region_time=[80, np.nan],
+        job_id=range(1, 7),
+        application=["a", "b", "a", "a", "b", "a"],
+        node_count=[4, 4, 8, 4, 4, 8],
+        start=[0] * 6,
+        end=[100, 200, 300, 400, 500, 600],
+        workload=["io"] * 6,
+        region_time=[80, 180, 280, np.nan, 480, 580],
     )
-    assert runs.run_time.tolist() == [80, 200]
+    assert runs.run_time.tolist() == [100, 180, 280, 400, 480, 580]
     assert runs.nodes(0).size == 0
+    assert runs.select(slice(0, 0)).run_time.size == 0
+
+
+@pytest.mark.parametrize("again", [lambda runs: pickle.loads(pickle.dumps(runs)), copy.deepcopy, copy.copy])
+def test_tables_go_to_other_processes_and_back(again):
+    runs = some_runs(6)
+    back = again(runs)
+    same(back, runs)
+    with pytest.raises(TypeError):
+        back.truth["true_other"] = back.start
+    for column in (back.start, back.truth["true_load"]):
+        with pytest.raises(ValueError, match="read-only"):
+            column[0] = 1
 
 
 def test_rows_are_chosen_and_joined_with_their_nodes():

@@ -1,5 +1,8 @@
 """The 282 inputs, and datasets of them: exact order, counted losses, nothing filled in, files that keep all."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -136,6 +139,17 @@ def test_a_file_gives_back_what_was_written(tmp_path, seed):
     for name in ("job_id", "application", "node_ids", "node_offsets", "start", "end", "probes", "workload"):
         np.testing.assert_array_equal(getattr(back.runs, name), getattr(dataset.runs, name))
     np.testing.assert_array_equal(back.runs.truth["true_load"], dataset.runs.truth["true_load"])
+
+
+@pytest.mark.parametrize("again", [lambda data: pickle.loads(pickle.dumps(data)), copy.deepcopy])
+def test_a_dataset_goes_to_another_process_and_back(again):
+    dataset, _ = Dataset.build(*some(20), "job", {"runs": "control.csv"})
+    back = again(dataset)
+    assert back.digest() == dataset.digest() and dict(back.about) == dict(dataset.about)
+    np.testing.assert_array_equal(back.runs.truth["true_load"], dataset.runs.truth["true_load"])
+    assert not back.rows.flags.writeable
+    with pytest.raises(TypeError):
+        back.about["runs"] = "other.csv"
 
 
 def test_a_digest_tells_inputs_times_and_scopes_apart():

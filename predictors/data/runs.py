@@ -5,7 +5,7 @@ Times are seconds in one clock, that of the telemetry beside it (Unix seconds on
 world); they need not be whole. Nothing is filled in: what is not known is NaN, an empty node set or an empty word.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -178,6 +178,10 @@ class Runs:
     def __len__(self) -> int:
         return len(self.job_id)
 
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        """Pickle and copy by the columns, made and checked anew: a read-only mapping cannot be pickled."""
+        return remade, (type(self), {f.name: getattr(self, f.name) for f in fields(self)} | {"truth": dict(self.truth)})
+
     @property
     def offsets(self) -> Ints:
         """Where each row's nodes begin and end in `node_ids`, shape (n + 1,)."""
@@ -198,8 +202,17 @@ class Runs:
 
     @property
     def run_time(self) -> Floats:
-        """What labels are made from [s]: the time in the main compute region where it is known, else end - start."""
-        return np.where(np.isnan(self.known_region_time), self.end - self.start, self.known_region_time)
+        """What labels are made from [s]: the time in the main compute region, or end - start.
+
+        One of both for all runs of an application on as many nodes, as they are measured against each other: the time
+        in the region if each of these runs in this table has it, else end - start.
+        """
+        unknown = np.isnan(self.known_region_time)
+        names, name = np.unique(self.application, return_inverse=True)
+        sizes, size = np.unique(self.node_count, return_inverse=True)
+        kind = name * len(sizes) + size
+        lacking = np.bincount(kind, weights=unknown, minlength=len(names) * len(sizes)) > 0
+        return np.where(lacking[kind], self.end - self.start, self.known_region_time)
 
     def nodes(self, row: int) -> Ints:
         """Return the node ids of one row, ascending; empty where they are not known."""
@@ -248,6 +261,11 @@ class Runs:
         rest = {name: getattr(self, name) for name in ("start", "end", "region_time", "workload")}
         probes = {name: self.probe_waits[:, k] for k, name in enumerate(PROBES)}
         return pd.DataFrame({**plain, "nodes": nodes, **rest, **probes, **self.truth})
+
+
+def remade(kind: Callable[..., object], about: dict[str, object]) -> object:
+    """Make a table of its fields again: how tables are unpickled and copied."""
+    return kind(**about)
 
 
 def compact(nodes: Iterable[int]) -> str:

@@ -5,7 +5,7 @@ measured is NaN. Columns that only a simulated world can know travel along (`Run
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from predictors.data.account import Account, Finding
 from predictors.data.errors import JobcastError
-from predictors.data.runs import PROBES, Floats, Ints, Runs
+from predictors.data.runs import PROBES, Floats, Ints, Runs, remade
 from predictors.probes.history import ProbeHistory, ProbeUse, probes_as_used
 from predictors.variability.features import FEATURES, check_scope, feature_rows
 from predictors.variability.labels import DDOF, LEAST_RUNS, Labels, Scheme, label
@@ -75,6 +75,11 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.runs)
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        """Pickle and copy by the fields: a read-only mapping cannot be pickled."""
+        about = {"runs": self.runs, "rows": self.rows, "scope": self.scope, "about": dict(self.about)}
+        return remade, (type(self), about)
 
     @property
     def window(self) -> float:
