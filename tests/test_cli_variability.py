@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments.cli_variability import app
+from experiments.cli_variability_models import _print_winner
 from predictors.data.counters import COUNTERS
 from predictors.data.errors import JobcastError
 from predictors.data.ldms_writer import LdmsOptions, LdmsWriter
@@ -167,6 +168,18 @@ def test_a_selection_compares_draws_and_keeps_the_best(home, data):
     assert said["model"]["uri"] == "models:/selected@shadow" and len(said["three_classes"]) == 3
 
 
+@pytest.mark.parametrize("eliminated", [False, True])
+def test_the_printed_line_says_whether_the_three_class_figure_is_optimistic(capsys, eliminated):
+    winner = {"model": "knn", "scope": "job", "n_inputs": 9, "f1_leave_one_application_out": 0.5, "f1_low": 0.4,
+              "f1_high": 0.6, "f1_selected_inputs": 0.5, "f1_selected_inputs_optimistic": 0.7,
+              "three_f1_optimistic" if eliminated else "three_f1": 0.8}  # fmt: skip
+    document = {"winner": winner, "elimination": [{}] if eliminated else None, "files": ["a.csv"],
+                "model": {"uri": "models:/a/1", "version": 1}}  # fmt: skip
+    _print_winner(document)
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("Three classes"))
+    assert "0.80" in line and ("optimistic" in line) == eliminated
+
+
 def test_the_commands_of_the_page_run(home, monkeypatch):
     """As they stand in docs/variability.md, one after the other."""
     page = (Path(__file__).parent.parent / "docs" / "variability.md").read_text(encoding="utf-8")
@@ -184,6 +197,7 @@ def test_the_commands_of_the_page_run(home, monkeypatch):
         assert all((folder / f"{name}{suffix}").stat().st_size > 100 for suffix in (".png", ".svg", ".csv"))
     bars = pd.read_csv(folder / "figure3_f1.csv")
     assert set(bars["scope"]) == {"job", "all"} and len(bars) == 2 * 4
+    assert pd.read_csv(folder / "three_classes.csv")["optimistic"].all()
     assert {"models.csv", "folds.csv", "three_classes.csv"} <= {path.name for path in folder.iterdir()}
 
 

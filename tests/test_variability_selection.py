@@ -286,8 +286,17 @@ def test_the_whole_selection(selected):
     assert selected.classifier.features_ == found.features and selected.classifier.scheme_ == "three"
     assert set(selected.classifier.applications_) == set(APPS)
     assert len(selected.three) == 2 and selected.three["n_test"].sum() == len(DATA)
-    names = {"f1_leave_one_application_out", "f1_selected_inputs", "f1_selected_inputs_optimistic", "three_f1"}
+    names = {"f1_leave_one_application_out", "f1_selected_inputs", "f1_selected_inputs_optimistic"}
     assert names <= set(selected.figures()) and selected.figures()["f1_chronological"] >= 0
+
+
+def test_the_three_class_figures_are_marked_where_the_inputs_were_ranked_on_the_judged_runs(selected):
+    names = {"three_f1", "three_pr_auc", "three_macro_f1"}
+    assert {name for name in selected.figures() if name.startswith("three_")} == {f"{n}_optimistic" for n in names}
+    assert selected.three["optimistic"].all()
+    plain = select([DATA], replace(SMALL, models=("knn",), most_runs=100), keep_all=True)
+    assert {name for name in plain.figures() if name.startswith("three_")} == names
+    assert not plain.three["optimistic"].any()
 
 
 def test_the_model_learns_from_all_runs_though_few_were_compared():

@@ -5,7 +5,8 @@ set with the highest F1 kept; then the same classifier on these inputs, with thr
 
 Two F1 stand beside the set that is kept. The honest one chooses the number of inputs anew in each fold, on the
 applications learnt from, and judges the one left out by it. The paper's way ranks the inputs on all runs, takes the
-number with the best F1, and reports that F1: it has seen what it is judged on, and is marked optimistic.
+number with the best F1, and reports that F1: it has seen what it is judged on, and is marked optimistic. So are the
+figures of the three-class model wherever its inputs were selected: that was done on all runs, the judged ones included.
 
 References
 ----------
@@ -86,7 +87,8 @@ class Selection:
     elimination : Elimination or None
         What was kept of its inputs; None: all.
     three : DataFrame
-        The three-class model's figures by part of the cross-validation.
+        The three-class model's figures by part of the cross-validation; `optimistic` if its inputs were selected, as
+        that has seen the runs that are judged.
     classifier : Classifier
         The model, fitted on all labelled runs.
     labels : Labels
@@ -115,7 +117,8 @@ class Selection:
             found["f1_selected_inputs"] = self.elimination.honest.mean_f1
             found["f1_selected_inputs_optimistic"] = float(np.nanmax(self.elimination.paper))
         found["n_inputs"] = len(self.classifier.features_)
-        return found | {f"three_{name}": float(self.three[name].mean()) for name in ("f1", "pr_auc", "macro_f1")}
+        mark = "" if self.elimination is None else "_optimistic"
+        return found | {f"three_{name}{mark}": float(self.three[name].mean()) for name in ("f1", "pr_auc", "macro_f1")}
 
 
 def select(datasets: Sequence[Dataset], plan: Plan | None = None, *, keep_all: bool = False) -> Selection:
@@ -141,7 +144,7 @@ def select(datasets: Sequence[Dataset], plan: Plan | None = None, *, keep_all: b
     dataset = comparison.datasets[winner.scope]
     elimination = None if keep_all else eliminate_nested(dataset, winner.model, plan)
     features = FEATURES if elimination is None else elimination.features
-    three = cross_validate(dataset, winner.model, features, plan)
+    three = cross_validate(dataset, winner.model, features, plan).assign(optimistic=elimination is not None)
     whole = next(one for one in datasets if one.scope == winner.scope)
     classifier, labels = train(whole, winner.model, plan, features=features)
     return Selection(comparison, winner, elimination, three, classifier, labels, whole)
