@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from predictors.data.errors import JobcastError
-from predictors.variability.features import FEATURES, check_scope, feature_row
+from predictors.variability.ask import Question, ask
+from predictors.variability.features import check_scope, feature_row
 from predictors.variability.labels import LITTLE as FROM_LITTLE
 from predictors.variability.labels import VARIATION as ABOVE
 from predictors.variability.labels import Norms
@@ -59,13 +60,26 @@ class Inputs:
         JobcastError
             If the world's counters are not kept in a ring.
         """
+        asked = self.question(live, row, nodes)
+        return feature_row(asked.window, asked.probes, asked.workload)
+
+    def question(self, live: Live, row: int, nodes: Ints) -> Question:
+        """Return what a classifier is asked about a job that would start now on these nodes.
+
+        Raises
+        ------
+        JobcastError
+            If the world's counters are not kept in a ring.
+        """
         ring = live.sink
         if not isinstance(ring, CounterRing):
             raise JobcastError("RUSH needs the counters of the last minutes: give the world a CounterRing as its sink.")
         now = float(live.world.origin + live.now)
-        window = ring.windows(now, nodes if self.scope == "job" else None).values[0]
+        pooled = nodes if self.scope == "job" else ring.nodes
+        found = ring.windows(now, nodes if self.scope == "job" else None)
         probes = live.probe(row, nodes) if self.probes else None
-        return feature_row(window, probes, self.apps[row].workload)
+        silent = float(found.silent[0]) / len(pooled)
+        return Question(found.values[0], self.apps[row].workload, self.apps[row].name, probes, silent)
 
 
 @dataclass(eq=False)
@@ -79,7 +93,8 @@ class Learnt:
     inputs : Inputs
         What it is shown.
     abstained : int
-        How often it did not know; the job then starts.
+        How often it did not know, or more nodes were silent than `predictors.variability.ask` lets pass; the job then
+        starts.
     """
 
     classifier: "Classifier"
@@ -89,8 +104,7 @@ class Learnt:
     def foresee(self, candidate: Candidate) -> str:
         """Return the class that the classifier says, see `schedsim.rush.Classifier`."""
         live, nodes = seen(candidate)
-        shown = self.inputs.row(live, candidate.row, nodes)
-        found = self.classifier.judge_one(shown, features=FEATURES, application=self.inputs.apps[candidate.row].name)
+        found = ask(self.classifier, self.inputs.question(live, candidate.row, nodes))
         self.abstained += found.abstained
         return found.label
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from experiments import rush_measures as measures
 from experiments.cli import app
 from experiments.rush import Shared, tables_of, trials_of
-from experiments.rush_control import Control, learn
+from experiments.rush_control import Control, collect, learn
 from experiments.rush_dose import LENGTH, Case, summed
 from experiments.rush_jobs import EXPERIMENTS, MACHINE, SIZES, jobs_of, scaled
 from experiments.rush_measures import CALM_EASY, CALM_RUSH, EASY, ORACLE, RANDOM, RUSH
@@ -26,6 +26,7 @@ from predictors.variability.features import FEATURES
 from predictors.variability.labels import Norms
 from predictors.variability.ring import CounterRing
 from predictors.variability.selection import train
+from predictors.variability.verdict import Verdict
 from predictors.variability.windows import windows
 from predictors.variability.workers import work
 from schedsim.contention.apps import ALONE, APPS
@@ -104,6 +105,42 @@ def test_inputs_need_a_ring():
         simulate(small_jobs(), policy, kill=False, world=world)
     with pytest.raises(JobcastError, match="asks about a machine with contention"):
         simulate(small_jobs(), policy)
+
+
+class Deaf(CounterRing):
+    """A ring that hears nothing of its first nodes."""
+
+    def __init__(self, nodes, silent):
+        super().__init__(np.arange(nodes))
+        self.silent = silent
+
+    def push(self, time, rates):
+        """Forget some, and hand on."""
+        heard = np.array(rates, dtype=np.float32)
+        heard[: self.silent] = np.nan
+        super().push(time, heard)
+
+
+class SaysVariation:
+    """Stands for a classifier that always says variation."""
+
+    name, class_names = "always", ("none", "variation")
+
+    def judge_one(self, row, **about):
+        """Say so."""
+        return Verdict(1, "variation", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("scope", "silent", "delays"), [("all", 3, True), ("all", 4, False), ("job", SMALL.nodes, False)]
+)
+def test_the_gate_does_not_delay_where_more_than_a_tenth_of_the_nodes_are_silent(scope, silent, delays):
+    """Of 32 nodes, 3 are fewer than 10 % and 4 are more."""
+    learnt = Learnt(SaysVariation(), Inputs([APPS[name] for name in NAMES], scope))
+    policy = rush(make_policy("easy"), learnt)
+    simulate(small_jobs(), policy, kill=False, world=small_world(Deaf(SMALL.nodes, silent)))
+    assert (policy.gate.tally.skips > 0) == delays
+    assert (learnt.abstained == policy.gate.tally.calls) != delays
 
 
 @pytest.fixture(scope="module")
@@ -188,6 +225,16 @@ def test_the_scaling_laws():
     assert app.network == pytest.approx(0.07 / 2**0.5 / (0.93 / 2 + 0.07 / 2**0.5))
     # bytes in all of a node fall as the time that goes into them does
     assert app.sends * seconds == pytest.approx(APPS["AMG"].sends * 280 / 2**0.5)
+
+
+def test_control_jobs_are_the_same_from_several_workers():
+    around = Surround(Background(tau=600, step=60))
+    one, two = (collect(around, 1, 3, ("none", "weak"), workers) for workers in (1, 2))
+    for scope in ("all", "job"):
+        assert one.datasets[scope].digest() == two.datasets[scope].digest()
+    assert {name: norms.to_json() for name, norms in one.norms.items()} == {
+        name: norms.to_json() for name, norms in two.norms.items()
+    }
 
 
 # --- trials and controls ----------------------------------------------------------------------------------------------
