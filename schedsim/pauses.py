@@ -8,7 +8,7 @@ import numpy.typing as npt
 import schedsim._kernels_layout as at
 from predictors.data.errors import JobcastError
 from schedsim._kernels_ordered import clear, insert
-from schedsim.gates import Candidate, Choice
+from schedsim.gates import Candidate, Choice, Verdict
 from schedsim.orders import Order, Waiting
 from schedsim.policy import Policy
 from schedsim.state import State
@@ -112,6 +112,10 @@ def _ask_gate(policy: Policy, state: State, around: Surroundings | None) -> Stat
             world=None if around is None else around.progress,
         )
     )
+    if not (isinstance(verdict, Verdict) and isinstance(verdict.start, bool | np.bool_)):
+        raise JobcastError(
+            f"A gate must answer a Verdict whose start is True or False; it answered {verdict!r} at {clock[at.NOW]} s."
+        )
     clock[at.ANSWER] = at.MAY_START if verdict.start else at.HELD
     if verdict.start:
         return state

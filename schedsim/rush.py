@@ -40,6 +40,7 @@ CLASSES: Final = (NONE, LITTLE, VARIATION)
 
 THRESHOLD: Final = 10
 RECHECK: Final = 60
+LONGEST_RECHECK: Final = 86400
 COUNT_ON: Final = ("release", "pass")
 
 
@@ -110,14 +111,19 @@ class Rush:
     tally: Tally = field(default_factory=Tally)
 
     def __post_init__(self) -> None:
-        if np.min(self.threshold, initial=0) < 0:
-            raise JobcastError("RUSH: a skip threshold must be 0 or more.")
-        if self.recheck < 1:
-            raise JobcastError(f"RUSH: counters arrive every 1 s or more; got recheck={self.recheck}.")
+        if not _are_counts(self.threshold):
+            raise JobcastError(
+                "RUSH: a skip threshold must be a whole number, 0 or more, or an int64 array of one for each job; got "
+                f"{self.threshold!r}."
+            )
+        if not (isinstance(self.recheck, int | np.integer) and 1 <= self.recheck <= LONGEST_RECHECK):
+            raise JobcastError(
+                f"RUSH: counters arrive every 1 s or more, up to {LONGEST_RECHECK}; got recheck={self.recheck!r}."
+            )
         if self.count_on not in COUNT_ON:
             raise JobcastError(f"RUSH: count_on must be one of {', '.join(COUNT_ON)}; got {self.count_on!r}.")
-        if not set(self.labels) <= set(CLASSES):
-            raise JobcastError(f"RUSH: labels must be of {', '.join(CLASSES)}; got {', '.join(self.labels)}.")
+        if isinstance(self.labels, str) or not all(label in CLASSES for label in self.labels):
+            raise JobcastError(f"RUSH: labels must be of {', '.join(CLASSES)}; got {self.labels!r}.")
 
     def ask(self, candidate: Candidate) -> Verdict:
         """Return whether the candidate may start now, see `schedsim.gates.Gate`."""
@@ -163,6 +169,13 @@ def rush(base: Policy, classifier: Classifier, *, threshold: int | Ints = THRESH
     if base.gate is not None:
         raise JobcastError("RUSH: the policy has a gate already; one gate a policy.")
     return replace(base, gate=Rush(classifier, threshold, labels, recheck, count_on))
+
+
+def _are_counts(threshold: object) -> bool:
+    """Return whether a threshold is one or a row of whole numbers from 0 on."""
+    if isinstance(threshold, np.ndarray):
+        return threshold.ndim == 1 and threshold.dtype.kind in "iu" and bool((threshold >= 0).all())
+    return isinstance(threshold, int | np.integer) and not isinstance(threshold, bool) and int(threshold) >= 0
 
 
 @dataclass(frozen=True, eq=False)

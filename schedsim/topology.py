@@ -47,7 +47,8 @@ class Topology:
     apart: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.leaves < 1 or self.per_leaf < 1 or self.nodes > MOST_NODES:
+        whole = all(isinstance(n, int | np.integer) for n in (self.leaves, self.per_leaf))
+        if not whole or self.leaves < 1 or self.per_leaf < 1 or self.nodes > MOST_NODES:
             raise JobcastError(
                 f"A machine has 1 to {MOST_NODES:,} nodes; got {self.leaves} leaf switches of {self.per_leaf}."
             )

@@ -171,3 +171,19 @@ def test_tables_cannot_be_changed_behind_their_back():
     runs = some_runs()
     with pytest.raises(ValueError, match="read-only"):
         runs.start[0] = 0
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "1,AMG,1,99999999999999999999999,1400,1500,io",
+        "99999999999999999999999999,AMG,1,1,1400,1500,io",
+        "1,AMG,99999999999999999999,,1400,1500,io",
+        "1,AMG,1,\u0663,1400,1500,io",
+    ],
+)
+def test_numbers_beyond_what_a_column_holds_are_dropped_by_rule(tmp_path, row):
+    path = tmp_path / "runs.csv"
+    path.write_text(f"job_id,application,node_count,nodes,start,end,workload\n2,AMG,1,7,0,9,io\n{row}\n")
+    runs, account = read_runs(path)
+    assert runs.job_id.tolist() == [2] and account.dropped == 1

@@ -308,8 +308,8 @@ def test_a_broken_gate_is_noticed(broken):
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({"threshold": -1}, "threshold must be 0 or more"),
-        ({"threshold": np.array([1, -1])}, "threshold must be 0 or more"),
+        ({"threshold": -1}, "threshold must be a whole number"),
+        ({"threshold": np.array([1, -1])}, "threshold must be a whole number"),
         ({"recheck": 0}, "every 1 s or more"),
         ({"count_on": "submission"}, "release, pass; got 'submission'"),
         ({"labels": ("many",)}, "none, little, variation"),
@@ -334,3 +334,20 @@ def test_one_gate_a_policy_and_words_that_are_known():
 def test_a_name_alone_makes_no_rush(name):
     with pytest.raises(JobcastError, match="asks a classifier about a machine with contention"):
         make_policy(name)
+
+
+@pytest.mark.parametrize("answer", [None, True, ("no",), Verdict("no"), Verdict(float("nan"))])
+def test_a_gate_answers_a_verdict_of_true_or_false(answer):
+    gate = type("Odd", (), {"ask": lambda self, candidate: answer})()
+    workload = Workload.from_columns([1], submit=[0], procs=[4], requested=[50], run_time=[50], machine_procs=8)
+    with pytest.raises(JobcastError, match="gate must answer"):
+        simulate(workload, replace(make_policy("easy"), gate=gate))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"threshold": 1.5}, {"threshold": "x"}, {"threshold": None}, {"threshold": np.array([1.5])},
+              {"recheck": "60"}, {"recheck": 1.5}, {"recheck": 10**30}, {"labels": "variation"}, {"labels": [1]}]
+)  # fmt: skip
+def test_settings_of_wrong_types_are_refused(wrong):
+    with pytest.raises(JobcastError, match="RUSH"):
+        Rush(Scripted(np.zeros(1, dtype=np.int64)), **wrong)

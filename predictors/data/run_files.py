@@ -177,7 +177,7 @@ def _cells(row: Mapping[str, str], line: int, notes: _Notes) -> dict[str, Any] |
     try:
         cells["nodes"] = expand(row.get("nodes", ""))
         told = row.get("node_count", "").strip()
-        cells["node_count"] = int(told) if told else len(cells["nodes"])
+        cells["node_count"] = _whole(told) if told else len(cells["nodes"])
     except ValueError as error:
         notes.add("dropped", "unreadable", "nodes", "the nodes cannot be read", line, error)
         return None
@@ -207,6 +207,13 @@ def _number(text: str, name: str, line: int, notes: _Notes) -> float:
     return value
 
 
+def _whole(text: str) -> int:
+    value = int(text)
+    if abs(value) >= 10**18:  # it must fit into an int64
+        raise ValueError(f"{text} is too large")
+    return value
+
+
 def _finite(text: str) -> float:
     value = float(text)
     if not np.isfinite(value):
@@ -222,7 +229,7 @@ def _word(text: str) -> str:
 
 _NEEDED: Final[Mapping[str, tuple[Callable[[str], Any], str]]] = MappingProxyType(
     {
-        "job_id": (int, "the job id is no whole number"),
+        "job_id": (_whole, "the job id is no whole number of at most 18 digits"),
         "application": (_word, "the application has no name"),
         "start": (_finite, "start is no finite number"),
         "end": (_finite, "end is no finite number"),

@@ -301,17 +301,24 @@ def expand(text: str) -> list[int]:
     nodes: list[int] = []
     for part in text.split():
         low, dash, high = part.partition("-")
-        if not (low.isdecimal() and (high.isdecimal() if dash else True)):
+        if not (_is_id(low) and (_is_id(high) if dash else True)):
             raise ValueError(f"{part!r} is no node id and no range such as 12-15")
         span = range(int(low), int(high or low) + 1)
-        if not span or len(span) > MOST_NODES or (nodes and span[0] <= nodes[-1]):
+        if not span or (nodes and span[0] <= nodes[-1]):
             raise ValueError(f"{part!r} does not ascend")
+        if len(nodes) + len(span) > MOST_NODES:
+            raise ValueError(f"more than {MOST_NODES:,} nodes")
         nodes.extend(span)
     return nodes
 
 
+def _is_id(text: str) -> bool:
+    """Return whether a text is a number of at most 18 digits, which an int64 holds."""
+    return text.isascii() and text.isdecimal() and len(text) <= 18
+
+
 MOST_NODES: Final = 10_000_000
-"""A range of nodes cannot be wider."""
+"""A run cannot have more nodes."""
 
 _KINDS: Final[Mapping[str, Any]] = MappingProxyType(
     {
