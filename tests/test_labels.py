@@ -97,7 +97,9 @@ def test_five_runs_are_the_fewest_of_which_one_can_vary():
         assert (Norms.of(["a"] * n, [1] * n, seconds, least=2).z(["a"] * n, [1] * n, seconds) > 1.5).any() == (n == 5)
 
 
-def test_the_main_regions_time_is_labelled_where_it_is_known():
+@pytest.mark.parametrize(("last", "mean"), [(50, 50), (np.nan, 100)])
+def test_the_main_regions_time_is_labelled_where_all_runs_of_an_application_have_it(last, mean):
+    """Else that of the job, for all of them: two kinds of times in one mean would make labels of the difference."""
     runs = Runs.of(
         job_id=range(6),
         application=["a"] * 6,
@@ -105,10 +107,9 @@ def test_the_main_regions_time_is_labelled_where_it_is_known():
         start=[0] * 6,
         end=[100] * 6,
         workload=["io"] * 6,
-        region_time=[50, 51, 49, 50, 50, np.nan],
+        region_time=[50, 51, 49, 50, 50, last],
     )
-    norm = Norms.of_runs(runs).by_key["a", 1]
-    assert norm.mean == pytest.approx((250 + 100) / 6)
+    assert Norms.of_runs(runs).by_key["a", 1].mean == pytest.approx(mean)
 
 
 def test_norms_survive_their_writing():
