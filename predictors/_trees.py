@@ -13,11 +13,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from predictors.data.compiled import compiled
+from predictors.data.compiled import compiled, inlined
 
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
+Holds = npt.NDArray[np.int32]
 
 NODE: Final = np.dtype([("threshold", np.float32), ("feature", np.int32), ("left", np.int32)])
 BLOCK: Final = 16
@@ -34,6 +35,21 @@ def fill_slots(row: Singles, slots: Singles) -> None:
     slots[2 * n_features] = -np.inf
 
 
+@inlined
+def walk(nodes: npt.NDArray[np.void], roots: Ints, first: int, width: int, slots: Singles, at: Holds) -> None:
+    """Write into `at` which leaves `slots` reach in `width` trees from the `first` on."""
+    for k in range(width):
+        at[k] = roots[first + k]
+    moving = True
+    while moving:
+        moving = False
+        for k in range(width):
+            node = nodes[at[k]]
+            there = node.left + (0 if slots[node.feature] <= node.threshold else 1)
+            moving |= there != at[k]
+            at[k] = there
+
+
 @compiled
 def mean_of_leaves(nodes: npt.NDArray[np.void], values: Floats, roots: Ints, slots: Singles) -> float:
     """Mean over trees of the leaf that `slots` reach, summed in the trees' order."""
@@ -42,16 +58,7 @@ def mean_of_leaves(nodes: npt.NDArray[np.void], values: Floats, roots: Ints, slo
     total = 0.0
     for first in range(0, n_trees, BLOCK):
         width = min(BLOCK, n_trees - first)
-        for k in range(width):
-            at[k] = roots[first + k]
-        moving = True
-        while moving:
-            moving = False
-            for k in range(width):
-                node = nodes[at[k]]
-                there = node.left + (0 if slots[node.feature] <= node.threshold else 1)
-                moving |= there != at[k]
-                at[k] = there
+        walk(nodes, roots, first, width, slots, at)
         for k in range(width):
             total += values[at[k]]
     return total / n_trees

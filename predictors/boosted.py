@@ -1,6 +1,5 @@
 """Gradient-boosted trees on the history of similar jobs: XGBoost grows them, compiled code walks them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +12,8 @@ from predictors.base import REQUESTED_TIME, UNKNOWN_REQUEST
 from predictors.data.errors import JobcastError
 from predictors.data.files import whole_file
 from predictors.features import RICH_FEATURES
-from predictors.params import BETWEEN, FROM_0, SHARE, Rule, one_of, whole
+from predictors.growing import GROWTH, grown
+from predictors.params import BETWEEN, one_of
 from predictors.refit import RefittingPredictor
 from predictors.tree_arrays import compile_booster
 from predictors.trees import CompiledForest
@@ -90,19 +90,6 @@ _OBJECTIVES: Final = {
     "quantile": "reg:quantileerror",
 }
 _TARGETS: Final = ("seconds", "residual", "log")
-
-GROWTH: Final[Mapping[str, Rule]] = MappingProxyType(
-    {
-        "n_estimators": whole(1),
-        "learning_rate": SHARE,
-        "max_depth": whole(1),
-        "min_child_weight": FROM_0,
-        "subsample": SHARE,
-        "colsample": SHARE,
-        "random_state": whole(0),
-    }
-)
-"""Rules of the parameters that say how trees grow."""
 
 
 class Boosted(RefittingPredictor):
@@ -202,8 +189,6 @@ class Boosted(RefittingPredictor):
 
 def boost(how: Boosted, features: tuple[str, ...], rows: Floats, seconds: Floats) -> BoostedEstimator:
     """Return boosted trees learnt from ended jobs by the parameters of `how`."""
-    import xgboost
-
     request, longest = features.index(REQUESTED_TIME), float(seconds.max())
     base = features.index("similar_weighted") if how.target == "residual" else -1
     target = seconds
@@ -211,22 +196,11 @@ def boost(how: Boosted, features: tuple[str, ...], rows: Floats, seconds: Floats
         target = seconds - base_of(rows, base, request, longest)
     elif how.target == "log":
         target = np.log(np.maximum(seconds, 1.0))
-    settings = {
-        "objective": _OBJECTIVES[how.objective],
-        "learning_rate": how.learning_rate,
-        "max_depth": how.max_depth,
-        "min_child_weight": min(how.min_child_weight, max(1.0, len(rows) / 100)),
-        "subsample": how.subsample,
-        "colsample_bytree": how.colsample,
-        "seed": how.random_state,
-        "tree_method": "hist",
-        "nthread": 1,
-        "verbosity": 0,
-    }
+    objective: dict[str, object] = {"objective": _OBJECTIVES[how.objective]}
     if how.objective == "quantile":
-        settings["quantile_alpha"] = how.quantile
-    jobs = xgboost.QuantileDMatrix(rows.astype(np.float32), label=target, nthread=1)
-    model = bytes(xgboost.train(settings, jobs, num_boost_round=how.n_estimators).save_raw("json"))
+        objective["quantile_alpha"] = how.quantile
+    least = min(how.min_child_weight, max(1.0, len(rows) / 100))
+    model = grown(how, rows, objective, least, label=target)
     forest, start = compile_booster(model)
     found = BoostedEstimator(model, forest, start, base, request, longest, 1.0 if how.target == "log" else 0.0)
     if how.target != "log" or not how.smear:
@@ -247,13 +221,11 @@ def save_boosted(estimator: BoostedEstimator, folder: Path) -> None:
 
 def load_boosted(folder: Path, features: tuple[str, ...]) -> BoostedEstimator:
     """Return what `save_boosted` wrote, for rows of these features."""
-    from predictors.saving import read_arrays
+    from predictors.saving import read_arrays, telling_damage
 
-    try:
+    with telling_damage(folder / MODEL):
         model = (folder / MODEL).read_bytes()
         base, request, longest, factor = read_arrays(folder / SETTINGS)["settings"].tolist()
-    except (OSError, KeyError, ValueError) as error:
-        raise JobcastError(f"{folder / MODEL}: cannot be read ({error}); train the model again.") from error
     forest, start = compile_booster(model)
     columns = (int(base), int(request))
     if forest.n_features != len(features) or not all(-1 <= column < len(features) for column in columns):

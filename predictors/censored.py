@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from predictors.base import REQUESTED_TIME, Estimator
-from predictors.boosted import GROWTH, BoostedEstimator, load_boosted, save_boosted
+from predictors.boosted import BoostedEstimator, load_boosted, save_boosted
 from predictors.calibration import HELD_OUT
 from predictors.data.errors import JobcastError
 from predictors.features import RICH_FEATURES
+from predictors.growing import GROWTH, grown
 from predictors.history import Outcomes
 from predictors.params import ABOVE_0, one_of
 from predictors.refit import RefittingPredictor
@@ -198,28 +199,17 @@ def trees(how: Censored, rows: Floats, seconds: Floats, running: Floats, elapsed
     running, elapsed : float64 arrays of shape (n_running, n_features) and (n_running,)
         Running jobs.
     """
-    import xgboost
-
     lower = np.maximum(np.concatenate([seconds, elapsed]), 1.0)
     upper = np.where(np.arange(len(lower)) < len(seconds), lower, np.inf)
     rows = np.concatenate([rows, running])
-    settings = {
+    objective = {
         "objective": AFT,
         "aft_loss_distribution": how.distribution,
         "aft_loss_distribution_scale": how.scale,
         "base_score": float(np.median(np.maximum(seconds, 1.0))),
-        "learning_rate": how.learning_rate,
-        "max_depth": how.max_depth,
-        "min_child_weight": min(how.min_child_weight, max(0.1, len(rows) / 400)),
-        "subsample": how.subsample,
-        "colsample_bytree": how.colsample,
-        "seed": how.random_state,
-        "tree_method": "hist",
-        "nthread": 1,
-        "verbosity": 0,
     }
-    jobs = xgboost.QuantileDMatrix(rows.astype(np.float32), label_lower_bound=lower, label_upper_bound=upper, nthread=1)
-    model = bytes(xgboost.train(settings, jobs, num_boost_round=how.n_estimators).save_raw("json"))
+    least = min(how.min_child_weight, max(0.1, len(rows) / 400))
+    model = grown(how, rows, objective, least, label_lower_bound=lower, label_upper_bound=upper)
     forest, start = compile_booster(model)
     request, longest = how.features.index(REQUESTED_TIME), float(seconds.max())
     return BoostedEstimator(model, forest, start, -1, request, longest, 1.0)

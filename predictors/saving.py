@@ -2,7 +2,8 @@
 
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -63,18 +64,10 @@ def load(folder: Path) -> Predictor:
     from predictors.adapters import ADAPTERS
     from predictors.registry import make_predictor
 
-    try:
-        about = json.loads((folder / ABOUT).read_text())
-        if about["format"] != FORMAT:
-            raise JobcastError(
-                f"{folder / ABOUT}: format {about['format']!r}; this jobcast reads {FORMAT}: upgrade it."
-            )
+    with telling_damage(folder / ABOUT):
+        about = read_about(folder / ABOUT, FORMAT)
         name, params, features = str(about["name"]), dict(about["params"]), tuple(about["features"])
         fitted, cold = bool(about["fitted"]), bool(about["starts_cold"])
-    except JobcastError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise JobcastError(f"{folder / ABOUT}: cannot be read ({error}); train the model again.") from error
     predictor = ADAPTERS[name].from_saved(folder, params) if name in ADAPTERS else make_predictor(name, **params)
     predictor.check()
     if features != predictor.features:
@@ -87,6 +80,31 @@ def load(folder: Path) -> Predictor:
             raise JobcastError(f"{folder / HISTORY}: holds the history of other features; train the model again.")
         predictor.history_ = history
     return predictor
+
+
+@contextmanager
+def telling_damage(path: Path) -> Iterator[None]:
+    """Tell what goes wrong in reading a file of a model as damage to it."""
+    try:
+        yield
+    except JobcastError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise JobcastError(f"{path}: cannot be read ({error}); train the model again.") from error
+
+
+def read_about(path: Path, known: int) -> dict[str, Any]:
+    """Return what the file beside a model says about it.
+
+    Raises
+    ------
+    JobcastError
+        If the file is of another format than `known`. Errors in reading it are for `telling_damage`.
+    """
+    about: dict[str, Any] = json.loads(path.read_text())
+    if about["format"] != known:
+        raise JobcastError(f"{path}: format {about['format']!r}; this jobcast reads {known}: upgrade it.")
+    return about
 
 
 def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:

@@ -218,14 +218,14 @@ def load_model(uri: str) -> LoadedModel:
     """
     with _located(uri) as (folder, expected, found):
         saved = open_model(folder, expected)
-        return LoadedModel(saved.predictor, saved.origin, saved.sha256, uri, **found)
+        return LoadedModel(predictor=saved.predictor, origin=saved.origin, sha256=saved.sha256, uri=uri, **found)
 
 
 def load_classifier(uri: str) -> LoadedClassifier:
     """Return the classifier of variability at an address; forms, checks and errors are those of `load_model`."""
     with _located(uri) as (folder, expected, found):
         saved = open_classifier(folder, expected)
-        return LoadedClassifier(saved.classifier, saved.origin, saved.sha256, uri, **found)
+        return LoadedClassifier(classifier=saved.classifier, origin=saved.origin, sha256=saved.sha256, uri=uri, **found)
 
 
 @contextmanager

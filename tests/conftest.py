@@ -1,6 +1,7 @@
-"""Real logs and reference schedules, where the machine has them."""
+"""Real logs and reference schedules, where the machine has them; an empty MLflow store."""
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,3 +34,26 @@ def trace() -> Finder:
 def reference() -> Finder:
     """Path of a reference file, such as `kth_easy.csv.gz` or `kth.swf.gz`."""
     return _finder("JOBCAST_REFERENCE", ("", ".csv.gz"))
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory):
+    """An empty store: making one takes a second, copying it nothing."""
+    from predictors import tracking
+    from predictors.saved.store import Store
+
+    folder = tmp_path_factory.mktemp("template")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JOBCAST_HOME", str(folder))
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        with tracking._client(Store.current()):
+            return folder / "mlruns"
+
+
+@pytest.fixture
+def home(tmp_path, empty_store, monkeypatch):
+    """A folder with an empty store, in use."""
+    shutil.copytree(empty_store, tmp_path / "mlruns")
+    monkeypatch.setenv("JOBCAST_HOME", str(tmp_path))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return tmp_path

@@ -20,7 +20,7 @@ def desk(scope="all"):
     model = make_classifier("adaboost").fit(rows, np.arange(40) // 20, features=FEATURES)
     about = {"classifier": "adaboost", "dataset": "made up", "dataset_sha256": "", "labels": "two classes"}
     origin = ClassifierOrigin(**about, scope=scope, window=300.0, n_runs=40, trained_until=0.0, norms={})
-    return Desk(LoadedClassifier(model, origin, "", "folder", "moments", 3))
+    return Desk(LoadedClassifier(classifier=model, origin=origin, sha256="", uri="folder", name="moments", version=3))
 
 
 def sample(time, level, nodes=(0, 1, 2, 3)):

@@ -25,26 +25,6 @@ LOG = generate_log(300, seed=3)
 SMALL = {"forest": {"n_estimators": 3}}
 
 
-@pytest.fixture(scope="session")
-def template(tmp_path_factory):
-    """An empty store: making one takes a second, copying it nothing."""
-    folder = tmp_path_factory.mktemp("template")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JOBCAST_HOME", str(folder))
-        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-        with tracking._client(Store.current()):
-            return folder / "mlruns"
-
-
-@pytest.fixture
-def home(tmp_path, template, monkeypatch):
-    """A folder with an empty store, in use."""
-    shutil.copytree(template, tmp_path / "mlruns")
-    monkeypatch.setenv("JOBCAST_HOME", str(tmp_path))
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    return tmp_path
-
-
 def logged(name="last-two", predictor=None):
     predictor = predictor or make_predictor(name, **SMALL.get(name, {})).fit(LOG)
     figures = {"mae_s": 12.5, "r2": float("nan")}
@@ -317,8 +297,8 @@ def test_a_store_address_that_cannot_be_used_is_told_without_its_password(monkey
     assert "secret" not in str(error.value)
 
 
-def test_the_tracking_uri_of_the_environment_is_used_unchanged(home, template, monkeypatch, tmp_path):
-    shutil.copy(template / "mlflow.db", tmp_path / "other.db")
+def test_the_tracking_uri_of_the_environment_is_used_unchanged(home, empty_store, monkeypatch, tmp_path):
+    shutil.copy(empty_store / "mlflow.db", tmp_path / "other.db")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'other.db'}")
     tracking.register(logged(), "runtime", "champion")

@@ -1,6 +1,5 @@
 """Classifiers of variability in MLflow: what goes in comes out by every address, and never as another kind of model."""
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -19,25 +18,6 @@ from predictors.variability.features import FEATURES
 from predictors.variability.registry import CLASSIFIERS, make_classifier
 
 SMALL = {"knn": {}, "calibrated": {"inner": "extra-trees", "inner_params": {"n_estimators": 5}, "folds": 2}}
-
-
-@pytest.fixture(scope="session")
-def template(tmp_path_factory):
-    """An empty store: making one takes a second, copying it nothing."""
-    folder = tmp_path_factory.mktemp("template")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JOBCAST_HOME", str(folder))
-        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-        with tracking._client(Store.current()):
-            return folder / "mlruns"
-
-
-@pytest.fixture
-def home(tmp_path, template, monkeypatch):
-    shutil.copytree(template, tmp_path / "mlruns")
-    monkeypatch.setenv("JOBCAST_HOME", str(tmp_path))
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    return tmp_path
 
 
 def dataset(n=80):

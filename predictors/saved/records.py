@@ -69,8 +69,36 @@ class Registered:
         return f"models:/{self.name}@{self.alias}" if self.alias else f"models:/{self.name}/{self.version}"
 
 
-@dataclass(frozen=True)
-class LoadedModel:
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """A model from the store, and which one it is.
+
+    Attributes
+    ----------
+    sha256 : str
+        Hash of the whole model.
+    uri : str
+        The address that was asked for.
+    name, version, alias : str, int, str or None
+        Registered name and version, and the alias asked for; None where the address was not a registered one.
+    run_id : str or None
+        The run that logged it.
+    """
+
+    sha256: str
+    uri: str
+    name: str | None = None
+    version: int | None = None
+    alias: str | None = None
+    run_id: str | None = None
+
+    def told(self) -> dict[str, object]:
+        """Return where it is from, as plain values for JSON."""
+        return {name: getattr(self, name) for name in Loaded.__dataclass_fields__}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedModel(Loaded):
     """A predictor from the store, and which one it is.
 
     Attributes
@@ -79,24 +107,10 @@ class LoadedModel:
         The very predictor that was logged.
     origin : Origin
         Which predictor it is, what log it learnt from, and until when.
-    sha256 : str
-        Hash of the whole model.
-    uri : str
-        The address that was asked for.
-    name, version, alias : str, int, str or None
-        Registered name and version, and the alias asked for; None where the address was not a registered one.
-    run_id : str or None
-        The run that logged it.
     """
 
     predictor: Predictor = field(repr=False)
     origin: Origin
-    sha256: str
-    uri: str
-    name: str | None = None
-    version: int | None = None
-    alias: str | None = None
-    run_id: str | None = None
 
     @property
     def trained_until(self) -> int | None:
@@ -105,12 +119,11 @@ class LoadedModel:
 
     def about(self) -> dict[str, object]:
         """Return everything but the predictor, as plain values for JSON."""
-        about = {name: value for name, value in vars(self).items() if name not in ("predictor", "origin")}
-        return about | asdict(self.origin)
+        return self.told() | asdict(self.origin)
 
 
-@dataclass(frozen=True)
-class LoadedClassifier:
+@dataclass(frozen=True, kw_only=True)
+class LoadedClassifier(Loaded):
     """A classifier of variability from the store, and which one it is.
 
     Attributes
@@ -119,26 +132,11 @@ class LoadedClassifier:
         The very classifier that was logged.
     origin : ClassifierOrigin
         Which classifier it is, what it learnt from, whose counters its windows pool.
-    sha256 : str
-        Hash of the whole model.
-    uri : str
-        The address that was asked for.
-    name, version, alias : str, int, str or None
-        Registered name and version, and the alias asked for; None where the address was not a registered one.
-    run_id : str or None
-        The run that logged it.
     """
 
     classifier: Classifier = field(repr=False)
     origin: ClassifierOrigin
-    sha256: str
-    uri: str
-    name: str | None = None
-    version: int | None = None
-    alias: str | None = None
-    run_id: str | None = None
 
     def about(self) -> dict[str, object]:
         """Return everything but the classifier and its norms, as plain values for JSON."""
-        about = {name: value for name, value in vars(self).items() if name not in ("classifier", "origin")}
-        return about | self.origin.brief()
+        return self.told() | self.origin.brief()

@@ -6,7 +6,7 @@ Nodes and slots are laid out as in `predictors._trees`.
 import numpy as np
 import numpy.typing as npt
 
-from predictors._trees import BLOCK, fill_slots
+from predictors._trees import BLOCK, fill_slots, walk
 from predictors.data.compiled import compiled
 
 Floats = npt.NDArray[np.float64]
@@ -26,16 +26,7 @@ def add_votes(nodes: npt.NDArray[np.void], votes: Floats, roots: Ints, rows: Sin
             out[i, c] = 0.0
         for first in range(0, n_trees, BLOCK):
             width = min(BLOCK, n_trees - first)
-            for k in range(width):
-                at[k] = roots[first + k]
-            moving = True
-            while moving:
-                moving = False
-                for k in range(width):
-                    node = nodes[at[k]]
-                    there = node.left + (0 if slots[node.feature] <= node.threshold else 1)
-                    moving |= there != at[k]
-                    at[k] = there
+            walk(nodes, roots, first, width, slots, at)
             for k in range(width):
                 for c in range(n_classes):
                     out[i, c] += votes[at[k], c]

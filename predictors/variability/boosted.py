@@ -14,6 +14,7 @@ import numpy as np
 from predictors.data.errors import JobcastError
 from predictors.data.files import whole_file
 from predictors.data.runs import Floats, Ints
+from predictors.growing import grown
 from predictors.tree_arrays import compile_booster
 from predictors.trees import CompiledForest
 from predictors.variability.classifier import Classifier
@@ -124,25 +125,10 @@ class BoostedClassifier(Classifier):
         return BoostedVoter.of(tuple(self._above(rows, classes >= k) for k in range(1, n_classes)))
 
     def _above(self, rows: Floats, above: Any) -> bytes:
-        import xgboost
-
         if not above.any():
             return b""
-        settings = {
-            "objective": "binary:logistic",
-            "base_score": float(np.clip(above.mean(), 1e-6, 1 - 1e-6)),
-            "learning_rate": self.learning_rate,
-            "max_depth": self.max_depth,
-            "min_child_weight": self.min_child_weight,
-            "subsample": self.subsample,
-            "colsample_bytree": self.colsample,
-            "seed": self.random_state,
-            "tree_method": "hist",
-            "nthread": 1,
-            "verbosity": 0,
-        }
-        runs = xgboost.QuantileDMatrix(rows.astype(np.float32), label=above.astype(np.float32), nthread=1)
-        return bytes(xgboost.train(settings, runs, num_boost_round=self.n_estimators).save_raw("json"))
+        objective = {"objective": "binary:logistic", "base_score": float(np.clip(above.mean(), 1e-6, 1 - 1e-6))}
+        return grown(self, rows, objective, self.min_child_weight, label=above.astype(np.float32))
 
     def importances(self) -> Floats:
         """Return how much each input lessens the loss in the model of variation, shape (n_features,), summing to 1."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from predictors.data.errors import JobcastError
 from predictors.data.files import whole_file
-from predictors.saving import read_arrays, write_arrays
+from predictors.saving import read_about, read_arrays, telling_damage, write_arrays
 from predictors.variability.classifier import Classifier
 from predictors.variability.labels import check_scheme
 
@@ -53,19 +53,11 @@ def load(folder: Path) -> Classifier:
     """
     from predictors.variability.registry import make_classifier
 
-    try:
-        about = json.loads((folder / ABOUT).read_text())
-        if about["format"] != FORMAT:
-            raise JobcastError(
-                f"{folder / ABOUT}: format {about['format']!r}; this jobcast reads {FORMAT}: upgrade it."
-            )
+    with telling_damage(folder / ABOUT):
+        about = read_about(folder / ABOUT, FORMAT)
         name, params, scheme = str(about["name"]), dict(about["params"]), about["scheme"]
         features, ignored = tuple(map(str, about["features"])), tuple(map(str, about["ignored"]))
         applications = tuple(map(str, about["applications"]))
-    except JobcastError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise JobcastError(f"{folder / ABOUT}: cannot be read ({error}); train the model again.") from error
     classifier = make_classifier(name, **params)
     classifier.check()
     check_scheme(scheme)
