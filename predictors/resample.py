@@ -1,5 +1,15 @@
-"""How sure is a ratio of squared errors? Intervals by resampling users: one user can hold half of the error."""
+"""How sure is a ratio? Intervals by resampling: users, of whom one can hold half of the error; seeds; logs.
 
+Percentiles of few resampled values make an interval too narrow: with ten, a 95 % interval holds the truth nine times in
+ten. So they are taken further out, as far as Student's t lies beyond the normal distribution [1]_.
+
+References
+----------
+.. [1] T. C. Hesterberg. What teachers should know about the bootstrap: resampling in the undergraduate statistics
+   curriculum. The American Statistician 69(4), 2015. doi:10.1080/00031305.2015.1089789
+"""
+
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -36,16 +46,78 @@ def ratio_interval(
     >>> ratio_interval([1, 1, 2], np.array([1.0, 1.0, 3.0]), np.array([2.0, 2.0, 6.0]))
     (0.5, 0.5)
     """
+    draws = drawn_ratios(users, squares, baseline, seed=seed)
+    there = draws[~np.isnan(draws)]
+    if not len(there):
+        return float("nan"), float("nan")
+    low, high = np.quantile(there, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def drawn_ratios(users: npt.ArrayLike, ours: Floats, theirs: Floats, *, seed: int = 0) -> Floats:
+    """Return Σ ours / Σ theirs of 2,000 resamples of the users; NaN where theirs is 0.
+
+    Parameters
+    ----------
+    users : int array of shape (n,)
+        Whose values they are.
+    ours, theirs : float64 arrays of shape (n,)
+        What is summed.
+    seed : int
+        Equal seeds, equal draws: two ratios drawn by one seed are paired.
+    """
     names, which = np.unique(np.asarray(users), return_inverse=True)
     n_users = len(names)
     if not n_users:
-        return float("nan"), float("nan")
-    ours = np.bincount(which, weights=squares, minlength=n_users)
-    theirs = np.bincount(which, weights=baseline, minlength=n_users)
+        return np.full(RESAMPLES, np.nan)
     times = np.random.default_rng(seed).multinomial(n_users, np.full(n_users, 1 / n_users), size=RESAMPLES)
-    below = times @ theirs
-    ratios = (times @ ours)[below > 0] / below[below > 0]
-    if not len(ratios):
+    above = times @ np.bincount(which, weights=ours, minlength=n_users)
+    below = times @ np.bincount(which, weights=theirs, minlength=n_users)
+    ratios: Floats = np.divide(above, below, out=np.full(RESAMPLES, np.nan), where=below > 0)
+    return ratios
+
+
+def drawn_means(values: Floats, *, seed: int = 0) -> Floats:
+    """Return the means of 2,000 resamples of some values.
+
+    Examples
+    --------
+    >>> drawn_means(np.array([2.0, 2.0]))[:3].tolist()
+    [2.0, 2.0, 2.0]
+    """
+    which = np.random.default_rng(seed).integers(len(values), size=(RESAMPLES, len(values)))
+    means: Floats = values[which].mean(axis=1)
+    return means
+
+
+def drawn_over(groups: Sequence[Floats], *, seed: int = 0) -> Floats:
+    """Return draws of the mean over groups, the groups themselves resampled; one group stays as it is.
+
+    Parameters
+    ----------
+    groups : sequence of float64 arrays of shape (2000,)
+        Draws of each group's own value.
+    """
+    if len(groups) == 1:
+        return groups[0]
+    which = np.random.default_rng(seed).integers(len(groups), size=(RESAMPLES, len(groups)))
+    means: Floats = np.stack(groups)[which, np.arange(RESAMPLES)[:, None]].mean(axis=1)
+    return means
+
+
+def expanded(draws: Floats, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Return the interval of draws that came from resampling n values, its percentiles taken further out for small n.
+
+    Examples
+    --------
+    >>> draws = np.arange(2000.0)
+    >>> [tuple(round(end) for end in expanded(draws, n)) for n in (5, 10, 10_000)]
+    [(2, 1997), (17, 1982), (50, 1949)]
+    """
+    from scipy.stats import norm, t
+
+    if n < 2:
         return float("nan"), float("nan")
-    low, high = np.quantile(ratios, [(1 - level) / 2, (1 + level) / 2])
+    outside = float(norm.cdf(np.sqrt(n / (n - 1)) * t.ppf((1 - level) / 2, n - 1)))
+    low, high = np.quantile(draws, [outside, 1 - outside])
     return float(low), float(high)

@@ -1,0 +1,73 @@
+"""A judgement in words: who is better, by how much, on how many logs, and who pays."""
+
+from experiments.judgement import COST, LEAST, MEASURES, TOLERATED, Choice, Judgement, Price, Ratio
+from predictors.data.errors import counted
+
+
+def sentence(found: Judgement) -> str:
+    """Return what a judgement says.
+
+    Examples
+    --------
+    >>> from experiments.judgement import OnLog
+    >>> ratio = Ratio(0.8, 0.75, 0.9)
+    >>> print(sentence(Judgement("sjbf", "easy", "mean_bounded_slowdown", ratio, (OnLog("kth", ratio, 10, "better"),),
+    ...                          (Price("max_wait_s", Ratio(1.5, 1.2, 1.9), True),), "at others' cost")))
+    sjbf has a lower mean bounded slowdown than easy, -20.0 % [-25.0, -10.0] over 10 samples of kth, but makes others
+    wait: longest wait +50.0 % [+20.0, +90.0]. No winner is named.
+    """
+    measure, change = MEASURES[found.measure], in_percent(found.ratio)
+    if found.outcome == "open":
+        why = "too little to tell" if _few(found) else "inside the noise"
+        return f"No winner between {found.case} and {found.beside}: {measure} {change} {_where(found)}, {why}."
+    if found.outcome == "worse":
+        return f"{found.case} is worse than {found.beside}: {measure} {change} {_where(found)}."
+    if found.outcome == "better":
+        free = f"; nobody surely pays more than {TOLERATED - 1:.0%}" if found.prices else ""
+        return f"{found.case} is better than {found.beside}: {measure} {change} {_where(found)}{free}."
+    who = "makes others wait" if any(price.measure.endswith("wait_s") for price in found.paid) else "is paid for"
+    return (
+        f"{found.case} has a lower {measure} than {found.beside}, {change} {_where(found)}, but {who}: "
+        f"{', '.join(map(_price, found.paid))}. No winner is named."
+    )
+
+
+def choice(found: Choice) -> str:
+    """Return what a choice says."""
+    others = len(found.against)
+    if found.case is not None:
+        return f"{found.case} is better than {'the other' if others == 1 else f'each of the other {others}'} cases."
+    told = "; ".join(_lacking(one) for one in found.against if one.outcome != "better")
+    return f"No winner: {found.first} has the lowest figure, but is not surely better, at nobody's cost, than {told}."
+
+
+def in_percent(ratio: Ratio) -> str:
+    """Return a ratio as a change with its interval.
+
+    Examples
+    --------
+    >>> in_percent(Ratio(0.8, 0.75, 0.9)), in_percent(Ratio(1.1, float("nan"), float("nan")))
+    ('-20.0 % [-25.0, -10.0]', '+10.0 %')
+    """
+    ends = "" if ratio.low != ratio.low else f" [{100 * (ratio.low - 1):+.1f}, {100 * (ratio.high - 1):+.1f}]"
+    return f"{100 * (ratio.value - 1):+.1f} %{ends}"
+
+
+def _price(price: Price) -> str:
+    return f"{MEASURES[price.measure]} {in_percent(price.ratio)}"
+
+
+def _lacking(found: Judgement) -> str:
+    cost = ", ".join(MEASURES[price.measure] for price in found.paid)
+    return f"{found.beside} ({'at the cost of ' + cost if found.outcome == COST else 'inside the noise'})"
+
+
+def _few(found: Judgement) -> bool:
+    return len(found.logs) < LEAST and any(log.samples < LEAST for log in found.logs)
+
+
+def _where(found: Judgement) -> str:
+    if len(found.logs) == 1:
+        return f"over {counted(found.logs[0].samples, 'sample')} of {found.logs[0].log}"
+    worse = f", worse on {found.on('worse')}" if found.on("worse") else ""
+    return f"(better on {found.on('better')} of {counted(len(found.logs), 'log')}{worse})"

@@ -1,0 +1,113 @@
+"""What does a sweep leave behind? One Parquet table, a row a run, that says how it was made; one more by group.
+
+Columns of `results.parquet`, whatever was run: `LEADING`, then the figures under the names that `jobcast simulate
+--json` and `jobcast evaluate --json` give them, then `seconds`, the only column that two machines do not agree on.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from predictors.data.errors import JobcastError
+from predictors.data.files import whole_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+AS_LOGGED: Final = -1
+"""Stands for a seed where the log is not shaken."""
+
+LEADING: Final = {
+    "simulate": ("log", "log_sha256", "case", "policy", "estimates", "correction", "procs", "seed"),
+    "evaluate": ("log", "log_sha256", "case", "predictor", "protocol", "split", "seed"),
+    "train": ("log", "log_sha256", "case", "predictor", "protocol", "split", "seed", "model_sha256"),
+}
+"""First columns by kind of sweep; (log, case, seed) tells the runs apart. `log_sha256` is of the log as it was used:
+cleaned for simulations, as read else."""
+GROUPS: Final = ("log", "case", "seed", "by", "group")
+"""First columns of `groups.parquet`: one row a run and group, `by` saying what groups are.
+
+Simulations, where asked for: `size`, `user` or `start`, then what `jobcast simulate --by` shows. Evaluations, always:
+`user`, then n_jobs and the sums sse_s2, error_s (absolute) and underestimated (jobs)."""
+
+TABLE: Final = "results.parquet"
+GROUP_TABLE: Final = "groups.parquet"
+_KEY: Final = b"jobcast.sweep"
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """The table of a sweep.
+
+    Attributes
+    ----------
+    runs : DataFrame
+        One row a run, in the order of the sweep: log, seed, case.
+    groups : DataFrame
+        Figures by group, if any were asked for; else empty.
+    about : dict
+        Provenance: `sweep` (the declaration, as a dictionary), `kind`, `logs` (name, path, sha256, jobs, account),
+        `versions`, `git_commit`, `seeds`, `seconds` (all workers together), `finished` (UTC).
+    """
+
+    runs: "pd.DataFrame"
+    groups: "pd.DataFrame"
+    about: dict[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """What was run: simulate, evaluate or train."""
+        return str(self.about["kind"])
+
+
+def write_results(folder: Path, found: Results) -> list[Path]:
+    """Write the tables into a folder, each whole or not at all; the provenance is in each of them."""
+    written = [_write(found.runs, folder / TABLE, found.about)]
+    if len(found.groups):
+        written.append(_write(found.groups, folder / GROUP_TABLE, found.about))
+    return written
+
+
+def read_results(folder: Path) -> Results:
+    """Return what a sweep left in a folder.
+
+    Raises
+    ------
+    JobcastError
+        If the folder holds no finished sweep, or its table is damaged.
+    """
+    import pandas as pd
+
+    path = folder / TABLE
+    if not path.is_file():
+        raise JobcastError(f"{folder}: holds no {TABLE}; let `jobcast sweep --out {folder}` finish first.")
+    runs, about = _read(path)
+    groups = _read(folder / GROUP_TABLE)[0] if (folder / GROUP_TABLE).is_file() else pd.DataFrame(columns=list(GROUPS))
+    return Results(runs, groups, about)
+
+
+def _write(table: "pd.DataFrame", path: Path, about: dict[str, Any]) -> Path:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    arrow = pa.Table.from_pandas(table, preserve_index=False)
+    arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), _KEY: json.dumps(about)})
+    with whole_file(path) as part:
+        parquet.write_table(arrow, part, compression="zstd", write_page_checksum=True)
+    return path
+
+
+def _read(path: Path) -> "tuple[pd.DataFrame, dict[str, Any]]":
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        arrow = parquet.read_table(path, page_checksum_verification=True)
+        about = json.loads((arrow.schema.metadata or {})[_KEY])
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise JobcastError(
+            f"{path}: is no table of a sweep, or a damaged one ({reason}); run the sweep anew."
+        ) from error
+    return arrow.to_pandas(), about

@@ -1,0 +1,141 @@
+"""Judgements: paired, sure of what they say, and no praise for whoever makes others wait."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.judging import choose, judge, judge_all
+from experiments.sweep_results import AS_LOGGED
+from predictors.data.errors import JobcastError
+from predictors.resample import drawn_means, expanded
+
+FIGURES = ("mean_bounded_slowdown", "mean_wait_s", "p99_wait_s", "max_wait_s", "widest5_mean_wait_s")
+
+
+def table(factors, logs=("a",), seeds=10, noise=0.02, shared=0.5, rng=0):
+    """Runs of cases whose figures are those of the first, times a factor (or one a figure), with noise of their own."""
+    draw, rows = np.random.default_rng(rng), []
+    for log in logs:
+        for seed in range(seeds):
+            world = {name: 100 * np.exp(shared * draw.standard_normal()) for name in FIGURES}
+            for case, factor in factors.items():
+                by = factor if isinstance(factor, dict) else dict.fromkeys(FIGURES, factor)
+                own = {k: world[k] * by.get(k, 1.0) * np.exp(noise * draw.standard_normal()) for k in FIGURES}
+                rows.append({"log": log, "seed": seed, "case": case, **own})
+    return pd.DataFrame(rows)
+
+
+def test_a_gain_far_beyond_the_noise_is_named_with_its_interval():
+    found = judge(table({"easy": 1.0, "sjbf": 0.8}), "sjbf", "easy")
+    assert found.outcome == "better"
+    assert found.ratio.low < 0.8 < found.ratio.high
+    assert found.ratio.high - found.ratio.low < 0.06  # paired: the worlds differ by a factor of e, the ratio does not
+    assert found.sentence.startswith("sjbf is better than easy: mean bounded slowdown -")
+    assert judge(table({"easy": 1.0, "sjbf": 0.8}), "easy", "sjbf").outcome == "worse"
+
+
+def test_nothing_is_named_inside_the_noise():
+    found = judge(table({"easy": 1.0, "same": 0.99}, noise=0.1, rng=1), "same", "easy")
+    assert found.outcome == "open"
+    assert "inside the noise" in found.sentence
+
+
+def test_who_wins_by_making_others_wait_is_not_called_better():
+    cheat = {"mean_bounded_slowdown": 0.5, "widest5_mean_wait_s": 1.6}
+    found = judge(table({"easy": 1.0, "cheat": cheat}), "cheat", "easy")
+    assert found.outcome == "at others' cost"
+    assert [price.measure for price in found.paid] == ["widest5_mean_wait_s"]
+    assert "makes others wait: mean wait of the widest 5 % +" in found.sentence
+    assert choose(table({"easy": 1.0, "cheat": cheat})).case is None
+
+
+def test_a_price_within_what_is_tolerated_is_none():
+    kind = {"mean_bounded_slowdown": 0.5, "max_wait_s": 1.03}
+    assert judge(table({"easy": 1.0, "kind": kind}), "kind", "easy").outcome == "better"
+    assert judge(table({"easy": 1.0, "kind": kind}), "kind", "easy", tolerated=1.0).outcome == "at others' cost"
+
+
+def test_logs_are_counted_and_their_spread_is_in_the_interval():
+    """Ten seeds of each log make each log sure; that they disagree makes their mean unsure."""
+    parts = [table({"easy": 1.0, "x": f}, logs=(f"log {k}",), rng=k) for k, f in enumerate((0.5, 0.6, 1.6, 1.5, 0.9))]
+    found = judge(pd.concat(parts), "x", "easy")
+    assert (found.on("better"), found.on("worse"), found.outcome) == (3, 2, "open")
+    alike = judge(table({"easy": 1.0, "x": 0.8}, logs=tuple("abcdefghij")), "x", "easy")
+    assert alike.outcome == "better"
+    assert "(better on 10 of 10 logs)" in alike.sentence
+
+
+def test_few_seeds_name_nobody_and_say_why():
+    for seeds in (1, 4):
+        found = judge(table({"easy": 1.0, "x": 0.5}, seeds=seeds), "x", "easy")
+        assert found.outcome == "open"
+        assert "too little to tell" in found.sentence
+
+
+def test_shaken_seeds_decide_where_there_are_any():
+    runs = table({"easy": 1.0, "x": 0.8})
+    odd = table({"easy": 1.0, "x": 50.0}, seeds=1).assign(seed=AS_LOGGED)
+    assert judge(pd.concat([odd, runs]), "x", "easy") == judge(runs, "x", "easy")
+    assert judge(odd, "x", "easy").ratio.value > 40
+
+
+def test_users_are_resampled_where_errors_are_told_by_user():
+    """The seeds agree to the last digit, yet one user holds the whole gain: nothing is sure."""
+    runs = pd.DataFrame(
+        {"log": "a", "seed": s, "case": c, "sse_s2": 1e6 * f} for s in range(6) for c, f in (("base", 1.0), ("x", 0.7))
+    )
+    rows = [
+        {"log": "a", "case": case, "seed": seed, "by": "user", "group": str(user), "n_jobs": 9, "sse_s2": sse}
+        for seed in range(6)
+        for user in range(30)
+        for case, sse in (("base", 4e5 if user == 0 else 2e4), ("x", 1e5 if user == 0 else 2.1e4))
+    ]
+    assert judge(runs, "x", "base", kind="evaluate").outcome == "better"
+    found = judge(runs, "x", "base", kind="evaluate", groups=pd.DataFrame(rows))
+    assert (found.outcome, found.logs[0].samples) == ("open", 30)
+
+
+def test_the_best_of_many_alike_is_no_winner():
+    """Eight copies of one policy: the luckiest looks better than most, and must not be named."""
+    named = [choose(table({f"p{k}": 1.0 for k in range(8)}, noise=0.05, rng=rng)).case for rng in range(8)]
+    assert named == [None] * 8
+    found = choose(table({"easy": 1.0, "x": 0.8, "y": 0.5}))
+    assert (found.case, found.first) == ("y", "y")
+    assert "each of the other 2" in found.sentence
+
+
+@pytest.mark.parametrize("n", [5, 10, 30])
+def test_intervals_hold_the_truth_as_often_as_they_say(n):
+    """Plain percentiles would hold it 84, 90 and 94 times in a hundred."""
+    draw, held = np.random.default_rng(1), []
+    for _ in range(1500):
+        low, high = expanded(drawn_means(draw.standard_normal(n)), n)
+        held.append(low <= 0 <= high)
+    assert 0.93 < np.mean(held) < 0.97
+
+
+def test_judgements_are_data():
+    runs = table({"easy": 1.0, "x": 0.8, "y": 1.2})
+    found = judge_all(runs)
+    assert [(one.case, one.beside, one.outcome) for one in found] == [("x", "easy", "better"), ("y", "easy", "worse")]
+    document = json.loads(json.dumps(found[0].to_json()))
+    assert document["ratio"]["value"] == found[0].ratio.value
+    assert document["sentence"] == found[0].sentence
+    assert judge_all(runs) == found  # drawn by a seed
+
+
+def test_bad_names_are_told():
+    runs = table({"easy": 1.0, "x": 0.8})
+    for arguments, text in (
+        (("x", "eazy"), "did you mean 'easy'"),
+        (("x", "easy", "p99_wait"), "did you mean 'p99_wait_s'"),
+    ):
+        with pytest.raises(JobcastError, match=text):
+            judge(runs, *arguments)
+    apart = pd.concat([runs[runs["case"] == "x"].assign(log="b"), runs[runs["case"] == "easy"]])
+    with pytest.raises(JobcastError, match="nothing can be compared"):
+        judge(apart, "x", "easy")
+    with pytest.raises(JobcastError, match="One case alone"):
+        choose(runs[runs["case"] == "x"])
