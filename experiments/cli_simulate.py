@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from experiments.cli_machine import AllocatorName, MachineOptions, PartitionFile, PerLeaf, Seed, widths_note
+
 ROWS = (
     ("mean wait", "mean_wait_s", "s"),
     ("mean bounded slowdown", "mean_bounded_slowdown", ""),
@@ -39,6 +41,10 @@ def simulate(
     procs: Annotated[int | None, typer.Option(help="Processors of the machine; by default as the log tells.")] = None,
     drop_wide: Annotated[bool, typer.Option("--drop-wide", help="Leave out jobs wider than the machine.")] = False,
     kill: Annotated[bool, typer.Option(help="Stop jobs at their requested time.")] = True,
+    allocator: AllocatorName = None,
+    per_leaf: PerLeaf = None,
+    partitions: PartitionFile = None,
+    machine_seed: Seed = 0,
     schedule: Annotated[
         Path | None, typer.Option(help="Write the schedule: .csv, .jobs.csv (Batsim's), .parquet, .swf or .swf.gz.")
     ] = None,
@@ -73,16 +79,19 @@ def simulate(
         cleaned, cleaning = jobs.for_simulation(procs, drop_wide)
         if explain is not None:
             refuse_unknown_job(cleaned, explain)
+        machine = MachineOptions(allocator, per_leaf, partitions, machine_seed).built(cleaned)
         given = estimates if budget is not None else loaded(estimates)
         with working(f"Simulating {len(cleaned):,} jobs"):
-            result, found = run_by_name(cleaned, policy, given, correction, kill=kill, budget=budget)
+            result, found = run_by_name(cleaned, policy, given, correction, kill=kill, budget=budget, **machine)
     reason, checked = None, None
     if paranoid:
         with working("Checking the schedule"):
             checked = check_by_name(cleaned, result, policy, given, kill=kill, budget=budget)
     if explain is not None:
         with working(f"Explaining job {explain}"):
-            reason = explain_by_name(cleaned, result, explain, policy, given, correction, kill=kill, budget=budget)
+            reason = explain_by_name(
+                cleaned, result, explain, policy, given, correction, kill=kill, budget=budget, **machine
+            )
     written = [schedule] if schedule is not None else []
     if write is not None and schedule is not None:
         write(result, cleaned, schedule)
@@ -101,6 +110,8 @@ def simulate(
         print_json(found | more | {"account": total.to_dict()})
         return
     _print(found)
+    if (widths := widths_note(cleaned, result.workload.procs)) is not None:
+        typer.echo(widths)
     if by is not None:
         _print_groups(by, groups)
     if reason is not None:

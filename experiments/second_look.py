@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.simulation import estimates_by_name
 from predictors.data.joblog import JobLog
+from schedsim.allocators import Allocator
 from schedsim.explain import Explanation, explain, row_of
 from schedsim.policy import make_policy
 from schedsim.schedule import Schedule
@@ -28,10 +29,11 @@ def explain_by_name(
     *,
     kill: bool,
     budget: float | None = None,
+    allocator: Allocator | None = None,
 ) -> Explanation:
     """Explain a job's start in a schedule of a cleaned log; the other names as `run_by_name` was given."""
     believed = estimates_by_name(estimates, log, schedule.workload, budget)
-    return explain(schedule, job_id, make_policy(policy), believed, correction, kill)
+    return explain(schedule, job_id, make_policy(policy), believed, correction, kill, allocator=allocator)
 
 
 def check_by_name(

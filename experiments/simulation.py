@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from predictors.data.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
+from schedsim.allocators import Allocator
 from schedsim.engine import simulate
 from schedsim.estimates import Estimates, Outlook, clairvoyant, requested
 from schedsim.metrics import by_size, by_user, figures, how_started
+from schedsim.partitions import widened
 from schedsim.policy import make_policy
 from schedsim.schedule import Schedule
 from schedsim.workload import Workload
@@ -136,12 +138,13 @@ def run_by_name(
     *,
     kill: bool = True,
     budget: float | None = None,
+    allocator: Allocator | None = None,
 ) -> tuple[Schedule, dict[str, Any]]:
     """Simulate a cleaned log; return the schedule and its figures under the names of `jobcast simulate --json`."""
     rule = make_policy(policy)
-    workload = Workload.from_log(log)
+    workload = widened(Workload.from_log(log), allocator)
     believed = estimates_by_name(estimates, log, workload, budget)
-    schedule = simulate(workload, rule, believed, correction, kill=kill)
+    schedule = simulate(workload, rule, believed, correction, kill=kill, allocator=allocator)
     return schedule, {
         "log": log.name,
         "policy": policy,

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from predictors.data.errors import JobcastError
 from predictors.data.events import ENDED, STARTED
 from schedsim.allocators import Allocator
+from schedsim.partitions import allocated
 from schedsim.workload import Workload
 
 Ints = npt.NDArray[np.int64]
@@ -38,6 +39,13 @@ class Nodes:
             raise JobcastError(
                 f"{workload.name} is for a machine of {workload.machine_procs} processors, the allocator's has "
                 f"{for_jobs} nodes for jobs; a processor is a node, so both must be the same."
+            )
+        odd = np.flatnonzero(allocated(allocator, workload.procs) != workload.procs)
+        if odd.size:
+            job, procs = workload.job_id[odd[0]], workload.procs[odd[0]]
+            raise JobcastError(
+                f"{workload.name}: job {job} asks for {procs} nodes, which no partition has; give it those that it "
+                "gets, with schedsim.partitions.widened(workload, allocator)."
             )
         self.allocator = allocator
         self.free: Bools = allocator.topology.usable.copy()
@@ -88,28 +96,54 @@ class Nodes:
 
 @dataclass(frozen=True, eq=False)
 class NodeSets:
-    """Nodes of each job of a schedule: `ids[offsets[row] : offsets[row + 1]]`, ascending.
+    """Nodes of each job of a schedule, as intervals: those of a row are numbers `offsets[row]` to `offsets[row + 1]`.
 
-    `by_identity` tells whether the allocator may have refused jobs for which enough nodes were free.
+    Parameters
+    ----------
+    first, last : int32 array of shape (n_intervals,)
+        First and last node of each interval, both included; ascending within a job.
+    offsets : int64 array of shape (n_jobs + 1,)
+        Where each job's intervals begin.
+    by_identity : bool
+        Whether the allocator may have refused jobs for which enough nodes were free.
     """
 
-    ids: Ints
+    first: npt.NDArray[np.int32]
+    last: npt.NDArray[np.int32]
     offsets: Ints
     by_identity: bool = False
 
     def __getitem__(self, row: int) -> Ints:
-        return self.ids[self.offsets[row] : self.offsets[row + 1]]
+        return np.concatenate([np.arange(first, last + 1, dtype=np.int64) for first, last in self.intervals(row)])
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    def intervals(self, row: int) -> list[Interval]:
+        """Return the nodes of a job as intervals (first, last), both included."""
+        part = slice(self.offsets[row], self.offsets[row + 1])
+        return list(zip(self.first[part].tolist(), self.last[part].tolist(), strict=True))
+
+    @property
+    def counts(self) -> Ints:
+        """How many nodes each job has."""
+        upto = np.concatenate([[0], np.cumsum(self.last - self.first + 1, dtype=np.int64)])
+        return np.diff(upto[self.offsets])
+
     @classmethod
     def of(cls, sets: list[Ints], by_identity: bool = False) -> Self:
-        """Return the sets of jobs, row by row."""
-        offsets = np.concatenate([[0], np.cumsum([len(nodes) for nodes in sets])]).astype(np.int64)
-        ids = np.concatenate(sets).astype(np.int64)
-        ids.flags.writeable = offsets.flags.writeable = False
-        return cls(ids, offsets, by_identity)
+        """Return the sets of jobs, row by row, each ascending."""
+        return cls.of_intervals([intervals(nodes) for nodes in sets], by_identity)
+
+    @classmethod
+    def of_intervals(cls, sets: list[list[Interval]], by_identity: bool = False) -> Self:
+        """Return the sets of jobs, row by row, as intervals."""
+        offsets = np.concatenate([[0], np.cumsum([len(held) for held in sets])]).astype(np.int64)
+        ends = np.array([interval for held in sets for interval in held], dtype=np.int32).reshape(-1, 2)
+        first, last = ends[:, 0].copy(), ends[:, 1].copy()
+        for column in (first, last, offsets):
+            column.flags.writeable = False
+        return cls(first, last, offsets, by_identity)
 
 
 def intervals(nodes: Ints) -> list[Interval]:
@@ -139,10 +173,10 @@ def interval_set(held: list[Interval]) -> str:
 def placed(allocator: Allocator, workload: Workload, events: Ints) -> NodeSets:
     """Return the nodes that every job had, from a finished simulation's events (time, kind, job row)."""
     nodes = Nodes(allocator, workload)
-    sets: list[Ints] = [np.empty(0, dtype=np.int64)] * len(workload)
+    sets: list[list[Interval]] = [[]] * len(workload)
     for _, kind, row in events.tolist():
         if kind == STARTED:
-            sets[row] = nodes.start(row)
+            sets[row] = intervals(nodes.start(row))
         elif kind == ENDED:
             nodes.end(row)
-    return NodeSets.of(sets, allocator.by_identity)
+    return NodeSets.of_intervals(sets, allocator.by_identity)

@@ -214,10 +214,15 @@ def _check_nodes(schedule: Schedule) -> None:
     """Look at each node's jobs one after the other."""
     if schedule.nodes is None:
         return
-    ids, offsets = schedule.nodes.ids, schedule.nodes.offsets
-    count = np.diff(offsets)
+    nodes, count = schedule.nodes, schedule.nodes.counts
     _refuse(NODES, count != schedule.workload.procs, "has {} nodes and needs {}", count, schedule.workload.procs)
-    row = np.repeat(np.arange(len(count)), count)
+    # Between two borders, where some job's nodes begin or end, a machine is one node for all that matters here.
+    ends = nodes.last.astype(np.int64) + 1
+    borders = np.unique(np.concatenate([nodes.first, ends]))
+    begins = np.searchsorted(borders, nodes.first)
+    pieces = np.searchsorted(borders, ends) - begins
+    ids = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces) + np.repeat(begins, pieces)
+    row = np.repeat(np.repeat(np.arange(len(count)), np.diff(nodes.offsets)), pieces)
     runs = (schedule.end > schedule.start)[row]
     ids, row = ids[runs], row[runs]
     order = np.lexsort((schedule.start[row], ids))
@@ -226,7 +231,7 @@ def _check_nodes(schedule: Schedule) -> None:
     if twice.size:
         before, after = int(row[twice[0]]), int(row[twice[0] + 1])
         raise Broken(
-            NODES, after, f"starts at {schedule.start[after]} s on node {ids[twice[0]]}, which job "
+            NODES, after, f"starts at {schedule.start[after]} s on node {borders[ids[twice[0]]]}, which job "
             f"{schedule.workload.job_id[before]} holds until {schedule.end[before]} s"
         )  # fmt: skip
 

@@ -8,7 +8,7 @@ from bisect import bisect_left
 
 import numpy as np
 
-from schedsim.nodes import Interval, intervals
+from schedsim.nodes import Interval
 from schedsim.schedule import Schedule
 
 
@@ -26,7 +26,7 @@ def place(schedule: Schedule) -> list[list[Interval]]:
     [[(0, 1)], [(2, 4)], [(0, 1), (5, 7)]]
     """
     if schedule.nodes is not None:
-        return [intervals(schedule.nodes[row]) for row in range(len(schedule.nodes))]
+        return [schedule.nodes.intervals(row) for row in range(len(schedule.nodes))]
     n_jobs = len(schedule.start)
     empty = schedule.start == schedule.end
     # Within a second: ends, then jobs of length 0, which hold their processors for a moment only, then other starts.

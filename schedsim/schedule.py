@@ -12,7 +12,7 @@ import schedsim._kernels_layout as at
 from predictors.data.errors import JobcastError
 from predictors.data.events import ENDED, JOB, KIND, STARTED, TIME
 from predictors.data.files import whole_file
-from schedsim.nodes import NodeSets, interval_set, intervals
+from schedsim.nodes import NodeSets, interval_set
 from schedsim.workload import Workload
 
 Ints = npt.NDArray[np.int64]
@@ -131,7 +131,7 @@ class Schedule:
         header, columns = list(COLUMNS), [column.tolist() for column in (*table, names)]
         if self.nodes is not None:
             header.append("nodes")
-            columns.append([interval_set(intervals(self.nodes[row])) for row in range(len(self.nodes))])
+            columns.append([interval_set(self.nodes.intervals(row)) for row in range(len(self.nodes))])
         with whole_file(path) as part, part.open("w", encoding="ascii") as out:
             out.write(",".join(header) + "\n")
             for row in zip(*columns, strict=True):

@@ -60,3 +60,8 @@ def rule_of(name, jobs):
     alone = [job.__class__(job.job_id, 0, 1, 1, 1) for job in sorted(jobs, key=lambda job: job.job_id)]
     turn = dict(zip((job.job_id for job in alone), engine(alone, "random", procs=1).start, strict=True))
     return rule_named("random", draw=lambda entries, now: min(entries, key=lambda entry: turn[entry.job_id]))
+
+
+def nodes_of(schedule):
+    """Return each job's nodes."""
+    return [schedule.nodes[row].tolist() for row in range(len(schedule.nodes))]

@@ -20,7 +20,7 @@ from schedsim.policy import Policy, make_policy
 from schedsim.topology import Topology
 from schedsim.words import in_words
 from schedsim.workload import Workload
-from tests.engine_runs import EVERY_POLICY, workload_of
+from tests.engine_runs import EVERY_POLICY, nodes_of, workload_of
 from tests.strategies import PROCS, crowded_workload, seeded_estimates, seeded_workload
 
 MACHINES = [Topology(1, 8), Topology(2, 4), Topology(4, 2), Topology(5, 2, apart=(3, 4))]
@@ -260,10 +260,10 @@ def test_a_fork_in_the_middle_changes_nothing():
         for branch in (fork, simulation):
             branch.run()
             assert branch.schedule().start.tolist() == whole.start.tolist()
-            assert branch.schedule().nodes.ids.tolist() == whole.nodes.ids.tolist()
+            assert nodes_of(branch.schedule()) == nodes_of(whole)
         simulation.restore(snapshot)
         simulation.run()
-        assert simulation.schedule().nodes.ids.tolist() == whole.nodes.ids.tolist()
+        assert nodes_of(simulation.schedule()) == nodes_of(whole)
 
 
 def test_files_tell_the_nodes(tmp_path):

@@ -23,7 +23,7 @@ from schedsim.policy import POLICIES, make_policy
 from schedsim.topology import Topology
 from schedsim.workload import Workload
 from tests import oracle_contention as slow
-from tests.engine_runs import workload_of
+from tests.engine_runs import nodes_of, workload_of
 from tests.strategies import seeded_workload
 
 NAMES = list(APPS)
@@ -240,7 +240,7 @@ def test_a_fork_and_a_snapshot_in_the_middle_change_nothing():
         assert np.array_equal(fork.world.runs().probe_waits, whole.world.runs().probe_waits)
     simulation.run()
     assert simulation.schedule().end.tolist() == whole.schedule().end.tolist()
-    assert simulation.schedule().nodes.ids.tolist() == whole.schedule().nodes.ids.tolist()
+    assert nodes_of(simulation.schedule()) == nodes_of(whole.schedule())
 
 
 def test_a_snapshot_of_another_world_or_allocator_is_an_error():
