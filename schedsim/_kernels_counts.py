@@ -3,7 +3,9 @@
 Jobs start in the queue's order until one is blocked: the head. It is promised its shadow time, the earliest second at
 which by the estimates of the running jobs it fits; extra processors are those free then beside it (Mu'alem &
 Feitelson, IEEE TPDS 12(6), 2001, doi:10.1109/71.932708). The jobs behind it, in the backfill order, start if they fit
-now and either end by the shadow time or need no more than the extra ones, which they then use up.
+now and either end by the shadow time or need no more than the extra ones, which they then use up. After them, jobs
+that are put off may start likewise (see `_kernels_postpone`). Under a ceiling on utilisation, jobs fit into fewer
+processors than are free (see `room`).
 
 Does not handle several reservations, or nodes with identities.
 """
@@ -18,12 +20,15 @@ from schedsim._kernels_head import (
     keeps_promise,
     nothing_new,
     reserve_head,
+    room,
     start_in_order,
     use_up,
     verdict_on,
 )
 from schedsim._kernels_instant import start, until_pass
+from schedsim._kernels_order import sort_postponed
 from schedsim._kernels_ordered import next_fitting
+from schedsim._kernels_postpone import release, release_if_idle
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -44,6 +49,8 @@ def run(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log:
         if stop != 0:
             return stop
         clock[at.PHASE] = at.AT_ADVANCE
+        if clock[at.LOOKS_AGAIN] == 1 and release_if_idle(live, blocks, clock):
+            clock[at.PHASE] = at.AT_ORDER
 
 
 @inlined
@@ -62,6 +69,7 @@ def _pass(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: I
             clock[at.SHADOW] = at.NEVER
         clock[at.AFTER_KEY] = at.FIRST_KEY
         clock[at.AFTER_TIE] = -1
+        clock[at.SEARCHED] = clock[at.CANDIDATES]
         clock[at.PHASE] = at.AT_BACKFILL
         if clock[at.PLACED] == 1 and clock[at.HEAD] >= 0:
             return at.ASK_SHADOW
@@ -73,9 +81,18 @@ def _backfill(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, note
     """Start jobs behind the head, in the backfill order, that do not delay it."""
     while clock[at.FREE] > 0:
         key, tie, slack = clock[at.AFTER_KEY], clock[at.AFTER_TIE], clock[at.SHADOW] - clock[at.NOW]
-        slot = next_fitting(blocks, clock, key, tie, clock[at.FREE], slack, clock[at.EXTRA])
+        which, free = clock[at.SEARCHED], room(clock, clock[at.FREE])
+        slot = next_fitting(blocks, clock, which, key, tie, free, slack, clock[at.EXTRA])
         if slot < 0:
-            return 0
+            if clock[at.PUT_OFF_START] == 0 or which == at.POSTPONED or clock[at.N_POSTPONED] == 0:
+                return 0
+            if next_fitting(blocks, clock, at.POSTPONED, at.FIRST_KEY, -1, free, slack, clock[at.EXTRA]) < 0:
+                return 0
+            sort_postponed(jobs, live, blocks, clock)
+            clock[at.SEARCHED] = at.POSTPONED
+            clock[at.AFTER_KEY] = at.FIRST_KEY
+            clock[at.AFTER_TIE] = -1
+            continue
         if clock[at.PICKED] == 1:
             if clock[at.ANSWER] == at.NOT_ANSWERED:
                 clock[at.ASKED] = 2
@@ -86,7 +103,8 @@ def _backfill(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, note
                 return 0
         else:
             clock[at.AFTER_KEY], clock[at.AFTER_TIE] = candidate_key(live, clock, slot), live[slot, at.ROW]
-            if live[slot, at.TRIED] == clock[at.PASSES] or not keeps_promise(live, clock, slot):
+            tried = live[slot, at.TRIED] == clock[at.PASSES] or live[slot, at.WIDTH] > room(clock, live[slot, at.WIDTH])
+            if tried or not keeps_promise(live, clock, slot):
                 clock[at.AFTER_TIE] += 1
                 continue
         verdict = verdict_on(live, clock, slot)
@@ -96,6 +114,8 @@ def _backfill(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, note
             clock[at.AFTER_TIE] += 1
             continue
         use_up(live, clock, slot)
+        if live[slot, at.DUE] != at.NEVER:
+            release(live, blocks, clock, slot)
         how = at.READY if clock[at.DEPTH] == at.GREEDY else at.BACKFILLED
         start(jobs, live, blocks, clock, log, notes, slot, how)
     return 0

@@ -35,7 +35,10 @@ def start_in_order(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints,
             if slot < 0:
                 clock[at.HEAD] = -1
                 return 0
-        if live[slot, at.WIDTH] > clock[at.FREE]:
+        if live[slot, at.WIDTH] > room(clock, live[slot, at.WIDTH]):
+            if clock[at.PASSED_OVER] == 1 and live[slot, at.WIDTH] <= clock[at.FREE]:
+                live[slot, at.TRIED] = clock[at.PASSES]
+                continue
             if clock[at.HEAD] != slot:
                 clock[at.HEAD] = slot
                 clock[at.STALE] = 1
@@ -52,6 +55,12 @@ def start_in_order(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints,
                 how = at.BY_RESERVATION
             start(jobs, live, blocks, clock, log, notes, slot, how)
             clock[at.HEAD] = -1
+
+
+@step
+def room(clock: Ints, width: int) -> int:
+    """Return how many processors a job of some width may use now: under a ceiling, not all that are free."""
+    return int(clock[at.FREE] if width >= clock[at.EXEMPT] else clock[at.FREE] - clock[at.RESERVE])
 
 
 @step
@@ -74,7 +83,7 @@ def reserve_head(live: Ints, blocks: Ints, clock: Ints) -> None:
     if clock[at.STALE] == 0 or clock[at.PLACED] == 1:
         return
     width = live[head, at.WIDTH]
-    need = width - clock[at.FREE]
+    need = width - room(clock, width)
     clock[at.SHADOW], clock[at.EXTRA] = time_of_release(blocks, clock, at.RUNNING, need)
     clock[at.STALE] = 0
     if clock[at.PROMISES] == 1:
@@ -106,7 +115,7 @@ def nothing_new(live: Ints, blocks: Ints, clock: Ints) -> bool:
 def fits(live: Ints, clock: Ints, slot: int) -> bool:
     """Return whether a job behind the head may start now without delaying it, by the estimates."""
     width = live[slot, at.WIDTH]
-    if width > clock[at.FREE]:
+    if width > room(clock, width):
         return False
     return bool(clock[at.NOW] + live[slot, at.CANDIDATE] <= clock[at.SHADOW] or width <= clock[at.EXTRA])
 

@@ -16,6 +16,7 @@ from schedsim._kernels_order import reorder
 from schedsim._kernels_ordered import first_key, first_leaf, first_slot, insert, remove, remove_first
 from schedsim._kernels_orders import WFP3, static_key
 from schedsim._kernels_outlook import answers_fit, believed, keep_ladder, review, revise, unwatch, watch
+from schedsim._kernels_postpone import due, join_queue, postpone, release, release_if_idle
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -119,15 +120,18 @@ def _end(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: In
 
 
 @step
-def _fire(blocks: Ints, clock: Ints) -> int:
+def _fire(live: Ints, blocks: Ints, clock: Ints) -> int:
     """Take the timers that are due; return a pause for one that asks the client, else 0."""
     while clock[at.NODES + at.TIMERS] > 0:
         leaf = first_leaf(blocks, at.TIMERS)
         if blocks[leaf, at.E_KEY] > clock[at.NOW]:
             return 0
-        kind, argument = blocks[leaf, at.E_SLOT], blocks[leaf, at.E_WIDTH]
+        kind, argument = blocks[leaf, at.E_SLOT], int(blocks[leaf, at.E_WIDTH])
         if blocks[leaf, at.E_LENGTH] == 1:
             clock[at.CAUSE] |= at.BY_TIMER
+        if kind == at.RELEASE:
+            release(live, blocks, clock, argument)
+            continue
         remove_first(blocks, clock, at.TIMERS)
         if kind == at.STEP:
             clock[at.SETTLED] = -1
@@ -153,7 +157,8 @@ def _submit(jobs: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
 @step
 def _log_is_short(jobs: Ints, clock: Ints, log: Ints) -> bool:
     """Return whether all that may happen before the next look might not fit into the log."""
-    present = clock[at.N_RUNNING] + clock[at.N_QUEUED] + clock[at.NEXT_JOB] - clock[at.NEXT_QUEUED]
+    waiting = clock[at.N_QUEUED] + clock[at.N_POSTPONED]
+    present = clock[at.N_RUNNING] + waiting + clock[at.NEXT_JOB] - clock[at.NEXT_QUEUED]
     most = min(3 * (present + 1), 3 * len(jobs) - clock[at.EVENTS])
     return bool(clock[at.LOGGED] + most > len(log))
 
@@ -195,19 +200,22 @@ def _queue(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints) -
         live[slot, at.PROMISE] = at.NEVER
         live[slot, at.TRIED] = -1
         live[slot, at.PLANNED] = at.NEVER
+        live[slot, at.DUE] = at.NEVER
         if live.shape[1] > at.RECORD:
             keep_ladder(seconds, live, clock, slot)
         since = max(1, jobs[row, at.SUBMIT] - jobs[0, at.SUBMIT])
         job_id, seed = jobs[row, at.JOB_ID], clock[at.SEED]
         key = static_key(clock[at.ORDER], row, since, width, ranking, seed, job_id)
         live[slot, at.KEY] = key
-        insert(blocks, clock, at.QUEUE, key, row, slot, width, candidate)
         if clock[at.CANDIDATES] == at.BACKFILL:
             seed = clock[at.BACKFILL_SEED]
             key = static_key(clock[at.BACKFILL_ORDER], row, since, width, ranking, seed, job_id)
             live[slot, at.BACKFILL_KEY] = key
-            insert(blocks, clock, at.BACKFILL, key, row, slot, width, candidate)
-        clock[at.N_QUEUED] += 1
+        if clock[at.POSTPONES] == 1 and due(jobs, clock, row) > clock[at.NOW]:
+            live[slot, at.DUE] = due(jobs, clock, row)
+            postpone(live, blocks, clock, slot)
+        else:
+            join_queue(live, blocks, clock, slot)
         clock[at.NEXT_QUEUED] += 1
         clock[at.NEWCOMERS] += 1
         clock[at.LAST_QUEUED] = slot
@@ -250,7 +258,8 @@ def _is_asked(clock: Ints) -> bool:
     """Return whether the forecast is asked at this instant: jobs are new, or ends may change what it said of others."""
     if clock[at.NEXT_QUEUED] < clock[at.NEXT_JOB]:
         return True
-    return bool(clock[at.OUTLOOK] == 1 and clock[at.N_QUEUED] > 0 and clock[at.CAUSE] & at.BY_END != 0)
+    waiting = clock[at.N_QUEUED] + clock[at.N_POSTPONED]
+    return bool(clock[at.OUTLOOK] == 1 and waiting > 0 and clock[at.CAUSE] & at.BY_END != 0)
 
 
 @inlined
@@ -269,7 +278,7 @@ def until_pass(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Int
             clock[at.PHASE] = at.AT_TIMERS
         if clock[at.PHASE] == at.AT_TIMERS:
             if clock[at.NODES + at.TIMERS] > 0:
-                stop = _fire(blocks, clock)
+                stop = _fire(live, blocks, clock)
                 if stop != 0:
                     return stop
             clock[at.PHASE] = at.AT_SUBMISSIONS
@@ -296,6 +305,8 @@ def until_pass(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Int
             if clock[at.NODES + at.REVIEWS] > 0:
                 review(live, blocks, clock)
             _correct(live, blocks, clock)
+            if clock[at.N_POSTPONED] > 0:
+                release_if_idle(live, blocks, clock)
             clock[at.PASSES] += 1
             clock[at.PHASE] = at.AT_ORDER
         if clock[at.PHASE] == at.AT_ORDER or clock[at.PHASE] == at.AT_REORDER:

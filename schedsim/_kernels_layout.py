@@ -20,6 +20,8 @@ RUN_TIME: Final = 3
 JOB_ID: Final = 4
 RANK: Final = 5
 """Place of the job id among all: ends of one second that started together are in the order of their ids."""
+DEADLINE: Final = 6
+"""Second by which a job that may be postponed should have ended, or -1."""
 
 # live: one record a queued or running job
 ROW: Final = 0
@@ -41,7 +43,8 @@ SPARE: Final = 15  # not of this record: the column is the stack of slots given 
 SORTED: Final = 16  # not of this record: the column is room to sort slots in
 RUN: Final = 17  # how long it runs if nobody stops it
 HOLDS: Final = 18  # how often a gate held it, as counted
-RECORD: Final = 19
+DUE: Final = 19  # while it is postponed: when it joins the queue at the latest; else NEVER
+RECORD: Final = 20
 # with an outlook, records are longer: the ladder of what to expect of the job once it has run for so long
 RUNG: Final = RECORD  # the next rung
 LADDER: Final = RECORD + 1  # columns LADDER + 2 i, + 1: from this elapsed time on [s] (NEVER: no more rungs), estimate
@@ -77,7 +80,8 @@ ENDS: Final = 3  # running jobs by real end
 LIMITS: Final = 4  # running jobs by start + requested time, where promises are kept
 TIMERS: Final = 5  # (time, sequence number, kind, argument, wakes)
 REVIEWS: Final = 6  # running jobs by the second of their next rung
-LISTS: Final = 7
+POSTPONED: Final = 7  # jobs put off, by the order in which candidates for backfills are searched
+LISTS: Final = 8
 ROW_LENGTH: Final = NODE + LISTS
 
 # clock
@@ -116,7 +120,7 @@ RESERVATIONS: Final = 31  # in the plan
 LAST_JOB: Final = 29  # no row from here on is submitted
 N_TIMERS: Final = 26  # set so far
 N_CLASSES: Final = 55  # of widths, on this machine
-NODES: Final = 48  # cell NODES + list: nodes of the list
+NODES: Final = 112  # cell NODES + list: nodes of the list; cells from 64 to here are for what comes
 # the policy, as codes
 ORDER: Final = 32
 BACKFILL_ORDER: Final = 33
@@ -140,7 +144,18 @@ WORLD: Final = 60  # 1: the client says when running jobs end
 SETTLED: Final = 61  # how many events it knew when it last did; -1: it must be asked again
 PLACED: Final = 62  # 1: which processors are free decides who fits, and the client knows
 BACKFILL_SEED: Final = 63
-CELLS: Final = 64
+# a ceiling on utilisation, and postponed jobs
+RESERVE: Final = 64  # processors that only exempt jobs may use
+EXEMPT: Final = 65  # from this width on
+PASSED_OVER: Final = 66  # 1: a job that only the ceiling stops is passed over, and holds no reservation
+POSTPONES: Final = 67  # 1: jobs with a deadline are put off
+LEAD: Final = 68  # so long before they must start by their requests they join the queue [s]
+IDLE: Final = 69  # all join it while fewer processors are in use
+LOOKS_AGAIN: Final = 70  # 1: whether all join it is looked at after a pass, too
+PUT_OFF_START: Final = 71  # 1: jobs put off may be backfilled
+N_POSTPONED: Final = 72
+SEARCHED: Final = 73  # which list the pass searches for backfills
+CELLS: Final = NODES + LISTS
 
 # causes of an instant
 BY_END: Final = 1
@@ -185,6 +200,7 @@ NO_PLACE: Final = 2  # enough processors are free, but not where the job could h
 # kinds of timers; a client's own kinds are larger
 RECHECK: Final = 0
 STEP: Final = -1  # the world moves on; nobody is woken
+RELEASE: Final = -2  # a postponed job, by its slot, joins the queue
 
 FIRST_COME: Final = 0  # the code of the order FCFS
 

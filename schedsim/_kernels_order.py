@@ -26,9 +26,18 @@ def reorder(jobs: Ints, live: Ints, blocks: Ints, clock: Ints) -> int:
 
 
 @step
+def sort_postponed(jobs: Ints, live: Ints, blocks: Ints, clock: Ints) -> None:
+    """Sort the postponed jobs by their keys now, if these change with time."""
+    own = clock[at.CANDIDATES] == at.BACKFILL
+    code = clock[at.BACKFILL_ORDER if own else at.ORDER]
+    if code >= WFP3:
+        _sort(jobs, live, blocks, clock, at.POSTPONED, code, at.BACKFILL_KEY if own else at.KEY)
+
+
+@step
 def _sort(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, which: int, code: int, column: int) -> None:
     """Compute the keys of one list and fill it again, sorted."""
-    now, n = clock[at.NOW], list_slots(live, blocks, clock, which, clock[at.N_QUEUED])
+    now, n = clock[at.NOW], list_slots(live, blocks, clock, which, len(live))
     for i in range(n):
         slot = live[i, at.SORTED]
         if code != USER:

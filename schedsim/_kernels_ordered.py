@@ -58,7 +58,7 @@ def _give_row(blocks: Ints, clock: Ints, row: int) -> None:
 @step
 def _is_searched(clock: Ints, which: int) -> bool:
     """Return whether a list is searched for backfills; the others need sums of widths at most."""
-    return bool(which == clock[at.CANDIDATES])
+    return bool(which == clock[at.CANDIDATES] or which == at.POSTPONED)
 
 
 @step
@@ -454,12 +454,12 @@ def _may_fit(blocks: Ints, row: int, column: int, free: int, slack: int, extra: 
 
 
 @step
-def next_fitting(blocks: Ints, clock: Ints, key: int, tie: int, free: int, slack: int, extra: int) -> int:
-    """Return the slot of the first candidate not before (key, tie) that may be backfilled, or -1.
+def next_fitting(blocks: Ints, clock: Ints, which: int, key: int, tie: int, free: int, slack: int, extra: int) -> int:
+    """Return the slot of the first entry of a list, not before (key, tie), that may be backfilled, or -1.
 
     It may if its width is at most `free`, and its length at most `slack` or its width at most `extra`.
     """
-    which, column = clock[at.CANDIDATES], at.LEAST + width_class(free)
+    column = at.LEAST + width_class(free)
     first = _node_of(blocks, clock, which, key, tie)
     for i in range(first, clock[at.NODES + which]):
         node = blocks[i, at.NODE + which]

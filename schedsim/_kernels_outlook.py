@@ -13,6 +13,7 @@ import schedsim._kernels_layout as at
 from predictors.data.compiled import step
 from schedsim._kernels_ordered import first_key, first_slot, insert, list_slots, remove, remove_first, slot_from
 from schedsim._kernels_orders import FCFS, USER, WFP3, static_key
+from schedsim._kernels_postpone import enlist, unlist
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -42,7 +43,8 @@ def believed(seconds: Floats, clock: Ints, row: int, role: int, limit: int) -> i
 @step
 def answers_fit(seconds: Floats, clock: Ints) -> bool:
     """Return whether there is room for an answer on each waiting and each new job."""
-    return bool(clock[at.N_QUEUED] + clock[at.NEXT_JOB] - clock[at.NEXT_QUEUED] <= len(seconds))
+    waiting = clock[at.N_QUEUED] + clock[at.N_POSTPONED]
+    return bool(waiting + clock[at.NEXT_JOB] - clock[at.NEXT_QUEUED] <= len(seconds))
 
 
 @step
@@ -131,10 +133,15 @@ def revise(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints) -
         if candidate != live[slot, at.CANDIDATE] or ranking != live[slot, at.RANKING]:
             longer = candidate != live[slot, at.CANDIDATE]
             live[slot, at.CANDIDATE], live[slot, at.RANKING] = candidate, ranking
-            _move(jobs, live, blocks, clock, at.QUEUE, clock[at.ORDER], at.KEY, slot, longer)
+            waits = live[slot, at.DUE] == at.NEVER
+            if not waits:
+                unlist(live, blocks, clock, slot)
+            _move(jobs, live, blocks, clock, at.QUEUE, clock[at.ORDER], at.KEY, slot, longer, waits)
             if clock[at.CANDIDATES] == at.BACKFILL:
                 code = clock[at.BACKFILL_ORDER]
-                _move(jobs, live, blocks, clock, at.BACKFILL, code, at.BACKFILL_KEY, slot, longer)
+                _move(jobs, live, blocks, clock, at.BACKFILL, code, at.BACKFILL_KEY, slot, longer, waits)
+            if not waits:
+                enlist(live, blocks, clock, slot)
             clock[at.STALE] = 1
     return 0
 
@@ -144,8 +151,13 @@ def _slot_of(live: Ints, blocks: Ints, clock: Ints, row: int) -> int:
     """Return the record of a waiting job, or -1: a short search under FCFS, a walk over the queue under others."""
     if clock[at.ORDER] == FCFS:
         slot = slot_from(blocks, clock, at.QUEUE, row, row)
-        return slot if slot >= 0 and live[slot, at.ROW] == row else -1
-    for i in range(list_slots(live, blocks, clock, at.QUEUE, clock[at.N_QUEUED])):
+        if slot >= 0 and live[slot, at.ROW] == row:
+            return slot
+    else:
+        for i in range(list_slots(live, blocks, clock, at.QUEUE, clock[at.N_QUEUED])):
+            if live[live[i, at.SORTED], at.ROW] == row:
+                return int(live[i, at.SORTED])
+    for i in range(list_slots(live, blocks, clock, at.POSTPONED, clock[at.N_POSTPONED])):
         if live[live[i, at.SORTED], at.ROW] == row:
             return int(live[i, at.SORTED])
     return -1
@@ -154,9 +166,9 @@ def _slot_of(live: Ints, blocks: Ints, clock: Ints, row: int) -> int:
 @step
 def _move(
     jobs: Ints, live: Ints, blocks: Ints, clock: Ints, which: int, code: int, column: int, slot: int,
-    longer: bool,
+    longer: bool, listed: bool,
 ) -> None:  # fmt: skip
-    """Put a waiting job where its list needs it after its estimates have changed.
+    """Put a waiting job where its list, if it is in it, needs it after its estimates have changed.
 
     Keys that change with time, and users' own, are not touched: they are computed anew before each pass.
     """
@@ -166,7 +178,9 @@ def _move(
         since = max(1, jobs[row, at.SUBMIT] - jobs[0, at.SUBMIT])
         seed = clock[at.BACKFILL_SEED if which == at.BACKFILL else at.SEED]
         new = static_key(code, row, since, width, live[slot, at.RANKING], seed, jobs[row, at.JOB_ID])
-    if new != key or (longer and which == clock[at.CANDIDATES]):
+    if not listed:
+        live[slot, column] = new
+    elif new != key or (longer and which == clock[at.CANDIDATES]):
         remove(blocks, clock, which, key, row)
         live[slot, column] = new
         insert(blocks, clock, which, new, row, slot, width, candidate)

@@ -79,7 +79,7 @@ def _newcomers_come_last(live: Ints, clock: Ints) -> bool:
 def _anything_fits(blocks: Ints, clock: Ints) -> bool:
     """Return whether some job might start beside the head's reservation alone."""
     key, tie, slack = at.FIRST_KEY, -1 + at.NOTHING, clock[at.SHADOW] - clock[at.NOW]
-    return next_fitting(blocks, clock, key, tie, clock[at.FREE], slack, clock[at.EXTRA]) >= 0
+    return next_fitting(blocks, clock, clock[at.CANDIDATES], key, tie, clock[at.FREE], slack, clock[at.EXTRA]) >= 0
 
 
 @step
@@ -123,7 +123,8 @@ def _next_that_may_start(blocks: Ints, clock: Ints, plan: Ints) -> int:
     if drop < clock[at.PLAN_SIZE]:
         slack, extra = plan[at.WHEN, drop] - now, plan[at.SPACE, drop]
     free = plan[at.SPACE, 0]
-    return next_fitting(blocks, clock, clock[at.AFTER_KEY], clock[at.AFTER_TIE], free, slack, extra)
+    key, tie = clock[at.AFTER_KEY], clock[at.AFTER_TIE]
+    return next_fitting(blocks, clock, clock[at.CANDIDATES], key, tie, free, slack, extra)
 
 
 @step

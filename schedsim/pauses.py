@@ -11,6 +11,7 @@ from schedsim._kernels_ordered import clear, insert
 from schedsim.gates import Candidate, Choice, Verdict
 from schedsim.orders import Order, Waiting
 from schedsim.policy import Policy
+from schedsim.postponing import most_in_use, share_of
 from schedsim.state import State
 from schedsim.surroundings import Surroundings
 from schedsim.workload import Workload
@@ -33,6 +34,16 @@ def write_policy(clock: Ints, policy: Policy) -> None:
     clock[at.WINDOW] = policy.window
     clock[at.N_CLASSES] = int(clock[at.MACHINE]).bit_length()
     clock[at.REWARD] = at.CAPACITY if policy.reward == "capacity" else at.CAPABILITY
+    machine, off = int(clock[at.MACHINE]), policy.postpone
+    clock[at.RESERVE], clock[at.EXEMPT] = (
+        machine - most_in_use(policy.ceiling, machine),
+        share_of(policy.ceiling, machine),
+    )
+    clock[at.PASSED_OVER] = policy.refused == "passed over"
+    clock[at.POSTPONES] = off is not None
+    if off is not None:
+        clock[at.LEAD], clock[at.IDLE] = off.lead, share_of(off.low, machine)
+        clock[at.LOOKS_AGAIN], clock[at.PUT_OFF_START] = off.looks_again, off.backfill
 
 
 def write_surroundings(clock: Ints, surroundings: Surroundings | None) -> None:
@@ -57,6 +68,9 @@ def answer(stop: int, workload: Workload, policy: Policy, state: State, around: 
         _rank(workload, policy.order, state, at.QUEUE, at.KEY)
         if clock[at.CANDIDATES] == at.BACKFILL:
             _rank(workload, policy.backfill_order, state, at.BACKFILL, at.BACKFILL_KEY)
+            _rank(workload, policy.backfill_order, state, at.POSTPONED, at.BACKFILL_KEY)
+        else:
+            _rank(workload, policy.order, state, at.POSTPONED, at.KEY)
         return state
     if stop == at.ASK_GATE:
         return _ask_gate(policy, state, around)
@@ -155,7 +169,7 @@ def with_timer(state: State, when: int, kind: int, argument: int, wakes: bool) -
 def suppose(state: State, jobs: Ints, run_times: Mapping[int, int]) -> None:
     """Set how long live jobs, by row, will have taken [s]; a running one ends after the present second."""
     clock, live = state.clock, state.live
-    for slot in state.slots(at.QUEUE):
+    for slot in (*state.slots(at.QUEUE), *state.slots(at.POSTPONED)):
         live[slot, at.RUN] = run_times.get(int(live[slot, at.ROW]), live[slot, at.RUN])
     running = state.slots(at.ENDS)
     clear(state.blocks, clock, at.ENDS)

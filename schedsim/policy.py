@@ -9,6 +9,7 @@ from typing import Final, Literal
 from predictors.data.errors import JobcastError, unknown_name
 from schedsim.gates import Agent, Gate
 from schedsim.orders import ORDERS, WIDEST, Order, random_order
+from schedsim.postponing import CEILING, Postponing, Refused, check_ceiling
 
 FCFS: Final = ORDERS["fcfs"]
 SJF: Final = ORDERS["sjf"]
@@ -47,6 +48,12 @@ class Policy:
         How many jobs at the front of the queue an agent or the knapsack sees.
     reward : str
         What the knapsack values: `capability` or `capacity`.
+    ceiling : float
+        Share of the machine that no start may lift utilisation above, but of jobs that alone need as much.
+    refused : {"reserves", "passed over"}
+        Whether a head that only the ceiling stops holds its reservation, or the next job is tried in its place.
+    postpone : Postponing, optional
+        Whether jobs with a deadline are put off, and until when.
 
     References
     ----------
@@ -64,6 +71,9 @@ class Policy:
     agent: Agent | None = None
     window: int = 50
     reward: Literal["capability", "capacity"] = "capability"
+    ceiling: float = 1.0
+    refused: Refused = "reserves"
+    postpone: Postponing | None = None
 
     def __post_init__(self) -> None:
         if self.depth is not None and self.depth < 0:
@@ -80,6 +90,20 @@ class Policy:
             raise JobcastError("A gate needs the pass 'counts' or 'greedy'.")
         if not 1 <= self.window <= MOST_IN_WINDOW:
             raise JobcastError(f"A policy's window must be 1 to {MOST_IN_WINDOW} jobs; got {self.window}.")
+        check_ceiling(self.ceiling)
+        if self.refused not in ("reserves", "passed over"):
+            raise JobcastError(
+                f"A head that the ceiling stops 'reserves' or is 'passed over'; got refused={self.refused!r}."
+            )
+        if self.is_ceil and (self.kind != "counts" or self.agent is not None):
+            raise JobcastError(
+                "A ceiling, or jobs that are put off, need the pass 'counts': no reservation or one (EASY), no agent."
+            )
+
+    @property
+    def is_ceil(self) -> bool:
+        """Whether there is a ceiling on utilisation, or jobs are put off."""
+        return self.ceiling < 1 or self.postpone is not None
 
     @property
     def backfill_order(self) -> Order:
@@ -111,13 +135,37 @@ DEFAULT: Final = Policy(backfill=SJF, depth=1, promise=True, promise_slack=86_40
 
 _HYBRID: Final = re.compile(r"hybrid-(-?\d+)")
 _PROMISE: Final = "+promise"
+_CEIL: Final = "+ceil"
+
+
+def ceil(
+    base: Policy = POLICIES["wfp3-easy"],
+    *,
+    ceiling: float = CEILING,
+    refused: Refused = "reserves",
+    postpone: Postponing | None = Postponing(),  # noqa: B008 - frozen
+) -> Policy:
+    """Return CEIL on a base policy, see `schedsim.postponing`; without `postpone` nobody is put off.
+
+    References
+    ----------
+    .. [1] Li, Chunduri, Harms, Fan, Lan. The effect of system utilization on application performance variability. ROSS
+       2019. doi:10.1145/3322789.3328743
+
+    Examples
+    --------
+    >>> ceil(make_policy("easy")) == make_policy("easy+ceil")
+    True
+    """
+    return replace(base, ceiling=ceiling, refused=refused, postpone=postpone)
 
 
 def make_policy(name: str) -> Policy:
     """Return a policy by its name.
 
-    Names are those of `POLICIES`, `hybrid-K` with K reservations, any EASY or hybrid one followed by `+promise`, and
-    `default`, see `DEFAULT`. RUSH on a base is made by `schedsim.rush.rush`: it asks a classifier, which no name tells.
+    Names are those of `POLICIES`, `hybrid-K` with K reservations, any EASY or hybrid one followed by `+promise`,
+    `default`, see `DEFAULT`, any of them with at most one reservation followed by `+ceil`, and `ceil`, which is
+    `wfp3-easy+ceil`. RUSH on a base is made by `schedsim.rush.rush`: it asks a classifier, which no name tells.
 
     Raises
     ------
@@ -134,6 +182,10 @@ def make_policy(name: str) -> Policy:
     """
     if name == "default":
         return DEFAULT
+    if name == "ceil":
+        return ceil()
+    if name.endswith(_CEIL):
+        return ceil(make_policy(name.removesuffix(_CEIL)))
     base = name.removesuffix(_PROMISE)
     hybrid = _HYBRID.fullmatch(base)
     if hybrid:
@@ -152,5 +204,5 @@ def make_policy(name: str) -> Policy:
             "world."
         )
     else:
-        raise unknown_name("policy", name, (*POLICIES, "hybrid-K", "easy+promise", "default"))
+        raise unknown_name("policy", name, (*POLICIES, "hybrid-K", "easy+promise", "default", "ceil", "easy+ceil"))
     return replace(policy, promise=True) if name.endswith(_PROMISE) else policy

@@ -161,8 +161,9 @@ def refuse_places(policy: Policy, allocator: Allocator | None) -> None:
     """
     if allocator is None or not allocator.by_identity:
         return
-    if policy.kind not in ("counts", "greedy") or policy.promise or policy.agent is not None:
+    counted = policy.promise or policy.agent is not None or policy.is_ceil
+    if policy.kind not in ("counts", "greedy") or counted:
         raise JobcastError(
             f"{type(allocator).__name__} decides by places, not by counts: it goes with no or one reservation or a "
-            "greedy policy, without promises and agents."
+            "greedy policy, without promises, agents, ceilings on utilisation and postponed jobs."
         )

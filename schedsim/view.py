@@ -42,6 +42,11 @@ class View:
         return self._state.rows(at.QUEUE)
 
     @property
+    def postponed(self) -> Ints:
+        """Rows of the jobs that are put off, in the order in which they would be backfilled when last sorted."""
+        return self._state.rows(at.POSTPONED)
+
+    @property
     def running(self) -> Ints:
         """Rows of the running jobs, by the time of their end."""
         return self._state.rows(at.ENDS)

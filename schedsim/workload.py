@@ -36,6 +36,8 @@ class Workload:
         Processors of the machine.
     user : int64 array of shape (n_jobs,), optional
         Who submitted it, for tables by user; -1 is unknown.
+    deadline : int64 array of shape (n_jobs,), optional
+        Second by which a job that may be postponed should have ended, not before its submission; -1 for the others.
     origin : int
         What the log's own clock showed at second 0; writers add it back.
     name : str
@@ -51,7 +53,7 @@ class Workload:
     >>> w = Workload.from_columns([1, 2], submit=[0, 5], procs=[4, 8], requested=[60, 60], run_time=[30, 60],
     ...                           machine_procs=8)
     >>> len(w), w.jobs.shape
-    (2, (2, 6))
+    (2, (2, 7))
     """
 
     job_id: Ints
@@ -61,12 +63,13 @@ class Workload:
     run_time: Ints
     machine_procs: int
     user: Ints | None = None
+    deadline: Ints | None = None
     origin: int = 0
     name: str = "workload"
 
     def __post_init__(self) -> None:
         n_jobs = len(self.job_id)
-        for column in (*_COLUMNS, *(("user",) if self.user is not None else ())):
+        for column in (*_COLUMNS, *(name for name in ("user", "deadline") if getattr(self, name) is not None)):
             array = np.array(getattr(self, column), dtype=np.int64)
             if array.shape != (n_jobs,):
                 raise JobcastError(f"{self.name}: {column} has shape {array.shape}; one value a job is ({n_jobs},).")
@@ -85,6 +88,9 @@ class Workload:
         step = np.diff(self.submit)
         unsorted = (step < 0) | ((step == 0) & (np.diff(self.job_id) <= 0))
         self._refuse(np.append(False, unsorted), "submit", "jobs must be sorted by (submit, job id)")
+        if self.deadline is not None:
+            wrong = (self.deadline < self.submit) & (self.deadline != -1)
+            self._refuse(wrong, "deadline", "it lies before the submission; -1 is none")
         if len(np.unique(self.job_id)) != n_jobs:
             raise JobcastError(f"{self.name}: two jobs have the same job id; number them anew.")
 
@@ -128,10 +134,11 @@ class Workload:
 
     @cached_property
     def jobs(self) -> Ints:
-        """The table that the kernels read, read-only, shape (n_jobs, 6): the columns, and the rank of the job id."""
+        """The table that the kernels read, read-only, shape (n_jobs, 7): columns, rank of the id, deadline or -1."""
         rank = np.empty(len(self), dtype=np.int64)
         rank[np.argsort(self.job_id)] = np.arange(len(self))
-        table = np.stack([*(getattr(self, column) for column in _COLUMNS), rank], axis=1)
+        deadline = np.full(len(self), -1) if self.deadline is None else self.deadline
+        table = np.stack([*(getattr(self, column) for column in _COLUMNS), rank, deadline], axis=1)
         table.flags.writeable = False
         return table
 
