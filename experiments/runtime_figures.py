@@ -15,6 +15,8 @@ Picture = tuple[str, pd.DataFrame, Callable[[Axes, pd.DataFrame], None], float]
 
 WAY_MARKERS = {"EASY": "P", "request": "o", "incremental": "^", "doubling": "v", "promise with slack": "D"}
 TOP_ATTRIBUTES = 15
+LEAST_GAP = -100.0
+"""Percent of the gap closed below which points are drawn at the foot."""
 
 
 def _look(name: str) -> dict[str, Any]:
@@ -78,16 +80,21 @@ def paint_gain(axes: Axes, table: pd.DataFrame) -> None:
 def paint_frontier(axes: Axes, table: pd.DataFrame) -> None:
     """Gap closed against the wait of the widest jobs: a colour a predictor, a marker a way; upper left is better."""
     from matplotlib.lines import Line2D
+    from matplotlib.ticker import LogLocator, NullLocator
 
     names, ways = list(dict.fromkeys(table["predictor"])), list(dict.fromkeys(table["way"]))
     for row in table.to_dict(orient="records"):
         look = _family(names.index(row["predictor"])) | {"marker": WAY_MARKERS[row["way"]]}
-        axes.plot(row["widest"], 100 * row["gap_closed"], linestyle="none", markersize=7, **look)
+        axes.plot(row["widest"], max(100 * row["gap_closed"], LEAST_GAP), linestyle="none", markersize=7, **look)
     axes.axvline(1, color="#999999", linewidth=0.8)
-    axes.set_ylim(bottom=max(axes.get_ylim()[0], -100.0))
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 1.2, 1.5, 2.0, 3.0, 5.0)))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.set(title="What is gained, and what the widest jobs pay (as logged, not shaken)")
     axes.set_xlabel("mean wait of the widest 5 % of jobs, relative to EASY")
-    axes.set_ylabel("gap to clairvoyant EASY-SJBF closed [%]")
+    foot = f", {LEAST_GAP:g} or less at the foot" if (table["gap_closed"] < LEAST_GAP / 100).any() else ""
+    axes.set_ylabel(f"gap to clairvoyant EASY-SJBF closed [%]{foot}")
     kinds = [Line2D([], [], marker="o", linestyle="none", label=name, **_family(n)) for n, name in enumerate(names)]
     marks = [Line2D([], [], marker=WAY_MARKERS[w], linestyle="none", color="#444444", label=w) for w in ways]
     axes.legend(handles=[*kinds, *marks], loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
