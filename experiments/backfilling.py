@@ -17,7 +17,7 @@ from experiments.backfilling_cases import CASES, CLAIRVOYANT, EASY, QUICK, Case
 from experiments.backfilling_figures import frontier_of
 from experiments.experiment import Report, Setting
 from experiments.figures import draw, write_table
-from experiments.shaken_runs import AS_LOGGED, MEASURES, RATIOS, left_out, over_logs, over_seeds, relative
+from experiments.shaken_runs import AS_LOGGED, IN_WORDS, MEASURES, left_out, over_logs, over_seeds, relative
 from experiments.simulation import estimates_by_name
 from predictors.data.joblog import JobLog
 from predictors.similar_runs import OUTLOOKS, SimilarRuns
@@ -50,7 +50,7 @@ def run(setting: Setting) -> Report:
         file,
         *draw(setting.folder, f"frontier_{log.name}", medians, frontier_of(log.name), width=9.5, height=7.5),
     ]
-    notes = [account.summary(), *_who_pays(medians)]
+    notes, verdict = [account.summary()], list(_who_pays(medians))
     everything = alike(runs, setting.folder)
     names = sorted(everything["log"].unique())
     if len(names) > 1:
@@ -60,7 +60,14 @@ def run(setting: Setting) -> Report:
         about = f"mean of {len(names)} logs"
         written += draw(setting.folder, "frontier", pooled, frontier_of(about), width=9.5, height=7.5)
     return Report(
-        "backfilling", log.name, seeds, tables, tuple(map(Path, written)), perf_counter() - begin, tuple(notes)
+        "backfilling",
+        log.name,
+        seeds,
+        tables,
+        tuple(map(Path, written)),
+        perf_counter() - begin,
+        tuple(notes),
+        tuple(verdict),
     )
 
 
@@ -110,7 +117,7 @@ def _figures(log: JobLog, case: Case) -> dict[str, float]:
 def _who_pays(medians: pd.DataFrame) -> Iterator[str]:
     """Yield a sentence on each named setting: what of it is worse than EASY."""
     for row in medians[medians["case"].isin(OUTLOOKS)].to_dict(orient="records"):
-        worse = [f"{measure} {row[measure]:.2f}" for measure in RATIOS if row[measure] > 1.0]
+        worse = [f"{words} x {row[measure]:.2f}" for measure, words in IN_WORDS.items() if row[measure] > 1.0]
         gap = row["gap_closed"]
         yield (f"{row['case']} closes {gap:.0%} of the gap" if gap == gap else f"{row['case']}: EASY leaves no gap") + (
             f"; worse than EASY in {', '.join(worse)}." if worse else "; no figure is worse than EASY's."

@@ -54,7 +54,11 @@ def _paint(axes: "Axes", table: "pd.DataFrame") -> None:
             marker=marker, markersize=11 if chosen else 6, linestyle="none", elinewidth=0.6,
             zorder=3 if chosen else 2, **_look(families.index(family)),
         )  # fmt: skip
-    kinds = [Line2D([], [], marker="o", linestyle="none", label=name, **_look(n)) for n, name in enumerate(families)]
+        axes.annotate(str(families.index(family) + 1), (x, y), (6, 5), textcoords="offset points", fontsize=9)
+    kinds = [
+        Line2D([], [], marker="o", linestyle="none", label=f"{n + 1}  {name}", **_look(n))
+        for n, name in enumerate(families)
+    ]
     ways = [
         Line2D([], [], marker=marker, color="#444444", linestyle="none", label=label)
         for label, marker in options.items()

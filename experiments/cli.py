@@ -38,6 +38,7 @@ for command in (
     cli_train.predict,
     cli_simulate.simulate,
     cli_experiment.experiment,
+    cli_experiment.report,
     cli_serve.serve,
     cli_serve.replay,
     cli_serve.promote,

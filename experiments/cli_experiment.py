@@ -35,12 +35,13 @@ def experiment(
 ) -> None:
     """Make a paper's tables and figures from a job log, PNG, SVG and CSV each."""
     from experiments.cli_evaluate import names_of
-    from experiments.experiment import WITHOUT_LOG, Setting, experiment_by_name
+    from experiments.experiment import WITHOUT_LOG, Setting, experiment_by_name, perform
     from experiments.figures import report_folder
     from experiments.output import after_reading, print_account, print_json, print_table, working
+    from experiments.page import PAGE
     from predictors.data.errors import JobcastError
 
-    run = experiment_by_name(name)
+    experiment_by_name(name)  # a name that is none is told before a log is read
     if name in WITHOUT_LOG and log is not None:
         raise JobcastError(f"{name} takes place in a model world and looks at no log; leave --log out.")
     with working("Reading the log"):
@@ -48,7 +49,7 @@ def experiment(
     folder = report_folder(out, name)
     what = f"Running {name}" + ("" if name in WITHOUT_LOG else f" on {len(jobs):,} jobs")
     with after_reading(account), working(what):
-        report = run(Setting(jobs, folder, seed, quick, partition, procs, names_of(predictors), workers))
+        report = perform(name, Setting(jobs, folder, seed, quick, partition, procs, names_of(predictors), workers))
     if as_json:
         print_json(report.to_json() | {"account": account.to_dict()})
         return
@@ -58,9 +59,25 @@ def experiment(
         )
     if name not in WITHOUT_LOG:
         print_account(account)
-    for note in report.notes:
-        typer.echo(note)
-    typer.echo(f"Wrote {len(report.figures)} files to {folder} in {report.seconds:.0f} s")
+    for sentence in (*report.notes, *report.verdict):
+        typer.echo(sentence)
+    typer.echo(f"Wrote {len(report.figures)} files to {folder} in {report.seconds:.0f} s; read {folder / PAGE}")
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="What an experiment or a sweep wrote.", metavar="DIR")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the document that the page is made from.")] = False,
+) -> None:
+    """Make one HTML page, DIR/report.html, from an experiment's or a sweep's folder; it needs no network."""
+    from experiments.manifest import read_manifest
+    from experiments.output import print_json
+    from experiments.page import write_page
+
+    page = write_page(folder)
+    if as_json:
+        print_json(read_manifest(folder) | {"page": str(page)})
+        return
+    typer.echo(f"Wrote {page} ({page.stat().st_size / 1000:,.0f} kB)")
 
 
 def _log(path: Path | None, seed: int) -> "tuple[JobLog, Account]":

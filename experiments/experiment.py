@@ -1,7 +1,7 @@
 """What an experiment gives back, and which experiments there are."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -66,7 +66,29 @@ class Setting:
 
 @dataclass(frozen=True)
 class Report:
-    """An experiment's tables, by name, and the files that it wrote."""
+    """An experiment's tables, by name, and the files that it wrote.
+
+    Attributes
+    ----------
+    experiment, log : str
+        Names.
+    seeds : tuple of int
+        Of everything drawn by chance.
+    tables : mapping of str to DataFrame
+        The results, under their titles.
+    figures : tuple of Path
+        Every file written: of each picture PNG, SVG and CSV, and the tables.
+    seconds : float
+        How long it took.
+    notes : tuple of str
+        What else the reader must know, a sentence each.
+    verdict : tuple of str
+        What came out, a sentence each: the page begins with it.
+    question : str
+        What was asked, in a line.
+    facts : mapping of str to str or number
+        What was run: jobs, processors, digest of the log.
+    """
 
     experiment: str
     log: str
@@ -75,6 +97,9 @@ class Report:
     figures: tuple[Path, ...]
     seconds: float
     notes: tuple[str, ...] = field(default=())
+    verdict: tuple[str, ...] = field(default=())
+    question: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the document that `jobcast experiment --json` prints."""
@@ -84,6 +109,7 @@ class Report:
             "seeds": list(self.seeds),
             "tables": {name: table.to_dict(orient="records") for name, table in self.tables.items()},
             "figures": [str(path) for path in self.figures],
+            "verdict": list(self.verdict),
             "notes": list(self.notes),
             "seconds": self.seconds,
         }
@@ -117,3 +143,36 @@ def experiment_by_name(name: str) -> "Callable[[Setting], Report]":
         raise unknown_name("experiment", name, EXPERIMENTS)
     run: Callable[[Setting], Report] = import_module(EXPERIMENTS[name]).run
     return run
+
+
+def perform(name: str, setting: Setting) -> Report:
+    """Run an experiment by its name, and leave in its folder the page to read and what that is made from.
+
+    Raises
+    ------
+    JobcastError
+        If there is none of that name, or it cannot be run so.
+    """
+    from experiments.manifest import keep
+    from experiments.page import write_page
+
+    run = experiment_by_name(name)
+    report = run(setting)
+    question = (import_module(EXPERIMENTS[name]).__doc__ or "").splitlines()[0]
+    report = replace(report, question=question, facts=report.facts or _facts(name, setting))
+    keep(setting.folder, report)
+    write_page(setting.folder)
+    return report
+
+
+def _facts(name: str, setting: Setting) -> dict[str, Any]:
+    """Return what was run, as the page tells it."""
+    if name in WITHOUT_LOG:
+        return {"mode": "quick"} if setting.quick else {}
+    log = setting.log
+    told: dict[str, Any] = {"jobs in the log": len(log), "processors": setting.procs or log.max_procs or "not told"}
+    if setting.partition is not None:
+        told["partition"] = setting.partition
+    if setting.quick:
+        told["mode"] = "quick"
+    return told | {"SHA-256 of the log's values": log.digest()}

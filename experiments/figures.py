@@ -10,6 +10,7 @@ from predictors.data.files import whole_file
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000")
 """Okabe and Ito's palette: told apart without full colour vision; markers and dashes tell them apart without any."""
@@ -87,10 +88,34 @@ def draw(
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
         paint(figure.add_subplot(), table)
+        told = {"Title": _title(figure, name), "Description": in_words(figure)}
         pictures = []
         for suffix in (".png", ".svg"):
             path = folder / f"{name}{suffix}"
             with whole_file(path) as part:
-                figure.savefig(part, dpi=150, metadata={"Date": None} if suffix == ".svg" else None)
+                figure.savefig(part, dpi=150, metadata=told | ({"Date": None} if suffix == ".svg" else {}))
             pictures.append(path)
     return [*pictures, write_table(table, folder / f"{name}.csv")]
+
+
+def in_words(figure: "Figure") -> str:
+    """Return what a picture shows, for those who cannot see it: titles, axes with units, and the legend's entries."""
+    said = []
+    for axes in figure.axes:
+        names = {"across": axes.get_xlabel(), "upwards": axes.get_ylabel()}
+        legend = axes.get_legend()
+        entries = [text.get_text() for text in legend.get_texts()] if legend else []
+        parts = [axes.get_title(), *(f"{where}: {name}" for where, name in names.items() if name)]
+        parts += [f"shown: {', '.join(entries)}"] if entries else []
+        said += [_one_line(part) for part in parts if part]
+    return ". ".join(said)
+
+
+def _title(figure: "Figure", name: str) -> str:
+    """Return the first title on a picture, or its name."""
+    titles = [_one_line(axes.get_title()) for axes in figure.axes]
+    return next(filter(None, titles), name.replace("_", " "))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

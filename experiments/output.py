@@ -12,18 +12,19 @@ if TYPE_CHECKING:
 
 def print_json(document: Mapping[str, Any]) -> None:
     """Print one JSON document on stdout; figures that do not exist (NaN, infinite) become null."""
-    sys.stdout.write(json.dumps(_plain(document), indent=2, allow_nan=False) + "\n")
+    sys.stdout.write(json.dumps(plain(document), indent=2, allow_nan=False) + "\n")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a value as JSON can hold it: arrays as lists, figures that do not exist as None, all else as text."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
+        return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, (str, bytes)) or value is None:
         return value
     if hasattr(value, "tolist"):
-        return _plain(value.tolist())
+        return plain(value.tolist())
     if isinstance(value, Iterable):
-        return [_plain(entry) for entry in value]
+        return [plain(entry) for entry in value]
     if isinstance(value, float):
         return value if abs(value) < float("inf") else None
     return value if isinstance(value, (bool, int)) else str(value)
@@ -38,7 +39,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     for number, column in enumerate(columns):
         table.add_column(column, justify="left" if number == 0 else "right", overflow="fold")
     for row in rows:
-        table.add_row(*(_cell(value) for value in row))
+        table.add_row(*(cell(value) for value in row))
     width = None if sys.stdout.isatty() else 120
     Console(width=width, highlight=False, markup=False).print(table)
 
@@ -89,7 +90,14 @@ def plain_warnings() -> Iterator[None]:
         warnings.showwarning = usual
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
+    """Return a value as a table shows it.
+
+    Examples
+    --------
+    >>> [cell(value) for value in (28481, 92.687654, 0.6890, float("nan"), None, "EASY", True)]
+    ['28,481', '92.69', '0.689', '-', '-', 'EASY', 'True']
+    """
     if value is None or (isinstance(value, float) and value != value):
         return "-"
     if isinstance(value, float):

@@ -52,7 +52,14 @@ def run(setting: Setting) -> Report:
     paths = [write_table(table, setting.folder / f"{name}.csv") for name, table in tables.items()]
     paths += draw_all(setting.folder, log, found["reis"], tables["importances"])
     return Report(
-        "reis", log.name, (setting.seed,), tables, tuple(paths), perf_counter() - begin, _notes(table2, tail, log)
+        "reis",
+        log.name,
+        (setting.seed,),
+        tables,
+        tuple(paths),
+        perf_counter() - begin,
+        _notes(log),
+        _verdict(table2, tail, log),
     )
 
 
@@ -113,18 +120,21 @@ def _stretch(log: JobLog) -> pd.DataFrame:
     return pd.DataFrame({"jobs": [int(ran.sum())], "max_stretch": [stretch.max()], "mean_stretch": [stretch.mean()]})
 
 
-def _notes(table2: pd.DataFrame, tail: pd.DataFrame, log: JobLog) -> tuple[str, ...]:
+def _verdict(table2: pd.DataFrame, tail: pd.DataFrame, log: JobLog) -> tuple[str, ...]:
     far = tail[(tail["protocol"] == "reis") & (tail["quantile"] >= 0.99)]
     thinner = bool((far["forest_s2"] < far["last-two_s2"]).all())
     thicker = bool((far["forest_s2"] > far["last-two_s2"]).all())
     word = "thinner" if thinner else "thicker" if thicker else "thinner at some quantiles and thicker at others"
     forest = table2[(table2["protocol"] == "reis") & (table2["predictor"] == "forest")].iloc[0]
-    notes = [
-        f"From the 99th percentile on, the forest's squared error has a tail that is {word} than last-two's.",
+    said = [
         f"The forest's squared error is {forest['ratio_to_last_two']:.3f} of last-two's under the paper's protocol.",
+        f"From the 99th percentile on, the forest's squared error has a tail that is {word} than last-two's.",
     ]
     if log.name == PAPER["log"]:
-        notes.append("The paper's own ratio on this log is 0.797.")
-    if not log.known("wait").all():
-        notes.append(f"Wait is unknown for {int((~log.known('wait')).sum()):,} jobs: they count as started at once.")
-    return tuple(notes)
+        said.append("The paper's own ratio on this log is 0.797.")
+    return tuple(said)
+
+
+def _notes(log: JobLog) -> tuple[str, ...]:
+    unknown = int((~log.known("wait")).sum())
+    return (f"Wait is unknown for {unknown:,} jobs: they count as started at once.",) if unknown else ()

@@ -20,7 +20,7 @@ from experiments.experiment import Report, Setting
 from experiments.figures import draw, write_table
 from experiments.importances import permuted
 from experiments.open_questions import distributions, online_forests
-from experiments.runtime_errors import SPLITS, costs, errors, signed, sliced
+from experiments.runtime_errors import SPLITS, costs, errors, least_error, signed, sliced
 from experiments.runtime_scheduling import errors_to_order, scheduling, what_error_buys
 from predictors.data.errors import JobcastError
 from predictors.data.joblog import JobLog
@@ -66,8 +66,9 @@ def run(setting: Setting) -> Report:
         paths.append(write_table(tables[name], setting.folder / f"{name}.csv"))
     for name, table, paint, height in _figures(tables):
         paths += draw(setting.folder, f"figure_{name}", table, paint, height=height, width=8.0)
-    notes += _said(tables)
-    return Report("runtime", log.name, (setting.seed,), tables, tuple(paths), perf_counter() - begin, tuple(notes))
+    verdict = tuple(_said(tables))
+    seconds = perf_counter() - begin
+    return Report("runtime", log.name, (setting.seed,), tables, tuple(paths), seconds, tuple(notes), verdict)
 
 
 def _makers(setting: Setting, log: JobLog, names: tuple[str, ...], found: Mapping[str, Evaluation]) -> Makers:
@@ -134,7 +135,8 @@ def _figures(tables: Mapping[str, pd.DataFrame]) -> Iterator[pictures.Picture]:
 
 
 def _said(tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    said = what_error_buys(tables["scheduling"]) if "scheduling" in tables else []
+    said = [least_error(tables["errors"])]
+    said += what_error_buys(tables["scheduling"]) if "scheduling" in tables else []
     if "calibration" in tables:
         said += [in_words(part) for _, part in tables["calibration"].groupby("predictor", sort=False)]
     return said

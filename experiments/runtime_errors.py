@@ -29,6 +29,21 @@ def errors(found: Mapping[str, Evaluation]) -> pd.DataFrame:
     ).reset_index(drop=True)
 
 
+def least_error(table: pd.DataFrame) -> str:
+    """Say which predictor has the least squared error on unseen jobs, and which are not told apart from it."""
+    split = table["split"].iloc[0]
+    part = table[(table["split"] == split) & table["ratio_to_last_two"].notna()].sort_values("ratio_to_last_two")
+    if part.empty:
+        return "No predictor has a squared error to compare."
+    best = part.iloc[0]
+    said = (
+        f"Least squared error under the split {split}: {best['predictor']}, {best['ratio_to_last_two']:.3f} of "
+        f"last-two's [{best['ratio_low']:.3f}, {best['ratio_high']:.3f}]."
+    )
+    near = part["predictor"][1:][part["ratio_low"][1:] <= best["ratio_high"]].tolist()
+    return f"{said} Intervals overlap with {', '.join(near)}: no winner among these." if near else said
+
+
 def _errors(split: str, score: Score) -> dict[str, object]:
     figures = score.figures
     return {

@@ -120,7 +120,8 @@ def run(setting: Setting) -> Report:
         *(write_table(table, setting.folder / f"{sub('[^A-Za-z]+', '_', name)}.csv") for name, table in tables.items()),
         *draw_all(setting.folder, runs, trials, control.datasets["all"].runs),
     ]
-    return Report("rush", "contention world", seeds, tables, tuple(paths), perf_counter() - begin, notes(trials))
+    seconds = perf_counter() - begin
+    return Report("rush", "contention world", seeds, tables, tuple(paths), seconds, (), in_words(trials))
 
 
 _LEADING: Final = ["experiment", "policy", "trials"]
@@ -196,7 +197,7 @@ def tables_of(
     return runs, paired(trials, runs)
 
 
-def notes(trials: pd.DataFrame) -> tuple[str, ...]:
+def in_words(trials: pd.DataFrame) -> tuple[str, ...]:
     """Say in words what came out."""
     means = trials.groupby(["experiment", "policy"])[["varying", "makespan_s", "met", "skips"]].mean()
     found = means.to_dict(orient="index")

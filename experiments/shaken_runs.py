@@ -13,6 +13,13 @@ RATIOS: Final = {
     "widest": "widest5_mean_wait_s",
 }
 """Columns relative to EASY: which figure of a schedule."""
+IN_WORDS: Final = {
+    "wait": "mean wait",
+    "p99": "99th percentile of wait",
+    "longest": "longest wait",
+    "widest": "mean wait of the widest 5 %",
+}
+"""The same in words."""
 MEASURES: Final = ("gap_closed", *RATIOS)
 AS_LOGGED: Final = -1
 """Stands for a seed where the log is not shaken."""

@@ -31,6 +31,7 @@ QUICK_JOBS: Final = 60
 DRAWS: Final = 100
 QUICK_DRAWS: Final = 40
 HORIZONS: Final = (900, 3600, 4 * 3600, 12 * 3600)
+NOTES: Final = ("Jobs submitted later are not foreseen, and pass some that wait.",)
 LABELS: Final = ("< 15 min", "< 1 h", "< 4 h", "< 12 h", "longer")
 
 
@@ -46,7 +47,8 @@ def run(setting: Setting) -> Report:
         *draw(setting.folder, "error", tables["start_times"], paint_error),
     ]
     shown = {"start_times": tables["start_times"]}
-    return Report("start-times", log.name, (setting.seed,), shown, tuple(paths), perf_counter() - begin, _notes(asked))
+    seconds = perf_counter() - begin
+    return Report("start-times", log.name, (setting.seed,), shown, tuple(paths), seconds, NOTES, _verdict(asked))
 
 
 def ask(log: JobLog, n_jobs: int, n_draws: int, seed: int) -> pd.DataFrame:
@@ -114,13 +116,12 @@ def _figures(label: str, part: pd.DataFrame) -> dict[str, object]:
     }
 
 
-def _notes(asked: pd.DataFrame) -> tuple[str, ...]:
+def _verdict(asked: pd.DataFrame) -> tuple[str, ...]:
     whole = _figures("all", asked)
     return (
         f"P10 to P90, which should hold for 80 % of the jobs, held for {whole['p10_to_p90_holds']:.1%}.",
         f"P50 was off by {whole['p50_mean_error_s']:,.0f} s on average; by requested times alone it would be "
         f"{whole['by_requests_mean_error_s']:,.0f} s.",
-        "Jobs submitted later are not foreseen, and pass some that wait.",
     )
 
 

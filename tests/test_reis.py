@@ -64,5 +64,5 @@ def test_last_two_on_curie_is_the_published_sum(trace):
 
 
 def test_paper_figures_are_shown_only_for_the_papers_log(report):
-    assert not any("0.797" in note for note in report.notes)
+    assert not any("0.797" in note for note in report.verdict)
     assert isinstance(report.tables["stretch"], pd.DataFrame)

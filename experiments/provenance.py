@@ -1,0 +1,59 @@
+"""How were these results made? The command, the versions and the machine, as a report tells them."""
+
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final
+
+LIBRARIES: Final = ("numpy", "numba", "pandas", "scikit-learn", "xgboost-cpu", "river", "matplotlib")
+"""Whose versions can move a figure, or a picture."""
+
+
+def provenance() -> dict[str, str]:
+    """Return what a reader needs to make the same again: command, time, versions, machine; all of it text.
+
+    Examples
+    --------
+    >>> sorted({"command", "made", "jobcast", "python", "numpy", "machine"} - set(provenance()))
+    []
+    """
+    return {
+        "command": command(),
+        "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "jobcast": _version("jobcast") + _commit(),
+        "python": platform.python_version(),
+        **{name: _version(name) for name in LIBRARIES},
+        "machine": f"{platform.system()} on {platform.machine()}, {os.cpu_count()} processors",
+    }
+
+
+def command() -> str:
+    """Return the command line of this process, as it could be typed again."""
+    return shlex.join(["jobcast", *sys.argv[1:]]) if sys.argv else ""
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _commit() -> str:
+    """Return the commit of a checkout, marked where files differ from it; nothing where it is none."""
+    root = Path(__file__).parent.parent
+    if not (root / ".git").exists():
+        return ""
+    try:
+        said = subprocess.run(
+            ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=, modified"],
+            capture_output=True, text=True, timeout=10, check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return f" (commit {said.stdout.strip()})"
