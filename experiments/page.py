@@ -66,8 +66,8 @@ def shown(text: object) -> str:
 
     Examples
     --------
-    >>> shown("log\x00 \u202egnp.exe"), shown("a\tb")
-    ('log\ufffd \ufffdgnp.exe', 'a b')
+    >>> ascii(shown("log\x00 \u202egnp.exe")), shown("a\tb")
+    ("'log\\ufffd \\ufffdgnp.exe'", 'a b')
     """
     return "".join(_seen(letter) for letter in str(text))
 
