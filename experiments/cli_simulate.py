@@ -40,6 +40,13 @@ def simulate(
     ] = None,
     procs: Annotated[int | None, typer.Option(help="Processors of the machine; by default as the log tells.")] = None,
     drop_wide: Annotated[bool, typer.Option("--drop-wide", help="Leave out jobs wider than the machine.")] = False,
+    partition: Annotated[int | None, typer.Option(help="Only the jobs of this partition.")] = None,
+    shake: Annotated[
+        int | None,
+        typer.Option(
+            help="Move submissions by up to 60 s and run times by up to 3 %, by this seed: how sure is a figure?", min=0
+        ),
+    ] = None,
     kill: Annotated[bool, typer.Option(help="Stop jobs at their requested time.")] = True,
     allocator: AllocatorName = None,
     per_leaf: PerLeaf = None,
@@ -49,7 +56,7 @@ def simulate(
         Path | None, typer.Option(help="Write the schedule: .csv, .jobs.csv (Batsim's), .parquet, .swf or .swf.gz.")
     ] = None,
     figures: Annotated[Path | None, typer.Option(help="Draw the schedule into this folder.")] = None,
-    by: Annotated[str | None, typer.Option(help="One more table: user, size or start.")] = None,
+    by: Annotated[str | None, typer.Option(help="One more table: user, size, run-time or start.")] = None,
     explain: Annotated[
         int | None, typer.Option(help="Tell why this job started when it did and not earlier.", metavar="JOB")
     ] = None,
@@ -61,10 +68,11 @@ def simulate(
     """Replay a log's submissions under a scheduling policy and measure waits, slowdown and who pays."""
     from experiments.output import after_reading, print_account, print_json, working
     from experiments.second_look import check_by_name, explain_by_name, refuse_unknown_job
-    from experiments.simulation import learnt_from, loaded, run_by_name, table_by
+    from experiments.simulation import learnt_from, loaded, of_partition, run_by_name, table_by
     from predictors.data.detect import read_log
     from predictors.data.files import refuse_same
     from schedsim.exports import schedule_writer
+    from schedsim.shaking import shaken
 
     write = schedule_writer(schedule) if schedule is not None else None
     if schedule is not None:
@@ -76,7 +84,9 @@ def simulate(
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
     with after_reading(account):
-        cleaned, cleaning = jobs.for_simulation(procs, drop_wide)
+        cleaned, cleaning = of_partition(jobs, partition).for_simulation(procs, drop_wide)
+        if shake is not None:
+            cleaned = shaken(cleaned, shake)
         if explain is not None:
             refuse_unknown_job(cleaned, explain)
         machine = MachineOptions(allocator, per_leaf, partitions, machine_seed).built(cleaned)
@@ -102,6 +112,7 @@ def simulate(
             written += draw_schedule(figures, result)
     groups = {} if by is None else table_by(result, by)
     total = account + cleaning
+    found |= {"partition": partition, "shake": shake}
     found["learnt_from_this_log"] = learnt_from(given, jobs, cleaned)
     if as_json:
         more: dict[str, Any] = {"by": groups} if by else {}

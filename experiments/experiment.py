@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from predictors.data.errors import JobcastError, unknown_name
+from predictors.data.errors import unknown_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,12 +56,9 @@ class Setting:
         JobcastError
             If the log has no job in that partition.
         """
-        if self.partition is None:
-            return self.log
-        in_it = self.log.known("partition") & (self.log.filled("partition") == self.partition)
-        if not in_it.any():
-            raise JobcastError(f"{self.log.name}: has no job in partition {self.partition}.")
-        return self.log.select(in_it)
+        from experiments.simulation import of_partition
+
+        return of_partition(self.log, self.partition)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.figures import COLOURS, draw
-from schedsim.metrics import bounded_slowdown
+from schedsim.metrics import RUN_TIME_CLASSES, RUN_TIMES, bounded_slowdown
 from schedsim.placement import place
 from schedsim.schedule import STARTED_BY, Schedule
 from schedsim.timelines import mean_by_span, timeline
@@ -122,13 +122,9 @@ def by_width(schedule: Schedule) -> pd.DataFrame:
     return _by_class(schedule, top, labels)
 
 
-LENGTHS: Final = (60, 600, 3600, 4 * 3600, 12 * 3600, 24 * 3600)
-_LENGTH_LABELS: Final = ("< 1 min", "< 10 min", "< 1 h", "< 4 h", "< 12 h", "< 24 h", "longer")
-
-
 def by_length(schedule: Schedule) -> pd.DataFrame:
     """Return bounded slowdown by classes of run time."""
-    return _by_class(schedule, np.digitize(schedule.run_time, LENGTHS), dict(enumerate(_LENGTH_LABELS)))
+    return _by_class(schedule, np.digitize(schedule.run_time, RUN_TIMES), dict(enumerate(RUN_TIME_CLASSES)))
 
 
 def _by_class(schedule: Schedule, classes: np.ndarray, labels: dict[int, str]) -> pd.DataFrame:

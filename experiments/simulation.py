@@ -8,7 +8,7 @@ from predictors.data.joblog import JobLog
 from schedsim.allocators import Allocator
 from schedsim.engine import simulate
 from schedsim.estimates import Estimates, Outlook, clairvoyant, requested
-from schedsim.metrics import by_size, by_user, figures, how_started
+from schedsim.metrics import by_run_time, by_size, by_user, figures, how_started
 from schedsim.partitions import widened
 from schedsim.policy import make_policy
 from schedsim.schedule import Schedule
@@ -35,6 +35,22 @@ def loaded(name: str) -> "str | LoadedModel":
     from predictors.tracking import load_model
 
     return load_model(name)
+
+
+def of_partition(log: JobLog, partition: int | None) -> JobLog:
+    """Return the log, or of it the jobs of one partition of the machine.
+
+    Raises
+    ------
+    JobcastError
+        If the log has no job in that partition.
+    """
+    if partition is None:
+        return log
+    in_it = log.known("partition") & (log.filled("partition") == partition)
+    if not in_it.any():
+        raise JobcastError(f"{log.name}: has no job in partition {partition}.")
+    return log.select(in_it)
 
 
 def learnt_from(given: "str | LoadedModel", *logs: JobLog) -> bool:
@@ -112,9 +128,10 @@ def _within(name: str, budget: float) -> "WithBudget":
 TABLES: dict[str, Callable[[Schedule], Mapping[Any, Mapping[str, float]]]] = {
     "user": by_user,
     "size": by_size,
+    "run-time": by_run_time,
     "start": how_started,
 }
-"""What a schedule's figures can be split by: user, class of width, how the jobs came to start."""
+"""What a schedule's figures can be split by: user, class of width, class of run time, how the jobs came to start."""
 
 
 def table_by(schedule: Schedule, what: str) -> dict[str, dict[str, Any]]:

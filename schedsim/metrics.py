@@ -159,6 +159,17 @@ def by_size(schedule: Schedule) -> dict[str, dict[str, float]]:
     return {_class_name(upper): row for upper, row in by_group(schedule, top).items()}
 
 
+RUN_TIMES: Final = (60, 600, 3600, 4 * 3600, 12 * 3600, 24 * 3600)
+"""Where one class of run times ends and the next begins [s]."""
+RUN_TIME_CLASSES: Final = ("< 1 min", "< 10 min", "< 1 h", "< 4 h", "< 12 h", "< 24 h", "longer")
+
+
+def by_run_time(schedule: Schedule) -> dict[str, dict[str, float]]:
+    """Return the figures of each class of run time, each beginning where the one before it ends."""
+    groups = by_group(schedule, np.digitize(schedule.run_time, RUN_TIMES))
+    return {RUN_TIME_CLASSES[group]: row for group, row in groups.items()}
+
+
 def _class_name(upper: int) -> str:
     """Return the name of the class of widths up to a power of two.
 

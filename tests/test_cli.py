@@ -58,6 +58,7 @@ BAD = {
     "unknown estimates": ("simulate log.swf --estimates last-tow", "did you mean 'last-two'"),
     "unknown correction": ("simulate log.swf --correction doublin", "did you mean 'doubling'"),
     "job wider than the machine": ("simulate log.swf --procs 1", "--drop-wide"),
+    "unknown partition": ("simulate log.swf --partition 77", "no job in partition 77"),
     "no processors": ("simulate log.swf --procs 0", "processor"),
     "wide": ("simulate wide.swf", "--drop-wide"),
     "no jobs left": ("simulate never.swf", "no job"),
@@ -135,6 +136,20 @@ def test_json_is_the_only_thing_on_stdout(jobcast):
     assert {"log", "policy", "estimates", "correction", "procs", "mean_wait_s", "mean_bounded_slowdown",
             "median_bounded_slowdown", "p99_wait_s", "max_wait_s", "widest5_mean_wait_s", "makespan_s", "utilisation",
             "engine_seconds", "jobs_per_second"} <= set(document)  # fmt: skip
+
+
+def test_a_shaken_log_is_told_and_is_the_same_for_every_policy(jobcast):
+    def simulated(more):
+        status, out, err = jobcast(f"simulate log.swf {more} --json")
+        assert status == 0, err
+        return json.loads(out)
+
+    plain, one, again, other = map(simulated, ("", "--shake 1", "--shake 1 --by run-time", "--shake 2"))
+    assert (plain["shake"], one["shake"]) == (None, 1)
+    figures = [{key: value for key, value in found.items() if key.startswith(("m", "p99", "w"))}
+               for found in (plain, one, again, other)]  # fmt: skip
+    assert figures[1] == figures[2] != figures[3] != figures[0]
+    assert sum(row["n_jobs"] for row in again["by"].values()) == 200
 
 
 def test_help_imports_nothing_heavy():

@@ -7,6 +7,7 @@ from predictors.data.errors import JobcastError
 from schedsim.engine import simulate
 from schedsim.metrics import (
     bounded_slowdown,
+    by_run_time,
     by_size,
     by_user,
     figures,
@@ -84,6 +85,7 @@ def test_by_user_and_size(schedule):
         7: {"n_jobs": 2, "mean_wait_s": 45.0, "mean_bounded_slowdown": 3.25, "max_wait_s": 90},
         8: {"n_jobs": 2, "mean_wait_s": 100.0, "mean_bounded_slowdown": 6.0, "max_wait_s": 100},
     }
+    assert sum(row["n_jobs"] for row in by_run_time(schedule).values()) == len(schedule.start)
     assert {name: row["n_jobs"] for name, row in by_size(schedule).items()} == {"1": 3, "2": 1}
     with pytest.raises(JobcastError, match="does not tell its users"):
         by_user(Schedule(**{**vars(schedule), "workload": Workload.from_columns(
@@ -147,3 +149,15 @@ def test_a_wrong_workload_is_an_error(columns, text):
     }
     with pytest.raises(JobcastError, match=text):
         Workload.from_columns(**{**good, **columns})
+
+
+def test_classes_of_run_time_begin_where_the_one_before_ends():
+    run_time = [59, 60, 599, 600, 24 * 3600 - 1, 24 * 3600]
+    n = len(run_time)
+    workload = Workload.from_columns(
+        job_id=range(n), submit=[0] * n, procs=[1] * n, requested=run_time, run_time=run_time, machine_procs=n
+    )
+    found = by_run_time(simulate(workload, make_policy("easy"), workload.requested))
+    assert {name: row["n_jobs"] for name, row in found.items()} == {
+        "< 1 min": 1, "< 10 min": 2, "< 1 h": 1, "< 24 h": 1, "longer": 1
+    }  # fmt: skip
