@@ -211,7 +211,7 @@ def _add(chain: list[Stretch], instant: Instant, finding: Finding | None, row: i
     """Add what was found at an instant: to the last stretch, if it is the same."""
     if finding is None:
         return
-    candidate = next(job.candidate for job in instant.queue if job.row == row)
+    candidate = next(job.candidate for job in (*instant.queue, *instant.put_off) if job.row == row)
     finding = _by_job_id(finding, workload)
     now = instant.now + workload.origin
     begin, count = now, 1
@@ -237,6 +237,7 @@ def _by_job_id(finding: Finding, workload: Workload) -> Finding:
         shadow=clock(finding.shadow),
         reserved=clock(finding.reserved),
         collides=clock(finding.collides),
+        due=clock(finding.due),
     )
 
 

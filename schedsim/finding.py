@@ -7,11 +7,13 @@ from schedsim.instant import Instant, Queued
 from schedsim.policy import Policy
 
 Rule = Literal[
-    "starts", "head", "processors", "place", "turn", "shadow", "promise", "reservation", "gate", "not chosen", "window"
-]
+    "starts", "head", "processors", "place", "turn", "shadow", "promise", "reservation", "gate", "not chosen", "window",
+    "ceiling", "put off",
+]  # fmt: skip
 """What became of a waiting job at an instant: it starts; or it heads the queue blocked; too few processors are free;
 enough are, but not where it could have them; it may not pass the head; it would delay the head; it would break a
-promise; it would delay reservations; a gate holds it; the policy chose others; the policy does not look at it yet."""
+promise; it would delay reservations; a gate holds it; the policy chose others; the policy does not look at it yet; its
+start would lift utilisation above the ceiling; it is put off."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,10 @@ class Finding:
         The jobs whose reservations those are.
     reason : str
         What the gate says.
+    room : int, optional
+        Under a ceiling on utilisation, processors that the job could use.
+    due : int, optional
+        When a job that is put off joins the queue at the latest.
     """
 
     rule: Rule
@@ -49,6 +55,8 @@ class Finding:
     collides: int | None = None
     blockers: tuple[int, ...] = ()
     reason: str = ""
+    room: int | None = None
+    due: int | None = None
 
 
 Findings = dict[int, Finding]

@@ -7,10 +7,12 @@ from typing import Final
 import numpy as np
 
 import schedsim._kernels_layout as at
+from schedsim._kernels_orders import UNICEP, WFP3, dynamic_key
 from schedsim.engine import Simulation
 from schedsim.gates import Candidate, Gate, Verdict
 from schedsim.nodes import Nodes
 from schedsim.state import State
+from schedsim.workload import Workload
 
 NEVER: Final = at.NEVER
 
@@ -33,6 +35,8 @@ class Queued:
         Its latest start as promised, or `NEVER`.
     planned : int
         The reservation that it keeps, or `NEVER`.
+    due : int
+        When it joins the queue at the latest, if it is put off as the instant begins; else `NEVER`.
     """
 
     row: int
@@ -45,6 +49,7 @@ class Queued:
     instantaneous: bool
     promise: int
     planned: int
+    due: int = NEVER
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,8 @@ class Instant:
         Rows of the jobs that the engine started.
     ground : Ground, optional
         Where the allocator decides by places.
+    put_off : tuple of Queued
+        Jobs that are put off as the instant begins, those submitted at it included, in the backfill order.
     """
 
     now: int
@@ -99,6 +106,7 @@ class Instant:
     verdicts: Mapping[int, Verdict]
     started: frozenset[int]
     ground: Ground | None = None
+    put_off: tuple[Queued, ...] = ()
 
     @property
     def candidates(self) -> list[Queued]:
@@ -182,45 +190,74 @@ class Stepper:
             self._recorded.answers.clear()
         simulation.run(until=now)
         after = simulation._state
-        queue = _queue(before, after)
-        started = frozenset(job.row for job in queue) - frozenset(after.rows(at.QUEUE).tolist())
+        waiting = _waiting(before, after, simulation.workload)
+        left = frozenset(after.rows(at.QUEUE).tolist() + after.rows(at.POSTPONED).tolist())
+        started = frozenset(job.row for job in waiting) - left
+        queue = tuple(sorted((job for job in waiting if job.due == NEVER), key=lambda job: (job.key, job.row)))
+        put_off = [job for job in waiting if job.due != NEVER]
+        put_off.sort(key=lambda job: (job.backfill_key, job.row))
         running, ended = _running(before, after, now)
         answers = {} if self._recorded is None else dict(self._recorded.answers)
         free = simulation.workload.machine_procs - sum(job.procs for job in running)
         slack = int(after.clock[at.SLACK])
         ground = None if nodes is None else _ground(nodes, before, after, now)
-        return Instant(now, free, queue, running, ended, slack, answers, started, ground)
+        return Instant(now, free, queue, running, ended, slack, answers, started, ground, tuple(put_off))
 
 
-def _queue(before: State, after: State) -> tuple[Queued, ...]:
-    """Return the jobs that waited before this instant and those submitted at it, in the queue's order.
+def _waiting(before: State, after: State, workload: Workload) -> list[Queued]:
+    """Return the jobs that waited before this instant and those submitted at it.
 
     Estimates and keys are those of this instant, so they are read after it, also from records given back by then.
     """
-    known = dict(zip(before.rows(at.QUEUE).tolist(), before.slots(at.QUEUE).tolist(), strict=True))
+    known = {
+        row: slot
+        for which in (at.QUEUE, at.POSTPONED)
+        for row, slot in zip(before.rows(which).tolist(), before.slots(which).tolist(), strict=True)
+    }
     fresh = range(int(before.clock[at.NEXT_QUEUED]), int(after.clock[at.NEXT_QUEUED]))
     used = after.live[: after.clock[at.HIGH_SLOT], at.ROW].tolist()
     place = known | ({row: slot for slot, row in enumerate(used) if row in fresh} if fresh else {})
-    own_list = before.clock[at.CANDIDATES] == at.BACKFILL
+    own_list, at_now = before.clock[at.CANDIDATES] == at.BACKFILL, int(after.clock[at.NOW])
     slots = np.fromiter(place.values(), dtype=np.int64, count=len(place))
     records = after.live[slots].tolist()
     earlier = before.live[[known.get(row, 0) for row in place]].tolist()
-    queue = [
+    due = {row: _due(after, workload, row) for row in place}
+    return [
         Queued(
             row=row,
             procs=record[at.WIDTH],
             requested=record[at.LIMIT],
             running=record[at.ESTIMATE],
             candidate=record[at.CANDIDATE],
-            key=record[at.KEY],
-            backfill_key=record[at.BACKFILL_KEY if own_list else at.KEY],
+            key=_key(after, workload, record, at.ORDER, at.KEY),
+            backfill_key=_key(after, workload, record, *(_OWN if own_list else (at.ORDER, at.KEY))),
             instantaneous=record[at.RUN] == 0,
             promise=memory[at.PROMISE] if row in known else NEVER,
             planned=memory[at.PLANNED] if row in known else NEVER,
+            due=due[row] if (memory[at.DUE] != NEVER if row in known else True) and due[row] > at_now else NEVER,
         )
         for row, record, memory in zip(place, records, earlier, strict=True)
     ]
-    return tuple(sorted(queue, key=lambda job: (job.key, job.row)))
+
+
+_OWN: Final = (at.BACKFILL_ORDER, at.BACKFILL_KEY)
+
+
+def _due(after: State, workload: Workload, row: int) -> int:
+    """Return when a job joins the queue at the latest, or -1 if it is not to be put off."""
+    deadline = int(workload.jobs[row, at.DEADLINE])
+    if not after.clock[at.POSTPONES] or deadline < 0:
+        return -1
+    return deadline - int(workload.requested[row]) - int(after.clock[at.LEAD])
+
+
+def _key(after: State, workload: Workload, record: list[int], order: int, column: int) -> int:
+    """Return a job's key now: those of jobs that are put off may not have been computed at this instant."""
+    code = int(after.clock[order])
+    if code not in (WFP3, UNICEP):
+        return record[column]
+    waited = int(after.clock[at.NOW]) - int(workload.submit[record[at.ROW]])
+    return dynamic_key(code, waited, record[at.WIDTH], record[at.LIMIT])
 
 
 def _ground(nodes: Nodes, before: State, after: State, now: int) -> Ground:

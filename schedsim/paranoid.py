@@ -26,6 +26,7 @@ from schedsim.paranoid_replay import (
     Replay,
 )
 from schedsim.policy import Policy
+from schedsim.postponing import most_in_use, share_of
 from schedsim.schedule import Schedule
 
 Ints = npt.NDArray[np.int64]
@@ -38,6 +39,7 @@ CAPACITY: Final = "never more processors than the machine has"
 INSTANTS: Final = "jobs start in seconds in which something ends or is submitted"
 NODES: Final = "every job has its number of nodes, and no node two jobs at once"
 RANGE: Final = "estimates lie from 1 s to the request, and are those that were given"
+CEILING: Final = "no start lifts utilisation above the ceiling, but of a job that alone needs as much"
 CORRECTED: Final = "an estimate is corrected if, and only if, an instant finds it outlived"
 
 
@@ -102,7 +104,9 @@ def check(schedule: Schedule, policy: Policy, estimates: Believed | None = None,
         if CORRECTED in laws:
             _check_corrections(schedule)
         if INSTANTS in laws:
-            _check_instants(schedule)
+            _check_instants(schedule, policy)
+        if CEILING in laws:
+            _check_ceiling(schedule, policy.ceiling)
         window = policy.window if policy.kind == "knapsack" else len(schedule.start)
         Replay(schedule, laws, order, window, policy.promise_slack).run()
     except Broken as broken:
@@ -128,6 +132,9 @@ BY_PLACE: Final = "where free nodes lie may decide who fits"
 BY_WORLD: Final = "the machine decides how long jobs run"
 UNPROMISED: Final = "nothing is promised"
 NOT_GREEDY: Final = "the policy is not greedy"
+UNLIMITED: Final = "there is no ceiling on utilisation"
+LIMITED: Final = "there is a ceiling on utilisation, or jobs are put off"
+PUT_OFF: Final = "jobs are put off, until a timer wakes the machine"
 
 EXCUSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -137,13 +144,14 @@ EXCUSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         NODES: (UNPLACED,),
         INSTANTS: (GATED,),
         RANGE: (),
-        CORRECTED: (GATED, REVISED),
-        IN_ORDER: (BACKFILLING, GATED, KEEPING, MOVING),
-        NO_IDLE_HEAD: (GATED, KEEPING, MOVING, BY_PLACE),
-        KIND: (GATED, KEEPING, MOVING, BY_PLACE),
-        HARMLESS: (NOT_BACKFILLING, GATED, KEEPING, MOVING, SEPARATE, REVISED, TOO_SHORT, BY_PLACE),
-        FIRST_SHADOW: (NOT_BACKFILLING, GATED, KEEPING, NEW_HEADS, SEPARATE, REVISED, TOO_SHORT, BY_PLACE),
-        PROMISE: (UNPROMISED, GATED, KEEPING, NEW_HEADS, BEYOND),
+        CORRECTED: (GATED, REVISED, PUT_OFF),
+        IN_ORDER: (BACKFILLING, GATED, KEEPING, MOVING, LIMITED),
+        NO_IDLE_HEAD: (GATED, KEEPING, MOVING, BY_PLACE, LIMITED),
+        KIND: (GATED, KEEPING, MOVING, BY_PLACE, LIMITED),
+        HARMLESS: (NOT_BACKFILLING, GATED, KEEPING, MOVING, SEPARATE, REVISED, TOO_SHORT, BY_PLACE, LIMITED),
+        FIRST_SHADOW: (NOT_BACKFILLING, GATED, KEEPING, NEW_HEADS, SEPARATE, REVISED, TOO_SHORT, BY_PLACE, LIMITED),
+        PROMISE: (UNPROMISED, GATED, KEEPING, NEW_HEADS, BEYOND, LIMITED),
+        CEILING: (UNLIMITED,),
         NOTHING_FITS: (NOT_GREEDY, GATED, BY_PLACE),
     }
 )
@@ -170,6 +178,9 @@ def _excuses_of(schedule: Schedule, policy: Policy, estimates: Believed | None, 
         BY_WORLD: schedule.stopped is not None,
         UNPROMISED: not policy.promise,
         NOT_GREEDY: not greedy,
+        UNLIMITED: policy.ceiling >= 1,
+        LIMITED: policy.is_ceil,
+        PUT_OFF: policy.postpone is not None,
     }
     first = {law: next((excuse for excuse in excuses if true[excuse]), None) for law, excuses in EXCUSES.items()}
     return MappingProxyType({law: excuse for law, excuse in first.items() if excuse is not None})
@@ -240,8 +251,12 @@ def _instants(schedule: Schedule) -> Ints:
     return np.unique(np.concatenate([schedule.workload.submit, schedule.end]))
 
 
-def _check_instants(schedule: Schedule) -> None:
-    known = np.isin(schedule.start, _instants(schedule))
+def _check_instants(schedule: Schedule, policy: Policy) -> None:
+    seconds, workload = _instants(schedule), schedule.workload
+    if policy.postpone is not None and workload.deadline is not None:
+        joins = workload.deadline - workload.requested - policy.postpone.lead
+        seconds = np.concatenate([seconds, joins[workload.deadline >= 0]])
+    known = np.isin(schedule.start, seconds)
     _refuse(INSTANTS, ~known, "starts at {} s, when nothing ends and nobody is submitted", schedule.start)
 
 
@@ -259,3 +274,18 @@ def _check_capacity(schedule: Schedule) -> None:
         raise Broken(
             CAPACITY, row, f"starts at {second} s, when {used} of {workload.machine_procs} processors are in use"
         )
+
+
+def _check_ceiling(schedule: Schedule, ceiling: float) -> None:
+    """In each second with starts that leaves more in use than the ceiling allows, an exempt job must have started."""
+    workload, runs = schedule.workload, schedule.end > schedule.start
+    times = np.concatenate([schedule.start[runs], schedule.end[runs]])
+    change = np.concatenate([workload.procs[runs], -workload.procs[runs]])
+    seconds, place = np.unique(times, return_inverse=True)
+    in_use = np.cumsum(np.bincount(place, weights=change, minlength=len(seconds)).astype(np.int64))
+    most = most_in_use(ceiling, workload.machine_procs)
+    exempt = workload.procs >= share_of(ceiling, workload.machine_procs)
+    excused = np.isin(schedule.start, schedule.start[runs & exempt])
+    used = in_use[np.minimum(np.searchsorted(seconds, schedule.start), len(seconds) - 1)] if len(seconds) else in_use
+    _refuse(CEILING, runs & ~excused & (used > most), "starts at {} s, when {} processors are in use",
+            schedule.start, used)  # fmt: skip

@@ -13,6 +13,7 @@ from schedsim.finding import Finding, Findings, Rule, Site
 from schedsim.instant import NEVER, Instant, Queued
 from schedsim.plan import Plan, fits_at
 from schedsim.policy import Kind, Policy
+from schedsim.verdicts_ceil import promised, under_ceiling
 from schedsim.verdicts_placed import by_places, greedy_by_places
 
 
@@ -40,6 +41,8 @@ def findings(instant: Instant, policy: Policy) -> Findings:
     )
     if policy.agent is not None:
         _as_chosen(site)
+    elif policy.is_ceil:
+        under_ceiling(site)
     elif instant.ground is not None:
         (greedy_by_places if policy.kind == "greedy" else by_places)(site, instant.ground)
     else:
@@ -57,15 +60,6 @@ def _in_order(site: Site) -> Queued | None:
     return None
 
 
-def _promised(site: Site, head: Queued) -> tuple[int, int]:
-    """Return the head's promise and the processors free beside it then, by requested times."""
-    promise = head.promise
-    if promise == NEVER:
-        promise = fits_at(site.limits, site.free, head.procs)[0] + site.instant.slack
-    then = site.free + sum(procs for end, procs in site.limits if end <= promise)
-    return promise, then - head.procs
-
-
 def _counts(site: Site) -> None:
     """FCFS and EASY: the head, then those that end by its shadow time or need no more than the extra processors."""
     head = _in_order(site)
@@ -73,7 +67,7 @@ def _counts(site: Site) -> None:
         return
     now, keeps = site.instant.now, site.policy.promise
     shadow, extra = fits_at(site.releases, site.free, head.procs)
-    promise, beside = _promised(site, head) if keeps else (NEVER, 0)
+    promise, beside = promised(site, head, site.free) if keeps else (NEVER, 0)
     site.found[head.row] = Finding("head", site.free, head.row, shadow, extra)
     if not site.policy.depth:
         for job in site.left:
@@ -111,7 +105,7 @@ def _profile(site: Site) -> None:
         return
     depth, now = site.policy.depth, site.instant.now
     shadow, extra = fits_at(site.releases, site.free, head.procs)
-    promise, beside = _promised(site, head) if site.policy.promise else (NEVER, 0)
+    promise, beside = promised(site, head, site.free) if site.policy.promise else (NEVER, 0)
     plan = Plan(now, site.free, list(site.releases))
     plan.book(head, plan.earliest(head.procs, head.candidate), head.candidate)
     site.found[head.row] = Finding("head", site.free, head.row, shadow, extra)

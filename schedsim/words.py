@@ -71,6 +71,8 @@ def _starts(e: Explanation, stretch: Stretch, f: Finding) -> str:
 
 
 def _head(e: Explanation, stretch: Stretch, f: Finding) -> str:
+    if f.room is not None and e.procs <= f.free:
+        return f"it headed the queue; {_above(e, f)}; by the estimates it may start at t={f.shadow}"
     if e.procs <= f.free:
         return f"it headed the queue; {_no_place(e, stretch, f)}; by the estimates it has one at t={f.shadow}"
     return (
@@ -143,6 +145,27 @@ def _window(e: Explanation, stretch: Stretch, f: Finding) -> str:
     return "it was too far back in the queue for the policy to look at it"
 
 
+def _above(e: Explanation, f: Finding) -> str:
+    return (
+        f"{_processors(f.free)} were free, but under the ceiling on utilisation it may use {max(0, f.room or 0)} of "
+        f"them and needs {e.procs}"
+    )
+
+
+def _ceiling(e: Explanation, stretch: Stretch, f: Finding) -> str:
+    return f"{_above(e, f)}{'' if f.head is None else f'; job {f.head} headed the queue'}"
+
+
+def _put_off(e: Explanation, stretch: Stretch, f: Finding) -> str:
+    return f"it was put off, until t={f.due} at the latest{'' if f.head is None else _why_not(e, stretch, f)}"
+
+
+def _why_not(e: Explanation, stretch: Stretch, f: Finding) -> str:
+    if f.room is not None and e.procs > f.room:
+        return f"; as a backfill it had {f.room} processors and needs {e.procs}"
+    return f"; as a backfill it would have delayed job {f.head}"
+
+
 _SENTENCES: Final[Mapping[Rule, Callable[[Explanation, Stretch, Finding], str]]] = MappingProxyType(
     {
         "starts": _starts,
@@ -156,5 +179,7 @@ _SENTENCES: Final[Mapping[Rule, Callable[[Explanation, Stretch, Finding], str]]]
         "gate": _gate,
         "not chosen": _not_chosen,
         "window": _window,
+        "ceiling": _ceiling,
+        "put off": _put_off,
     }
 )

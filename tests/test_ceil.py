@@ -1,5 +1,6 @@
 """CEIL: the schedules of a slow oracle, job for job; laws of the ceiling; cases small enough to check by eye."""
 
+import re
 from dataclasses import replace
 from fractions import Fraction
 from random import Random
@@ -9,10 +10,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedsim.engine import simulate
+from predictors.data.errors import JobcastError
+from predictors.data.synthetic import generate_log
+from predictors.similar_runs import OUTLOOKS
+from schedsim.allocators import Contiguous
+from schedsim.deadlines import drawn, with_deadlines
+from schedsim.dilation import Dilation
+from schedsim.engine import Simulation, simulate
+from schedsim.explain import explain
+from schedsim.gates import Verdict
+from schedsim.instant import Stepper
+from schedsim.metrics import makespan
+from schedsim.paranoid import CEILING, check
 from schedsim.policy import ceil, make_policy
 from schedsim.postponing import Postponing
 from schedsim.schedule import STARTED_BY
+from schedsim.topology import Topology
+from schedsim.user_metrics import time_above, user_figures, user_wait
+from schedsim.verdicts import findings
+from schedsim.words import in_words
+from schedsim.workload import Workload
 from tests import oracle_ceil
 from tests.engine_runs import estimates_of, workload_of
 from tests.oracle import Outcome
@@ -93,3 +110,269 @@ def test_they_agree_on_long_queues(base):
     for seed in range(4):
         jobs, procs = crowded_workload(seed, n_jobs=80)
         compare(base, jobs, seeded_estimates(seed, jobs), seed, procs=procs)
+
+
+def seen(base, seed, kill=True):
+    """A simulation under CEIL at random, ready to be looked at."""
+    random = Random(seed)
+    about, _ = settings_of(random)
+    jobs = seeded_workload(seed, kill=kill, least_run=seed % 2)
+    workload = replace(workload_of(jobs), deadline=np.array(deadlines_of(random, jobs)))
+    return Simulation(workload, ceil(make_policy(base), **about), np.array(seeded_estimates(seed, jobs)), kill=kill)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_the_readable_passes_are_the_engines(base):
+    rules = set()
+    for seed in range(40):
+        simulation = seen(base, seed, kill=seed % 4 > 0)
+        stepper = Stepper(simulation)
+        while stepper.next_time() is not None:
+            instant = stepper.look()
+            found = findings(instant, simulation.policy)
+            assert {row for row, f in found.items() if f.rule == "starts"} == instant.started, (seed, instant.now)
+            assert found.keys() == {job.row for job in (*instant.queue, *instant.put_off)}
+            rules |= {f.rule for f in found.values()}
+    assert {"starts", "put off"} <= rules and ("ceiling" in rules or BASES[base]["depth"] == 0)
+
+
+def test_the_worked_example():
+    """Li et al., Figure 1: 10 nodes, nine 9-node and nine 1-node jobs of 5 h, six where more than 95 % is in use."""
+    columns = {"submit": [0] * 18, "procs": [9] * 9 + [1] * 9, "requested": [18000] * 18, "run_time": [18000] * 18}
+    workload = Workload.from_columns(range(1, 19), machine_procs=10, **columns)
+    for by in ("start", "mean"):
+        world = Dilation(low=1.2, high=1.2, by=by)
+        for name in ("easy", "wfp3-easy"):
+            full = simulate(workload, make_policy(name), kill=False, world=world)
+            ceiled = simulate(workload, make_policy(f"{name}+ceil"), kill=False, world=world)
+            assert makespan(full) == 54 * 3600 and makespan(ceiled) == 50 * 3600, (by, name)
+
+
+HOUR = 3600
+NONE = Postponing(backfill=False, looks_again=False)
+
+
+def theta(*rows, deadline=None, machine=4392):
+    columns = dict(zip(("submit", "procs", "requested", "run_time"), np.array(rows).T, strict=True))
+    more = {} if deadline is None else {"deadline": deadline}
+    return Workload.from_columns(range(1, len(rows) + 1), machine_procs=machine, **columns, **more)
+
+
+def test_at_most_4172_of_4392_nodes_but_a_job_of_4173_is_exempt():
+    hour = (HOUR, HOUR)
+    easy = make_policy("easy+ceil")
+    assert simulate(theta((0, 4000, *hour), (0, 172, *hour)), easy).start.tolist() == [0, 0]
+    assert simulate(theta((0, 4000, *hour), (0, 173, *hour)), easy).start.tolist() == [0, HOUR]
+    assert simulate(theta((0, 4172, *hour), (0, 1, *hour)), easy).start.tolist() == [0, HOUR]
+    assert simulate(theta((0, 100, *hour), (0, 4173, *hour)), easy).start.tolist() == [0, 0]
+    assert simulate(theta((0, 100, *hour), (0, 4172, *hour)), easy).start.tolist() == [0, HOUR]
+    assert simulate(theta((0, 4173, *hour), (0, 1, *hour)), easy).start.tolist() == [0, HOUR]
+    assert simulate(theta((0, 4392, *hour)), easy).start.tolist() == [0]
+
+
+def test_a_head_that_the_ceiling_stops_keeps_its_reservation():
+    """3,000 nodes until 10 h; 1,200 would lift it to 4,200. Behind it: 1,000 nodes for 9 h, for 11 h; 172 for 11 h."""
+    jobs = theta((0, 3000, 36000, 36000), (1, 1200, 3600, 3600), (2, 1000, 32400, 32400), (3, 1000, 39600, 39600),
+                 (4, 172, 39600, 39600))  # fmt: skip
+    found = simulate(jobs, make_policy("easy+ceil"))
+    assert found.start.tolist()[:3] == [0, 36000, 2] and found.start[4] == 4
+    wide = theta((0, 3000, 36000, 36000), (1, 4200, 3600, 3600), (2, 192, 39600, 39600), (3, 193, 39600, 39600))
+    exempt = simulate(wide, make_policy("easy+ceil"))
+    assert exempt.start.tolist()[:3] == [0, 36000, 2] and exempt.start[3] > 3  # beside 4,200 only 192 are extra
+
+
+def test_deadlines_and_releases_of_the_paper():
+    """A request of 1 h: by 24 h, released at 20 h; 3 h: 30 h, 24 h; 10 h: 100 h, 87 h."""
+    asked = [1, 3, 10]
+    rows = [(0, 4000, 200 * HOUR, 200 * HOUR), (0, 4392, HOUR, HOUR)]
+    rows += [(HOUR, 100, hours * HOUR, HOUR) for hours in asked]
+    jobs = with_deadlines(theta(*rows), np.array([False, False, True, True, True]))
+    assert ((jobs.deadline[2:] - HOUR) / HOUR).tolist() == [24, 30, 100]
+    policy = ceil(make_policy("easy"), postpone=NONE)
+    assert ((simulate(jobs, policy).start[2:] - HOUR) / HOUR).tolist() == [20, 24, 87]
+    simulation = Simulation(jobs, policy)
+    assert not simulation.run(until=23 * HOUR)
+    assert simulation.postponed.tolist() == [3, 4] and simulation.queued.tolist() == [1]
+
+
+def test_backfills_come_from_the_queue_first_then_from_those_put_off():
+    rows = [(0, 4000, 9 * HOUR, 9 * HOUR), (1, 4000, HOUR, HOUR), (2, 172, HOUR, HOUR), (2, 172, HOUR, HOUR)]
+    jobs = theta(*rows, deadline=[-1, -1, 48 * HOUR, -1])
+    both, queue_only = make_policy("easy+ceil"), ceil(make_policy("easy"), postpone=NONE)
+    assert simulate(jobs, both).start[2:].tolist() == [2 + HOUR, 2]
+    assert simulate(jobs, queue_only).start[2:].tolist() == [9 * HOUR, 2]  # idle: it joins
+
+
+def test_those_put_off_join_when_the_queue_is_empty_or_the_machine_idle():
+    alone = theta((5, 10, HOUR, HOUR), deadline=[48 * HOUR])
+    assert simulate(alone, make_policy("ceil")).start.tolist() == [5]
+    rows = [(0, 2635, 9 * HOUR, 9 * HOUR), (1, 4000, HOUR, HOUR), (2, 10, 10 * HOUR, HOUR)]
+    policy = ceil(make_policy("easy"), postpone=replace(NONE, looks_again=True))
+    idle, busy = (theta((0, n, 9 * HOUR, 9 * HOUR), *rows[1:], deadline=[-1, -1, 48 * HOUR]) for n in (2635, 2636))
+    assert simulate(idle, policy).start[2] == 2  # 2,635 is below 60 % of 4,392 = 2,635.2
+    assert simulate(busy, policy).start[2] == 9 * HOUR
+    full = theta((0, 4172, HOUR, HOUR), (1, 100, HOUR, HOUR), deadline=[-1, 48 * HOUR])
+    assert Simulation(full, make_policy("ceil")).run() and simulate(full, make_policy("ceil")).start[1] == HOUR
+
+
+def test_a_postponable_job_that_ends_by_its_deadline_has_no_user_wait():
+    jobs = theta((0, 4392, 5 * HOUR, 5 * HOUR), (0, 4000, 3 * HOUR, 3 * HOUR), deadline=[-1, 8 * HOUR])
+    found = simulate(jobs, make_policy("easy"))
+    assert found.end[1] == 8 * HOUR and user_wait(found).tolist() == [0, 0]
+    late = replace(jobs, deadline=np.array([-1, 8 * HOUR - 60]))
+    found = simulate(late, make_policy("easy"))
+    assert user_wait(found).tolist() == [0, 60]
+    told = user_figures(found)
+    assert told["late"] == 1 and told["mean_user_wait_s"] == 30 and told["mean_user_wait_regular_s"] == 0
+    assert told["mean_user_slowdown"] == pytest.approx((1 + (60 + 3 * HOUR) / (3 * HOUR)) / 2)
+    assert told["time_above_share"] == pytest.approx(5 / 8)
+    short = theta((0, 4392, 60, 30), (0, 4000, 60, 20), deadline=[-1, -1])
+    found = simulate(short, make_policy("easy"))
+    assert user_figures(found)["mean_user_slowdown"] == 1.0  # (30 + 20) / 60 < 1
+
+
+def busy_machine(seed, n_jobs=400, machine=100):
+    random = np.random.default_rng(seed)
+    asked = random.integers(600, 6 * HOUR, n_jobs)
+    return Workload.from_columns(
+        range(1, n_jobs + 1),
+        submit=np.sort(random.integers(0, 12 * 24 * HOUR, n_jobs)) - 0,
+        procs=np.where(random.random(n_jobs) < 0.02, random.integers(90, 101, n_jobs), random.integers(1, 60, n_jobs)),
+        requested=asked,
+        run_time=np.ceil(asked * random.random(n_jobs)).astype(int),
+        machine_procs=machine,
+    )
+
+
+@pytest.mark.parametrize("by", ["start", "mean"])
+@pytest.mark.parametrize("name", ["ceil", "easy+ceil", "fcfs+ceil"])
+def test_law_above_the_ceiling_only_while_an_exempt_job_runs(name, by):
+    """At every second, counted from the schedule alone; and without a ceiling it is broken."""
+    for seed in range(4):
+        workload = busy_machine(seed)
+        workload = with_deadlines(workload, drawn(workload, 0.4, seed))
+        for policy, holds in ((make_policy(name), True), (make_policy(name.removesuffix("+ceil")), False)):
+            if policy.is_ceil != holds:
+                continue
+            found = simulate(workload, policy, kill=False, world=Dilation(by=by, seed=seed))
+            seconds = np.unique(np.concatenate([found.start, found.end]))
+            running = (found.start[:, None] <= seconds) & (seconds < found.end[:, None])
+            above = (running * workload.procs[:, None]).sum(axis=0) > 95
+            exempt = (running & (workload.procs >= 95)[:, None]).any(axis=0)
+            assert (not (above & ~exempt).any()) == holds
+            checked = check(found, policy, kill=False)
+            assert (CEILING in checked.kept) == holds
+
+
+def test_the_second_look_finds_a_start_above_the_ceiling_and_one_out_of_nowhere():
+    workload = busy_machine(1)
+    full = simulate(workload, make_policy("wfp3-easy"))
+    with pytest.raises(JobcastError, match="no start lifts utilisation above the ceiling"):
+        check(full, make_policy("ceil"))
+    workload = with_deadlines(workload, drawn(workload, 0.5))
+    found = simulate(workload, make_policy("ceil"))
+    late = found.start.copy()
+    late[np.argmax(found.end)] += 1
+    moved = replace(found, start=late, end=found.end + (late - found.start))
+    with pytest.raises(JobcastError, match="nothing ends and nobody is submitted"):
+        check(moved, make_policy("ceil"))
+
+
+def test_factors_are_the_same_with_and_without_the_ceiling():
+    workload = busy_machine(2)
+    plain, ceiled = (
+        simulate(workload, make_policy(name), kill=False, world=Dilation(limit=0.0, seed=9))
+        for name in ("easy", "ceil")
+    )
+    assert plain.run_time.tolist() == ceiled.run_time.tolist()
+    factor = plain.run_time / workload.run_time
+    assert factor.min() >= 1.052 and factor[workload.run_time > HOUR].max() <= 1.2115
+
+
+@pytest.mark.parametrize("name", ["ceil", "easy-sjbf+ceil", "default+ceil"])
+def test_forks_and_snapshots_go_on_as_the_original(name):
+    workload = busy_machine(3)
+    workload = with_deadlines(workload, drawn(workload, 0.5))
+    whole = simulate(workload, make_policy(name))
+    simulation = Simulation(workload, make_policy(name))
+    simulation.run(until=int(workload.submit[150]))
+    assert simulation.postponed.size
+    kept, other = simulation.snapshot(), simulation.fork()
+    simulation.run()
+    other.run()
+    assert simulation.schedule().start.tolist() == other.schedule().start.tolist() == whole.start.tolist()
+    simulation.restore(kept)
+    simulation.run()
+    assert simulation.schedule().start.tolist() == whole.start.tolist()
+    with pytest.raises(JobcastError, match="not of"):
+        Simulation(replace(workload, deadline=None), make_policy(name)).restore(kept)
+
+
+def test_explained_in_words():
+    rows = [(0, 3000, 36000, 36000), (1, 1200, 3600, 3600), (2, 1180, 39600, 39600), (2, 1200, 3600, 3600)]
+    jobs, policy = theta(*rows, deadline=[-1, -1, 90000, -1]), make_policy("easy+ceil")
+    found = simulate(jobs, policy)
+
+    def told(job):
+        return " ".join(in_words(explain(found, job, policy)))
+
+    assert "1392 processors were free, but under the ceiling on utilisation it may use 1172 of them" in told(2)
+    assert "it was put off, until t=39600 at the latest; as a backfill it had 1172 processors and needs 1180" in told(3)
+    assert "may use 1172 of them and needs 1200; job 2 headed the queue" in told(4)
+
+
+def test_a_gate_on_top_holds_as_ever():
+    """A gate that holds job 2 until another comes: job 1 of two that fit only one after the other."""
+
+    class Once:
+        def ask(self, candidate):
+            return Verdict(candidate.row != 1 or candidate.holds > 0, "once", recheck=60)
+
+    jobs = theta((0, 4000, HOUR, HOUR), (1, 100, HOUR, HOUR), (2, 100, HOUR, HOUR))
+    assert simulate(jobs, replace(make_policy("easy+ceil"), gate=Once())).start.tolist() == [0, 2, HOUR]
+
+
+def test_estimates_revised_while_jobs_are_put_off():
+    """With an outlook the queue of those put off is kept in order too: the readable passes agree."""
+    log = generate_log(250, seed=4, procs=64, load=0.9)
+    for name in ("ceil", "easy-sjbf+ceil", "sjf-easy+ceil"):
+        workload = Workload.from_log(log)
+        workload = with_deadlines(workload, drawn(workload, 0.5))
+        simulation = Simulation(workload, make_policy(name), OUTLOOKS["default"].forecast(log))
+        stepper, put_off = Stepper(simulation), 0
+        while stepper.next_time() is not None:
+            instant = stepper.look()
+            found = findings(instant, simulation.policy)
+            assert {row for row, f in found.items() if f.rule == "starts"} == instant.started, (name, instant.now)
+            put_off += len(instant.put_off)
+        assert put_off > 100
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ceil(ceiling=0.0), "above 0 and at most 1; got 0.0"),
+        (lambda: ceil(ceiling=1.01), "above 0 and at most 1; got 1.01"),
+        (lambda: ceil(ceiling=float("nan")), "above 0 and at most 1; got nan"),
+        (lambda: ceil(refused="waits"), "'reserves' or is 'passed over'; got refused='waits'"),
+        (lambda: Postponing(low=-0.1), "0 to 1; got -0.1"),
+        (lambda: Postponing(lead=-1), "got -1"),
+        (lambda: ceil(make_policy("conservative-replan")), "need the pass 'counts'"),
+        (lambda: make_policy("binpacking+ceil"), "need the pass 'counts'"),
+        (lambda: make_policy("eazy+ceil"), "No policy 'eazy'"),
+        (lambda: drawn(busy_machine(0), 1.5), "from 0 to 1; got 1.5"),
+        (lambda: drawn(busy_machine(0), -0.5), "from 0 to 1; got -0.5"),
+        (lambda: theta((9, 1, 60, 60), deadline=[8]), "job 1 has deadline 8; it lies before the submission"),
+        (lambda: with_deadlines(busy_machine(0), np.ones(400, bool), least=-1), "0 s or more after the submission"),
+        (lambda: time_above(simulate(busy_machine(0), make_policy("easy")), 1.2), "at most 1; got 1.2"),
+    ],
+)
+def test_bad_input_is_named(make, message):
+    with pytest.raises(JobcastError, match=re.escape(message)):
+        make()
+
+
+def test_places_are_refused():
+    policy = make_policy("easy+ceil")
+    with pytest.raises(JobcastError, match="ceilings on utilisation and postponed jobs"):
+        Simulation(theta((0, 1, 1, 1), machine=8), policy, allocator=Contiguous(Topology(2, 4)))
