@@ -9,7 +9,6 @@ import typer
 if TYPE_CHECKING:
     from predictors.base import Floats, Predictor
     from predictors.data.joblog import JobLog
-    from predictors.evaluation import Score
     from predictors.saved.records import LoadedModel
 
 Log = Annotated[Path, typer.Argument(help="A job log in any known format, told by its content.", metavar="LOG")]
@@ -46,10 +45,10 @@ def train(
     then learns from all jobs of the log.
     """
     from experiments.output import after_reading, print_account, print_json, working
+    from experiments.training import figures_of, fitted, learnt_until
     from predictors import tracking
     from predictors.data.detect import read_log
     from predictors.evaluate import check, evaluate
-    from predictors.registry import make_predictor, seeded
     from predictors.saved.uri import checked_alias, checked_name
 
     check([predictor], share, "strict")
@@ -64,8 +63,8 @@ def train(
     with after_reading(account), working(f"Evaluating {predictor} on {len(jobs):,} jobs"):
         evaluation = evaluate(jobs, [predictor], train=share, seed=seed)
     with working(f"Training {predictor} on {len(jobs):,} jobs"):
-        model = make_predictor(predictor, **seeded(predictor, seed)).fit(jobs)
-        until, n_learnt = learnt_until(jobs)
+        model, until = fitted(jobs, predictor, seed)
+    n_learnt = learnt_until(jobs)[1]
     score = evaluation[predictor]
     split = (
         f"{evaluation.split}, protocol {evaluation.protocol}: {evaluation.n_train} jobs learnt from, "
@@ -146,34 +145,6 @@ def predict(
     else:
         _print_prediction(document)
         print_account(account)
-
-
-def learnt_until(log: "JobLog") -> tuple[int, int]:
-    """Return the last end of a job that ran [s since the log's first submission], and how many did.
-
-    Examples
-    --------
-    >>> from predictors.data.joblog import JobLog
-    >>> columns = {"job_id": [1, 2, 3], "submit": [0, 5, 9], "wait": [2, 0, 0], "run_time": [60, 20, 0]}
-    >>> learnt_until(JobLog.from_columns(columns, {}))
-    (62, 2)
-    """
-    ran = log.filled("run_time") > 0
-    ends = log.filled("submit") + log.filled("wait", 0) + log.filled("run_time")
-    return int(ends[ran].max(initial=0)), int(ran.sum())
-
-
-def figures_of(score: "Score", n_train: int) -> dict[str, Any]:
-    """Return what a run shows: the figures, the interval's ends, the times."""
-    low, high = score.interval
-    return {
-        **score.figures.to_dict(),
-        "sse_ratio_low": low,
-        "sse_ratio_high": high,
-        "n_train": n_train,
-        "fit_seconds": score.fit_seconds,
-        "predict_us_per_job": score.predict_us_per_job,
-    }
 
 
 def predictions(predictor: "Predictor", log: "JobLog", warm: bool) -> "tuple[Floats, Any]":

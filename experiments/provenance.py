@@ -25,10 +25,18 @@ def provenance() -> dict[str, str]:
     return {
         "command": command(),
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        **versions(),
         "jobcast": _version("jobcast") + _commit(),
+        "machine": f"{platform.system()} on {platform.machine()}, {os.cpu_count()} processors",
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of jobcast, Python, and the libraries that can move a figure."""
+    return {
+        "jobcast": _version("jobcast"),
         "python": platform.python_version(),
         **{name: _version(name) for name in LIBRARIES},
-        "machine": f"{platform.system()} on {platform.machine()}, {os.cpu_count()} processors",
     }
 
 

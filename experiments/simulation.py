@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from predictors.data.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
+from predictors.similar_runs import OUTLOOKS, SimilarRuns
 from schedsim.allocators import Allocator
+from schedsim.corrections import correction_code
 from schedsim.engine import simulate
 from schedsim.estimates import Estimates, Outlook, clairvoyant, requested
 from schedsim.metrics import by_run_time, by_size, by_user, figures, how_started
@@ -58,17 +60,43 @@ def learnt_from(given: "str | LoadedModel", *logs: JobLog) -> bool:
     return not isinstance(given, str) and given.origin.log_sha256 in [log.digest() for log in logs]
 
 
+def check_names(
+    policy: str, estimates: "str | SimilarRuns", correction: str = "requested", budget: float | None = None
+) -> None:
+    """Raise what `run_by_name` would raise for these names, before a log is read; a model's address is looked up.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such policy, estimates, model, correction or budget, or they do not go together.
+    """
+    from predictors.registry import PREDICTORS
+
+    rule, _ = make_policy(policy), correction_code(correction)
+    if budget is not None:
+        _within(str(estimates), budget)
+    elif isinstance(estimates, str) and "/" in estimates:
+        loaded(estimates)
+    elif isinstance(estimates, str) and estimates not in (*GIVEN, *OUTLOOKS, *PREDICTORS):
+        raise unknown_name("estimates", estimates, (*GIVEN, *OUTLOOKS, *PREDICTORS, "models:/NAME@ALIAS"))
+    if rule.kind == "compress" and (not isinstance(estimates, str) or estimates in OUTLOOKS):
+        raise JobcastError(
+            f"{policy} keeps reservations by the estimates that they were made with: an outlook ({estimates}), which "
+            "changes them, does not go with it; take conservative-replan or EASY."
+        )
+
+
 def estimates_by_name(
-    name: "str | LoadedModel", log: JobLog, workload: Workload, budget: float | None = None
+    name: "str | LoadedModel | SimilarRuns", log: JobLog, workload: Workload, budget: float | None = None
 ) -> Estimates | Outlook:
     """Return what the scheduler shall believe.
 
     Parameters
     ----------
-    name : str or LoadedModel
+    name : str, LoadedModel or SimilarRuns
         `requested`, `clairvoyant`, an outlook (`default`, `bold`), a registered predictor (both start knowing nothing
         and learn as jobs end), or a model's address (`models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/…`, a
-        folder) or the model itself: that is served as it is.
+        folder) or the model itself: that is served as it is; or the rule of an outlook.
     log : JobLog
         The cleaned log, rows as in `workload`.
     workload : Workload
@@ -83,14 +111,15 @@ def estimates_by_name(
         If there is no such predictor or model, or the budget is no share or asked of what does not learn in the loop.
     """
     if budget is not None:
-        return _within(name if isinstance(name, str) else name.uri, budget).forecast(log)
+        return _within(_called(name), budget).forecast(log)
     given = loaded(name) if isinstance(name, str) else name
+    if isinstance(given, SimilarRuns):
+        return given.forecast(log)
     if not isinstance(given, str):
         return given.predictor.forecast(log)
     if given in GIVEN:
         return GIVEN[given](workload)
     from predictors.registry import PREDICTORS, make_predictor
-    from predictors.similar_runs import OUTLOOKS
 
     if given in OUTLOOKS:
         return OUTLOOKS[given].forecast(log)
@@ -99,11 +128,17 @@ def estimates_by_name(
     raise unknown_name("estimates", given, (*GIVEN, *OUTLOOKS, *PREDICTORS, "models:/NAME@ALIAS"))
 
 
+def _called(name: "str | LoadedModel | SimilarRuns") -> str:
+    """Return what to call estimates in a table."""
+    if isinstance(name, SimilarRuns):
+        return repr(name)
+    return name if isinstance(name, str) else name.uri
+
+
 def _within(name: str, budget: float) -> "WithBudget":
     """Return a registered predictor that keeps a budget, unfitted."""
     from predictors.registry import PREDICTORS
     from predictors.requested import Requested
-    from predictors.similar_runs import OUTLOOKS
     from predictors.with_budget import WithBudget
 
     fixed = {
@@ -150,22 +185,26 @@ def table_by(schedule: Schedule, what: str) -> dict[str, dict[str, Any]]:
 def run_by_name(
     log: JobLog,
     policy: str,
-    estimates: "str | LoadedModel" = "requested",
+    estimates: "str | LoadedModel | SimilarRuns" = "requested",
     correction: str = "requested",
     *,
     kill: bool = True,
     budget: float | None = None,
     allocator: Allocator | None = None,
+    workload: Workload | None = None,
 ) -> tuple[Schedule, dict[str, Any]]:
-    """Simulate a cleaned log; return the schedule and its figures under the names of `jobcast simulate --json`."""
+    """Simulate a cleaned log; return the schedule and its figures under the names of `jobcast simulate --json`.
+
+    Who simulates a log more than once may give its `workload`, made once.
+    """
     rule = make_policy(policy)
-    workload = widened(Workload.from_log(log), allocator)
+    workload = widened(workload or Workload.from_log(log), allocator)
     believed = estimates_by_name(estimates, log, workload, budget)
     schedule = simulate(workload, rule, believed, correction, kill=kill, allocator=allocator)
     return schedule, {
         "log": log.name,
         "policy": policy,
-        "estimates": estimates if isinstance(estimates, str) else estimates.uri,
+        "estimates": _called(estimates),
         "budget": budget,
         "correction": correction,
         "procs": workload.machine_procs,

@@ -1,11 +1,12 @@
 """What does a sweep leave behind? One Parquet table, a row a run, that says how it was made; one more by group.
 
 Columns of `results.parquet`, whatever was run: `LEADING`, then the figures under the names that `jobcast simulate
---json` and `jobcast evaluate --json` give them, then `seconds`, the only column that two machines do not agree on.
+--json` and `jobcast evaluate --json` give them, then `seconds`. Two machines agree on all but `TIMES`.
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,12 +20,14 @@ AS_LOGGED: Final = -1
 """Stands for a seed where the log is not shaken."""
 
 LEADING: Final = {
-    "simulate": ("log", "log_sha256", "case", "policy", "estimates", "correction", "procs", "seed"),
-    "evaluate": ("log", "log_sha256", "case", "predictor", "protocol", "split", "seed"),
-    "train": ("log", "log_sha256", "case", "predictor", "protocol", "split", "seed", "model_sha256"),
+    "simulate": ("log", "log_sha256", "case", "policy", "estimates", "correction", "budget", "seed"),
+    "evaluate": ("log", "log_sha256", "case", "predictor", "budget", "seed"),
+    "train": ("log", "log_sha256", "case", "predictor", "budget", "seed", "model_sha256"),
 }
 """First columns by kind of sweep; (log, case, seed) tells the runs apart. `log_sha256` is of the log as it was used:
 cleaned for simulations, as read else."""
+TIMES: Final = ("fit_seconds", "predict_us_per_job", "seconds")
+"""Columns that tell how long something took."""
 GROUPS: Final = ("log", "case", "seed", "by", "group")
 """First columns of `groups.parquet`: one row a run and group, `by` saying what groups are.
 
@@ -48,12 +51,15 @@ class Results:
         Figures by group, if any were asked for; else empty.
     about : dict
         Provenance: `sweep` (the declaration, as a dictionary), `kind`, `logs` (name, path, sha256, jobs, account),
-        `versions`, `git_commit`, `seeds`, `seconds` (all workers together), `finished` (UTC).
+        `versions`, `git_commit`, `seeds`, `seconds` (all workers together), `wall_seconds`, `finished` (UTC).
+    models : mapping of str to dict
+        Files of trained models, if the sweep was not given a folder to keep them in.
     """
 
     runs: "pd.DataFrame"
     groups: "pd.DataFrame"
     about: dict[str, Any]
+    models: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:

@@ -139,6 +139,7 @@ def evaluate(
         n_train=int(learnt.sum()),
         n_test=int(tested.sum()),
         run_time=run_time[tested],
+        user=users,
         scores=scores,
     )
 

@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+
 from predictors.base import Floats, Predictor
 from predictors.data.errors import unknown_name
 from predictors.last_two import LastTwo
@@ -83,6 +86,8 @@ class Evaluation:
         Jobs learnt from and scored.
     run_time : float64 array of shape (n_test,)
         True run times of the test jobs [s].
+    user : int64 array of shape (n_test,)
+        Whose jobs they are; -1 is unknown.
     scores : tuple of Score
         The baseline, last-two, is always among them, and first.
     """
@@ -95,6 +100,7 @@ class Evaluation:
     n_train: int
     n_test: int
     run_time: Floats = field(repr=False)
+    user: npt.NDArray[np.int64] = field(repr=False)
     scores: tuple[Score, ...]
 
     def __getitem__(self, name: str) -> Score:

@@ -1,0 +1,200 @@
+"""Many tasks, one crew: this process, processes of this machine, a Dask scheduler's workers, or a batch system's.
+
+Whoever does them, `each` gives the same results: tasks hang on nothing but what they are given. What a killed worker
+was at is done again by another; a task that ends three workers is given up.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from uuid import uuid4
+
+from experiments.hiring import Crew, client_of
+from experiments.provenance import versions
+from predictors.data.errors import JobcastError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+HERE: Final = Crew()
+"""This process."""
+GLANCE: Final = 2.0
+"""How long nothing may come before the workers are looked at [s]."""
+
+
+def each(
+    function: Callable[[Any, Task], Result],
+    shared: Mapping[str, Any],
+    tasks: Sequence[tuple[str, Task]],
+    crew: Crew = HERE,
+    warm: Sequence[tuple[str, Task]] = (),
+    needs: float = 0.0,
+) -> Iterator[tuple[int, Result]]:
+    """Yield (number of the task, `function(shared[name], task)`) for each task (name, task), as they are done.
+
+    Parameters
+    ----------
+    function : callable
+        Of a module's top level; draws nothing by chance but by seeds in its task.
+    shared : mapping of str to object
+        What tasks have in common. Goes to a worker when it first needs it, and only once.
+    tasks : sequence
+        Small; begun in this order.
+    crew : Crew
+        Who works.
+    warm : sequence
+        Tasks to be done once by one worker of each machine before the others begin, so that what has to be compiled is
+        compiled once. What they return is forgotten.
+    needs : float
+        Memory without which a worker cannot do them [bytes].
+
+    Raises
+    ------
+    JobcastError
+        If there is no worker, a task raised one, or ran out of memory.
+    """
+    if not tasks:
+        return
+    if crew.alone:
+        yield from ((number, function(shared[name], task)) for number, (name, task) in enumerate(tasks))
+        return
+    with client_of(crew, len(tasks)) as client:
+        _wait_for_workers(client, crew, needs)
+        token = uuid4().hex  # a scheduler may know tasks of others, or of a run before this
+        # Each shared value is the result of a task of its own, so that the scheduler can make it again if it is lost.
+        kept = {
+            name: client.submit(_itself, value, key=f"shared-{number}-{token}", pure=False)
+            for number, (name, value) in enumerate(shared.items())
+        }
+        _warm(client, crew, function, kept, warm, token)
+        futures = {
+            client.submit(function, kept[name], task, key=f"task-{number}-{token}", pure=False): number
+            for number, (name, task) in enumerate(tasks)
+        }
+        yield from _collected(client, crew, futures)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _collected(client: "Client", crew: Crew, futures: dict[Any, int]) -> Iterator[tuple[int, Any]]:
+    from distributed import as_completed
+
+    waiting, since = as_completed(futures, loop=client.loop), monotonic()
+    while futures:
+        if not waiting.has_ready():
+            sleep(0.02)
+            since = _idle_since(client, crew, since)
+            continue
+        future, since = next(waiting), monotonic()
+        number = futures.pop(future)
+        yield number, _result(client, crew, future)
+        future.release()
+
+
+def _result(client: "Client", crew: Crew, future: Any) -> Any:
+    from distributed import KilledWorker
+    from distributed.client import FutureCancelledError
+
+    try:
+        return future.result()
+    except KilledWorker as error:
+        raise JobcastError(
+            f"A task ended three workers, the last at {error.last_worker.address}; most likely they ran out of memory: "
+            f"take fewer workers or give each more (--memory; now {_memory(client)})."
+        ) from error
+    except MemoryError as error:
+        raise JobcastError(
+            f"A worker ran out of memory: take fewer workers or give each more (--memory; now {_memory(client)})."
+        ) from error
+    except FutureCancelledError as error:
+        raise _gone(crew) from error
+
+
+def _gone(crew: Crew) -> JobcastError:
+    return JobcastError(f"{crew.place} is gone.")
+
+
+def _memory(client: "Client") -> str:
+    from dask.utils import format_bytes
+
+    limits = [worker["memory_limit"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]
+    return str(format_bytes(min(limits))) if limits else "unknown"
+
+
+def _idle_since(client: "Client", crew: Crew, since: float) -> float:
+    """Return since when nobody could work; raise JobcastError if that is for too long."""
+    if monotonic() - since < GLANCE:
+        return since
+    if client.status != "running":
+        raise _gone(crew)
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    if any(worker["status"] == "running" for worker in workers):
+        return monotonic()
+    if monotonic() - since < crew.patience:
+        return since
+    if workers:
+        raise JobcastError(
+            f"No worker has memory left to go on with: take fewer workers or give each more (--memory; now "
+            f"{_memory(client)})."
+        )
+    raise JobcastError(f"No worker has been there for {crew.patience:.0f} s: all have died or were taken away.")
+
+
+def _wait_for_workers(client: "Client", crew: Crew, needs: float) -> None:
+    try:
+        client.wait_for_workers(1, timeout=crew.patience)
+    except TimeoutError as error:
+        if crew.scheduler is not None:
+            raise JobcastError(f"The scheduler at {crew.scheduler} has no worker; start some.") from error
+        raise JobcastError(
+            f"No worker was ready within {crew.patience:.0f} s; each may need more memory (--memory)."
+        ) from error
+    limits = [worker["memory_limit"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]
+    if limits and 0 < min(limits) < needs:
+        raise JobcastError(
+            f"A worker has {_memory(client)} of memory, and these runs need about {needs / 2**30:.1f} GiB: take fewer "
+            "workers or give each more (--memory)."
+        )
+    if crew.scheduler is not None or crew.queue is not None:
+        _refuse_other_versions(client)
+
+
+def _refuse_other_versions(client: "Client") -> None:
+    ours = versions()
+    try:
+        told = client.run(versions)
+    except Exception as error:  # whatever a worker without jobcast raises
+        raise JobcastError(f"The workers cannot import jobcast ({error}); install this version there.") from error
+    for address, theirs in told.items():
+        for name in ours:
+            if theirs.get(name) != ours[name]:
+                raise JobcastError(
+                    f"Worker {address} has {name} {theirs.get(name, 'not at all')}, here it is {ours[name]}: results "
+                    "could differ; install the same versions on both sides."
+                )
+
+
+def _warm(
+    client: "Client", crew: Crew, function: Callable[..., Any], kept: Mapping[str, Any], warm: Sequence[Any], token: str
+) -> None:
+    """Let one machine do the warming tasks, then one worker of each other machine at once."""
+    hosts: dict[str, str] = {}
+    for address, worker in client.scheduler_info(n_workers=-1)["workers"].items():
+        hosts.setdefault(worker["host"], address)
+    addresses = list(hosts.values())
+    for some in (addresses[:1], addresses[1:]):
+        futures = {
+            client.submit(
+                function, kept[name], task, workers=[address], allow_other_workers=True, pure=False,
+                key=f"warm-{number}-{address}-{token}",
+            ): number
+            for address in some
+            for number, (name, task) in enumerate(warm)
+        }  # fmt: skip
+        for _ in _collected(client, crew, futures):
+            pass

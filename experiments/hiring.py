@@ -1,0 +1,176 @@
+"""Where do workers come from? Processes of this machine, a running Dask scheduler, or a Slurm or PBS allocation.
+
+Who can reach a Dask scheduler can run code as its owner. So the schedulers that are started here speak TLS with keys
+made for the moment, which only their workers get.
+"""
+
+import logging
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+from predictors.data.errors import JobcastError, unknown_name
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+QUEUES: Final[Mapping[str, str]] = {"slurm": "SLURMCluster", "pbs": "PBSCluster"}
+"""Batch systems, and dask-jobqueue's class for each."""
+PATIENCE: Final = 30.0
+"""How long to wait for an answer, and for a worker of this machine to be ready [s]."""
+IN_QUEUE: Final = 86_400.0
+"""How long to wait for the first worker of a batch system [s]."""
+_SIZE: Final = re.compile(r"\d+(\.\d+)?\s*([kMGT]i?)?B?")
+_ADDRESS: Final = re.compile(r"(\w+://)?[^\s/]+:\d+")
+_SETTINGS: Final = {
+    "distributed.comm.timeouts.connect": f"{PATIENCE:.0f}s",
+    "distributed.scheduler.allowed-failures": 2,  # three workers in all
+    "distributed.admin.large-graph-warning-threshold": "1GB",  # logs go with the graph, so that none is lost
+}
+
+
+@dataclass(frozen=True)
+class Crew:
+    """Where tasks are done.
+
+    Parameters
+    ----------
+    workers : int
+        Processes; 1 on this machine: this very process. A running scheduler has its own.
+    scheduler : str, optional
+        Address of a running Dask scheduler, such as `tcp://node1:8786`. Its workers need this version of jobcast.
+    queue : {"slurm", "pbs"}, optional
+        Ask that batch system for the workers, one a job, by dask-jobqueue and its settings files.
+    memory : str, optional
+        Most memory of a worker, such as `4GB`; on this machine by default an equal share.
+    walltime : str, optional
+        Requested time of a worker's job in a batch system, such as `02:00:00`.
+    """
+
+    workers: int = 1
+    scheduler: str | None = None
+    queue: str | None = None
+    memory: str | None = None
+    walltime: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.workers < 1:
+            raise JobcastError(f"There must be at least one worker; got {self.workers}.")
+        if self.queue is not None and self.queue not in QUEUES:
+            raise unknown_name("batch system", self.queue, QUEUES)
+        if self.queue is not None and self.scheduler is not None:
+            raise JobcastError("Give a scheduler's address or a batch system to ask for workers, not both.")
+        if self.scheduler is not None and not _ADDRESS.fullmatch(self.scheduler):
+            raise JobcastError(f"{self.scheduler!r} is no address of a scheduler; give one such as tcp://node1:8786.")
+        if self.memory is not None and not _SIZE.fullmatch(self.memory):
+            raise JobcastError(f"Memory of a worker must be a size such as 4GB; got {self.memory!r}.")
+        if self.queue is not None and self.memory is None:
+            raise JobcastError(f"Jobs of {self.queue} must say how much memory they need: --memory 4GB.")
+        if self.walltime is not None and self.queue is None:
+            raise JobcastError("A walltime is for workers of a batch system: --queue slurm or pbs.")
+
+    @property
+    def alone(self) -> bool:
+        """Whether everything is done in this process."""
+        return self.workers == 1 and self.scheduler is None and self.queue is None
+
+    @property
+    def patience(self) -> float:
+        """How long nobody may be there to work [s]."""
+        return PATIENCE if self.queue is None else IN_QUEUE
+
+    @property
+    def place(self) -> str:
+        """What to call the scheduler."""
+        return f"The scheduler at {self.scheduler}" if self.scheduler else "The scheduler of this sweep"
+
+
+@contextmanager
+def client_of(crew: Crew, most: int) -> "Iterator[Client]":
+    """Yield a client of the crew's scheduler, silent; workers that were hired leave when the block ends.
+
+    Parameters
+    ----------
+    crew : Crew
+        Who shall work.
+    most : int
+        Workers that can be of use.
+
+    Raises
+    ------
+    JobcastError
+        If the scheduler does not answer, or the batch system cannot be asked.
+    """
+    import dask
+    from distributed import Client
+
+    with _silence(), dask.config.set(_SETTINGS), ExitStack() as stack:
+        try:
+            where = stack.enter_context(_hired(crew, min(crew.workers, most)))
+            client = stack.enter_context(Client(where, timeout=PATIENCE, set_as_default=False))
+        except (OSError, TimeoutError) as error:
+            reason = str(error).partition("\n")[0]
+            raise JobcastError(
+                f"{crew.place} does not answer ({reason}); check the address and that it runs."
+            ) from error
+        yield client
+
+
+@contextmanager
+def _hired(crew: Crew, workers: int) -> Iterator[Any]:
+    """Yield what a client connects to."""
+    if crew.scheduler is not None:
+        yield crew.scheduler
+        return
+    from distributed import LocalCluster, Security
+
+    if crew.queue is not None:
+        with _queued(crew) as cluster:
+            cluster.adapt(minimum_jobs=workers, maximum_jobs=workers)  # also asks anew when a job's time is over
+            yield cluster
+        return
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # inherited: workers share the cores
+    with LocalCluster(
+        n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None,
+        memory_limit=crew.memory or "auto", security=Security.temporary(), silence_logs=logging.CRITICAL,
+    ) as cluster:  # fmt: skip
+        yield cluster
+
+
+@contextmanager
+def _queued(crew: Crew) -> Iterator[Any]:
+    from distributed import Security
+
+    try:
+        import dask_jobqueue
+    except ImportError as error:
+        raise JobcastError("Workers of a batch system need dask-jobqueue: pip install 'jobcast[cluster]'.") from error
+    settings: dict[str, Any] = {"cores": 1, "processes": 1, "memory": crew.memory, "silence_logs": logging.CRITICAL}
+    settings |= {} if crew.walltime is None else {"walltime": crew.walltime}
+    with TemporaryDirectory(prefix=".jobcast-", dir=Path.cwd()) as folder:  # jobs see it: the workers' keys lie there
+        make = getattr(dask_jobqueue, QUEUES[str(crew.queue)])
+        try:
+            cluster = make(**settings, security=Security.temporary(), shared_temp_directory=folder)
+        except (ValueError, RuntimeError) as error:
+            raise JobcastError(f"{crew.queue} cannot be asked for workers: {error}") from error
+        with cluster:
+            yield cluster
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Keep the remarks of distributed off the user's screen; failures are raised, and told once."""
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.nanny", "distributed.scheduler")]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -1,0 +1,169 @@
+"""How is a sweep run? What is done already is read, the rest dealt to workers, each batch kept as it comes back."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Final
+
+from experiments.cases import Case, Cell, Learner
+from experiments.crew import HERE, each
+from experiments.hiring import Crew
+from experiments.output import progress
+from experiments.sweep import Sweep
+from experiments.sweep_folder import SweepFolder, owned
+from experiments.sweep_plan import Plan, batches, plan
+from experiments.sweep_results import GROUPS, LEADING, Results, read_results, write_results
+from experiments.sweep_work import Batch, Done, do
+from predictors.data.errors import JobcastError, counted
+from predictors.data.joblog import JobLog
+from predictors.data.parquet import write_parquet
+from predictors.data.synthetic import generate_log
+from schedsim.policy import make_policy
+
+WARM: Final = "warm"
+OPTIONS: Final = ("kill", "by", "train", "protocol")
+DOING: Final = {"simulate": "Simulating", "evaluate": "Evaluating", "train": "Training"}
+BASE_BYTES: Final = 400e6
+JOB_BYTES: Final = 1200.0
+"""What a worker needs, and what it needs besides for each job of the longest log."""
+
+
+def run_sweep(sweep: Sweep, logs: Sequence[JobLog] = (), *, crew: Crew = HERE, folder: Path | None = None) -> Results:
+    """Run a sweep, or what of it is not done yet, and return its table.
+
+    Parameters
+    ----------
+    sweep : Sweep
+        What to run.
+    logs : sequence of JobLog
+        The logs, if the sweep names no files.
+    crew : Crew
+        Who works; the table does not depend on it, its times apart.
+    folder : Path, optional
+        Where runs are kept as they are done, and the table in the end; started again with the same folder a sweep goes
+        on where it stopped. Without one nothing is kept but what is returned.
+
+    Raises
+    ------
+    JobcastError
+        If a log cannot be used, the folder is another sweep's, workers fail, or some runs cannot be done: the others
+        are done first, and kept.
+    """
+    return run_plan(plan(sweep, logs), crew, folder)
+
+
+def run_plan(planned: Plan, crew: Crew = HERE, folder: Path | None = None) -> Results:
+    """Run a sweep whose logs are read; parameters and errors as of `run_sweep`."""
+    with owned(folder) if folder is not None else nullcontext():
+        place = None if folder is None else SweepFolder(folder, planned)
+        if place is not None and place.finished:
+            return read_results(place.path)
+        done = Done() if place is None else place.kept()
+        before = {(row["log_sha256"], row["case"], row["seed"]) for row in done.rows}
+        missing = [cell for cell in planned.cells if cell.key not in before]
+        begin = perf_counter()
+        failures = _run(planned, missing, crew, done, place)
+        if failures:
+            raise _failed(failures, planned, place)
+        found = _results(planned, done, perf_counter() - begin)
+        if place is not None:
+            write_results(place.path, found)
+            place.drop_parts()
+        return found
+
+
+def _run(
+    planned: Plan, missing: Sequence[Cell], crew: Crew, done: Done, place: SweepFolder | None
+) -> list[tuple[str, str]]:
+    """Do what is missing, add it to what is done, and return what failed."""
+    failures: list[tuple[str, str]] = []
+    tasks = [(batch.key, batch) for batch in _batches(planned, missing, crew)]
+    kind = planned.sweep.kind
+    try:
+        with _shared(planned, crew) as shared, progress(DOING[kind], len(planned.cells)) as advance:
+            advance(len(planned.cells) - len(missing))
+            needs = BASE_BYTES + JOB_BYTES * max(len(log.jobs) for log in planned.logs.values())
+            for number, found in each(do, shared, tasks, crew, warm=_warm(planned), needs=needs):
+                if place is not None:
+                    place.keep(found)
+                done.rows.extend(found.rows)
+                done.groups.extend(found.groups)
+                done.models.update(found.models if place is None else {})
+                failures += found.failures
+                advance(len(tasks[number][1].cells))
+    except JobcastError as error:
+        raise JobcastError(f"{error} {_kept(len(done.rows), planned, place)}".rstrip()) from error
+    return failures
+
+
+def _failed(failures: Sequence[tuple[str, str]], planned: Plan, place: SweepFolder | None) -> JobcastError:
+    which, why = failures[0]
+    done = len(planned.cells) - len(failures)
+    return JobcastError(
+        f"{counted(len(failures), 'run')} of {len(planned.cells):,} could not be done. {which}: {why} "
+        f"{_kept(done, planned, place)}".rstrip()
+    )
+
+
+def _kept(done: int, planned: Plan, place: SweepFolder | None) -> str:
+    if place is None or not done:
+        return ""
+    return f"{done:,} of {counted(len(planned.cells), 'run')} are kept in {place.path}: the same command goes on there."
+
+
+def _batches(planned: Plan, missing: Sequence[Cell], crew: Crew) -> Iterator[Batch]:
+    options = {name: getattr(planned.sweep, name) for name in OPTIONS}
+    for cells in batches(planned, missing, crew.workers):
+        log = planned.logs[cells[0].log]
+        yield Batch(planned.sweep.kind, log.key, log.digests, cells, options)
+
+
+def _warm(planned: Plan) -> list[tuple[str, Batch]]:
+    """Return a batch that makes a worker compile what the sweep needs: a run of each kind on a few jobs."""
+    cases: dict[object, Case | Learner] = {}
+    for case in planned.sweep.all_cases:
+        which = (make_policy(case.policy).kind, str(case.estimates)) if isinstance(case, Case) else case.predictor
+        cases.setdefault(which, case)
+    options = {name: getattr(planned.sweep, name) for name in OPTIONS}
+    cells = tuple(Cell(WARM, case, 1) for case in cases.values())
+    kind = "evaluate" if planned.sweep.kind == "train" else planned.sweep.kind
+    return [(WARM, Batch(kind, WARM, ("", ""), cells, options))]
+
+
+@contextmanager
+def _shared(planned: Plan, crew: Crew) -> Iterator[dict[str, bytes | JobLog]]:
+    """Yield the logs: as they are for this process, as the bytes of Parquet files for others."""
+    logs = {log.key: log.jobs for log in planned.logs.values()}
+    if crew.alone:
+        yield dict(logs)
+        return
+    logs[WARM] = generate_log(200, seed=0).for_simulation()[0]
+    with TemporaryDirectory(prefix="jobcast-") as scratch:
+        file = Path(scratch, "log.parquet")
+        packed: dict[str, bytes | JobLog] = {}
+        for key, jobs in logs.items():
+            write_parquet(jobs, file)
+            packed[key] = file.read_bytes()
+        yield packed
+
+
+def _results(planned: Plan, done: Done, wall: float) -> Results:
+    """Return the table, its rows in the order of the cells whoever did them when."""
+    import pandas as pd
+
+    rank = {cell.key: number for number, cell in enumerate(planned.cells)}
+    names = {(log.jobs.name): sha256 for sha256, log in planned.logs.items()}
+    rows = sorted(done.rows, key=lambda row: rank[row["log_sha256"], row["case"], row["seed"]])
+    groups = sorted(done.groups, key=lambda row: rank[names[row["log"]], row["case"], row["seed"]])
+    first = LEADING[planned.sweep.kind]
+    runs = pd.DataFrame(rows)
+    runs = runs[[*first, *(name for name in runs.columns if name not in first)]].astype({"budget": "float64"})
+    about = planned.about() | {
+        "seconds": float(runs["seconds"].sum()),
+        "wall_seconds": wall,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    return Results(runs, pd.DataFrame(groups, columns=None if groups else list(GROUPS)), about, done.models)
