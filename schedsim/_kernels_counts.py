@@ -29,6 +29,7 @@ from schedsim._kernels_instant import start, until_pass
 from schedsim._kernels_order import sort_postponed
 from schedsim._kernels_ordered import next_fitting
 from schedsim._kernels_postpone import release, release_if_idle
+from schedsim._kernels_sets import set_allows
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -57,6 +58,7 @@ def run(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log:
 def _pass(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
     """Start what may start now; return 0, or the reason of a pause."""
     if clock[at.PHASE] == at.AT_PASS:
+        clock[at.SETS_WAIT] = 0
         if clock[at.DEPTH] != at.GREEDY:
             stop = start_in_order(jobs, live, blocks, clock, log, notes)
             if stop != 0:
@@ -107,6 +109,9 @@ def _backfill(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, note
             if tried or not keeps_promise(live, clock, slot):
                 clock[at.AFTER_TIE] += 1
                 continue
+        if clock[at.N_SETS] > 0 and not set_allows(live, blocks, clock, slot):
+            clock[at.AFTER_TIE] += 1
+            continue
         verdict = verdict_on(live, clock, slot)
         if verdict < 0:
             return at.ASK_GATE

@@ -12,6 +12,7 @@ import schedsim._kernels_layout as at
 from predictors.data.compiled import inlined, step
 from schedsim._kernels_instant import start
 from schedsim._kernels_ordered import first_slot, released_by, slot_from, time_of_release
+from schedsim._kernels_sets import set_allows
 
 Ints = npt.NDArray[np.int64]
 
@@ -35,6 +36,8 @@ def start_in_order(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints,
             if slot < 0:
                 clock[at.HEAD] = -1
                 return 0
+        if clock[at.N_SETS] > 0 and not set_allows(live, blocks, clock, slot):
+            continue
         if live[slot, at.WIDTH] > room(clock, live[slot, at.WIDTH]):
             if clock[at.PASSED_OVER] == 1 and live[slot, at.WIDTH] <= clock[at.FREE]:
                 live[slot, at.TRIED] = clock[at.PASSES]

@@ -12,11 +12,13 @@ import predictors.data.events as event
 import schedsim._kernels_layout as at
 from predictors.data.compiled import inlined, step
 from schedsim._kernels_corrections import corrected
+from schedsim._kernels_holds import admit, begun, line_up, over, release_child
 from schedsim._kernels_order import reorder
 from schedsim._kernels_ordered import first_key, first_leaf, first_slot, insert, remove, remove_first
 from schedsim._kernels_orders import WFP3, static_key
 from schedsim._kernels_outlook import answers_fit, believed, keep_ladder, review, revise, unwatch, watch
-from schedsim._kernels_postpone import due, join_queue, postpone, release, release_if_idle
+from schedsim._kernels_postpone import due, postpone, release, release_if_idle
+from schedsim._kernels_score import next_tick
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -49,6 +51,8 @@ def start(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: I
     if clock[at.CANDIDATES] == at.BACKFILL:
         remove(blocks, clock, at.BACKFILL, live[slot, at.BACKFILL_KEY], row)
     clock[at.N_QUEUED] -= 1
+    if clock[at.RULES] == 1:
+        begun(live, clock, slot)
     estimate = live[slot, at.ESTIMATE]
     _record(clock, log, notes, event.STARTED, row, 4 * estimate + how)
     run_time = live[slot, at.RUN]
@@ -57,7 +61,8 @@ def start(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: I
         clock[at.KILLS] += 1
     if run_time == 0:
         _record(clock, log, notes, event.ENDED, row, estimate)
-        _release(live, clock, slot)
+        if clock[at.RULES] == 0 or over(jobs, live, blocks, clock, slot, True):
+            _release(live, clock, slot)
         clock[at.CAUSE] |= at.ENDED_AT_ONCE
         return
     live[slot, at.START] = now
@@ -73,7 +78,7 @@ def start(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: I
 
 
 @step
-def _advance(jobs: Ints, blocks: Ints, clock: Ints) -> int:
+def _advance(jobs: Ints, live: Ints, blocks: Ints, clock: Ints) -> int:
     """Move the clock to the next event; return 0, or why it does not move."""
     if clock[at.WORLD] == 1 and clock[at.SETTLED] != clock[at.EVENTS]:
         clock[at.SETTLED] = clock[at.EVENTS]
@@ -87,10 +92,15 @@ def _advance(jobs: Ints, blocks: Ints, clock: Ints) -> int:
         time = min(time, first_key(blocks, at.TIMERS))
     if time == at.NEVER:
         return at.FINISHED
+    cause = at.NOTHING
+    if clock[at.SCORED] == 1 and clock[at.N_QUEUED] > 0:
+        tick = next_tick(live, blocks, clock, time)
+        if tick < time:
+            time, cause = tick, at.BY_TIMER
     if time > clock[at.UNTIL]:
         return at.REACHED
     clock[at.NOW] = time
-    clock[at.CAUSE] = 0
+    clock[at.CAUSE] = cause
     clock[at.NEWCOMERS] = 0
     return 0
 
@@ -116,11 +126,12 @@ def _end(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: In
         clock[at.CAUSE] |= at.BY_END
         clock[at.STALE] = 1
         _record(clock, log, notes, event.ENDED, row, estimate)
-        _release(live, clock, slot)
+        if clock[at.RULES] == 0 or over(jobs, live, blocks, clock, slot, False):
+            _release(live, clock, slot)
 
 
 @step
-def _fire(live: Ints, blocks: Ints, clock: Ints) -> int:
+def _fire(jobs: Ints, live: Ints, blocks: Ints, clock: Ints) -> int:
     """Take the timers that are due; return a pause for one that asks the client, else 0."""
     while clock[at.NODES + at.TIMERS] > 0:
         leaf = first_leaf(blocks, at.TIMERS)
@@ -135,6 +146,8 @@ def _fire(live: Ints, blocks: Ints, clock: Ints) -> int:
         remove_first(blocks, clock, at.TIMERS)
         if kind == at.STEP:
             clock[at.SETTLED] = -1
+        elif kind == at.RELEASE_CHILD:
+            release_child(jobs, live, blocks, clock, argument)
         elif kind != at.RECHECK:
             clock[at.ASKED] = kind
             clock[at.ANSWER] = argument
@@ -157,7 +170,7 @@ def _submit(jobs: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
 @step
 def _log_is_short(jobs: Ints, clock: Ints, log: Ints) -> bool:
     """Return whether all that may happen before the next look might not fit into the log."""
-    waiting = clock[at.N_QUEUED] + clock[at.N_POSTPONED]
+    waiting = clock[at.N_QUEUED] + clock[at.N_POSTPONED] + clock[at.N_HELD]
     present = clock[at.N_RUNNING] + waiting + clock[at.NEXT_JOB] - clock[at.NEXT_QUEUED]
     most = min(3 * (present + 1), 3 * len(jobs) - clock[at.EVENTS])
     return bool(clock[at.LOGGED] + most > len(log))
@@ -211,12 +224,14 @@ def _queue(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints) -
             seed = clock[at.BACKFILL_SEED]
             key = static_key(clock[at.BACKFILL_ORDER], row, since, width, ranking, seed, job_id)
             live[slot, at.BACKFILL_KEY] = key
+        clock[at.NEXT_QUEUED] += 1
+        if clock[at.RULES] == 1 and admit(jobs, live, blocks, clock, slot) != 0:
+            continue
         if clock[at.POSTPONES] == 1 and due(jobs, clock, row) > clock[at.NOW]:
             live[slot, at.DUE] = due(jobs, clock, row)
             postpone(live, blocks, clock, slot)
         else:
-            join_queue(live, blocks, clock, slot)
-        clock[at.NEXT_QUEUED] += 1
+            line_up(live, blocks, clock, slot)
         clock[at.NEWCOMERS] += 1
         clock[at.LAST_QUEUED] = slot
     return 0
@@ -267,7 +282,7 @@ def until_pass(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Int
     """Go on to the next scheduling pass; return PASS_IS_DUE or the reason of a pause."""
     while True:
         if clock[at.PHASE] == at.AT_ADVANCE:
-            stop = _advance(jobs, blocks, clock)
+            stop = _advance(jobs, live, blocks, clock)
             if stop != 0:
                 return stop
             clock[at.PHASE] = at.AT_ENDS
@@ -278,7 +293,7 @@ def until_pass(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Int
             clock[at.PHASE] = at.AT_TIMERS
         if clock[at.PHASE] == at.AT_TIMERS:
             if clock[at.NODES + at.TIMERS] > 0:
-                stop = _fire(live, blocks, clock)
+                stop = _fire(jobs, live, blocks, clock)
                 if stop != 0:
                     return stop
             clock[at.PHASE] = at.AT_SUBMISSIONS

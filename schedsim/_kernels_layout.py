@@ -4,9 +4,10 @@ The whole state of a simulation is three int64 arrays; a fork copies them and sh
 
 * `live` (slots, RECORD): one record for each queued or running job.
 * `blocks` (rows, ROW_LENGTH): the ordered lists (see `_kernels_ordered`).
-* `clock` (CELLS,): the time, cursors, counters, and the policy as codes.
+* `clock` (CELLS and more,): the time, cursors, counters, and the policy as codes; behind them what node sets and accounts
+  have used, where the site has rules.
 
-Read-only or append-only, hence shared: `jobs` (n_jobs, 5), `seconds` (roles, n_jobs) the estimates [s] (or the answers
+Read-only or append-only, hence shared: `jobs` (n_jobs, 6; wider where the site has rules), `seconds` (roles, n_jobs) the estimates [s] (or the answers
 of an outlook, a row each), `log` (n, 3) the events (time, kind, job row), `notes` (n,) a number for each event.
 """
 
@@ -23,7 +24,24 @@ RANK: Final = 5
 DEADLINE: Final = 6
 """Second by which a job that may be postponed should have ended, or -1."""
 
-# live: one record a queued or running job
+# jobs, where the site has rules (`schedsim.rules`)
+PARENT: Final = 7  # row of the job that must end before, or -1
+THINK: Final = 8  # pause after its end [s]
+FIRST_CHILD: Final = 9  # row, or -1
+NEXT_CHILD: Final = 10  # of the same parent: row, or -1
+LATER_CHILDREN: Final = 11  # how many of its children have later rows
+ENDS_BADLY: Final = 12  # 1: it fails
+ON_HOLD: Final = 13  # 1: submitted on hold by its user
+IN_SET: Final = 14  # cell of the clock with its node set, or -1
+IN_TIER: Final = 15  # tiers are served one after the other, whatever the scores
+START_SCORE: Final = 16  # bits of a float
+GROWTH: Final = 17  # bits of a float: score gained for each squared second of a tick
+ACCOUNT: Final = 18  # cell of the clock with its account, or -1
+ROUTED: Final = 19  # number of its queue
+OVERBURNS: Final = 20  # 1: a spent account may run it in its third quarter
+SITE_COLUMNS: Final = 21
+
+# live: one record a queued or running job; also a held one, and an ended one that a child still to be submitted needs
 ROW: Final = 0
 WIDTH: Final = 1  # processors
 LIMIT: Final = 2  # requested time
@@ -44,7 +62,18 @@ SORTED: Final = 16  # not of this record: the column is room to sort slots in
 RUN: Final = 17  # how long it runs if nobody stops it
 HOLDS: Final = 18  # how often a gate held it, as counted
 DUE: Final = 19  # while it is postponed: when it joins the queue at the latest; else NEVER
-RECORD: Final = 20
+SCORE: Final = 20  # bits of a float: up to the ticks before `FROM`; once it runs: when it started
+GAIN: Final = 21  # bits of a float: score gained for each squared second of a tick
+SINCE: Final = 22  # submission and the time held since [s]: the eligible time counts from here
+FROM: Final = 23  # the first second whose tick is not in `SCORE`
+HOLD: Final = 24  # why it is held, bits below; 0: it is in the queue
+HELD_AT: Final = 25  # since when [s]
+SET: Final = 26  # cell of the clock with its node set, or -1
+TIER: Final = 27
+KIDS: Final = 28  # children still to be submitted
+FATE: Final = 29  # 0 not ended, or below
+QUEUE_NUMBER: Final = 30  # in which it waits
+RECORD: Final = 31
 # with an outlook, records are longer: the ladder of what to expect of the job once it has run for so long
 RUNG: Final = RECORD  # the next rung
 LADDER: Final = RECORD + 1  # columns LADDER + 2 i, + 1: from this elapsed time on [s] (NEVER: no more rungs), estimate
@@ -81,7 +110,8 @@ LIMITS: Final = 4  # running jobs by start + requested time, where promises are 
 TIMERS: Final = 5  # (time, sequence number, kind, argument, wakes)
 REVIEWS: Final = 6  # running jobs by the second of their next rung
 POSTPONED: Final = 7  # jobs put off, by the order in which candidates for backfills are searched
-LISTS: Final = 8
+KIN: Final = 8  # held jobs, and those with children still to be submitted, by row
+LISTS: Final = 9
 ROW_LENGTH: Final = NODE + LISTS
 
 # clock
@@ -155,7 +185,49 @@ LOOKS_AGAIN: Final = 70  # 1: whether all join it is looked at after a pass, too
 PUT_OFF_START: Final = 71  # 1: jobs put off may be backfilled
 N_POSTPONED: Final = 72
 SEARCHED: Final = 73  # which list the pass searches for backfills
+# a site's rules
+RULES: Final = 74  # 1: the site has rules, and `jobs` their columns
+TICK: Final = 75  # seconds between two ticks of the score
+TICKING: Final = 76  # at which ticks a pass is due, see below
+N_HELD: Final = 77  # waiting jobs that are held
+N_SETS: Final = 78  # node sets
+HEIRS_SHARE: Final = 79  # bits of a float: share of its parent's score that a child starts with
+STUCK: Final = 80  # 1: the children of a failed job stay held
+SCORED: Final = 81  # 1: the ticks of the score are looked at
+BEHIND: Final = 82  # number of the queue for jobs of spent accounts, or -1
+SETS_WAIT: Final = 83  # 1: in the last pass a job waited for its node set alone
 CELLS: Final = NODES + LISTS
+
+# node sets: cells from that of the set on, behind CELLS
+SET_LIMIT: Final = 0  # processors that its jobs may use at once
+SET_USED: Final = 1
+SET_PASS: Final = 2  # the last pass in which a job waited for it alone
+SET_SHADOW: Final = 3  # when that job has its share
+SET_EXTRA: Final = 4  # processors of the set free then beside it
+SET_CELLS: Final = 5
+
+# accounts: cells from that of the account on, behind the node sets
+SPENT: Final = 0  # processor-seconds since its year began
+GRANTED: Final = 1  # processor-seconds of a year
+BLOCKS: Final = 2  # 1: once spent, its jobs are held
+OVERBURNING: Final = 3  # 1: its capability jobs may spend as much again
+NUMBER: Final = 4  # of its project
+ACCOUNT_CELLS: Final = 5
+
+# why a job is held
+BY_USER: Final = 1
+BY_PARENT: Final = 2  # it has not ended, or not long enough ago
+BY_FAILURE: Final = 4  # of its parent
+BY_ACCOUNT: Final = 8
+
+# how a job ended
+WELL: Final = 1
+BADLY: Final = 2
+
+# at which ticks a pass is due, while a job is in the queue
+AT_NEW_HEADS: Final = 1
+AT_NEW_ORDERS: Final = 2
+AT_EVERY_TICK: Final = 3
 
 # causes of an instant
 BY_END: Final = 1
@@ -201,6 +273,8 @@ NO_PLACE: Final = 2  # enough processors are free, but not where the job could h
 RECHECK: Final = 0
 STEP: Final = -1  # the world moves on; nobody is woken
 RELEASE: Final = -2  # a postponed job, by its slot, joins the queue
+COMMAND: Final = -3  # users or operators do something to waiting jobs
+RELEASE_CHILD: Final = -4  # the job of that row waits for its parent no more
 
 FIRST_COME: Final = 0  # the code of the order FCFS
 

@@ -5,8 +5,9 @@ import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from predictors.data.compiled import step
-from schedsim._kernels_ordered import clear, insert, list_slots
-from schedsim._kernels_orders import USER, WFP3, dynamic_key
+from schedsim._kernels_ordered import clear, insert, list_slots, rekey
+from schedsim._kernels_orders import SCORE, USER, WFP3, dynamic_key
+from schedsim._kernels_score import score_key
 
 Ints = npt.NDArray[np.int64]
 
@@ -21,7 +22,8 @@ def reorder(jobs: Ints, live: Ints, blocks: Ints, clock: Ints) -> int:
         _sort(jobs, live, blocks, clock, at.QUEUE, clock[at.ORDER], at.KEY)
     if clock[at.CANDIDATES] == at.BACKFILL and clock[at.BACKFILL_ORDER] >= WFP3:
         _sort(jobs, live, blocks, clock, at.BACKFILL, clock[at.BACKFILL_ORDER], at.BACKFILL_KEY)
-    clock[at.STALE] = 1
+    if clock[at.ORDER] != SCORE or clock[at.TICKING] != at.AT_NEW_HEADS:
+        clock[at.STALE] = 1
     return 0
 
 
@@ -40,9 +42,14 @@ def _sort(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, which: int, code: i
     now, n = clock[at.NOW], list_slots(live, blocks, clock, which, len(live))
     for i in range(n):
         slot = live[i, at.SORTED]
-        if code != USER:
+        if code == SCORE:
+            live[slot, column] = score_key(live, clock, slot)
+        elif code != USER:
             wait = now - jobs[live[slot, at.ROW], at.SUBMIT]
             live[slot, column] = dynamic_key(code, wait, live[slot, at.WIDTH], live[slot, at.LIMIT])
+    if _is_sorted(live, column, n):
+        rekey(live, blocks, clock, which, column)
+        return
     if not _insertion_sort(live, column, n):
         _heap_sort(live, column, n)
     clear(blocks, clock, which)
@@ -57,6 +64,15 @@ def _before(live: Ints, column: int, a: int, b: int) -> bool:
     """Return whether slot `a` comes before slot `b`."""
     x, y = live[a, column], live[b, column]
     return bool(x < y or (x == y and live[a, at.ROW] < live[b, at.ROW]))
+
+
+@step
+def _is_sorted(live: Ints, column: int, n: int) -> bool:
+    """Return whether the slots are in the order of their keys."""
+    for i in range(1, n):
+        if _before(live, column, live[i, at.SORTED], live[i - 1, at.SORTED]):
+            return False
+    return True
 
 
 @step

@@ -398,6 +398,17 @@ def clear(blocks: Ints, clock: Ints, which: int) -> None:
     clock[at.NODES + which] = 0
 
 
+@step
+def rekey(live: Ints, blocks: Ints, clock: Ints, which: int, column: int) -> None:
+    """Take the keys of a list anew from its records, where they sort as before."""
+    for i in range(clock[at.NODES + which]):
+        node = blocks[i, at.NODE + which]
+        for j in range(blocks[node, at.COUNT]):
+            leaf = blocks[node, at.LEAF + j]
+            for k in range(blocks[leaf, at.COUNT]):
+                blocks[leaf, at.E_KEY + k] = live[blocks[leaf, at.E_SLOT + k], column]
+
+
 # --- look ---------------------------------------------------------------------------------------------------------
 
 

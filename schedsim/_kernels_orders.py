@@ -26,7 +26,8 @@ WIDEST: Final = 9
 RANDOM: Final = 10
 WFP3: Final = 11  # from here on keys change with time
 UNICEP: Final = 12
-USER: Final = 13
+SCORE: Final = 13  # see `_kernels_score`
+USER: Final = 14
 
 
 @lean

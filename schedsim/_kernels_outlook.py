@@ -43,7 +43,7 @@ def believed(seconds: Floats, clock: Ints, row: int, role: int, limit: int) -> i
 @step
 def answers_fit(seconds: Floats, clock: Ints) -> bool:
     """Return whether there is room for an answer on each waiting and each new job."""
-    waiting = clock[at.N_QUEUED] + clock[at.N_POSTPONED]
+    waiting = clock[at.N_QUEUED] + clock[at.N_POSTPONED] + clock[at.N_HELD]
     return bool(waiting + clock[at.NEXT_JOB] - clock[at.NEXT_QUEUED] <= len(seconds))
 
 
@@ -149,6 +149,10 @@ def revise(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints) -
 @step
 def _slot_of(live: Ints, blocks: Ints, clock: Ints, row: int) -> int:
     """Return the record of a waiting job, or -1: a short search under FCFS, a walk over the queue under others."""
+    if clock[at.N_HELD] > 0:
+        slot = slot_from(blocks, clock, at.KIN, row, row)
+        if slot >= 0 and live[slot, at.ROW] == row and live[slot, at.HOLD] != 0:
+            return slot
     if clock[at.ORDER] == FCFS:
         slot = slot_from(blocks, clock, at.QUEUE, row, row)
         if slot >= 0 and live[slot, at.ROW] == row:
@@ -178,7 +182,7 @@ def _move(
         since = max(1, jobs[row, at.SUBMIT] - jobs[0, at.SUBMIT])
         seed = clock[at.BACKFILL_SEED if which == at.BACKFILL else at.SEED]
         new = static_key(code, row, since, width, live[slot, at.RANKING], seed, jobs[row, at.JOB_ID])
-    if not listed:
+    if not listed or (clock[at.RULES] == 1 and live[slot, at.HOLD] != 0):
         live[slot, column] = new
     elif new != key or (longer and which == clock[at.CANDIDATES]):
         remove(blocks, clock, which, key, row)

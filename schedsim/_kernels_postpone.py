@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from predictors.data.compiled import lean, step
+from schedsim._kernels_holds import line_up
 from schedsim._kernels_ordered import first_slot, insert, remove
 
 Ints = npt.NDArray[np.int64]
@@ -21,16 +22,6 @@ def due(jobs: Ints, clock: Ints, row: int) -> int:
     if jobs[row, at.DEADLINE] < 0:
         return -1
     return int(jobs[row, at.DEADLINE] - jobs[row, at.REQUESTED] - clock[at.LEAD])
-
-
-@step
-def join_queue(live: Ints, blocks: Ints, clock: Ints, slot: int) -> None:
-    """Put a job into the queue, by its keys."""
-    row, width, length = live[slot, at.ROW], live[slot, at.WIDTH], live[slot, at.CANDIDATE]
-    insert(blocks, clock, at.QUEUE, live[slot, at.KEY], row, slot, width, length)
-    if clock[at.CANDIDATES] == at.BACKFILL:
-        insert(blocks, clock, at.BACKFILL, live[slot, at.BACKFILL_KEY], row, slot, width, length)
-    clock[at.N_QUEUED] += 1
 
 
 @step
@@ -67,7 +58,7 @@ def release(live: Ints, blocks: Ints, clock: Ints, slot: int) -> None:
     live[slot, at.DUE] = at.NEVER
     clock[at.N_POSTPONED] -= 1
     clock[at.STALE] = 1
-    join_queue(live, blocks, clock, slot)
+    line_up(live, blocks, clock, slot)
 
 
 @step

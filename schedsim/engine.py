@@ -18,11 +18,13 @@ import schedsim._kernels_profile as profile
 from predictors.data.errors import JobcastError
 from schedsim.allocators import Allocator
 from schedsim.corrections import correction_code
+from schedsim.desk import Desk
 from schedsim.estimates import Estimates, Outlook, Separate, Source
 from schedsim.eventlog import EventLog
 from schedsim.nodes import Nodes
 from schedsim.pauses import answer, suppose, with_timer, write_policy, write_surroundings
 from schedsim.policy import Kind, Policy
+from schedsim.rules import Rules, rules_for
 from schedsim.run_times import RunTimes
 from schedsim.schedule import Schedule
 from schedsim.state import State
@@ -32,7 +34,7 @@ from schedsim.workload import Workload
 
 Ints = npt.NDArray[np.int64]
 Kernel = Callable[..., int]
-Setting = tuple[Allocator | None, RunTimes | None, bool]
+Setting = tuple[Allocator | None, RunTimes | None, bool, Rules | None]
 
 KERNELS: Final[Mapping[Kind, Kernel]] = MappingProxyType(
     {
@@ -57,6 +59,7 @@ class Snapshot:
     source: Source
     told: int
     around: Surroundings | None
+    desk: Desk | None
     setting: Setting
 
 
@@ -80,6 +83,8 @@ class Simulation(View):
     world : RunTimes, optional
         How long started jobs really take, see `schedsim.run_times`; by default what the workload says. One that needs
         nodes comes with a scattering allocator, unless another is given.
+    rules : Rules, optional
+        Queues, dependencies, accounts and commands, see `schedsim.rules`; by default none.
 
     Examples
     --------
@@ -106,18 +111,22 @@ class Simulation(View):
         kill: bool = True,
         allocator: Allocator | None = None,
         world: RunTimes | None = None,
+        rules: Rules | None = None,
     ) -> None:
         self.workload = workload
         self.policy = policy
         self._source = Source.of(workload.requested if estimates is None else estimates, workload)
         self._refuse_outlook()
         columns = workload.machine_procs + 1 if policy.kind == "knapsack" else 0
-        self._state = State.empty(columns, self._source.rungs)
+        given, rules = rules, rules_for(policy, rules)
+        self._jobs = workload.jobs if rules is None else rules.table(workload)
+        cells = 0 if rules is None else len(rules.cells(workload))
+        self._state = State.empty(columns, self._source.rungs, cells)
         self._log = EventLog.with_room(3 * len(workload))
         self._handed = self._told = 0
         self._seconds = 0.0
         self._allocator = allocator_for(allocator, world)
-        self._setting = self._allocator, world, kill
+        self._setting = self._allocator, world, kill, given
         self._around = Surroundings.of(workload, policy, self._allocator, world, kill)
         clock = self._state.clock
         clock[at.FREE] = clock[at.MACHINE] = workload.machine_procs
@@ -130,6 +139,11 @@ class Simulation(View):
         write_policy(clock, policy)
         write_surroundings(clock, self._around)
         self._write_source()
+        self._desk = None
+        if rules is not None:
+            rules.write(clock, workload, policy)
+            self._desk = Desk(rules, workload, self._jobs)
+            self._state = self._desk.set_out(self._state)
 
     def _refuse_outlook(self) -> None:
         if self._source.outlook is not None and self.policy.kind == "compress":
@@ -164,6 +178,8 @@ class Simulation(View):
             self._state.clock[at.NOW] = max(self.now, until or 0)
         if stop == at.FINISHED and self.queued.size:
             raise JobcastError(f"{self.queued.size} jobs are held for ever: nothing will wake the scheduler again.")
+        if stop == at.FINISHED and self._desk is not None:
+            self._desk.refuse_held(self._state)
         return stop == at.FINISHED
 
     def _run(self) -> int:
@@ -171,7 +187,7 @@ class Simulation(View):
         while True:
             state, log, seconds = self._state, self._log, self._source.seconds
             arguments = (
-                self.workload.jobs,
+                self._jobs,
                 seconds,
                 state.live,
                 state.blocks,
@@ -205,6 +221,9 @@ class Simulation(View):
             self._source = self._source.grown()
         else:
             self._tell()
+            if stop == at.ASK_TIMER and self._desk is not None and self._state.clock[at.ASKED] == at.COMMAND:
+                self._state = self._desk.act(self._state)
+                return
             self._state = answer(stop, self.workload, self.policy, self._state, self._around)
 
     def _tell(self) -> None:
@@ -236,8 +255,10 @@ class Simulation(View):
         """
         source, state = self._source.fork(), self._state.copy()
         around = None if self._around is None else self._around.fork()
+        desk = None if self._desk is None else self._desk.fork()
         return Snapshot(
-            self.workload.digest, self.policy, state, self._log, self._handed, source, self._told, around, self._setting
+            self.workload.digest, self.policy, state, self._log, self._handed, source, self._told, around, desk,
+            self._setting,
         )  # fmt: skip
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -254,12 +275,13 @@ class Simulation(View):
             raise JobcastError("This snapshot was taken under another policy; restore it under the same.")
         if snapshot.setting != self._setting:
             raise JobcastError(
-                "This snapshot was taken with another allocator, world or rule about killing; take the same."
+                "This snapshot was taken with another allocator, world, rules or rule about killing; take the same."
             )
         self._source = snapshot.source.fork()
         self._state, self._log, self._handed = snapshot.state.copy(), snapshot.log, snapshot.handed
         self._around = None if snapshot.around is None else snapshot.around.fork()
         self._told = snapshot.told
+        self._desk = None if snapshot.desk is None else snapshot.desk.fork()
         self._branch_log()
 
     def fork(self, estimates: Estimates | Separate | Outlook | None = None) -> Self:
@@ -276,6 +298,7 @@ class Simulation(View):
         new._source = self._source.fork() if estimates is None else Source.of(estimates, self.workload)
         new._refuse_outlook()
         new._around = None if self._around is None else self._around.fork()
+        new._desk = None if self._desk is None else self._desk.fork()
         new._state = self._state.with_rungs(new._source.rungs)
         new._write_source()
         if estimates is not None:
@@ -317,6 +340,7 @@ def simulate(
     kill: bool = True,
     allocator: Allocator | None = None,
     world: RunTimes | None = None,
+    rules: Rules | None = None,
 ) -> Schedule:
     """Run a whole workload under a policy; parameters as of `Simulation`.
 
@@ -328,6 +352,6 @@ def simulate(
     >>> simulate(w, make_policy("fcfs")).start.tolist()
     [0, 9]
     """
-    simulation = Simulation(workload, policy, estimates, correction, kill, allocator, world)
+    simulation = Simulation(workload, policy, estimates, correction, kill, allocator, world, rules)
     simulation.run()
     return simulation.schedule()

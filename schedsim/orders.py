@@ -129,6 +129,9 @@ ORDERS: Final[Mapping[str, Order]] = MappingProxyType(
 )
 """Orders by name."""
 
+SCORE: Final = Order("score", codes.SCORE)
+"""Highest score first; `schedsim.score` tells how scores grow, `schedsim.rules` from where."""
+
 WIDEST: Final = Order("widest", codes.WIDEST)
 """Most processors first."""
 

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from predictors.data.errors import JobcastError, unknown_name
 from schedsim.gates import Agent, Gate
-from schedsim.orders import ORDERS, WIDEST, Order, random_order
+from schedsim.orders import ORDERS, SCORE, WIDEST, Order, random_order
 from schedsim.postponing import CEILING, Postponing, Refused, check_ceiling
 
 FCFS: Final = ORDERS["fcfs"]
@@ -123,6 +123,7 @@ POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(
         "easy-sjbf": Policy(backfill=SJF, depth=1),
         "conservative-replan": Policy(depth=None, kind="profile"),
         "conservative-compress": Policy(depth=None, kind="compress"),
+        "cobalt": Policy(SCORE, depth=1),
         "binpacking": Policy(WIDEST, kind="greedy"),
         "random": Policy(random_order(), kind="greedy"),
         "knapsack": Policy(kind="knapsack"),

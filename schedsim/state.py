@@ -23,10 +23,13 @@ class State:
     plan: Ints
 
     @classmethod
-    def empty(cls, columns: int = 0, rungs: int = 0) -> Self:
-        """Return a state without a job or a policy; its plan has so many columns at least, ladders so many rungs."""
+    def empty(cls, columns: int = 0, rungs: int = 0, cells: int = 0) -> Self:
+        """Return a state without a job or a policy; its plan has so many columns at least, ladders so many rungs.
+
+        The clock has so many cells more than `CELLS`.
+        """
         room = _room(_LEAST_SLOTS, _width(rungs))
-        return cls(*room, np.zeros(at.CELLS, dtype=np.int64), _plan(_LEAST_SLOTS, columns))
+        return cls(*room, np.zeros(at.CELLS + cells, dtype=np.int64), _plan(_LEAST_SLOTS, columns))
 
     def copy(self) -> Self:
         """Return a copy, in time proportional to the live jobs."""
@@ -89,8 +92,8 @@ def _room(slots: int, width: int) -> tuple[Ints, Ints]:
     """Return arrays that hold `slots` live jobs whatever happens.
 
     Of two neighbouring leaves, and of two neighbouring nodes, one is more than a quarter full, so a list of m entries
-    takes fewer than 0.4 m + 3 rows. A waiting job is in at most two lists, a running one in four; timers, at most one a
+    takes fewer than 0.4 m + 3 rows. A waiting job is in at most three lists, a running one in five; timers, at most one a
     job, in another.
     """
-    n_rows = 5 * (2 * slots // 5) + 3 * at.LISTS
+    n_rows = 6 * (2 * slots // 5) + 3 * at.LISTS
     return np.empty((slots, width), dtype=np.int64), np.empty((n_rows, at.ROW_LENGTH), dtype=np.int64)

@@ -5,6 +5,8 @@ import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from schedsim.allocators import Allocator
+from schedsim.commands import Command
+from schedsim.desk import Desk
 from schedsim.eventlog import EventLog
 from schedsim.nodes import placed
 from schedsim.run_times import Progress
@@ -24,6 +26,7 @@ class View:
     _log: EventLog
     _allocator: Allocator | None
     _around: Surroundings | None
+    _desk: Desk | None
     _seconds: float
 
     @property
@@ -45,6 +48,17 @@ class View:
     def postponed(self) -> Ints:
         """Rows of the jobs that are put off, in the order in which they would be backfilled when last sorted."""
         return self._state.rows(at.POSTPONED)
+
+    @property
+    def held(self) -> Ints:
+        """Rows of the jobs that wait, but are held: by their user, for another job, or for an account."""
+        slots = self._state.slots(at.KIN)
+        return np.asarray(self._state.live[slots[self._state.live[slots, at.HOLD] != 0], at.ROW])
+
+    @property
+    def ignored(self) -> tuple[Command, ...]:
+        """Commands so far that came when their job did not wait any more."""
+        return () if self._desk is None else tuple(self._desk.ignored)
 
     @property
     def running(self) -> Ints:
@@ -78,4 +92,5 @@ class View:
         events, notes = self._log.read(int(self._state.clock[at.LOGGED]))
         nodes = None if self._allocator is None else placed(self._allocator, self.workload, events)
         stopped = None if self.world is None or self._around is None else self._around.stopped
-        return Schedule.from_events(self.workload, events, notes, self._seconds, nodes, stopped)
+        workload = self.workload if self._desk is None else self._desk.altered(self.workload)
+        return Schedule.from_events(workload, events, notes, self._seconds, nodes, stopped)

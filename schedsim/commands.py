@@ -1,0 +1,87 @@
+"""What do users and operators do to waiting jobs? Holds, releases, alterations and big runs, each at its second."""
+
+import csv
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from predictors.data.errors import JobcastError, unknown_name
+
+Action = Literal["hold", "release", "alter", "big-run"]
+ACTIONS: Final = get_args(Action)
+COLUMNS: Final = ("time", "job", "action", "procs", "requested")
+EVERYBODY: Final = 0
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command.
+
+    Parameters
+    ----------
+    time : int
+        When [s], on the workload's clock.
+    action : str
+        `hold`; `release`, also of jobs whose parent failed; `alter` processors or requested time; `big-run`: the
+        waiting capability jobs of accounts that are not spent come first, the largest of them before all.
+    job : int
+        Its job id; none for a big run.
+    procs, requested : int or None
+        What it is altered to; None: as it was. An alteration also lets a job go whose parent failed.
+    """
+
+    time: int
+    action: Action
+    job: int = EVERYBODY
+    procs: int | None = None
+    requested: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.action not in ACTIONS:
+            raise unknown_name("command", self.action, ACTIONS)
+        if self.time < 0:
+            raise JobcastError(f"A command must come at 0 s or later; {self.action!r} comes at {self.time} s.")
+        if (self.procs is not None or self.requested is not None) and self.action != "alter":
+            raise JobcastError(f"Only 'alter' takes processors or a requested time; {self.action!r} at {self.time} s.")
+        for what, value in (("processors", self.procs), ("s requested", self.requested)):
+            if value is not None and value < 1:
+                raise JobcastError(f"Job {self.job} is altered to {value} {what} at {self.time} s; 1 is the least.")
+        if (self.job == EVERYBODY) != (self.action == "big-run"):
+            raise JobcastError(
+                f"{self.action!r} at {self.time} s: names {self.job or 'no'} job; only a big run names none."
+            )
+
+
+def read_commands(path: str | os.PathLike[str], origin: int = 0) -> tuple[Command, ...]:
+    """Read commands from a CSV file with the columns `time,job,action,procs,requested`, times in the log's clock.
+
+    Empty cells are as they were. The order within a second is the file's.
+
+    Raises
+    ------
+    JobcastError
+        Naming file and line, if a column is missing or a value cannot be used.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise JobcastError(f"{path}: cannot be read ({error}).") from error
+    rows = csv.DictReader(text.splitlines())
+    missing = [name for name in COLUMNS[:3] if name not in (rows.fieldnames or ())]
+    if missing:
+        raise JobcastError(f"{path}: has no column {', '.join(missing)}; needed are {', '.join(COLUMNS[:3])}.")
+    commands = []
+    for line, row in enumerate(rows, start=2):
+        try:
+            job, procs, requested = (int(row.get(name) or 0) for name in ("job", "procs", "requested"))
+            time = int(row["time"]) - origin
+        except (TypeError, ValueError) as error:
+            raise JobcastError(f"{path}:{line}: {error}; whole numbers are needed.") from error
+        try:
+            action: Action = row["action"].strip()  # type: ignore[assignment]
+            given = {key: value for key, value in (("procs", procs), ("requested", requested)) if row.get(key)}
+            commands.append(Command(time, action, job, **given))
+        except JobcastError as error:
+            raise JobcastError(f"{path}:{line}: {error}") from error
+    return tuple(sorted(commands, key=lambda command: command.time))

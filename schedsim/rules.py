@@ -1,0 +1,208 @@
+"""What rules does a site have beside its policy? Queues, scores, dependencies, accounts and commands, for any policy."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+import schedsim._kernels_layout as at
+from predictors.data.errors import JobcastError
+from schedsim._kernels_orders import SCORE
+from schedsim.accounts import PROGRAMS, Accounts
+from schedsim.commands import Command
+from schedsim.dependencies import Dependencies
+from schedsim.policy import Policy
+from schedsim.queues import Queue, Router
+from schedsim.score import Score
+from schedsim.workload import Workload
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+ONE_QUEUE: Final = Router((Queue("jobs"),))
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """A site's rules. Each part stands alone and goes with any policy; scores matter where a policy orders by them.
+
+    Parameters
+    ----------
+    router : Router
+        Queues and their node sets; by default one queue.
+    score : Score
+        How scores grow.
+    dependencies : Dependencies, optional
+        Who waits for whom.
+    accounts : Accounts, optional
+        Who pays.
+    commands : tuple of Command
+        What users and operators do.
+    """
+
+    router: Router = ONE_QUEUE
+    score: Score = field(default_factory=Score)
+    dependencies: Dependencies | None = None
+    accounts: Accounts | None = None
+    commands: tuple[Command, ...] = ()
+
+    def routes(self, workload: Workload) -> Ints:
+        """Return the number of each job's queue.
+
+        Raises
+        ------
+        JobcastError
+            If no queue takes a job.
+        """
+        found = self.router.route(workload.procs, workload.requested)
+        if (found < 0).any():
+            row = int(np.argmax(found < 0))
+            raise JobcastError(
+                f"{workload.name}: no queue takes job {workload.job_id[row]} with {workload.procs[row]} processors for "
+                f"{workload.requested[row]} s; add a queue that does, or leave such jobs out."
+            )
+        return found
+
+    @property
+    def set_cells(self) -> Ints:
+        """The cell of the clock of each queue's node set; -1 where its jobs may have all."""
+        limited = np.array([queue.share is not None for queue in self.router.queues])
+        return np.where(limited, at.CELLS + at.SET_CELLS * (np.cumsum(limited) - 1), -1)
+
+    @property
+    def account_cells(self) -> int:
+        """The cell of the clock of the first account."""
+        return at.CELLS + at.SET_CELLS * sum(queue.share is not None for queue in self.router.queues)
+
+    def cells(self, workload: Workload) -> Ints:
+        """Return the cells of the clock behind `CELLS` as they begin."""
+        shares = [queue.share for queue in self.router.queues if queue.share is not None]
+        cells = [cell for share in shares for cell in (share, 0, -1, 0, 0)]
+        for number, project in enumerate(self.accounts.projects if self.accounts is not None else ()):
+            blocked = PROGRAMS[project.program].once_spent == "blocked"
+            cells += [round(project.spent * 3600), round(project.granted * 3600), int(blocked), 0, number]
+        return np.array(cells, dtype=np.int64)
+
+    def weights(self, workload: Workload) -> Floats:
+        """Return the weight of each job's project."""
+        if self.accounts is None:
+            return np.ones(len(workload))
+        weights = np.array([*(project.weight for project in self.accounts.projects), 1.0])
+        return np.asarray(weights[self.accounts.rows(workload)])
+
+    def table(self, workload: Workload) -> Ints:
+        """Return the jobs as the kernels read them, with the columns of the rules.
+
+        Raises
+        ------
+        JobcastError
+            If the rules do not go with these jobs.
+        """
+        table = np.full((len(workload), at.SITE_COLUMNS), -1, dtype=np.int64)
+        table[:, : workload.jobs.shape[1]] = workload.jobs
+        routed = self.routes(workload)
+        table[:, at.ROUTED], table[:, at.IN_SET], table[:, at.IN_TIER] = routed, self.set_cells[routed], 0
+        capability = np.array([queue.capability for queue in self.router.queues])
+        table[:, at.OVERBURNS] = capability[routed]
+        start = np.zeros(len(workload))
+        if self.accounts is not None:
+            project = self.accounts.rows(workload)
+            table[:, at.ACCOUNT] = np.where(project < 0, -1, self.account_cells + at.ACCOUNT_CELLS * project)
+            begins = np.array([*(each.begins_with for each in self.accounts.projects), 0.0])
+            start = begins[project]
+        growth = self.score.growth(workload.procs, workload.requested, workload.machine_procs, self.weights(workload))
+        table[:, at.START_SCORE], table[:, at.GROWTH] = start.view(np.int64), growth.view(np.int64)
+        self._link(table, workload)
+        self._hold_from_start(table, workload)
+        table.flags.writeable = False
+        return table
+
+    def _link(self, table: Ints, workload: Workload) -> None:
+        """Write who waits for whom: each job's parent, its first child, and the next child of the same parent."""
+        table[:, at.THINK] = table[:, at.LATER_CHILDREN] = table[:, at.ENDS_BADLY] = 0
+        if self.dependencies is None:
+            return
+        parents, think = self.dependencies.rows(workload)
+        table[:, at.PARENT], table[:, at.THINK] = parents, think
+        table[:, at.ENDS_BADLY] = np.isin(workload.job_id, list(self.dependencies.failed))
+        for row in np.flatnonzero(parents >= 0)[::-1].tolist():
+            parent = int(parents[row])
+            table[row, at.NEXT_CHILD] = table[parent, at.FIRST_CHILD]
+            table[parent, at.FIRST_CHILD] = row
+            table[parent, at.LATER_CHILDREN] += row > parent
+
+    def _hold_from_start(self, table: Ints, workload: Workload) -> None:
+        table[:, at.ON_HOLD] = 0
+        place = {job: row for row, job in enumerate(workload.job_id.tolist())}
+        for command in self.commands:
+            if command.action == "big-run":
+                continue
+            if command.job not in place:
+                raise JobcastError(
+                    f"{workload.name} has no job {command.job}, on which {command.action!r} comes at {command.time} s."
+                )
+            row = place[command.job]
+            if command.time > workload.submit[row]:
+                continue
+            if command.action != "hold" or command.time < workload.submit[row]:
+                raise JobcastError(
+                    f"Job {command.job} is submitted at {workload.submit[row]} s; {command.action!r} comes at "
+                    f"{command.time} s, too early."
+                )
+            table[row, at.ON_HOLD] = 1
+
+    def ticking(self, policy: Policy) -> int:
+        """Return at which ticks a pass might start something under a policy, as the kernels' code; 0: at none."""
+        if SCORE not in (policy.order.code, policy.backfill_order.code):
+            return 0
+        if (
+            policy.gate is not None
+            or policy.agent is not None
+            or policy.postponing is not None
+            or policy.kind in ("compress", "knapsack")
+        ):
+            return at.AT_EVERY_TICK
+        if policy.kind == "profile":
+            return at.AT_EVERY_TICK if policy.promise else at.AT_NEW_ORDERS
+        return at.AT_NEW_HEADS if policy.order.code == SCORE else at.AT_EVERY_TICK
+
+    def refuse(self, policy: Policy) -> None:
+        """Refuse node sets under a policy that plans reservations for more than the head.
+
+        Raises
+        ------
+        JobcastError
+            If they do not go together.
+        """
+        if (self.set_cells >= 0).any() and (policy.kind not in ("counts", "greedy") or policy.agent is not None):
+            raise JobcastError(
+                "Queues that may use a share of the machine go with no or one reservation or a greedy policy, without "
+                "an agent; take cobalt or EASY, or queues without shares."
+            )
+
+    def write(self, clock: Ints, workload: Workload, policy: Policy) -> None:
+        """Write the rules into the clock."""
+        clock[at.RULES] = 1
+        clock[at.TICKING] = self.ticking(policy)
+        clock[at.TICK] = self.score.tick
+        clock[at.SCORED] = clock[at.TICKING] > 0
+        clock[at.N_SETS] = np.count_nonzero(self.set_cells >= 0)
+        clock[at.HEIRS_SHARE] = np.float64(self.score.heirs_share).view(np.int64)
+        clock[at.STUCK] = self.dependencies is not None and self.dependencies.on_failure == "hold"
+        clock[at.BEHIND] = self.router.behind
+        clock[at.CELLS :] = self.cells(workload)
+
+
+def rules_for(policy: Policy, rules: Rules | None) -> Rules | None:
+    """Return the rules of a simulation: those given, else plain ones where the policy orders by scores.
+
+    Raises
+    ------
+    JobcastError
+        If they do not go with the policy.
+    """
+    if rules is None:
+        return Rules() if SCORE in (policy.order.code, policy.backfill_order.code) else None
+    rules.refuse(policy)
+    return rules
