@@ -4,11 +4,12 @@ The whole state of a simulation is three int64 arrays; a fork copies them and sh
 
 * `live` (slots, RECORD): one record for each queued or running job.
 * `blocks` (rows, ROW_LENGTH): the ordered lists (see `_kernels_ordered`).
-* `clock` (CELLS and more,): the time, cursors, counters, and the policy as codes; behind them what node sets and accounts
-  have used, where the site has rules.
+* `clock` (CELLS and more,): the time, cursors, counters, and the policy as codes; then what node sets and accounts have
+  used, where the site has rules.
 
-Read-only or append-only, hence shared: `jobs` (n_jobs, 6; wider where the site has rules), `seconds` (roles, n_jobs) the estimates [s] (or the answers
-of an outlook, a row each), `log` (n, 3) the events (time, kind, job row), `notes` (n,) a number for each event.
+Read-only or append-only, hence shared: `jobs` (n_jobs, 7; wider where the site has rules), `seconds` (roles, n_jobs)
+the estimates [s] (or the answers of an outlook, a row each), `log` (n, 3) the events (time, kind, job row), `notes`
+(n,) a number for each event.
 """
 
 from typing import Final

@@ -69,10 +69,10 @@ def _before(live: Ints, column: int, a: int, b: int) -> bool:
 @step
 def _is_sorted(live: Ints, column: int, n: int) -> bool:
     """Return whether the slots are in the order of their keys."""
-    for i in range(1, n):
-        if _before(live, column, live[i, at.SORTED], live[i - 1, at.SORTED]):
-            return False
-    return True
+    i = 1
+    while i < n and not _before(live, column, live[i, at.SORTED], live[i - 1, at.SORTED]):
+        i += 1
+    return bool(i >= n)
 
 
 @step

@@ -43,7 +43,7 @@ PROGRAMS: Final[Mapping[str, Program]] = MappingProxyType(
         "discretionary": Program(once_spent="blocked"),
     }
 )
-"""The programs of the Argonne Leadership Computing Facility by name; the start scores are ours, its own are not told."""
+"""The programs of the Argonne Leadership Computing Facility by name; the start scores are ours."""
 
 MOST_OVERBURN: Final = 2.0
 """Part of an allocation that capability jobs may spend in the third quarter of its year."""

@@ -1,6 +1,6 @@
 """What commands do to waiting jobs: holds, releases, alterations and big runs, and the years of the accounts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, Self

@@ -8,6 +8,7 @@ import numpy as np
 
 import schedsim._kernels_layout as at
 from schedsim._kernels_orders import UNICEP, WFP3, dynamic_key
+from schedsim._kernels_score import next_tick
 from schedsim.engine import Simulation
 from schedsim.gates import Candidate, Gate, Verdict
 from schedsim.nodes import Nodes
@@ -161,9 +162,12 @@ class Stepper:
             times = [int(state.live[slot, at.END]) for slot in state.slots(at.ENDS)[:1]]
             if state.clock[at.NEXT_JOB] < state.clock[at.LAST_JOB]:
                 times.append(int(workload.submit[state.clock[at.NEXT_JOB]]))
+            clock = state.clock
             wakes, due = (state.entries(at.TIMERS, field) for field in (at.E_LENGTH, at.E_KEY))
             times += [int(key) for key in due[wakes == 1][:1]]
             time = min(times, default=None)
+            if time is not None and clock[at.SCORED] == 1 and clock[at.N_QUEUED] > 0:
+                time = int(next_tick(state.live, state.blocks, clock, time))
             asleep = [int(key) for key in due[wakes != 1][:1]]
             if time is None or not asleep or asleep[0] >= time:
                 return time

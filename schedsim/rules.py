@@ -1,4 +1,4 @@
-"""What rules does a site have beside its policy? Queues, scores, dependencies, accounts and commands, for any policy."""
+"""What rules does a site have beside its policy? Queues, scores, dependencies, accounts and commands."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -159,7 +159,7 @@ class Rules:
         if (
             policy.gate is not None
             or policy.agent is not None
-            or policy.postponing is not None
+            or policy.postpone is not None
             or policy.kind in ("compress", "knapsack")
         ):
             return at.AT_EVERY_TICK

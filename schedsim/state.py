@@ -92,8 +92,8 @@ def _room(slots: int, width: int) -> tuple[Ints, Ints]:
     """Return arrays that hold `slots` live jobs whatever happens.
 
     Of two neighbouring leaves, and of two neighbouring nodes, one is more than a quarter full, so a list of m entries
-    takes fewer than 0.4 m + 3 rows. A waiting job is in at most three lists, a running one in five; timers, at most one a
-    job, in another.
+    takes fewer than 0.4 m + 3 rows. A waiting job is in at most three lists, a running one in five; timers, at most
+    one a job, in another.
     """
     n_rows = 6 * (2 * slots // 5) + 3 * at.LISTS
     return np.empty((slots, width), dtype=np.int64), np.empty((n_rows, at.ROW_LENGTH), dtype=np.int64)

@@ -6,12 +6,12 @@ increment. (The squares are added up as whole numbers, so that nothing is lost i
 Readings, beside those of `oracle.py`
 -------------------------------------
 1. Ticks lie at the multiples of 15 s. While a job is in the queue, every tick is a scheduling instant, as if a timer
-   woke the scheduler; the score counts the ticks up to and including the present second, of the seconds at whose end the
-   job is in the queue.
+   woke the scheduler; the score counts the ticks up to and including the present second, of the seconds at whose end
+   the job is in the queue.
 2. A second: ends; timers (children whose think time is over, commands); submissions; ticks; corrections; one pass. The
    children of a job of length zero are released in a further instant of the same second.
-3. A job for which its node set has too few left is passed over, and the first such job of a set in a pass reserves within
-   its set; others of the set start if they end by then, or fit beside it. The jobs before the machine's head are asked
+3. A job for which its node set has too few left is passed over, and the first such job of a set in a pass reserves
+   within its set; others of the set start if they end by then, or fit beside it. The jobs before the machine's head are asked
    about their set first, those behind it last.
 4. Accounts: see `Books`.
 """
@@ -84,11 +84,13 @@ class Cobalt(Site):
     trying: dict = None
 
     def key(self, order, entry):
+        """Rank of a waiting job."""
         if order == "score":
             return -entry.score, entry.submit, entry.job_id
         return super().key(order, entry)
 
     def one_pass(self):
+        """Bring the queue in order and start whom the rule starts."""
         for entry in self.queue:
             entry.key = self.key(self.rule.order, entry)
         self.queue.sort(key=lambda e: e.key)
@@ -99,6 +101,7 @@ class Cobalt(Site):
             self.run_pass()
 
     def start(self, entry, past=None):
+        """Note the score, and start."""
         entry.score_at_start = entry.score
         super().start(entry, past)
 
@@ -192,6 +195,7 @@ class Walk:
         self.scores = {}
 
     def run(self):
+        """Return the outcome."""
         site, again = self.site, False
         while True:
             seconds = [site.now] if again else []
@@ -246,6 +250,7 @@ class Walk:
         return any(time <= now for time, *_ in self.timers)
 
     def expected(self, row):
+        """Return the estimate of a job just submitted."""
         job, source = self.jobs[row], self.estimates
         value = ESTIMATES[source](job, self.site.ended_of[job.user]) if isinstance(source, str) else source[row]
         return max(1, min(int(value), job.requested))
@@ -280,6 +285,7 @@ class Walk:
             self.site.queue.append(entry)
 
     def inherit(self, entry, parent):
+        """Take half of the parent's score, if that is more."""
         entry.base, entry.squares = max(entry.score, 0.5 * parent.score_at_start), 0
 
     def over(self, entry, later=False):
@@ -301,6 +307,7 @@ class Walk:
                 self.timers.append((entry.end + think, "free", row))
 
     def lift(self, entry, which):
+        """Take away reasons to be held."""
         if not entry.why & which:
             return
         entry.why -= which
@@ -327,6 +334,7 @@ class Walk:
             self.alter(entry, procs or entry.procs, requested or entry.requested)
 
     def alter(self, entry, procs, requested):
+        """Change a job's width or request."""
         entry.base, entry.squares = entry.score, 0
         queue = self.house.queue_of(procs, requested)
         if queue != entry.queue:

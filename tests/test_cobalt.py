@@ -4,21 +4,19 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from predictors.data.errors import JobcastError
 from schedsim.commands import Command
 from schedsim.dependencies import Dependencies
-from schedsim.engine import Simulation, simulate
-from schedsim.policy import Policy, make_policy
+from schedsim.engine import simulate
+from schedsim.policy import make_policy
 from schedsim.queues import Queue, Router
 from schedsim.rules import Rules
 from tests.engine_runs import estimates_of, workload_of
 from tests.oracle import rule_named
 from tests.oracle_cobalt import House, Stuck
 from tests.oracle_cobalt import simulate as ticking
-from tests.strategies import PROCS, crowded_workload, seeded_estimates, seeded_workload
+from tests.strategies import PROCS, seeded_estimates, seeded_workload
 
 QUEUES = [(5, 10**9, 0, 10**9, None), (1, 4, 0, 10**9, 5)]
 
