@@ -17,18 +17,21 @@ app = typer.Typer(name="log", no_args_is_help=True, help="Look at job logs, conv
 Log = Annotated[Path, typer.Argument(help="A job log in any known format, told by its content.", metavar="LOG")]
 Out = Annotated[Path, typer.Argument(help="File to write; its name ends in .swf, .swf.gz or .parquet.", metavar="OUT")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse the log at the first row that is not as it should be.")]
+Zone = Annotated[
+    str, typer.Option(help="Zone of the local times that the log writes, such as America/Chicago.", metavar="ZONE")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @app.command()
-def info(log: Log, as_json: Json = False, strict: Strict = False) -> None:
+def info(log: Log, as_json: Json = False, strict: Strict = False, time_zone: Zone = "") -> None:
     """Show what is in a job log, and what of it could not be used."""
     from experiments.output import print_account, print_json, working
     from predictors.data.detect import read_log
     from predictors.data.summary import summarise
 
     with working(f"Reading {log}"):
-        jobs, account = read_log(log, strict)
+        jobs, account = read_log(log, strict, time_zone or None)
         figures = summarise(jobs)
     if as_json:
         print_json({"log": str(log), **figures, "account": account.to_dict()})
@@ -38,7 +41,7 @@ def info(log: Log, as_json: Json = False, strict: Strict = False) -> None:
 
 
 @app.command()
-def convert(log: Log, out: Out, as_json: Json = False, strict: Strict = False) -> None:
+def convert(log: Log, out: Out, as_json: Json = False, strict: Strict = False, time_zone: Zone = "") -> None:
     """Write a job log in another format: SWF (.swf, .swf.gz) or Parquet (.parquet), by the name of OUT."""
     from experiments.output import working
     from predictors.data.detect import read_log, writer_for
@@ -47,7 +50,7 @@ def convert(log: Log, out: Out, as_json: Json = False, strict: Strict = False) -
     refuse_same(out, log)
     write = writer_for(out)
     with working(f"Converting {log}"):
-        jobs, account = read_log(log, strict)
+        jobs, account = read_log(log, strict, time_zone or None)
         lost = write(jobs, out)
     _print_written(out, len(jobs), account + lost, as_json)
 

@@ -14,7 +14,7 @@ from pyarrow import parquet as pq
 
 from predictors.data.detect import FORMATS, WRITERS, detect, read_log, write_log
 from predictors.data.errors import JobcastError
-from predictors.data.joblog import COLUMNS, JobLog
+from predictors.data.joblog import COLUMNS, FURTHER, JobLog
 from predictors.data.parquet import parse_parquet, write_parquet
 
 ROW = b"7 100 5 60 4 -1 -1 4 90 -1 1 3 2 8 1 1 -1 -1\n"
@@ -217,6 +217,12 @@ def test_a_changed_value_in_a_parquet_file_is_noticed(tmp_path: Path) -> None:
 
 # laws -----------------------------------------------------------------------------------------------------------------
 
+HEADS = (
+    b"JOB_NAME,QUEUED_TIMESTAMP,START_TIMESTAMP,END_TIMESTAMP,NODES_USED,WALLTIME_SECONDS\n",
+    b"JobID|Submit|Start|End|State\n",
+    b'{"jobs": [{"job_id": 7, "time": {"submission": 5}},',
+    b"03/27/2021 10:00:00;Q;7.srv;queue=a\n",
+)
 INTS = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(max_size=8)
 
@@ -224,10 +230,11 @@ TEXT = st.text(max_size=8)
 @st.composite
 def any_logs(draw: st.DrawFn) -> JobLog:
     n = draw(st.integers(0, 5))
-    values = {column: draw(st.lists(INTS, min_size=n, max_size=n)) for column in COLUMNS}
+    more = draw(st.lists(st.sampled_from(sorted(FURTHER)), unique=True, max_size=3))
+    values = {column: draw(st.lists(INTS, min_size=n, max_size=n)) for column in (*COLUMNS, *more)}
     values["job_id"] = draw(st.lists(INTS, min_size=n, max_size=n, unique=True))
     values["submit"] = draw(st.lists(st.integers(-(10**9), 10**9), min_size=n, max_size=n))
-    kinds = [column for column in COLUMNS if column not in ("job_id", "submit")]
+    kinds = [column for column in values if column not in ("job_id", "submit")]
     unknown = {column: draw(st.lists(st.booleans(), min_size=n, max_size=n)) for column in kinds}
     return JobLog.from_columns(
         values,
@@ -253,7 +260,12 @@ def test_parquet_is_identity(tmp_path_factory: pytest.TempPathFactory, log: JobL
 
 
 @given(
-    st.one_of(*[st.binary(max_size=200).map(lambda tail, head=head: head + tail) for head in (b"", b"PAR1", b";", ROW)])
+    st.one_of(
+        *[
+            st.binary(max_size=200).map(lambda tail, head=head: head + tail)
+            for head in (b"", b"PAR1", b";", ROW, *HEADS)
+        ]
+    )
 )
 @settings(max_examples=200, deadline=None)
 def test_any_bytes_give_a_log_or_a_clear_error(data: bytes) -> None:
@@ -286,3 +298,16 @@ def test_errors_of_writing(tmp_path: Path) -> None:
         with pytest.raises(JobcastError, match=says):
             write_log(a_log(), tmp_path / name)
     assert [file.name for file in tmp_path.iterdir()] == ["b.swf"]
+
+
+def test_what_swf_cannot_keep_is_said(tmp_path: Path) -> None:
+    log = JobLog.from_columns({"job_id": [4, 5], "submit": [0, 1], "exit_code": [0, 3]}, {"exit_code": [False, True]})
+    account = write_log(log, tmp_path / "a.swf")
+    assert [(f.rule, f.column, f.count, f.places) for f in account.findings] == [("no-column", "exit_code", 1, (4,))]
+    assert not write_log(log, tmp_path / "a.parquet").findings
+
+
+def test_a_zone_is_for_logs_with_local_times(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(ROW)
+    with pytest.raises(JobcastError, match="without local times"):
+        read_log(tmp_path / "a", time_zone="Europe/Paris")

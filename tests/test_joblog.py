@@ -112,3 +112,15 @@ def test_order_of_rows_does_not_matter(jobs: list[tuple[int, int]]) -> None:
         (s - first, j) for s, j in jobs
     )
     assert log.digest() == log_of(jobs[::-1]).digest() == log_of(sorted(jobs)).digest()
+
+
+def test_columns_that_swf_has_no_place_for() -> None:
+    log = a_log(project=[0, 1, 0], exit_code=[0, -1, 143])
+    assert log["exit_code"].tolist() == [-1, 0, 143]
+    assert (log["mode"].tolist(), log.known("mode").tolist()) == ([None] * 3, [False] * 3)
+    assert list(log.to_frame().columns) == [*COLUMNS, "project", "exit_code"]
+    assert log.select(np.array([1, 2]))["project"].tolist() == [0, 0]
+    assert log.digest() not in (a_log().digest(), a_log(mode=[0, 1, 0], exit_code=[0, -1, 143]).digest())
+    assert a_log(project=[0, 1, 0]).digest() != a_log(mode=[0, 1, 0]).digest()
+    with pytest.raises(JobcastError, match="did you mean 'exit_code'"):
+        log.filled("exitcode")

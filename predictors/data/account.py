@@ -185,7 +185,8 @@ class Account:
         if not bad:
             return
         first = min(bad, key=lambda finding: finding.places[:1] or (0,))
-        at = f":{first.places[0]}" if first.places and first.place == "line" else ""
+        place = f"{first.places[0]}" if first.places else ""
+        at = f":{place}" if place and first.place == "line" else f" job {place}" * bool(place)
         column = f" {first.column}" if first.column else ""
         value = f", found {first.example!r}" if first.example else ""
         raise JobcastError(

@@ -8,9 +8,13 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from predictors.data.account import Account
+from predictors.data.alcf import is_alcf, parse_alcf
 from predictors.data.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.data.parquet import MAGIC, parse_parquet, write_parquet
+from predictors.data.pbs import is_pbs, parse_pbs
+from predictors.data.sacct import is_sacct, parse_sacct
+from predictors.data.sacct_json import is_sacct_json, parse_sacct_json
 from predictors.data.sources import read_bytes
 from predictors.data.swf import parse_swf, write_swf
 
@@ -19,11 +23,12 @@ _SWF_ROW: Final = re.compile(rb"[ \t]*[+-]?[0-9][^\s,;|]*(?:[ \t]+[^\s,;|]+){17,
 
 
 class Format(NamedTuple):
-    """A format that can be read."""
+    """A format that can be read; `parse_local` takes the zone of its local times besides, where it may have any."""
 
     title: str
     recognises: Callable[[bytes], bool]
     parse: Callable[[bytes, str, bool], tuple[JobLog, Account]]
+    parse_local: Callable[[bytes, str, bool, str | None], tuple[JobLog, Account]] | None = None
 
 
 def _is_parquet(data: bytes) -> bool:
@@ -39,7 +44,11 @@ def _is_swf(data: bytes) -> bool:
 FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
     {
         "parquet": Format("Parquet written by jobcast", _is_parquet, parse_parquet),
-        "swf": Format("Standard Workload Format, plain or packed by gzip", _is_swf, parse_swf),
+        "swf": Format("Standard Workload Format", _is_swf, parse_swf),
+        "alcf": Format("ALCF's public job logs (CSV)", is_alcf, parse_alcf, parse_alcf),
+        "sacct": Format("Slurm's sacct --parsable2", is_sacct, parse_sacct, parse_sacct),
+        "sacct-json": Format("Slurm's sacct --json", is_sacct_json, parse_sacct_json, parse_sacct_json),
+        "pbs": Format("PBS or TORQUE accounting", is_pbs, parse_pbs, parse_pbs),
     }
 )
 """The formats by name, in the order in which they are tried."""
@@ -77,7 +86,9 @@ def detect(data: bytes, source: str) -> str:
         if form.recognises(data):
             return name
     known = "; ".join(form.title for form in FORMATS.values())
-    raise JobcastError(f"{source}: is no job log that jobcast can read, but {_kind(data)}. It reads: {known}.")
+    raise JobcastError(
+        f"{source}: is no job log that jobcast can read, but {_kind(data)}. It reads: {known}; plain or packed by gzip."
+    )
 
 
 def _kind(data: bytes) -> str:
@@ -86,11 +97,15 @@ def _kind(data: bytes) -> str:
             return kind
     if b"\0" in data[:_HEAD]:
         return "a binary file"
+    if re.match(rb"\s*JobID\w*[ \t]+\w+[^\n|]*\n[- \t]+\r?\n", data[:2000]):
+        return "sacct's table for people, which cuts what is long; export it with sacct --parsable2"
     first = data.lstrip()[:40].split(b"\n")[0].decode("ascii", "backslashreplace").strip()
     return f"text that begins {first!r}"
 
 
-def read_log(path: str | os.PathLike[str], strict: bool = False) -> tuple[JobLog, Account]:
+def read_log(
+    path: str | os.PathLike[str], strict: bool = False, time_zone: str | None = None
+) -> tuple[JobLog, Account]:
     """Read a job log in any known format, told by its content.
 
     Parameters
@@ -99,6 +114,8 @@ def read_log(path: str | os.PathLike[str], strict: bool = False) -> tuple[JobLog
         The file.
     strict : bool
         Raise at the first row that would be dropped or changed.
+    time_zone : str, optional
+        IANA name of the zone in which the file writes its times, where it writes local ones without telling.
 
     Returns
     -------
@@ -110,11 +127,16 @@ def read_log(path: str | os.PathLike[str], strict: bool = False) -> tuple[JobLog
     Raises
     ------
     JobcastError
-        If the file is missing, a folder, not readable, empty, damaged, cut short or in no known format; with
-        `strict`, naming the first bad row.
+        If the file is missing, a folder, not readable, empty, damaged, cut short or in no known format, or the zone is
+        not known or the format has no local times; with `strict`, naming the first bad row.
     """
     data, source = read_bytes(path), os.fspath(path)
-    return FORMATS[detect(data, source)].parse(data, source, strict)
+    form = FORMATS[detect(data, source)]
+    if time_zone is None:
+        return form.parse(data, source, strict)
+    if form.parse_local is None:
+        raise JobcastError(f"{source}: is in a format without local times ({form.title}); leave the time zone out.")
+    return form.parse_local(data, source, strict, time_zone)
 
 
 def write_log(log: JobLog, path: str | os.PathLike[str]) -> Account:

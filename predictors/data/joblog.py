@@ -43,6 +43,29 @@ COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
         "think_time": "pause between the preceding job's end and this submission [s]",
     }
 )
+FURTHER: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "project": "project or account that pays (code)",
+        "exit_code": "exit code of the job's script; 128 + n where signal n ended it",
+        "state": "the scheduler's own last word on the job (code)",
+        "mode": "how it was submitted, such as script or c16 (code)",
+        "qos": "quality of service (code)",
+        "nodes": "nodes given",
+        "requested_nodes": "nodes asked for",
+        "cores": "cores given, where processors are nodes",
+        "location": "where it ran: nodes or partition as the log writes them (code)",
+        "directory": "working directory (code)",
+        "command": "command line (code)",
+        "eligible_wait": "part of the wait in which nothing but other jobs held it back [s]",
+        "overburn": "1 where it ran on time beyond its project's allocation, else 0",
+        "array": "number of the job array that it is part of",
+        "restarts": "how often it was put back into the queue",
+        "label": "its id in the scheduler's own words (code), where that is no plain number",
+    }
+)
+"""Columns that SWF has no place for: in a log only where its source tells them; Parquet keeps them."""
+
+KNOWN_COLUMNS: Final = (*COLUMNS, *FURTHER)
 _NEVER_UNKNOWN: Final = ("job_id", "submit")
 
 
@@ -53,8 +76,8 @@ class JobLog:
     Parameters
     ----------
     values : mapping of str to int64 array of shape (n_jobs,)
-        The columns of `COLUMNS`; an absent column is unknown for every job. Rows must be sorted by (submit, job id)
-        and `submit` must begin at 0: `JobLog.from_columns` sorts and rebases.
+        Columns of `COLUMNS` and `FURTHER`; an absent column is unknown for every job. Rows must be sorted by
+        (submit, job id) and `submit` must begin at 0: `JobLog.from_columns` sorts and rebases.
     unknown : mapping of str to bool array of shape (n_jobs,)
         True where a value is unknown; an absent entry means that every value is known.
     origin : int
@@ -86,11 +109,11 @@ class JobLog:
 
     def __post_init__(self) -> None:
         for column in (*self.values, *self.unknown):
-            if column not in COLUMNS:
-                raise unknown_name("job log column", column, COLUMNS)
+            if column not in KNOWN_COLUMNS:
+                raise unknown_name("job log column", column, KNOWN_COLUMNS)
         n_jobs = len(self.values["job_id"])
         values, unknown = {}, {}
-        for column in COLUMNS:
+        for column in (*COLUMNS, *(column for column in FURTHER if column in self.values)):
             mask = _copied(self.unknown.get(column), column not in self.values, n_jobs, np.bool_)
             array = _copied(self.values.get(column), UNKNOWN, n_jobs, np.int64)
             if array.shape != (n_jobs,) or mask.shape != (n_jobs,):
@@ -141,24 +164,30 @@ class JobLog:
         return len(self.values["job_id"])
 
     def __getitem__(self, column: str) -> "np.ma.MaskedArray[tuple[int], np.dtype[np.int64]]":
-        """Return a column, unknown values masked."""
-        if column not in COLUMNS:
-            raise unknown_name("job log column", column, COLUMNS)
-        return np.ma.MaskedArray(self.values[column], mask=self.unknown[column])
+        """Return a column, unknown values masked; one of `FURTHER` that the log lacks is unknown for every job."""
+        return np.ma.MaskedArray(self.filled(column), mask=~self.known(column))
 
     def filled(self, column: str, unknown: int = UNKNOWN) -> Ints:
         """Return a column as a plain read-only int64 array, `unknown` standing where the log does not tell."""
-        if column not in COLUMNS:
-            raise unknown_name("job log column", column, COLUMNS)
+        if column not in KNOWN_COLUMNS:
+            raise unknown_name("job log column", column, KNOWN_COLUMNS)
+        if column not in self.values:
+            return np.full(len(self), unknown, dtype=np.int64)
         if unknown == UNKNOWN:
             return self.values[column]
         return np.where(self.unknown[column], unknown, self.values[column])
 
     def known(self, column: str) -> Bools:
         """Return where a column is known, shape (n_jobs,)."""
-        if column not in COLUMNS:
-            raise unknown_name("job log column", column, COLUMNS)
+        if column not in KNOWN_COLUMNS:
+            raise unknown_name("job log column", column, KNOWN_COLUMNS)
+        if column not in self.values:
+            return np.zeros(len(self), dtype=np.bool_)
         return ~self.unknown[column]
+
+    def names(self, column: str) -> tuple[str, ...]:
+        """Return the names behind the codes of a column; code i is `names[i]`, and codes beyond have none."""
+        return self.categories.get(column, ())
 
     @property
     def procs(self) -> Ints:
@@ -207,12 +236,15 @@ class JobLog:
         """Return the table as a pandas frame of nullable integers, unknown values `<NA>`."""
         import pandas as pd
 
-        return pd.DataFrame({c: pd.arrays.IntegerArray(self.values[c].copy(), self.unknown[c].copy()) for c in COLUMNS})
+        columns = {c: pd.arrays.IntegerArray(self.values[c].copy(), self.unknown[c].copy()) for c in self.values}
+        return pd.DataFrame(columns)
 
     def digest(self) -> str:
         """Return the SHA-256 of the table's values: equal logs, equal digests, whatever the file looked like."""
         sha = hashlib.sha256(str(len(self)).encode())
-        for column in COLUMNS:
+        for column in self.values:
+            if column in FURTHER:
+                sha.update(column.encode())
             sha.update(np.ascontiguousarray(self.values[column], dtype="<i8").tobytes())
             sha.update(np.packbits(self.unknown[column]).tobytes())
         return sha.hexdigest()

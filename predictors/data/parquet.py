@@ -9,7 +9,7 @@ import numpy as np
 from predictors.data.account import Account
 from predictors.data.errors import JobcastError
 from predictors.data.files import whole_file
-from predictors.data.joblog import COLUMNS, JobLog
+from predictors.data.joblog import JobLog
 from predictors.data.sources import read_bytes
 
 MAGIC: Final = b"PAR1"
@@ -32,7 +32,7 @@ def write_parquet(log: JobLog, path: str | os.PathLike[str]) -> Account:
     import pyarrow as pa
     from pyarrow import parquet
 
-    columns = {name: pa.array(log.filled(name), mask=~log.known(name)) for name in COLUMNS}
+    columns = {name: pa.array(log.filled(name), mask=~log.known(name)) for name in log.values}
     about = {field: getattr(log, field) for field in _ABOUT}
     about |= {"version": _VERSION, "header": log.header, "categories": dict(log.categories)}
     table = pa.table(columns).replace_schema_metadata({_KEY: json.dumps(about)})

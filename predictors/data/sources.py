@@ -44,7 +44,7 @@ def log_name(path: str | os.PathLike[str]) -> str:
     'KTH-SP2-1996-2.1-cln'
     """
     name = Path(path).name
-    for ending in (".gz", ".swf", ".parquet"):
+    for ending in (".gz", ".swf", ".parquet", ".csv", ".json", ".txt"):
         name = name.removesuffix(ending)
     return name or "log"
 

@@ -7,10 +7,11 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import numpy.typing as npt
 
-from predictors.data.joblog import COLUMNS, JobLog
+from predictors.data.joblog import JobLog
 
 QUANTILES: Final = {"min": 0.0, "p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 CODES: Final = ("user", "group", "executable", "queue", "partition")
+FURTHER_CODES: Final = ("project", "mode", "state", "location")
 
 
 def summarise(log: JobLog) -> dict[str, Any]:
@@ -38,9 +39,9 @@ def summarise(log: JobLog) -> dict[str, Any]:
         "max_procs": log.max_procs,
         "max_nodes": log.max_nodes,
         "time_zone": log.time_zone,
-        "distinct": {column: _distinct(log, column) for column in CODES},
+        "distinct": {column: _distinct(log, column) for column in (*CODES, *FURTHER_CODES) if column in log.values},
         "utilisation": utilisation(log),
-        "known_share": {column: float(log.known(column).mean()) if len(log) else None for column in COLUMNS},
+        "known_share": {column: float(log.known(column).mean()) if len(log) else None for column in log.values},
         "quantiles": {
             "procs": _quantiles(log.procs[log.procs > 0]),
             "requested_time_s": _quantiles(_known(log, "requested_time")),

@@ -16,7 +16,7 @@ import numpy as np
 from predictors.data.account import Account, Effect, Ledger
 from predictors.data.errors import JobcastError
 from predictors.data.files import whole_file
-from predictors.data.joblog import UNKNOWN, Bools, Ints, JobLog
+from predictors.data.joblog import FURTHER, UNKNOWN, Bools, Ints, JobLog
 from predictors.data.sources import log_name, read_bytes
 from predictors.data.swf_header import (
     NAME_LABELS,
@@ -55,6 +55,7 @@ WRITING_RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "negative": ("changed", "only -1, for unknown, may be negative; written as unknown"),
         "names": ("changed", ""),
         "clock": ("changed", ""),
+        "no-column": ("changed", "SWF has no such column; it is not written"),
     }
 )
 _PARTIAL: Final = (2, 3, 4)
@@ -247,7 +248,12 @@ def _not_written(log: JobLog, source: str) -> Account:
     for column in FIELDS:
         below = log.known(column) & (log.values[column] < 0)
         ledger.add("negative", log.values["job_id"][below], column)
+    for column in log.values:
+        if column in FURTHER and log.known(column).any():
+            ledger.add("no-column", log.values["job_id"][log.known(column)], column)
     for column, names in log.categories.items():
+        if column in FURTHER:
+            continue
         if column not in NAME_LABELS and any(names):
             ledger.note("names", f"SWF has no names for {column}s; the codes alone are written")
     if log.epoch is not None and log.epoch < log.origin:

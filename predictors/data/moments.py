@@ -1,0 +1,195 @@
+"""Points in time and spans as schedulers write them, whole columns at once: Unix time [s] and seconds."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from predictors.data.arrow_arrays import plain_array, row_array, text_array
+from predictors.data.errors import JobcastError
+from predictors.data.joblog import Bools, Ints
+
+MISSING: Final = int(np.iinfo(np.int64).min)
+"""Stands where a record tells no value, or none that can be understood."""
+NO_VALUE: Final = ("", "Unknown", "None", "N/A", "NULL", "null", "NaN", "nan", "NA", "\\N", "None assigned", "(null)")
+"""What logs write where they know nothing."""
+
+_NAIVE: Final = r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?$"
+_OFFSET: Final = r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)? ?([Zz]|UTC|GMT|[+-]\d\d(:?\d\d)?)$"
+_UNIX: Final = r"^\d{1,11}(\.\d+)?$"
+_SPAN: Final = re.compile(r"(?:(\d{1,6})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?(?:\.\d+)?")
+_HALF_HOUR: Final = 1800
+_AMERICAN: Final = "%m/%d/%Y %H:%M:%S"
+
+
+@dataclass(frozen=True)
+class Moments:
+    """A column of points in time.
+
+    Parameters
+    ----------
+    seconds : int64 array
+        Unix time where `fixed`, else seconds since 1970 by the log's own clock on the wall; `MISSING` where unknown.
+    fixed : bool array
+        Whether the text tells its offset from UTC, or is Unix time.
+    bad : int array
+        Rows whose text is no point in time.
+    """
+
+    seconds: Ints
+    fixed: Bools
+    bad: Ints
+
+
+def moments(column: Any) -> Moments:
+    """Return the points in time of an arrow column of text.
+
+    Understood are `YYYY-MM-DD HH:MM:SS` with blank or `T`, a fraction (cut), an offset (`Z`, `+0100`, `+01:00`), Unix
+    time, and `MM/DD/YYYY HH:MM:SS`.
+    """
+    import pyarrow as pa
+    from pyarrow import compute as pc
+
+    n = len(column)
+    seconds, fixed = np.full(n, MISSING, dtype=np.int64), np.zeros(n, dtype=np.bool_)
+    left = known_texts(column)
+    kinds: tuple[tuple[str, bool, Callable[[Any], Ints]], ...] = (
+        (_NAIVE, False, lambda text: _seconds(pc.cast(text, pa.timestamp("us")))),
+        (_OFFSET, True, lambda text: _seconds(pc.cast(_plain_offset(text), pa.timestamp("us", "UTC")))),
+        (_UNIX, True, lambda text: np.floor(plain_array(pc.cast(text, pa.float64()))).astype(np.int64)),
+    )
+    for pattern, is_fixed, parse in kinds:
+        if not left.any():
+            break
+        rows = np.flatnonzero(left & matches(column, pattern))
+        if not len(rows):
+            continue
+        try:
+            seconds[rows] = parse(column if len(rows) == n else column.take(row_array(rows)))
+        except pa.ArrowInvalid:
+            continue  # 31 February and the like: one by one
+        fixed[rows] = is_fixed
+        left[rows] = False
+    bad = []
+    for row in np.flatnonzero(left).tolist():
+        found = _one_moment(column[row].as_py())
+        if found is None:
+            bad.append(row)
+        else:
+            seconds[row], fixed[row] = found
+    return Moments(seconds, fixed, np.array(bad, dtype=np.int64))
+
+
+def _seconds(stamps: Any) -> Ints:
+    """Return arrow timestamps of microseconds as whole seconds, cut."""
+    found: Ints = plain_array(stamps.cast("int64")) // 1_000_000
+    return found
+
+
+def _plain_offset(text: Any) -> Any:
+    """Return texts with offsets as arrow reads them: `Z`, or `+01` with no blank before it."""
+    from pyarrow import compute as pc
+
+    universal = pc.replace_substring_regex(text, r" ?(UTC|GMT|z|Z)$", "Z")
+    return pc.replace_substring_regex(universal, r" ([+-]\d\d(:?\d\d)?)$", r"\1")
+
+
+def _one_moment(text: str) -> tuple[int, bool] | None:
+    for parse in (datetime.fromisoformat, lambda t: datetime.strptime(t, _AMERICAN)):
+        try:
+            moment = parse(text.strip())
+        except (ValueError, OverflowError):
+            continue
+        fixed = moment.tzinfo is not None
+        return int((moment if fixed else moment.replace(tzinfo=UTC)).timestamp() // 1), fixed
+    return None
+
+
+def unix_time(local: Ints, time_zone: str) -> Ints:
+    """Return the Unix time [s] of seconds on the wall clock of a time zone; of an hour that comes twice, the first.
+
+    Examples
+    --------
+    >>> noon = np.array([1_700_000_000, 1_690_000_000])
+    >>> (noon - unix_time(noon, "Europe/Paris")).tolist()
+    [3600, 7200]
+    """
+    zone = ZoneInfo(time_zone)
+    known = local != MISSING
+    halves, place = np.unique(local[known] // _HALF_HOUR, return_inverse=True)
+    offsets = np.array([_offset(int(half) * _HALF_HOUR, zone) for half in halves.tolist()], dtype=np.int64)
+    result = local.copy()
+    result[known] = local[known] - offsets[place]
+    return result
+
+
+def _offset(local: int, zone: ZoneInfo) -> int:
+    offset = datetime.fromtimestamp(local, UTC).replace(tzinfo=zone).utcoffset()
+    return 0 if offset is None else int(offset.total_seconds())
+
+
+def span(text: str) -> int | None:
+    """Return the seconds of a span of time: `[days-]hh:mm:ss[.us]`, `mm:ss`, `days-hh`, or plain seconds.
+
+    Examples
+    --------
+    >>> [span(text) for text in ("1-02:03:04", "02:03:04.5", "03:04", "2-01", "90", "soon")]
+    [93784, 7384, 184, 176400, 90, None]
+    """
+    match = _SPAN.fullmatch(text.strip())
+    if match is None:
+        return None
+    days, first, second, third = match.groups()
+    parts = [int(part) for part in (first, second, third) if part is not None]
+    if days is not None:  # days-hh[:mm[:ss]]
+        hours, minutes, seconds = (*parts, 0, 0)[:3]
+    elif len(parts) == 1:
+        hours, minutes, seconds = 0, 0, parts[0]
+    else:  # [hh:]mm:ss
+        hours, minutes, seconds = (0, *parts)[-3:]
+    return int(days or 0) * 86_400 + hours * 3600 + minutes * 60 + seconds
+
+
+def known_texts(column: Any) -> Bools:
+    """Return where an arrow column of text holds a value, shape (n_rows,)."""
+    from pyarrow import compute as pc
+
+    return ~_flags(pc.is_in(column, value_set=text_array(NO_VALUE)))
+
+
+def matches(column: Any, pattern: str) -> Bools:
+    """Return where an arrow column of text, without nulls, matches a regular expression."""
+    from pyarrow import compute as pc
+
+    return _flags(pc.match_substring_regex(column, pattern))
+
+
+def _flags(column: Any) -> Bools:
+    return plain_array(column.cast("int8")).astype(np.bool_)
+
+
+def check_one_clock(columns: dict[str, Moments], place: Callable[[str, int], str]) -> bool:
+    """Return whether all times tell their offset, False if none does.
+
+    Raises
+    ------
+    JobcastError
+        If some do and some do not: their clocks cannot be brought together.
+    """
+    first: dict[bool, tuple[str, int]] = {}
+    for name, found in columns.items():
+        known = found.seconds != MISSING
+        for fixed in (False, True):
+            rows = np.flatnonzero(known & (found.fixed == fixed))
+            if len(rows):
+                first.setdefault(fixed, (name, int(rows[0])))
+    if len(first) == 2:
+        raise JobcastError(
+            f"{place(*first[False])} tells no time zone, but {place(*first[True])} does: one log, one way of writing "
+            "times. Export it anew with offsets or as Unix time throughout."
+        )
+    return first.get(True) is not None

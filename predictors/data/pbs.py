@@ -1,0 +1,279 @@
+"""PBS's and TORQUE's accounting: lines `MM/DD/YYYY HH:MM:SS;TYPE;job;key=value …`, several a job.
+
+A job is its E record (ended); without one, what its Q, S and D records (queued, started, deleted) tell. R (rerun)
+begins another run of the same job. The times within an E record are Unix time; the time before the first semicolon is
+the server's local one, whose zone the E records tell. Format: the administrators' guides of PBS Professional and
+TORQUE, chapters on accounting.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from predictors.data import pbs_values as values
+from predictors.data.account import Account, Ledger
+from predictors.data.cells import Names
+from predictors.data.clocks import known_zone
+from predictors.data.errors import JobcastError
+from predictors.data.joblog import JobLog
+from predictors.data.moments import MISSING, unix_time
+from predictors.data.records import CANCELLED, COMPLETED, FAILED, RULES, Draft, finish
+from predictors.data.sources import log_name
+
+_LINE: Final = re.compile(rb"(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d);([A-Za-z]);([^;\s]*);(.*)")
+_HEAD: Final = re.compile(rb"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z]{1,2};[^;\n]*;")
+_ID: Final = re.compile(r"(\d+)(?:\[(\d*)\]|-(\d+))?(?:\..*)?")
+_QUARTER: Final = 900
+_BEFORE_NAME: Final = ("user", "group", "account", "project")
+"""Keys that PBS writes before the job's name: if such a key comes again, a user wrote it into the name."""
+
+_TEXTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "user": ("user",),
+        "group": ("group",),
+        "project": ("account", "project"),
+        "queue": ("queue",),
+        "executable": ("jobname",),
+        "location": ("exec_host", "exec_vnode"),
+    }
+)
+
+
+@dataclass
+class _Job:
+    """What the records told so far of one run of a job."""
+
+    line: int
+    word: str
+    pairs: dict[str, str] = field(default_factory=dict)
+    local: dict[str, int] = field(default_factory=dict)  # seconds since 1970 by the server's clock, by type of record
+    again: bool = False  # it went back into the queue
+
+
+def is_pbs(data: bytes) -> bool:
+    """Tell whether one of the first lines of a text is an accounting record."""
+    return any(_HEAD.match(line) for line in data[:20_000].split(b"\n")[:20])
+
+
+def parse_pbs(data: bytes, source: str, strict: bool = False, time_zone: str | None = None) -> tuple[JobLog, Account]:
+    """Return the job log that accounting records hold, and the account.
+
+    Parameters
+    ----------
+    time_zone : str, optional
+        IANA name of the server's zone; by default the offset from UTC is taken from the E records, of which each
+        tells its own end both ways.
+
+    Raises
+    ------
+    JobcastError
+        If no record is a job; with `strict`, at the first record dropped or changed.
+    """
+    ledger = Ledger(source, RULES)
+    jobs, arrays = _jobs(data, ledger)
+    ledger.add("array-itself", arrays)
+    if not jobs:
+        raise JobcastError(f"{source}: holds no record of a job.")
+    shift = _Shift(jobs, time_zone)
+    if time_zone is not None:
+        known_zone(time_zone)
+    elif not shift.known and any(not job.pairs.get("end") for job in jobs):
+        ledger.note("local-time", "no E record tells the offset of the server's clock; local times are taken as UTC")
+    lines = np.array([job.line for job in jobs], dtype=np.int64)
+    draft = Draft(source, [job.word for job in jobs], lambda rows: lines[rows], ledger)
+    _times(draft, jobs, shift)
+    _sizes(draft, jobs)
+    _ends(draft, jobs)
+    for column, keys in _TEXTS.items():
+        draft.names[column] = _named([next((job.pairs[k] for k in keys if job.pairs.get(k)), "") for job in jobs])
+    return finish(draft, log_name(source), strict, time_zone=time_zone)
+
+
+def _jobs(data: bytes, ledger: Ledger) -> tuple[list[_Job], list[int]]:
+    """Return the runs of jobs in the order in which they come first, and the lines of whole arrays' records."""
+    runs: dict[str, _Job] = {}
+    closed: list[_Job] = []
+    torn, arrays, twice = list[int](), list[int](), dict[str, list[int]]()
+    example = ""
+    for number, (moment, kind, word, text) in _records(data):
+        if kind == "":
+            example = example or text
+            torn.append(number)
+            continue
+        match = _ID.fullmatch(word)
+        if kind not in "QSEDRAC" or match is None:
+            continue  # licences, reservations, checkpoints: not about one job
+        if match[2] == "":
+            arrays.append(number)
+            continue
+        job = runs.get(word)
+        if job is None or "E" in job.local or (kind == "S" and job.again):
+            if job is not None:
+                job.again |= kind != "E"
+                closed.append(job)
+            job = runs[word] = _Job(number, word)
+            if closed and closed[-1].word == word:
+                job.pairs |= {k: v for k, v in closed[-1].pairs.items() if k in ("ctime", "qtime", "etime")}
+        job.again |= kind == "R"
+        job.local.setdefault(kind, moment)
+        if kind == "E":
+            job.line = number
+        for key, value in values.pairs_of(text):
+            if kind == "E" and key in job.pairs and job.pairs.get(f" {key}") == str(number):
+                twice.setdefault(key, []).append(number)
+                if key in _BEFORE_NAME:
+                    continue
+            job.pairs[key] = value
+            job.pairs[f" {key}"] = str(number)
+    ledger.add("not-a-record", torn, example=example[:40])
+    for key, places in twice.items():
+        ledger.add("repeated-key", places, key)
+    return [*closed, *runs.values()], arrays
+
+
+def _records(data: bytes) -> Iterator[tuple[int, tuple[int, str, str, str]]]:
+    """Yield line number and (local time, type, job, text) of each record; type "" for a line that is none."""
+    for number, line in enumerate(data.split(b"\n"), 1):
+        line = line.rstrip(b"\r")
+        match = _LINE.fullmatch(line)
+        if match is None:
+            if line.strip():
+                yield number, (0, "", "", line[:60].decode("ascii", "backslashreplace"))
+            continue
+        moment = _local(match[1].decode())
+        if moment is None:
+            yield number, (0, "", "", line[:60].decode("ascii", "backslashreplace"))
+            continue
+        yield (
+            number,
+            (moment, match[2].decode(), match[3].decode("utf-8", "replace"), match[4].decode("utf-8", "replace")),
+        )
+
+
+def _local(text: str) -> int | None:
+    try:
+        moment = datetime(
+            int(text[6:10]),
+            int(text[:2]),
+            int(text[3:5]),
+            int(text[11:13]),
+            int(text[14:16]),
+            int(text[17:]),
+            tzinfo=UTC,
+        )
+    except ValueError:
+        return None
+    return int(moment.timestamp())
+
+
+class _Shift:
+    """From the server's clock on the wall to Unix time."""
+
+    def __init__(self, jobs: list[_Job], time_zone: str | None) -> None:
+        self._zone = time_zone
+        seen: dict[int, int] = {}  # local time of the end: offset
+        for job in jobs:
+            end = values.whole(job.pairs.get("end", ""))
+            if "E" in job.local and end > 0:
+                seen[job.local["E"]] = round((job.local["E"] - end) / _QUARTER) * _QUARTER
+        self.known = bool(seen)
+        self._at = np.array(sorted(seen), dtype=np.int64)
+        self._offset = np.array([seen[at] for at in self._at.tolist()], dtype=np.int64)
+
+    def unix(self, local: int) -> int:
+        """Return Unix time: by the zone where it is given, else by the offset that the nearest E record tells."""
+        if self._zone is not None:
+            return int(unix_time(np.array([local], dtype=np.int64), self._zone)[0])
+        if not len(self._at):
+            return local
+        k = int(np.searchsorted(self._at, local))
+        near = [j for j in (k - 1, k) if 0 <= j < len(self._at)]
+        return local - int(self._offset[min(near, key=lambda j: abs(int(self._at[j]) - local))])
+
+
+def _times(draft: Draft, jobs: list[_Job], shift: _Shift) -> None:
+    def moment(job: _Job, keys: tuple[str, ...], kinds: tuple[str, ...]) -> int:
+        for key in keys:
+            if (value := values.whole(job.pairs.get(key, ""))) > 0:
+                return value
+        for kind in kinds:
+            if kind in job.local:
+                return shift.unix(job.local[kind])
+        return MISSING
+
+    submit = [moment(job, ("ctime", "qtime"), ("Q",)) for job in jobs]
+    start = [moment(job, ("start",), ("S",)) for job in jobs]
+    end = [moment(job, ("end",), ("E", "R", "D", "A")) for job in jobs]
+    draft.numbers |= {k: np.array(v, dtype=np.int64) for k, v in (("submit", submit), ("start", start), ("end", end))}
+    told = [values.seconds(job.pairs.get("resources_used.walltime", "")) for job in jobs]
+    # A walltime of 0 beside an end later than the start: the job was killed before PBS asked for its usage.
+    between = draft.numbers["end"] - draft.numbers["start"]
+    run_time = np.array(told, dtype=np.int64)
+    draft.numbers["run_time"] = np.where(
+        (run_time == 0) & (between > 60) & (draft.numbers["start"] != MISSING), MISSING, run_time
+    )
+    eligible = np.array([values.whole(job.pairs.get("etime", "")) for job in jobs], dtype=np.int64)
+    known = (eligible > 0) & (draft.numbers["start"] >= eligible)
+    draft.numbers["eligible_wait"] = np.where(known, draft.numbers["start"] - np.where(known, eligible, 0), MISSING)
+    draft.put_back = np.array([job.again for job in jobs], dtype=np.bool_)
+
+
+def _sizes(draft: Draft, jobs: list[_Job]) -> None:
+    asked, given, nodes, limits = list[int](), list[int](), list[int](), list[int]()
+    cpu, memory_asked, memory_used = list[int](), list[int](), list[int]()
+    for job in jobs:
+        pairs = job.pairs
+        procs_asked, nodes_asked = values.requested(pairs)
+        procs_given = values.given(pairs)
+        asked.append(procs_asked)
+        given.append(procs_given)
+        nodes.append(nodes_asked)
+        limits.append(values.seconds(pairs.get("Resource_List.walltime", "")))
+        procs = max(procs_given, procs_asked, 1)
+        used = values.seconds(pairs.get("resources_used.cput", ""))
+        cpu.append(used // procs if used != MISSING else MISSING)
+        memory_asked.append(values.memory(pairs.get("Resource_List.mem", ""), procs))
+        memory_used.append(values.memory(pairs.get("resources_used.mem", ""), procs))
+    columns = {
+        "requested_procs": asked,
+        "allocated_procs": given,
+        "requested_nodes": nodes,
+        "nodes": nodes,
+        "requested_time": limits,
+        "cpu_time": cpu,
+        "requested_memory": memory_asked,
+        "used_memory": memory_used,
+    }
+    draft.numbers |= {column: np.array(values, dtype=np.int64) for column, values in columns.items()}
+    draft.numbers["nodes"][draft.numbers["start"] == MISSING] = MISSING
+    bad = [job.pairs.get("Resource_List.walltime", "") != "" for job in jobs]
+    unread = np.array(bad, dtype=np.bool_) & (draft.numbers["requested_time"] == MISSING)
+    draft.report("not-a-time", unread, "requested_time")
+
+
+def _ends(draft: Draft, jobs: list[_Job]) -> None:
+    """How each job ended: exit code, status, arrays, how often it ran before."""
+    codes = [values.exit_code(job.pairs.get("Exit_status", "")) for job in jobs]
+    deleted = np.array([bool({"D", "A"} & set(job.local)) for job in jobs], dtype=np.bool_)
+    ended = np.array(["E" in job.local for job in jobs], dtype=np.bool_)
+    code = np.array(codes, dtype=np.int64)
+    status = np.where(code == 0, COMPLETED, FAILED)
+    status[deleted & (code != 0)] = CANCELLED
+    draft.numbers["exit_code"] = code
+    draft.numbers["status"] = np.where((ended & (code != MISSING)) | deleted, status, MISSING)
+    draft.waiting = deleted & (draft.numbers["start"] == MISSING)
+    matches = [_ID.fullmatch(job.word) for job in jobs]
+    arrays = [int(m[1]) if m and (m[2] or m[3]) else MISSING for m in matches]
+    draft.numbers["array"] = np.array(arrays, dtype=np.int64)
+    runs = [values.whole(job.pairs.get("run_count", "") or job.pairs.get("runcount", "")) for job in jobs]
+    draft.numbers["restarts"] = np.array([max(n - 1, 0) if n > 0 else MISSING for n in runs], dtype=np.int64)
+
+
+def _named(texts: list[Any]) -> Names:
+    places = {text: k for k, text in enumerate(dict.fromkeys(text for text in texts if text))}
+    return np.array([places.get(text, MISSING) for text in texts], dtype=np.int64), tuple(places)

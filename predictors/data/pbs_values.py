@@ -1,0 +1,130 @@
+"""What the keys and values of a PBS or TORQUE accounting record mean."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from predictors.data import slurm
+from predictors.data.moments import MISSING, span
+
+_KEYS: Final = (
+    "user|group|account|project|jobname|queue|ctime|qtime|etime|start|owner|exec_host|exec_vnode|hostlist|session|"
+    "alt_id|end|Exit_status|run_count|runcount|requestor|array_indices|total_execution_slots|unique_node_count|"
+    r"accounting_id|login_node|resvname|resvID|eligible_time|estimated\.\w+|Resource_List\.\w+|resources_used\.\w+"
+)
+_PAIR: Final = re.compile(rf"(?:^| )({_KEYS})=")
+_SIGNAL: Final = 256
+
+
+def pairs_of(text: str) -> Iterator[tuple[str, str]]:
+    """Yield key and value; a value runs to the next key that PBS knows, blanks and quotes included.
+
+    Examples
+    --------
+    >>> list(pairs_of('user=ana jobname="my job" x=1 queue=fast'))
+    [('user', 'ana'), ('jobname', 'my job" x=1'), ('queue', 'fast')]
+    """
+    found = list(_PAIR.finditer(text))
+    for k, match in enumerate(found):
+        value = text[match.end() : found[k + 1].start() if k + 1 < len(found) else len(text)].strip()
+        yield match[1], value.strip('"') if value[:1] == '"' else value
+
+
+def requested(pairs: Mapping[str, str]) -> tuple[int, int]:
+    """Return processors and nodes asked for.
+
+    Examples
+    --------
+    >>> requested({"Resource_List.select": "2:ncpus=8:mpiprocs=8+1:ncpus=4", "Resource_List.nodect": "3"})
+    (20, 3)
+    >>> requested({"Resource_List.nodes": "2:ppn=12+n7:ppn=4"})
+    (28, 3)
+    """
+    procs, nodes = whole(pairs.get("Resource_List.ncpus", "")), whole(pairs.get("Resource_List.nodect", ""))
+    for key, share in (("select", "ncpus"), ("nodes", "ppn")):
+        text = pairs.get(f"Resource_List.{key}", "")
+        if text:
+            chunks = [_chunk(chunk, share) for chunk in text.split("+")]
+            found = sum(count * each for count, each in chunks)
+            # TORQUE writes ncpus=1 beside nodes=2:ppn=12.
+            procs = found if key == "nodes" else max(procs, found)
+            nodes = nodes if nodes > 0 else sum(count for count, _ in chunks)
+    slots = whole(pairs.get("total_execution_slots", ""))
+    procs = slots if slots > 0 else procs
+    return (procs if procs > 0 else MISSING), (nodes if nodes > 0 else MISSING)
+
+
+def _chunk(text: str, share: str) -> tuple[int, int]:
+    parts = text.split(":")
+    each = next((int(p.split("=")[1]) for p in parts if re.fullmatch(rf"{share}=\d{{1,9}}", p)), 1)
+    return (int(parts[0][:9]) if parts[0].isdigit() else 1), each
+
+
+def given(pairs: Mapping[str, str]) -> int:
+    """Return the processors given, as `exec_vnode` or `exec_host` list them.
+
+    Examples
+    --------
+    >>> given({"exec_vnode": "(n1:ncpus=8:mem=4gb)+(n2:ncpus=4)"}), given({"exec_host": "n1/0*8+n2/0*4"})
+    (12, 12)
+    >>> given({"exec_host": "n1/0-11"}), given({"exec_host": "n1/1+n1/0+n2/0"})
+    (12, 3)
+    """
+    vnodes = re.findall(r"ncpus=(\d{1,9})", pairs.get("exec_vnode", ""))
+    if vnodes:
+        return sum(map(int, vnodes))
+    hosts = pairs.get("exec_host", "")
+    if "/" not in hosts:
+        return MISSING
+    total = 0
+    for host in hosts.split("+"):
+        slots = host.partition("/")[2]
+        starred = slots.partition("*")[2]
+        if starred.isdigit():
+            total += int(starred[:9])
+        else:
+            ranges = [part.split("-") for part in slots.split(",")]
+            total += sum(
+                int(r[-1]) - int(r[0]) + 1 if all(e.isdigit() for e in r) and len(r) == 2 else 1 for r in ranges
+            )
+    return total if total > 0 else MISSING
+
+
+def exit_code(text: str) -> int:
+    """Return the exit code; 128 + n for a job that signal n ended, which PBS writes as 256 + n.
+
+    Examples
+    --------
+    >>> [exit_code(text) for text in ("0", "3", "271", "-11")]
+    [0, 3, 143, -11]
+    """
+    value = whole(text)
+    return value - _SIGNAL + 128 if _SIGNAL < value < _SIGNAL + 128 else value
+
+
+def whole(text: str) -> int:
+    """Return a whole number, `MISSING` if the text is none."""
+    return int(text) if re.fullmatch(r"-?\d{1,18}", text) else MISSING
+
+
+def seconds(text: str) -> int:
+    """Return a span of time [s], `MISSING` if the text is none."""
+    found = span(text) if text else None
+    return MISSING if found is None else found
+
+
+def memory(text: str, procs: int) -> int:
+    """Return memory a processor [KB]; a number without a suffix counts bytes.
+
+    Examples
+    --------
+    >>> [memory(text, 4) for text in ("8gb", "4096kb", "1048576b", "")]
+    [2097152, 1024, 256, -9223372036854775808]
+    """
+    found = re.fullmatch(r"(\d{1,15})([kmgtp]?)(b|w)?", text, re.IGNORECASE)
+    if not found:
+        return MISSING
+    if not found[2]:
+        return int(found[1]) * (8 if found[3] == "w" else 1) // 1024 // procs
+    job = slurm.memory(f"{found[1]}{found[2].upper()}")
+    return MISSING if job is None else int(min(job[0], 2.0**53)) // procs
