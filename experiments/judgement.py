@@ -84,11 +84,24 @@ class OnLog:
 
 @dataclass(frozen=True)
 class Price:
-    """What becomes of a figure that the comparison is not about; `paid` if it is surely worse than tolerated."""
+    """What becomes of a figure that the comparison is not about.
+
+    Attributes
+    ----------
+    measure : str
+        The figure.
+    ratio : Ratio
+        Ours / theirs over all logs.
+    paid : bool
+        Whether it is surely worse than tolerated: over all logs, or on half of them.
+    on : tuple of str
+        The logs on which it is.
+    """
 
     measure: str
     ratio: Ratio
     paid: bool
+    on: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ def sentence(found: Judgement) -> str:
     if found.outcome == "worse":
         return f"{found.case} is worse than {found.beside}: {measure} {change} {_where(found)}."
     if found.outcome == "better":
-        free = f"; nobody surely pays more than {TOLERATED - 1:.0%}" if found.prices else ""
-        return f"{found.case} is better than {found.beside}: {measure} {change} {_where(found)}{free}."
+        return f"{found.case} is better than {found.beside}: {measure} {change} {_where(found)}{_free(found)}."
     who = "makes others wait" if any(price.measure.endswith("wait_s") for price in found.paid) else "is paid for"
     return (
         f"{found.case} has a lower {measure} than {found.beside}, {change} {_where(found)}, but {who}: "
@@ -54,7 +53,16 @@ def in_percent(ratio: Ratio) -> str:
 
 
 def _price(price: Price) -> str:
-    return f"{MEASURES[price.measure]} {in_percent(price.ratio)}"
+    where = f" (surely on {', '.join(price.on)})" if price.on and not price.ratio.above(TOLERATED) else ""
+    return f"{MEASURES[price.measure]} {in_percent(price.ratio)}{where}"
+
+
+def _free(found: Judgement) -> str:
+    """Say that nobody pays, or on which logs somebody does."""
+    if not found.prices:
+        return ""
+    some = [f"{MEASURES[price.measure]} is higher on {', '.join(price.on)}" for price in found.prices if price.on]
+    return f"; nobody surely pays {TOLERATED - 1:.0%} over all" + (f", but {'; '.join(some)}" if some else "")
 
 
 def _lacking(found: Judgement) -> str:

@@ -70,7 +70,7 @@ def judge(
     level : float
         Of the intervals.
     tolerated : float
-        A price above this ratio is paid.
+        A price surely above this ratio is paid.
 
     Raises
     ------
@@ -87,8 +87,9 @@ def judge(
     prices = []
     for price in PRICES[kind]:
         if price != measure and price in runs:
-            paid = _compared(runs, case, beside, price, groups, level)[1]
-            prices.append(Price(price, paid, paid.above(tolerated)))
+            each, over_all = _compared(runs, case, beside, price, groups, level)
+            on = tuple(log.log for log in each if log.samples >= LEAST and log.ratio.above(tolerated))
+            prices.append(Price(price, over_all, over_all.above(tolerated) or 2 * len(on) >= len(each), on))
     sure = len(logs) >= LEAST or all(log.samples >= LEAST for log in logs)
     found = Judgement(case, beside, measure, ratio, logs, tuple(prices), ratio.outcome if sure else "open", level)
     return replace(found, outcome="at others' cost") if found.outcome == "better" and found.paid else found

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from experiments.cases import Case, Cell, Learner
 from experiments.provenance import versions
+from experiments.simulation import of_partition
 from experiments.sweep import LogFile, Sweep
 from predictors.column import ColumnPredictor
 from predictors.data.account import Account
@@ -134,12 +135,7 @@ def _read(source: LogFile) -> tuple[JobLog, Account, LogFile]:
     from predictors.data.detect import read_log
 
     jobs, account = read_log(source.path)
-    if source.partition is not None:
-        in_it = jobs.known("partition") & (jobs.filled("partition") == source.partition)
-        if not in_it.any():
-            raise JobcastError(f"{source.path}: has no job in partition {source.partition}.")
-        jobs = jobs.select(in_it)
-    return jobs, account, source
+    return of_partition(jobs, source.partition), account, source
 
 
 def _planned(sweep: Sweep, jobs: JobLog, account: Account, source: LogFile, *, from_file: bool) -> PlannedLog:

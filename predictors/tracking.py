@@ -6,8 +6,9 @@ The only module that imports mlflow, and it does so inside functions: the import
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -64,6 +65,7 @@ def log_run(
     split: str,
     seed: int | None = None,
     trained_until: int | None = None,
+    parent: str | None = None,
 ) -> LoggedRun:
     """Write down one run: what learnt from what, how good it is, and the model itself.
 
@@ -81,13 +83,15 @@ def log_run(
         Seed of everything drawn by chance.
     trained_until : int or None
         Last end that the model learnt from [s since the log's first submission].
+    parent : str or None
+        Id of the run that this one is a part of.
 
     Raises
     ------
     JobcastError
         If the model is too large, does not come back from the store as it went in, or the store cannot be written.
     """
-    return _log(Loggable.of_predictor(predictor, log, figures, split, seed, trained_until), figures)
+    return _log(Loggable.of_predictor(predictor, log, figures, split, seed, trained_until), figures, parent)
 
 
 def log_classifier(
@@ -249,7 +253,85 @@ def _located(uri: str) -> Iterator[tuple[Path, str | None, dict[str, Any]]]:
             yield folder, version.tags.get(_HASH), found
 
 
-def _log(loggable: Loggable, figures: Mapping[str, object]) -> LoggedRun:
+@dataclass(frozen=True)
+class Child:
+    """A part of a sweep: what it is, and its figures by seed."""
+
+    title: str
+    params: Mapping[str, object]
+    steps: Sequence[tuple[int, Mapping[str, object]]]
+
+
+@dataclass(frozen=True)
+class SweepRun:
+    """A run that has others as its parts; `new` unless this very sweep was written down before."""
+
+    run_id: str
+    new: bool
+    add: Callable[[Child], None]
+
+
+@contextmanager
+def sweep_run(title: str, tags: Mapping[str, str], params: Mapping[str, object], table: Path) -> Iterator[SweepRun]:
+    """Yield a run for a whole sweep, to which its parts are added; finished when the block ends well.
+
+    Parameters
+    ----------
+    title : str
+        What to call it.
+    tags : mapping of str to str
+        `jobcast.sweep` tells one sweep from all others: one that is there and finished is not written again.
+    params : mapping
+        What was run.
+    table : Path
+        Its results, kept as a file of the run.
+
+    Raises
+    ------
+    JobcastError
+        If the store cannot be written.
+    """
+    store = Store.current()
+    with _client(store) as client:
+        place = experiment_id(client, store, EXPERIMENT)
+        which = f"tags.`jobcast.sweep` = '{tags['jobcast.sweep']}' and attributes.status = 'FINISHED'"
+        if there := client.search_runs([place], which, max_results=1):
+            yield SweepRun(there[0].info.run_id, False, lambda child: None)
+            return
+        shown = {"mlflow.source.name": "jobcast", **code_tags()}
+        run_id = client.create_run(place, tags={**tags, **shown}, run_name=title).info.run_id
+
+        def add(child: Child) -> None:
+            own = {"mlflow.parentRunId": run_id, **shown}
+            part = client.create_run(place, tags=own, run_name=child.title).info.run_id
+            _log_steps(client, part, child)
+            client.set_terminated(part)
+
+        try:
+            _log_steps(client, run_id, Child(title, params, ()))
+            client.log_artifact(run_id, str(table))
+            yield SweepRun(run_id, True, add)
+        except BaseException:
+            client.set_terminated(run_id, "FAILED")
+            raise
+        client.set_terminated(run_id)
+
+
+MOST_METRICS: Final = 1000
+"""In one batch: what MLflow takes."""
+
+
+def _log_steps(client: Any, run_id: str, child: Child) -> None:
+    from mlflow.entities import Metric, Param
+
+    now = int(time.time() * 1000)
+    metrics = [Metric(key, value, now, step) for step, row in child.steps for key, value in numbers(row).items()]
+    client.log_batch(run_id, params=[Param(key, str(value)[:6000]) for key, value in child.params.items()])
+    for first in range(0, len(metrics), MOST_METRICS):
+        client.log_batch(run_id, metrics=metrics[first : first + MOST_METRICS])
+
+
+def _log(loggable: Loggable, figures: Mapping[str, object], parent: str | None = None) -> LoggedRun:
     store = Store.current()
     with tempfile.TemporaryDirectory(prefix="jobcast-") as scratch, _client(store) as client:
         data = Path(scratch, "predictor")
@@ -257,6 +339,7 @@ def _log(loggable: Loggable, figures: Mapping[str, object]) -> LoggedRun:
         sha256 = loggable.save(data)
         tags = {**loggable.tags, _HASH: sha256}
         shown = {"mlflow.note.content": loggable.note, "mlflow.source.name": "jobcast", **code_tags()}
+        shown |= {} if parent is None else {"mlflow.parentRunId": parent}
         place = experiment_id(client, store, EXPERIMENT)
         run = client.create_run(place, tags=tags | shown, run_name=loggable.title)
         run_id = run.info.run_id

@@ -57,6 +57,20 @@ def test_a_price_within_what_is_tolerated_is_none():
     assert judge(table({"easy": 1.0, "kind": kind}), "kind", "easy", tolerated=1.0).outcome == "at others' cost"
 
 
+def test_a_price_that_half_of_the_logs_pay_counts_though_the_other_half_hides_it():
+    """On the mean over two logs nothing is sure of a wait that is a fourth longer on one and shorter on the other."""
+    kind = {"mean_bounded_slowdown": 0.7, "p99_wait_s": 1.25}
+    runs = pd.concat([table({"easy": 1.0, "x": kind}, logs=("a",)), table({"easy": 1.0, "x": 0.7}, logs=("b",))])
+    found = judge(runs, "x", "easy")
+    price = next(price for price in found.prices if price.measure == "p99_wait_s")
+    assert not price.ratio.above()
+    assert (found.outcome, price.on) == ("at others' cost", ("a",))
+    assert "(surely on a)" in found.sentence
+    many = pd.concat([runs, table({"easy": 1.0, "x": 0.7}, logs=tuple("cdef"))])
+    assert judge(many, "x", "easy").outcome == "better"
+    assert "but 99th percentile of wait is higher on a" in judge(many, "x", "easy").sentence
+
+
 def test_logs_are_counted_and_their_spread_is_in_the_interval():
     """Ten seeds of each log make each log sure; that they disagree makes their mean unsure."""
     parts = [table({"easy": 1.0, "x": f}, logs=(f"log {k}",), rng=k) for k, f in enumerate((0.5, 0.6, 1.6, 1.5, 0.9))]
