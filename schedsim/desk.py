@@ -31,6 +31,15 @@ WHY_HELD: Final[Mapping[int, str]] = MappingProxyType(
 )
 
 
+def why_held(bits: int) -> str:
+    """Return why a job is held, in words.
+
+    >>> why_held(at.BY_USER)
+    'its user holds it'
+    """
+    return " and ".join(text for bit, text in WHY_HELD.items() if bits & bit)
+
+
 class Desk:
     """Carries out the commands of a simulation, one second after the other.
 
@@ -236,7 +245,7 @@ class Desk:
         slots = state.slots(at.KIN)
         slot = int(slots[np.argmax(state.live[slots, at.HOLD] != 0)])
         job, bits = self.workload.job_id[state.live[slot, at.ROW]], int(state.live[slot, at.HOLD])
-        why = " and ".join(text for bit, text in WHY_HELD.items() if bits & bit)
+        why = why_held(bits)
         raise JobcastError(
             f"{counted(held, 'job')} held for ever, first job {job}: {why}. Release or alter them by a command, let "
             "the children of failed jobs run, or leave them out."

@@ -17,6 +17,7 @@ from schedsim.estimates import Estimates, Outlook, Separate
 from schedsim.finding import Finding
 from schedsim.instant import Instant, Recorded, Stepper
 from schedsim.policy import Policy
+from schedsim.rules import Rules
 from schedsim.run_times import RunTimes
 from schedsim.schedule import STARTED_BY, Schedule
 from schedsim.verdicts import findings
@@ -97,6 +98,7 @@ def explain(
     most_instants: int = MOST_INSTANTS,
     allocator: Allocator | None = None,
     world: RunTimes | None = None,
+    rules: Rules | None = None,
 ) -> Explanation:
     """Explain a job's start in a schedule.
 
@@ -111,7 +113,7 @@ def explain(
         a gate that remembers.
     most_instants : int
         At how many instants to look at most, the first and the last among them.
-    allocator, world
+    allocator, world, rules
         As that simulation was given; a world's sink must be a fresh one where a gate reads it.
 
     Raises
@@ -141,7 +143,7 @@ def explain(
         raise JobcastError(f"An explanation looks at 2 instants or more; got {most_instants}.")
     recorded = Recorded(policy.gate) if policy.gate is not None else None
     rule = policy if recorded is None else replace(policy, gate=recorded)
-    simulation = Simulation(workload, rule, estimates, correction, kill, allocator, world)
+    simulation = Simulation(workload, rule, estimates, correction, kill, allocator, world, rules)
     stepper = Stepper(simulation, recorded)
     first, last = int(workload.submit[row]), int(schedule.start[row])
     every = 1 + _instants_between(schedule, first, last) // most_instants
@@ -211,7 +213,7 @@ def _add(chain: list[Stretch], instant: Instant, finding: Finding | None, row: i
     """Add what was found at an instant: to the last stretch, if it is the same."""
     if finding is None:
         return
-    candidate = next(job.candidate for job in (*instant.queue, *instant.put_off) if job.row == row)
+    candidate = next((job.candidate for job in (*instant.queue, *instant.put_off) if job.row == row), 0)
     finding = _by_job_id(finding, workload)
     now = instant.now + workload.origin
     begin, count = now, 1

@@ -9,6 +9,7 @@ import numpy as np
 import schedsim._kernels_layout as at
 from schedsim._kernels_orders import UNICEP, WFP3, dynamic_key
 from schedsim._kernels_score import next_tick
+from schedsim.desk import why_held
 from schedsim.engine import Simulation
 from schedsim.gates import Candidate, Gate, Verdict
 from schedsim.nodes import Nodes
@@ -63,6 +64,25 @@ class Running:
 
 
 @dataclass(frozen=True, eq=False)
+class Shares:
+    """What queues that may use a share of the machine have left before a pass.
+
+    Parameters
+    ----------
+    left : mapping of int to int
+        Processors that the jobs of a node set may still use.
+    of : mapping of int to int
+        The node set of each waiting job, by row; jobs of others are not named.
+    ends : mapping of int to list of (end, processors)
+        When by the estimates the running jobs of a set end [s].
+    """
+
+    left: Mapping[int, int]
+    of: Mapping[int, int]
+    ends: Mapping[int, list[tuple[int, int]]]
+
+
+@dataclass(frozen=True, eq=False)
 class Ground:
     """Which nodes are whose before a pass, and when the running jobs, by row, should give them back [s]."""
 
@@ -96,6 +116,10 @@ class Instant:
         Where the allocator decides by places.
     put_off : tuple of Queued
         Jobs that are put off as the instant begins, those submitted at it included, in the backfill order.
+    shares : Shares, optional
+        Where queues may use a share of the machine.
+    held : mapping of int to str
+        Why jobs that are in no queue are held, by row.
     """
 
     now: int
@@ -108,6 +132,8 @@ class Instant:
     started: frozenset[int]
     ground: Ground | None = None
     put_off: tuple[Queued, ...] = ()
+    shares: Shares | None = None
+    held: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def candidates(self) -> list[Queued]:
@@ -194,7 +220,8 @@ class Stepper:
             self._recorded.answers.clear()
         simulation.run(until=now)
         after = simulation._state
-        waiting = _waiting(before, after, simulation.workload)
+        held = {row: why_held(int(after.live[slot, at.HOLD])) for row, slot in _held(after).items()}
+        waiting = [job for job in _waiting(before, after, simulation.workload) if job.row not in held]
         left = frozenset(after.rows(at.QUEUE).tolist() + after.rows(at.POSTPONED).tolist())
         started = frozenset(job.row for job in waiting) - left
         queue = tuple(sorted((job for job in waiting if job.due == NEVER), key=lambda job: (job.key, job.row)))
@@ -205,7 +232,31 @@ class Stepper:
         free = simulation.workload.machine_procs - sum(job.procs for job in running)
         slack = int(after.clock[at.SLACK])
         ground = None if nodes is None else _ground(nodes, before, after, now)
-        return Instant(now, free, queue, running, ended, slack, answers, started, ground, tuple(put_off))
+        shares = _shares(before, after, now) if after.clock[at.N_SETS] else None
+        return Instant(now, free, queue, running, ended, slack, answers, started, ground, tuple(put_off), shares, held)
+
+
+def _held(state: State) -> dict[int, int]:
+    """Return the records of the held jobs, by row."""
+    slots = state.slots(at.KIN)
+    slots = slots[state.live[slots, at.HOLD] != 0]
+    return dict(zip(state.live[slots, at.ROW].tolist(), slots.tolist(), strict=True))
+
+
+def _shares(before: State, after: State, now: int) -> Shares:
+    """Return what the node sets have left before the pass, and who is of which."""
+    running = before.slots(at.ENDS)
+    running = running[before.live[running, at.END] > now]
+    left, ends = {}, {}
+    for number in range(int(after.clock[at.N_SETS])):
+        cell = at.CELLS + at.SET_CELLS * number
+        mine = after.live[running[after.live[running, at.SET] == cell]]
+        left[cell] = int(after.clock[cell + at.SET_LIMIT] - mine[:, at.WIDTH].sum())
+        planned = mine[:, at.START] + mine[:, at.ESTIMATE]
+        ends[cell] = list(zip(planned.tolist(), mine[:, at.WIDTH].tolist(), strict=True))
+    used = after.live[: after.clock[at.HIGH_SLOT]]
+    of = {int(row): int(cell) for row, cell in used[:, [at.ROW, at.SET]] if cell >= 0}
+    return Shares(left, of, ends)
 
 
 def _waiting(before: State, after: State, workload: Workload) -> list[Queued]:
@@ -217,7 +268,7 @@ def _waiting(before: State, after: State, workload: Workload) -> list[Queued]:
         row: slot
         for which in (at.QUEUE, at.POSTPONED)
         for row, slot in zip(before.rows(which).tolist(), before.slots(which).tolist(), strict=True)
-    }
+    } | _held(before)
     fresh = range(int(before.clock[at.NEXT_QUEUED]), int(after.clock[at.NEXT_QUEUED]))
     used = after.live[: after.clock[at.HIGH_SLOT], at.ROW].tolist()
     place = known | ({row: slot for slot, row in enumerate(used) if row in fresh} if fresh else {})

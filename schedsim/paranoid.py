@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from predictors.data.errors import JobcastError
 from schedsim.estimates import Forecast, Outlook, Separate
+from schedsim.orders import SCORE
 from schedsim.paranoid_replay import (
     FIRST_SHADOW,
     HARMLESS,
@@ -27,6 +28,7 @@ from schedsim.paranoid_replay import (
 )
 from schedsim.policy import Policy
 from schedsim.postponing import most_in_use, share_of
+from schedsim.rules import Rules
 from schedsim.schedule import Schedule
 
 Ints = npt.NDArray[np.int64]
@@ -40,6 +42,8 @@ INSTANTS: Final = "jobs start in seconds in which something ends or is submitted
 NODES: Final = "every job has its number of nodes, and no node two jobs at once"
 RANGE: Final = "estimates lie from 1 s to the request, and are those that were given"
 CEILING: Final = "no start lifts utilisation above the ceiling, but of a job that alone needs as much"
+PARENTS: Final = "no job starts before the one that it waits for has ended, and its think time"
+SHARES: Final = "no queue uses more than its share of the machine"
 CORRECTED: Final = "an estimate is corrected if, and only if, an instant finds it outlived"
 
 
@@ -59,7 +63,13 @@ class Checked:
     left_out: Mapping[str, str]
 
 
-def check(schedule: Schedule, policy: Policy, estimates: Believed | None = None, kill: bool = True) -> Checked:
+def check(
+    schedule: Schedule,
+    policy: Policy,
+    estimates: Believed | None = None,
+    kill: bool = True,
+    rules: Rules | None = None,
+) -> Checked:
     """Check the laws of a schedule again, without the engine that made it.
 
     Parameters
@@ -72,6 +82,8 @@ def check(schedule: Schedule, policy: Policy, estimates: Believed | None = None,
         What was given to the engine; by default the requested times.
     kill : bool
         Whether jobs were killed at their requested time.
+    rules : Rules, optional
+        The site's rules, as they were given to the engine.
 
     Returns
     -------
@@ -94,7 +106,7 @@ def check(schedule: Schedule, policy: Policy, estimates: Believed | None = None,
     >>> len(checked.kept), checked.left_out[PROMISE]
     (10, 'nothing is promised')
     """
-    left_out = _excuses_of(schedule, policy, estimates, kill)
+    left_out = _excuses_of(schedule, policy, estimates, kill, rules)
     laws = frozenset(EXCUSES.keys() - left_out.keys())
     order = policy.order.name if policy.order.name in STATIC_KEYS and KIND in laws else None
     try:
@@ -105,6 +117,10 @@ def check(schedule: Schedule, policy: Policy, estimates: Believed | None = None,
             _check_corrections(schedule)
         if INSTANTS in laws:
             _check_instants(schedule, policy)
+        if PARENTS in laws and rules is not None:
+            _check_parents(schedule, rules)
+        if SHARES in laws and rules is not None:
+            _check_shares(schedule, rules)
         if CEILING in laws:
             _check_ceiling(schedule, policy.ceiling)
         window = policy.window if policy.kind == "knapsack" else len(schedule.start)
@@ -134,6 +150,10 @@ UNPROMISED: Final = "nothing is promised"
 NOT_GREEDY: Final = "the policy is not greedy"
 UNLIMITED: Final = "there is no ceiling on utilisation"
 LIMITED: Final = "there is a ceiling on utilisation, or jobs are put off"
+TICKS: Final = "the score's ticks wake the machine"
+RULED: Final = "the site's rules hold jobs, or limit their queues"
+UNRULED: Final = "the site has no such rules"
+SPENDING: Final = "spent accounts move jobs out of their queues"
 PUT_OFF: Final = "jobs are put off, until a timer wakes the machine"
 
 EXCUSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -142,23 +162,38 @@ EXCUSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ENDS: (BY_WORLD,),
         CAPACITY: (),
         NODES: (UNPLACED,),
-        INSTANTS: (GATED,),
+        INSTANTS: (GATED, TICKS, RULED),
         RANGE: (),
-        CORRECTED: (GATED, REVISED, PUT_OFF),
-        IN_ORDER: (BACKFILLING, GATED, KEEPING, MOVING, LIMITED),
-        NO_IDLE_HEAD: (GATED, KEEPING, MOVING, BY_PLACE, LIMITED),
-        KIND: (GATED, KEEPING, MOVING, BY_PLACE, LIMITED),
-        HARMLESS: (NOT_BACKFILLING, GATED, KEEPING, MOVING, SEPARATE, REVISED, TOO_SHORT, BY_PLACE, LIMITED),
-        FIRST_SHADOW: (NOT_BACKFILLING, GATED, KEEPING, NEW_HEADS, SEPARATE, REVISED, TOO_SHORT, BY_PLACE, LIMITED),
-        PROMISE: (UNPROMISED, GATED, KEEPING, NEW_HEADS, BEYOND, LIMITED),
+        CORRECTED: (GATED, REVISED, PUT_OFF, TICKS, RULED),
+        IN_ORDER: (BACKFILLING, GATED, KEEPING, MOVING, LIMITED, RULED),
+        NO_IDLE_HEAD: (GATED, KEEPING, MOVING, BY_PLACE, LIMITED, RULED),
+        KIND: (GATED, KEEPING, MOVING, BY_PLACE, LIMITED, RULED),
+        HARMLESS: (NOT_BACKFILLING, GATED, KEEPING, MOVING, SEPARATE, REVISED, TOO_SHORT, BY_PLACE, LIMITED, RULED),
+        FIRST_SHADOW: (
+            NOT_BACKFILLING,
+            GATED,
+            KEEPING,
+            NEW_HEADS,
+            SEPARATE,
+            REVISED,
+            TOO_SHORT,
+            BY_PLACE,
+            LIMITED,
+            RULED,
+        ),
+        PROMISE: (UNPROMISED, GATED, KEEPING, NEW_HEADS, BEYOND, LIMITED, RULED),
         CEILING: (UNLIMITED,),
-        NOTHING_FITS: (NOT_GREEDY, GATED, BY_PLACE),
+        NOTHING_FITS: (NOT_GREEDY, GATED, BY_PLACE, RULED),
+        PARENTS: (UNRULED,),
+        SHARES: (UNRULED, SPENDING),
     }
 )
 """The laws, and what excuses a run from each."""
 
 
-def _excuses_of(schedule: Schedule, policy: Policy, estimates: Believed | None, kill: bool) -> Mapping[str, str]:
+def _excuses_of(
+    schedule: Schedule, policy: Policy, estimates: Believed | None, kill: bool, rules: Rules | None
+) -> Mapping[str, str]:
     """Return the laws that a run need not keep, with the first excuse of each."""
     greedy = policy.kind in ("greedy", "knapsack")
     separate, revised = isinstance(estimates, Separate), isinstance(estimates, Outlook)
@@ -181,9 +216,44 @@ def _excuses_of(schedule: Schedule, policy: Policy, estimates: Believed | None, 
         UNLIMITED: policy.ceiling >= 1,
         LIMITED: policy.is_ceil,
         PUT_OFF: policy.postpone is not None,
+        TICKS: SCORE in (policy.order, policy.backfill_order),
+        RULED: rules is not None,
+        UNRULED: rules is None,
+        SPENDING: rules is not None and rules.accounts is not None,
     }
     first = {law: next((excuse for excuse in excuses if true[excuse]), None) for law, excuses in EXCUSES.items()}
     return MappingProxyType({law: excuse for law, excuse in first.items() if excuse is not None})
+
+
+def _check_parents(schedule: Schedule, rules: Rules) -> None:
+    """Look at each child beside its parent."""
+    if rules.dependencies is None:
+        return
+    parent, think = rules.dependencies.rows(schedule.workload)
+    earliest = np.where(parent >= 0, schedule.end[parent] + think, 0)
+    early = (schedule.start < earliest) & (parent >= 0)
+    if rules.dependencies.on_failure == "hold":  # an altered child does not wait any more
+        early &= ~np.isin(schedule.workload.job_id[parent], list(rules.dependencies.failed))
+    _refuse(PARENTS, early, "starts at {} s; it may at {} s", schedule.start, earliest)
+
+
+def _check_shares(schedule: Schedule, rules: Rules) -> None:
+    """Count the processors that the jobs of each queue use."""
+    queue = rules.routes(schedule.workload)
+    for number, one in enumerate(rules.router.queues):
+        if one.share is None:
+            continue
+        mine = (queue == number) & (schedule.end > schedule.start)
+        times = np.concatenate([schedule.end[mine], schedule.start[mine]])
+        change = np.concatenate([-schedule.workload.procs[mine], schedule.workload.procs[mine]])
+        order = np.argsort(times, kind="stable")
+        used = np.cumsum(change[order])
+        if used.size and used.max() > one.share:
+            second = int(times[order][np.argmax(used)])
+            row = int(np.argmax(mine & (schedule.start == second)))
+            raise Broken(
+                SHARES, row, f"starts at {second} s, when {one.name} uses {used.max()} of its {one.share} processors"
+            )
 
 
 def _refuse(law: str, bad: Bools, found: str, *columns: Ints) -> None:

@@ -136,7 +136,7 @@ class Router:
             return procs
         sizes = np.array(sorted(self.partitions))
         place = np.minimum(np.searchsorted(sizes, procs), len(sizes) - 1)
-        return np.maximum(sizes[place], procs)
+        return np.asarray(np.maximum(sizes[place], procs), dtype=np.int64)
 
     def number(self, name: str) -> int:
         """Return the number of a queue.

@@ -47,12 +47,16 @@ def findings(instant: Instant, policy: Policy) -> Findings:
         (greedy_by_places if policy.kind == "greedy" else by_places)(site, instant.ground)
     else:
         PASSES[policy.kind](site)
+    for row, why in instant.held.items():
+        site.found[row] = Finding("held", site.free, reason=why)
     return site.found
 
 
 def _in_order(site: Site) -> Queued | None:
     """Start jobs from the front of the queue; return the first that is blocked, those held by a gate left aside."""
     for job in site.left:
+        if site.outside(job):
+            continue
         if job.procs > site.free:
             return job
         if not site.held(job):

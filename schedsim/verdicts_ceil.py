@@ -121,6 +121,8 @@ def _in_order(queues: _Queues) -> Queued | None:
     for job in list(queues.queue):
         if job.row in site.found:
             continue
+        if site.outside(job):
+            continue
         room = queues.room(job)
         if job.procs > room:
             if site.policy.refused == "passed over" and job.procs <= site.free:

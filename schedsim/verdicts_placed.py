@@ -50,6 +50,8 @@ def by_places(site: Site, ground: Ground) -> None:
         finding = Finding("starts", site.free, head.row, shadow)
         if job.procs > site.free:
             site.found[job.row] = replace(finding, rule="processors")
+        elif site.outside(job):
+            continue
         elif not land.has_place(job):
             site.found[job.row] = replace(finding, rule="place")
         elif now + job.candidate > shadow and not land.has_place_at(head, shadow, without=job):
@@ -64,6 +66,8 @@ def greedy_by_places(site: Site, ground: Ground) -> None:
     for job in site.left:
         if job.procs > site.free:
             site.found[job.row] = Finding("processors", site.free)
+        elif site.outside(job):
+            continue
         elif not land.has_place(job):
             site.found[job.row] = Finding("place", site.free)
         elif not site.held(job):
@@ -73,6 +77,8 @@ def greedy_by_places(site: Site, ground: Ground) -> None:
 def _in_order(site: Site, land: _Land) -> Queued | None:
     """Start jobs from the front of the queue; return the first that has no place, those held by a gate left aside."""
     for job in site.left:
+        if site.outside(job):
+            continue
         if job.procs > site.free or not land.has_place(job):
             return job
         if not site.held(job):

@@ -166,6 +166,21 @@ def _why_not(e: Explanation, stretch: Stretch, f: Finding) -> str:
     return f"; as a backfill it would have delayed job {f.head}"
 
 
+def _share(e: Explanation, stretch: Stretch, f: Finding) -> str:
+    if e.procs > (f.room or 0):
+        return (
+            f"its queue may use a share of the machine, of which {f.room or 0} processors were left, and it needs "
+            f"{e.procs}; by the estimates its share suffices at t={f.shadow}"
+        )
+    return (
+        f"its queue may use a share of the machine, and what is left of it is reserved for another job at t={f.shadow}"
+    )
+
+
+def _held(e: Explanation, stretch: Stretch, f: Finding) -> str:
+    return f"it was held, since {f.reason}"
+
+
 _SENTENCES: Final[Mapping[Rule, Callable[[Explanation, Stretch, Finding], str]]] = MappingProxyType(
     {
         "starts": _starts,
@@ -181,5 +196,7 @@ _SENTENCES: Final[Mapping[Rule, Callable[[Explanation, Stretch, Finding], str]]]
         "window": _window,
         "ceiling": _ceiling,
         "put off": _put_off,
+        "share": _share,
+        "held": _held,
     }
 )

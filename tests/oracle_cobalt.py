@@ -11,9 +11,8 @@ Readings, beside those of `oracle.py`
 2. A second: ends; timers (children whose think time is over, commands); submissions; ticks; corrections; one pass. The
    children of a job of length zero are released in a further instant of the same second.
 3. A job for which its node set has too few left is passed over, and the first such job of a set in a pass reserves
-   within its set; others of the set start if they end by then, or fit beside it. The jobs before the machine's head are asked
-   about their set first, those behind it last.
-4. Accounts: see `Books`.
+   within its set; others of the set start if they end by then, or fit beside it. The jobs before the machine's head
+   are asked about their set first, those behind it last.
 """
 
 from dataclasses import dataclass, field

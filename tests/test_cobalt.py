@@ -6,17 +6,21 @@ import numpy as np
 import pytest
 
 from predictors.data.errors import JobcastError
+from schedsim import paranoid
 from schedsim.commands import Command
 from schedsim.dependencies import Dependencies
-from schedsim.engine import simulate
+from schedsim.engine import Simulation, simulate
+from schedsim.paranoid import check
 from schedsim.policy import make_policy
 from schedsim.queues import Queue, Router
 from schedsim.rules import Rules
+from schedsim.verdicts import findings
 from tests.engine_runs import estimates_of, workload_of
 from tests.oracle import rule_named
 from tests.oracle_cobalt import House, Stuck
 from tests.oracle_cobalt import simulate as ticking
 from tests.strategies import PROCS, seeded_estimates, seeded_workload
+from tests.test_verdicts import instants
 
 QUEUES = [(5, 10**9, 0, 10**9, None), (1, 4, 0, 10**9, 5)]
 
@@ -96,3 +100,25 @@ def test_equals_the_simulator_that_ticks_under_a_sites_rules(policy):
         correction = ["requested", "incremental", "doubling"][seed % 3]
         ran += run_both(jobs, policy, seeded_house(seed, jobs), guesses, correction) is not None
     assert ran > 40
+
+
+@pytest.mark.parametrize("policy", ["cobalt", "easy-sjbf"])
+def test_passes_under_rules_are_told_as_they_are_and_keep_their_laws(policy):
+    told = 0
+    for seed in range(0, 60, 3):
+        jobs = seeded_workload(seed + 1)
+        house = seeded_house(seed, jobs)
+        house.commands = [command for command in house.commands if command[1] != "alter"]
+        rules, workload = rules_of(house, jobs), workload_of(jobs)
+        try:
+            schedule = simulate(workload, make_policy(policy), rules=rules)
+        except JobcastError:
+            continue
+        told += 1
+        for instant in instants(Simulation(workload, make_policy(policy), rules=rules)):
+            found = findings(instant, make_policy(policy))
+            assert {row for row, finding in found.items() if finding.rule == "starts"} == instant.started
+            assert found.keys() == {job.row for job in instant.queue} | instant.held.keys()
+        checked = check(schedule, make_policy(policy), rules=rules)
+        assert {paranoid.PARENTS, paranoid.SHARES} <= set(checked.kept)
+    assert told > 8

@@ -73,6 +73,8 @@ def test_what_is_checked_and_what_is_not():
         replay.IN_ORDER,
         replay.PROMISE,
         replay.NOTHING_FITS,
+        paranoid.PARENTS,
+        paranoid.SHARES,
     }
     assert check(run("wfp3-easy"), make_policy("wfp3-easy")).left_out[replay.HARMLESS] == paranoid.MOVING
 
