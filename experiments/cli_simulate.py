@@ -5,6 +5,17 @@ from typing import Annotated, Any
 
 import typer
 
+from experiments.cli_ceil import (
+    Ceiling,
+    CeilOptions,
+    DilationBy,
+    DilationSeed,
+    Postponable,
+    PostponeSeed,
+    QueueOnly,
+    ReleaseBelow,
+    print_users,
+)
 from experiments.cli_machine import AllocatorName, MachineOptions, PartitionFile, PerLeaf, Seed, widths_note
 
 ROWS = (
@@ -27,7 +38,7 @@ LOOK_AHEAD = (
 def simulate(
     log: Annotated[Path, typer.Argument(help="A job log in any known format.", metavar="LOG")],
     policy: Annotated[
-        str, typer.Option(help="Who goes first, who may pass: fcfs, easy, easy-sjbf, default, …")
+        str, typer.Option(help="Who goes first, who may pass: fcfs, easy, easy-sjbf, default, ceil, …")
     ] = "easy",
     estimates: Annotated[
         str, typer.Option(help="requested, clairvoyant, default, bold, a predictor's name, or a model's address.")
@@ -52,6 +63,13 @@ def simulate(
     per_leaf: PerLeaf = None,
     partitions: PartitionFile = None,
     machine_seed: Seed = 0,
+    ceiling: Ceiling = None,
+    release_below: ReleaseBelow = None,
+    queue_only: QueueOnly = False,
+    postponable: Postponable = None,
+    postpone_seed: PostponeSeed = 0,
+    dilation: DilationBy = None,
+    dilation_seed: DilationSeed = 0,
     schedule: Annotated[
         Path | None, typer.Option(help="Write the schedule: .csv, .jobs.csv (Batsim's), .parquet, .swf or .swf.gz.")
     ] = None,
@@ -90,17 +108,23 @@ def simulate(
         if explain is not None:
             refuse_unknown_job(cleaned, explain)
         machine = MachineOptions(allocator, per_leaf, partitions, machine_seed).built(cleaned)
+        full = CeilOptions(ceiling, release_below, queue_only, postponable, postpone_seed, dilation, dilation_seed)
+        rules = full.built(cleaned, policy, kill)
+        kill, deadline = rules.pop("kill"), rules.pop("deadline")
         given = estimates if budget is not None else loaded(estimates)
         with working(f"Simulating {len(cleaned):,} jobs"):
-            result, found = run_by_name(cleaned, policy, given, correction, kill=kill, budget=budget, **machine)
+            result, found = run_by_name(
+                cleaned, policy, given, correction, kill=kill, budget=budget, deadline=deadline, **machine, **rules
+            )
+    found |= full.figures(result, rules["rule"])
     reason, checked = None, None
     if paranoid:
         with working("Checking the schedule"):
-            checked = check_by_name(cleaned, result, policy, given, kill=kill, budget=budget)
+            checked = check_by_name(cleaned, result, policy, given, kill=kill, budget=budget, rule=rules["rule"])
     if explain is not None:
         with working(f"Explaining job {explain}"):
             reason = explain_by_name(
-                cleaned, result, explain, policy, given, correction, kill=kill, budget=budget, **machine
+                cleaned, result, explain, policy, given, correction, kill=kill, budget=budget, **machine, **rules
             )
     written = [schedule] if schedule is not None else []
     if write is not None and schedule is not None:
@@ -121,6 +145,8 @@ def simulate(
         print_json(found | more | {"account": total.to_dict()})
         return
     _print(found)
+    if "users" in found:
+        print_users(found["users"])
     if (widths := widths_note(cleaned, result.workload.procs)) is not None:
         typer.echo(widths)
     if by is not None:

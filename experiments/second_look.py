@@ -6,7 +6,8 @@ from experiments.simulation import estimates_by_name
 from predictors.data.joblog import JobLog
 from schedsim.allocators import Allocator
 from schedsim.explain import Explanation, explain, row_of
-from schedsim.policy import make_policy
+from schedsim.policy import Policy, make_policy
+from schedsim.run_times import RunTimes
 from schedsim.schedule import Schedule
 from schedsim.workload import Workload
 
@@ -30,10 +31,13 @@ def explain_by_name(
     kill: bool,
     budget: float | None = None,
     allocator: Allocator | None = None,
+    rule: Policy | None = None,
+    world: RunTimes | None = None,
 ) -> Explanation:
     """Explain a job's start in a schedule of a cleaned log; the other names as `run_by_name` was given."""
     believed = estimates_by_name(estimates, log, schedule.workload, budget)
-    return explain(schedule, job_id, make_policy(policy), believed, correction, kill, allocator=allocator)
+    rule = make_policy(policy) if rule is None else rule
+    return explain(schedule, job_id, rule, believed, correction, kill, allocator=allocator, world=world)
 
 
 def check_by_name(
@@ -44,6 +48,7 @@ def check_by_name(
     *,
     kill: bool,
     budget: float | None = None,
+    rule: Policy | None = None,
 ) -> dict[str, Any]:
     """Check the laws of a schedule of a cleaned log; return those kept, and those left out with the reason.
 
@@ -55,5 +60,5 @@ def check_by_name(
     from schedsim.paranoid import check
 
     believed = estimates_by_name(estimates, log, schedule.workload, budget)
-    checked = check(schedule, make_policy(policy), believed, kill)
+    checked = check(schedule, make_policy(policy) if rule is None else rule, believed, kill)
     return {"kept": list(checked.kept), "left_out": dict(checked.left_out)}

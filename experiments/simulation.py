@@ -1,7 +1,11 @@
 """A simulation by names: log, policy, estimates, correction, as the command line and the experiments give them."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
 
 from predictors.data.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
@@ -12,13 +16,16 @@ from schedsim.engine import simulate
 from schedsim.estimates import Estimates, Outlook, clairvoyant, requested
 from schedsim.metrics import by_run_time, by_size, by_user, figures, how_started
 from schedsim.partitions import widened
-from schedsim.policy import make_policy
+from schedsim.policy import Policy, make_policy
+from schedsim.run_times import RunTimes
 from schedsim.schedule import Schedule
 from schedsim.workload import Workload
 
 if TYPE_CHECKING:
     from predictors.saved.records import LoadedModel
     from predictors.with_budget import WithBudget
+
+Ints = npt.NDArray[np.int64]
 
 GIVEN = {"requested": requested, "clairvoyant": clairvoyant}
 """Estimates that need no predictor: what the users asked for, and the truth."""
@@ -192,15 +199,21 @@ def run_by_name(
     budget: float | None = None,
     allocator: Allocator | None = None,
     workload: Workload | None = None,
+    rule: Policy | None = None,
+    world: RunTimes | None = None,
+    deadline: Ints | None = None,
 ) -> tuple[Schedule, dict[str, Any]]:
     """Simulate a cleaned log; return the schedule and its figures under the names of `jobcast simulate --json`.
 
-    Who simulates a log more than once may give its `workload`, made once.
+    Who simulates a log more than once may give its `workload`, made once. `rule` is what the policy's name stands for,
+    where options have changed it; `deadline` those of jobs that may be postponed; the rest as for `simulate`.
     """
-    rule = make_policy(policy)
+    rule = make_policy(policy) if rule is None else rule
     workload = widened(workload or Workload.from_log(log), allocator)
+    if deadline is not None:
+        workload = replace(workload, deadline=deadline)
     believed = estimates_by_name(estimates, log, workload, budget)
-    schedule = simulate(workload, rule, believed, correction, kill=kill, allocator=allocator)
+    schedule = simulate(workload, rule, believed, correction, kill=kill, allocator=allocator, world=world)
     return schedule, {
         "log": log.name,
         "policy": policy,

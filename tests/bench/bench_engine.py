@@ -16,6 +16,7 @@ from pathlib import Path
 from predictors.data.detect import read_log
 from predictors.data.joblog import JobLog
 from predictors.registry import make_predictor
+from schedsim.deadlines import drawn, with_deadlines
 from schedsim.engine import Simulation
 from schedsim.estimates import Estimates, clairvoyant
 from schedsim.policy import POLICIES, make_policy
@@ -23,7 +24,9 @@ from schedsim.workload import Workload
 
 STORED = Path(__file__).with_name("figures.json")
 LOGS = {"KTH-SP2": ("KTH-SP2-1996-2.1-cln", None), "CEA-Curie": ("CEA-Curie-2011-2.1-cln", 80_640)}
-NAMES = (*POLICIES, "hybrid-2", "hybrid-10", "easy+promise", "easy-sjbf+promise")
+NAMES = (*POLICIES, "hybrid-2", "hybrid-10", "easy+promise", "easy-sjbf+promise", "ceil", "easy+ceil")
+POSTPONABLE = 0.3
+"""Share of the jobs that may be postponed, under CEIL."""
 IN_LOOP = ("last-two", "tsafrir")
 
 
@@ -37,6 +40,8 @@ def load(name: str) -> JobLog | None:
 def jobs_per_second(log: JobLog, policy: str, estimates: str) -> float:
     """Return the speed of a simulation, at its best."""
     workload, best = Workload.from_log(log), float("inf")
+    if make_policy(policy).postpone is not None:
+        workload = with_deadlines(workload, drawn(workload, POSTPONABLE))
     for _ in range(3):
         given: Estimates = workload.requested
         if estimates == "clairvoyant":

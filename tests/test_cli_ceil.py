@@ -1,0 +1,118 @@
+"""`jobcast simulate --policy ceil` and its options: marks, ceilings, dilation; bad input is one clear line."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from experiments.cli import main
+from experiments.postponable import deadlines_by
+from predictors.data.errors import JobcastError
+from predictors.data.swf import write_swf
+from predictors.data.synthetic import generate_log
+
+
+@pytest.fixture
+def jobcast(tmp_path, monkeypatch, capsys):
+    """Run the command beside a small log; return its exit status and what it printed."""
+    write_swf(generate_log(300, seed=1, procs=64), tmp_path / "log.swf")
+    monkeypatch.chdir(tmp_path)
+
+    def run(line):
+        monkeypatch.setattr(sys, "argv", ["jobcast", *line.split()])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        said = capsys.readouterr()
+        return stop.value.code, said.out, said.err
+
+    return run
+
+
+def test_ceil_keeps_the_ceiling_and_tells_of_users(jobcast):
+    code, out, _ = jobcast("simulate log.swf --policy ceil --postponable 0.5 --dilation mean --paranoid --explain 200")
+    assert code == 0
+    assert "holds: no start lifts utilisation above the ceiling" in out
+    assert "On a full machine" in out and "mean user wait" in out and "Job 200 (" in out
+
+
+def test_json_holds_the_figures_beside_those_of_the_base(jobcast):
+    found = {}
+    for policy in ("ceil", "wfp3-easy", "easy+ceil"):
+        code, out, _ = jobcast(f"simulate log.swf --policy {policy} --postponable 0.5 --dilation start --json")
+        assert code == 0
+        found[policy] = json.loads(out)
+    wide = found["wfp3-easy"]["users"]
+    assert wide["dilated"] > 10 and wide["time_above_share"] > 0.05 and found["wfp3-easy"]["killed"] == 0
+    assert all(found[name]["users"]["time_above_share"] < wide["time_above_share"] for name in ("ceil", "easy+ceil"))
+    assert len({users["users"]["postponable"] for users in found.values()}) == 1
+    code, out, _ = jobcast("simulate log.swf --json")
+    assert "users" not in json.loads(out)
+
+
+def test_a_ceiling_of_its_own_and_the_queue_only(jobcast):
+    assert json.loads(jobcast("simulate log.swf --ceiling 0.5 --json")[1])["users"]["postponable"] == 0
+    waits = {
+        line: json.loads(jobcast(f"simulate log.swf --policy ceil --postponable 0.5 {line} --json")[1])["mean_wait_s"]
+        for line in ("", "--queue-only", "--release-below 0.9", "--ceiling 0.8", "--postpone-seed 5")
+    }
+    assert len(set(waits.values())) == 5
+
+
+def test_with_predictions(jobcast):
+    code, out, _ = jobcast("simulate log.swf --policy ceil --postponable 0.5 --estimates default --paranoid")
+    assert code == 0 and "holds: no start lifts utilisation above the ceiling" in out
+
+
+def test_marks_by_rule_and_from_a_file(jobcast, tmp_path):
+    log = generate_log(300, seed=1, procs=64).for_simulation()[0]
+    assert ((deadlines_by("procs>=8", log) >= 0) == (log.procs >= 8)).all()
+    assert ((deadlines_by("queue=1", log) >= 0) == (log["queue"] == 1)).all()
+    assert ((deadlines_by("1", log) - log["submit"]) == np.maximum(86400, 10 * log["requested_time"])).all()
+    job, submit = int(log["job_id"][7]), int(log["submit"][7])
+    (tmp_path / "by.csv").write_text(f"job_id,deadline\n{job},{submit + log.origin + 500}\n")
+    found = deadlines_by(str(tmp_path / "by.csv"), log)
+    assert found[7] == submit + 500 and (np.delete(found, 7) == -1).all()
+    assert jobcast("simulate log.swf --policy ceil --postponable by.csv")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("job_id,deadline\n8,5\n", "by.csv:2: job 8 has the deadline 5 s, before its submission at"),
+        ("job_id,deadline\n999,5\n", "by.csv:2: synthetic-1 has no job 999"),
+        ("job_id,deadline\n8,soon\n", "by.csv:2: job_id and deadline must be whole numbers"),
+        ("job_id,until\n8,5\n", "must name the columns job_id and deadline"),
+        ("job_id,deadline\n8,9999999999\n8,9999999999\n", "by.csv:3: job 8 has a deadline already"),
+        ("", "must name the columns"),
+    ],
+)
+def test_bad_files_of_deadlines(tmp_path, text, says):
+    (tmp_path / "by.csv").write_text(text)
+    with pytest.raises(JobcastError, match=says):
+        deadlines_by(str(tmp_path / "by.csv"), generate_log(300, seed=1, procs=64).for_simulation()[0])
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("--postponable 1.3", "from 0 to 1; got 1.3"),
+        ("--postponable nan", "from 0 to 1; got nan"),
+        ("--postponable nope=3", "No column 'nope'"),
+        ("--postponable used_memory>3", "tells used_memory of no job"),
+        ("--postponable some", "a share (0.3), a rule (queue=2, procs<=64), or a file"),
+        ("--postponable none.csv", "none.csv: cannot be read (No such file or directory)"),
+        ("--ceiling 1.2", "above 0 and at most 1; got 1.2"),
+        ("--ceiling 0", "above 0 and at most 1; got 0"),
+        ("--release-below 0.5", "take the policy ceil or easy+ceil"),
+        ("--queue-only", "take the policy ceil or easy+ceil"),
+        ("--policy ceil --release-below 7", "0 to 1; got 7"),
+        ("--dilation stat", "did you mean 'start'?"),
+        ("--policy binpacking --ceiling 0.9", "need the pass 'counts'"),
+        ("--policy conservative-replan+ceil", "need the pass 'counts'"),
+        ("--policy ceil --allocator contiguous", "ceilings on utilisation and postponed jobs"),
+    ],
+)
+def test_bad_options_are_one_clear_line(jobcast, line, says):
+    code, out, err = jobcast(f"simulate log.swf {line}")
+    assert code == 2 and says in err and "Traceback" not in err and not out
