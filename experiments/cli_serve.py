@@ -60,7 +60,7 @@ def serve(
     from experiments.output import working
     from predictors.service.codes import NameKey
     from predictors.service.guard import Limits
-    from predictors.service.server import Listening
+    from predictors.service.listening import Listening
     from predictors.service.tokens import read_tokens
 
     listening = Listening(

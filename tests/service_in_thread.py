@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from predictors.service.app import Api
 from predictors.service.client import Client
 from predictors.service.codes import NameKey
-from predictors.service.server import Listening, made_server
+from predictors.service.listening import Listening
+from predictors.service.server import made_server
 from predictors.service.service import Service, Settings
 
 

@@ -12,7 +12,7 @@ import pytest
 from predictors.service.client import Client, ServiceError
 from predictors.service.codes import NameKey
 from predictors.service.guard import Limits
-from predictors.service.server import Listening
+from predictors.service.listening import Listening
 from tests.service_in_thread import running
 
 SUBMITTED = {"kind": "submitted", "job_id": 1, "time": 100, "procs": 4, "requested_time": 600, "user": "alice"}

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from experiments.cli import app
 from predictors.data.errors import JobcastError
 from predictors.service.client import Client, ServiceError
-from predictors.service.server import Listening
+from predictors.service.listening import Listening
 from predictors.service.tokens import new_token, read_tokens, who
 from tests.service_in_thread import running
 from tests.test_service_variability import desk

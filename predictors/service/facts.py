@@ -1,7 +1,6 @@
 """What is known after event n? The same `JobHistory` as everywhere, fed by the ledger's order of events."""
 
 import io
-import threading
 import zipfile
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -20,6 +19,7 @@ from predictors.history import Job, JobHistory
 from predictors.service.events import FIELDS, UNKNOWN, Event
 from predictors.service.ledger import Ledger
 from predictors.service.start_time import LiveJob
+from predictors.service.turns import Turns
 
 Floats = npt.NDArray[np.float64]
 Arrays = dict[str, npt.NDArray[Any]]
@@ -76,7 +76,7 @@ class Facts:
         machine_procs: int | None = None,
     ) -> None:
         self._settings: Final = (epoch, time_zone, as_of, capacity, machine_procs)
-        self._lock = threading.Lock()
+        self._turns: Final = Turns()
         self.forget()
 
     def forget(self) -> None:
@@ -95,7 +95,7 @@ class Facts:
 
     def take(self, events: Sequence[Event]) -> tuple[list[str], list[Happened]]:
         """Take in numbered events; return what became of each, and all that happened, in order."""
-        with self._lock:
+        with self._turns.writing():
             effects, order = [], []
             for event in events:
                 effect, now_possible = self.ledger.take(event)
@@ -111,7 +111,7 @@ class Facts:
         What `take` does, for millions of them: only events that are late, early or contradictory go one by one.
         """
         found: list[Happened] = []
-        with self._lock:
+        with self._turns.writing():
             jobs, kinds, times = (table[:, column].tolist() for column in (_JOB, _KIND, _TIME))
             begin = 0
             while begin < len(table):
@@ -135,7 +135,7 @@ class Facts:
 
         Of a job are given processors, requested time, user, group, executable, queue, partition; -1 is unknown.
         """
-        with self._lock:
+        with self._turns.reading():
             moment = now if now is not None else self.history.now or 0
             if len(jobs) < _MANY:
                 asked = [Job(0, moment, *(None if code < 0 else code for code in job)) for job in jobs]
@@ -151,7 +151,7 @@ class Facts:
 
     def live_jobs(self, predicted: Mapping[int, float]) -> tuple[list[LiveJob], int]:
         """Return the jobs that wait and run, and the second of the newest event."""
-        with self._lock:
+        with self._turns.reading():
             jobs, slots = self.history._tables.jobs, self.history._slot_of_job
             records = [(job, jobs[slot].tolist()) for job, slot in slots.items()]
             now = self.history.now or 0
@@ -165,7 +165,7 @@ class Facts:
 
     def snapshot(self) -> tuple[int, Arrays]:
         """Return the event that all this stands behind, and everything as arrays without objects."""
-        with self._lock:
+        with self._turns.reading():
             arrays = {f"history_{name}": array for name, array in self.history.snapshot().items()}
             arrays |= {f"ledger_{name}": array for name, array in self.ledger.snapshot().items()}
             return self.sequence, arrays

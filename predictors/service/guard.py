@@ -164,9 +164,9 @@ class _Body:
     async def receive(self, receive: Receive) -> Message:
         if self.whole:
             return await receive()  # waits for the client to leave
-        left = self.until - asyncio.get_running_loop().time()
         try:
-            message = await asyncio.wait_for(receive(), max(left, 0.0))
+            async with asyncio.timeout_at(self.until):
+                message = await receive()
         except TimeoutError:
             raise self._refused(408, "the body took too long") from None
         self.size += len(message.get("body", b""))

@@ -37,12 +37,15 @@ class JobIn(Strict):
 
     def codes(self, key: NameKey) -> tuple[int, ...]:
         """Return the numbers in the order of an event's fields; -1 is unknown."""
-        procs, requested = self.procs, self.requested_time
-        names = (self.user, self.group, self.executable, self.queue, self.partition)
+        procs, requested, code = self.procs, self.requested_time, key.code
         return (
             UNKNOWN if procs is None else procs,
             UNKNOWN if requested is None else requested,
-            *(key.code(name) for name in names),
+            code(self.user),
+            code(self.group),
+            code(self.executable),
+            code(self.queue),
+            code(self.partition),
         )
 
 

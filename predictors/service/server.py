@@ -1,12 +1,11 @@
 """How does the service listen? uvicorn on uvloop and httptools, one process, with the guard in front."""
 
 import asyncio
-import ipaddress
+import gc
+import logging
 import socket
 import sys
 import warnings
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
@@ -15,80 +14,71 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from predictors.data.errors import JobcastError
 from predictors.history import LateEventWarning
 from predictors.service.app import Api, make_app
-from predictors.service.guard import Guard, Limits
-from predictors.service.tokens import Token
+from predictors.service.guard import Guard
+from predictors.service.listening import Listening
+from predictors.service.shortcut import Shortcut
+from predictors.service.sparing import Sparing
 
 HEADER_SECONDS: Final = 10.0
-"""Longest that a connection may take to begin its first request [s]."""
+"""Longest that the head of a request may take, from its first byte, or from the connection for the first one [s]."""
+CONNECTIONS: Final = 4
+"""Connections for each request that may be in work at once; more are answered 503 and hung up on."""
 _SWITCH: Final = 0.0005  # Python's threads take turns this often, so that lessons do not hold up answers [s]
+_GARBAGE: Final = (2_000, 20, 100)  # young, middle, old: a look at the young takes 2 ms; little of it is in cycles
 
 
-@dataclass(frozen=True, kw_only=True)
-class Listening:
-    """Where, and for whom.
+class _Corked:
+    """A transport that sends in one piece what is written in one turn of the event loop: head and body of an answer."""
 
-    Parameters
-    ----------
-    host, port
-        Address; port 0 takes a free one.
-    tokens : tuple of Token
-        Who may do what; empty: everyone everything, on loopback only.
-    limits : Limits
-        How much a client may ask.
-    certificate, key : Path or None
-        For TLS.
+    def __init__(self, transport: Any) -> None:
+        self._transport: Final = transport
+        self._parts: list[bytes] = []
+        self._soon: Final = asyncio.get_running_loop().call_soon
 
-    Raises
-    ------
-    JobcastError
-        If there are no tokens though others than this machine can connect, or a key is missing.
-    """
+    def write(self, data: bytes) -> None:
+        if not self._parts:
+            self._soon(self._flush)
+        self._parts.append(data)
 
-    host: str = "127.0.0.1"
-    port: int = 8571
-    tokens: tuple[Token, ...] = ()
-    limits: Limits = field(default_factory=Limits)
-    certificate: Path | None = None
-    key: Path | None = None
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
 
-    def __post_init__(self) -> None:
-        if not self.tokens and not is_loopback(self.host):
-            raise JobcastError(
-                f"{self.host} can be reached from elsewhere: give --token-file (see `jobcast token`), or listen on "
-                "127.0.0.1."
-            )
-        if (self.certificate is None) != (self.key is None):
-            raise JobcastError("TLS needs both --tls-certificate and --tls-key.")
+    def _flush(self) -> None:
+        parts, self._parts = self._parts, []
+        if parts:
+            self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
 
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can connect to an address.
-
-    Examples
-    --------
-    >>> [is_loopback(host) for host in ("localhost", "127.0.0.1", "::1", "0.0.0.0", "head-node")]
-    [True, True, True, False, False]
-    """
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 class _Prompt(HttpToolsProtocol):
-    """uvicorn's protocol, which hangs up on those that connect and then say nothing, or say it too slowly."""
+    """uvicorn's protocol, which hangs up on those that say nothing, or the head of a request too slowly."""
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._patience = asyncio.get_running_loop().call_later(HEADER_SECONDS, self._hang_up)
+        super().connection_made(_Corked(transport))  # type: ignore[arg-type]
+        self._wait_for_head()
 
-    def _hang_up(self) -> None:
-        if self.transport is not None and self.cycle is None:
-            self.transport.close()
+    def on_message_begin(self) -> None:
+        self._patience.cancel()
+        self._wait_for_head()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._patience.cancel()
+        super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._patience.cancel()
         super().connection_lost(exc)
+
+    def _wait_for_head(self) -> None:
+        self._patience = asyncio.get_running_loop().call_later(HEADER_SECONDS, self._hang_up)
+
+    def _hang_up(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.close()
 
 
 def serve(api: Api, listening: Listening) -> None:
@@ -101,6 +91,7 @@ def serve(api: Api, listening: Listening) -> None:
     """
     sys.setswitchinterval(_SWITCH)
     warnings.simplefilter("ignore", LateEventWarning)  # a metric counts them
+    api.service.on_ready = _spare_the_living
     server, opened = made_server(api, listening)
     host, port = opened.getsockname()[:2]
     scheme = "https" if listening.certificate else "http"
@@ -119,8 +110,10 @@ def made_server(api: Api, listening: Listening) -> tuple[uvicorn.Server, socket.
     JobcastError
         If the address cannot be used.
     """
+    busy = {("POST", "/v1/predictions/runtime"): api.runtime.runtime, ("POST", "/v1/events"): api.events.events}
+    guard = Guard(Shortcut(make_app(api), busy), listening.tokens, listening.limits, api.metrics.request)
     config = uvicorn.Config(
-        Guard(make_app(api), listening.tokens, listening.limits, api.metrics.request),
+        guard,
         host=listening.host,
         port=listening.port,
         loop="uvloop" if sys.platform != "win32" else "asyncio",
@@ -133,13 +126,21 @@ def made_server(api: Api, listening: Listening) -> tuple[uvicorn.Server, socket.
         proxy_headers=False,
         timeout_keep_alive=60,
         timeout_graceful_shutdown=10,
-        limit_concurrency=4 * listening.limits.at_once,
+        limit_concurrency=CONNECTIONS * listening.limits.at_once,
         ssl_certfile=listening.certificate,
         ssl_keyfile=listening.key,
     )
+    logging.getLogger("uvicorn.error").addFilter(Sparing())
     server = uvicorn.Server(config)
     api.service.on_failure = lambda: setattr(server, "should_exit", True)
     try:
         return server, config.bind_socket()
     except SystemExit:
         raise JobcastError(f"{listening.host}:{listening.port}: cannot be listened on; is it taken?") from None
+
+
+def _spare_the_living() -> None:
+    """Let the garbage collector forget what has come to stay: looking through all of it takes a tenth of a second."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GARBAGE)

@@ -147,6 +147,8 @@ class Service:
         """Why the state could not be rebuilt, or may not go on: the process must begin anew."""
         self.on_failure: Callable[[], None] = lambda: None
         """Called when `failed` is set."""
+        self.on_ready: Callable[[], None] = lambda: None
+        """Called when the state has been rebuilt."""
         self.rebuilt_events = 0
         self.rebuild_seconds = 0.0
         self._recent: OrderedDict[tuple[str, int], dict[str, Any]] = OrderedDict()
@@ -333,6 +335,7 @@ class Service:
         self.rebuild_seconds = time.perf_counter() - begin
         self.writer.start()
         self.learner.start()
+        self.on_ready()
         self._ready.set()
         looked = time.monotonic()
         while not self._stopping.wait(0.25):

@@ -3,18 +3,23 @@
 Run as `python tests/bench/bench_service.py [SECONDS] [kills [TIMES]] [memory [EVENTS]]`. All traffic is on this
 machine's loopback and bounded: a server on a free port, an open loop of 500 predictions a second beside 100 requests a
 second with three events each (the server learns from every job that ends), batches of 10,000 rows, then wrk for the
-most that it can do, where wrk is installed. Times are wall seconds, seen by the client.
+most that it can do, where wrk is installed. Times are wall seconds, seen by the client; beside them stands what the
+server itself counted, and its CPU seconds. The database is made in the folder for temporary files: TMPDIR chooses the
+disk.
 """
 
 import asyncio
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +77,30 @@ async def open_loop(port: int, rate: float, seconds: float, request, lines: int 
     return found, failed
 
 
+def counted(port: int, route: str) -> dict[float, int]:
+    """Return how many requests the server answered within how many milliseconds, as it counted itself."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as page:
+        text = page.read().decode()
+    found = re.findall(rf'_seconds_bucket{{le="([^"]+)",route="{route}",status="2xx"}} (\S+)', text)
+    return {1000 * float(within): int(float(n)) for within, n in found}
+
+
+def told_by_server(name: str, before: dict[float, int], after: dict[float, int]) -> None:
+    """Print bounds of the quantiles of what the server counted between two looks."""
+    new = {within: n - before.get(within, 0) for within, n in after.items()}
+    n = max(new.values())
+    p50, p99, p999 = (min(w for w, m in new.items() if m >= share * n) for share in (0.5, 0.99, 0.999))
+    print(
+        f"{'  as the server saw it':42} {n:>7,} answers: p50 <= {p50:g}, p99 <= {p99:g}, p99.9 <= {p999:g} ms ({name})"
+    )
+
+
+def cpu_of(pid: int) -> float:
+    """Return the CPU seconds that a process has taken."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def job(number: int) -> dict:
     """Return a job's description."""
     return {"user": number % 200, "procs": 1 + number % 64, "requested_time": 600 + number % 7200, "queue": number % 3}
@@ -104,15 +133,21 @@ def bench_load(folder: Path, seconds: float) -> None:
         with Client(f"http://127.0.0.1:{port}", timeout=60) as client:
             for i in range(0, 20_000, 1000):
                 client.send([event for n in range(i, i + 1000) for event in life(n)])
+        routes = ("/v1/predictions/runtime", "/v1/events")
+        before, cpu = [counted(port, route) for route in routes], cpu_of(server.pid)
         asyncio.run(both(port, seconds))
+        cpu = cpu_of(server.pid) - cpu
+        for route, then in zip(routes, before, strict=True):
+            told_by_server(route, then, counted(port, route))
+        print(f"{cpu / seconds:.2f} CPU seconds of the server a second")
+        cpu = cpu_of(server.pid)
         batch = asyncio.run(
             open_loop(port, 1, 5, lambda n: ("/v1/predictions/runtime", {"jobs": [job(k) for k in range(10_000)]}), 1)
         )
         told("10,000 rows", *batch)
+        print(f"{(cpu_of(server.pid) - cpu) / len(batch[0]):.3f} CPU seconds of the server for 10,000 rows")
         bench_wrk(folder, port)
-        print(
-            Path(f"/proc/{server.pid}/status").read_text().partition("VmHWM:")[2].partition("\n")[0].strip(), "at most"
-        )
+        print(peak(server.pid), "at most")
     finally:
         server.terminate()
         server.wait(30)
@@ -210,7 +245,8 @@ def peak(pid: int) -> str:
 def main() -> None:
     """Print all figures."""
     words = sys.argv[1:]
-    folder = Path(tempfile.mkdtemp(prefix="jobcast-bench-", dir=Path.cwd()))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    folder = Path(tempfile.mkdtemp(prefix="jobcast-bench-"))
     try:
         if "kills" in words:
             times = int((words[words.index("kills") + 1 :] or ["100"])[0])
