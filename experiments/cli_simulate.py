@@ -17,6 +17,7 @@ from experiments.cli_ceil import (
     print_users,
 )
 from experiments.cli_machine import AllocatorName, MachineOptions, PartitionFile, PerLeaf, Seed, widths_note
+from experiments.cli_site import CommandFile, SiteName, SiteOptions, ignored_note
 
 ROWS = (
     ("mean wait", "mean_wait_s", "s"),
@@ -38,7 +39,7 @@ LOOK_AHEAD = (
 def simulate(
     log: Annotated[Path, typer.Argument(help="A job log in any known format.", metavar="LOG")],
     policy: Annotated[
-        str, typer.Option(help="Who goes first, who may pass: fcfs, easy, easy-sjbf, default, ceil, …")
+        str, typer.Option(help="Who goes first, who may pass: fcfs, easy, easy-sjbf, default, ceil, cobalt, …")
     ] = "easy",
     estimates: Annotated[
         str, typer.Option(help="requested, clairvoyant, default, bold, a predictor's name, or a model's address.")
@@ -70,11 +71,13 @@ def simulate(
     postpone_seed: PostponeSeed = 0,
     dilation: DilationBy = None,
     dilation_seed: DilationSeed = 0,
+    site: SiteName = None,
+    commands: CommandFile = None,
     schedule: Annotated[
         Path | None, typer.Option(help="Write the schedule: .csv, .jobs.csv (Batsim's), .parquet, .swf or .swf.gz.")
     ] = None,
     figures: Annotated[Path | None, typer.Option(help="Draw the schedule into this folder.")] = None,
-    by: Annotated[str | None, typer.Option(help="One more table: user, size, run-time or start.")] = None,
+    by: Annotated[str | None, typer.Option(help="One more table: user, size, run-time, start or queue.")] = None,
     explain: Annotated[
         int | None, typer.Option(help="Tell why this job started when it did and not earlier.", metavar="JOB")
     ] = None,
@@ -105,6 +108,8 @@ def simulate(
         cleaned, cleaning = of_partition(jobs, partition).for_simulation(procs, drop_wide)
         if shake is not None:
             cleaned = shaken(cleaned, shake)
+        house, cleaned, unused = SiteOptions(site, commands).built(cleaned, policy)
+        cleaning = cleaning + unused
         if explain is not None:
             refuse_unknown_job(cleaned, explain)
         machine = MachineOptions(allocator, per_leaf, partitions, machine_seed).built(cleaned)
@@ -114,17 +119,38 @@ def simulate(
         given = estimates if budget is not None else loaded(estimates)
         with working(f"Simulating {len(cleaned):,} jobs"):
             result, found = run_by_name(
-                cleaned, policy, given, correction, kill=kill, budget=budget, deadline=deadline, **machine, **rules
+                cleaned,
+                policy,
+                given,
+                correction,
+                kill=kill,
+                budget=budget,
+                deadline=deadline,
+                rules=house,
+                **machine,
+                **rules,
             )
     found |= full.figures(result, rules["rule"])
     reason, checked = None, None
     if paranoid:
         with working("Checking the schedule"):
-            checked = check_by_name(cleaned, result, policy, given, kill=kill, budget=budget, rule=rules["rule"])
+            checked = check_by_name(
+                cleaned, result, policy, given, kill=kill, budget=budget, rule=rules["rule"], rules=house
+            )
     if explain is not None:
         with working(f"Explaining job {explain}"):
             reason = explain_by_name(
-                cleaned, result, explain, policy, given, correction, kill=kill, budget=budget, **machine, **rules
+                cleaned,
+                result,
+                explain,
+                policy,
+                given,
+                correction,
+                kill=kill,
+                budget=budget,
+                rules=house,
+                **machine,
+                **rules,
             )
     written = [schedule] if schedule is not None else []
     if write is not None and schedule is not None:
@@ -134,7 +160,7 @@ def simulate(
 
         with working("Drawing"):
             written += draw_schedule(figures, result)
-    groups = {} if by is None else table_by(result, by)
+    groups = {} if by is None else table_by(result, by, house)
     total = account + cleaning
     found |= {"partition": partition, "shake": shake}
     found["learnt_from_this_log"] = learnt_from(given, jobs, cleaned)
@@ -149,6 +175,8 @@ def simulate(
         print_users(found["users"])
     if (widths := widths_note(cleaned, result.workload.procs)) is not None:
         typer.echo(widths)
+    if (late := ignored_note(found)) is not None:
+        typer.echo(late)
     if by is not None:
         _print_groups(by, groups)
     if reason is not None:

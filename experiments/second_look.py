@@ -1,12 +1,15 @@
 """A second look at a simulation by names: why a job started when it did, and whether the schedule keeps its laws."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from experiments.simulation import estimates_by_name
 from predictors.data.joblog import JobLog
 from schedsim.allocators import Allocator
 from schedsim.explain import Explanation, explain, row_of
+from schedsim.partitions import widened
 from schedsim.policy import Policy, make_policy
+from schedsim.rules import Rules
 from schedsim.run_times import RunTimes
 from schedsim.schedule import Schedule
 from schedsim.workload import Workload
@@ -33,11 +36,18 @@ def explain_by_name(
     allocator: Allocator | None = None,
     rule: Policy | None = None,
     world: RunTimes | None = None,
+    rules: Rules | None = None,
 ) -> Explanation:
     """Explain a job's start in a schedule of a cleaned log; the other names as `run_by_name` was given."""
     believed = estimates_by_name(estimates, log, schedule.workload, budget)
     rule = make_policy(policy) if rule is None else rule
-    return explain(schedule, job_id, rule, believed, correction, kill, allocator=allocator, world=world)
+    asked = schedule.workload
+    if rules is not None and rules.commands:  # the schedule's jobs are as altered, the simulation starts with these
+        as_submitted = widened(Workload.from_log(log), allocator)
+        asked = replace(asked, procs=as_submitted.procs, requested=as_submitted.requested)
+    return explain(
+        schedule, job_id, rule, believed, correction, kill, allocator=allocator, world=world, rules=rules, workload=asked
+    )  # fmt: skip
 
 
 def check_by_name(
@@ -49,6 +59,7 @@ def check_by_name(
     kill: bool,
     budget: float | None = None,
     rule: Policy | None = None,
+    rules: Rules | None = None,
 ) -> dict[str, Any]:
     """Check the laws of a schedule of a cleaned log; return those kept, and those left out with the reason.
 
@@ -60,5 +71,5 @@ def check_by_name(
     from schedsim.paranoid import check
 
     believed = estimates_by_name(estimates, log, schedule.workload, budget)
-    checked = check(schedule, make_policy(policy) if rule is None else rule, believed, kill)
+    checked = check(schedule, make_policy(policy) if rule is None else rule, believed, kill, rules)
     return {"kept": list(checked.kept), "left_out": dict(checked.left_out)}

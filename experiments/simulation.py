@@ -12,11 +12,13 @@ from predictors.data.joblog import JobLog
 from predictors.similar_runs import OUTLOOKS, SimilarRuns
 from schedsim.allocators import Allocator
 from schedsim.corrections import correction_code
-from schedsim.engine import simulate
+from schedsim.engine import Simulation
 from schedsim.estimates import Estimates, Outlook, clairvoyant, requested
 from schedsim.metrics import by_run_time, by_size, by_user, figures, how_started
 from schedsim.partitions import widened
 from schedsim.policy import Policy, make_policy
+from schedsim.queue_metrics import by_queue
+from schedsim.rules import Rules
 from schedsim.run_times import RunTimes
 from schedsim.schedule import Schedule
 from schedsim.workload import Workload
@@ -176,7 +178,7 @@ TABLES: dict[str, Callable[[Schedule], Mapping[Any, Mapping[str, float]]]] = {
 """What a schedule's figures can be split by: user, class of width, class of run time, how the jobs came to start."""
 
 
-def table_by(schedule: Schedule, what: str) -> dict[str, dict[str, Any]]:
+def table_by(schedule: Schedule, what: str, rules: Rules | None = None) -> dict[str, dict[str, Any]]:
     """Return a schedule's figures by group, under the groups' names.
 
     Raises
@@ -184,8 +186,12 @@ def table_by(schedule: Schedule, what: str) -> dict[str, dict[str, Any]]:
     JobcastError
         If it cannot be split by that.
     """
+    if what == "queue":
+        if rules is None:
+            raise JobcastError("A table by queue needs queues: name a --site, or take the policy cobalt.")
+        return {name: dict(row) for name, row in by_queue(schedule, rules).items()}
     if what not in TABLES:
-        raise unknown_name("table by", what, TABLES)
+        raise unknown_name("table by", what, (*TABLES, "queue"))
     return {str(group): dict(row) for group, row in TABLES[what](schedule).items()}
 
 
@@ -202,6 +208,7 @@ def run_by_name(
     rule: Policy | None = None,
     world: RunTimes | None = None,
     deadline: Ints | None = None,
+    rules: Rules | None = None,
 ) -> tuple[Schedule, dict[str, Any]]:
     """Simulate a cleaned log; return the schedule and its figures under the names of `jobcast simulate --json`.
 
@@ -213,7 +220,10 @@ def run_by_name(
     if deadline is not None:
         workload = replace(workload, deadline=deadline)
     believed = estimates_by_name(estimates, log, workload, budget)
-    schedule = simulate(workload, rule, believed, correction, kill=kill, allocator=allocator, world=world)
+    simulation = Simulation(workload, rule, believed, correction, kill, allocator, world, rules)
+    simulation.run()
+    schedule = simulation.schedule()
+    late = {"commands_too_late": len(simulation.ignored)} if rules is not None and rules.commands else {}
     return schedule, {
         "log": log.name,
         "policy": policy,
@@ -224,4 +234,5 @@ def run_by_name(
         **figures(schedule),
         "engine_seconds": schedule.engine_seconds,
         "jobs_per_second": len(workload) / schedule.engine_seconds,
+        **late,
     }

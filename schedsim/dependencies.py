@@ -1,5 +1,6 @@
 """Which job must end before another may start? Chains of jobs, as SWF's fields 17 and 18 tell them."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -124,8 +125,11 @@ class Dependencies:
             parents[place[child]], think[place[child]] = place[parent], pause
         return parents, think
 
-    def stuck(self, workload: Workload) -> Ints:
-        """Return the rows of the jobs that never start because a job before them fails and nothing alters them."""
+    def stuck(self, workload: Workload, released: Collection[int] = ()) -> Ints:
+        """Return the rows of the jobs that never start because a job before them fails and nobody releases them.
+
+        `released` are the ids of jobs that somebody will release once they are held so.
+        """
         if self.on_failure == "run":
             return np.empty(0, dtype=np.int64)
         parents, _ = self.rows(workload)
@@ -137,5 +141,7 @@ class Dependencies:
                 path.append(row)
                 row = int(parents[row])
             for child in reversed(path):
-                held[child] = bool(bad[parents[child]]) or held.get(int(parents[child]), False)
+                parent = int(parents[child])
+                freed = int(workload.job_id[child]) in released
+                held[child] = (bool(bad[parent]) and not freed) or held.get(parent, False)
         return np.array(sorted(row for row, stays in held.items() if stays), dtype=np.int64)

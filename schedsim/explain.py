@@ -99,6 +99,7 @@ def explain(
     allocator: Allocator | None = None,
     world: RunTimes | None = None,
     rules: Rules | None = None,
+    workload: Workload | None = None,
 ) -> Explanation:
     """Explain a job's start in a schedule.
 
@@ -115,6 +116,9 @@ def explain(
         At how many instants to look at most, the first and the last among them.
     allocator, world, rules
         As that simulation was given; a world's sink must be a fresh one where a gate reads it.
+
+    workload : Workload, optional
+        As that simulation was given, where commands have altered jobs since.
 
     Raises
     ------
@@ -137,7 +141,7 @@ def explain(
     t=10: it headed the queue, but needs 2 processors and 0 were free; by the estimates it fits at t=20.
     t=20: started, in the queue's order, having held a reservation; free were 8.
     """
-    workload = schedule.workload
+    workload = schedule.workload if workload is None else workload
     row = row_of(workload, job_id)
     if most_instants < 2:
         raise JobcastError(f"An explanation looks at 2 instants or more; got {most_instants}.")
@@ -162,8 +166,8 @@ def explain(
         )
     return Explanation(
         job_id=job_id,
-        procs=int(workload.procs[row]),
-        requested=int(workload.requested[row]),
+        procs=int(schedule.workload.procs[row]),
+        requested=int(schedule.workload.requested[row]),
         estimate=int(schedule.estimate[row]),
         submit=first + workload.origin,
         start=last + workload.origin,

@@ -1,0 +1,57 @@
+"""Options of `jobcast simulate` about the site: its queues, score, dependencies, accounts, and commands on jobs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from predictors.data.account import Account
+    from predictors.data.joblog import JobLog
+    from schedsim.rules import Rules
+
+SiteName = Annotated[
+    str | None,
+    typer.Option(
+        "--site",
+        help="The site's rules: a TOML file, mira, or none; by default mira with the policy cobalt.",
+        metavar="FILE",
+    ),
+]
+CommandFile = Annotated[
+    Path | None,
+    typer.Option("--commands", help="A CSV file of holds, releases, alterations and big runs.", metavar="FILE"),
+]
+
+
+@dataclass(frozen=True)
+class SiteOptions:
+    """What the command line says of the site."""
+
+    site: str | None = None
+    commands: Path | None = None
+
+    def built(self, cleaned: "JobLog", policy: str) -> "tuple[Rules | None, JobLog, Account]":
+        """Return the rules, the jobs that can start under them, and an account of the others.
+
+        Raises
+        ------
+        JobcastError
+            If the rules cannot be used.
+        """
+        from predictors.data.account import Account
+        from schedsim.site_files import rules_of_log
+
+        site = self.site
+        if site is None and policy == "cobalt":
+            site = "mira"
+        if site in (None, "none") and self.commands is None:
+            return None, cleaned, Account(cleaned.name)
+        return rules_of_log(cleaned, None if site == "none" else site, self.commands)
+
+
+def ignored_note(found: dict[str, Any]) -> str | None:
+    """Return a sentence about commands that came too late, if there are any."""
+    late = found.get("commands_too_late", 0)
+    return f"{late:,} commands came when their job did not wait any more; they did nothing." if late else None
