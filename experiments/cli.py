@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from experiments import (
+    cli_advise,
     cli_evaluate,
     cli_experiment,
     cli_log,
@@ -41,6 +42,7 @@ for command in (
     cli_sweep.sweep,
     cli_experiment.experiment,
     cli_experiment.report,
+    cli_advise.advise,
     cli_serve.serve,
     cli_serve.replay,
     cli_serve.promote,

@@ -44,9 +44,8 @@ def sweep(
     What is done is kept in the folder of results: after a kill, the same command goes on there.
     """
     from experiments.hiring import Crew
-    from experiments.manifest import keep
     from experiments.output import print_json, working
-    from experiments.page import PAGE, write_page
+    from experiments.page import PAGE, write_report
     from experiments.sweep_plan import plan
     from experiments.sweep_report import judged, report_of
     from experiments.sweep_run import run_plan
@@ -61,8 +60,7 @@ def sweep(
     with working("Judging"):
         judgements, choice = judged(found, declared.beside, declared.measure)
         report = report_of(found, folder, declared.beside, declared.measure)
-        keep(folder, report)
-        write_page(folder)
+        write_report(folder, report)
     tracked = None
     if track or (track is None and found.kind == "train"):
         from experiments.sweep_tracking import track_sweep

@@ -150,15 +150,13 @@ def perform(name: str, setting: Setting) -> Report:
     JobcastError
         If there is none of that name, or it cannot be run so.
     """
-    from experiments.manifest import keep
-    from experiments.page import write_page
+    from experiments.page import write_report
 
     run = experiment_by_name(name)
     report = run(setting)
     question = (import_module(EXPERIMENTS[name]).__doc__ or "").splitlines()[0]
     report = replace(report, question=question, facts=report.facts or _facts(name, setting))
-    keep(setting.folder, report)
-    write_page(setting.folder)
+    write_report(setting.folder, report)
     return report
 
 

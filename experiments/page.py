@@ -6,6 +6,7 @@ can run, and the page's own policy forbids whatever is not in it.
 
 import base64
 import hashlib
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -14,19 +15,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from experiments.manifest import MANIFEST, read_manifest
+from experiments.manifest import MANIFEST, keep, read_manifest
 from experiments.output import cell
 from predictors.data.files import whole_file
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+    from experiments.experiment import Report
+
 PAGE: Final = "report.html"
 
 MAX_SVG: Final = 400_000
 """Bytes up to which a picture is shown as SVG; bigger ones as PNG."""
 
+LONGEST_LEAD: Final = 80
+
 _UNITS: Final = {"_s": "s", "_s2": "s²", "_h": "h", "_us": "µs", "_pct": "%"}
+_PERCENT: Final = re.compile(r"(?<=\d) %")
+"""A sign that must not begin a line."""
 _UNSEEN: Final = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Marks that would turn the direction of the text after them."""
 
@@ -44,6 +51,18 @@ def write_page(folder: Path) -> Path:
     with whole_file(path) as part:
         part.write_text(text, encoding="utf-8")
     return path
+
+
+def write_report(folder: Path, report: "Report") -> Path:
+    """Write what a finished run leaves in its folder to be read: `report.json` and the page; return the page's path.
+
+    Raises
+    ------
+    JobcastError
+        If a file that the report names is not in the folder, or nothing can be written there.
+    """
+    keep(folder, report)
+    return write_page(folder)
 
 
 def page_of(document: Mapping[str, Any], folder: Path) -> str:
@@ -69,13 +88,25 @@ def shown(text: object) -> str:
     >>> ascii(shown("log\x00 \u202egnp.exe")), shown("a\tb")
     ("'log\\ufffd \\ufffdgnp.exe'", 'a b')
     """
-    return "".join(_seen(letter) for letter in str(text))
+    return _PERCENT.sub("\u00a0%", "".join(_seen(letter) for letter in str(text)))
 
 
 def _seen(letter: str) -> str:
     if letter in "\t\n\r":
         return " "
     return "\ufffd" if unicodedata.category(letter) in ("Cc", "Cs", "Cn") or letter in _UNSEEN else letter
+
+
+def led(sentence: str) -> tuple[str, str]:
+    """Return what a sentence is about, if it says so before a colon, and the rest.
+
+    Examples
+    --------
+    >>> led("Keep EASY: nothing is better."), led("P50 was off by 3 s.")
+    (('Keep EASY', 'nothing is better.'), ('', 'P50 was off by 3 s.'))
+    """
+    lead, colon, rest = sentence.partition(": ")
+    return (lead, rest) if colon and len(lead) <= LONGEST_LEAD else ("", sentence)
 
 
 def label(column: str) -> str:
@@ -177,6 +208,7 @@ def _environment() -> "Environment":
         "ranges": ranges,
         "duration": duration,
         "fact": cell,
+        "led": led,
         "address": lambda name: quote(name),
     }
     return made

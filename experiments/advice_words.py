@@ -1,0 +1,148 @@
+"""Advice in plain words: what to do, what it gains, who would wait longer, what a predictor adds; none by chance."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from experiments.advice import CLASSES, FEWEST, Advice, Change, Option
+from experiments.judgement import COST, MEASURES, TOLERATED, Judgement
+from experiments.judgement_words import in_percent
+from predictors.data.errors import counted
+from schedsim.metrics import RUN_TIME_CLASSES
+
+FIRST: Final = 2
+"""How many classes are named; the tables have them all."""
+ALLOWED: Final = f"{TOLERATED - 1:.0%}"
+RUN_TIMES: Final = dict(
+    zip(
+        RUN_TIME_CLASSES,
+        ("under 1 min", "1 to 10 min", "10 min to 1 h", "1 to 4 h", "4 to 12 h", "12 to 24 h", "24 h or longer"),
+        strict=True,
+    )
+)
+"""Classes of run time in a sentence."""
+
+
+def in_words(advice: Advice) -> list[str]:
+    """Return the advice, a sentence or two each: the headline, a line a way, what predictors add."""
+    return [headline(advice), *(line(option, advice.current) for option in advice.options), *_predictors(advice)]
+
+
+def headline(advice: Advice) -> str:
+    """Return what to do."""
+    choice, current = advice.choice, advice.current
+    measure = MEASURES[choice.against[0].measure]
+    better = [option for option in advice.options if option.judgement.outcome == "better"]
+    paid = [option for option in advice.options if option.judgement.outcome == COST]
+    if choice.case == current:
+        return f"Keep {current}: its {measure} is surely lower than that of each other way tried, at nobody's cost."
+    if choice.case is not None:
+        (best,) = (option for option in advice.options if option.case == choice.case)
+        return (
+            f"Change from {current} to {best.case}: {measure} {in_percent(best.judgement.ratio)}, surely lower than "
+            f"with each other way tried, and no figure of the waits is surely more than {ALLOWED} worse.{_but(best)}"
+        )
+    if len(better) == 1:
+        return (
+            f"{better[0].case} is the one way tried that is surely better than {current} at nobody's cost: {measure} "
+            f"{in_percent(better[0].judgement.ratio)}. It is not surely the best of all.{_but(better[0])}"
+        )
+    if better:
+        names = listed([f"{option.case} ({in_percent(option.judgement.ratio)})" for option in better])
+        return (
+            f"Surely better than {current} at nobody's cost: {names}, in {measure}. Which of them is best these runs "
+            "do not tell, so no winner is named: choose by who would wait longer."
+        )
+    if paid:
+        names = listed([option.case for option in paid])
+        return (
+            f"No winner: nothing tried is better than {current} at nobody's cost. {names} would lower the {measure}, "
+            "but make others wait longer; whether that is worth it is for the site to say."
+        )
+    return f"No reason to leave {current}: of the ways tried none is surely better in {measure}."
+
+
+def line(option: Option, current: str) -> str:
+    """Return what becomes of the jobs under one way."""
+    return f"{option.case} instead of {current}: {_told(option.judgement)}. {_who(option)}"
+
+
+def _told(judgement: Judgement) -> str:
+    noise = ", inside the noise" if judgement.outcome == "open" else ""
+    paid = [f"{MEASURES[price.measure]} {in_percent(price.ratio)}" for price in judgement.paid]
+    also = "and" if judgement.outcome == "worse" else "but"
+    price = f", {also} {listed(paid)}" if paid else ""
+    return f"{MEASURES[judgement.measure]} {in_percent(judgement.ratio)}{noise}{price}"
+
+
+def _who(option: Option) -> str:
+    """Return which classes gain and lose most, and how many users."""
+    worse, better = option.who("worse", *CLASSES), option.who("better", *CLASSES)
+    said = [f"Longer waits for {_classes(worse)}." if worse else "No class of jobs would surely wait longer."]
+    if better:
+        said.append(f"Shorter ones for {_classes(better)}.")
+    users = option.judged("user")
+    if users:
+        lost, won = len(option.who("worse", "user")), len(option.who("better", "user"))
+        said.append(
+            f"Of {counted(users, 'user')} with {FEWEST} jobs or more {won:,} would wait less and {lost:,} longer."
+        )
+    return " ".join(said)
+
+
+def _but(option: Option) -> str:
+    """Return who pays all the same, among the classes and users."""
+    worse, lost = option.who("worse", *CLASSES), len(option.who("worse", "user"))
+    told = ([_class(worse[0])] if worse else []) + ([counted(lost, "user")] if lost else [])
+    return f" But {listed(told)} would wait longer." if told else ""
+
+
+def _classes(found: Sequence[Change]) -> str:
+    """Return the first few, with what becomes of their mean wait, and how many more there are."""
+    named = [
+        f"{_class(change)} ({100 * (change.ratio.value - 1):+.0f} %, {span(change.before_s)} to {span(change.after_s)})"
+        for change in found[:FIRST]
+    ]
+    more = len(found) - FIRST
+    return listed([*named, f"{more} more {'class' if more == 1 else 'classes'}"] if more > 0 else named)
+
+
+def _class(change: Change) -> str:
+    if change.by == "size":
+        return f"jobs of {change.group} processor{'' if change.group == '1' else 's'}"
+    return f"jobs that run {RUN_TIMES[change.group]}"
+
+
+def _predictors(advice: Advice) -> Iterator[str]:
+    for judgement in advice.adds:
+        yield f"What the prediction alone adds, {judgement.case} instead of {judgement.beside}: {_told(judgement)}."
+    if advice.most is not None:
+        yield (
+            f"For comparison, {advice.most.case} in advance, instead of {advice.current}: {_told(advice.most)}. That "
+            "is what perfect predictions would bring to that policy."
+        )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a sentence lists them.
+
+    Examples
+    --------
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def span(seconds: float) -> str:
+    """Return a wait in words.
+
+    Examples
+    --------
+    >>> span(42.3), span(600), span(9000), span(300_000)
+    ('42 s', '10 min', '2.5 h', '3.5 days')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86400:.1f} days"

@@ -1,0 +1,205 @@
+"""Advice says what the runs say: no winner inside the noise, who pays, and a command behind each number."""
+
+import json
+import shlex
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.advice import FEWEST, advise, changes
+from experiments.advice_words import headline, in_words, line
+from experiments.advise import ADDS, PERFECT, SHORT_LIST, Question, cases_with
+from experiments.cli import main
+from experiments.manifest import read_manifest
+from predictors.data.errors import JobcastError
+from predictors.data.swf import write_swf
+from predictors.data.synthetic import generate_log
+from schedsim.metrics import RUN_TIME_CLASSES
+
+SEEDS = range(1, 11)
+FIGURES = ("mean_bounded_slowdown", "mean_wait_s", "p99_wait_s", "max_wait_s", "widest5_mean_wait_s")
+
+
+def runs_of(**ways):
+    """Return runs of some ways: of each its figures relative to 1000, in the order of FIGURES, with a little noise."""
+    rows = []
+    for way, ratios in ways.items():
+        chance = np.random.default_rng(sum(way.encode()))
+        for seed in SEEDS:
+            figures = {f: 1000 * r * chance.uniform(0.995, 1.005) for f, r in zip(FIGURES, ratios, strict=True)}
+            rows.append({"log": "site", "case": way, "seed": seed, **figures})
+    return pd.DataFrame(rows)
+
+
+def groups_of(by, group, n_jobs, **waits):
+    """Return runs by group: of each way a mean wait, or one a seed."""
+    return pd.DataFrame(
+        [
+            {"log": "site", "case": way, "seed": seed, "by": by, "group": group, "n_jobs": n_jobs, "mean_wait_s": wait}
+            for way, several in waits.items()
+            for seed, wait in zip(SEEDS, np.broadcast_to(several, len(SEEDS)), strict=True)
+        ]
+    )
+
+
+NOBODY = groups_of("size", "1", 100, easy=1.0, a=1.0, b=1.0)
+SAME = (1.0,) * 5
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "told"),
+    [
+        (SAME, SAME, "No reason to leave easy"),
+        ((1.2, *SAME[1:]), (1.1, *SAME[1:]), "Keep easy: its mean bounded slowdown is surely lower"),
+        ((0.7, 0.8, 0.9, 1, 1), SAME, "Change from easy to a: mean bounded slowdown -"),
+        ((0.7, 0.8, 0.9, 1.5, 1), SAME, "No winner: nothing tried is better than easy at nobody's cost. a would lower"),
+        ((0.7, 0.8, 1, 1, 1), (0.7001, 0.8, 1, 1, 1), "Which of them is best these runs do not tell"),
+        ((0.7, 0.8, 1, 1, 1), (0.6, 0.8, 1, 1.5, 1), "a is the one way tried that is surely better than easy"),
+    ],
+    ids=["noise", "worse", "winner", "others pay", "two alike", "one pays"],
+)
+def test_the_headline_names_no_winner_that_the_runs_do_not_name(a, b, told):
+    advice = advise(runs_of(easy=SAME, a=a, b=b), NOBODY, "easy")
+    assert headline(advice).startswith(told) or told in headline(advice)
+    assert ("Change" in headline(advice)) == (advice.choice.case == "a")
+
+
+def test_perfect_knowledge_is_told_but_never_chosen():
+    runs = runs_of(easy=SAME, a=(0.9, *SAME[1:]), known=(0.5,) * 5)
+    advice = advise(runs, NOBODY, "easy", perfect="known", adds=[("a", "easy"), ("x", "easy")])
+    assert advice.choice.case == "a" and [option.case for option in advice.options] == ["a"]
+    assert advice.most.ratio.value == pytest.approx(0.5, rel=0.01)
+    assert [(one.case, one.beside) for one in advice.adds] == [("a", "easy")]
+    said = in_words(advice)
+    assert "known in advance" in said[-1] and "What the prediction alone adds, a instead of easy" in said[-2]
+
+
+def outcome(by="size", n_jobs=100, easy=1000.0, a=1000.0):
+    (change,) = changes(groups_of(by, "7", n_jobs, easy=easy, a=a), "a", "easy")
+    return change.outcome
+
+
+def test_classes_gain_or_lose_only_where_it_is_sure_and_worth_telling():
+    noisy = 1000.0 * np.array([0.8, 1.5, 1.0, 1.4, 0.9, 1.3, 0.7, 1.6, 1.0, 1.1])
+    assert outcome(a=1200.0) == "worse" and outcome(a=800.0) == "better"
+    assert outcome(a=1040.0) == "open", "within 5 %"
+    assert outcome(a=noisy) == "open", "inside the noise"
+    assert outcome(easy=10.0, a=30.0) == "open", "under a minute"
+    assert outcome(a=2000.0, n_jobs=FEWEST - 1) == "open", "too few jobs"
+
+
+def test_users_gain_or_lose_only_where_every_shake_says_so():
+    nine_of_ten = np.full(10, 1500.0)
+    nine_of_ten[3] = 990.0
+    assert outcome("user", a=1500.0) == "worse" and outcome("user", a=500.0) == "better"
+    assert outcome("user", a=nine_of_ten) == "open" and outcome("size", a=nine_of_ten) == "worse"
+
+
+def test_a_way_is_told_with_who_waits_longer():
+    groups = pd.concat(
+        [
+            groups_of("size", "65-128", 50, easy=36_000.0, a=72_000.0),
+            groups_of("run-time", "< 10 min", 500, easy=3600.0, a=600.0),
+            groups_of("user", "3", 40, easy=3600.0, a=600.0),
+            groups_of("user", "4", 40, easy=600.0, a=3600.0),
+            groups_of("user", "-1", 40, easy=600.0, a=3600.0),
+            groups_of("user", "5", 5, easy=600.0, a=3600.0),
+        ]
+    )
+    (option,) = advise(runs_of(easy=SAME, a=(0.7, 1, 1, 1, 1)), groups, "easy").options
+    said = line(option, "easy")
+    assert "Longer waits for jobs of 65-128 processors (+100 %, 10.0 h to 20.0 h)." in said
+    assert "Shorter ones for jobs that run 1 to 10 min (-83 %, 60 min to 10 min)." in said
+    assert f"Of 2 users with {FEWEST} jobs or more 1 would wait less and 1 longer." in said, "nobody is no user"
+
+
+def test_every_class_of_run_time_has_words():
+    for name in RUN_TIME_CLASSES:
+        groups = groups_of("run-time", name, 100, easy=1000.0, a=9000.0)
+        (option,) = advise(runs_of(easy=SAME, a=SAME), groups, "easy").options
+        assert "jobs that run " in line(option, "easy")
+
+
+@pytest.mark.parametrize(
+    ("current", "name", "n_cases"),
+    [("easy", "EASY", 7), ("EASY++", "EASY++", 7), ("wfp", "WFP", 7), ("wfp3-easy", "WFP", 7), ("fcfs", "fcfs", 8),
+     ("default", "default", 7), ("conservative-compress", "conservative", 7), ("hybrid-3", "hybrid-3", 8)],
+)  # fmt: skip
+def test_what_the_site_runs_today_comes_first(current, name, n_cases):
+    today, cases = cases_with(current)
+    assert (today.name, cases[0], cases[-1], len(cases)) == (name, today, PERFECT, n_cases)
+    assert len({case.name for case in cases}) == n_cases
+
+
+def test_what_a_predictor_adds_compares_like_with_like():
+    ways = {case.name: case for case in SHORT_LIST}
+    for with_it, without in ADDS:
+        assert ways[with_it].policy == ways[without].policy and ways[without].estimates == "requested"
+
+
+@pytest.fixture
+def jobcast(tmp_path, monkeypatch, capsys):
+    """Run a command line beside a small log; return its status and what it printed."""
+    monkeypatch.chdir(tmp_path)
+    write_swf(generate_log(600, seed=3, procs=64, load=1.0), tmp_path / "site log.swf")
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["jobcast", *words])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        said = capsys.readouterr()
+        return stop.value.code, said.out, said.err
+
+    return run
+
+
+def test_each_number_is_what_its_command_prints(jobcast, tmp_path, monkeypatch):
+    status, out, err = jobcast("advise", "site log.swf", "--seeds", "5", "--procs", "64", "--json")
+    assert status == 0, err
+    document = json.loads(out)
+    rows = document["tables"]["as logged, with commands"]
+    runs = pd.read_csv(tmp_path / "reports" / "advise-site_log" / "runs.csv")
+    assert [row["case"] for row in rows] == [case.name for case in (*SHORT_LIST, PERFECT)]
+    for row in rows[::3]:
+        for more, seed in ((), -1), (("--shake", "4"), 4):
+            found = json.loads(jobcast(*shlex.split(row["command"])[1:], *more, "--json")[1])
+            kept = runs[(runs["case"] == row["case"]) & (runs["seed"] == seed)].iloc[0]
+            for name in FIGURES:
+                assert found[name] == pytest.approx(kept[name], rel=1e-12)
+                assert seed != -1 or found[name] == pytest.approx(row[name], rel=1e-12)
+    assert document["verdict"][0] and document["advice"]["current"] == "EASY"
+
+    page = (tmp_path / "reports" / "advise-site_log" / "report.html").read_text(encoding="utf-8")
+    assert "jobcast simulate &#39;site log.swf&#39; --procs 64 --policy easy" in page
+    assert read_manifest(tmp_path / "reports" / "advise-site_log")["seeds"] == [1, 2, 3, 4, 5]
+
+    def again(*_):
+        raise AssertionError("what is done must not be done again")
+
+    monkeypatch.setattr("experiments.sweep_work.run_by_name", again)
+    status, out, err = jobcast("advise", "site log.swf", "--seeds", "5", "--procs", "64", "--json")
+    assert (status, json.loads(out)["verdict"]) == (0, document["verdict"]), err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--current", "eazy"], "did you mean 'easy'"),
+        (["--seeds", "4"], "--seeds 5 or more"),
+        (["--measure", "mean_wiat_s"], "did you mean 'mean_wait_s'"),
+        (["--measure", "sse_s2"], "measure 'sse_s2'"),
+        (["--procs", "1"], "--drop-wide"),
+        (["--partition", "99"], "no job in partition 99"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(words, told, jobcast, tmp_path):
+    status, out, err = jobcast("advise", "site log.swf", *words)
+    assert (status, out) == (2, "") and told in err and len(err.splitlines()) == 1, err
+    assert [path.name for path in tmp_path.iterdir()] == ["site log.swf"]
+
+
+def test_too_few_seeds_are_refused_before_anything_is_run():
+    with pytest.raises(JobcastError, match="nothing can be said"):
+        Question(None, seeds=1)
