@@ -114,21 +114,12 @@ def simulate(
             refuse_unknown_job(cleaned, explain)
         machine = MachineOptions(allocator, per_leaf, partitions, machine_seed).built(cleaned)
         full = CeilOptions(ceiling, release_below, queue_only, postponable, postpone_seed, dilation, dilation_seed)
-        rules = full.built(cleaned, policy, kill)
+        rules = full.built(cleaned, policy, kill) | {"rules": house}
         kill, deadline = rules.pop("kill"), rules.pop("deadline")
         given = estimates if budget is not None else loaded(estimates)
         with working(f"Simulating {len(cleaned):,} jobs"):
             result, found = run_by_name(
-                cleaned,
-                policy,
-                given,
-                correction,
-                kill=kill,
-                budget=budget,
-                deadline=deadline,
-                rules=house,
-                **machine,
-                **rules,
+                cleaned, policy, given, correction, kill=kill, budget=budget, deadline=deadline, **machine, **rules
             )
     found |= full.figures(result, rules["rule"])
     reason, checked = None, None
@@ -140,17 +131,7 @@ def simulate(
     if explain is not None:
         with working(f"Explaining job {explain}"):
             reason = explain_by_name(
-                cleaned,
-                result,
-                explain,
-                policy,
-                given,
-                correction,
-                kill=kill,
-                budget=budget,
-                rules=house,
-                **machine,
-                **rules,
+                cleaned, result, explain, policy, given, correction, kill=kill, budget=budget, **machine, **rules
             )
     written = [schedule] if schedule is not None else []
     if write is not None and schedule is not None:

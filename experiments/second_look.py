@@ -46,7 +46,8 @@ def explain_by_name(
         as_submitted = widened(Workload.from_log(log), allocator)
         asked = replace(asked, procs=as_submitted.procs, requested=as_submitted.requested)
     return explain(
-        schedule, job_id, rule, believed, correction, kill, allocator=allocator, world=world, rules=rules, workload=asked
+        schedule, job_id, rule, believed, correction, kill,
+        allocator=allocator, world=world, rules=rules, workload=asked,
     )  # fmt: skip
 
 

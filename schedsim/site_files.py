@@ -180,7 +180,7 @@ def _accounts(given: Table, log: JobLog, source: str) -> Accounts | None:
     if not rows:
         return None
     of_group: dict[int, int] = {}
-    projects = []
+    projects: list[Project] = []
     for number, row in enumerate(rows):
         where = f"{source}: [[project]] {row.get('name', '')}"
         groups = row.get("groups", [])
