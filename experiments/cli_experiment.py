@@ -1,5 +1,6 @@
 """`jobcast experiment`: a paper's tables and figures, made from a job log into a folder of reports."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,9 @@ DEFAULT_JOBS = 10_000
 def experiment(
     name: Annotated[
         str,
-        typer.Argument(help="Which one: reis, runtime, backfilling, start-times, rush, rush-dose.", metavar="NAME"),
+        typer.Argument(
+            help="Which one: reis, runtime, backfilling, start-times, rush, rush-dose, ceil.", metavar="NAME"
+        ),
     ],
     log: Annotated[Path | None, typer.Option(help="A job log; by default the seeded synthetic one.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of reports; the experiment makes its own in it.")] = Path("reports"),
@@ -30,7 +33,7 @@ def experiment(
     ] = "",
     seed: Annotated[int, typer.Option(help="Seed of everything drawn by chance.", min=0)] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller models: the whole in a minute or two.")] = False,
-    workers: Annotated[int, typer.Option(help="rush, rush-dose: processes to use.", min=1)] = 1,
+    workers: Annotated[int, typer.Option(help="rush, rush-dose, ceil: processes to use.", min=1)] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Make a paper's tables and figures from a job log, PNG, SVG and CSV each."""
@@ -45,7 +48,7 @@ def experiment(
     if name in WITHOUT_LOG and log is not None:
         raise JobcastError(f"{name} takes place in a model world and looks at no log; leave --log out.")
     with working("Reading the log"):
-        jobs, account = _log(log, seed)
+        jobs, account = _log(name, log, seed)
     folder = report_folder(out, name)
     what = f"Running {name}" + ("" if name in WITHOUT_LOG else f" on {len(jobs):,} jobs")
     with after_reading(account), working(what):
@@ -80,12 +83,15 @@ def report(
     typer.echo(f"Wrote {page} ({page.stat().st_size / 1000:,.0f} kB)")
 
 
-def _log(path: Path | None, seed: int) -> "tuple[JobLog, Account]":
-    if path is None:
-        from predictors.data.account import Account
-        from predictors.data.synthetic import generate_log
-
-        return generate_log(DEFAULT_JOBS, seed=seed), Account("synthetic log")
+def _log(name: str, path: Path | None, seed: int) -> "tuple[JobLog, Account]":
+    from experiments.experiment import OWN_LOGS
+    from predictors.data.account import Account
     from predictors.data.detect import read_log
+    from predictors.data.synthetic import generate_log
 
-    return read_log(path)
+    if path is not None:
+        return read_log(path)
+    if name in OWN_LOGS:
+        made: tuple[JobLog, Account] = import_module(OWN_LOGS[name]).default_log(seed)
+        return made
+    return generate_log(DEFAULT_JOBS, seed=seed), Account("synthetic log")

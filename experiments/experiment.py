@@ -120,12 +120,16 @@ EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "start-times": "experiments.start_times",  # can a waiting job be told when it will start?
         "rush": "experiments.rush",  # delaying jobs that would vary: Nichols et al., Table II, Figures 1 and 4 to 11
         "rush-dose": "experiments.rush_dose",  # what that hangs on: how slowly the machine changes, and placement
+        "ceil": "experiments.ceil",  # a ceiling on utilisation, postponable jobs: Li et al., Table 6, Figures 4 and 5
     }
 )
 """Experiments by name: the module whose `run(setting)` makes the report."""
 
 WITHOUT_LOG: Final = frozenset({"rush", "rush-dose"})
 """Experiments in a model world, which look at no job log."""
+
+OWN_LOGS: Final[Mapping[str, str]] = MappingProxyType({"ceil": "experiments.ceil_months"})
+"""Experiments that need another log than the usual synthetic one where none is given: whose `default_log(seed)`."""
 
 
 def experiment_by_name(name: str) -> "Callable[[Setting], Report]":
