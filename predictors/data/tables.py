@@ -12,7 +12,6 @@ from predictors.data.account import Ledger
 from predictors.data.errors import JobcastError
 from predictors.data.joblog import Ints
 
-
 LARGEST_BLOCK: Final = 2**31 - 1
 
 
