@@ -16,9 +16,19 @@ import numpy.typing as npt
 
 from predictors.base import Predictor
 from predictors.history import Outcome, Outcomes, as_of_rule
-from predictors.loop import overrun_at
 
 Floats = npt.NDArray[np.float64]
+
+
+def overrun_at(start: float, said: float) -> float:
+    """Return the first whole second at which a job that started then has run for longer than was said.
+
+    Examples
+    --------
+    >>> overrun_at(100, 5.5), overrun_at(100, 6)
+    (106, 107)
+    """
+    return start + math.floor(said) + 1
 
 
 class Lessons:
@@ -61,7 +71,7 @@ class Lessons:
     def catch_up(self, now: int) -> None:
         """Learn what may be known at `now`: ends held back before it, and jobs that have outrun their prediction."""
         if self._due and self._due[0].time < now:
-            self._learn_due()
+            self.learn_due()
         while self._overruns and self._overruns[0][0] < now + self._same_second:
             job = heapq.heappop(self._overruns)[1]
             start = self._running.get(job)
@@ -69,12 +79,18 @@ class Lessons:
                 self._told.add(job)
                 row, issued = self._live[job]
                 self._due.append(Outcome(row, issued, float(now - start), False, now))
-                self._learn_due()
+                self.learn_due()
 
     def is_due(self, now: int) -> bool:
         """Return whether `catch_up` would learn anything."""
         held_back = bool(self._due) and self._due[0].time < now
         return held_back or (bool(self._overruns) and self._overruns[0][0] < now + self._same_second)
+
+    def learn_due(self) -> None:
+        """Learn from what was held back, whatever the second is."""
+        for outcome in self._due:
+            self._teach(outcome)
+        self._due.clear()
 
     def submitted(self, job: int, row: Floats, issued: float) -> None:
         """Note a job's row and the prediction that was issued for it."""
@@ -97,7 +113,7 @@ class Lessons:
         if known is not None:
             self._due.append(Outcome(known, issued, seconds, True, time, job in self._told))
             if self._same_second:
-                self._learn_due()
+                self.learn_due()
         self._told.discard(job)
         return issued
 
@@ -136,8 +152,3 @@ class Lessons:
         self._overruns = list(zip(arrays["overrun_at"].tolist(), arrays["overrun"].tolist(), strict=True))
         self._told = set(arrays["told"].tolist())
         self._due = list(Outcomes.from_arrays(arrays, "due_"))
-
-    def _learn_due(self) -> None:
-        for outcome in self._due:
-            self._teach(outcome)
-        self._due.clear()

@@ -152,7 +152,7 @@ class OnlineForecast(LearningForecast):
     def advance(self, events: Ints, seconds: Floats) -> None:
         """Take in the events since the last call; write `seconds[job]` for each submission among them."""
         self._history.consume(events, self._rows)
-        if self._learns and not self._same_second:
+        if self._learns and not self._history.as_of.same_second:
             events = self._ends_last(events)
         self._follow(events, seconds)
 

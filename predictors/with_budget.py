@@ -24,7 +24,7 @@ from predictors.calibration import (
 from predictors.data.errors import JobcastError
 from predictors.data.joblog import Ints
 from predictors.history import Outcome, Outcomes, as_of_rule
-from predictors.loop import overrun_at
+from predictors.lessons import overrun_at
 from predictors.params import BETWEEN, or_none
 
 Floats = npt.NDArray[np.float64]
