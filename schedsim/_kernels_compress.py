@@ -37,23 +37,20 @@ def run(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log:
 @inlined
 def _keep(live: Ints, clock: Ints, plan: Ints, n: int) -> None:
     """Book the reservations that are still possible where they were, then the others at the earliest hole."""
-    doubtful = clock[at.CAUSE] & at.CORRECTED != 0 or clock[at.SEVERAL] == 1
+    doubtful = clock[at.CAUSE] & at.CORRECTED != 0 or clock[at.SEVERAL] == 1 or clock[at.DATED] == 1
     for i in range(n):
         doubtful |= live[live[i, at.SORTED], at.PLANNED] < clock[at.NOW]
     for i in range(n):
         slot = live[i, at.SORTED]
         if live[slot, at.PLANNED] == at.NEVER:
             continue
-        planned, width, length = (
-            max(live[slot, at.PLANNED], clock[at.NOW]),
-            live[slot, at.WIDTH],
-            live[slot, at.CANDIDATE],
-        )
-        if doubtful and not is_free(clock, plan, planned, width, length):
+        planned = max(live[slot, at.PLANNED], clock[at.NOW])
+        width, length, limit = live[slot, at.WIDTH], live[slot, at.CANDIDATE], live[slot, at.LIMIT]
+        if doubtful and not is_free(clock, plan, planned, width, length, limit):
             live[slot, at.PLANNED] = at.DISPLACED
         else:
             live[slot, at.PLANNED] = planned
-            book(clock, plan, planned, width, length)
+            book(clock, plan, planned, width, length, limit)
     if doubtful:
         for i in range(n):
             slot = live[i, at.SORTED]
@@ -63,21 +60,25 @@ def _keep(live: Ints, clock: Ints, plan: Ints, n: int) -> None:
 
 @step
 def _book_earliest(live: Ints, clock: Ints, plan: Ints, slot: int) -> None:
-    width, length = live[slot, at.WIDTH], live[slot, at.CANDIDATE]
-    live[slot, at.PLANNED] = earliest(clock, plan, width, length)
-    book(clock, plan, live[slot, at.PLANNED], width, length)
+    width, length, limit = live[slot, at.WIDTH], live[slot, at.CANDIDATE], live[slot, at.LIMIT]
+    live[slot, at.PLANNED] = earliest(clock, plan, width, length, limit)
+    book(clock, plan, live[slot, at.PLANNED], width, length, limit)
 
 
 @inlined
 def _improve(live: Ints, clock: Ints, plan: Ints, n: int) -> None:
-    """Give newcomers their reservation and, if a job ended now, bring the others forward; in the queue's order."""
-    ended = clock[at.CAUSE] & at.BY_END
+    """Give newcomers their reservation and, if a job ended now, bring the others forward; in the queue's order.
+
+    So is it if processors came back otherwise, which only timers can do.
+    """
+    ended = clock[at.CAUSE] & (at.BY_END | (at.BY_TIMER if clock[at.DATED] == 1 else 0))
     for i in range(n):
         slot = live[i, at.SORTED]
         if live[slot, at.PLANNED] == at.NEVER:
             _book_earliest(live, clock, plan, slot)
         elif ended and live[slot, at.PLANNED] > clock[at.NOW]:
-            book(clock, plan, live[slot, at.PLANNED], -live[slot, at.WIDTH], live[slot, at.CANDIDATE])
+            length, limit = live[slot, at.CANDIDATE], live[slot, at.LIMIT]
+            book(clock, plan, live[slot, at.PLANNED], -live[slot, at.WIDTH], length, limit)
             _book_earliest(live, clock, plan, slot)
 
 

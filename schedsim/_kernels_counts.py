@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from predictors.data.compiled import inlined, lean
+from schedsim._kernels_calendar import clears, note_start, read_dates
 from schedsim._kernels_head import (
     candidate_key,
     keeps_promise,
@@ -46,7 +47,9 @@ def run(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log:
             if nothing_new(live, blocks, clock):
                 clock[at.PHASE] = at.AT_ADVANCE
                 continue
-        stop = _pass(jobs, live, blocks, clock, log, notes)
+            if clock[at.DATED] == 1:
+                read_dates(blocks, clock, plan)
+        stop = _pass(jobs, live, blocks, clock, log, notes, plan)
         if stop != 0:
             return stop
         clock[at.PHASE] = at.AT_ADVANCE
@@ -55,17 +58,17 @@ def run(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log:
 
 
 @inlined
-def _pass(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
+def _pass(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints) -> int:
     """Start what may start now; return 0, or the reason of a pause."""
     if clock[at.PHASE] == at.AT_PASS:
         clock[at.SETS_WAIT] = 0
         if clock[at.DEPTH] != at.GREEDY:
-            stop = start_in_order(jobs, live, blocks, clock, log, notes)
+            stop = start_in_order(jobs, live, blocks, clock, log, notes, plan)
             if stop != 0:
                 return stop
             if clock[at.HEAD] < 0 or clock[at.DEPTH] == at.NO_BACKFILL:
                 return 0
-            reserve_head(live, blocks, clock)
+            reserve_head(live, blocks, clock, plan)
         else:
             clock[at.HEAD] = -1
             clock[at.SHADOW] = at.NEVER
@@ -75,11 +78,11 @@ def _pass(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: I
         clock[at.PHASE] = at.AT_BACKFILL
         if clock[at.PLACED] == 1 and clock[at.HEAD] >= 0:
             return at.ASK_SHADOW
-    return _backfill(jobs, live, blocks, clock, log, notes)
+    return _backfill(jobs, live, blocks, clock, log, notes, plan)
 
 
 @inlined
-def _backfill(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
+def _backfill(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints) -> int:
     """Start jobs behind the head, in the backfill order, that do not delay it."""
     while clock[at.FREE] > 0:
         key, tie, slack = clock[at.AFTER_KEY], clock[at.AFTER_TIE], clock[at.SHADOW] - clock[at.NOW]
@@ -101,7 +104,7 @@ def _backfill(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, note
                 return at.ASK_PICK
             slot = clock[at.ANSWER]
             clock[at.ANSWER] = at.NOT_ANSWERED
-            if slot < 0:
+            if slot < 0 or not clears(live, clock, plan, slot):
                 return 0
         else:
             clock[at.AFTER_KEY], clock[at.AFTER_TIE] = candidate_key(live, clock, slot), live[slot, at.ROW]
@@ -109,6 +112,9 @@ def _backfill(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, note
             if tried or not keeps_promise(live, clock, slot):
                 clock[at.AFTER_TIE] += 1
                 continue
+        if not clears(live, clock, plan, slot):
+            clock[at.AFTER_TIE] += 1
+            continue
         if clock[at.N_SETS] > 0 and not set_allows(live, blocks, clock, slot):
             clock[at.AFTER_TIE] += 1
             continue
@@ -123,4 +129,5 @@ def _backfill(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, note
             release(live, blocks, clock, slot)
         how = at.READY if clock[at.DEPTH] == at.GREEDY else at.BACKFILLED
         start(jobs, live, blocks, clock, log, notes, slot, how)
+        note_start(live, clock, plan, slot)
     return 0

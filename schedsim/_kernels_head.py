@@ -10,15 +10,17 @@ import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from predictors.data.compiled import inlined, step
+from schedsim._kernels_calendar import clears, note_start
 from schedsim._kernels_instant import start
 from schedsim._kernels_ordered import first_slot, released_by, slot_from, time_of_release
+from schedsim._kernels_plan import book, column_at, earliest, plan_ends
 from schedsim._kernels_sets import set_allows
 
 Ints = npt.NDArray[np.int64]
 
 
 @inlined
-def start_in_order(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
+def start_in_order(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints) -> int:
     """Start jobs in the queue's order until one is blocked: the head, or -1. Jobs held by a gate are passed over."""
     while True:
         slot = first_slot(blocks, at.QUEUE) if clock[at.N_QUEUED] > 0 else -1
@@ -38,8 +40,9 @@ def start_in_order(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints,
                 return 0
         if clock[at.N_SETS] > 0 and not set_allows(live, blocks, clock, slot):
             continue
-        if live[slot, at.WIDTH] > room(clock, live[slot, at.WIDTH]):
-            if clock[at.PASSED_OVER] == 1 and live[slot, at.WIDTH] <= clock[at.FREE]:
+        clear = clears(live, clock, plan, slot)
+        if live[slot, at.WIDTH] > room(clock, live[slot, at.WIDTH]) or not clear:
+            if clock[at.PASSED_OVER] == 1 and clear and live[slot, at.WIDTH] <= clock[at.FREE]:
                 live[slot, at.TRIED] = clock[at.PASSES]
                 continue
             if clock[at.HEAD] != slot:
@@ -57,6 +60,7 @@ def start_in_order(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints,
             if live[slot, at.RESERVED] == 1 or (clock[at.DEPTH] == at.ALL and _has_waited(jobs, live, clock, slot)):
                 how = at.BY_RESERVATION
             start(jobs, live, blocks, clock, log, notes, slot, how)
+            note_start(live, clock, plan, slot)
             clock[at.HEAD] = -1
 
 
@@ -79,10 +83,13 @@ def _has_waited(jobs: Ints, live: Ints, clock: Ints, slot: int) -> bool:
 
 
 @inlined
-def reserve_head(live: Ints, blocks: Ints, clock: Ints) -> None:
+def reserve_head(live: Ints, blocks: Ints, clock: Ints, plan: Ints) -> None:
     """Find the head's shadow time and the extra processors, and what it is promised."""
     head = clock[at.HEAD]
     live[head, at.RESERVED] = 1
+    if clock[at.DATED] == 1:
+        _reserve_among_dates(live, blocks, clock, plan, head)
+        return
     if clock[at.STALE] == 0 or clock[at.PLACED] == 1:
         return
     width = live[head, at.WIDTH]
@@ -95,6 +102,38 @@ def reserve_head(live: Ints, blocks: Ints, clock: Ints) -> None:
             live[head, at.PROMISE] = shadow + clock[at.SLACK]
         clock[at.PROMISED] = live[head, at.PROMISE]
         clock[at.BESIDE] = released_by(blocks, clock, at.LIMITS, clock[at.PROMISED]) - need
+
+
+@step
+def _reserve_among_dates(live: Ints, blocks: Ints, clock: Ints, plan: Ints, head: int) -> None:
+    """Do so where processors are reserved or may fail: in the plan, which then holds the head's reservation."""
+    width, length, limit = live[head, at.WIDTH], live[head, at.CANDIDATE], live[head, at.LIMIT]
+    below = clock[at.FREE] - room(clock, width)  # a ceiling lies so far below the machine
+    clock[at.STALE] = 0
+    if clock[at.PROMISES] == 1:
+        plan_ends(blocks, clock, plan, at.LIMITS)
+        if live[head, at.PROMISE] == at.NEVER:
+            shadow = earliest(clock, plan, width + below, limit, limit)
+            live[head, at.PROMISE] = shadow if shadow == at.NEVER else shadow + clock[at.SLACK]
+        clock[at.PROMISED] = live[head, at.PROMISE]
+        clock[at.BESIDE] = at.NEVER
+        if clock[at.PROMISED] != at.NEVER:
+            clock[at.BESIDE] = (
+                plan[at.SPACE, column_at(clock, plan, max(clock[at.PROMISED], clock[at.NOW]))] - width - below
+            )
+    plan_ends(blocks, clock, plan, at.RUNNING)
+    clock[at.SHADOW] = earliest(clock, plan, width + below, length, limit)
+    clock[at.EXTRA] = at.NEVER
+    if clock[at.SHADOW] != at.NEVER:
+        book(clock, plan, clock[at.SHADOW], width, length, limit)
+        clock[at.EXTRA] = plan[at.SPACE, column_at(clock, plan, clock[at.SHADOW])] - below
+    if clock[at.PROMISES] == 1 and clock[at.PROMISED] != at.NEVER:
+        for i in range(clock[at.N_DATES]):  # also then it must clear them, beside whoever starts now
+            date = plan[at.DATE, i]
+            if clock[at.PROMISED] < date < clock[at.PROMISED] + limit and not (
+                clock[at.SHADOW] < date < clock[at.SHADOW] + limit
+            ):
+                plan[at.ROOM, i] -= width
 
 
 @inlined

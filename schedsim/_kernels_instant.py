@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @step
-def _record(clock: Ints, log: Ints, notes: Ints, kind: int, row: int, note: int) -> None:
+def record(clock: Ints, log: Ints, notes: Ints, kind: int, row: int, note: int) -> None:
     """Append an event to the log."""
     i = clock[at.LOGGED]
     log[i, 0] = clock[at.NOW]
@@ -37,7 +37,7 @@ def _record(clock: Ints, log: Ints, notes: Ints, kind: int, row: int, note: int)
 
 
 @step
-def _release(live: Ints, clock: Ints, slot: int) -> None:
+def give_back(live: Ints, clock: Ints, slot: int) -> None:
     """Give a record back."""
     live[clock[at.SPARES], at.SPARE] = slot
     clock[at.SPARES] += 1
@@ -54,15 +54,15 @@ def start(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: I
     if clock[at.RULES] == 1:
         begun(live, clock, slot)
     estimate = live[slot, at.ESTIMATE]
-    _record(clock, log, notes, event.STARTED, row, 4 * estimate + how)
+    record(clock, log, notes, event.STARTED, row, 4 * estimate + how)
     run_time = live[slot, at.RUN]
     if run_time > limit and clock[at.KILL] == 1:
         run_time = limit
         clock[at.KILLS] += 1
     if run_time == 0:
-        _record(clock, log, notes, event.ENDED, row, estimate)
+        record(clock, log, notes, event.ENDED, row, estimate)
         if clock[at.RULES] == 0 or over(jobs, live, blocks, clock, slot, True):
-            _release(live, clock, slot)
+            give_back(live, clock, slot)
         clock[at.CAUSE] |= at.ENDED_AT_ONCE
         return
     live[slot, at.START] = now
@@ -71,7 +71,7 @@ def start(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: I
     clock[at.N_RUNNING] += 1
     insert(blocks, clock, at.RUNNING, now + estimate, row, slot, width, limit)
     insert(blocks, clock, at.ENDS, now + run_time, now * len(jobs) + jobs[row, at.RANK], slot, width, limit)
-    if clock[at.PROMISES] == 1:
+    if clock[at.LIMITED] == 1:
         insert(blocks, clock, at.LIMITS, now + limit, row, slot, width, limit)
     if live.shape[1] > at.RECORD:
         watch(live, blocks, clock, slot)
@@ -116,7 +116,7 @@ def _end(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: In
         row, estimate = live[slot, at.ROW], live[slot, at.ESTIMATE]
         remove_first(blocks, clock, at.ENDS)
         remove(blocks, clock, at.RUNNING, live[slot, at.START] + estimate, row)
-        if clock[at.PROMISES] == 1:
+        if clock[at.LIMITED] == 1:
             limit = max(live[slot, at.LIMIT], estimate)
             remove(blocks, clock, at.LIMITS, live[slot, at.START] + limit, row)
         if live.shape[1] > at.RECORD:
@@ -125,9 +125,9 @@ def _end(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: In
         clock[at.N_RUNNING] -= 1
         clock[at.CAUSE] |= at.BY_END
         clock[at.STALE] = 1
-        _record(clock, log, notes, event.ENDED, row, estimate)
+        record(clock, log, notes, event.ENDED, row, estimate)
         if clock[at.RULES] == 0 or over(jobs, live, blocks, clock, slot, False):
-            _release(live, clock, slot)
+            give_back(live, clock, slot)
 
 
 @step
@@ -148,6 +148,9 @@ def _fire(jobs: Ints, live: Ints, blocks: Ints, clock: Ints) -> int:
             clock[at.SETTLED] = -1
         elif kind == at.RELEASE_CHILD:
             release_child(jobs, live, blocks, clock, argument)
+        elif kind == at.CALENDAR:
+            clock[at.FREE] -= argument
+            clock[at.STALE] = 1
         elif kind != at.RECHECK:
             clock[at.ASKED] = kind
             clock[at.ANSWER] = argument
@@ -161,7 +164,7 @@ def _submit(jobs: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
     while clock[at.NEXT_JOB] < clock[at.LAST_JOB] and jobs[clock[at.NEXT_JOB], at.SUBMIT] == clock[at.NOW]:
         if _log_is_short(jobs, clock, log):
             return at.GROW_LOG
-        _record(clock, log, notes, event.SUBMITTED, clock[at.NEXT_JOB], at.NOTHING)
+        record(clock, log, notes, event.SUBMITTED, clock[at.NEXT_JOB], at.NOTHING)
         clock[at.NEXT_JOB] += 1
         clock[at.CAUSE] |= at.BY_SUBMISSION
     return 0
@@ -172,7 +175,9 @@ def _log_is_short(jobs: Ints, clock: Ints, log: Ints) -> bool:
     """Return whether all that may happen before the next look might not fit into the log."""
     waiting = clock[at.N_QUEUED] + clock[at.N_POSTPONED] + clock[at.N_HELD]
     present = clock[at.N_RUNNING] + waiting + clock[at.NEXT_JOB] - clock[at.NEXT_QUEUED]
-    most = min(3 * (present + 1), 3 * len(jobs) - clock[at.EVENTS])
+    most = 3 * (present + 1)
+    if clock[at.FRAGILE] == 0:
+        most = min(most, 3 * len(jobs) - clock[at.EVENTS])
     return bool(clock[at.LOGGED] + most > len(log))
 
 
@@ -251,7 +256,7 @@ def _correct(live: Ints, blocks: Ints, clock: Ints) -> None:
         estimate = corrected(clock[at.CORRECTION], old, live[slot, at.FIRST], limit, now - begun)
         live[slot, at.ESTIMATE] = estimate
         insert(blocks, clock, at.RUNNING, begun + estimate, row, slot, width, limit)
-        if estimate > limit and clock[at.PROMISES] == 1:
+        if estimate > limit and clock[at.LIMITED] == 1:
             remove(blocks, clock, at.LIMITS, begun + max(limit, old), row)
             insert(blocks, clock, at.LIMITS, begun + estimate, row, slot, width, limit)
         clock[at.STALE] = 1

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from predictors.data.compiled import inlined, lean, step
+from schedsim._kernels_calendar import clears, note_start, read_dates
 from schedsim._kernels_instant import start, until_pass
 from schedsim._kernels_ordered import list_slots
 
@@ -31,11 +32,14 @@ def run(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log:
         stop = until_pass(jobs, seconds, live, blocks, clock, log, notes)
         if stop != at.PASS_IS_DUE:
             return stop
+        if clock[at.DATED] == 1:
+            read_dates(blocks, clock, plan)
         n = list_slots(live, blocks, clock, at.QUEUE, clock[at.WINDOW])
         chosen = _choose(jobs, live, clock, plan, n)
         for i in range(n):
-            if chosen >> i & 1:
+            if chosen >> i & 1 and clears(live, clock, plan, live[i, at.SORTED]):
                 start(jobs, live, blocks, clock, log, notes, live[i, at.SORTED], at.READY)
+                note_start(live, clock, plan, live[i, at.SORTED])
         if chosen == 0 or clock[at.N_QUEUED] == 0:
             clock[at.PHASE] = at.AT_ADVANCE
 
@@ -47,11 +51,11 @@ def _choose(jobs: Ints, live: Ints, clock: Ints, plan: Ints, n: int) -> int:
     for i in range(n):
         width = live[live[i, at.SORTED], at.WIDTH]
         longest = max(longest, clock[at.NOW] - jobs[live[live[i, at.SORTED], at.ROW], at.SUBMIT])
-        if width <= clock[at.FREE]:
+        if width <= clock[at.FREE] and clears(live, clock, plan, live[i, at.SORTED]):
             total += width
             fitting |= 1 << i
             unit = _divisor(width, unit)
-    if total <= clock[at.FREE]:
+    if fitting == 0 or total <= clock[at.FREE]:
         return fitting
     room = int(clock[at.FREE]) // unit  # all that fit come in multiples of it: the sets are the same, found sooner
     for c in range(room + 1):

@@ -107,7 +107,7 @@ QUEUE: Final = 0  # waiting jobs by the order
 BACKFILL: Final = 1  # waiting jobs by the backfill order, where it is another
 RUNNING: Final = 2  # running jobs by estimated end
 ENDS: Final = 3  # running jobs by real end
-LIMITS: Final = 4  # running jobs by start + requested time, where promises are kept
+LIMITS: Final = 4  # running jobs by start + requested time, where promises are kept or processors are reserved
 TIMERS: Final = 5  # (time, sequence number, kind, argument, wakes)
 REVIEWS: Final = 6  # running jobs by the second of their next rung
 POSTPONED: Final = 7  # jobs put off, by the order in which candidates for backfills are searched
@@ -197,6 +197,11 @@ STUCK: Final = 80  # 1: the children of a failed job stay held
 SCORED: Final = 81  # 1: the ticks of the score are looked at
 BEHIND: Final = 82  # number of the queue for jobs of spent accounts, or -1
 SETS_WAIT: Final = 83  # 1: in the last pass a job waited for its node set alone
+# reservations and failures
+DATED: Final = 84  # 1: processors may be reserved or fail, and only their numbers count
+N_DATES: Final = 85  # dates ahead at which the reserved part grows, in the plan
+LIMITED: Final = 86  # 1: the list LIMITS is kept
+FRAGILE: Final = 87  # 1: running jobs may be stopped and start again
 CELLS: Final = NODES + LISTS
 
 # node sets: cells from that of the set on, behind CELLS
@@ -276,12 +281,17 @@ STEP: Final = -1  # the world moves on; nobody is woken
 RELEASE: Final = -2  # a postponed job, by its slot, joins the queue
 COMMAND: Final = -3  # users or operators do something to waiting jobs
 RELEASE_CHILD: Final = -4  # the job of that row waits for its parent no more
+CALENDAR: Final = -5  # so many processors more are reserved from now on
+CHANGE: Final = -6  # nodes fail or are repaired: the client knows which
 
 FIRST_COME: Final = 0  # the code of the order FCFS
 
 # plan: rows
 WHEN: Final = 0
 SPACE: Final = 1
+DATE: Final = 2  # dates at which the reserved part of the machine grows, and what room is left then
+ROOM: Final = 3
+PLAN_ROWS: Final = 4
 
 # rewards of the knapsack
 CAPABILITY: Final = 0

@@ -9,18 +9,27 @@ import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from predictors.data.compiled import step
+from schedsim._kernels_calendar import conflict, hold_dates, read_dates
 
 Ints = npt.NDArray[np.int64]
 
 
 @step
 def plan_running(blocks: Ints, clock: Ints, plan: Ints) -> None:
-    """Begin a plan with the running jobs alone."""
+    """Begin a plan with the running jobs, and what is reserved of the machine."""
+    plan_ends(blocks, clock, plan, at.RUNNING)
+    if clock[at.DATED] == 1:
+        read_dates(blocks, clock, plan)
+
+
+@step
+def plan_ends(blocks: Ints, clock: Ints, plan: Ints, which: int) -> None:
+    """Begin a plan with the running jobs, ending as one of their lists tells, and what is reserved of the machine."""
     free = clock[at.FREE]
     plan[at.WHEN, 0], plan[at.SPACE, 0] = clock[at.NOW], free
     size = 1
-    for i in range(clock[at.NODES + at.RUNNING]):
-        node = blocks[i, at.NODE + at.RUNNING]
+    for i in range(clock[at.NODES + which]):
+        node = blocks[i, at.NODE + which]
         for j in range(blocks[node, at.COUNT]):
             leaf = blocks[node, at.LEAF + j]
             for k in range(blocks[leaf, at.COUNT]):
@@ -30,33 +39,61 @@ def plan_running(blocks: Ints, clock: Ints, plan: Ints) -> None:
                     size += 1
                 plan[at.SPACE, size - 1] = free
     clock[at.PLAN_SIZE] = size
+    if clock[at.DATED] == 1:
+        _plan_reserved(blocks, clock, plan)
 
 
 @step
-def earliest(clock: Ints, plan: Ints, width: int, length: int) -> int:
-    """Return the first second from which on `width` processors are free for `length` seconds."""
+def _plan_reserved(blocks: Ints, clock: Ints, plan: Ints) -> None:
+    """Take the processors that are reserved of the machine out of a plan."""
+    for i in range(clock[at.NODES + at.TIMERS]):
+        node = blocks[i, at.NODE + at.TIMERS]
+        for j in range(blocks[node, at.COUNT]):
+            leaf = blocks[node, at.LEAF + j]
+            for k in range(blocks[leaf, at.COUNT]):
+                if blocks[leaf, at.E_SLOT + k] == at.CALENDAR:
+                    for column in range(_cut(clock, plan, blocks[leaf, at.E_KEY + k]), clock[at.PLAN_SIZE]):
+                        plan[at.SPACE, column] -= blocks[leaf, at.E_WIDTH + k]
+
+
+@step
+def earliest(clock: Ints, plan: Ints, width: int, length: int, limit: int) -> int:
+    """Return the first second from which on `width` processors are free for `length` seconds, or NEVER.
+
+    By the requested time, `limit`, the job then clears what is reserved of the machine.
+    """
     size, i = clock[at.PLAN_SIZE], at.NOTHING
+    if plan[at.SPACE, size - 1] < width:
+        return at.NEVER + at.NOTHING
     while True:
         while plan[at.SPACE, i] < width:
             i += 1
         end, j = plan[at.WHEN, i] + length, i + 1
         while j < size and plan[at.WHEN, j] < end and plan[at.SPACE, j] >= width:
             j += 1
-        if j >= size or plan[at.WHEN, j] >= end:
+        if j < size and plan[at.WHEN, j] < end:
+            i = j + 1
+            continue
+        date = at.NEVER if clock[at.DATED] == 0 else conflict(clock, plan, plan[at.WHEN, i], width, limit)
+        if date == at.NEVER:
             return int(plan[at.WHEN, i])
-        i = j + 1
+        while plan[at.WHEN, i] < date:
+            i += 1
 
 
 @step
-def is_free(clock: Ints, plan: Ints, start: int, width: int, length: int) -> bool:
-    """Return whether `width` processors are free for `length` seconds from `start` on, which is not before the plan."""
+def is_free(clock: Ints, plan: Ints, start: int, width: int, length: int, limit: int) -> bool:
+    """Return whether `width` processors are free for `length` seconds from `start` on, which is not before the plan.
+
+    By the requested time, `limit`, the job must clear what is reserved of the machine.
+    """
     size = clock[at.PLAN_SIZE]
     i = column_at(clock, plan, start)
     while i < size and plan[at.WHEN, i] < start + length:
         if plan[at.SPACE, i] < width:
             return False
         i += 1
-    return True
+    return bool(clock[at.DATED] == 0 or conflict(clock, plan, start, width, limit) == at.NEVER)
 
 
 @step
@@ -86,8 +123,15 @@ def _cut(clock: Ints, plan: Ints, time: int) -> int:
 
 
 @step
-def book(clock: Ints, plan: Ints, start: int, width: int, length: int) -> None:
-    """Take `width` processors (give them back, if negative) for `length` seconds from `start` on."""
+def book(clock: Ints, plan: Ints, start: int, width: int, length: int, limit: int) -> None:
+    """Take `width` processors (give them back, if negative) for `length` seconds from `start` on.
+
+    At the dates of the machine's reservations they are taken until the requested time, `limit`.
+    """
+    if start == at.NEVER:
+        return
+    if clock[at.DATED] == 1:
+        hold_dates(clock, plan, start, width, limit)
     first = _cut(clock, plan, start)
     last = _cut(clock, plan, start + length)
     for i in range(first, last):

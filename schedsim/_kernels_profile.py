@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from predictors.data.compiled import inlined, lean, step
+from schedsim._kernels_calendar import read_dates
 from schedsim._kernels_head import candidate_key, keeps_promise, nothing_new, reserve_head, start_in_order, use_up
 from schedsim._kernels_instant import start, until_pass
 from schedsim._kernels_ordered import next_fitting, slot_from
@@ -31,10 +32,13 @@ def run(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log:
         if stop != at.PASS_IS_DUE:
             return stop
         clock[at.PHASE] = at.AT_ADVANCE
+        if clock[at.DATED] == 1:
+            clock[at.PLAN_SIZE] = 0
+            read_dates(blocks, clock, plan)
         behind = clock[at.PLAN_SIZE] == 0 or _newcomers_come_last(live, clock)
         quiet = behind and nothing_new(live, blocks, clock)
         if not quiet:
-            start_in_order(jobs, live, blocks, clock, log, notes)
+            start_in_order(jobs, live, blocks, clock, log, notes, plan)
             if clock[at.HEAD] < 0:
                 continue
         if clock[at.STALE] == 1 or clock[at.PLAN_SIZE] == 0 or not behind:
@@ -42,7 +46,7 @@ def run(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log:
             clock[at.AFTER_KEY] = at.FIRST_KEY
             clock[at.AFTER_TIE] = -1
         if not quiet:
-            reserve_head(live, blocks, clock)
+            reserve_head(live, blocks, clock, plan)
             _start_behind(jobs, live, blocks, clock, log, notes, plan)
         _mark_reserved(live, blocks, clock)
 
@@ -50,7 +54,9 @@ def run(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log:
 @inlined
 def _start_behind(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints) -> None:
     """Start what may start behind the head, with the plan of the last pass if it holds."""
-    if clock[at.PLAN_SIZE] > 0:
+    if clock[at.DATED] == 1:
+        clock[at.RESERVATIONS] = 1  # the head's
+    elif clock[at.PLAN_SIZE] > 0:
         trim(clock, plan)
     elif _anything_fits(blocks, clock):
         plan_running(blocks, clock, plan)
@@ -85,9 +91,9 @@ def _anything_fits(blocks: Ints, clock: Ints) -> bool:
 @step
 def _reserve(live: Ints, clock: Ints, plan: Ints, slot: int) -> None:
     """Give a job the earliest reservation."""
-    width, length = live[slot, at.WIDTH], live[slot, at.CANDIDATE]
-    planned = earliest(clock, plan, width, length)
-    book(clock, plan, planned, width, length)
+    width, length, limit = live[slot, at.WIDTH], live[slot, at.CANDIDATE], live[slot, at.LIMIT]
+    planned = earliest(clock, plan, width, length, limit)
+    book(clock, plan, planned, width, length, limit)
     live[slot, at.PLANNED] = planned
     live[slot, at.RESERVED] = 1
     clock[at.RESERVATIONS] += 1
@@ -101,14 +107,17 @@ def _walk(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: I
         slot = _next_that_may_start(blocks, clock, plan)
         if slot < 0:
             break
+        if slot == clock[at.HEAD]:  # enough processors are free, but it would run into a reservation of the machine
+            clock[at.AFTER_KEY], clock[at.AFTER_TIE] = candidate_key(live, clock, slot), live[slot, at.ROW] + 1
+            continue
         _reserve_before(live, blocks, clock, plan, slot)
-        width, length = live[slot, at.WIDTH], live[slot, at.CANDIDATE]
-        if not is_free(clock, plan, now, width, length):
+        width, length, limit = live[slot, at.WIDTH], live[slot, at.CANDIDATE], live[slot, at.LIMIT]
+        if not is_free(clock, plan, now, width, length, limit):
             if clock[at.RESERVATIONS] < clock[at.DEPTH]:
                 _reserve(live, clock, plan, slot)
         elif keeps_promise(live, clock, slot):
             if live[slot, at.RUN] > 0:
-                book(clock, plan, now, width, length)
+                book(clock, plan, now, width, length, limit)
             use_up(live, clock, slot)
             start(jobs, live, blocks, clock, log, notes, slot, at.BACKFILLED)
         else:

@@ -22,7 +22,16 @@ from schedsim.desk import Desk
 from schedsim.estimates import Estimates, Outlook, Separate, Source
 from schedsim.eventlog import EventLog
 from schedsim.nodes import Nodes
-from schedsim.pauses import answer, suppose, with_timer, write_policy, write_surroundings
+from schedsim.outages import Outages
+from schedsim.pauses import (
+    answer,
+    begin_outages,
+    suppose,
+    with_change,
+    with_timer,
+    write_policy,
+    write_surroundings,
+)
 from schedsim.policy import Kind, Policy
 from schedsim.rules import Rules, rules_for
 from schedsim.run_times import RunTimes
@@ -34,7 +43,7 @@ from schedsim.workload import Workload
 
 Ints = npt.NDArray[np.int64]
 Kernel = Callable[..., int]
-Setting = tuple[Allocator | None, RunTimes | None, bool, Rules | None]
+Setting = tuple[Allocator | None, RunTimes | None, bool, Rules | None, Outages | None]
 
 KERNELS: Final[Mapping[Kind, Kernel]] = MappingProxyType(
     {
@@ -85,6 +94,8 @@ class Simulation(View):
         nodes comes with a scattering allocator, unless another is given.
     rules : Rules, optional
         Queues, dependencies, accounts and commands, see `schedsim.rules`; by default none.
+    outages : Outages, optional
+        What is reserved of the machine and which nodes fail, see `schedsim.outages`.
 
     Examples
     --------
@@ -112,6 +123,7 @@ class Simulation(View):
         allocator: Allocator | None = None,
         world: RunTimes | None = None,
         rules: Rules | None = None,
+        outages: Outages | None = None,
     ) -> None:
         self.workload = workload
         self.policy = policy
@@ -126,8 +138,9 @@ class Simulation(View):
         self._handed = self._told = 0
         self._seconds = 0.0
         self._allocator = allocator_for(allocator, world)
-        self._setting = self._allocator, world, kill, given
-        self._around = Surroundings.of(workload, policy, self._allocator, world, kill)
+        self._outages = outages
+        self._setting = self._allocator, world, kill, given, outages
+        self._around = Surroundings.of(workload, policy, self._allocator, world, kill, outages)
         clock = self._state.clock
         clock[at.FREE] = clock[at.MACHINE] = workload.machine_procs
         clock[at.HEAD] = clock[at.ASKED] = -1
@@ -138,10 +151,12 @@ class Simulation(View):
         clock[at.CORRECTION] = correction_code(correction)
         write_policy(clock, policy)
         write_surroundings(clock, self._around)
+        if self._around is not None:
+            self._state = begin_outages(workload, self._jobs, self._state, self._log, self._around)
         self._write_source()
         self._desk = None
         if rules is not None:
-            rules.write(clock, workload, policy)
+            rules.write(self._state.clock, workload, policy)
             self._desk = Desk(rules, workload, self._jobs)
             self._state = self._desk.set_out(self._state)
 
@@ -177,7 +192,10 @@ class Simulation(View):
         if stop == at.REACHED:
             self._state.clock[at.NOW] = max(self.now, until or 0)
         if stop == at.FINISHED and self.queued.size:
-            raise JobcastError(f"{self.queued.size} jobs are held for ever: nothing will wake the scheduler again.")
+            why = self._around.why_held() if self._around is not None else ""
+            raise JobcastError(
+                f"{self.queued.size} jobs are held for ever: nothing will wake the scheduler again.{why}"
+            )
         if stop == at.FINISHED and self._desk is not None:
             self._desk.refuse_held(self._state)
         return stop == at.FINISHED
@@ -199,7 +217,7 @@ class Simulation(View):
             events = log.events
             stop = kernel(*arguments)
             while stop >= 0:
-                fresh = events[self._handed : stop]
+                fresh = self._heard(events[self._handed : stop])
                 for forecast, target in forecasts:
                     forecast.advance(fresh, target)
                 if outlook is not None:
@@ -211,6 +229,19 @@ class Simulation(View):
                 return stop
             self._answer(stop)
 
+    def _heard(self, events: Ints) -> Ints:
+        """Return what forecasts hear of events."""
+        failing = None if self._around is None else self._around.failing
+        return events if failing is None else failing.heard(events)
+
+    def _change(self) -> None:
+        """Let nodes fail, or be repaired."""
+        assert self._around is not None
+        self._state.clock[at.ASKED], self._state.clock[at.ANSWER] = -1, at.NOT_ANSWERED
+        following = self._around.change(self._jobs, self._state, self._log)
+        if following is not None:
+            self._state = with_change(self._state, following)
+
     def _answer(self, stop: int) -> None:
         """Do what a pause asks for."""
         if stop == at.GROW_LIVE:
@@ -221,6 +252,9 @@ class Simulation(View):
             self._source = self._source.grown()
         else:
             self._tell()
+            if stop == at.ASK_TIMER and self._state.clock[at.ASKED] == at.CHANGE:
+                self._change()
+                return
             if stop == at.ASK_TIMER and self._desk is not None and self._state.clock[at.ASKED] == at.COMMAND:
                 self._state = self._desk.act(self._state)
                 return
@@ -267,7 +301,7 @@ class Simulation(View):
         Raises
         ------
         JobcastError
-            If the snapshot is of another workload, policy, allocator, world or rule about killing.
+            If the snapshot is of another workload, policy, allocator, world, outages or rule about killing.
         """
         if snapshot.digest != self.workload.digest:
             raise JobcastError(f"This snapshot is not of {self.workload.name}: its jobs or machine differ.")
@@ -275,7 +309,8 @@ class Simulation(View):
             raise JobcastError("This snapshot was taken under another policy; restore it under the same.")
         if snapshot.setting != self._setting:
             raise JobcastError(
-                "This snapshot was taken with another allocator, world, rules or rule about killing; take the same."
+                "This snapshot was taken with another allocator, world, rules, outages or rule about killing; take the "
+                "same."
             )
         self._source = snapshot.source.fork()
         self._state, self._log, self._handed = snapshot.state.copy(), snapshot.log, snapshot.handed
@@ -326,7 +361,7 @@ class Simulation(View):
 
     def nodes_by_identity(self) -> Nodes | None:
         """Return a copy of who has which nodes now, if the allocator decides by places."""
-        if self._around is None or self._around.nodes is None or not self._around.nodes.allocator.by_identity:
+        if self._around is None or self._around.nodes is None or not self._around.nodes.by_identity:
             return None
         self._tell()
         return self._around.nodes.fork()
@@ -341,6 +376,7 @@ def simulate(
     allocator: Allocator | None = None,
     world: RunTimes | None = None,
     rules: Rules | None = None,
+    outages: Outages | None = None,
 ) -> Schedule:
     """Run a whole workload under a policy; parameters as of `Simulation`.
 
@@ -352,6 +388,6 @@ def simulate(
     >>> simulate(w, make_policy("fcfs")).start.tolist()
     [0, 9]
     """
-    simulation = Simulation(workload, policy, estimates, correction, kill, allocator, world, rules)
+    simulation = Simulation(workload, policy, estimates, correction, kill, allocator, world, rules, outages)
     simulation.run()
     return simulation.schedule()

@@ -7,8 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from predictors.data.errors import JobcastError
-from predictors.data.events import ENDED, STARTED
+from predictors.data.events import ENDED, RETURNED, STARTED
 from schedsim.allocators import Allocator
+from schedsim.failing import Failing
 from schedsim.partitions import allocated
 from schedsim.workload import Workload
 
@@ -26,6 +27,8 @@ class Nodes:
         Places the jobs.
     workload : Workload
         The jobs.
+    failing : Failing, optional
+        Which nodes are reserved or down.
 
     Raises
     ------
@@ -33,7 +36,7 @@ class Nodes:
         If the allocator's machine has another number of nodes for jobs than the workload's.
     """
 
-    def __init__(self, allocator: Allocator, workload: Workload) -> None:
+    def __init__(self, allocator: Allocator, workload: Workload, failing: Failing | None = None) -> None:
         for_jobs = allocator.topology.for_jobs
         if for_jobs != workload.machine_procs:
             raise JobcastError(
@@ -50,11 +53,24 @@ class Nodes:
         self.allocator = allocator
         self.free: Bools = allocator.topology.usable.copy()
         self.held: dict[int, Ints] = {}
-        self.procs, self.job_id = workload.procs, workload.job_id
+        self.procs, self.job_id, self.requested = workload.procs, workload.job_id, workload.requested
+        self.failing = failing
+        self.now = 0
 
-    def place(self, row: int, free: Bools | None = None) -> Ints | None:
-        """Return the nodes that a job would get now, or would if others were free; None if it has no place."""
+    @property
+    def by_identity(self) -> bool:
+        """Whether a job may have no place although enough nodes are free."""
+        return self.allocator.by_identity or self.failing is not None
+
+    def place(self, row: int, free: Bools | None = None, when: int | None = None) -> Ints | None:
+        """Return the nodes that a job would get now, or later, or if others were free; None if it has no place.
+
+        What is reserved of the machine within its requested time, or down now, it cannot have.
+        """
         free = self.free if free is None else free
+        if self.failing is not None:
+            when = self.now if when is None else when
+            free = free & ~self.failing.closed(when, when + int(self.requested[row]))
         return self.allocator.place(free, int(self.procs[row]), int(self.job_id[row]))
 
     def start(self, row: int) -> Ints:
@@ -80,6 +96,10 @@ class Nodes:
         """Take a job's nodes back."""
         self.free[self.held.pop(row)] = True
 
+    def on(self, nodes: Ints) -> list[int]:
+        """Return the rows of the jobs that hold one of these nodes, ascending."""
+        return sorted(row for row, held in self.held.items() if np.isin(held, nodes).any())
+
     def free_once_ended(self, rows: Ints) -> Bools:
         """Return which nodes are free once these running jobs have ended."""
         free = self.free.copy()
@@ -90,7 +110,8 @@ class Nodes:
     def fork(self) -> Self:
         """Return a copy that goes its own way."""
         new = type(self).__new__(type(self))
-        new.__dict__.update(self.__dict__, free=self.free.copy(), held=dict(self.held))
+        failing = None if self.failing is None else self.failing.fork()
+        new.__dict__.update(self.__dict__, free=self.free.copy(), held=dict(self.held), failing=failing)
         return new
 
 
@@ -170,13 +191,19 @@ def interval_set(held: list[Interval]) -> str:
     return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in held)
 
 
-def placed(allocator: Allocator, workload: Workload, events: Ints) -> NodeSets:
-    """Return the nodes that every job had, from a finished simulation's events (time, kind, job row)."""
-    nodes = Nodes(allocator, workload)
+def placed(allocator: Allocator, workload: Workload, events: Ints, failing: Failing | None = None) -> NodeSets:
+    """Return the nodes that every job had, from a finished simulation's events (time, kind, job row).
+
+    `failing` is what the simulation began with; of a job that was stopped and ran again, the last nodes count.
+    """
+    nodes = Nodes(allocator, workload, failing)
     sets: list[list[Interval]] = [[]] * len(workload)
-    for _, kind, row in events.tolist():
+    for time, kind, row in events.tolist():
         if kind == STARTED:
+            nodes.now = time
+            if failing is not None:
+                failing.advance(time)
             sets[row] = intervals(nodes.start(row))
-        elif kind == ENDED:
+        elif kind in (ENDED, RETURNED):
             nodes.end(row)
-    return NodeSets.of_intervals(sets, allocator.by_identity)
+    return NodeSets.of_intervals(sets, nodes.by_identity)

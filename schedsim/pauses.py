@@ -7,7 +7,9 @@ import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from predictors.data.errors import JobcastError
+from schedsim._kernels_calendar import clears
 from schedsim._kernels_ordered import clear, insert
+from schedsim.eventlog import EventLog
 from schedsim.gates import Candidate, Choice, Verdict
 from schedsim.orders import Order, Waiting
 from schedsim.policy import Policy
@@ -28,6 +30,7 @@ def write_policy(clock: Ints, policy: Policy) -> None:
     if policy.kind == "greedy":
         clock[at.DEPTH] = at.GREEDY
     clock[at.PROMISES], clock[at.SLACK] = policy.promise, policy.promise_slack
+    clock[at.LIMITED] = policy.promise
     clock[at.GATED] = policy.gate is not None
     clock[at.PICKED] = policy.agent is not None
     clock[at.SEED], clock[at.BACKFILL_SEED] = policy.order.seed, second.seed
@@ -50,8 +53,11 @@ def write_surroundings(clock: Ints, surroundings: Surroundings | None) -> None:
     """Write into the clock what the engine must ask because of nodes or a model of run times."""
     if surroundings is None:
         return
-    nodes = surroundings.nodes
-    clock[at.PLACED] = nodes is not None and nodes.allocator.by_identity
+    nodes, failing = surroundings.nodes, surroundings.failing
+    clock[at.PLACED] = nodes is not None and nodes.by_identity
+    clock[at.DATED] = failing is not None and nodes is None
+    clock[at.LIMITED] |= clock[at.DATED]
+    clock[at.FRAGILE] = failing is not None and bool(failing.outages.changes)
     clock[at.GATED] |= clock[at.PLACED]
     clock[at.WORLD] = surroundings.progress is not None
     if surroundings.progress is not None:
@@ -85,6 +91,29 @@ def answer(stop: int, workload: Workload, policy: Policy, state: State, around: 
     if stop == at.ASK_PICK:
         _ask_agent(policy, state)
     return state
+
+
+def begin_outages(workload: Workload, jobs: Ints, state: State, log: EventLog, around: Surroundings) -> State:
+    """Take what is reserved or down before the first second, and set the timers of what is to come."""
+    if around.failing is None:
+        return state
+    first = around.change(jobs, state, log)
+    if around.nodes is not None:
+        return state if first is None else with_change(state, first)
+    seconds, levels = around.failing.outages.reserved(workload.machine_procs)
+    before = 0
+    for second, level in zip(seconds.tolist(), levels.tolist(), strict=True):
+        if second <= 0:
+            state.clock[at.FREE] -= level - before
+        elif level != before:
+            state = with_timer(state, second, at.CALENDAR, level - before, level < before)
+        before = level
+    return state if first is None else with_change(state, first)
+
+
+def with_change(state: State, when: int) -> State:
+    """Set the timer of the next change of the machine."""
+    return with_timer(state, when, at.CHANGE, 0, True)
 
 
 def _rank(workload: Workload, order: Order, state: State, which: int, column: int) -> None:
@@ -146,6 +175,12 @@ def _ask_agent(policy: Policy, state: State) -> None:
     if level == 2:
         width, ends = live[slots, at.WIDTH], clock[at.NOW] + live[slots, at.CANDIDATE]
         slots = slots[(width <= clock[at.FREE]) & ((ends <= clock[at.SHADOW]) | (width <= clock[at.EXTRA]))]
+    if clock[at.DATED]:
+        may = [clears(live, clock, state.plan, int(slot)) for slot in slots] if level == 2 else [True] * len(slots)
+        slots = slots[np.array(may, dtype=np.bool_)]
+        if not slots.size:
+            clock[at.ANSWER] = -1
+            return
     slots = slots[: policy.window]
     choice = Choice(int(clock[at.NOW]), int(clock[at.FREE]), live[slots, at.ROW], level)
     place = policy.agent.pick(choice)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from predictors.data.errors import JobcastError
 from predictors.data.events import ENDED, JOB, KIND, STARTED, TIME
 from predictors.data.files import whole_file
 from schedsim.nodes import NodeSets, interval_set
+from schedsim.outages import Outages
 from schedsim.workload import Workload
 
 Ints = npt.NDArray[np.int64]
@@ -26,6 +27,33 @@ STARTED_BY: Final = ("ready", "reserved", "backfilled")
 reservation, ahead of a blocked job."""
 
 COLUMNS: Final = ("job_id", "submit", "start", "end", "procs", "estimate", "last_estimate", "started_by")
+
+
+@dataclass(frozen=True, eq=False)
+class Disturbed:
+    """What was reserved of the machine, and what failures did.
+
+    Parameters
+    ----------
+    outages : Outages
+        Reservations and failures.
+    runs : int64 array of shape (n, 3)
+        Runs that failures stopped: job row, start, end [s].
+    dropped : bool array of shape (n_jobs,)
+        Whether a job was stopped by a failure and is gone.
+    """
+
+    outages: Outages
+    runs: Ints
+    dropped: Bools
+
+    @classmethod
+    def of(cls, outages: Outages, runs: Sequence[tuple[int, int, int]], dropped: Sequence[int], n_jobs: int) -> Self:
+        """Build it from lists of runs and rows."""
+        table, gone = np.array(runs, dtype=np.int64).reshape(-1, 3), np.zeros(n_jobs, dtype=np.bool_)
+        gone[list(dropped)] = True
+        table.flags.writeable = gone.flags.writeable = False
+        return cls(outages, table, gone)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +76,9 @@ class Schedule:
         The nodes of each job, where there was an allocator.
     stopped : bool array, optional
         Whether the job was stopped at its requested time, its work not done, where a model said how long jobs take.
+    disturbed : Disturbed, optional
+        What was reserved of the machine and what failed; of a job that failures stopped, start and end are those of its
+        last run.
     """
 
     workload: Workload
@@ -59,6 +90,7 @@ class Schedule:
     engine_seconds: float = 0.0
     nodes: NodeSets | None = None
     stopped: Bools | None = None
+    disturbed: Disturbed | None = None
 
     @classmethod
     def from_events(
@@ -69,6 +101,7 @@ class Schedule:
         engine_seconds: float,
         nodes: NodeSets | None = None,
         stopped: Sequence[int] | None = None,
+        disturbed: Disturbed | None = None,
     ) -> "Schedule":
         """Build the schedule from a finished simulation's log.
 
@@ -93,7 +126,7 @@ class Schedule:
         if stopped is not None:
             marked = np.zeros(len(workload), dtype=np.bool_)
             marked[list(stopped)] = True
-        return cls(workload, *columns, engine_seconds=engine_seconds, nodes=nodes, stopped=marked)
+        return cls(workload, *columns, engine_seconds=engine_seconds, nodes=nodes, stopped=marked, disturbed=disturbed)
 
     @property
     def wait(self) -> Ints:
@@ -110,7 +143,8 @@ class Schedule:
         """Whether the job was stopped at its requested time."""
         if self.stopped is not None:
             return self.stopped
-        return self.run_time < self.workload.run_time
+        cut = self.run_time < self.workload.run_time
+        return cut if self.disturbed is None else cut & ~self.disturbed.dropped
 
     def write_csv(self, path: str | os.PathLike[str]) -> None:
         """Write one line a job, `COLUMNS`, times in the log's own clock; whole or not at all.

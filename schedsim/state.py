@@ -75,12 +75,14 @@ class State:
         clock = self.clock.copy()
         if clock[at.PLAN_SIZE] > 0:  # plans are not copied but made anew
             clock[at.PLAN_SIZE], clock[at.STALE] = 0, 1
-        return type(self)(live, blocks, clock, _plan(slots, self.plan.shape[1]))
+        plan, dates = _plan(slots, self.plan.shape[1]), int(clock[at.N_DATES])
+        plan[at.DATE :, :dates] = self.plan[at.DATE :, :dates]
+        return type(self)(live, blocks, clock, plan)
 
 
 def _plan(slots: int, columns: int) -> Ints:
     """Return room for a plan: a running job takes at most one column, a reservation two."""
-    return np.empty((2, max(columns, 2 * slots + 4)), dtype=np.int64)
+    return np.empty((at.PLAN_ROWS, max(columns, 2 * slots + 4)), dtype=np.int64)
 
 
 def _width(rungs: int) -> int:

@@ -1,4 +1,4 @@
-"""Where do the running jobs lie, and when will they end? What accompanies a simulation beside the engine's own arrays.
+"""Where do the running jobs lie, when will they end, what fails? What accompanies a simulation beside its arrays.
 
 Both are told by the engine's events, in their order, and answer at its pauses.
 """
@@ -11,10 +11,13 @@ import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from predictors.data.errors import JobcastError
-from predictors.data.events import ENDED, STARTED
-from schedsim._kernels_world import move_ends
+from predictors.data.events import ENDED, RETURNED, STARTED
+from schedsim._kernels_world import interrupt, move_ends
 from schedsim.allocators import Allocator, Scattered
+from schedsim.eventlog import EventLog
+from schedsim.failing import Failing, Site, count_of
 from schedsim.nodes import Nodes
+from schedsim.outages import Outages, told
 from schedsim.policy import Policy
 from schedsim.run_times import Progress, RunTimes
 from schedsim.state import State
@@ -39,6 +42,8 @@ class Surroundings:
         When the model is asked next, at the latest [s].
     stopped : list of int
         Rows of the jobs that were stopped so far, their work not done.
+    failing : Failing, optional
+        What is reserved of the machine, and what fails.
     """
 
     nodes: Nodes | None
@@ -46,10 +51,17 @@ class Surroundings:
     kill: bool
     step: int | None = None
     stopped: list[int] = field(default_factory=list)
+    failing: Failing | None = None
 
     @classmethod
     def of(
-        cls, workload: Workload, policy: Policy, allocator: Allocator | None, world: RunTimes | None, kill: bool
+        cls,
+        workload: Workload,
+        policy: Policy,
+        allocator: Allocator | None,
+        world: RunTimes | None,
+        kill: bool,
+        outages: Outages | None = None,
     ) -> "Surroundings | None":
         """Return what a simulation needs; None if it needs nothing.
 
@@ -58,28 +70,101 @@ class Surroundings:
         JobcastError
             If allocator, world, policy and workload do not go together.
         """
-        refuse_places(policy, allocator)
+        failing = failing_of(outages, allocator, workload.machine_procs)
+        refuse_places(policy, allocator, failing is not None)
         asked = policy.gate is not None or (allocator is not None and allocator.by_identity)
         on_nodes = world is not None and world.topology is not None
-        nodes = Nodes(allocator, workload) if allocator is not None and (asked or on_nodes) else None
-        if nodes is None and world is None:
+        nodes = Nodes(allocator, workload) if allocator is not None and (asked or on_nodes or failing) else None
+        if nodes is not None:
+            nodes.failing = failing
+        if nodes is None and world is None and failing is None:
             return None
-        return cls(nodes, None if world is None else world.begun(workload), kill)
+        return cls(nodes, None if world is None else world.begun(workload), kill, failing=failing)
 
     def take_in(self, events: Ints, now: int) -> None:
         """Take in what happened since the last time, up to now."""
         if self.progress is not None:
             self.progress.advance(now)
-        for _, kind, row in events.tolist():
+        for time, kind, row in events.tolist():
+            if self.nodes is not None:
+                self.nodes.now = time
             if kind == STARTED:
                 given = None if self.nodes is None else self.nodes.start(row)
                 if self.progress is not None:
                     self.progress.started(row, given)
             elif kind == ENDED:
-                if self.progress is not None and not self.progress.ended(row):
+                gone = self.failing is not None and row in self.failing.dropped
+                if self.progress is not None and not self.progress.ended(row) and not gone:
                     self.stopped.append(row)
                 if self.nodes is not None:
                     self.nodes.end(row)
+            elif kind == RETURNED:
+                if self.progress is not None:
+                    self.progress.ended(row)
+                if self.nodes is not None:
+                    self.nodes.end(row)
+
+    def change(self, jobs: Ints, state: State, log: EventLog) -> int | None:
+        """Let nodes fail or be repaired now; return the second of the next change, if there is one."""
+        assert self.failing is not None
+        now = int(state.clock[at.NOW])
+        if self.nodes is not None:
+            self._change_nodes(jobs, state, log, now)
+            seconds = self.failing.site.seconds if self.failing.site is not None else self.failing.outages.seconds
+        else:
+            for change in self.failing.due(now):
+                for _ in range(count_of(change)):
+                    self._change_count(jobs, state, log, change.kind == "fail")
+            seconds = self.failing.outages.seconds
+        place = int(np.searchsorted(seconds, now + 1))
+        return int(seconds[place]) if place < len(seconds) else None
+
+    def _change_count(self, jobs: Ints, state: State, log: EventLog, fails: bool) -> None:
+        """Let one of the nodes fail, which are numbered from those of the running job of the first row on; or back."""
+        assert self.failing is not None
+        clock, live = state.clock, state.live
+        down = self.failing.down
+        if not fails:
+            down.pop()
+            clock[at.FREE] += 1
+        else:
+            node = self.failing.draw(int(clock[at.MACHINE]) - len(down))
+            slots = state.slots(at.RUNNING)
+            slots = slots[np.argsort(live[slots, at.ROW])]
+            place = int(np.searchsorted(np.cumsum(live[slots, at.WIDTH]), node, side="right"))
+            if place < len(slots):
+                self._interrupt(jobs, state, log, int(slots[place]))
+            down.append(node)
+            clock[at.FREE] -= 1
+        clock[at.STALE] = 1
+
+    def _change_nodes(self, jobs: Ints, state: State, log: EventLog, now: int) -> None:
+        """Close and open nodes that are told apart."""
+        assert self.failing is not None and self.nodes is not None
+        clock, self.nodes.now = state.clock, now
+        usable = self.nodes.allocator.topology.usable
+        before = int(np.count_nonzero(self.failing.closed(now - 1, now) & usable))
+        struck = set(self.nodes.on(np.array(self.failing.advance(now), dtype=np.int64)))
+        for slot in state.slots(at.RUNNING).tolist():
+            if int(state.live[slot, at.ROW]) in struck:
+                self._interrupt(jobs, state, log, slot)
+        clock[at.FREE] -= int(np.count_nonzero(self.failing.closed(now, now + 1) & usable)) - before
+        clock[at.STALE] = 1
+
+    def _interrupt(self, jobs: Ints, state: State, log: EventLog, slot: int) -> None:
+        """Stop a running job."""
+        assert self.failing is not None
+        row, begun, now = int(state.live[slot, at.ROW]), int(state.live[slot, at.START]), int(state.clock[at.NOW])
+        again = self.failing.outages.interrupted == "requeue"
+        self.failing.stopped.append((row, begun, now))
+        if not again:
+            self.failing.dropped.append(row)
+        interrupt(jobs, state.live, state.blocks, state.clock, log.events, log.notes, slot, again)
+
+    def why_held(self) -> str:
+        """Return a sentence on nodes that are down and not repaired any more, if there are any."""
+        down = 0 if self.failing is None else len(self.failing.down)
+        return f" {down} nodes are down and never repaired; the jobs may be wider than what is left." if down else ""
 
     def settle(self, workload: Workload, state: State) -> int | None:
         """Give the running jobs their ends; return the second of the model's next step, if it is to be set."""
@@ -100,9 +185,17 @@ class Surroundings:
         slots = state.slots(at.RUNNING)
         ends = state.live[slots, at.START] + state.live[slots, at.ESTIMATE]
         rows = state.live[slots, at.ROW]
+        now, site = int(state.clock[at.NOW]), None if self.failing is None else self.failing.site
+        if site is not None:
+            ends = np.append(ends, site.ends[site.ends > now])
+            rows = np.append(rows, np.full(len(ends) - len(rows), -1))
+        self.nodes.now = now
         for end in np.unique(ends):
-            if self.nodes.place(head, self.nodes.free_once_ended(rows[ends <= end])) is not None:
+            ended = rows[(ends <= end) & (rows >= 0)]
+            if self.nodes.place(head, self.nodes.free_once_ended(ended), int(end)) is not None:
                 return int(end)
+        if self.failing is not None and self.failing.down:
+            return at.NEVER
         raise JobcastError(
             f"{type(self.nodes.allocator).__name__} has no place for job {self.nodes.job_id[head]} even on an "
             "empty machine; drop such jobs, or take another allocator."
@@ -111,8 +204,9 @@ class Surroundings:
     def place(self, state: State, slot: int) -> Ints | None:
         """Return the nodes that a job would get now; None if it has no place, or would take the head's."""
         assert self.nodes is not None
+        self.nodes.now = int(state.clock[at.NOW])
         nodes = self.nodes.place(int(state.live[slot, at.ROW]))
-        if nodes is None or not self.nodes.allocator.by_identity:
+        if nodes is None or not self.nodes.by_identity:
             return nodes
         clock, live = state.clock, state.live
         head, shadow = int(clock[at.HEAD]), int(clock[at.SHADOW])
@@ -122,15 +216,18 @@ class Surroundings:
         ended = live[running, at.START] + live[running, at.ESTIMATE] <= shadow
         free = self.nodes.free_once_ended(live[running[ended], at.ROW])
         free[nodes] = False
-        return nodes if self.nodes.place(int(live[head, at.ROW]), free) is not None else None
+        return nodes if self.nodes.place(int(live[head, at.ROW]), free, shadow) is not None else None
 
     def fork(self) -> Self:
         """Return a copy that goes its own way."""
+        nodes = None if self.nodes is None else self.nodes.fork()
+        failing = self.failing.fork() if nodes is None and self.failing is not None else None
         return replace(
             self,
-            nodes=None if self.nodes is None else self.nodes.fork(),
+            nodes=nodes,
             progress=None if self.progress is None else self.progress.fork(),
             stopped=list(self.stopped),
+            failing=failing if nodes is None else nodes.failing,
         )
 
 
@@ -151,7 +248,33 @@ def allocator_for(allocator: Allocator | None, world: RunTimes | None) -> Alloca
     return allocator
 
 
-def refuse_places(policy: Policy, allocator: Allocator | None) -> None:
+def failing_of(outages: Outages | None, allocator: Allocator | None, machine_procs: int) -> Failing | None:
+    """Return the outages of a machine before its first second; None if there are none.
+
+    Raises
+    ------
+    JobcastError
+        If they do not go with the machine.
+    """
+    if outages is None or not (outages.reservations or outages.changes):
+        return None
+    if allocator is None:
+        outages.check_machine(machine_procs)
+        if outages.by_name is not None:
+            named = outages.by_name
+            raise JobcastError(
+                f"{told(named)}nodes are named, but this simulation counts processors: give it an allocator, such as "
+                "first-fit, or numbers of nodes."
+            )
+        return Failing(outages, machine_procs)
+    outages.check_machine(allocator.topology.nodes)
+    failing = Failing(outages, machine_procs, Site.of(outages, allocator))
+    if outages.changes:
+        failing.fork().advance(outages.changes[-1].time)  # refuses what cannot be
+    return failing
+
+
+def refuse_places(policy: Policy, allocator: Allocator | None, outages: bool = False) -> None:
     """Refuse an allocator that decides who fits where a policy plans by counts.
 
     Raises
@@ -159,7 +282,7 @@ def refuse_places(policy: Policy, allocator: Allocator | None) -> None:
     JobcastError
         If they do not go together.
     """
-    if allocator is None or not allocator.by_identity:
+    if allocator is None or not (allocator.by_identity or outages):
         return
     counted = policy.promise or policy.agent is not None or policy.is_ceil
     if policy.kind not in ("counts", "greedy") or counted:

@@ -9,10 +9,11 @@ from schedsim.commands import Command
 from schedsim.desk import Desk
 from schedsim.eventlog import EventLog
 from schedsim.nodes import placed
+from schedsim.outages import Outages
 from schedsim.run_times import Progress
-from schedsim.schedule import Schedule
+from schedsim.schedule import Disturbed, Schedule
 from schedsim.state import State
-from schedsim.surroundings import Surroundings
+from schedsim.surroundings import Surroundings, failing_of
 from schedsim.workload import Workload
 
 Ints = npt.NDArray[np.int64]
@@ -28,6 +29,7 @@ class View:
     _around: Surroundings | None
     _desk: Desk | None
     _seconds: float
+    _outages: Outages | None
 
     @property
     def now(self) -> int:
@@ -90,7 +92,14 @@ class View:
     def schedule(self) -> Schedule:
         """Return the schedule of a finished simulation."""
         events, notes = self._log.read(int(self._state.clock[at.LOGGED]))
-        nodes = None if self._allocator is None else placed(self._allocator, self.workload, events)
+        outages, machine = self._outages, self.workload.machine_procs
+        nodes = None
+        if self._allocator is not None:
+            nodes = placed(self._allocator, self.workload, events, failing_of(outages, self._allocator, machine))
         stopped = None if self.world is None or self._around is None else self._around.stopped
+        disturbed = None
+        if outages is not None and self._around is not None and self._around.failing is not None:
+            failing = self._around.failing
+            disturbed = Disturbed.of(outages, failing.stopped, failing.dropped, len(self.workload))
         workload = self.workload if self._desk is None else self._desk.altered(self.workload)
-        return Schedule.from_events(workload, events, notes, self._seconds, nodes, stopped)
+        return Schedule.from_events(workload, events, notes, self._seconds, nodes, stopped, disturbed)

@@ -11,6 +11,8 @@ SUBMITTED: Final = 0
 STARTED: Final = 1
 ENDED: Final = 2
 CANCELLED: Final = 3
+RETURNED: Final = 4
+"""A running job was stopped by a failure and waits again; simulations alone know it, and tell no predictor of it."""
 
 TIME: Final = 0
 KIND: Final = 1
