@@ -17,7 +17,8 @@ def experiment(
     name: Annotated[
         str,
         typer.Argument(
-            help="Which one: reis, runtime, backfilling, start-times, rush, rush-dose, ceil.", metavar="NAME"
+            help="Which one: reis, runtime, backfilling, start-times, logstudy, rush, rush-dose, ceil.",
+            metavar="NAME",
         ),
     ],
     log: Annotated[Path | None, typer.Option(help="A job log; by default the seeded synthetic one.")] = None,
@@ -34,6 +35,7 @@ def experiment(
     seed: Annotated[int, typer.Option(help="Seed of everything drawn by chance.", min=0)] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller models: the whole in a minute or two.")] = False,
     workers: Annotated[int, typer.Option(help="rush, rush-dose, ceil: processes to use.", min=1)] = 1,
+    failures: Annotated[Path | None, typer.Option(help="logstudy: a CSV of failures beside the log (RAS).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Make a paper's tables and figures from a job log, PNG, SVG and CSV each."""
@@ -52,7 +54,9 @@ def experiment(
     folder = report_folder(out, name)
     what = f"Running {name}" + ("" if name in WITHOUT_LOG else f" on {len(jobs):,} jobs")
     with after_reading(account), working(what):
-        report = perform(name, Setting(jobs, folder, seed, quick, partition, procs, names_of(predictors), workers))
+        report = perform(
+            name, Setting(jobs, folder, seed, quick, partition, procs, names_of(predictors), workers, failures)
+        )
     if as_json:
         print_json(report.to_json() | {"account": account.to_dict()})
         return

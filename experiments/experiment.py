@@ -37,6 +37,8 @@ class Setting:
         Names of those to study, where an experiment studies predictors; none: all, or what the experiment chooses.
     workers : int
         Processes to use, where an experiment can; what comes out does not depend on it.
+    failures : Path or None
+        A log of failures beside the job log, for logstudy.
     """
 
     log: "JobLog"
@@ -47,6 +49,7 @@ class Setting:
     procs: int | None = None
     predictors: tuple[str, ...] = ()
     workers: int = 1
+    failures: Path | None = None
 
     def jobs(self) -> "JobLog":
         """Return the log, or of it the jobs of the partition.
@@ -118,6 +121,7 @@ EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "runtime": "experiments.runtime",  # every predictor: errors, where they fall, costs, what they buy
         "backfilling": "experiments.backfilling",  # what predictions gain in backfilling, and who pays
         "start-times": "experiments.start_times",  # can a waiting job be told when it will start?
+        "logstudy": "experiments.logstudy",  # what a log tells: Allcock et al.'s observations, Li et al.'s section 3
         "rush": "experiments.rush",  # delaying jobs that would vary: Nichols et al., Table II, Figures 1 and 4 to 11
         "rush-dose": "experiments.rush_dose",  # what that hangs on: how slowly the machine changes, and placement
         "ceil": "experiments.ceil",  # a ceiling on utilisation, postponable jobs: Li et al., Table 6, Figures 4 and 5
