@@ -19,6 +19,7 @@ Floats = npt.NDArray[np.float64]
 FIRST_FIT: Final = 100
 """Outcomes before the first fit."""
 WINDOW: Final = "window.npz"
+_NEVER: Final = -1
 
 
 class Window:
@@ -169,6 +170,20 @@ class RefittingPredictor(Predictor):
         self.fits_ = 0
         self._fitted_at = None
         self._fitted_on = self.window_.total
+
+    def schedule(self) -> dict[str, npt.NDArray[Any]]:
+        """Return what the next fit depends on as arrays: the window, and when the last one was; empty before both."""
+        if not hasattr(self, "window_"):
+            return {}
+        at = _NEVER if self._fitted_at is None else self._fitted_at
+        return {**self.window_.arrays(), "fits": np.array([self.fits_, self._fitted_on, at], dtype=np.int64)}
+
+    def go_on(self, schedule: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Collect and fit again as one would whose `schedule` is given."""
+        if schedule:
+            window = Window.from_arrays(schedule, self.window, len(self.features))
+            self.fits_, self._fitted_on, at = schedule["fits"].tolist()
+            self._fitted_at, self.window_ = None if at == _NEVER else at, window
 
     def save_estimator(self, folder: Path) -> None:
         """Write the window; what was learnt is for the class above to write."""

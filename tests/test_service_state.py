@@ -54,7 +54,10 @@ def start(tmp_path):
 
 def small(name):
     """Return a loader of a predictor that is quick to learn."""
-    quick = {"boosted": {"n_estimators": 8}, "censored": {"n_estimators": 8}}.get(name, {})
+    few = {"n_estimators": 8}
+    inside = {"predictor": "censored", "settings": few}
+    forest = {**few, "refit_every": 7 * 86400}
+    quick = {"boosted": few, "censored": few, "forest": forest, "chain": inside}.get(name, {})
     return lambda uri: (Identity(uri, name, None, name), make_predictor(name, **quick))
 
 
@@ -84,7 +87,7 @@ def die(service):
 
 def state(service):
     model = service.learner.champion
-    learnt = model.state() or {}
+    learnt = {name: kept for name, kept in (model.state() or {}).items() if ".skops" not in name}  # which has dates
     asked = service.predict([event[4:11] for event in EVENTS if event.kind == 0][:50], EVENTS[-1].time)
     return {**service.facts.snapshot()[1], **learnt}, [(one.seconds, one.quantiles) for one in asked.answers]
 
@@ -96,7 +99,9 @@ def equal(one, other):
     assert one[1] == other[1]
 
 
-@pytest.mark.parametrize("model", ["last-two", "online-linear", "with-budget", "boosted"])
+@pytest.mark.parametrize(
+    "model", ["last-two", "online-linear", "with-budget", "boosted", "forest", "chain", "online-tree"]
+)
 def test_a_rebuilt_state_equals_one_that_never_stopped(start, tmp_path, model):
     about = Settings(model=model, db=f"sqlite:///{tmp_path}/whole.db", poll=0)
     whole = Service(about, small(model))
@@ -107,11 +112,12 @@ def test_a_rebuilt_state_equals_one_that_never_stopped(start, tmp_path, model):
     feed(service, EVENTS[:600], size=7)
     service.stop()  # leaves a snapshot
     service = start(model, loader=small(model))
-    assert service.rebuilt_events == (0 if model not in ("boosted", "online-tree") else 600)
+    again = model == "online-tree"  # river's: what the next lesson needs cannot be kept
+    assert service.rebuilt_events == (600 if again else 0)
     feed(service, EVENTS[600:1000], size=64)
     die(service)  # leaves none
     service = start(model, loader=small(model))
-    assert service.rebuilt_events == (400 if model not in ("boosted", "online-tree") else 1000)
+    assert service.rebuilt_events == (1000 if again else 400)
     feed(service, EVENTS[1000:])
     equal(state(service), state(whole))
     jobs = LOG["job_id"].tolist()

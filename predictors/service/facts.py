@@ -75,13 +75,7 @@ class Facts:
         capacity: int = 100_000,
         machine_procs: int | None = None,
     ) -> None:
-        self._settings: Final = (epoch, time_zone, as_of, capacity, machine_procs)
         self._turns: Final = Turns()
-        self.forget()
-
-    def forget(self) -> None:
-        """Begin before the first event."""
-        epoch, time_zone, as_of, capacity, machine_procs = self._settings
         self.history = JobHistory(
             EVERY_FEATURE,
             as_of=as_of,

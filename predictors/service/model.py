@@ -204,16 +204,25 @@ class Model:
             "ratios": np.array(self._ratios or (), dtype=np.float64),
         }
 
-    def restore(self, state: Mapping[str, npt.NDArray[Any]], sequence: int) -> None:
-        """Go on from the state behind an event; for a model of the same identity that has followed nothing yet."""
-        put_back(self.predictor, part(state, "learnt_"))
-        self._lessons.restore(part(state, "lessons_"))
-        self._recent.extend((said, ran, bool(held)) for said, ran, held in state["recent"].tolist())
-        self._n_recent, self.learning_errors, *failures = state["counts"].tolist()
-        self.failures = dict(zip(self.failures, failures, strict=True))
+    def resumed(self, state: Mapping[str, npt.NDArray[Any]], sequence: int) -> "Model":
+        """Return one that goes on from the state behind an event; this one, which has followed nothing yet, stays.
+
+        Raises
+        ------
+        JobcastError, KeyError, ValueError
+            If the state is not that of such a model.
+        """
+        found = Model(self.identity, copy.copy(self.predictor), self.role, learns=self.learns, since=self.since)
+        found.number = self.number
+        put_back(found.predictor, part(state, "learnt_"))
+        found._lessons.restore(part(state, "lessons_"))
+        found._recent.extend((said, ran, bool(held)) for said, ran, held in state["recent"].tolist())
+        found._n_recent, found.learning_errors, *failures = state["counts"].tolist()
+        found.failures = dict(zip(found.failures, failures, strict=True))
         ratios = state["ratios"].tolist()
-        self._ratios = (ratios[0], ratios[1], ratios[2]) if ratios else None
-        self.published = self._published(sequence)
+        found._ratios = (ratios[0], ratios[1], ratios[2]) if ratios else None
+        found.published = found._published(sequence)
+        return found
 
     def record(self, happened: Happened, answer: Answer) -> dict[str, Any]:
         """Return a row of the table of predictions."""

@@ -49,7 +49,7 @@ def rebuild(store: Store, facts: Facts, learner: Learner, stopping: Flag) -> Reb
     JobcastError
         If the service is stopped meanwhile.
     """
-    begun = _from_snapshot(store, facts, list(learner.models.values()))
+    begun = _from_snapshot(store, facts, learner)
     kept = {role: store.newest_prediction(role) for role in learner.models}
     n_events, cuts = 0, sorted({model.since for model in learner.models.values()})
     for table in _slices(store, facts.sequence, cuts):
@@ -78,26 +78,23 @@ def warm_up(models: Iterable[Model]) -> None:
         model.published.answers(rows)
 
 
-def _from_snapshot(store: Store, facts: Facts, models: list[Model]) -> int:
-    """Restore the newest snapshot if it has all that is needed; return its event, else 0."""
+def _from_snapshot(store: Store, facts: Facts, learner: Learner) -> int:
+    """Restore the newest snapshot if it has all that is needed, and nothing if not; return its event, else 0."""
     found = store.snapshot()
     if found is None:
         return 0
     sequence, stored = found
+    models = learner.models
     try:
         arrays = unpacked(stored)
-        states = {model: part(arrays, f"model{model.number}_") for model in models}
-        if not all(state or model.since >= sequence for model, state in states.items()):
+        states = {role: part(arrays, f"model{model.number}_") for role, model in models.items()}
+        if not all(states[role] or model.since >= sequence for role, model in models.items()):
             return 0
+        resumed = {role: model.resumed(states[role], sequence) for role, model in models.items() if states[role]}
         facts.restore(sequence, arrays)
-        for model, state in states.items():
-            if state:
-                model.restore(state, sequence)
     except (JobcastError, KeyError, ValueError):  # of another version, or damaged: the events tell everything anyway
-        facts.forget()
-        for model in models:
-            model.begin(model.since)
         return 0
+    learner.models = models | resumed
     return sequence
 
 
