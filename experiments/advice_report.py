@@ -8,7 +8,7 @@ import pandas as pd
 
 from experiments.advice import FEWEST, NOTICED, Advice
 from experiments.advice_figures import all_jobs, by_class, paint_all_jobs, paint_by_class
-from experiments.advice_words import in_words
+from experiments.advice_words import verdict, who
 from experiments.experiment import Report
 from experiments.figures import draw, write_table
 from experiments.judgement import LEVEL, TOLERATED
@@ -54,7 +54,8 @@ def report_on(advice: Advice, found: Results, log: JobLog, folder: Path, source:
     n_seeds = found.runs["seed"].nunique() - 1
     return Report(
         "advise", log.name, tuple(found.about["seeds"]), tables, tuple(written), perf_counter() - begin,
-        notes=_notes(n_seeds), verdict=tuple(in_words(advice)), question=QUESTION,
+        notes=_notes(n_seeds), verdict=tuple(verdict(advice)), question=QUESTION,
+        details=tuple(who(option, advice.current) for option in advice.options),
         facts={"jobs simulated": len(log), "processors": log.max_procs or 0, "today": advice.current,
                "SHA-256 of the log's values": log.digest()},
     )  # fmt: skip

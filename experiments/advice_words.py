@@ -22,9 +22,10 @@ RUN_TIMES: Final = dict(
 """Classes of run time in a sentence."""
 
 
-def in_words(advice: Advice) -> list[str]:
-    """Return the advice, a sentence or two each: the headline, a line a way, what predictors add."""
-    return [headline(advice), *(line(option, advice.current) for option in advice.options), *_predictors(advice)]
+def verdict(advice: Advice) -> list[str]:
+    """Return the advice, a sentence each: the headline, what becomes of all jobs, what predictors add."""
+    lines = [f"{option.case} instead of {advice.current}: {_told(option.judgement)}." for option in advice.options]
+    return [headline(advice), *lines, *_predictors(advice)]
 
 
 def headline(advice: Advice) -> str:
@@ -61,9 +62,9 @@ def headline(advice: Advice) -> str:
     return f"No reason to leave {current}: of the ways tried none is surely better in {measure}."
 
 
-def line(option: Option, current: str) -> str:
-    """Return what becomes of the jobs under one way."""
-    return f"{option.case} instead of {current}: {_told(option.judgement)}. {_who(option)}"
+def who(option: Option, current: str) -> str:
+    """Return who would wait longer, and who less, under one way: the classes that change most, and how many users."""
+    return f"Under {option.case} instead of {current}: {_who(option)}"
 
 
 def _told(judgement: Judgement) -> str:
@@ -75,11 +76,10 @@ def _told(judgement: Judgement) -> str:
 
 
 def _who(option: Option) -> str:
-    """Return which classes gain and lose most, and how many users."""
     worse, better = option.who("worse", *CLASSES), option.who("better", *CLASSES)
     said = [f"Longer waits for {_classes(worse)}." if worse else "No class of jobs would surely wait longer."]
     if better:
-        said.append(f"Shorter ones for {_classes(better)}.")
+        said.append(f"Shorter waits for {_classes(better)}.")
     users = option.judged("user")
     if users:
         lost, won = len(option.who("worse", "user")), len(option.who("better", "user"))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from experiments.backfilling_cases import CASES
-from experiments.figures import COLOURS
+from experiments.figures import COLOURS, number_beside
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +54,7 @@ def _paint(axes: "Axes", table: "pd.DataFrame") -> None:
             marker=marker, markersize=11 if chosen else 6, linestyle="none", elinewidth=0.6,
             zorder=3 if chosen else 2, **_look(families.index(family)),
         )  # fmt: skip
-        axes.annotate(str(families.index(family) + 1), (x, y), (6, 5), textcoords="offset points", fontsize=9)
+        number_beside(axes, families.index(family) + 1, x, y)
     kinds = [
         Line2D([], [], marker="o", linestyle="none", label=f"{n + 1}  {name}", **_look(n))
         for n, name in enumerate(families)

@@ -60,7 +60,7 @@ def advise(
     if as_json:
         print_json(report.to_json() | {"advice": said.to_json(), "account": total.to_dict(), "page": str(page)})
         return
-    for sentence in report.verdict:
+    for sentence in (*report.verdict, *report.details):
         typer.echo(f"{sentence}\n")
     print_account(total)
     typer.echo(f"Every number, with its command: {page} ({report.seconds:.0f} s)")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pandas as pd
     from matplotlib.axes import Axes
 
@@ -21,6 +23,13 @@ RUNS: Final = (
     ("EASY-SJBF, true run times", "easy-sjbf", "clairvoyant"),
 )
 """What the demo simulates: label, policy, estimates."""
+
+QUESTION: Final = "What would a scheduler gain from predicted run times, and who would pay?"
+NOTES: Final = (
+    "Figures are relative to EASY on requested times: below 1 is better.",
+    "One log, made up, not shaken: it shows what jobcast does, not what your machine would gain. "
+    "For that: jobcast advise YOUR_LOG.",
+)
 
 FIGURES: Final = (
     ("mean wait", "mean_wait_s"),
@@ -37,8 +46,10 @@ def demo(
 ) -> None:
     """Make a log, compare predictors, train and register one, simulate what a scheduler gains; needs no network."""
     from experiments import cli_evaluate, cli_log, cli_train
+    from experiments.experiment import Report
     from experiments.figures import draw, report_folder
     from experiments.output import print_table
+    from experiments.page import write_report
 
     begin = perf_counter()
     folder = report_folder(out, "demo")
@@ -62,9 +73,23 @@ def demo(
         table.itertuples(index=False),
         note="Predicted at submission, learnt as jobs end. Averages hide who pays: see the last columns.",
     )
-    paths = [log, *draw(folder, "gain", table, paint)]
-    typer.echo(f"\nWrote {', '.join(path.name for path in paths)} to {folder} in {perf_counter() - begin:.0f} s.")
-    typer.echo("Next: jobcast evaluate YOUR_LOG, where YOUR_LOG is a job log of your own centre (SWF).")
+    paths = (log, *draw(folder, "gain", table, paint))
+    seconds = perf_counter() - begin
+    facts = {"jobs in the log": jobs}
+    report = Report("demo", "a synthetic log", (seed,), {"relative to EASY": table}, paths, seconds, NOTES,
+                    tuple(said(table)), QUESTION, facts)  # fmt: skip
+    page = write_report(folder, report)
+    typer.echo(f"\nWrote {', '.join(path.name for path in paths)} to {folder} in {seconds:.0f} s; read {page}.")
+    typer.echo("Next: jobcast advise YOUR_LOG, where YOUR_LOG is a job log of your own centre.")
+
+
+def said(table: "pd.DataFrame") -> "Iterator[str]":
+    """Yield a sentence a schedule: what it changes, and who pays, beside EASY."""
+    for row in table.iloc[1:].to_dict(orient="records"):
+        told = [f"{name} x {row[name]:.2f}" for name, _ in FIGURES]
+        worse = [name for name, _ in FIGURES if row[name] > 1.0]
+        paid = f" Worse than EASY: {', '.join(worse)}." if worse else ""
+        yield f"{row['schedule']}: {', '.join(told)}.{paid}"
 
 
 def _step(number: int, title: str, command: str) -> None:
@@ -101,13 +126,14 @@ def paint(axes: "Axes", table: "pd.DataFrame") -> None:
     """Draw who gains and who pays, relative to EASY."""
     import numpy as np
 
-    from experiments.figures import COLOURS
+    from experiments.figures import COLOURS, HATCHES
 
     names = [name for name, _ in FIGURES]
     place, height = np.arange(len(names)), 0.8 / (len(table) - 1)
     for number, row in enumerate(table.iloc[1:].itertuples(index=False)):
         offset = (number - (len(table) - 2) / 2) * height
-        axes.barh(place + offset, row[1:], height, label=row[0], color=COLOURS[number])
+        axes.barh(place + offset, row[1:], height, label=row[0], color=COLOURS[number], hatch=HATCHES[number],
+                  edgecolor="white")  # fmt: skip
     axes.axvline(1, color="black", linewidth=1)
     axes.set_yticks(place, names)
     axes.invert_yaxis()

@@ -88,6 +88,8 @@ class Report:
         What was asked, in a line.
     facts : mapping of str to str or number
         What was run: jobs, processors, digest of the log.
+    details : tuple of str
+        The verdict in detail, a sentence or two each: it stands apart, so that the verdict stays short.
     """
 
     experiment: str
@@ -100,6 +102,7 @@ class Report:
     verdict: tuple[str, ...] = field(default=())
     question: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
+    details: tuple[str, ...] = field(default=())
 
     def to_json(self) -> dict[str, Any]:
         """Return the document that `jobcast experiment --json` prints."""
@@ -110,6 +113,7 @@ class Report:
             "tables": {name: table.to_dict(orient="records") for name, table in self.tables.items()},
             "figures": [str(path) for path in self.figures],
             "verdict": list(self.verdict),
+            "details": list(self.details),
             "notes": list(self.notes),
             "seconds": self.seconds,
         }

@@ -17,6 +17,9 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#9
 
 MARKERS = "osD^vPX*"
 
+HATCHES = ("", "//", "..", "xx", "\\\\", "--")
+"""Of bars side by side, drawn in white upon the colours."""
+
 _STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -24,6 +27,7 @@ _STYLE: dict[Any, Any] = {
     "axes.titlesize": 11,
     "font.size": 10,
     "grid.alpha": 0.25,
+    "hatch.linewidth": 0.8,
     "legend.frameon": False,
 }
 
@@ -96,6 +100,11 @@ def draw(
                 figure.savefig(part, dpi=150, metadata=told | ({"Date": None} if suffix == ".svg" else {}))
             pictures.append(path)
     return [*pictures, write_table(table, folder / f"{name}.csv")]
+
+
+def number_beside(axes: "Axes", number: int, x: float, y: float) -> None:
+    """Write beside a point which entry of the legend it is, where colours alone would tell."""
+    axes.annotate(str(number), (x, y), (6, 5), textcoords="offset points", fontsize=8)
 
 
 def in_words(figure: "Figure") -> str:

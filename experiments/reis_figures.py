@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from experiments.figures import COLOURS, draw
+from experiments.figures import COLOURS, HATCHES, draw
 from predictors.data.joblog import JobLog
 from predictors.evaluation import Evaluation
 
@@ -34,11 +34,12 @@ def times(log: JobLog) -> pd.DataFrame:
 def paint_times(axes: Axes, table: pd.DataFrame) -> None:
     """Figure 1: marginal histograms of requested time and run time."""
     width = table["to_h"] - table["from_h"]
-    for offset, name, label, colour in (
-        (0.0, "requested_time", "requested time", COLOURS[1]),
-        (0.5, "run_time", "run time", COLOURS[0]),
+    for offset, name, label, colour, hatch in (
+        (0.0, "requested_time", "requested time", COLOURS[1], HATCHES[1]),
+        (0.5, "run_time", "run time", COLOURS[0], HATCHES[0]),
     ):
-        axes.bar(table["from_h"] + offset * width, table[name], width / 2, align="edge", label=label, color=colour)
+        axes.bar(table["from_h"] + offset * width, table[name], width / 2, align="edge", label=label, color=colour,
+                 hatch=hatch, edgecolor="white")  # fmt: skip
     axes.set(
         title="Requested and real run times", xlabel="time [h] (the last bin holds all longer jobs)", ylabel="jobs"
     )
@@ -98,7 +99,8 @@ def paint_importances(axes: Axes, table: pd.DataFrame) -> None:
     """Figure 4: importances both ways."""
     place = np.arange(len(table))[::-1]
     axes.barh(place + 0.2, table["importance"], 0.4, label="share of explained variance", color=COLOURS[0])
-    axes.barh(place - 0.2, table["height"], 0.4, label="height in the trees (share)", color=COLOURS[1])
+    axes.barh(place - 0.2, table["height"], 0.4, label="height in the trees (share)", color=COLOURS[1],
+              hatch=HATCHES[1], edgecolor="white")  # fmt: skip
     axes.set_yticks(place, [name.replace("_", " ") for name in table["attribute"]])
     axes.set(title="What the forest relies on", xlabel="relative importance (each kind sums to 1)")
     axes.legend(loc="lower right")

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from experiments.figures import COLOURS, MARKERS
+from experiments.figures import COLOURS, HATCHES, MARKERS, number_beside
 from predictors.registry import PREDICTORS
 
 Picture = tuple[str, pd.DataFrame, Callable[[Axes, pd.DataFrame], None], float]
@@ -20,12 +20,11 @@ LEAST_GAP = -100.0
 
 
 def _look(name: str) -> dict[str, Any]:
-    """Return a predictor's colour and marker, the same in every picture."""
+    """Return a predictor's colour and marker, the same in every picture; markers tell them apart, filled or hollow."""
     number = list(PREDICTORS).index(name)
-    return {
-        "color": COLOURS[number % len(COLOURS)],
-        "marker": MARKERS[(number + number // len(COLOURS)) % len(MARKERS)],
-    }
+    colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+    face = {0: colour, 1: "white"}.get(number // len(MARKERS), "#dddddd")
+    return {"color": colour, "marker": marker, "markerfacecolor": face}
 
 
 def paint_errors(axes: Axes, table: pd.DataFrame) -> None:
@@ -85,7 +84,9 @@ def paint_frontier(axes: Axes, table: pd.DataFrame) -> None:
     names, ways = list(dict.fromkeys(table["predictor"])), list(dict.fromkeys(table["way"]))
     for row in table.to_dict(orient="records"):
         look = _family(names.index(row["predictor"])) | {"marker": WAY_MARKERS[row["way"]]}
-        axes.plot(row["widest"], max(100 * row["gap_closed"], LEAST_GAP), linestyle="none", markersize=7, **look)
+        x, y = row["widest"], max(100 * row["gap_closed"], LEAST_GAP)
+        axes.plot(x, y, linestyle="none", markersize=7, **look)
+        number_beside(axes, names.index(row["predictor"]) + 1, x, y)
     axes.axvline(1, color="#999999", linewidth=0.8)
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 1.2, 1.5, 2.0, 3.0, 5.0)))
@@ -95,7 +96,10 @@ def paint_frontier(axes: Axes, table: pd.DataFrame) -> None:
     axes.set_xlabel("mean wait of the widest 5 % of jobs, relative to EASY")
     foot = f", {LEAST_GAP:g} or less at the foot" if (table["gap_closed"] < LEAST_GAP / 100).any() else ""
     axes.set_ylabel(f"gap to clairvoyant EASY-SJBF closed [%]{foot}")
-    kinds = [Line2D([], [], marker="o", linestyle="none", label=name, **_family(n)) for n, name in enumerate(names)]
+    kinds = [
+        Line2D([], [], marker="o", linestyle="none", label=f"{n + 1}  {name}", **_family(n))
+        for n, name in enumerate(names)
+    ]
     marks = [Line2D([], [], marker=WAY_MARKERS[w], linestyle="none", color="#444444", label=w) for w in ways]
     axes.legend(handles=[*kinds, *marks], loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
 
@@ -115,7 +119,8 @@ def paint_importances(axes: Axes, table: pd.DataFrame) -> None:
     for number, name in enumerate(names):
         values = table[table["predictor"] == name].set_index("attribute")["growth"].reindex(best)
         offset = height * ((len(names) - 1) / 2 - number)
-        axes.barh(at + offset, 100 * values, height, label=name, color=COLOURS[number])
+        axes.barh(at + offset, 100 * values, height, label=name, color=COLOURS[number], hatch=HATCHES[number],
+                  edgecolor="white")  # fmt: skip
     axes.set_yticks(at, [str(name).replace("_", " ") for name in best])
     axes.set_xscale("symlog", linthresh=1.0)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -149,6 +154,7 @@ def _log_in_numbers(axes: Axes, which: Literal["x", "y"]) -> None:
 
 
 def _scatter(axes: Axes, x: pd.Series, y: pd.Series, names: pd.Series) -> None:
-    for one, other, name in zip(x, y, names, strict=True):
-        axes.plot(one, other, linestyle="none", label=str(name), markersize=8, **_look(str(name)))
+    for number, (one, other, name) in enumerate(zip(x, y, names, strict=True), 1):
+        axes.plot(one, other, linestyle="none", label=f"{number}  {name}", markersize=8, **_look(str(name)))
+        number_beside(axes, number, one, other)
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from experiments.advice import FEWEST, advise, changes
-from experiments.advice_words import headline, in_words, line
+from experiments.advice_words import headline, verdict, who
 from experiments.advise import ADDS, PERFECT, SHORT_LIST, Question, cases_with
 from experiments.cli import main
 from experiments.manifest import read_manifest
@@ -72,7 +72,7 @@ def test_perfect_knowledge_is_told_but_never_chosen():
     assert advice.choice.case == "a" and [option.case for option in advice.options] == ["a"]
     assert advice.most.ratio.value == pytest.approx(0.5, rel=0.01)
     assert [(one.case, one.beside) for one in advice.adds] == [("a", "easy")]
-    said = in_words(advice)
+    said = verdict(advice)
     assert "known in advance" in said[-1] and "What the prediction alone adds, a instead of easy" in said[-2]
 
 
@@ -109,9 +109,9 @@ def test_a_way_is_told_with_who_waits_longer():
         ]
     )
     (option,) = advise(runs_of(easy=SAME, a=(0.7, 1, 1, 1, 1)), groups, "easy").options
-    said = line(option, "easy")
+    said = who(option, "easy")
     assert "Longer waits for jobs of 65-128 processors (+100 %, 10.0 h to 20.0 h)." in said
-    assert "Shorter ones for jobs that run 1 to 10 min (-83 %, 60 min to 10 min)." in said
+    assert "Shorter waits for jobs that run 1 to 10 min (-83 %, 60 min to 10 min)." in said
     assert f"Of 2 users with {FEWEST} jobs or more 1 would wait less and 1 longer." in said, "nobody is no user"
 
 
@@ -119,7 +119,7 @@ def test_every_class_of_run_time_has_words():
     for name in RUN_TIME_CLASSES:
         groups = groups_of("run-time", name, 100, easy=1000.0, a=9000.0)
         (option,) = advise(runs_of(easy=SAME, a=SAME), groups, "easy").options
-        assert "jobs that run " in line(option, "easy")
+        assert "jobs that run " in who(option, "easy")
 
 
 @pytest.mark.parametrize(

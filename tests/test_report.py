@@ -77,7 +77,7 @@ def folder(tmp_path):
     report = Report(
         "study", HOSTILE, (1, 2, 3), {"by user": table, "no rows": table.head(0)},
         tuple(draw(tmp_path, "curve", curve, paint)), 75.0, (HOSTILE,), ("A beats B by 10 % [5, 15].",),
-        "Who pays?", {"jobs": 28481, "host": HOSTILE},
+        "Who pays?", {"jobs": 28481, "host": HOSTILE}, ("Under B: users wait longer.",),
     )  # fmt: skip
     keep(tmp_path, report)
     write_page(tmp_path)
@@ -133,6 +133,7 @@ def test_the_verdict_comes_first_and_what_was_run_is_told(folder):
         "28,481",
         "1-3",
         "1 min 15 s",
+        "Under B:",
         "Figures",
         "Tables",
     ]
