@@ -13,6 +13,7 @@ from experiments.sweep_results import AS_LOGGED
 from predictors.data.errors import JobcastError, unknown_name
 from predictors.evaluate import PROTOCOLS
 from predictors.registry import make_predictor
+from schedsim.corrections import correction_code
 
 Kind = Literal["simulate", "evaluate", "train"]
 Made = TypeVar("Made")
@@ -148,6 +149,8 @@ class Sweep:
         if self.kind == "simulate":
             if self.cases and (self.policies or self.estimates or self.corrections or self.budget is not None):
                 raise JobcastError("Give either cases, or policies, estimates, corrections and budget; not both.")
+            for name in self.corrections:
+                correction_code(name)
             for case in self.all_cases:
                 if isinstance(case, Case):
                     case.check(self.kill)

@@ -1,0 +1,452 @@
+"""Sweeps: declared without doubt, the same table however they are run, and nothing done twice."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from experiments import sweep_plan, sweep_run
+from experiments.cases import Case
+from experiments.cli import app
+from experiments.many import evaluate_many, simulate_many, train_many
+from experiments.simulation import run_by_name
+from experiments.sweep import LogFile, Sweep
+from experiments.sweep_folder import owned
+from experiments.sweep_plan import plan
+from experiments.sweep_results import AS_LOGGED, TIMES, read_results
+from experiments.sweep_run import run_sweep
+from predictors.data.detect import write_log
+from predictors.data.errors import JobcastError
+from predictors.data.synthetic import generate_log
+from predictors.evaluate import evaluate
+from predictors.similar_runs import SimilarRuns
+from schedsim.shaking import shaken
+
+LOG = generate_log(300, seed=3)
+OTHER = generate_log(250, seed=4)
+WAYS = (Case("EASY", "easy"), Case("default", "default", "default"), Case("last-two", "easy-sjbf", "last-two"))
+
+
+def untimed(runs):
+    return runs.drop(columns=[name for name in TIMES if name in runs])
+
+
+# ---------------------------------------------------------------- declarations
+
+
+def test_a_toml_file_sets_the_fields(tmp_path):
+    text = """
+        logs = ["a.swf", {path = "~/b.swf", procs = 100}]
+        policies = ["easy", "easy-sjbf"]
+        estimates = ["requested", "tsafrir"]
+        corrections = ["requested", "incremental"]
+        seeds = 3
+        by = ["size"]
+        beside = "easy, requested"
+    """
+    made = Sweep.from_toml(text, "s.toml", tmp_path)
+    assert made.logs == (LogFile(str(tmp_path / "a.swf")), LogFile(str(Path("~/b.swf").expanduser()), 100))
+    assert [case.name for case in made.all_cases] == [
+        f"{policy}, {rest}"
+        for policy in ("easy", "easy-sjbf")
+        for rest in ("requested", "tsafrir, requested", "tsafrir, incremental")  # a request never expires
+    ]
+    assert len(made.runs_of_a_log) == 6 * (3 + 1)
+    cases = Sweep.from_toml('cases = [{name = "x", policy = "easy"}]\nseeds = [4, 2]', "s.toml")
+    assert (cases.all_cases, cases.seeds) == ((Case("x", "easy"),), (4, 2))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('polices = ["easy"]', "did you mean 'policies'"),
+        ('logs = [{path = "a", proc = 3}]', "did you mean 'procs'"),
+        ('cases = [{name = "x", policy = "easy", estimate = "y"}]', "did you mean 'estimates'"),
+        ('cases = [{name = "x"}]', "Each case needs"),
+        ("cases = [3]", "must be a table"),
+        ('policies = ["eazy"]', "did you mean 'easy'"),
+        ('policies = "easy"', "policies must be a list of names"),
+        ('estimates = ["forrest"]', "did you mean 'forest'"),
+        ('corrections = ["none"]', "No correction 'none'"),
+        ('kind = "simulat"', "did you mean 'simulate'"),
+        ('predictors = ["forest"]', "predictors is for sweeps that evaluate"),
+        ('kind = "evaluate"\npredictors = ["forest"]\npolicies = ["easy"]', "policies is for sweeps that simulate"),
+        ('kind = "evaluate"', "needs predictors"),
+        ('kind = "evaluate"\npredictors = ["forrest"]', "did you mean 'forest'"),
+        ('kind = "train"\npredictors = ["forest"]\nprotocol = "reis"', "protocol is for sweeps that evaluate"),
+        ('policies = ["conservative-compress"]\nestimates = ["default"]', "does not go with it"),
+        ('estimates = ["clairvoyant"]\nbudget = 0.1', "A budget cannot go with"),
+        ('estimates = ["tsafrir"]\nbudget = 3', "budget"),
+        ('corrections = ["incremental"]\nestimates = ["tsafrir"]\nkill = false', "does not go with kill = false"),
+        ('policies = ["easy"]\ncases = [{name = "x", policy = "easy"}]', "not both"),
+        ('cases = [{name = "x", policy = "easy"}, {name = "x", policy = "sjf"}]', "are called 'x'"),
+        ("as_logged = false", "runs nothing"),
+        ("seeds = [1, 1]", "must differ"),
+        ("seeds = [-1]", "whole numbers from 0"),
+        ("seeds = 1e3", "whole numbers from 0"),
+        ("as_logged = 1", "true or false"),
+        ("train = 0.8\nbeside = 'esy'", "No case to stand beside 'esy'"),
+        ('kind = "evaluate"\npredictors = ["forest"]\ntrain = 80', "between 0 and 1"),
+        ('by = ["sice"]', "did you mean 'size'"),
+        ('measure = "mean_wait"', "did you mean 'mean_wait_s'"),
+        ('logs = [{path = "a", procs = 0}]', "procs must be a whole number"),
+        ("policies = [", "is no TOML"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_run_is_told_before_anything_is(text, told):
+    with pytest.raises(JobcastError, match=told) as caught:
+        Sweep.from_toml(text, "s.toml")
+    assert str(caught.value).startswith("s.toml: ")
+
+
+def test_logs_must_differ_in_name_and_jobs():
+    with pytest.raises(JobcastError, match="same jobs"):
+        simulate_many([LOG, LOG])
+    renamed = LOG.select(slice(0, 200))
+    with pytest.raises(JobcastError, match="another log of this sweep is called"):
+        simulate_many([LOG, renamed])
+    with pytest.raises(JobcastError, match="needs logs"):
+        simulate_many([])
+
+
+# ---------------------------------------------------------------- what is run
+
+
+@pytest.fixture(scope="module")
+def table():
+    return simulate_many([LOG, OTHER], seeds=[5, 6], cases=WAYS, by=["size"])
+
+
+def test_each_row_is_the_run_that_it_names(table):
+    runs = table.runs.set_index(["log", "case", "seed"])
+    assert list(runs.index.unique(2)) == [5, 6, AS_LOGGED]
+    assert len(runs) == 2 * 3 * 3
+    for log in (LOG, OTHER):
+        cleaned = log.for_simulation()[0]
+        for case in WAYS:
+            for seed in (5, AS_LOGGED):
+                jobs = cleaned if seed == AS_LOGGED else shaken(cleaned, seed)
+                alone = run_by_name(jobs, case.policy, case.estimates, case.correction)[1]
+                row = runs.loc[log.name, case.name, seed]
+                for name in ("mean_bounded_slowdown", "mean_wait_s", "max_wait_s", "p99_wait_s", "killed", "procs"):
+                    assert row[name] == alone[name], (log.name, case, seed, name)
+                assert row["log_sha256"] == cleaned.digest()
+
+
+def test_groups_add_up_to_the_runs(table):
+    groups = table.groups.set_index(["log", "case", "seed"]).sort_index()
+    for key, run in table.runs.set_index(["log", "case", "seed"]).iterrows():
+        part = groups.loc[key]
+        assert set(part["by"]) == {"size"}
+        assert part["n_jobs"].sum() == run["n_jobs"]
+        assert np.isclose((part["n_jobs"] * part["mean_wait_s"]).sum() / run["n_jobs"], run["mean_wait_s"])
+
+
+def test_the_table_says_where_it_comes_from(table, tmp_path):
+    run_sweep(Sweep(cases=WAYS[:1], seeds=(1,)), [LOG], folder=tmp_path)
+    about = read_results(tmp_path).about
+    assert about["sweep"]["seeds"] == [1]
+    assert about["logs"][0]["name"] == LOG.name
+    assert about["logs"][0]["sha256"] == LOG.for_simulation()[0].digest()
+    assert {"jobcast", "numpy", "numba"} <= set(about["versions"])
+    assert about["seconds"] > 0
+    assert "git_commit" in about
+
+
+def test_a_cleaned_log_in_memory_is_the_same_as_the_log():
+    cleaned = LOG.for_simulation()[0]
+    assert untimed(simulate_many([cleaned], seeds=1).runs).equals(untimed(simulate_many([LOG], seeds=1).runs))
+
+
+def test_cases_that_are_not_shaken_run_once_and_rules_without_a_name_run():
+    cases = (Case("EASY", "easy"), Case("mine", "default", SimilarRuns(factor=0.7), shaken=False))
+    runs = simulate_many([LOG], seeds=2, cases=cases).runs
+    assert list(zip(runs["case"], runs["seed"], strict=True)) == [("EASY", 1), ("EASY", 2), ("EASY", -1), ("mine", -1)]
+    assert runs["estimates"].iloc[-1] == repr(SimilarRuns(factor=0.7))
+
+
+def test_evaluations_are_those_of_evaluate_and_told_by_user():
+    found = evaluate_many([LOG], ["last-two", "user-mean"], seeds=(0, 1))
+    direct = evaluate(LOG, ["user-mean"], seed=1)["user-mean"].figures
+    row = found.runs[(found.runs["case"] == "user-mean") & (found.runs["seed"] == 1)].iloc[0]
+    assert row["sse_s2"] == direct.sse_s2
+    part = found.groups[(found.groups["case"] == "user-mean") & (found.groups["seed"] == 1)]
+    assert np.isclose(part["sse_s2"].sum(), direct.sse_s2)
+    assert np.isclose(part["error_s"].sum() / part["n_jobs"].sum(), direct.mae_s)
+    assert part["underestimated"].sum() == round(direct.underestimation_rate * direct.n_test)
+
+
+def test_a_run_that_cannot_be_done_is_told_and_the_others_are_kept(tmp_path, monkeypatch):
+    from experiments import sweep_work
+
+    def sometimes(log, policy, *more, **options):
+        if policy == "sjf":
+            raise JobcastError("this one is odd.")
+        return run_by_name(log, policy, *more, **options)
+
+    monkeypatch.setattr(sweep_work, "run_by_name", sometimes)
+    ways = [Case("EASY", "easy"), Case("odd", "sjf")]
+    with pytest.raises(
+        JobcastError, match=r"2 runs of 4 could not be done\. odd on .* seed 1: this one is odd\. 2 of 4 runs"
+    ):
+        simulate_many([LOG], cases=ways, seeds=1, folder=tmp_path)
+    monkeypatch.undo()
+    assert len(simulate_many([LOG], cases=ways, seeds=1, folder=tmp_path).runs) == 4
+
+
+# ---------------------------------------------------------------- going on
+
+
+@pytest.fixture
+def small_batches(monkeypatch):
+    monkeypatch.setattr(sweep_plan, "LEAST", 1.0)
+
+
+def test_only_what_is_missing_is_run_again(tmp_path, small_batches, monkeypatch):
+    sweep, done = Sweep(cases=WAYS, seeds=tuple(range(1, 9))), []
+
+    def stops(log, batch):
+        if len(done) == 4:
+            raise KeyboardInterrupt
+        done.append(batch)
+        return do(log, batch)
+
+    do = sweep_run.do
+    monkeypatch.setattr(sweep_run, "do", stops)
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(sweep, [LOG], folder=tmp_path)
+    kept = {(c.case.name, c.seed) for batch in done for c in batch.cells}
+    assert 0 < len(kept) < 27
+    assert not (tmp_path / "results.parquet").exists()
+    again = []
+    monkeypatch.setattr(sweep_run, "do", lambda log, batch: again.append(batch) or do(log, batch))
+    found = run_sweep(sweep, [LOG], folder=tmp_path)
+    repeated = {(c.case.name, c.seed) for batch in again for c in batch.cells}
+    assert not repeated & kept
+    assert len(repeated | kept) == 27
+    assert untimed(found.runs).equals(untimed(run_sweep(sweep, [LOG]).runs))
+    again.clear()
+    assert run_sweep(sweep, [LOG], folder=tmp_path).runs.equals(found.runs)  # finished: nothing is run, times and all
+    assert not again
+
+
+def test_a_sweep_killed_outright_goes_on(tmp_path):
+    """SIGKILL in the middle, no goodbye: what was written is whole, and the table is that of an undisturbed run."""
+    write_log(generate_log(3000, seed=1), tmp_path / "log.swf")
+    out, command = tmp_path / "out", [sys.executable, "-m", "experiments.cli", "sweep", str(tmp_path / "log.swf")]
+    command += ["--policies", "easy,easy-sjbf,default", "--estimates", "default", "--seeds", "60", "--out", str(out)]
+    first = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    begin = time.monotonic()
+    while not list(out.glob("parts/*.json")) and time.monotonic() - begin < 60 and first.poll() is None:
+        time.sleep(0.01)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    kept = len(list(out.glob("parts/*.json")))
+    assert kept > 0
+    assert not (out / "results.parquet").exists(), "killed too late to tell anything"
+    told = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout
+    assert json.loads(told)["runs"] == 183
+    direct = simulate_many([str(tmp_path / "log.swf")], ["easy", "easy-sjbf", "default"], ["default"], seeds=60)
+    assert untimed(read_results(out).runs).equals(untimed(direct.runs))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"seeds": (1, 2, 3)}, "differs in seeds"),
+        ({"cases": WAYS[:2]}, "differs in cases"),
+        ({"kill": False}, "differs in kill"),
+    ],
+)
+def test_a_folder_of_another_sweep_is_refused_and_left_alone(tmp_path, change, told):
+    sweep = Sweep(cases=WAYS[:1], seeds=(1,))
+    run_sweep(sweep, [LOG], folder=tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    with pytest.raises(JobcastError, match=told):
+        run_sweep(Sweep(**{"cases": WAYS[:1], "seeds": (1,), **change}), [LOG], folder=tmp_path)
+    with pytest.raises(JobcastError, match="differs in logs"):
+        run_sweep(sweep, [OTHER], folder=tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
+def test_other_folders_are_refused(tmp_path):
+    sweep = Sweep(cases=WAYS[:1])
+    (tmp_path / "thesis.tex").write_text("…")
+    with pytest.raises(JobcastError, match=r"holds thesis\.tex, but no sweep"):
+        run_sweep(sweep, [LOG], folder=tmp_path)
+    with pytest.raises(JobcastError, match="no folder of results can be made"):
+        run_sweep(sweep, [LOG], folder=tmp_path / "thesis.tex")
+    with owned(tmp_path / "busy"), pytest.raises(JobcastError, match="another sweep is at work"):
+        run_sweep(sweep, [LOG], folder=tmp_path / "busy")
+
+
+def test_damaged_parts_and_tables_are_told(tmp_path):
+    sweep = Sweep(cases=WAYS[:1], seeds=(1,))
+    run_sweep(sweep, [LOG], folder=tmp_path)
+    (tmp_path / "results.parquet").write_bytes(b"PAR1 cut short")
+    with pytest.raises(JobcastError, match="damaged"):
+        read_results(tmp_path)
+    (tmp_path / "results.parquet").unlink()
+    with pytest.raises(JobcastError, match="let `jobcast sweep"):
+        read_results(tmp_path)
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "x.json").write_text('{"rows": [')
+    with pytest.raises(JobcastError, match=r"x\.json: is damaged"):
+        run_sweep(sweep, [LOG], folder=tmp_path)
+
+
+def test_batches_hold_every_cell_once_whatever_the_number_of_workers():
+    planned = plan(Sweep(cases=WAYS, seeds=tuple(range(1, 40))), [LOG, OTHER])
+    for workers in (1, 2, 64):
+        dealt = sweep_plan.batches(planned, planned.cells, workers)
+        assert sorted(c.key for batch in dealt for c in batch) == sorted(c.key for c in planned.cells)
+        assert all(len({c.log for c in batch}) == 1 for batch in dealt)
+
+
+# ---------------------------------------------------------------- MLflow
+
+
+def test_a_sweep_is_a_parent_run_with_children_written_once(home, tmp_path):
+    from mlflow import MlflowClient
+
+    from experiments.sweep_tracking import track_sweep
+    from predictors.saved.store import Store
+
+    folder, sweep = tmp_path / "out", Sweep(cases=WAYS[:2], seeds=(1, 2, 3))
+    planned, found = plan(sweep, [LOG]), run_sweep(sweep, [LOG], folder=folder)
+    parent = track_sweep(found, planned, folder)
+    assert track_sweep(found, planned, folder) == parent
+    client = MlflowClient(Store.current().uri)
+    runs = client.search_runs([client.get_run(parent).info.experiment_id])
+    assert len(runs) == 1 + 2
+    children = {run.info.run_name: run for run in runs if run.data.tags.get("mlflow.parentRunId") == parent}
+    easy = children[f"EASY on {LOG.name}"]
+    assert easy.data.params["policy"] == "easy"
+    steps = {m.step: m.value for m in client.get_metric_history(easy.info.run_id, "mean_wait_s")}
+    rows = found.runs[found.runs["case"] == "EASY"].set_index("seed")["mean_wait_s"]
+    assert steps == rows.to_dict()
+    assert all(run.info.status == "FINISHED" for run in runs)
+    assert [file.path for file in client.list_artifacts(parent)] == ["results.parquet"]
+
+
+def test_trained_models_come_back_from_the_store_as_children(home, tmp_path):
+    from mlflow import MlflowClient
+
+    from experiments.sweep_tracking import track_sweep
+    from predictors.registry import make_predictor
+    from predictors.saved.store import Store
+    from predictors.tracking import load_model
+
+    sweep = Sweep(kind="train", predictors=("user-mean", "online-linear"), seeds=(0,))
+    planned, found = plan(sweep, [LOG]), run_sweep(sweep, [LOG], folder=tmp_path / "out")
+    parent = track_sweep(found, planned, tmp_path / "out")
+    client = MlflowClient(Store.current().uri)
+    runs = client.search_runs([client.get_run(parent).info.experiment_id])
+    children = {run.data.params["predictor"]: run for run in runs if "mlflow.parentRunId" in run.data.tags}
+    assert set(children) == {"user-mean", "online-linear"}
+    for name, run in children.items():
+        model = load_model(f"runs:/{run.info.run_id}")
+        np.testing.assert_array_equal(model.predictor.predict(LOG), make_predictor(name).fit(LOG).predict(LOG))
+        assert model.sha256 == found.runs.set_index("case").loc[name, "model_sha256"]
+
+
+def test_models_are_given_back_where_there_is_no_folder():
+    found = train_many([LOG], ["user-mean"])
+    (files,) = found.models.values()
+    assert "manifest.json" in files
+
+
+# ---------------------------------------------------------------- the command
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+def test_the_command_judges_and_leaves_a_page(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_log(LOG, tmp_path / "log.swf")
+    (tmp_path / "mine.toml").write_text(
+        'logs = ["log.swf"]\nseeds = 6\nbeside = "easy"\npolicies = ["fcfs", "easy", "easy-sjbf"]\n'
+    )
+    told = run("sweep", "mine.toml", "--json")
+    assert told.exit_code == 0, told.output
+    document = json.loads(told.stdout)
+    assert {one["case"]: one["beside"] for one in document["judgements"]} == {"fcfs": "easy", "easy-sjbf": "easy"}
+    assert document["runs"] == 21
+    folder = Path(document["folder"])
+    assert folder.parent == Path("reports")
+    assert {"results.parquet", "report.html", "ratios.png", "runs.csv", "sweep.json"} <= {
+        p.name for p in folder.iterdir()
+    }
+    page = (folder / "report.html").read_text()
+    assert document["judgements"][0]["sentence"].split(":")[0] in page
+    again = run("sweep", "mine.toml", "--beside", "fcfs")  # judged anew, nothing run
+    assert again.exit_code == 0
+    assert "easy is better than fcfs" in again.output or "makes others wait" in again.output
+
+
+def test_the_command_takes_logs_and_options(tmp_path):
+    write_log(LOG, tmp_path / "log.swf")
+    told = run("sweep", tmp_path / "log.swf", "--seeds", 0, "--by", "user", "--out", tmp_path / "out", "--json")
+    assert json.loads(told.stdout)["runs"] == 1
+    assert set(read_results(tmp_path / "out").groups["by"]) == {"user"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("no.swf",), "no.swf"),
+        (("no.toml",), "no.toml"),
+        (("s.toml", "--policies", "easy"), "leave out --policies"),
+        (("s.toml", "log.swf"), "leave out log.swf"),
+        (("log.swf", "--policies", "eazy"), "did you mean 'easy'"),
+        (("log.swf", "--queue", "slrm"), "did you mean 'slurm'"),
+        (("log.swf", "--queue", "slurm"), "--memory 4GB"),
+        (("log.swf", "--memory", "much"), "must be a size"),
+        (("log.swf", "--scheduler", "nowhere"), "no address of a scheduler"),
+        (("log.swf", "--scheduler", "a:1", "--queue", "pbs", "--memory", "1GB"), "not both"),
+        (("log.swf", "--walltime", "1:00"), "for workers of a batch system"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_clear_line(tmp_path, monkeypatch, arguments, told):
+    monkeypatch.chdir(tmp_path)
+    write_log(LOG, tmp_path / "log.swf")
+    (tmp_path / "s.toml").write_text('logs = ["log.swf"]')
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments.cli", "sweep", *arguments], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+    ) if arguments[0] in ("no.swf", "no.toml") else None  # fmt: skip
+    if done is not None:
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert told in done.stderr
+        return
+    result = run("sweep", *arguments)
+    assert isinstance(result.exception, JobcastError), result.output
+    assert told in str(result.exception)
+    assert not (tmp_path / "reports").exists()
+
+
+def test_progress_is_shown_on_terminals_only(capsys):
+    simulate_many([LOG], seeds=1)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_numbers_survive_being_kept(tmp_path):
+    """Figures that do not exist, and floats to the last digit, come back from parts as they went in."""
+    from experiments.sweep_folder import SweepFolder
+    from experiments.sweep_work import Done
+
+    place = SweepFolder(tmp_path, plan(Sweep(cases=WAYS[:1]), [LOG]))
+    rows = [{"a": 0.1 + 0.2, "b": float("nan"), "c": float("inf"), "d": None, "e": 2**53 - 1, "f": True}]
+    place.keep(Done(rows=rows))
+    pd.testing.assert_frame_equal(pd.DataFrame(place.kept().rows), pd.DataFrame(rows))
+    assert place.kept().rows[0]["a"] == 0.1 + 0.2
