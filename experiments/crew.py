@@ -9,7 +9,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import uuid4
 
-from experiments.hiring import Crew, client_of
+from experiments.hiring import Crew, Hired, hired
 from experiments.provenance import versions
 from predictors.data.errors import JobcastError
 
@@ -61,8 +61,9 @@ def each(
     if crew.alone:
         yield from ((number, function(shared[name], task)) for number, (name, task) in enumerate(tasks))
         return
-    with client_of(crew, len(tasks)) as client:
-        _wait_for_workers(client, crew, needs)
+    with hired(crew, len(tasks)) as them:
+        client = them.client
+        _wait_for_workers(them, crew, needs)
         token = uuid4().hex  # a scheduler may know tasks of others, or of a run before this
         # Each shared value is the result of a task of its own, so that the scheduler can make it again if it is lost.
         kept = {
@@ -145,15 +146,15 @@ def _idle_since(client: "Client", crew: Crew, since: float) -> float:
     raise JobcastError(f"No worker has been there for {crew.patience:.0f} s: all have died or were taken away.")
 
 
-def _wait_for_workers(client: "Client", crew: Crew, needs: float) -> None:
-    try:
-        client.wait_for_workers(1, timeout=crew.patience)
-    except TimeoutError as error:
-        if crew.scheduler is not None:
-            raise JobcastError(f"The scheduler at {crew.scheduler} has no worker; start some.") from error
-        raise JobcastError(
-            f"No worker was ready within {crew.patience:.0f} s; each may need more memory (--memory)."
-        ) from error
+def _wait_for_workers(them: Hired, crew: Crew, needs: float) -> None:
+    client, begin = them.client, monotonic()
+    while not client.scheduler_info(n_workers=-1)["workers"]:
+        if them.refused:
+            raise JobcastError(f"{crew.queue} refuses to start workers: {them.refused[0]}")
+        if monotonic() - begin > crew.patience:
+            start = "start some" if crew.scheduler else "each may need more memory (--memory)"
+            raise JobcastError(f"{crew.place} has had no worker for {crew.patience:.0f} s; {start}.")
+        sleep(0.05)
     limits = [worker["memory_limit"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]
     if limits and 0 < min(limits) < needs:
         raise JobcastError(
@@ -166,17 +167,21 @@ def _wait_for_workers(client: "Client", crew: Crew, needs: float) -> None:
 
 def _refuse_other_versions(client: "Client") -> None:
     ours = versions()
-    try:
-        told = client.run(versions)
-    except Exception as error:  # whatever a worker without jobcast raises
-        raise JobcastError(f"The workers cannot import jobcast ({error}); install this version there.") from error
-    for address, theirs in told.items():
+    for address, theirs in _versions_there(client).items():
         for name in ours:
             if theirs.get(name) != ours[name]:
                 raise JobcastError(
                     f"Worker {address} has {name} {theirs.get(name, 'not at all')}, here it is {ours[name]}: results "
                     "could differ; install the same versions on both sides."
                 )
+
+
+def _versions_there(client: "Client") -> dict[str, dict[str, str]]:
+    try:
+        told: dict[str, dict[str, str]] = client.run(versions)
+    except Exception as error:  # whatever a worker without jobcast raises
+        raise JobcastError(f"The workers cannot import jobcast ({error}); install this version there.") from error
+    return told
 
 
 def _warm(

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import which
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,8 +20,8 @@ from predictors.data.errors import JobcastError, unknown_name
 if TYPE_CHECKING:
     from distributed import Client
 
-QUEUES: Final[Mapping[str, str]] = {"slurm": "SLURMCluster", "pbs": "PBSCluster"}
-"""Batch systems, and dask-jobqueue's class for each."""
+QUEUES: Final[Mapping[str, tuple[str, str]]] = {"slurm": ("SLURMCluster", "sbatch"), "pbs": ("PBSCluster", "qsub")}
+"""Batch systems: dask-jobqueue's class for each, and the command that it needs."""
 PATIENCE: Final = 30.0
 """How long to wait for an answer, and for a worker of this machine to be ready [s]."""
 IN_QUEUE: Final = 86_400.0
@@ -90,9 +91,17 @@ class Crew:
         return f"The scheduler at {self.scheduler}" if self.scheduler else "The scheduler of this sweep"
 
 
+@dataclass(frozen=True)
+class Hired:
+    """A crew that is there or on its way: a client of its scheduler, and why a batch system refused jobs, if any."""
+
+    client: "Client"
+    refused: list[str]
+
+
 @contextmanager
-def client_of(crew: Crew, most: int) -> "Iterator[Client]":
-    """Yield a client of the crew's scheduler, silent; workers that were hired leave when the block ends.
+def hired(crew: Crew, most: int) -> Iterator[Hired]:
+    """Yield a crew's client, silent; workers that were hired leave when the block ends.
 
     Parameters
     ----------
@@ -109,57 +118,82 @@ def client_of(crew: Crew, most: int) -> "Iterator[Client]":
     import dask
     from distributed import Client
 
+    refused: list[str] = []
     with _silence(), dask.config.set(_SETTINGS), ExitStack() as stack:
         try:
-            where = stack.enter_context(_hired(crew, min(crew.workers, most)))
+            where = _workplace(crew, min(crew.workers, most), refused, stack)
             client = stack.enter_context(Client(where, timeout=PATIENCE, set_as_default=False))
         except (OSError, TimeoutError) as error:
             reason = str(error).partition("\n")[0]
-            raise JobcastError(
-                f"{crew.place} does not answer ({reason}); check the address and that it runs."
-            ) from error
-        yield client
+            raise JobcastError(f"{crew.place} does not answer ({reason}); see that it runs.") from error
+        yield Hired(client, refused)
 
 
-@contextmanager
-def _hired(crew: Crew, workers: int) -> Iterator[Any]:
-    """Yield what a client connects to."""
+def _workplace(crew: Crew, workers: int, refused: list[str], stack: ExitStack) -> Any:
+    """Return what a client connects to, to be closed with the stack."""
     if crew.scheduler is not None:
-        yield crew.scheduler
-        return
+        return crew.scheduler
     from distributed import LocalCluster, Security
 
     if crew.queue is not None:
-        with _queued(crew) as cluster:
-            cluster.adapt(minimum_jobs=workers, maximum_jobs=workers)  # also asks anew when a job's time is over
-            yield cluster
-        return
+        cluster = _queued(crew, refused, stack)
+        cluster.adapt(minimum_jobs=workers, maximum_jobs=workers)  # also asks anew when a job's time is over
+        return cluster
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # inherited: workers share the cores
-    with LocalCluster(
-        n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None,
-        memory_limit=crew.memory or "auto", security=Security.temporary(), silence_logs=logging.CRITICAL,
-    ) as cluster:  # fmt: skip
-        yield cluster
+    return stack.enter_context(
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None,
+            memory_limit=crew.memory or "auto", security=Security.temporary(), silence_logs=logging.CRITICAL,
+        )
+    )  # fmt: skip
 
 
-@contextmanager
-def _queued(crew: Crew) -> Iterator[Any]:
-    from distributed import Security
+def _queued(crew: Crew, refused: list[str], stack: ExitStack) -> Any:
+    from distributed import Security, Status
 
+    name, command = QUEUES[str(crew.queue)]
+    if which(command) is None:
+        raise JobcastError(f"{crew.queue} cannot be asked for workers: there is no command {command} on this machine.")
     try:
         import dask_jobqueue
     except ImportError as error:
         raise JobcastError("Workers of a batch system need dask-jobqueue: pip install 'jobcast[cluster]'.") from error
+    cluster = getattr(dask_jobqueue, name)
+
+    class Told(cluster.job_cls):  # type: ignore[misc, name-defined]
+        """A job whose refusal is told to more than a log."""
+
+        async def start(self) -> None:
+            try:
+                await super().start()
+            except Exception as error:
+                refused.append(" ".join(str(error).split()))
+                self.status = Status.failed
+                raise
+
     settings: dict[str, Any] = {"cores": 1, "processes": 1, "memory": crew.memory, "silence_logs": logging.CRITICAL}
     settings |= {} if crew.walltime is None else {"walltime": crew.walltime}
-    with TemporaryDirectory(prefix=".jobcast-", dir=Path.cwd()) as folder:  # jobs see it: the workers' keys lie there
-        make = getattr(dask_jobqueue, QUEUES[str(crew.queue)])
-        try:
-            cluster = make(**settings, security=Security.temporary(), shared_temp_directory=folder)
-        except (ValueError, RuntimeError) as error:
-            raise JobcastError(f"{crew.queue} cannot be asked for workers: {error}") from error
-        with cluster:
-            yield cluster
+    # Jobs begin in this folder, too: the workers' keys lie in it while they are needed.
+    keys = stack.enter_context(TemporaryDirectory(prefix=".jobcast-", dir=Path.cwd()))
+    try:
+        made = cluster(**settings, job_cls=Told, security=_written(Security.temporary(), Path(keys)))
+    except (ValueError, RuntimeError) as error:
+        raise JobcastError(f"{crew.queue} cannot be asked for workers: {error}") from error
+    return stack.enter_context(made)
+
+
+def _written(keys: Any, folder: Path) -> Any:
+    """Return the same keys as files that only their owner can read."""
+    from distributed import Security
+
+    files = {}
+    for name in ("tls_ca_file", "tls_client_cert", "tls_client_key", "tls_scheduler_cert", "tls_scheduler_key",
+                 "tls_worker_cert", "tls_worker_key"):  # fmt: skip
+        path = folder / name
+        path.touch(0o600)
+        path.write_text(getattr(keys, name), encoding="ascii")
+        files[name] = str(path)
+    return Security(require_encryption=True, **files)
 
 
 @contextmanager

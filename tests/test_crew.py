@@ -1,0 +1,247 @@
+"""Workers: the same results from any number of them, killed ones replaced, and a clear line when it cannot go on."""
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import cloudpickle
+import psutil
+import pytest
+from distributed import LocalCluster
+
+from experiments import crew as crew_module
+from experiments import hiring, sweep_plan
+from experiments.cases import Case
+from experiments.crew import each
+from experiments.hiring import Crew
+from experiments.sweep import Sweep
+from experiments.sweep_results import TIMES
+from experiments.sweep_run import run_sweep
+from predictors.data.errors import JobcastError
+from predictors.data.synthetic import generate_log
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import this file
+
+LOG = generate_log(300, seed=3)
+SWEEP = Sweep(
+    cases=(Case("EASY", "easy"), Case("default", "default", "default"), Case("last-two", "easy-sjbf", "last-two")),
+    seeds=tuple(range(1, 13)),
+    by=("size",),
+)
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return run_sweep(SWEEP, [LOG])
+
+
+@pytest.fixture(scope="module")
+def scheduler():
+    """A scheduler with two workers that is there already."""
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, protocol="tcp", memory_limit="2GB"
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def small_batches(monkeypatch):
+    monkeypatch.setattr(sweep_plan, "LEAST", 1.0)
+
+
+def same(found, alone):
+    times = [name for name in TIMES if name in alone.runs]
+    return found.runs.drop(columns=times).equals(alone.runs.drop(columns=times)) and found.groups.equals(alone.groups)
+
+
+def own_workers():
+    """Worker processes started by this process: those that a nanny watches over."""
+    return {one.pid for one in psutil.Process().children(recursive=True) if "spawn_main" in " ".join(one.cmdline())}
+
+
+def test_workers_of_a_running_scheduler_give_the_same_table(scheduler, alone, small_batches):
+    found = run_sweep(SWEEP, [LOG], crew=Crew(scheduler=scheduler.scheduler_address))
+    assert same(found, alone)
+
+
+def test_a_killed_workers_work_is_done_again(alone, tmp_path, small_batches):
+    """One of two hired workers dies in the middle, and all that it was at or held is made again."""
+    killed = []
+
+    def kill():
+        while not list(tmp_path.glob("parts/*.json")):
+            time.sleep(0.01)
+        killed.append(min(own_workers() - before))
+        os.kill(killed[0], signal.SIGKILL)
+
+    before = own_workers()
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    long = Sweep(cases=SWEEP.cases, seeds=tuple(range(1, 121)), by=("size",))
+    found = run_sweep(long, [LOG], crew=Crew(workers=2), folder=tmp_path)
+    thread.join()
+    assert len(killed) == 1
+    assert len(found.runs) == 3 * 121
+    first = found.runs[found.runs["seed"].isin((-1, *SWEEP.seeds))].reset_index(drop=True)
+    times = [name for name in TIMES if name in first]
+    assert first.drop(columns=times).equals(alone.runs.drop(columns=times))
+    assert own_workers() == before  # none is left behind
+
+
+def dies(marker, number):
+    """Die at the first task, once for all workers."""
+    if number == 0 and not os.path.exists(marker):  # noqa: PTH110
+        with open(marker, "w"):  # noqa: PTH123
+            pass
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number * number
+
+
+def test_a_task_whose_worker_dies_is_given_to_another(scheduler, tmp_path):
+    crew = Crew(scheduler=scheduler.scheduler_address)
+    found = dict(each(dies, {"": str(tmp_path / "died")}, [("", k) for k in range(6)], crew))
+    assert (tmp_path / "died").exists()
+    assert found == {k: k * k for k in range(6)}
+
+
+def always_dies(shared, number):
+    if number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def test_a_task_that_ends_every_worker_is_given_up_and_says_how_to_go_on():
+    """The scheduler is hired, since the number of allowed deaths is its own setting."""
+    with pytest.raises(JobcastError, match=r"A task ended three workers, .* give each more \(--memory"):
+        list(each(always_dies, {"": None}, [("", k) for k in range(4)], Crew(workers=2)))
+
+
+def asks_too_much(shared, number):
+    raise MemoryError
+
+
+def odd(shared, number):
+    raise JobcastError(f"task {number} is odd.")
+
+
+def test_errors_of_tasks_come_back_as_they_are(scheduler):
+    crew = Crew(scheduler=scheduler.scheduler_address)
+    with pytest.raises(JobcastError, match=r"task 0 is odd\."):
+        list(each(odd, {"": None}, [("", 0)], crew))
+    with pytest.raises(JobcastError, match=r"ran out of memory: .* now 1\.86 GiB"):
+        list(each(asks_too_much, {"": None}, [("", 0)], crew))
+
+
+def counts(shared, number):
+    """Tell in which process this is, and how often a shared value was unpacked there."""
+    return os.getpid(), Heavy.unpacked
+
+
+class Heavy:
+    """Counts in each process how often it was unpacked."""
+
+    unpacked = 0
+
+    def __setstate__(self, state):
+        Heavy.unpacked += 1
+
+
+def test_what_is_shared_travels_once_to_each_worker(scheduler):
+    crew = Crew(scheduler=scheduler.scheduler_address)
+    found = [told for _, told in each(counts, {"a": Heavy()}, [("a", k) for k in range(40)], crew)]
+    for pid in {pid for pid, _ in found}:
+        assert max(times for who, times in found if who == pid) <= 1
+
+
+def test_workers_of_other_versions_are_refused(scheduler, monkeypatch):
+    theirs = crew_module.versions()
+    monkeypatch.setattr(crew_module, "versions", lambda: theirs)
+    told = {**theirs, "numpy": "1.0"}
+    monkeypatch.setattr(crew_module, "_versions_there", lambda client: {"tcp://a:1": told})
+    with pytest.raises(JobcastError, match=r"Worker tcp://a:1 has numpy 1\.0, here it is"):
+        list(each(odd, {"": None}, [("", 0)], Crew(scheduler=scheduler.scheduler_address)))
+
+
+def test_a_scheduler_that_does_not_answer_is_one_line(monkeypatch, tmp_path):
+    monkeypatch.setattr(hiring, "PATIENCE", 1.0)
+    with pytest.raises(JobcastError, match=r"The scheduler at tcp://127\.0\.0\.1:9 does not answer"):
+        run_sweep(SWEEP, [LOG], crew=Crew(scheduler="tcp://127.0.0.1:9"), folder=tmp_path)
+
+
+def test_a_scheduler_that_goes_away_leaves_what_is_done(tmp_path, small_batches, monkeypatch):
+    cluster = LocalCluster(n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, protocol="tcp")
+    address = cluster.scheduler_address
+
+    def close():
+        while not list(tmp_path.glob("parts/*.json")):
+            time.sleep(0.01)
+        cluster.close()
+
+    thread = threading.Thread(target=close, daemon=True)
+    thread.start()
+    long = Sweep(cases=SWEEP.cases, seeds=tuple(range(1, 121)))
+    with pytest.raises(JobcastError, match=rf"{address} is gone\. [\d,]+ of 363 runs are kept"):
+        run_sweep(long, [LOG], crew=Crew(scheduler=address), folder=tmp_path)
+    thread.join()
+    monkeypatch.undo()
+    assert len(run_sweep(long, [LOG], folder=tmp_path).runs) == 363
+
+
+def test_a_scheduler_without_workers_is_told(monkeypatch):
+    monkeypatch.setattr(hiring, "PATIENCE", 1.0)
+    with (
+        LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address=None, protocol="tcp") as cluster,
+        pytest.raises(JobcastError, match="has had no worker for 1 s; start some"),
+    ):
+        run_sweep(SWEEP, [LOG], crew=Crew(scheduler=cluster.scheduler_address))
+
+
+def test_workers_with_too_little_memory_are_told_before_they_start():
+    with pytest.raises(JobcastError, match=r"A worker has .* and these runs need about"):
+        run_sweep(SWEEP, [LOG], crew=Crew(workers=2, memory="300MB"))
+
+
+def test_hired_schedulers_speak_to_their_own_workers_only():
+    """Who reaches a scheduler can run code as its owner: on a shared machine that must not be just anybody."""
+    with hiring.hired(Crew(workers=1, memory="1GB"), 1) as them:
+        assert them.client.scheduler.address.startswith("tls://127.0.0.1:")
+
+
+SBATCH = """#!/bin/sh
+cp "$1" {folder}/job.sh
+sh {folder}/job.sh > {folder}/job.log 2>&1 &
+echo "Submitted batch job 7"
+"""
+
+
+def test_workers_are_asked_of_a_batch_system(tmp_path, monkeypatch, alone):
+    """A stand-in for Slurm that starts what it is given: script, memory, walltime and keys are dask-jobqueue's."""
+    pytest.importorskip("dask_jobqueue")
+    for name, text in {"sbatch": SBATCH.format(folder=tmp_path), "scancel": "#!/bin/sh\n"}.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    crew = Crew(workers=1, queue="slurm", memory="2GB", walltime="00:10:00")
+    found = run_sweep(SWEEP, [LOG], crew=crew)
+    script = (tmp_path / "job.sh").read_text()
+    assert "#SBATCH -t 00:10:00" in script
+    assert "#SBATCH --mem=2G" in script
+    assert "tls://" in script
+    assert same(found, alone)
+    assert not list(tmp_path.glob(".jobcast-*"))  # the keys are gone
+
+
+def test_a_batch_system_that_is_not_there_or_refuses_is_told(monkeypatch, tmp_path):
+    pytest.importorskip("dask_jobqueue")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    crew = Crew(queue="slurm", memory="1GB")
+    with pytest.raises(JobcastError, match="there is no command sbatch"):
+        run_sweep(SWEEP, [LOG], crew=crew)
+    (tmp_path / "sbatch").write_text("#!/bin/sh\necho invalid partition specified >&2\nexit 1\n")
+    (tmp_path / "sbatch").chmod(0o755)
+    with pytest.raises(JobcastError, match=r"slurm refuses to start workers: .*invalid partition"):
+        run_sweep(SWEEP, [LOG], crew=crew)
