@@ -51,7 +51,7 @@ def take_in_many(
     JobcastError
         If an event cannot follow (the history is of no use any more then), or history cannot take in so many (`fits`).
     """
-    tables, slot_of_job = history._tables, history._slot_of_job
+    tables, slot_of_job = history.tables, history.slot_of_job
     asked = np.flatnonzero(kind == SUBMITTED)
     if history.keep_ended or not fits(history, len(asked)):
         raise JobcastError("Many events at once need a history that keeps no ended jobs and has room for new groups.")
@@ -96,7 +96,7 @@ def _records(tables: LiveTables, described: Ints) -> Ints:
 
 def rows_of_many(history: JobHistory, described: Ints, now: int) -> Floats:
     """Return what `JobHistory.rows` does, for jobs described as in `take_in_many`."""
-    tables = history._tables
+    tables = history.tables
     rows = np.empty((len(described), len(history.features)))
     asked = np.full((len(described), tables.jobs.shape[1]), at.NONE, dtype=np.int64)
     asked[:, DESCRIBED] = described
@@ -130,4 +130,4 @@ def _slots(tables: LiveTables, keys: Ints) -> Ints:
 
 def fits(history: JobHistory, n_new: int) -> bool:
     """Return whether so many submissions can be taken in at once: no group may have to be forgotten for them."""
-    return max(history._tables.count) + n_new <= history.capacity
+    return max(history.tables.count) + n_new <= history.capacity

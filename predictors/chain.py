@@ -152,34 +152,35 @@ class Chain(Predictor):
     @property
     def learns_from_running(self) -> bool:
         """Whether jobs that still run teach the predictor inside something."""
-        return self._made().learns_from_running
+        return self.made().learns_from_running
 
     def check(self) -> None:
         """Raise a `JobcastError` that names the first parameter that cannot be used."""
         super().check()
         if self.predictor == self.name:
             raise JobcastError(f"{self.name}: the predictor inside cannot be {self.name} itself.")
-        self._made().check()
+        self.made().check()
 
     def learn(self, rows: Floats, seconds: Floats) -> Estimator:
         """Let the predictor inside learn from ended jobs."""
         running = None if self.beside is None else Columns(self._own).of(self.beside)
-        self.base_ = self._watching(self._made()).fit_beside(rows[:, self._own], seconds, running)
+        self.base_ = self.watching(self.made()).fit_beside(rows[:, self._own], seconds, running)
         return self.estimator_
 
     def learn_one(self, outcome: Outcome) -> None:
         """Let the predictor inside take in what became of one job."""
         if not self.fitted:
-            self.base_ = self._watching(self._made())
+            self.base_ = self.watching(self.made())
         self.base_.learn_one(outcome._replace(row=outcome.row[self._own]))
 
     def watch(self, running: Callable[[int], Outcomes]) -> None:
         """Let the predictor inside ask for the jobs that run at a second."""
         self._running = running
         if self.fitted:
-            self._watching(self.base_)
+            self.watching(self.base_)
 
-    def _watching(self, inside: Predictor) -> Predictor:
+    def watching(self, inside: Predictor) -> Predictor:
+        """Return a predictor inside after telling it whom to ask for the jobs that run, if this one was told."""
         running: Callable[[int], Outcomes] | None = vars(self).get("_running")
         if running is not None:
             inside.watch(Columns(self._own, running))
@@ -219,9 +220,10 @@ class Chain(Predictor):
         from predictors.registry import PREDICTORS
 
         found = PREDICTORS.get(self.predictor)
-        return self._made().features if found is None or isinstance(found.features, property) else found.features
+        return self.made().features if found is None or isinstance(found.features, property) else found.features
 
-    def _made(self) -> Predictor:
+    def made(self) -> Predictor:
+        """Return a new predictor to be the one inside."""
         from predictors.registry import make_predictor
 
         return make_predictor(self.predictor, **(self.settings or {}), cap=self.cap, as_of=self.as_of)

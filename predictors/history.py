@@ -94,8 +94,10 @@ class JobHistory:
         self.keep_ended: Final = keep_ended
         self.machine_procs: Final = machine_procs
         clock = new_clock(self.features, self.as_of, epoch, time_zone, machine_procs)
-        self._tables = LiveTables(clock, len(self.features), capacity)
-        self._slot_of_job: dict[int, int] = {}
+        self.tables: Final = LiveTables(clock, len(self.features), capacity)
+        """For those that take in or ask for many jobs at once; see `predictors._history_bulk`."""
+        self.slot_of_job: dict[int, int] = {}
+        """Of each queued or running job its row in `tables.jobs`."""
         self._ended: deque[Outcome] = deque(maxlen=keep_ended)
 
     # --- questions ----------------------------------------------------------------------------------------------------
@@ -103,21 +105,21 @@ class JobHistory:
     @property
     def now(self) -> int | None:
         """Second of the newest event; None before the first."""
-        return int(self._tables.clock[at.NOW]) if self._tables.clock[at.EVENTS] else None
+        return int(self.tables.clock[at.NOW]) if self.tables.clock[at.EVENTS] else None
 
     @property
     def late_events(self) -> int:
         """Number of events that arrived after a newer one."""
-        return int(self._tables.clock[at.LATE_EVENTS])
+        return int(self.tables.clock[at.LATE_EVENTS])
 
     @property
     def n_users(self) -> int:
         """Number of users remembered."""
-        return self._tables.count[0]
+        return self.tables.count[0]
 
     def __len__(self) -> int:
         """Return the number of jobs in the queue and running."""
-        return len(self._slot_of_job)
+        return len(self.slot_of_job)
 
     def row(self, job: Job, now: int) -> Floats:
         """Return the features of `job` if it were submitted at `now`, shape (n_features,); nothing changes."""
@@ -128,14 +130,14 @@ class JobHistory:
         """Return the features of jobs if each were the next one submitted at `now`, shape (n_jobs, n_features)."""
         rows = np.empty((len(jobs), len(self.features)))
         if jobs:
-            asked = np.array([self._tables.record(job) for job in jobs], dtype=np.int64)
-            step.rows_at(now, asked, rows, *self._tables.settled(now))
+            asked = np.array([self.tables.record(job) for job in jobs], dtype=np.int64)
+            step.rows_at(now, asked, rows, *self.tables.settled(now))
         return rows
 
     def training_set(self, now: int) -> Outcomes:
         """Return the kept outcomes of ended jobs, oldest first, then the running jobs by start, censored at `now`."""
-        jobs, moment = self._tables.jobs, max(now, int(self._tables.clock[at.NOW]))
-        running = [slot for slot in self._slot_of_job.values() if jobs[slot, at.STATE] == at.RUNNING]
+        jobs, moment = self.tables.jobs, max(now, int(self.tables.clock[at.NOW]))
+        running = [slot for slot in self.slot_of_job.values() if jobs[slot, at.STATE] == at.RUNNING]
         running.sort(key=lambda slot: int(jobs[slot, at.START]))
         return Outcomes.stack([*self._ended, *(self._outcome(slot, moment, False) for slot in running)], self.features)
 
@@ -151,10 +153,10 @@ class JobHistory:
         JobcastError
             If a job of this id is queued or running.
         """
-        if job.job_id in self._slot_of_job:
+        if job.job_id in self.slot_of_job:
             raise JobcastError(f"Job {job.job_id} is submitted a second time, at {now} s, before it has ended.")
-        tables = self._tables
-        slot = self._slot_of_job[job.job_id] = tables.free_slot()
+        tables = self.tables
+        slot = self.slot_of_job[job.job_id] = tables.free_slot()
         tables.jobs[slot] = tables.new_record(job)
         tables.issued[slot] = issued
         tables.take_in(now, SUBMITTED, slot)
@@ -163,7 +165,7 @@ class JobHistory:
 
     def issue(self, job_id: int, seconds: float) -> None:
         """Keep the prediction [s] that was given for a queued or running job."""
-        self._tables.issued[self._slot(job_id, "gets a prediction")] = seconds
+        self.tables.issued[self._slot(job_id, "gets a prediction")] = seconds
 
     def started(self, job_id: int, now: int) -> None:
         """Take in that a queued job started.
@@ -174,9 +176,9 @@ class JobHistory:
             If the job is not in the queue.
         """
         slot = self._slot(job_id, f"starts at {now} s")
-        if self._tables.jobs[slot, at.STATE] != at.PENDING:
-            raise JobcastError(f"Job {job_id} starts at {now} s, but runs since {self._tables.jobs[slot, at.START]} s.")
-        self._tables.take_in(now, STARTED, slot)
+        if self.tables.jobs[slot, at.STATE] != at.PENDING:
+            raise JobcastError(f"Job {job_id} starts at {now} s, but runs since {self.tables.jobs[slot, at.START]} s.")
+        self.tables.take_in(now, STARTED, slot)
 
     def ended(self, job_id: int, now: int, status: int | None = None) -> Outcome:
         """Take in that a running job ended, with its status; return what became of it.
@@ -187,19 +189,19 @@ class JobHistory:
             If the job does not run, or would have ended before its start.
         """
         slot = self._slot(job_id, f"ends at {now} s")
-        if self._tables.jobs[slot, at.STATE] != at.RUNNING:
+        if self.tables.jobs[slot, at.STATE] != at.RUNNING:
             raise JobcastError(
                 f"Job {job_id} ends at {now} s, but has not started: call started() first, "
                 "or cancelled() if it never ran."
             )
-        if now < self._tables.jobs[slot, at.START]:
+        if now < self.tables.jobs[slot, at.START]:
             raise JobcastError(
-                f"Job {job_id} ends at {now} s, before its start at {self._tables.jobs[slot, at.START]} s."
+                f"Job {job_id} ends at {now} s, before its start at {self.tables.jobs[slot, at.START]} s."
             )
         outcome = self._outcome(slot, now, True)
-        self._tables.jobs[slot, at.STATUS] = code(status)
-        del self._slot_of_job[job_id]
-        self._tables.take_in(now, ENDED, slot)
+        self.tables.jobs[slot, at.STATUS] = code(status)
+        del self.slot_of_job[job_id]
+        self.tables.take_in(now, ENDED, slot)
         self._ended.append(outcome)
         return outcome
 
@@ -212,10 +214,10 @@ class JobHistory:
             If the job is not in the queue.
         """
         slot = self._slot(job_id, f"is cancelled at {now} s")
-        if self._tables.jobs[slot, at.STATE] != at.PENDING:
+        if self.tables.jobs[slot, at.STATE] != at.PENDING:
             raise JobcastError(f"Job {job_id} is cancelled at {now} s while it runs: call ended() with its status.")
-        del self._slot_of_job[job_id]
-        self._tables.take_in(now, CANCELLED, slot)
+        del self.slot_of_job[job_id]
+        self.tables.take_in(now, CANCELLED, slot)
 
     # --- going on -----------------------------------------------------------------------------------------------------
 
@@ -256,8 +258,8 @@ class JobHistory:
                 f"{log.name} begins {self.now - begin} s before the newest event of the history that it continues: "
                 "predictions would look ahead; begin without that history, or take a later log."
             )
-        _, own, own_clock, own_recent = self._tables.settled(begin)
-        own = own[: len(self._tables.slot_of)]
+        _, own, own_clock, own_recent = self.tables.settled(begin)
+        own = own[: len(self.tables.slot_of)]
         if own.shape[1] < width:
             raise JobcastError(f"{log.name} cannot continue a history that kept users only: begin without it.")
         if keeps_runs(clock) and not keeps_runs(own_clock):
@@ -280,19 +282,19 @@ class JobHistory:
         users[rows, at.LAST_END] -= begin
         if width > at.USER_COLUMNS:
             users[rows, at.LAST_SUBMIT] -= begin
-        return users, recent, int(self._tables.clock[at.EVENTS])
+        return users, recent, int(self.tables.clock[at.EVENTS])
 
     # --- snapshots ----------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
         """Return everything as plain arrays (numbers and text, no objects), to be stored as the caller likes."""
-        tables = self._tables
+        tables = self.tables
         deferred = tables.deferred()  # ended, but not to be known before the second is over: no id speaks of them
-        slots = np.array([*self._slot_of_job.values(), *deferred], dtype=np.int64)
+        slots = np.array([*self.slot_of_job.values(), *deferred], dtype=np.int64)
         ended = Outcomes.stack(list(self._ended), self.features)
         return {
             **packed(tables.arrays, slots, tables.rows, tables.issued),
-            "job_ids": np.array([*self._slot_of_job, *(at.NONE for _ in deferred)], dtype=np.int64),
+            "job_ids": np.array([*self.slot_of_job, *(at.NONE for _ in deferred)], dtype=np.int64),
             "features": np.array(self.features),
             "time_zone": np.array(self.time_zone or ""),
             "limits": np.array([self.capacity, self.keep_ended], dtype=np.int64),
@@ -319,8 +321,8 @@ class JobHistory:
                 keep_ended=keep_ended,
                 machine_procs=int(clock[at.MACHINE_PROCS]) or None,
             )
-            history._tables.fill(snapshot)
-            history._slot_of_job = {int(i): slot for slot, i in enumerate(snapshot["job_ids"]) if i != at.NONE}
+            history.tables.fill(snapshot)
+            history.slot_of_job = {int(i): slot for slot, i in enumerate(snapshot["job_ids"]) if i != at.NONE}
             history._ended.extend(Outcomes.from_arrays(snapshot, "ended_"))
         except (KeyError, ValueError, IndexError) as error:
             raise JobcastError(f"This history snapshot cannot be used ({error}); train the model again.") from error
@@ -329,12 +331,12 @@ class JobHistory:
     # --- small steps -----------------------------------------------------------------------------------------------
 
     def _outcome(self, slot: int, time: int, observed: bool) -> Outcome:
-        tables = self._tables
+        tables = self.tables
         seconds = float(time - tables.jobs[slot, at.START])
         return Outcome(tables.rows[slot].copy(), float(tables.issued[slot]), seconds, observed, time)
 
     def _slot(self, job_id: int, event: str) -> int:
-        slot = self._slot_of_job.get(job_id)
+        slot = self.slot_of_job.get(job_id)
         if slot is None:
             raise JobcastError(f"Job {job_id} {event}, but is neither queued nor running: call submitted() first.")
         return slot

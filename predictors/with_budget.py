@@ -116,7 +116,7 @@ class WithBudget(Predictor):
         from predictors.registry import PREDICTORS
 
         self._refuse_itself()
-        return PREDICTORS[self.predictor].features if self.predictor in PREDICTORS else self._made().features
+        return PREDICTORS[self.predictor].features if self.predictor in PREDICTORS else self.made().features
 
     @property
     def fitted(self) -> bool:
@@ -136,7 +136,7 @@ class WithBudget(Predictor):
     @property
     def learns_from_running(self) -> bool:
         """Whether jobs that still run teach the predictor inside something."""
-        return self._made().learns_from_running
+        return self.made().learns_from_running
 
     @property
     def hears_of_overruns(self) -> bool:
@@ -147,7 +147,7 @@ class WithBudget(Predictor):
         """Raise a `JobcastError` that names the first parameter that cannot be used."""
         super().check()
         self._refuse_itself()
-        self._made().check()
+        self.made().check()
 
     def _refuse_itself(self) -> None:
         if self.predictor == self.name:
@@ -158,7 +158,7 @@ class WithBudget(Predictor):
 
         The jobs between the two are left out: those learnt from have hardly any end that a held-out one could not know.
         """
-        base, n_first = self._made(), len(rows) - int(HELD_OUT * len(rows))
+        base, n_first = self.made(), len(rows) - int(HELD_OUT * len(rows))
         first = slice(n_first - int(GAP * len(rows)))
         base.fit_beside(rows[first], seconds[first], self.beside)
         held, ran = rows[n_first:], reachable(seconds[n_first:], rows[n_first:, self._request])
@@ -166,7 +166,7 @@ class WithBudget(Predictor):
         share = 0.0 if self.budget is None else conformal_share(shares(ran, predicted, limit), self.budget)
         around = shares(ran, at_share(predicted, limit, share), limit)
         low, high = (conformal_share(around, outside) for outside in self._outside)
-        self.base_ = self._watching(base.fit_beside(rows, seconds, self.beside) if len(held) else base)
+        self.base_ = self.watching(base.fit_beside(rows, seconds, self.beside) if len(held) else base)
         self.shares_ = share, low, high
         estimator = self.estimator_
         assert estimator is not None
@@ -179,7 +179,7 @@ class WithBudget(Predictor):
         that this was told, or it would count twice. How far the job went beyond is known at its end alone.
         """
         if not self.fitted:
-            self.base_, self.shares_ = self._watching(self._made()), (0.0, 0.0, 0.0)
+            self.base_, self.shares_ = self.watching(self.made()), (0.0, 0.0, 0.0)
         request, issued = outcome.row[self._request : self._request + 1], outcome.issued
         ran = float(reachable(np.array([outcome.seconds]), request)[0])
         outran = outcome.observed or outcome.seconds > issued
@@ -193,7 +193,7 @@ class WithBudget(Predictor):
         """Let the predictor inside ask for the jobs that run at a second."""
         self._running = running
         if self.fitted:
-            self._watching(self.base_)
+            self.watching(self.base_)
 
     def predict_one(self, row: Floats) -> Prediction:
         """Return the prediction for one feature row, with its interval."""
@@ -306,7 +306,8 @@ class WithBudget(Predictor):
             moved(high, seconds > upper[0], outside[1]),
         )
 
-    def _watching(self, inside: Predictor) -> Predictor:
+    def watching(self, inside: Predictor) -> Predictor:
+        """Return a predictor inside after telling it whom to ask for the jobs that run, if this one was told."""
         running: Callable[[int], Outcomes] | None = vars(self).get("_running")
         if running is not None:
             inside.watch(running)
@@ -318,9 +319,10 @@ class WithBudget(Predictor):
 
     def _base(self) -> Predictor:
         base: Predictor | None = vars(self).get("base_")
-        return self._made() if base is None else base
+        return self.made() if base is None else base
 
-    def _made(self) -> Predictor:
+    def made(self) -> Predictor:
+        """Return a new predictor to be the one inside."""
         from predictors.registry import make_predictor
 
         base = make_predictor(self.predictor, **(self.settings or {}), cap=self.cap, as_of=self.as_of)

@@ -222,8 +222,8 @@ def test_memory_stays_bounded():
         if i >= 8:
             history.ended(i - 8, i)
     assert (len(history), history.n_users) == (8, 100)
-    assert len(history._tables.jobs) <= 64
-    assert len(history._tables.users) <= 128
+    assert len(history.tables.jobs) <= 64
+    assert len(history.tables.users) <= 128
 
 
 def test_weekday_and_hour_are_the_time_zones():
@@ -275,4 +275,4 @@ def test_groups_are_forgotten_like_users():
         history.ended(i, 2 * i + 1)
     asked = [Job(9999, 9999, requested_time=seconds, user=1) for seconds in (3000, 2951, 2950, 1)]
     np.testing.assert_array_equal(history.rows(asked, 9999), [[1, 3000], [1, 3000], [np.nan, 3000], [np.nan, 3000]])
-    assert len(history._tables.users) <= 256
+    assert len(history.tables.users) <= 256

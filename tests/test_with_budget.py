@@ -108,7 +108,7 @@ def test_predictions_carry_an_interval(log):
 
 def test_boosted_is_asked_for_the_quantile():
     careful = WithBudget(predictor="boosted", settings={"n_estimators": 5}, budget=0.1)
-    assert (careful._made().objective, careful._made().quantile) == ("quantile", 0.9)
+    assert (careful.made().objective, careful.made().quantile) == ("quantile", 0.9)
 
 
 def test_a_stream_calibrates(log):

@@ -146,7 +146,7 @@ class Facts:
     def live_jobs(self, predicted: Mapping[int, float]) -> tuple[list[LiveJob], int]:
         """Return the jobs that wait and run, and the second of the newest event."""
         with self._turns.reading():
-            jobs, slots = self.history._tables.jobs, self.history._slot_of_job
+            jobs, slots = self.history.tables.jobs, self.history.slot_of_job
             records = [(job, jobs[slot].tolist()) for job, slot in slots.items()]
             now = self.history.now or 0
         known = [[None if value < 0 else value for value in one] for _, one in records]

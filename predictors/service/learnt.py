@@ -64,9 +64,9 @@ def put_back(predictor: Predictor, arrays: Mapping[str, npt.NDArray[Any]]) -> No
         _put_back_refitted(predictor, arrays)
     elif arrays:
         has: Any = predictor  # a chain, or a budget
-        inside = copy.copy(has.base_) if "base_" in vars(predictor) else has._made()
+        inside = copy.copy(has.base_) if "base_" in vars(predictor) else has.made()
         put_back(inside, _part(arrays, _INSIDE))
-        has.base_ = has._watching(inside)
+        has.base_ = has.watching(inside)
         if "shares" in arrays:
             low, middle, high = arrays["shares"].tolist()
             has.shares_ = low, middle, high
