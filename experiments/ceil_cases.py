@@ -44,7 +44,8 @@ PARTS: Final = (
 )
 READINGS: Final = (
     Case("backfills from the queue only", ceil(WFP, postpone=Postponing(backfill=False))),
-    Case("queue and utilisation looked at before the pass only", ceil(WFP, postpone=Postponing(looks_again=False))),
+    Case("utilisation looked at before the pass", ceil(WFP, postpone=Postponing(looks="before"))),
+    Case("utilisation looked at before and after it", ceil(WFP, postpone=Postponing(looks="both"))),
     Case("a head that the ceiling stops is passed over", ceil(WFP, refused="passed over")),
     Case("released by an empty queue and by time only", ceil(WFP, postpone=Postponing(low=0.0))),
     Case("FCFS instead of WFP", ceil(make_policy("easy"))),

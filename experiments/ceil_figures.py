@@ -31,14 +31,14 @@ def days_of(month: Month, workload: Workload, seed: int, n_days: int = 3) -> "pd
 
     ours = timeline(simulate(workload, CEIL, kill=False, world=world_of(START, seed)))
     logged = _logged(month)
-    last = int(workload.submit.max()) // DAY
-    pool = np.arange(1, max(2, last))
+    midnight = -(month.cleaned.epoch or 0) % DAY
+    pool = np.arange(1, max(2, int(workload.submit.max()) // DAY))
     days = np.sort(np.random.default_rng(seed).choice(pool, size=min(n_days, len(pool)), replace=False))
     seconds = np.arange(0, DAY, STEP)
     parts = []
     for place, day in enumerate(days.tolist()):
-        at = day * DAY + seconds
-        columns = {"hour": 24 * place + seconds / 3600, "day": 1 + day, "CEIL": _level(ours, at, workload)}
+        at = midnight + (day - 1) * DAY + seconds
+        columns = {"hour": 24 * place + seconds / 3600, "day": day + (midnight > 0), "CEIL": _level(ours, at, workload)}
         columns["log"] = np.full(len(at), np.nan) if logged is None else _level(logged, at, workload)
         parts.append(pd.DataFrame(columns))
     return pd.concat(parts, ignore_index=True)
@@ -75,10 +75,10 @@ def paint_days(axes: "Axes", table: "pd.DataFrame") -> None:
     hours = table.groupby("day", sort=False)["hour"].min()
     for day, hour in hours.items():
         axes.axvline(hour, color="#999999", linewidth=0.6)
-        axes.annotate(f"day {day}", (hour + 0.5, 2), fontsize=9)
+        axes.annotate(f"day {day}", (hour + 0.5, 103), fontsize=9)
     axes.set_xticks(np.arange(0, 24 * len(hours) + 1, 6), [str(h % 24) for h in range(0, 24 * len(hours) + 1, 6)])
-    axes.set(xlabel="hour of the day since the first submission", ylabel="utilisation [%]", ylim=(0, 104))
-    axes.set_title("Utilisation on three days of the second month")
+    axes.set(xlabel="hour of the day (UTC)", ylabel="utilisation [%]", ylim=(0, 109))
+    axes.set_title("Utilisation on three days of the second month, drawn by seed")
     axes.legend(loc="lower right", ncols=3)
 
 

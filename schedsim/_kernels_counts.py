@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 import schedsim._kernels_layout as at
-from predictors.data.compiled import inlined, lean
+from predictors.data.compiled import inlined, lean, step
 from schedsim._kernels_calendar import clears, note_start, read_dates
 from schedsim._kernels_head import (
     candidate_key,
@@ -45,16 +45,22 @@ def run(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log:
             if stop != at.PASS_IS_DUE:
                 return stop
             if nothing_new(live, blocks, clock):
-                clock[at.PHASE] = at.AT_ADVANCE
+                clock[at.PHASE] = _next_phase(live, blocks, clock)
                 continue
             if clock[at.DATED] == 1:
                 read_dates(blocks, clock, plan)
         stop = _pass(jobs, live, blocks, clock, log, notes, plan)
         if stop != 0:
             return stop
-        clock[at.PHASE] = at.AT_ADVANCE
-        if clock[at.LOOKS_AGAIN] == 1 and release_if_idle(live, blocks, clock):
-            clock[at.PHASE] = at.AT_ORDER
+        clock[at.PHASE] = _next_phase(live, blocks, clock)
+
+
+@step
+def _next_phase(live: Ints, blocks: Ints, clock: Ints) -> int:
+    """Return the phase after a pass: another pass, if jobs put off have joined the queue after it."""
+    if clock[at.LOOKS] & at.AFTER != 0 and release_if_idle(live, blocks, clock):
+        return at.AT_ORDER + at.NOTHING
+    return at.AT_ADVANCE + at.NOTHING
 
 
 @inlined

@@ -325,7 +325,7 @@ def until_pass(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Int
             if clock[at.NODES + at.REVIEWS] > 0:
                 review(live, blocks, clock)
             _correct(live, blocks, clock)
-            if clock[at.N_POSTPONED] > 0:
+            if clock[at.N_POSTPONED] > 0 and (clock[at.N_QUEUED] == 0 or clock[at.LOOKS] & at.BEFORE != 0):
                 release_if_idle(live, blocks, clock)
             clock[at.PASSES] += 1
             clock[at.PHASE] = at.AT_ORDER

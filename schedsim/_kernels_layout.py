@@ -182,7 +182,7 @@ PASSED_OVER: Final = 66  # 1: a job that only the ceiling stops is passed over, 
 POSTPONES: Final = 67  # 1: jobs with a deadline are put off
 LEAD: Final = 68  # so long before they must start by their requests they join the queue [s]
 IDLE: Final = 69  # all join it while fewer processors are in use
-LOOKS_AGAIN: Final = 70  # 1: whether all join it is looked at after a pass, too
+LOOKS: Final = 70  # when it is looked at whether few are in use: sum of BEFORE and AFTER a pass
 PUT_OFF_START: Final = 71  # 1: jobs put off may be backfilled
 N_POSTPONED: Final = 72
 SEARCHED: Final = 73  # which list the pass searches for backfills
@@ -274,6 +274,10 @@ NOT_ANSWERED: Final = -(1 << 40)
 HELD: Final = 0
 MAY_START: Final = 1
 NO_PLACE: Final = 2  # enough processors are free, but not where the job could have them
+
+# when a pass looks at utilisation to release the jobs put off
+BEFORE: Final = 1
+AFTER: Final = 2
 
 # kinds of timers; a client's own kinds are larger
 RECHECK: Final = 0

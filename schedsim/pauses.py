@@ -46,7 +46,7 @@ def write_policy(clock: Ints, policy: Policy) -> None:
     clock[at.POSTPONES] = off is not None
     if off is not None:
         clock[at.LEAD], clock[at.IDLE] = off.lead, share_of(off.low, machine)
-        clock[at.LOOKS_AGAIN], clock[at.PUT_OFF_START] = off.looks_again, off.backfill
+        clock[at.LOOKS], clock[at.PUT_OFF_START] = at.BEFORE * off.before + at.AFTER * off.after, off.backfill
 
 
 def write_surroundings(clock: Ints, surroundings: Surroundings | None) -> None:

@@ -7,9 +7,11 @@ CEIL [1]_ is both on any order. Read here as follows:
   reservation as any blocked head; its shadow time and the extra processors are those of a machine as large as the
   ceiling allows. With `refused="passed over"` it holds none, and the next job is tried in its place.
 * *Postponing.* A job with a deadline is put off when it is submitted. All such jobs join the queue, their submissions
-  kept, at a scheduling instant that finds the queue empty, or less than `low` of the machine in use: before the pass,
-  and again after it. A single one joins at (deadline - requested time - `lead`), which is a scheduling instant.
-  Backfills come from the queue first, then from the jobs put off, by the same rules.
+  kept, at a scheduling instant at which the queue is empty, or less than `low` of the machine is in use. Utilisation is
+  looked at after the pass: what still waits then is too wide for what is free, which is the paper's reason for the
+  rule, and the pass goes on with those that joined. (With `looks="before"` the pass, every wide job that ends releases
+  all: the machine has not been filled again yet.) A single one joins at (deadline - requested time - `lead`), which is
+  a scheduling instant. Backfills come from the queue first, then from the jobs put off, by the same rules.
 
 References
 ----------
@@ -25,6 +27,7 @@ from typing import Final, Literal
 from predictors.data.errors import JobcastError
 
 Refused = Literal["reserves", "passed over"]
+Looks = Literal["after", "before", "both"]
 
 HOUR: Final = 3600
 CEILING: Final = 0.95
@@ -45,8 +48,8 @@ class Postponing:
         A single one joins so long before it must start to end by its deadline, should it run as long as requested [s].
     backfill : bool
         Whether jobs put off may be backfilled behind those of the queue; else only jobs of the queue start.
-    looks_again : bool
-        Whether the queue and utilisation are looked at after the pass, too; else only before it.
+    looks : {"after", "before", "both"}
+        When utilisation is looked at: after the pass, before it, or both.
 
     Examples
     --------
@@ -58,7 +61,7 @@ class Postponing:
     low: float = LOW
     lead: int = LEAD
     backfill: bool = True
-    looks_again: bool = True
+    looks: Looks = "after"
 
     def __post_init__(self) -> None:
         if not (isfinite(self.low) and 0 <= self.low <= 1):
@@ -67,6 +70,18 @@ class Postponing:
             raise JobcastError(
                 f"Postponed jobs join the queue 0 to {LONGEST_LEAD:,} s before they must start; got {self.lead}."
             )
+        if self.looks not in ("after", "before", "both"):
+            raise JobcastError(f"Utilisation is looked at 'after', 'before' or 'both'; got looks={self.looks!r}.")
+
+    @property
+    def before(self) -> bool:
+        """Whether utilisation is looked at before the pass."""
+        return self.looks != "after"
+
+    @property
+    def after(self) -> bool:
+        """Whether it is looked at after the pass."""
+        return self.looks != "before"
 
 
 def check_ceiling(ceiling: float) -> None:

@@ -61,12 +61,13 @@ class _Queues:
 
 
 def under_ceiling(site: Site) -> None:
-    """FCFS and EASY within the ceiling; jobs put off join the queue before the pass, and again after it."""
+    """FCFS and EASY within the ceiling; jobs put off join before the pass, or after it, which then goes on."""
     off = site.policy.postpone
     queues = _Queues(site, list(site.instant.queue), list(site.instant.put_off))
-    queues.join_if_idle()
+    if off is not None and (off.before or not queues.queue):
+        queues.join_if_idle()
     _one_pass(queues)
-    while off is not None and off.looks_again and queues.join_if_idle():
+    while off is not None and off.after and queues.join_if_idle():
         for job in queues.queue:
             if job.row in site.found and site.found[job.row].rule != "gate":
                 del site.found[job.row]

@@ -5,8 +5,9 @@ Li et al., ROSS 2019. It shares the oracle's `Site` (queue, running jobs, estima
 
 1. A job put off joins the queue, its submission kept, at (deadline - requested - lead), which is an instant; one
    whose second has come when it is submitted is not put off.
-2. All join at an instant that finds the queue empty, or less than `low` of the machine in use: after the submissions
-   and corrections, and (`looks_again`) after the pass, which then goes on.
+2. All join at an instant at which the queue is empty, or less than `low` of the machine in use. That is looked at
+   after the pass, which then goes on, or (`looks`) before it, after submissions and corrections, or both; an empty
+   queue is seen before the pass whatever `looks` says.
 3. A job needs room: the processors that the ceiling leaves, or, if it alone needs the ceiling's share of the machine,
    those that are free. A job without room is blocked, whatever the reason; the first such holds a reservation, at
    the first planned end at which it has room. Extra are the processors that it then leaves.
@@ -32,7 +33,7 @@ class CeilRule(Rule):
     lead: int = 10800
     postpones: bool = True
     backfill: bool = True
-    looks_again: bool = True
+    looks: str = "after"
     passed_over: bool = False
 
     def run_pass(self, site):
@@ -85,12 +86,13 @@ class CeilSite(Site):
     def correct_expired(self):
         """After the submissions, before the pass."""
         super().correct_expired()
-        self.join_if_idle()
+        if self.rule.looks in ("before", "both") or not self.queue:
+            self.join_if_idle()
 
     def one_pass(self):
         """Go on until nobody joins the queue."""
         super().one_pass()
-        if self.rule.looks_again and self.join_if_idle():
+        if self.rule.looks in ("after", "both") and self.join_if_idle():
             self.one_pass()
 
     def start(self, entry, past=None):

@@ -63,11 +63,12 @@ def settings_of(random):
     """A policy's part of CEIL at random: the same for the engine and for the oracle."""
     share = random.choice(["1.0", "0.95", "0.9", "0.8", "0.75", "0.5", "0.3"])
     low, lead = random.choice(["0", "0.3", "0.6", "0.75", "1"]), random.choice([0, 3, 60, 600])
-    backfill, again, over = (random.random() < 0.6 for _ in range(3))
-    off = None if random.random() < 0.15 else Postponing(float(low), lead, backfill, again)
+    backfill, over = (random.random() < 0.6 for _ in range(2))
+    looks = random.choice(["after", "before", "both"])
+    off = None if random.random() < 0.15 else Postponing(float(low), lead, backfill, looks)
     about = {"ceiling": float(share), "refused": "passed over" if over else "reserves", "postpone": off}
     rule = {"ceiling": Fraction(share), "low": Fraction(low), "lead": lead, "postpones": off is not None,
-            "backfill": off is not None and backfill, "looks_again": again, "passed_over": over}  # fmt: skip
+            "backfill": off is not None and backfill, "looks": looks, "passed_over": over}  # fmt: skip
     return about, rule
 
 
@@ -149,7 +150,7 @@ def test_the_worked_example():
 
 
 HOUR = 3600
-NONE = Postponing(backfill=False, looks_again=False)
+NONE = Postponing(backfill=False, looks="before")
 
 
 def theta(*rows, deadline=None, machine=4392):
@@ -207,10 +208,17 @@ def test_those_put_off_join_when_the_queue_is_empty_or_the_machine_idle():
     alone = theta((5, 10, HOUR, HOUR), deadline=[48 * HOUR])
     assert simulate(alone, make_policy("ceil")).start.tolist() == [5]
     rows = [(0, 2635, 9 * HOUR, 9 * HOUR), (1, 4000, HOUR, HOUR), (2, 10, 10 * HOUR, HOUR)]
-    policy = ceil(make_policy("easy"), postpone=replace(NONE, looks_again=True))
+    policy = ceil(make_policy("easy"), postpone=Postponing(backfill=False))
     idle, busy = (theta((0, n, 9 * HOUR, 9 * HOUR), *rows[1:], deadline=[-1, -1, 48 * HOUR]) for n in (2635, 2636))
     assert simulate(idle, policy).start[2] == 2  # 2,635 is below 60 % of 4,392 = 2,635.2
     assert simulate(busy, policy).start[2] == 9 * HOUR
+    # a wide job ends and the next starts: before the pass nothing is in use, after it 91 %
+    rows = [(0, 4000, HOUR, HOUR), (1, 4000, HOUR, HOUR), (2, 4000, HOUR, HOUR), (3, 200, 9 * HOUR, HOUR)]
+    wide = theta(*rows, deadline=[-1, -1, -1, 48 * HOUR])
+    for looks, seen in (("after", []), ("before", [3]), ("both", [3])):
+        simulation = Simulation(wide, ceil(make_policy("easy"), postpone=Postponing(backfill=False, looks=looks)))
+        simulation.run(until=HOUR)
+        assert [row for row in simulation.queued.tolist() if row == 3] == seen
     full = theta((0, 4172, HOUR, HOUR), (1, 100, HOUR, HOUR), deadline=[-1, 48 * HOUR])
     assert Simulation(full, make_policy("ceil")).run() and simulate(full, make_policy("ceil")).start[1] == HOUR
 
@@ -357,6 +365,7 @@ def test_estimates_revised_while_jobs_are_put_off():
         (lambda: ceil(refused="waits"), "'reserves' or is 'passed over'; got refused='waits'"),
         (lambda: Postponing(low=-0.1), "0 to 1; got -0.1"),
         (lambda: Postponing(lead=-1), "got -1"),
+        (lambda: Postponing(looks="never"), "got looks='never'"),
         (lambda: ceil(make_policy("conservative-replan")), "need the pass 'counts'"),
         (lambda: make_policy("binpacking+ceil"), "need the pass 'counts'"),
         (lambda: make_policy("eazy+ceil"), "No policy 'eazy'"),
