@@ -27,8 +27,7 @@ SMALL: Final = 2048
 LARGE_AT: Final = 12 * HOUR
 FAVOURED_AT: Final = (15 * HOUR, 26 * HOUR)
 HORIZON: Final = 72 * HOUR
-BACKLOG: Final = 110
-HALF_HOURS: Final = (8, 6, 10, 7, 9)
+BACKLOG: Final = 432
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +91,7 @@ def _told(schedule: Schedule, large: Ints, begin: int, end: int) -> Story:
 def _stream(until: int, every: int, procs: int = SMALL, backlog: int = 0) -> list[tuple[int, int, int]]:
     """Return jobs of 3 to 5 hours, (submit, nodes, run time), so many of them waiting from the beginning."""
     submits = [0] * backlog + list(range(0, until, every))
-    return [(submit, procs, HALF_HOURS[i % len(HALF_HOURS)] * HOUR // 2) for i, submit in enumerate(submits)]
+    return [(submit, procs, 3 * HOUR + 300 * (7 * i % 25)) for i, submit in enumerate(submits)]
 
 
 def _workload(jobs: list[tuple[int, int, int]]) -> tuple[Workload, Ints]:
@@ -124,11 +123,11 @@ def drain(initial_score: float, until: int = 40 * HOUR) -> Story:
 def sawtooth(score: Score, n_runs: int = 60) -> Story:
     """Let a user debug at scale: a job of 10 minutes on two thirds of the machine, and 5 minutes after it the next.
 
-    The others are capability jobs on a sixth of the machine, with three days of work waiting, as on Mira.
+    Three days of the others' work is waiting, as on Mira.
 
     The runs are a chain with a think time, whose later links inherit nothing.
     """
-    jobs = _stream(HORIZON, 2400, procs=8192, backlog=BACKLOG) + [(LARGE_AT, 32_768, 600)] * n_runs
+    jobs = _stream(HORIZON, 600, backlog=BACKLOG) + [(LARGE_AT, 32_768, 600)] * n_runs
     workload, rows = _workload(jobs)
     runs = rows[-n_runs:]
     ids = workload.job_id[runs]

@@ -129,6 +129,7 @@ EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "rush": "experiments.rush",  # delaying jobs that would vary: Nichols et al., Table II, Figures 1 and 4 to 11
         "rush-dose": "experiments.rush_dose",  # what that hangs on: how slowly the machine changes, and placement
         "ceil": "experiments.ceil",  # a ceiling on utilisation, postponable jobs: Li et al., Table 6, Figures 4 and 5
+        "cobalt": "experiments.cobalt",  # a score, and a queue kept to a third: Allcock et al., Table 2, section 4.3
     }
 )
 """Experiments by name: the module whose `run(setting)` makes the report."""
@@ -136,7 +137,9 @@ EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
 WITHOUT_LOG: Final = frozenset({"rush", "rush-dose"})
 """Experiments in a model world, which look at no job log."""
 
-OWN_LOGS: Final[Mapping[str, str]] = MappingProxyType({"ceil": "experiments.ceil_months"})
+OWN_LOGS: Final[Mapping[str, str]] = MappingProxyType(
+    {"ceil": "experiments.ceil_months", "cobalt": "experiments.cobalt_cases"}
+)
 """Experiments that need another log than the usual synthetic one where none is given: whose `default_log(seed)`."""
 
 

@@ -25,7 +25,7 @@ def by_queue(schedule: Schedule, rules: Rules) -> Mapping[str, Mapping[str, Any]
     .. [1] Allcock, Rich, Fan & Lan. Experience and practice of batch scheduling on leadership supercomputers at
        Argonne. JSSPP 2017. doi:10.1007/978-3-319-77398-8_1
     """
-    workload, queue = schedule.workload, rules.routes(schedule.workload)
+    workload, queue = schedule.workload, rules.serves(schedule.workload)
     hours = workload.procs * schedule.run_time / HOUR
     asked = workload.procs * workload.requested / HOUR
     table = {}
@@ -47,12 +47,15 @@ def by_queue(schedule: Schedule, rules: Rules) -> Mapping[str, Mapping[str, Any]
     return table
 
 
-def capability_share(schedule: Schedule) -> float:
-    """Return the split capability metric: the weighted mean of the shares of work of two widths, see the constant."""
+def capability_share(schedule: Schedule, until: int | None = None) -> float:
+    """Return the split capability metric: the weighted mean of the shares of work of two widths, see the constant.
+
+    Until a second, where it is given: in the end every policy has done all the work.
+    """
     workload = schedule.workload
-    work = (workload.procs * schedule.run_time).astype(np.float64)
+    work = delivered(schedule, int(schedule.end.max()) if until is None else until)
     wide = workload.procs / workload.machine_procs
-    shares = [(weight, work[wide >= part].sum() / max(work.sum(), 1.0)) for part, weight in CAPABILITY_PARTS]
+    shares = [(weight, work[wide >= part].sum() / max(work.sum(), 1e-9)) for part, weight in CAPABILITY_PARTS]
     return float(sum(weight * share for weight, share in shares))
 
 

@@ -64,6 +64,14 @@ class Rules:
             )
         return found
 
+    def serves(self, workload: Workload) -> Ints:
+        """Return the number of the queue that each job waits in: as routed, or behind all, its account spent before."""
+        queue = self.routes(workload)
+        if self.accounts is None or self.router.behind < 0:
+            return queue
+        spent = np.array([*(project.spent >= project.granted for project in self.accounts.projects), False])
+        return np.where(spent[self.accounts.rows(workload)], self.router.behind, queue)
+
     @property
     def set_cells(self) -> Ints:
         """The cell of the clock of each queue's node set; -1 where its jobs may have all."""
