@@ -17,7 +17,7 @@ from experiments.cli_ceil import (
     print_users,
 )
 from experiments.cli_machine import AllocatorName, MachineOptions, PartitionFile, PerLeaf, Seed, widths_note
-from experiments.cli_site import CommandFile, SiteName, SiteOptions, ignored_note
+from experiments.cli_site import CommandFile, SiteName, SiteOptions, ignored_note, placed
 
 ROWS = (
     ("mean wait", "mean_wait_s", "s"),
@@ -113,6 +113,8 @@ def simulate(
         if explain is not None:
             refuse_unknown_job(cleaned, explain)
         machine = MachineOptions(allocator, per_leaf, partitions, machine_seed).built(cleaned)
+        if house is not None and machine["allocator"] is not None:
+            machine["allocator"] = placed(machine["allocator"], house, cleaned)
         full = CeilOptions(ceiling, release_below, queue_only, postponable, postpone_seed, dilation, dilation_seed)
         rules = full.built(cleaned, policy, kill) | {"rules": house}
         kill, deadline = rules.pop("kill"), rules.pop("deadline")

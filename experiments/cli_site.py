@@ -1,6 +1,6 @@
 """Options of `jobcast simulate` about the site: its queues, score, dependencies, accounts, and commands on jobs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +9,7 @@ import typer
 if TYPE_CHECKING:
     from predictors.data.account import Account
     from predictors.data.joblog import JobLog
+    from schedsim.allocators import Allocator
     from schedsim.rules import Rules
 
 SiteName = Annotated[
@@ -44,11 +45,24 @@ class SiteOptions:
         from schedsim.site_files import rules_of_log
 
         site = self.site
-        if site is None and policy == "cobalt":
+        defaulted = site is None and policy.startswith("cobalt")
+        if defaulted:
             site = "mira"
         if site in (None, "none") and self.commands is None:
             return None, cleaned, Account(cleaned.name)
-        return rules_of_log(cleaned, None if site == "none" else site, self.commands)
+        rules, left, account = rules_of_log(cleaned, None if site == "none" else site, self.commands)
+        if defaulted and policy != "cobalt":  # several reservations know no shares
+            rules = replace(rules, router=rules.router.without_shares())
+        return rules, left, account
+
+
+def placed(allocator: "Allocator", rules: "Rules", cleaned: "JobLog") -> "Allocator":
+    """Return an allocator that keeps queues with a share to nodes of their own, where nodes are told apart."""
+    from schedsim.partitions import widened
+    from schedsim.rules import within_shares
+    from schedsim.workload import Workload
+
+    return within_shares(allocator, rules, widened(Workload.from_log(cleaned), allocator))
 
 
 def ignored_note(found: dict[str, Any]) -> str | None:

@@ -14,10 +14,10 @@ from schedsim.accounts import Accounts, Project
 from schedsim.allocators import Allocator
 from schedsim.engine import simulate
 from schedsim.metrics import figures
-from schedsim.partitions import Hierarchy, Partitions, Within
+from schedsim.partitions import Hierarchy, Partitions
 from schedsim.policy import make_policy
 from schedsim.queue_metrics import by_queue, capability_share, delivered
-from schedsim.rules import Rules
+from schedsim.rules import Rules, within_shares
 from schedsim.schedule import Schedule
 from schedsim.shaking import shaken
 from schedsim.site_files import rules_of_log
@@ -35,10 +35,6 @@ RESTRICTED: Final = {"a third": True, "all": False}
 ESTIMATES: Final = ("requested", "default")
 COUNTED: Final = "counted"
 PARTITIONS: Final = "in partitions"
-
-
-LAST_THIRD: Final = ((32_768, 49_152),)
-"""Nodes that prod-long's jobs may have: one 32 K partition is free of them."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +83,7 @@ def run_case(log: JobLog, workload: Workload, rules: Rules, case: Case) -> Sched
         rules = replace(rules, router=rules.router.without_shares())
     allocator: Allocator | None = None
     if case.nodes == PARTITIONS:
-        allocator = Partitions(Hierarchy.mira())
-        if RESTRICTED[case.restricted]:
-            kept = workload.job_id[rules.routes(workload) == rules.router.number("prod-long")]
-            allocator = Within(allocator, (LAST_THIRD,), dict.fromkeys(kept.tolist(), 0))
+        allocator = within_shares(Partitions(Hierarchy.mira()), rules, workload)
     believed = estimates_by_name(case.estimates, log, workload)
     return simulate(workload, make_policy(POLICIES[case.policy]), believed, allocator=allocator, rules=rules)
 

@@ -80,7 +80,8 @@ def paint_waits(queues: list[str]) -> "Callable[[Axes, pd.DataFrame], None]":
 def story_table(stories: dict[str, Story]) -> pd.DataFrame:
     """Return the nodes in use of several runs of a story, every five minutes."""
     last = max(story.end for story in stories.values())
-    seconds = np.arange(0, last, 300)
+    first = max(0, min(story.begin for story in stories.values()) - 8 * HOUR)
+    seconds = np.arange(first, last, 300)
     columns = {}
     for name, story in stories.items():
         time, used = story.in_use()
@@ -99,7 +100,7 @@ def paint_story(title: str, marks: dict[str, list[float]]) -> "Callable[[Axes, p
             use = table[name] / MIRA_NODES
             axes.fill_between(table["hour"], base, base + use, step="post", color=COLOURS[k], alpha=0.65, linewidth=0)
             axes.axhline(base + 1, color="#999999", linewidth=0.6)
-            axes.annotate(name, (0.4, base + 1.03), fontsize=9)
+            axes.annotate(name, (table["hour"].iloc[0], base + 1.03), fontsize=9)
             for hour in marks[name]:
                 axes.plot([hour, hour], [base, base + 1], color="black", linewidth=1.2)
         axes.set_yticks([k * 1.25 + part for k in range(len(names)) for part in (0, 1)], ["0", "1"] * len(names))

@@ -26,7 +26,8 @@ HOUR: Final = 3600
 SMALL: Final = 2048
 LARGE_AT: Final = 12 * HOUR
 FAVOURED_AT: Final = (15 * HOUR, 26 * HOUR)
-HORIZON: Final = 72 * HOUR
+DEBUG_AT: Final = 48 * HOUR
+HORIZON: Final = 108 * HOUR
 BACKLOG: Final = 432
 
 
@@ -127,11 +128,11 @@ def sawtooth(score: Score, n_runs: int = 60) -> Story:
 
     The runs are a chain with a think time, whose later links inherit nothing.
     """
-    jobs = _stream(HORIZON, 600, backlog=BACKLOG) + [(LARGE_AT, 32_768, 600)] * n_runs
+    jobs = _stream(HORIZON, 600, backlog=BACKLOG) + [(DEBUG_AT, 32_768, 600)] * n_runs
     workload, rows = _workload(jobs)
     runs = rows[-n_runs:]
     ids = workload.job_id[runs]
     chain = Dependencies(ids[1:], ids[:-1], np.full(n_runs - 1, 300))
     alone = Score(score.tick, score.floor, score.ceiling, heirs_share=0.0)
     schedule = simulate(workload, make_policy("cobalt"), rules=Rules(score=alone, dependencies=chain))
-    return _told(schedule, runs, LARGE_AT, HORIZON)
+    return _told(schedule, runs, DEBUG_AT, HORIZON)

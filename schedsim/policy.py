@@ -135,6 +135,7 @@ DEFAULT: Final = Policy(backfill=SJF, depth=1, promise=True, promise_slack=86_40
 """The policy `default`: EASY-SJBF whose head starts, for certain, a day after its shadow time by requested times."""
 
 _HYBRID: Final = re.compile(r"hybrid-(-?\d+)")
+_COBALT: Final = re.compile(r"cobalt-(\d+)")
 _PROMISE: Final = "+promise"
 _CEIL: Final = "+ceil"
 
@@ -164,9 +165,10 @@ def ceil(
 def make_policy(name: str) -> Policy:
     """Return a policy by its name.
 
-    Names are those of `POLICIES`, `hybrid-K` with K reservations, any EASY or hybrid one followed by `+promise`,
-    `default`, see `DEFAULT`, any of them with at most one reservation followed by `+ceil`, and `ceil`, which is
-    `wfp3-easy+ceil`. RUSH on a base is made by `schedsim.rush.rush`: it asks a classifier, which no name tells.
+    Names are those of `POLICIES`, `hybrid-K` and `cobalt-K` with K reservations, any EASY or hybrid one followed by
+    `+promise`, `default`, see `DEFAULT`, any of them with at most one reservation followed by `+ceil`, and `ceil`,
+    which is `wfp3-easy+ceil`. RUSH on a base is made by `schedsim.rush.rush`: it asks a classifier, which no name
+    tells.
 
     Raises
     ------
@@ -188,7 +190,10 @@ def make_policy(name: str) -> Policy:
     if name.endswith(_CEIL):
         return ceil(make_policy(name.removesuffix(_CEIL)))
     base = name.removesuffix(_PROMISE)
-    hybrid = _HYBRID.fullmatch(base)
+    hybrid, cobalt = _HYBRID.fullmatch(base), _COBALT.fullmatch(base)
+    if cobalt and 1 <= int(cobalt[1]) <= MOST_RESERVATIONS:
+        several = Policy(SCORE, depth=int(cobalt[1]), kind="profile")
+        return replace(several, promise=True) if name.endswith(_PROMISE) else several
     if hybrid:
         depth = int(hybrid[1])
         if depth < 1:
@@ -205,5 +210,7 @@ def make_policy(name: str) -> Policy:
             "world."
         )
     else:
-        raise unknown_name("policy", name, (*POLICIES, "hybrid-K", "easy+promise", "default", "ceil", "easy+ceil"))
+        raise unknown_name(
+            "policy", name, (*POLICIES, "hybrid-K", "cobalt-K", "easy+promise", "default", "ceil", "easy+ceil")
+        )
     return replace(policy, promise=True) if name.endswith(_PROMISE) else policy

@@ -10,8 +10,10 @@ import schedsim._kernels_layout as at
 from predictors.data.errors import JobcastError
 from schedsim._kernels_orders import SCORE
 from schedsim.accounts import PROGRAMS, Accounts
+from schedsim.allocators import Allocator
 from schedsim.commands import Command
 from schedsim.dependencies import Dependencies
+from schedsim.partitions import Within
 from schedsim.policy import Policy
 from schedsim.queues import Queue, Router
 from schedsim.score import Score
@@ -200,6 +202,21 @@ class Rules:
         clock[at.STUCK] = self.dependencies is not None and self.dependencies.on_failure == "hold"
         clock[at.BEHIND] = self.router.behind
         clock[at.CELLS :] = self.cells(workload)
+
+
+def within_shares(allocator: Allocator, rules: Rules, workload: Workload) -> Allocator:
+    """Return an allocator that keeps the jobs of queues with a share to the last nodes of the machine, so many.
+
+    Shares are then kept by identity too. Without queues of a share, or where nodes are not told apart, it is the same.
+    """
+    number = {i: queue.share for i, queue in enumerate(rules.router.queues) if queue.share is not None}
+    if not number or not allocator.by_identity:
+        return allocator
+    nodes, queue = allocator.topology.nodes, rules.routes(workload).tolist()
+    place = {i: rank for rank, i in enumerate(number)}
+    jobs = zip(workload.job_id.tolist(), queue, strict=True)
+    pieces = tuple(((nodes - share, nodes),) for share in number.values())
+    return Within(allocator, pieces, {job: place[i] for job, i in jobs if i in place})
 
 
 def rules_for(policy: Policy, rules: Rules | None) -> Rules | None:

@@ -165,8 +165,10 @@ def rule_named(name: str, **more) -> Rule:
         return Rule(depth=None, **more)
     if base == "conservative-compress":
         return Rule(depth=None, keeps=True, **more)
-    if base == "cobalt":
-        return Rule(order="score", depth=1, promise=promise, **more)
+    if base.startswith("cobalt"):
+        return Rule(
+            order="score", depth=int(base.removeprefix("cobalt").removeprefix("-") or 1), promise=promise, **more
+        )
     if base.startswith("hybrid-"):
         return Rule(depth=int(base.removeprefix("hybrid-")), promise=promise, **more)
     if base == "easy-sjbf":
