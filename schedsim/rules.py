@@ -55,7 +55,7 @@ class Rules:
         Raises
         ------
         JobcastError
-            If no queue takes a job.
+            If no queue takes a job, or one takes a job wider than its share.
         """
         found = self.router.route(workload.procs, workload.requested)
         if (found < 0).any():
@@ -63,6 +63,13 @@ class Rules:
             raise JobcastError(
                 f"{workload.name}: no queue takes job {workload.job_id[row]} with {workload.procs[row]} processors for "
                 f"{workload.requested[row]} s; add a queue that does, or leave such jobs out."
+            )
+        share = np.array([workload.machine_procs if q.share is None else q.share for q in self.router.queues])[found]
+        if (workload.procs > share).any():
+            row = int(np.argmax(workload.procs > share))
+            raise JobcastError(
+                f"{workload.name}: job {workload.job_id[row]} has {workload.procs[row]} processors, more than the "
+                f"{share[row]} that its queue {self.router.queues[found[row]].name!r} may use; give the queue a width."
             )
         return found
 

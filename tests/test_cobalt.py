@@ -467,6 +467,8 @@ def test_bad_input_is_refused_with_what_where_and_a_way_out():
         simulate(
             two_jobs(), make_policy("cobalt"), rules=Rules(Router((Queue("a", most_procs=49_152, longer_than=400),)))
         )
+    with pytest.raises(JobcastError, match="more than the 500 that its queue 'a' may use"):
+        simulate(two_jobs(), make_policy("cobalt"), rules=Rules(Router((Queue("a", share=500),))))
     with pytest.raises(JobcastError, match="circle: 1 for 2 for 1"):
         Dependencies(np.array([1, 2]), np.array([2, 1]), np.array([0, 0]))
     dangling = Dependencies(np.array([2]), np.array([9]), np.array([0]))
