@@ -81,6 +81,7 @@ def make_app(api: Api) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
     )
     _add_routes(app, api)
     for kind in REFUSALS:

@@ -93,8 +93,10 @@ class Ownership:
 
     def __init__(self, engine: Engine) -> None:
         self._file: FileLock | None = None
+        self._path: Path | None = None
+        self._inode: tuple[int, int] | None = None
         if engine.dialect.name == "sqlite":
-            path = Path(str(engine.url.database)).absolute()
+            path = self._path = Path(str(engine.url.database)).absolute()
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._file = FileLock(path.with_name(path.name + ".lock"))
@@ -110,11 +112,32 @@ class Ownership:
             if not connection.execute(text("SELECT pg_try_advisory_lock(:n)"), {"n": _LOCK}).scalar():
                 raise JobcastError(f"{shown(str(connection.engine.url))}: another service writes to this database.")
             connection.commit()
+        elif self._path is not None and self._inode is None:
+            self._inode = _inode(self._path)
+
+    def check(self) -> None:
+        """See to it that the file is the one that was claimed: SQLite would go on writing to one that is gone.
+
+        Raises
+        ------
+        StorageError
+            If it is not.
+        """
+        if self._path is not None and self._inode is not None and _inode(self._path) != self._inode:
+            raise StorageError(f"{self._path}: was taken away or replaced; put it back, or start the service again")
 
     def release(self) -> None:
         """Let others have it."""
         if self._file is not None:
             self._file.release()
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 HEAD: Final = "0001"

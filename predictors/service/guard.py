@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from starlette.requests import ClientDisconnect
+
 from predictors.service.tokens import READ, WRITE, Token, who
 
 Scope = MutableMapping[str, Any]
@@ -20,6 +22,7 @@ OPEN: Final = ("/healthz", "/readyz")
 """For load balancers and systemd: they tell no more than yes or no to those without a token."""
 _ASKING: Final = ("/v1/predictions/",)  # POST that changes nothing
 _MOST_CLIENTS: Final = 10_000
+_LEFT: Final = 499  # what others count for a client that left before it had asked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +93,8 @@ class Guard:
             self._at_once += 1
             try:
                 await self._served(scope, receive, watched)
+            except ClientDisconnect:
+                status = _LEFT
             finally:
                 self._at_once -= 1
         route = getattr(scope.get("route"), "path", "other")

@@ -1,84 +1,27 @@
 """How does the service listen? uvicorn on uvloop and httptools, one process, with the guard in front."""
 
-import asyncio
 import gc
 import logging
 import socket
 import sys
 import warnings
-from typing import Any, Final
+from typing import Final
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from predictors.data.errors import JobcastError
 from predictors.history import LateEventWarning
 from predictors.service.app import Api, make_app
 from predictors.service.guard import Guard
+from predictors.service.lines import Prompt
 from predictors.service.listening import Listening
 from predictors.service.shortcut import Shortcut
 from predictors.service.sparing import Sparing
 
-HEADER_SECONDS: Final = 10.0
-"""Longest that the head of a request may take, from its first byte, or from the connection for the first one [s]."""
 CONNECTIONS: Final = 4
 """Connections for each request that may be in work at once; more are answered 503 and hung up on."""
 _SWITCH: Final = 0.0005  # Python's threads take turns this often, so that lessons do not hold up answers [s]
 _GARBAGE: Final = (2_000, 20, 100)  # young, middle, old: a look at the young takes 2 ms; little of it is in cycles
-
-
-class _Corked:
-    """A transport that sends in one piece what is written in one turn of the event loop: head and body of an answer."""
-
-    def __init__(self, transport: Any) -> None:
-        self._transport: Final = transport
-        self._parts: list[bytes] = []
-        self._soon: Final = asyncio.get_running_loop().call_soon
-
-    def write(self, data: bytes) -> None:
-        if not self._parts:
-            self._soon(self._flush)
-        self._parts.append(data)
-
-    def close(self) -> None:
-        self._flush()
-        self._transport.close()
-
-    def _flush(self) -> None:
-        parts, self._parts = self._parts, []
-        if parts:
-            self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-
-class _Prompt(HttpToolsProtocol):
-    """uvicorn's protocol, which hangs up on those that say nothing, or the head of a request too slowly."""
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(_Corked(transport))  # type: ignore[arg-type]
-        self._wait_for_head()
-
-    def on_message_begin(self) -> None:
-        self._patience.cancel()
-        self._wait_for_head()
-        super().on_message_begin()
-
-    def on_headers_complete(self) -> None:
-        self._patience.cancel()
-        super().on_headers_complete()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._patience.cancel()
-        super().connection_lost(exc)
-
-    def _wait_for_head(self) -> None:
-        self._patience = asyncio.get_running_loop().call_later(HEADER_SECONDS, self._hang_up)
-
-    def _hang_up(self) -> None:
-        if not self.transport.is_closing():
-            self.transport.close()
 
 
 def serve(api: Api, listening: Listening) -> None:
@@ -117,7 +60,7 @@ def made_server(api: Api, listening: Listening) -> tuple[uvicorn.Server, socket.
         host=listening.host,
         port=listening.port,
         loop="uvloop" if sys.platform != "win32" else "asyncio",
-        http=_Prompt,
+        http=Prompt,
         ws="none",
         lifespan="on",
         log_level="warning",

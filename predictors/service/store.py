@@ -200,6 +200,7 @@ class Store:
         return {(one.job, one.kind): one for one in found}
 
     def _rows(self, query: Any) -> Sequence[Any]:
+        self._owner.check()
         try:
             with self.engine.connect() as connection:
                 return connection.execute(query).fetchall()
@@ -208,6 +209,7 @@ class Store:
 
     def _numbers(self, query: Any) -> Ints:
         """Return rows of whole numbers, straight from the driver: SQLAlchemy's rows cost four times as much."""
+        self._owner.check()
         try:
             with self.engine.connect() as connection:
                 cursor = connection.execute(query).cursor
@@ -218,6 +220,7 @@ class Store:
         return flat.reshape(-1, len(FIELDS))
 
     def _connected(self, migrate_first: bool = False) -> Connection:
+        self._owner.check()
         if self._connection is None:
             try:
                 self._connection = self.engine.connect()
