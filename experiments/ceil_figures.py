@@ -46,11 +46,11 @@ def days_of(month: Month, workload: Workload, seed: int, n_days: int = 3) -> "pd
 
 def _logged(month: Month) -> Timeline | None:
     """Return the utilisation that the log tells, if it tells waits: of all its jobs, also those begun earlier."""
-    log = month.logged
+    log = month.log
     if not log.known("wait").any():
         return None
-    known = log.known("wait") & log.known("run_time")
-    start = log.filled("submit")[known] + log.filled("wait")[known]
+    known, earlier = log.known("wait") & log.known("run_time"), month.cleaned.origin - log.origin
+    start = log.filled("submit")[known] + log.filled("wait")[known] - earlier
     end, procs = start + np.maximum(0, log.filled("run_time")[known]), log.procs[known]
     time = np.unique(np.concatenate([start, end]))
     change = np.zeros(len(time), dtype=np.int64)

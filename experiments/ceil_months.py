@@ -19,11 +19,11 @@ LEAST: Final = 20
 
 @dataclass(frozen=True)
 class Month:
-    """The jobs submitted in one month, as logged and as cleaned for simulation."""
+    """The jobs submitted in one month, cleaned for simulation, and the whole log as it is."""
 
     name: str
-    logged: JobLog
     cleaned: JobLog
+    log: JobLog
 
 
 def default_log(seed: int) -> tuple[JobLog, Account]:
@@ -42,15 +42,13 @@ def busiest(log: JobLog, procs: int | None = None, most: int = 2) -> list[Month]
         If no month has enough jobs.
     """
     cleaned, _ = log.for_simulation(procs, drop_wide=True)
-    # dropped rows shift nothing: both begin at their own first job, whose times on the log's clock are known
     names = _names(cleaned)
     area = cleaned.values["run_time"] * cleaned.procs
     found = {name: int(area[names == name].sum()) for name in np.unique(names) if (names == name).sum() >= LEAST}
     if not found:
         raise JobcastError(f"{log.name}: no month has {LEAST} jobs that can be simulated.")
     chosen = sorted(sorted(found, key=lambda name: -found[name])[:most])
-    logged = _names(log)
-    return [Month(str(name), log.select(logged == name), cleaned.select(names == name)) for name in chosen]
+    return [Month(str(name), cleaned.select(names == name), log) for name in chosen]
 
 
 def _names(log: JobLog) -> "np.ndarray[tuple[int], np.dtype[np.str_]]":

@@ -120,8 +120,8 @@ def test_three_days_are_the_schedules_own():
     workload = marked(Workload.from_log(month.cleaned), 0.5, 0)
     days = days_of(month, workload, seed=0)
     assert len(days) == 3 * DAY // STEP and days["CEIL"].between(0, 100).all() and days["log"].between(0, 100).all()
-    without = replace(month, logged=replace(month.logged, values={**month.logged.values}, unknown={
-        **month.logged.unknown, "wait": np.ones(len(month.logged), bool)}))  # fmt: skip
+    unknown = {**LOG.unknown, "wait": np.ones(len(LOG), bool)}
+    without = replace(month, log=replace(LOG, unknown=unknown))
     assert days_of(without, workload, seed=0)["log"].isna().all()
 
 
