@@ -7,25 +7,24 @@ statistics that hold the median of all shakes with at least 95 % confidence (ten
 second largest).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from shutil import rmtree
 from time import perf_counter
+from typing import Any
 
 import pandas as pd
 
-from experiments.backfilling_cases import CASES, CLAIRVOYANT, EASY, QUICK, Case
+from experiments.backfilling_cases import CASES, CLAIRVOYANT, EASY, QUICK
 from experiments.backfilling_figures import frontier_of
 from experiments.experiment import Report, Setting
 from experiments.figures import draw, write_table
-from experiments.shaken_runs import AS_LOGGED, IN_WORDS, MEASURES, left_out, over_logs, over_seeds, relative
-from experiments.simulation import estimates_by_name
-from predictors.data.joblog import JobLog
-from predictors.similar_runs import OUTLOOKS, SimilarRuns
-from schedsim.engine import simulate
-from schedsim.metrics import figures
-from schedsim.policy import make_policy
-from schedsim.shaking import shaken
-from schedsim.workload import Workload
+from experiments.hiring import Crew
+from experiments.shaken_runs import IN_WORDS, MEASURES, left_out, over_logs, over_seeds, relative
+from experiments.sweep import Sweep
+from experiments.sweep_results import AS_LOGGED
+from experiments.sweep_run import run_sweep
+from predictors.similar_runs import OUTLOOKS
 
 
 def run(setting: Setting) -> Report:
@@ -38,12 +37,11 @@ def run(setting: Setting) -> Report:
     log, account = setting.jobs().for_simulation(setting.procs, drop_wide=True)
     seeds = tuple(range(setting.seed + 1, setting.seed + (4 if setting.quick else 11)))
     cases = tuple(case for case in CASES if not setting.quick or case.name in QUICK)
-    file = setting.folder / f"runs_{log.name}.csv"
-    rows: list[dict[str, object]] = []
-    for seed in (*seeds, AS_LOGGED):
-        rows += _runs(log, seed, cases)
-        write_table(pd.DataFrame(rows), file)  # a long study that is stopped leaves the seeds that it has done
-    runs = pd.DataFrame(rows)
+    unfinished = setting.folder / f"sweep_{log.name}"  # a long study that is stopped goes on from there
+    found = run_sweep(Sweep(cases=cases, seeds=seeds), [log], crew=Crew(setting.workers), folder=unfinished)
+    runs = beside_easy(found.runs)
+    file = write_table(runs, setting.folder / f"runs_{log.name}.csv")
+    rmtree(unfinished)
     medians = over_seeds(runs)
     tables = _told(medians, "")
     written = [
@@ -100,18 +98,17 @@ def _told(table: pd.DataFrame, about: str) -> dict[str, pd.DataFrame]:
     }
 
 
-def _runs(log: JobLog, seed: int, cases: Iterable[Case]) -> Iterator[dict[str, object]]:
-    """Yield one row a case for a seed."""
-    jobs = log if seed == AS_LOGGED else shaken(log, seed)
-    found = {case.name: _figures(jobs, case) for case in cases if case.shaken or seed == AS_LOGGED}
-    for name, own in found.items():
-        yield {"log": log.name, "seed": seed, "case": name, **relative(own, found[EASY], found[CLAIRVOYANT])}
-
-
-def _figures(log: JobLog, case: Case) -> dict[str, float]:
-    workload, given = Workload.from_log(log), case.estimates
-    estimates = given.forecast(log) if isinstance(given, SimilarRuns) else estimates_by_name(given, log, workload)
-    return figures(simulate(workload, make_policy(case.policy), estimates, case.correction))
+def beside_easy(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs of a sweep relative to EASY, by seed: a row a seed and case."""
+    rows = []
+    for (log, seed), part in runs.groupby(["log", "seed"], sort=False):
+        records: list[dict[Any, Any]] = part.to_dict(orient="records")
+        found = {row["case"]: row for row in records}
+        rows += [
+            {"log": log, "seed": seed, "case": name, **relative(own, found[EASY], found[CLAIRVOYANT])}
+            for name, own in found.items()
+        ]
+    return pd.DataFrame(rows)
 
 
 def _who_pays(medians: pd.DataFrame) -> Iterator[str]:

@@ -1,24 +1,9 @@
 """Which ways to backfill are compared? The published ones, perfect knowledge, the default, and its parts."""
 
-from dataclasses import dataclass
 from typing import Final
 
+from experiments.cases import Case
 from predictors.similar_runs import SimilarRuns
-
-
-@dataclass(frozen=True)
-class Case:
-    """A way to schedule: names as of `jobcast simulate`, or the rule of an outlook that has no name.
-
-    With `shaken=False` it is run on the log as it is alone: to see where it stands, not how sure that is.
-    """
-
-    name: str
-    policy: str
-    estimates: str | SimilarRuns = "requested"
-    correction: str = "requested"
-    shaken: bool = True
-
 
 EASY: Final = "EASY"
 CLAIRVOYANT: Final = "clairvoyant EASY-SJBF"

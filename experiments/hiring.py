@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 QUEUES: Final[Mapping[str, tuple[str, str]]] = {"slurm": ("SLURMCluster", "sbatch"), "pbs": ("PBSCluster", "qsub")}
 """Batch systems: dask-jobqueue's class for each, and the command that it needs."""
 PATIENCE: Final = 30.0
-"""How long to wait for an answer, and for a worker of this machine to be ready [s]."""
+"""How long to wait for a scheduler's answer [s]."""
+ON_THE_WAY: Final = 120.0
+"""How long nobody may be there to work: a machine under load takes its time to start a process [s]."""
 IN_QUEUE: Final = 86_400.0
 """How long to wait for the first worker of a batch system [s]."""
 _SIZE: Final = re.compile(r"\d+(\.\d+)?\s*([kMGT]i?)?B?")
@@ -32,6 +34,8 @@ _SETTINGS: Final = {
     "distributed.comm.timeouts.connect": f"{PATIENCE:.0f}s",
     "distributed.scheduler.allowed-failures": 2,  # three workers in all
     "distributed.admin.large-graph-warning-threshold": "1GB",  # logs go with the graph, so that none is lost
+    "distributed.scheduler.http.routes": ["distributed.http.health"],  # tells nothing to passers-by
+    "distributed.worker.http.routes": ["distributed.http.health"],
 }
 
 
@@ -83,7 +87,7 @@ class Crew:
     @property
     def patience(self) -> float:
         """How long nobody may be there to work [s]."""
-        return PATIENCE if self.queue is None else IN_QUEUE
+        return ON_THE_WAY if self.queue is None else IN_QUEUE
 
     @property
     def place(self) -> str:
@@ -142,7 +146,7 @@ def _workplace(crew: Crew, workers: int, refused: list[str], stack: ExitStack) -
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # inherited: workers share the cores
     return stack.enter_context(
         LocalCluster(
-            n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None,
+            n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0",
             memory_limit=crew.memory or "auto", security=Security.temporary(), silence_logs=logging.CRITICAL,
         )
     )  # fmt: skip
@@ -172,6 +176,7 @@ def _queued(crew: Crew, refused: list[str], stack: ExitStack) -> Any:
                 raise
 
     settings: dict[str, Any] = {"cores": 1, "processes": 1, "memory": crew.memory, "silence_logs": logging.CRITICAL}
+    settings |= {"scheduler_options": {"dashboard_address": ":0"}}
     settings |= {} if crew.walltime is None else {"walltime": crew.walltime}
     # Jobs begin in this folder, too: the workers' keys lie in it while they are needed.
     keys = stack.enter_context(TemporaryDirectory(prefix=".jobcast-", dir=Path.cwd()))

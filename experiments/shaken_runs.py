@@ -6,6 +6,8 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from experiments.sweep_results import AS_LOGGED
+
 RATIOS: Final = {
     "wait": "mean_wait_s",
     "p99": "p99_wait_s",
@@ -21,8 +23,6 @@ IN_WORDS: Final = {
 }
 """The same in words."""
 MEASURES: Final = ("gap_closed", *RATIOS)
-AS_LOGGED: Final = -1
-"""Stands for a seed where the log is not shaken."""
 
 
 def relative(own: dict[str, float], easy: dict[str, float], best: dict[str, float]) -> dict[str, float]:

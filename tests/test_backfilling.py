@@ -7,8 +7,9 @@ import pytest
 from experiments.backfilling import alike
 from experiments.backfilling_cases import CASES, CLAIRVOYANT, EASY, QUICK
 from experiments.experiment import Setting, experiment_by_name
-from experiments.shaken_runs import AS_LOGGED, MEASURES, RATIOS, interval, left_out, over_logs, over_seeds, relative
+from experiments.shaken_runs import MEASURES, RATIOS, interval, left_out, over_logs, over_seeds, relative
 from experiments.simulation import run_by_name
+from experiments.sweep_results import AS_LOGGED
 from predictors.data.synthetic import generate_log
 from schedsim.policy import DEFAULT, make_policy
 

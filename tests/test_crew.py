@@ -41,7 +41,12 @@ def alone():
 def scheduler():
     """A scheduler with two workers that is there already."""
     with LocalCluster(
-        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, protocol="tcp", memory_limit="2GB"
+        n_workers=2,
+        threads_per_worker=1,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        protocol="tcp",
+        memory_limit="2GB",
     ) as cluster:
         yield cluster
 
@@ -171,7 +176,9 @@ def test_a_scheduler_that_does_not_answer_is_one_line(monkeypatch, tmp_path):
 
 
 def test_a_scheduler_that_goes_away_leaves_what_is_done(tmp_path, small_batches, monkeypatch):
-    cluster = LocalCluster(n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, protocol="tcp")
+    cluster = LocalCluster(
+        n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", protocol="tcp"
+    )
     address = cluster.scheduler_address
 
     def close():
@@ -190,9 +197,9 @@ def test_a_scheduler_that_goes_away_leaves_what_is_done(tmp_path, small_batches,
 
 
 def test_a_scheduler_without_workers_is_told(monkeypatch):
-    monkeypatch.setattr(hiring, "PATIENCE", 1.0)
+    monkeypatch.setattr(hiring, "ON_THE_WAY", 1.0)
     with (
-        LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address=None, protocol="tcp") as cluster,
+        LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0", protocol="tcp") as cluster,
         pytest.raises(JobcastError, match="has had no worker for 1 s; start some"),
     ):
         run_sweep(SWEEP, [LOG], crew=Crew(scheduler=cluster.scheduler_address))
