@@ -167,7 +167,8 @@ def _table(number: int, table: Mapping[str, Any]) -> dict[str, Any]:
         for row in table["rows"]
     ]
     heads = [{"label": label(name), "numeric": n} for name, n in zip(table["columns"], numeric, strict=True)]
-    return {**table, "id": f"table-{number}", "heads": heads, "cells": cells, "long": len(cells) > 15}
+    title = table["title"].replace("_", " ")
+    return {**table, "title": title, "id": f"table-{number}", "heads": heads, "cells": cells, "long": len(cells) > 15}
 
 
 def _is_numeric(values: Sequence[Any]) -> bool:

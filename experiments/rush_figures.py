@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from experiments.figures import COLOURS, MARKERS, draw
+from experiments.figures import COLOURS, HATCHES, MARKERS, draw
 from experiments.rush_measures import (
     CALM_EASY,
     CALM_RUSH,
@@ -102,7 +102,7 @@ def paint_partial(axes: "Axes", table: pd.DataFrame) -> None:
     names = sorted(table["application"].unique())
     groups = [
         (f"{experiment} {policy}", f"{experiment}, {policy}", COLOURS[2 * number + (policy == EASY)],
-         "//" if policy == EASY else "")
+         HATCHES[2 * number + (policy == EASY)])
         for number, experiment in enumerate(("ADPA", "PDPA"))
         for policy in (EASY, RUSH)
     ]  # fmt: skip
@@ -139,7 +139,7 @@ def paint_run_times(experiment: str) -> "Callable[[Axes, pd.DataFrame], None]":
             boxes = [{"whislo": row["lowest"], "q1": row["p25"], "med": row["median"], "q3": row["p75"],
                       "whishi": row["longest"], "mean": row["mean"], "fliers": []}
                      for row in own.to_dict(orient="records")]  # fmt: skip
-            colour, _ = _LOOK[policy]
+            colour, hatch = _LOOK[policy]
             drawn = axes.bxp(boxes, positions=np.arange(len(kinds)) + 0.38 * (number - 0.5), widths=0.33,
                              showfliers=False, showmeans=True, patch_artist=True, manage_ticks=False,
                              medianprops={"color": "black"},
@@ -147,6 +147,7 @@ def paint_run_times(experiment: str) -> "Callable[[Axes, pd.DataFrame], None]":
                                         "markeredgecolor": "black", "markersize": 4})  # fmt: skip
             for box in drawn["boxes"]:
                 box.set_facecolor(colour)
+                box.set_hatch(hatch)
                 box.set_alpha(0.75)
             drawn["boxes"][0].set_label(policy)
         labels = [str(nodes) if several else name for name, nodes in kinds]
