@@ -1,4 +1,4 @@
-"""Options of `jobcast simulate` about the machine: which nodes a job gets."""
+"""Options of `jobcast simulate` about the machine: which nodes a job gets, what is reserved, and what fails."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +9,7 @@ import typer
 if TYPE_CHECKING:
     from predictors.data.joblog import JobLog
     from schedsim.allocators import Allocator
+    from schedsim.outages import Outages
 
 AllocatorName = Annotated[
     str | None,
@@ -21,7 +22,14 @@ PerLeaf = Annotated[int | None, typer.Option(help="Nodes of a leaf switch, for -
 PartitionFile = Annotated[
     Path | None, typer.Option("--partitions", help="A TOML file with the machine's partitions.", metavar="FILE")
 ]
-Seed = Annotated[int, typer.Option("--machine-seed", help="Seed of what an allocator draws.")]
+Seed = Annotated[int, typer.Option("--machine-seed", help="Seed of what an allocator, or chance in failures, draws.")]
+OutageFile = Annotated[
+    Path | None,
+    typer.Option("--outages", help="Reservations, maintenance and failures: a CSV or TOML file.", metavar="FILE"),
+]
+InterruptedRule = Annotated[
+    str | None, typer.Option("--interrupted", help="What becomes of a job on a node that fails: requeue or drop.")
+]
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,8 @@ class MachineOptions:
     per_leaf: int | None = None
     partitions: Path | None = None
     seed: int = 0
+    outages: Path | None = None
+    interrupted: str | None = None
 
     def built(self, cleaned: "JobLog") -> dict[str, Any]:
         """Return the arguments that a simulation of a cleaned log takes for it.
@@ -41,7 +51,27 @@ class MachineOptions:
         JobcastError
             If the machine cannot be built so.
         """
-        return {"allocator": self._allocator(cleaned)}
+        return {"allocator": self._allocator(cleaned), "outages": self._outages(cleaned)}
+
+    def _outages(self, cleaned: "JobLog") -> "Outages | None":
+        from dataclasses import replace
+
+        from predictors.data.errors import JobcastError, unknown_name
+        from schedsim.outage_files import read_outages
+        from schedsim.outages import RULES
+
+        if self.outages is None:
+            if self.interrupted is not None:
+                raise JobcastError("--interrupted is about jobs on failed nodes; tell what fails with --outages.")
+            return None
+        found = read_outages(self.outages, cleaned.origin, cleaned.epoch)
+        found = replace(found, seed=self.seed or found.seed)
+        if self.interrupted is None:
+            return found
+        for rule in RULES:
+            if rule == self.interrupted:
+                return replace(found, interrupted=rule)
+        raise unknown_name("rule for interrupted jobs", self.interrupted, RULES)
 
     def _allocator(self, cleaned: "JobLog") -> "Allocator | None":
         from predictors.data.errors import JobcastError
@@ -65,4 +95,15 @@ def widths_note(cleaned: "JobLog", procs: "Any") -> str | None:
         return None
     return (
         f"{more:,} of {len(cleaned):,} jobs get a larger partition than they ask for, and are counted with all of it."
+    )
+
+
+def outages_note(found: dict[str, Any]) -> str | None:
+    """Return a sentence about what reservations and failures took, if there were any."""
+    if "available" not in found:
+        return None
+    return (
+        f"Of the machine, {found['available']:.1%} was available, of which {found['utilisation_of_available']:.1%} was "
+        f"used; {found['interrupted']:,} runs were stopped by failures, {found['lost_processor_hours']:,.0f} processor "
+        f"hours lost, {found['dropped']:,} jobs gone."
     )

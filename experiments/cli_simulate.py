@@ -16,7 +16,17 @@ from experiments.cli_ceil import (
     ReleaseBelow,
     print_users,
 )
-from experiments.cli_machine import AllocatorName, MachineOptions, PartitionFile, PerLeaf, Seed, widths_note
+from experiments.cli_machine import (
+    AllocatorName,
+    InterruptedRule,
+    MachineOptions,
+    OutageFile,
+    PartitionFile,
+    PerLeaf,
+    Seed,
+    outages_note,
+    widths_note,
+)
 from experiments.cli_site import CommandFile, SiteName, SiteOptions, ignored_note, placed
 
 ROWS = (
@@ -64,6 +74,8 @@ def simulate(
     per_leaf: PerLeaf = None,
     partitions: PartitionFile = None,
     machine_seed: Seed = 0,
+    outages: OutageFile = None,
+    interrupted: InterruptedRule = None,
     ceiling: Ceiling = None,
     release_below: ReleaseBelow = None,
     queue_only: QueueOnly = False,
@@ -112,7 +124,7 @@ def simulate(
         cleaning = cleaning + unused
         if explain is not None:
             refuse_unknown_job(cleaned, explain)
-        machine = MachineOptions(allocator, per_leaf, partitions, machine_seed).built(cleaned)
+        machine = MachineOptions(allocator, per_leaf, partitions, machine_seed, outages, interrupted).built(cleaned)
         if house is not None and machine["allocator"] is not None:
             machine["allocator"] = placed(machine["allocator"], house, cleaned)
         full = CeilOptions(ceiling, release_below, queue_only, postponable, postpone_seed, dilation, dilation_seed)
@@ -158,6 +170,8 @@ def simulate(
         print_users(found["users"])
     if (widths := widths_note(cleaned, result.workload.procs)) is not None:
         typer.echo(widths)
+    if (lost := outages_note(found)) is not None:
+        typer.echo(lost)
     if (late := ignored_note(found)) is not None:
         typer.echo(late)
     if by is not None:

@@ -7,6 +7,7 @@ from experiments.simulation import estimates_by_name
 from predictors.data.joblog import JobLog
 from schedsim.allocators import Allocator
 from schedsim.explain import Explanation, explain, row_of
+from schedsim.outages import Outages
 from schedsim.partitions import widened
 from schedsim.policy import Policy, make_policy
 from schedsim.rules import Rules
@@ -37,6 +38,7 @@ def explain_by_name(
     rule: Policy | None = None,
     world: RunTimes | None = None,
     rules: Rules | None = None,
+    outages: Outages | None = None,
 ) -> Explanation:
     """Explain a job's start in a schedule of a cleaned log; the other names as `run_by_name` was given."""
     believed = estimates_by_name(estimates, log, schedule.workload, budget)
@@ -46,9 +48,18 @@ def explain_by_name(
         as_submitted = widened(Workload.from_log(log), allocator)
         asked = replace(asked, procs=as_submitted.procs, requested=as_submitted.requested)
     return explain(
-        schedule, job_id, rule, believed, correction, kill,
-        allocator=allocator, world=world, rules=rules, workload=asked,
-    )  # fmt: skip
+        schedule,
+        job_id,
+        rule,
+        believed,
+        correction,
+        kill,
+        allocator=allocator,
+        world=world,
+        rules=rules,
+        workload=asked,
+        outages=outages,
+    )
 
 
 def check_by_name(

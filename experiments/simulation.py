@@ -11,10 +11,12 @@ from predictors.data.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
 from predictors.similar_runs import OUTLOOKS, SimilarRuns
 from schedsim.allocators import Allocator
+from schedsim.availability import disturbed_figures
 from schedsim.corrections import correction_code
 from schedsim.engine import Simulation
 from schedsim.estimates import Estimates, Outlook, clairvoyant, requested
 from schedsim.metrics import by_run_time, by_size, by_user, figures, how_started
+from schedsim.outages import Outages
 from schedsim.partitions import widened
 from schedsim.policy import Policy, make_policy
 from schedsim.queue_metrics import by_queue
@@ -209,6 +211,7 @@ def run_by_name(
     world: RunTimes | None = None,
     deadline: Ints | None = None,
     rules: Rules | None = None,
+    outages: Outages | None = None,
 ) -> tuple[Schedule, dict[str, Any]]:
     """Simulate a cleaned log; return the schedule and its figures under the names of `jobcast simulate --json`.
 
@@ -220,7 +223,7 @@ def run_by_name(
     if deadline is not None:
         workload = replace(workload, deadline=deadline)
     believed = estimates_by_name(estimates, log, workload, budget)
-    simulation = Simulation(workload, rule, believed, correction, kill, allocator, world, rules)
+    simulation = Simulation(workload, rule, believed, correction, kill, allocator, world, rules, outages)
     simulation.run()
     schedule = simulation.schedule()
     late = {"commands_too_late": len(simulation.ignored)} if rules is not None and rules.commands else {}
@@ -232,6 +235,7 @@ def run_by_name(
         "correction": correction,
         "procs": workload.machine_procs,
         **figures(schedule),
+        **disturbed_figures(schedule),
         "engine_seconds": schedule.engine_seconds,
         "jobs_per_second": len(workload) / schedule.engine_seconds,
         **late,

@@ -16,6 +16,7 @@ from schedsim.engine import Simulation
 from schedsim.estimates import Estimates, Outlook, Separate
 from schedsim.finding import Finding
 from schedsim.instant import Instant, Recorded, Stepper
+from schedsim.outages import Outages
 from schedsim.policy import Policy
 from schedsim.rules import Rules
 from schedsim.run_times import RunTimes
@@ -100,6 +101,7 @@ def explain(
     world: RunTimes | None = None,
     rules: Rules | None = None,
     workload: Workload | None = None,
+    outages: Outages | None = None,
 ) -> Explanation:
     """Explain a job's start in a schedule.
 
@@ -114,7 +116,7 @@ def explain(
         a gate that remembers.
     most_instants : int
         At how many instants to look at most, the first and the last among them.
-    allocator, world, rules
+    allocator, world, rules, outages
         As that simulation was given; a world's sink must be a fresh one where a gate reads it.
 
     workload : Workload, optional
@@ -147,7 +149,7 @@ def explain(
         raise JobcastError(f"An explanation looks at 2 instants or more; got {most_instants}.")
     recorded = Recorded(policy.gate) if policy.gate is not None else None
     rule = policy if recorded is None else replace(policy, gate=recorded)
-    simulation = Simulation(workload, rule, estimates, correction, kill, allocator, world, rules)
+    simulation = Simulation(workload, rule, estimates, correction, kill, allocator, world, rules, outages)
     stepper = Stepper(simulation, recorded)
     first, last = int(workload.submit[row]), int(schedule.start[row])
     every = 1 + _instants_between(schedule, first, last) // most_instants

@@ -17,6 +17,9 @@ from schedsim.partitions import allocated
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
+AS_JOB: Final = 1 << 40
+"""Reservations are placed like jobs, with numbers from here on."""
+
 DRAWN: Final = 83
 """Purpose of the draws, among all that hang on a seed."""
 
@@ -57,7 +60,7 @@ class Site:
             if start < r.end and r.start < end:
                 free &= ~nodes
         count = int(allocated(allocator, np.array([r.procs]))[0])
-        chosen = allocator.place(free, count, -1 - number)
+        chosen = allocator.place(free, count, AS_JOB + number)
         if chosen is None:
             raise JobcastError(
                 f"{told(r)}{type(allocator).__name__} has no place for a reservation of {count} nodes from {r.start} "

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from predictors.data.errors import JobcastError
+from schedsim.availability import available
 from schedsim.estimates import Forecast, Outlook, Separate
 from schedsim.orders import SCORE
 from schedsim.paranoid_replay import (
@@ -29,7 +30,7 @@ from schedsim.paranoid_replay import (
 from schedsim.policy import Policy
 from schedsim.postponing import most_in_use, share_of
 from schedsim.rules import Rules
-from schedsim.schedule import Schedule
+from schedsim.schedule import Disturbed, Schedule
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -44,6 +45,7 @@ RANGE: Final = "estimates lie from 1 s to the request, and are those that were g
 CEILING: Final = "no start lifts utilisation above the ceiling, but of a job that alone needs as much"
 PARENTS: Final = "no job starts before the one that it waits for has ended, and its think time"
 SHARES: Final = "no queue uses more than its share of the machine"
+AVAILABLE: Final = "never more processors than are neither reserved nor down"
 CORRECTED: Final = "an estimate is corrected if, and only if, an instant finds it outlived"
 
 
@@ -112,6 +114,8 @@ def check(
     try:
         _check_columns(schedule, estimates, kill, ENDS in laws)
         _check_capacity(schedule)
+        if AVAILABLE in laws and schedule.disturbed is not None:
+            _check_available(schedule, schedule.disturbed)
         _check_nodes(schedule)
         if CORRECTED in laws:
             _check_corrections(schedule)
@@ -155,6 +159,9 @@ RULED: Final = "the site's rules hold jobs, or limit their queues"
 UNRULED: Final = "the site has no such rules"
 SPENDING: Final = "spent accounts move jobs out of their queues"
 PUT_OFF: Final = "jobs are put off, until a timer wakes the machine"
+BY_OUTAGE: Final = "parts of the machine are reserved, or fail"
+UNDISTURBED: Final = "nothing is reserved and nothing fails"
+OVERTAKEN: Final = "what is reserved waits for jobs that run on after failures, or beyond their requests"
 
 EXCUSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -162,13 +169,25 @@ EXCUSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ENDS: (BY_WORLD,),
         CAPACITY: (),
         NODES: (UNPLACED,),
-        INSTANTS: (GATED, TICKS, RULED),
+        INSTANTS: (GATED, TICKS, RULED, BY_OUTAGE),
         RANGE: (),
-        CORRECTED: (GATED, REVISED, PUT_OFF, TICKS, RULED),
-        IN_ORDER: (BACKFILLING, GATED, KEEPING, MOVING, LIMITED, RULED),
-        NO_IDLE_HEAD: (GATED, KEEPING, MOVING, BY_PLACE, LIMITED, RULED),
-        KIND: (GATED, KEEPING, MOVING, BY_PLACE, LIMITED, RULED),
-        HARMLESS: (NOT_BACKFILLING, GATED, KEEPING, MOVING, SEPARATE, REVISED, TOO_SHORT, BY_PLACE, LIMITED, RULED),
+        CORRECTED: (GATED, REVISED, PUT_OFF, TICKS, RULED, BY_OUTAGE),
+        IN_ORDER: (BACKFILLING, GATED, KEEPING, MOVING, LIMITED, RULED, BY_OUTAGE),
+        NO_IDLE_HEAD: (GATED, KEEPING, MOVING, BY_PLACE, LIMITED, RULED, BY_OUTAGE),
+        KIND: (GATED, KEEPING, MOVING, BY_PLACE, LIMITED, RULED, BY_OUTAGE),
+        HARMLESS: (
+            NOT_BACKFILLING,
+            GATED,
+            KEEPING,
+            MOVING,
+            SEPARATE,
+            REVISED,
+            TOO_SHORT,
+            BY_PLACE,
+            LIMITED,
+            RULED,
+            BY_OUTAGE,
+        ),
         FIRST_SHADOW: (
             NOT_BACKFILLING,
             GATED,
@@ -180,10 +199,12 @@ EXCUSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             BY_PLACE,
             LIMITED,
             RULED,
+            BY_OUTAGE,
         ),
-        PROMISE: (UNPROMISED, GATED, KEEPING, NEW_HEADS, BEYOND, LIMITED, RULED),
+        PROMISE: (UNPROMISED, GATED, KEEPING, NEW_HEADS, BEYOND, LIMITED, RULED, BY_OUTAGE),
         CEILING: (UNLIMITED,),
-        NOTHING_FITS: (NOT_GREEDY, GATED, BY_PLACE, RULED),
+        NOTHING_FITS: (NOT_GREEDY, GATED, BY_PLACE, RULED, BY_OUTAGE),
+        AVAILABLE: (UNDISTURBED, OVERTAKEN, BY_PLACE),
         PARENTS: (UNRULED,),
         SHARES: (UNRULED, SPENDING),
     }
@@ -213,6 +234,9 @@ def _excuses_of(
         BY_WORLD: schedule.stopped is not None,
         UNPROMISED: not policy.promise,
         NOT_GREEDY: not greedy,
+        BY_OUTAGE: schedule.disturbed is not None,
+        UNDISTURBED: schedule.disturbed is None,
+        OVERTAKEN: _is_overtaken(schedule, kill),
         UNLIMITED: policy.ceiling >= 1,
         LIMITED: policy.is_ceil,
         PUT_OFF: policy.postpone is not None,
@@ -268,6 +292,8 @@ def _check_columns(schedule: Schedule, estimates: Believed | None, kill: bool, l
     workload, start, end = schedule.workload, schedule.start, schedule.end
     _refuse(STARTS, start < workload.submit, "starts at {} s, submitted at {} s", start, workload.submit)
     lasts = np.minimum(workload.run_time, workload.requested) if kill else workload.run_time
+    if schedule.disturbed is not None:
+        lasts = np.where(schedule.disturbed.dropped, end - start, lasts)
     _refuse(ENDS, lasting & (end - start != lasts), "starts at {} s and ends at {} s, but runs {} s", start, end, lasts)
     first, last, most = schedule.estimate, schedule.last_estimate, workload.requested
     _refuse(RANGE, (first < 1) | (first > most), "has an estimate of {} s, a request of {} s", first, most)
@@ -332,17 +358,53 @@ def _check_instants(schedule: Schedule, policy: Policy) -> None:
 
 def _check_capacity(schedule: Schedule) -> None:
     """Count the processors in use after the ends and starts of each second."""
-    workload, runs = schedule.workload, schedule.end > schedule.start
-    times = np.concatenate([schedule.start[runs], schedule.end[runs]])
-    change = np.concatenate([workload.procs[runs], -workload.procs[runs]])
-    seconds, place = np.unique(times, return_inverse=True)
-    in_use = np.cumsum(np.bincount(place, weights=change, minlength=len(seconds)).astype(np.int64))
-    over = in_use > workload.machine_procs
+    seconds, in_use = _in_use(schedule)
+    over = in_use > schedule.workload.machine_procs
     if over.any():
         second, used = int(seconds[np.argmax(over)]), int(in_use[np.argmax(over)])
-        row = int(np.argmax(runs & (schedule.start == second)))
+        row = int(np.argmax((schedule.end > schedule.start) & (schedule.start == second)))
         raise Broken(
-            CAPACITY, row, f"starts at {second} s, when {used} of {workload.machine_procs} processors are in use"
+            CAPACITY,
+            row,
+            f"starts at {second} s, when {used} of {schedule.workload.machine_procs} processors are in use",
+        )
+
+
+def _in_use(schedule: Schedule) -> tuple[Ints, Ints]:
+    """Return when the number of processors in use changes, and to how many; runs that failures stopped count."""
+    runs = np.stack([np.arange(len(schedule.start)), schedule.start, schedule.end], axis=1)
+    if schedule.disturbed is not None:
+        runs = np.concatenate([runs[~schedule.disturbed.dropped], schedule.disturbed.runs])
+    runs = runs[runs[:, 1] < runs[:, 2]]
+    procs = schedule.workload.procs[runs[:, 0]]
+    seconds, place = np.unique(np.concatenate([runs[:, 1], runs[:, 2]]), return_inverse=True)
+    change = np.bincount(place, weights=np.concatenate([procs, -procs]), minlength=len(seconds))
+    return seconds, np.cumsum(change.astype(np.int64))
+
+
+def _is_overtaken(schedule: Schedule, kill: bool) -> bool:
+    """Return whether what is reserved may have to wait for running jobs."""
+    if schedule.disturbed is None:
+        return False
+    outages = schedule.disturbed.outages
+    return bool(outages.reservations) and (not kill or bool(outages.changes))
+
+
+def _check_available(schedule: Schedule, disturbed: Disturbed) -> None:
+    """Look at each second at which more is in use, or less is available."""
+    used_at, used = _in_use(schedule)
+    free_at, free = available(disturbed.outages, schedule.workload.machine_procs)
+    seconds = np.unique(np.concatenate([used_at, free_at]))
+    in_use = np.concatenate([[0], used])[np.searchsorted(used_at, seconds, side="right")]
+    room = free[np.searchsorted(free_at, seconds, side="right") - 1]
+    over = in_use > room
+    if over.any():
+        place = int(np.argmax(over))
+        row = int(np.argmax((schedule.start <= seconds[place]) & (schedule.end > seconds[place])))
+        raise Broken(
+            AVAILABLE,
+            row,
+            f"runs at {seconds[place]} s, when {in_use[place]} processors are in use and {room[place]} available",
         )
 
 
