@@ -15,7 +15,7 @@ from schedsim.allocators import Allocator
 from schedsim.engine import Simulation
 from schedsim.estimates import Estimates, Outlook, Separate
 from schedsim.finding import Finding
-from schedsim.instant import Instant, Recorded, Stepper
+from schedsim.instant import NEVER, Instant, Recorded, Stepper
 from schedsim.outages import Outages
 from schedsim.policy import Policy
 from schedsim.rules import Rules
@@ -147,6 +147,10 @@ def explain(
     row = row_of(workload, job_id)
     if most_instants < 2:
         raise JobcastError(f"An explanation looks at 2 instants or more; got {most_instants}.")
+    if outages is not None and policy.is_ceil:
+        raise JobcastError(
+            "What is reserved under a ceiling on utilisation is not explained; take a policy without one."
+        )
     recorded = Recorded(policy.gate) if policy.gate is not None else None
     rule = policy if recorded is None else replace(policy, gate=recorded)
     simulation = Simulation(workload, rule, estimates, correction, kill, allocator, world, rules, outages)
@@ -236,7 +240,7 @@ def _by_job_id(finding: Finding, workload: Workload) -> Finding:
         return None if row is None else int(workload.job_id[row])
 
     def clock(time: int | None) -> int | None:
-        return None if time is None else int(time) + workload.origin
+        return None if time is None or time >= NEVER else int(time) + workload.origin
 
     return replace(
         finding,

@@ -9,13 +9,13 @@ from schedsim.policy import Policy
 
 Rule = Literal[
     "starts", "head", "processors", "place", "turn", "shadow", "promise", "reservation", "gate", "not chosen", "window",
-    "ceiling", "put off", "share", "held",
+    "ceiling", "put off", "share", "held", "outage",
 ]  # fmt: skip
 """What became of a waiting job at an instant: it starts; or it heads the queue blocked; too few processors are free;
 enough are, but not where it could have them; it may not pass the head; it would delay the head; it would break a
 promise; it would delay reservations; a gate holds it; the policy chose others; the policy does not look at it yet; its
 start would lift utilisation above the ceiling; it is put off; its queue may not use so much of the machine, or has
-reserved it; it is held."""
+reserved it; it is held; by its requested time it would run into what is reserved of the machine."""
 
 
 @dataclass(frozen=True)

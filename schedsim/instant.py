@@ -120,6 +120,10 @@ class Instant:
         Where queues may use a share of the machine.
     held : mapping of int to str
         Why jobs that are in no queue are held, by row.
+    dated : bool
+        Whether processors may be reserved or fail, and only their numbers count.
+    dates : tuple of (second, processors)
+        When more of the machine will be reserved, or less (negative).
     """
 
     now: int
@@ -134,6 +138,8 @@ class Instant:
     put_off: tuple[Queued, ...] = ()
     shares: Shares | None = None
     held: Mapping[int, str] = field(default_factory=dict)
+    dated: bool = False
+    dates: tuple[tuple[int, int], ...] = ()
 
     @property
     def candidates(self) -> list[Queued]:
@@ -220,20 +226,56 @@ class Stepper:
             self._recorded.answers.clear()
         simulation.run(until=now)
         after = simulation._state
+        struck = simulation.struck(now)
         held = {row: why_held(int(after.live[slot, at.HOLD])) for row, slot in _held(after).items()}
-        waiting = [job for job in _waiting(before, after, simulation.workload) if job.row not in held]
+        waiting = [
+            job
+            for job in _waiting(before, after, simulation.workload, struck - simulation.gone())
+            if job.row not in held
+        ]
         left = frozenset(after.rows(at.QUEUE).tolist() + after.rows(at.POSTPONED).tolist())
         started = frozenset(job.row for job in waiting) - left
         queue = tuple(sorted((job for job in waiting if job.due == NEVER), key=lambda job: (job.key, job.row)))
         put_off = [job for job in waiting if job.due != NEVER]
         put_off.sort(key=lambda job: (job.backfill_key, job.row))
-        running, ended = _running(before, after, now)
+        running, ended = _running(before, after, now, struck)
         answers = {} if self._recorded is None else dict(self._recorded.answers)
-        free = simulation.workload.machine_procs - sum(job.procs for job in running)
+        free = simulation.workload.machine_procs - sum(job.procs for job in running) - simulation.closed(now)
         slack = int(after.clock[at.SLACK])
-        ground = None if nodes is None else _ground(nodes, before, after, now)
+        ground = None if nodes is None else _ground(nodes, before, after, now, struck)
         shares = _shares(before, after, now) if after.clock[at.N_SETS] else None
-        return Instant(now, free, queue, running, ended, slack, answers, started, ground, tuple(put_off), shares, held)
+        dated = bool(after.clock[at.DATED])
+        if dated:
+            ended = ended or bool(_due_timers(before, now))
+        return Instant(
+            now,
+            free,
+            queue,
+            running,
+            ended,
+            slack,
+            answers,
+            started,
+            ground,
+            tuple(put_off),
+            shares,
+            held,
+            dated,
+            _dates(after),
+        )
+
+
+def _due_timers(before: State, now: int) -> int:
+    """Return how many timers woke the scheduler at this instant."""
+    wakes, due = (before.entries(at.TIMERS, column) for column in (at.E_LENGTH, at.E_KEY))
+    return int(np.count_nonzero((due == now) & (wakes == 1)))
+
+
+def _dates(after: State) -> tuple[tuple[int, int], ...]:
+    """Return when what is reserved of the machine will change, and by how much."""
+    kind, when, more = (after.entries(at.TIMERS, column) for column in (at.E_SLOT, at.E_KEY, at.E_WIDTH))
+    chosen = kind == at.CALENDAR
+    return tuple(zip(when[chosen].tolist(), more[chosen].tolist(), strict=True))
 
 
 def _held(state: State) -> dict[int, int]:
@@ -259,8 +301,8 @@ def _shares(before: State, after: State, now: int) -> Shares:
     return Shares(left, of, ends)
 
 
-def _waiting(before: State, after: State, workload: Workload) -> list[Queued]:
-    """Return the jobs that waited before this instant and those submitted at it.
+def _waiting(before: State, after: State, workload: Workload, struck: frozenset[int]) -> list[Queued]:
+    """Return the jobs that waited before this instant, those submitted at it, and those that a failure stopped.
 
     Estimates and keys are those of this instant, so they are read after it, also from records given back by then.
     """
@@ -269,7 +311,7 @@ def _waiting(before: State, after: State, workload: Workload) -> list[Queued]:
         for which in (at.QUEUE, at.POSTPONED)
         for row, slot in zip(before.rows(which).tolist(), before.slots(which).tolist(), strict=True)
     } | _held(before)
-    fresh = range(int(before.clock[at.NEXT_QUEUED]), int(after.clock[at.NEXT_QUEUED]))
+    fresh = {*range(int(before.clock[at.NEXT_QUEUED]), int(after.clock[at.NEXT_QUEUED])), *struck}
     used = after.live[: after.clock[at.HIGH_SLOT], at.ROW].tolist()
     place = known | ({row: slot for slot, row in enumerate(used) if row in fresh} if fresh else {})
     own_list, at_now = before.clock[at.CANDIDATES] == at.BACKFILL, int(after.clock[at.NOW])
@@ -315,10 +357,13 @@ def _key(after: State, workload: Workload, record: list[int], order: int, column
     return dynamic_key(code, waited, record[at.WIDTH], record[at.LIMIT])
 
 
-def _ground(nodes: Nodes, before: State, after: State, now: int) -> Ground:
+def _ground(nodes: Nodes, before: State, after: State, now: int, struck: frozenset[int]) -> Ground:
     """Return the nodes as the pass finds them: those of jobs that end now are free."""
     slots = before.slots(at.ENDS)
-    gone = before.live[slots, at.END] <= now
+    gone = (before.live[slots, at.END] <= now) | np.isin(before.live[slots, at.ROW], list(struck))
+    nodes.now = now
+    if nodes.failing is not None:
+        nodes.failing.advance(now)
     for row in before.live[slots[gone], at.ROW].tolist():
         nodes.end(row)
     left = after.live[slots[~gone]]
@@ -326,10 +371,12 @@ def _ground(nodes: Nodes, before: State, after: State, now: int) -> Ground:
     return Ground(nodes, dict(zip(left[:, at.ROW].tolist(), planned.tolist(), strict=True)))
 
 
-def _running(before: State, after: State, now: int) -> tuple[tuple[Running, ...], bool]:
+def _running(
+    before: State, after: State, now: int, struck: frozenset[int] = frozenset()
+) -> tuple[tuple[Running, ...], bool]:
     """Return the running jobs as the pass sees them, their estimates corrected, and whether any ended now."""
     slots = before.slots(at.ENDS)
-    left = slots[before.live[slots, at.END] > now]
+    left = slots[(before.live[slots, at.END] > now) & ~np.isin(before.live[slots, at.ROW], list(struck))]
     running = [
         Running(width, begun + estimate, begun + max(limit, estimate))
         for width, begun, estimate, limit in after.live[left][:, [at.WIDTH, at.START, at.ESTIMATE, at.LIMIT]].tolist()

@@ -14,6 +14,7 @@ from schedsim.instant import NEVER, Instant, Queued
 from schedsim.plan import Plan, fits_at
 from schedsim.policy import Kind, Policy
 from schedsim.verdicts_ceil import promised, under_ceiling
+from schedsim.verdicts_dated import DATED_PASSES
 from schedsim.verdicts_placed import by_places, greedy_by_places
 
 
@@ -43,6 +44,8 @@ def findings(instant: Instant, policy: Policy) -> Findings:
         _as_chosen(site)
     elif policy.is_ceil:
         under_ceiling(site)
+    elif instant.dated and policy.kind in DATED_PASSES:
+        DATED_PASSES[policy.kind](site)
     elif instant.ground is not None:
         (greedy_by_places if policy.kind == "greedy" else by_places)(site, instant.ground)
     else:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from schedsim.finding import Finding, Site
-from schedsim.instant import Ground, Queued
+from schedsim.instant import NEVER, Ground, Queued
 
 
 class _Land:
@@ -31,7 +31,15 @@ class _Land:
         free = self.nodes.free_once_ended(ended)
         if without is not None:
             free[self.nodes.place(without.row)] = False
-        return self.nodes.place(head.row, free) is not None
+        return self.nodes.place(head.row, free, when) is not None
+
+    def shadow(self, head: Queued) -> int:
+        """Return the first planned end, or end of a reservation of the machine, at which the head has a place."""
+        failing, now = self.nodes.failing, self.site.instant.now
+        ends = set(self.planned.values())
+        if failing is not None and failing.site is not None:
+            ends |= {end for end in failing.site.ends.tolist() if end > now}
+        return next((end for end in sorted(ends) if self.has_place_at(head, end)), NEVER)
 
 
 def by_places(site: Site, ground: Ground) -> None:
@@ -40,7 +48,7 @@ def by_places(site: Site, ground: Ground) -> None:
     head = _in_order(site, land)
     if head is None:
         return
-    shadow = next(end for end in sorted(set(land.planned.values())) if land.has_place_at(head, end))
+    shadow = land.shadow(head)
     site.found[head.row] = Finding("head", site.free, head.row, shadow)
     if not site.policy.depth:
         for job in site.left:

@@ -85,6 +85,27 @@ class View:
         """The model of run times as it stands, if there is one."""
         return None if self._around is None else self._around.progress
 
+    def struck(self, second: int) -> frozenset[int]:
+        """Return the rows of the jobs that failures stopped at a second."""
+        failing = None if self._around is None else self._around.failing
+        return frozenset() if failing is None else frozenset(row for row, _, end in failing.stopped if end == second)
+
+    def gone(self) -> frozenset[int]:
+        """Return the rows of the jobs that failures stopped for good."""
+        failing = None if self._around is None else self._around.failing
+        return frozenset() if failing is None else frozenset(failing.dropped)
+
+    def closed(self, second: int) -> int:
+        """Return how many processors are reserved or down at the present second."""
+        failing, machine = None if self._around is None else self._around.failing, self.workload.machine_procs
+        if failing is None:
+            return 0
+        if failing.site is not None:
+            return int(np.count_nonzero(failing.closed(second, second + 1) & failing.site.usable))
+        seconds, levels = failing.outages.reserved(machine)
+        reserved = np.concatenate([[0], levels])[np.searchsorted(seconds, second, side="right")]
+        return len(failing.down) + int(reserved)
+
     def events(self) -> Ints:
         """Return what has happened so far, rows (time, kind, job row), shape (n, 3)."""
         return self._log.read(int(self._state.clock[at.LOGGED]))[0]

@@ -71,6 +71,14 @@ def _starts(e: Explanation, stretch: Stretch, f: Finding) -> str:
 
 
 def _head(e: Explanation, stretch: Stretch, f: Finding) -> str:
+    when = "it does not fit on what is up" if f.shadow is None else f"it may start at t={f.shadow}"
+    if f.collides is not None:
+        return (
+            f"it headed the queue; {_processors(f.free)} were free, but by its requested time it would run into what "
+            f"is reserved of the machine from t={f.collides} on; by the estimates {when}"
+        )
+    if f.shadow is None:
+        return f"it headed the queue, but needs {_processors(e.procs)} and {f.free} were free; by the estimates {when}"
     if f.room is not None and e.procs <= f.free:
         return f"it headed the queue; {_above(e, f)}; by the estimates it may start at t={f.shadow}"
     if e.procs <= f.free:
@@ -133,6 +141,15 @@ def _reservation(e: Explanation, stretch: Stretch, f: Finding) -> str:
     )
 
 
+def _outage(e: Explanation, stretch: Stretch, f: Finding) -> str:
+    head = "" if f.head in (None, e.job_id) else f"; job {f.head} headed the queue"
+    own = "" if f.reserved is None else f"; its own reservation is for t={f.reserved}"
+    return (
+        f"{_processors(f.free)} were free, but by its requested time it would run until "
+        f"t={stretch.last + e.requested}, into what is reserved of the machine from t={f.collides} on{own}{head}"
+    )
+
+
 def _gate(e: Explanation, stretch: Stretch, f: Finding) -> str:
     return f"it could have started, but was held: {f.reason or 'the gate gives no reason'}"
 
@@ -192,6 +209,7 @@ _SENTENCES: Final[Mapping[Rule, Callable[[Explanation, Stretch, Finding], str]]]
         "promise": _promise,
         "reservation": _reservation,
         "gate": _gate,
+        "outage": _outage,
         "not chosen": _not_chosen,
         "window": _window,
         "ceiling": _ceiling,

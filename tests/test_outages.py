@@ -13,11 +13,15 @@ from predictors.data.errors import JobcastError
 from schedsim.allocators import ALLOCATORS, FirstFit, make_allocator
 from schedsim.availability import available, disturbed_figures
 from schedsim.engine import Simulation, simulate
+from schedsim.explain import explain
+from schedsim.instant import Stepper
 from schedsim.outage_files import read_outages
 from schedsim.outages import Change, Outages, Reservation
 from schedsim.partitions import Hierarchy, Partitions, widened
 from schedsim.policy import make_policy
 from schedsim.topology import Topology
+from schedsim.verdicts import findings
+from schedsim.words import in_words
 from schedsim.workload import Workload
 from tests.engine_runs import EVERY_POLICY, rule_of, workload_of
 from tests.oracle_outages import Calendar
@@ -260,6 +264,48 @@ def test_figures_by_hand():
     assert figures["utilisation_of_available"] == pytest.approx(80 / (42 * 4 - 8 - 15))
     assert (figures["interrupted"], figures["dropped"]) == (1, 0)
     assert figures["lost_processor_hours"] == pytest.approx(20 / 3600)
+
+
+@pytest.mark.parametrize("name", [name for name in POLICIES if name != "knapsack"])
+def test_explanations_start_whom_the_engine_starts(name):
+    """At every instant the readable pass and the engine agree."""
+    for seed in range(8):
+        calendar = calendar_by(seed)
+        jobs = seeded_workload(seed, least_run=seed % 2)
+        estimates = np.array(seeded_estimates(seed, jobs))
+        policy = make_policy(name)
+        stepper = Stepper(Simulation(workload_of(jobs), policy, estimates, outages=outages_of(calendar)))
+        while stepper.next_time() is not None:
+            instant = stepper.look()
+            found = findings(instant, policy)
+            assert {row for row, one in found.items() if one.rule == "starts"} == instant.started, (seed, instant.now)
+
+
+@pytest.mark.parametrize("name", ["first-fit", "contiguous"])
+def test_explanations_by_places_start_whom_the_engine_starts(name):
+    for seed in range(12):
+        outages, workload = outages_of(calendar_by(seed)), workload_of(seeded_workload(seed))
+        policy, allocator = make_policy(["easy", "binpacking"][seed % 2]), make_allocator(name, Topology(2, 4))
+        try:
+            simulation = Simulation(workload, policy, outages=outages, allocator=allocator)
+        except JobcastError:
+            continue
+        stepper = Stepper(simulation)
+        while stepper.next_time() is not None:
+            instant = stepper.look()
+            found = findings(instant, policy)
+            assert {row for row, one in found.items() if one.rule == "starts"} == instant.started, (seed, instant.now)
+
+
+def test_an_explanation_names_the_maintenance():
+    w = Workload.from_columns([1, 2], submit=[0, 0], procs=[4, 4], requested=[30, 10], run_time=[30, 10],
+                              machine_procs=4)  # fmt: skip
+    outages = Outages([Reservation(20, 50)])
+    found = simulate(w, make_policy("easy"), outages=outages)
+    told = " ".join(in_words(explain(found, 1, make_policy("easy"), outages=outages)))
+    assert "into what is reserved of the machine from t=20 on; by the estimates it may start at t=50" in told
+    with pytest.raises(JobcastError, match="under a ceiling"):
+        explain(found, 1, make_policy("ceil"), outages=outages)
 
 
 # --- what cannot be ----------------------------------------------------------------------------------------------

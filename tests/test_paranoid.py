@@ -75,6 +75,7 @@ def test_what_is_checked_and_what_is_not():
         replay.NOTHING_FITS,
         paranoid.PARENTS,
         paranoid.SHARES,
+        paranoid.AVAILABLE,
     }
     assert check(run("wfp3-easy"), make_policy("wfp3-easy")).left_out[replay.HARMLESS] == paranoid.MOVING
 
