@@ -247,3 +247,14 @@ def test_any_records_give_a_log_or_a_clear_error(changes: list[dict[str, str]], 
         assert "\n" not in str(error)
     else:
         assert len(log) >= 1
+
+
+def test_deleted_after_its_end_is_still_its_end() -> None:
+    log, account = read(ended(), "03/27/2021 10:05:00;D;7.srv;requestor=ana@login")
+    assert (log["run_time"].tolist(), log["status"].tolist(), account.dropped) == ([120], [1], 0)
+
+
+def test_an_id_queued_again_after_its_end_is_another_job() -> None:
+    log, account = read(ended(), "03/27/2021 12:00:00;Q;7.srv;queue=workq")
+    assert (log["run_time"].tolist(), log["submit"].tolist()) == ([120, None], [0, 7200])
+    assert (account.count("ids"), account.dropped) == (1, 0)

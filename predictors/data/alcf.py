@@ -128,17 +128,17 @@ def _ids(table: Table, ledger: Ledger) -> list[str]:
     texts = {alias.lower(): table.columns[alias.lower()] for alias in ALIASES["id"] if alias.lower() in table.columns}
     if not texts:
         return [str(number) for number in range(1, len(table) + 1)]
-    distinct = dict[str, int]()
+    distinct, ids = dict[str, int](), dict[str, list[str]]()
     for name, column in texts.items():
-        distinct[name] = len(column.unique())
+        ids[name] = column.to_pylist()
+        distinct[name] = len(set(ids[name]))
         if distinct[name] == len(table):
             break
     best = max(distinct, key=lambda name: distinct[name])
     if best != next(iter(texts)):
         ledger.note("columns", f"ids are taken from {best.upper()}: it tells {distinct[best]:,} jobs apart")
     known = known_texts(texts[best])
-    ids: list[str] = texts[best].to_pylist()
-    return ids if known.all() else [text if told else "" for text, told in zip(ids, known.tolist(), strict=True)]
+    return ids[best] if known.all() else [t if told else "" for t, told in zip(ids[best], known.tolist(), strict=True)]
 
 
 def _status(draft: Draft, column: Mapping[str, object]) -> None:

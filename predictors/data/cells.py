@@ -1,6 +1,5 @@
 """Columns of text as numbers, seconds and codes, whole columns at once; what cannot be read is reported."""
 
-import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -8,7 +7,7 @@ import numpy as np
 
 from predictors.data.arrow_arrays import flag_array, plain_array
 from predictors.data.joblog import Bools, Ints
-from predictors.data.moments import MISSING, known_texts, matches, span
+from predictors.data.moments import MISSING, NO_VALUE, known_texts, matches, span
 from predictors.data.swf_value import parse_value
 
 Names = tuple[Ints, tuple[str, ...]]
@@ -17,6 +16,7 @@ Report = Callable[..., None]
 """Takes rule, rows, column and example: `Draft.report`."""
 
 _PLAIN: Final = r"^-?\d{1,15}$"
+_SECONDS: Final = r"^\d{1,12}\.\d{0,9}$"
 _FRACTION: Final = r"^-?\d{1,12}\.\d{0,9}$"
 
 
@@ -25,9 +25,12 @@ def numbers(column: Any, name: str, report: Report) -> Ints:
     import pyarrow as pa
     from pyarrow import compute as pc
 
-    known = known_texts(column)
     result = np.full(len(column), MISSING, dtype=np.int64)
-    taken = _plain_numbers(column, known, _PLAIN, result, lambda text: plain_array(pc.cast(text, pa.int64())))
+    everything = np.ones(len(column), dtype=np.bool_)
+    taken = _plain_numbers(column, everything, _PLAIN, result, lambda text: plain_array(pc.cast(text, pa.int64())))
+    if taken.all():
+        return result
+    known = known_texts(column)
     left = known & ~taken
     if left.any():
         fractions = np.zeros(len(column), dtype=np.bool_)
@@ -71,38 +74,40 @@ def spans_of(column: Any, name: str, report: Report, unit: int = 1, endless: fro
     from pyarrow import compute as pc
 
     values = np.full(len(column), MISSING, dtype=np.int64)
-    known = known_texts(column)
-    whole = _plain_numbers(column, known, r"^\d{1,12}$", values, lambda text: plain_array(pc.cast(text, pa.int64())))
+    everything = np.ones(len(column), dtype=np.bool_)
+    whole = _plain_numbers(column, everything, r"^\d{1,12}$", values, lambda t: plain_array(pc.cast(t, pa.int64())))
     values[whole] *= unit
-    left = known & ~whole
+    left = ~whole
+    if left.any():
+        left &= known_texts(column)
+        seconds = _plain_numbers(column, left, _SECONDS, values, lambda text: np.floor(_floats(text) * unit + 0.5))
+        cut = seconds & matches(column, r"\.\d*[1-9]")
+        report("fraction", cut, name, column[int(np.argmax(cut))].as_py())
+        left &= ~seconds
     if not left.any():
         return values
     codes, texts = names(column.filter(flag_array(left)))
     without = np.array([text in endless for text in texts], dtype=np.bool_)
-    table = [MISSING if text in endless else _span(text, unit) for text in texts]
+    table = [MISSING if text in endless else _span(text) for text in texts]
     values[left] = np.array(table, dtype=np.int64)[codes]
     rows = np.flatnonzero(left)
-    cut = np.array([bool(re.fullmatch(r"[\d:-]*\.\d*[1-9]\d*", text)) for text in texts], dtype=np.bool_)
-    report("fraction", rows[cut[codes]], name, texts[int(np.argmax(cut))])
     for rule, places in (("no-limit", without[codes]), ("not-a-time", (values[left] == MISSING) & ~without[codes])):
         report(rule, rows[places], name, texts[codes[places][0]] if places.any() else "")
     return values
 
 
-def _span(text: str, unit: int) -> int:
-    try:
-        return int(float(text) * unit + 0.5) if 0 <= float(text) < 2**53 else MISSING
-    except ValueError:
-        found = span(text)
-        return MISSING if found is None else found
+def _span(text: str) -> int:
+    found = span(text)
+    return MISSING if found is None else found
 
 
 def names(column: Any) -> Names:
     """Return a column of text as codes, in the order in which the names come first, and the names."""
-    known = known_texts(column)
-    picked = column if known.all() else column.filter(flag_array(known))
-    encoded = picked.dictionary_encode()
+    encoded = column.dictionary_encode()
     encoded = encoded.combine_chunks() if hasattr(encoded, "combine_chunks") else encoded
-    codes = np.full(len(column), MISSING, dtype=np.int64)
-    codes[known] = plain_array(encoded.indices)
-    return codes, tuple(encoded.dictionary.to_pylist())
+    codes, texts = plain_array(encoded.indices).astype(np.int64), encoded.dictionary.to_pylist()
+    known = np.array([text not in NO_VALUE for text in texts], dtype=np.bool_)
+    if known.all():
+        return codes, tuple(texts)
+    place = np.where(known, np.cumsum(known) - 1, MISSING)
+    return place[codes], tuple(text for text in texts if text not in NO_VALUE)

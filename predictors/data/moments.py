@@ -56,7 +56,7 @@ def moments(column: Any) -> Moments:
 
     n = len(column)
     seconds, fixed = np.full(n, MISSING, dtype=np.int64), np.zeros(n, dtype=np.bool_)
-    left = known_texts(column)
+    left = np.ones(n, dtype=np.bool_)
     kinds: tuple[tuple[str, bool, Callable[[Any], Ints]], ...] = (
         (_NAIVE, False, lambda text: _seconds(pc.cast(text, pa.timestamp("us")))),
         (_OFFSET, True, lambda text: _seconds(pc.cast(_plain_offset(text), pa.timestamp("us", "UTC")))),
@@ -74,6 +74,8 @@ def moments(column: Any) -> Moments:
             continue  # 31 February and the like: one by one
         fixed[rows] = is_fixed
         left[rows] = False
+    if left.any():
+        left &= known_texts(column)
     bad = []
     for row in np.flatnonzero(left).tolist():
         found = _one_moment(column[row].as_py())

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -29,8 +30,6 @@ _LINE: Final = re.compile(rb"(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d);([A-Za-z]);([^;\s]
 _HEAD: Final = re.compile(rb"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z]{1,2};[^;\n]*;")
 _ID: Final = re.compile(r"(\d+)(?:\[(\d*)\]|-(\d+))?(?:\..*)?")
 _QUARTER: Final = 900
-_BEFORE_NAME: Final = ("user", "group", "account", "project")
-"""Keys that PBS writes before the job's name: if such a key comes again, a user wrote it into the name."""
 
 _TEXTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -112,24 +111,23 @@ def _jobs(data: bytes, ledger: Ledger) -> tuple[list[_Job], list[int]]:
             arrays.append(number)
             continue
         job = runs.get(word)
+        if job is not None and "E" in job.local and kind in "RDAC":
+            continue  # it had ended before
         if job is None or "E" in job.local or (kind == "S" and job.again):
             if job is not None:
-                job.again |= kind != "E"
+                job.again |= kind == "S"
                 closed.append(job)
             job = runs[word] = _Job(number, word)
-            if closed and closed[-1].word == word:
+            if kind == "S" and closed and closed[-1].word == word:
                 job.pairs |= {k: v for k, v in closed[-1].pairs.items() if k in ("ctime", "qtime", "etime")}
         job.again |= kind == "R"
         job.local.setdefault(kind, moment)
         if kind == "E":
             job.line = number
-        for key, value in values.pairs_of(text):
-            if kind == "E" and key in job.pairs and job.pairs.get(f" {key}") == str(number):
-                twice.setdefault(key, []).append(number)
-                if key in _BEFORE_NAME:
-                    continue
-            job.pairs[key] = value
-            job.pairs[f" {key}"] = str(number)
+        pairs, forged = values.pairs_of(text)
+        job.pairs |= pairs
+        for key in forged:
+            twice.setdefault(key, []).append(number)
     ledger.add("not-a-record", torn, example=example[:40])
     for key, places in twice.items():
         ledger.add("repeated-key", places, key)
@@ -155,20 +153,21 @@ def _records(data: bytes) -> Iterator[tuple[int, tuple[int, str, str, str]]]:
         )
 
 
-def _local(text: str) -> int | None:
+@lru_cache(4096)
+def _midnight(day: str) -> int | None:
     try:
-        moment = datetime(
-            int(text[6:10]),
-            int(text[:2]),
-            int(text[3:5]),
-            int(text[11:13]),
-            int(text[14:16]),
-            int(text[17:]),
-            tzinfo=UTC,
-        )
+        return int(datetime(int(day[6:]), int(day[:2]), int(day[3:5]), tzinfo=UTC).timestamp())
     except ValueError:
         return None
-    return int(moment.timestamp())
+
+
+def _local(text: str) -> int | None:
+    """Return the seconds since 1970 of `MM/DD/YYYY HH:MM:SS` on the server's wall, None if there is no such time."""
+    midnight = _midnight(text[:10])
+    hours, minutes, seconds = int(text[11:13]), int(text[14:16]), int(text[17:])
+    if midnight is None or hours > 23 or minutes > 59 or seconds > 60:
+        return None
+    return midnight + hours * 3600 + minutes * 60 + seconds
 
 
 class _Shift:

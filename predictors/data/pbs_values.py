@@ -1,7 +1,8 @@
 """What the keys and values of a PBS or TORQUE accounting record mean."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from predictors.data import slurm
@@ -13,21 +14,34 @@ _KEYS: Final = (
     r"accounting_id|login_node|resvname|resvID|eligible_time|estimated\.\w+|Resource_List\.\w+|resources_used\.\w+"
 )
 _PAIR: Final = re.compile(rf"(?:^| )({_KEYS})=")
+_BEFORE_NAME: Final = ("user", "group", "account", "project")
 _SIGNAL: Final = 256
+_SIZE_KEYS: Final = (
+    *(f"Resource_List.{key}" for key in ("ncpus", "nodect", "select", "nodes")),
+    "total_execution_slots",
+)
+_MANY: Final = 1 << 16
 
 
-def pairs_of(text: str) -> Iterator[tuple[str, str]]:
-    """Yield key and value; a value runs to the next key that PBS knows, blanks and quotes included.
+def pairs_of(text: str) -> tuple[dict[str, str], list[str]]:
+    """Return values by key, and the keys that come twice; a value runs to the next key that PBS knows.
+
+    Of a key that PBS writes before the job's name the first counts, of the others the last: what lies between was
+    written into the name by a user.
 
     Examples
     --------
-    >>> list(pairs_of('user=ana jobname="my job" x=1 queue=fast'))
-    [('user', 'ana'), ('jobname', 'my job" x=1'), ('queue', 'fast')]
+    >>> pairs_of('user=ana jobname="my job" x=1 queue=fast')
+    ({'user': 'ana', 'jobname': 'my job" x=1', 'queue': 'fast'}, [])
     """
-    found = list(_PAIR.finditer(text))
-    for k, match in enumerate(found):
-        value = text[match.end() : found[k + 1].start() if k + 1 < len(found) else len(text)].strip()
-        yield match[1], value.strip('"') if value[:1] == '"' else value
+    parts = _PAIR.split(text)
+    keys, texts = parts[1::2], parts[2::2]
+    found = dict(zip(keys, [value.strip('"') if value[:1] == '"' else value for value in texts], strict=True))
+    if len(found) == len(keys):
+        return found, []
+    twice = [key for key in found if keys.count(key) > 1]
+    found |= {key: texts[keys.index(key)] for key in twice if key in _BEFORE_NAME}
+    return found, twice
 
 
 def requested(pairs: Mapping[str, str]) -> tuple[int, int]:
@@ -40,17 +54,20 @@ def requested(pairs: Mapping[str, str]) -> tuple[int, int]:
     >>> requested({"Resource_List.nodes": "2:ppn=12+n7:ppn=4"})
     (28, 3)
     """
-    procs, nodes = whole(pairs.get("Resource_List.ncpus", "")), whole(pairs.get("Resource_List.nodect", ""))
-    for key, share in (("select", "ncpus"), ("nodes", "ppn")):
-        text = pairs.get(f"Resource_List.{key}", "")
+    return _requested(*(pairs.get(key, "") for key in _SIZE_KEYS))
+
+
+@lru_cache(_MANY)
+def _requested(ncpus: str, nodect: str, select: str, listed: str, slots: str) -> tuple[int, int]:
+    procs, nodes = whole(ncpus), whole(nodect)
+    for text, share in ((select, "ncpus"), (listed, "ppn")):
         if text:
             chunks = [_chunk(chunk, share) for chunk in text.split("+")]
             found = sum(count * each for count, each in chunks)
             # TORQUE writes ncpus=1 beside nodes=2:ppn=12.
-            procs = found if key == "nodes" else max(procs, found)
+            procs = found if share == "ppn" else max(procs, found)
             nodes = nodes if nodes > 0 else sum(count for count, _ in chunks)
-    slots = whole(pairs.get("total_execution_slots", ""))
-    procs = slots if slots > 0 else procs
+    procs = whole(slots) if whole(slots) > 0 else procs
     return (procs if procs > 0 else MISSING), (nodes if nodes > 0 else MISSING)
 
 
@@ -104,15 +121,18 @@ def exit_code(text: str) -> int:
 
 def whole(text: str) -> int:
     """Return a whole number, `MISSING` if the text is none."""
-    return int(text) if re.fullmatch(r"-?\d{1,18}", text) else MISSING
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdigit() and len(digits) < 19 else MISSING
 
 
+@lru_cache(_MANY)
 def seconds(text: str) -> int:
     """Return a span of time [s], `MISSING` if the text is none."""
     found = span(text) if text else None
     return MISSING if found is None else found
 
 
+@lru_cache(_MANY)
 def memory(text: str, procs: int) -> int:
     """Return memory a processor [KB]; a number without a suffix counts bytes.
 

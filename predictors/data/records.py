@@ -150,7 +150,8 @@ def _keep(draft: Draft) -> Bools:
         draft.report(rule, bad & kept, column)
         kept[bad] = False
 
-    drop("no-job-id", np.array([not text for text in draft.ids], dtype=np.bool_))
+    if "" in draft.ids:
+        drop("no-job-id", np.array([not text for text in draft.ids], dtype=np.bool_))
     drop("no-submission", draft.number("submit") == MISSING, "submit")
     rows = np.flatnonzero(kept)
     for rule, again in _attempts(draft, rows).items():
@@ -162,9 +163,9 @@ def _attempts(draft: Draft, rows: Ints) -> dict[str, Bools]:
     """Return which records are not the last of their job, by rule."""
     repeated, earlier = np.zeros(len(draft.ids), np.bool_), np.zeros(len(draft.ids), np.bool_)
     ids = draft.ids if len(rows) == len(draft.ids) else [draft.ids[row] for row in rows.tolist()]
-    numbered = {text: number for number, text in enumerate(dict.fromkeys(ids))}
-    if len(numbered) == len(rows):
+    if len(set(ids)) == len(rows):
         return {}
+    numbered = {text: number for number, text in enumerate(dict.fromkeys(ids))}
     job = np.array([numbered[text] for text in ids], dtype=np.int64)
     submit, start, end = (draft.number(column)[rows] for column in ("submit", "start", "end"))
     put_back = np.zeros(len(rows), np.bool_) if draft.put_back is None else draft.put_back[rows]
@@ -224,13 +225,13 @@ def _difference(later: Ints, earlier: Ints) -> Ints:
 
 def _job_ids(draft: Draft, rows: Ints, submit: Ints) -> tuple[Ints, tuple[str, ...] | None]:
     """Return the numbers of the jobs; and their ids as text, where these are not the numbers themselves."""
-    texts = [draft.ids[row] for row in rows.tolist()]
+    texts = draft.ids if len(rows) == len(draft.ids) else [draft.ids[row] for row in rows.tolist()]
     joined = "".join(texts)
     plain = joined.isascii() and joined.isdigit() and len(max(texts, key=len)) < 19
     starts = texts if plain else [_leading_digits(text) for text in texts]
     if all(starts):
         numbers = np.array(starts).astype(np.int64)
-        if len(np.unique(numbers)) == len(numbers):
+        if (np.diff(np.sort(numbers)) > 0).all():
             return numbers, None if plain else tuple(texts)
     draft.ledger.note("ids", "ids are no numbers or come again for other jobs; jobs are numbered by submission")
     numbers = np.empty(len(rows), dtype=np.int64)
@@ -246,9 +247,11 @@ def _leading_digits(text: str) -> str:
 def _used(codes: Ints, names: tuple[str, ...]) -> tuple[Ints, tuple[str, ...]]:
     """Return codes and names without the names that no row has."""
     known = codes != MISSING
-    used = np.unique(codes[known])
-    if len(used) == len(names):
+    has = np.zeros(len(names), dtype=np.bool_)
+    has[codes[known]] = True
+    if has.all():
         return codes, names
+    used = np.flatnonzero(has)
     places = np.zeros(len(names), dtype=np.int64)
     places[used] = np.arange(len(used))
     return np.where(known, places[np.where(known, codes, 0)] if len(names) else MISSING, MISSING), tuple(

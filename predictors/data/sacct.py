@@ -18,7 +18,7 @@ from predictors.data.cells import names, numbers, spans_of
 from predictors.data.clocks import clocked
 from predictors.data.errors import JobcastError
 from predictors.data.joblog import Bools, Ints, JobLog
-from predictors.data.moments import MISSING
+from predictors.data.moments import MISSING, matches
 from predictors.data.records import CANCELLED, RULES, Draft, finish
 from predictors.data.sources import log_name
 from predictors.data.tables import Table, header_names
@@ -113,15 +113,17 @@ def parse_sacct(data: bytes, source: str, strict: bool = False, time_zone: str |
 
 
 def _draft(table: Table, source: str, ledger: Ledger, time_zone: str | None) -> Draft:
-    words = table.columns[table.first(ALIASES["word"]) or ""].to_pylist()
-    jobs = np.array([not slurm.is_step(word) for word in words], dtype=np.bool_)
+    column = table.columns[table.first(ALIASES["word"]) or ""]
+    words = column.to_pylist()
+    jobs = ~matches(column, r"\.")
     ledger.add("step", table.places(np.flatnonzero(~jobs)))
     rows = np.flatnonzero(jobs)
     if not jobs.all():
         kept = row_array(rows)
         table = Table(table.names, {c: v.take(kept) for c, v in table.columns.items()}, _moved(table, rows))
         words = [word for word, is_job in zip(words, jobs.tolist(), strict=True) if is_job]
-    ids = table.columns[table.first(ALIASES["id"]) or ""].to_pylist()
+    raw = table.columns[table.first(ALIASES["id"]) or ""]
+    ids = words if raw.equals(table.columns[table.first(ALIASES["word"]) or ""]) else raw.to_pylist()
     draft = Draft(source, ids, table.places, ledger)
     fill(draft, table, words, time_zone)
     return draft
@@ -153,9 +155,11 @@ def fill(draft: Draft, table: Table, words: list[str], time_zone: str | None) ->
     _quantities(draft, column, ended)
     if "eligible" in clock:
         draft.numbers["eligible_wait"] = _eligible_wait(clock["eligible"], draft.numbers["start"])
-    draft.numbers["array"] = np.array([slurm.array_of(word) for word in words], dtype=np.int64)
-    pending = np.array([slurm.members(word) for word in words], dtype=np.int64)
-    draft.report("array-itself", pending > 1, "array", words[int(pending.argmax())] if len(words) else "")
+    in_array = [row for row, word in enumerate(words) if "_" in word]
+    draft.numbers["array"] = np.full(len(words), MISSING, dtype=np.int64)
+    draft.numbers["array"][in_array] = [slurm.array_of(words[row]) for row in in_array]
+    waiting = [row for row in in_array if slurm.members(words[row]) > 1]
+    draft.report("array-itself", np.array(waiting, dtype=np.int64), "array", words[waiting[0]] if waiting else "")
     for key in ("user", "group", "project", "queue", "qos", "executable", "directory", "command", "location"):
         if key in column:
             draft.names[key] = names(column[key])

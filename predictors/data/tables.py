@@ -43,7 +43,11 @@ class Table:
 
 def header_names(data: bytes, delimiter: str) -> tuple[str, ...]:
     """Return the names that the first line of a text holds."""
-    first = data.lstrip(b"\r\n").split(b"\n", 1)[0].decode("utf-8", "replace").strip("\r")
+    begin = 0
+    while data[begin : begin + 1] in (b"\r", b"\n"):
+        begin += 1
+    end = data.find(b"\n", begin)
+    first = data[begin : end if end >= 0 else len(data)].decode("utf-8", "replace").strip("\r")
     return tuple(name.strip().strip('"') for name in first.split(delimiter))
 
 
@@ -76,7 +80,7 @@ def quoted_table(data: bytes, source: str, wanted: Sequence[str], ledger: Ledger
         )
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
         raise JobcastError(f"{source}: is no table with commas ({str(error).splitlines()[0][:120]}).") from error
-    place = _Lines(text, len(names))
+    place = _Lines(text, len(names), bool(torn))
     for number, few in torn:
         ledger.add("too-few-fields" if few else "surplus-fields", [place.of_record(number)])
     return Table(names, {column.lower(): table.column(column).combine_chunks() for column in columns}, place)
@@ -85,12 +89,15 @@ def quoted_table(data: bytes, source: str, wanted: Sequence[str], ledger: Ledger
 class _Lines:
     """Line numbers of the records of a text with quotes, looked up only where there is something to say."""
 
-    def __init__(self, text: bytes, n_fields: int) -> None:
-        self._text, self._n_fields = text, n_fields
+    def __init__(self, text: bytes, n_fields: int, torn: bool) -> None:
+        self._text, self._n_fields, self._torn = text, n_fields, torn
         self._records: Ints | None = None
         self._sound: Ints | None = None
 
     def _look(self) -> None:
+        if b'"' not in self._text and not self._torn:
+            self._look_at_lines()
+            return
         lines, sound, above = [], [], 0
         reader = csv.reader(io.StringIO(self._text.decode("utf-8", "replace"), newline=""))
         csv.field_size_limit(max(csv.field_size_limit(), len(self._text) + 1))
@@ -104,6 +111,15 @@ class _Lines:
             pass  # from there on lines are not told apart: places are those of the last line before
         self._records = np.array(lines, dtype=np.int64)
         self._sound = np.append(self._records[1:][np.array(sound[1:], dtype=np.bool_)], above + 1)
+
+    def _look_at_lines(self) -> None:
+        """Where nothing stands in quotes and no row is torn, a record is a line that is not blank."""
+        text = np.frombuffer(self._text if self._text.endswith(b"\n") else self._text + b"\n", dtype=np.uint8)
+        ends = np.flatnonzero(text == ord("\n"))
+        starts = np.concatenate([[0], ends[:-1] + 1])
+        filled = ends - starts > (text[np.maximum(ends - 1, 0)] == ord("\r"))
+        self._records = np.flatnonzero(filled) + 1
+        self._sound = np.append(self._records[1:], len(ends) + 1)
 
     def __call__(self, rows: Ints) -> Ints:
         if self._sound is None:
