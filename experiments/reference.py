@@ -40,6 +40,12 @@ def page() -> str:
             "`…+promise`",
             "after any EASY or hybrid name: the head starts by its shadow time by requested times, for certain",
         ),
+        ("`ceil`", "`wfp3-easy+ceil`"),
+        (
+            "`…+ceil`",
+            "after a name with at most one reservation: no start lifts utilisation above 95 %, and jobs with a deadline "
+            "are put off: see [CEIL](ceil.md)",
+        ),
         (
             "`default`",
             "one setting for all machines, with `--estimates default`: see [backfilling](backfilling.md)",
