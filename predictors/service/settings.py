@@ -1,0 +1,63 @@
+"""How is a service to be? Its models, its database, its clock and its bounds, checked before anything begins."""
+
+from dataclasses import dataclass
+
+from predictors.data.errors import JobcastError
+from predictors.history import AS_OF_RULES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a service is to be.
+
+    Parameters
+    ----------
+    model : str
+        See `predictors.service.loading.load`.
+    challenger : str or None
+        A second one, whose predictions are stored and compared but never given.
+    db : str
+        URL of the database.
+    learn : bool
+        Whether models learn from the jobs that end.
+    clock : {"unix", "log"}
+        Whether times of events are Unix time, or count from an unknown moment (then no weekday is known).
+    time_zone : str or None
+        IANA name of the machine's.
+    as_of : {"strict", "reis"}
+        What counts as ended at a submission.
+    poll : float
+        Seconds between looks at the registry; 0: only when asked.
+    snapshot_every : int
+        Events between snapshots.
+    most_pending : int
+        Events that may wait; see `Writer`.
+    capacity : int
+        Users, and groups of each kind, to remember.
+    machine_procs : int or None
+        Processors of the machine; None if unknown.
+    """
+
+    model: str
+    db: str
+    challenger: str | None = None
+    learn: bool = True
+    clock: str = "unix"
+    time_zone: str | None = None
+    as_of: str = "strict"
+    poll: float = 30.0
+    snapshot_every: int = 500_000
+    most_pending: int = 100_000
+    capacity: int = 100_000
+    machine_procs: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.clock not in ("unix", "log"):
+            raise JobcastError(f"A service's clock is 'unix' or 'log'; got {self.clock!r}.")
+        if self.as_of not in AS_OF_RULES:
+            raise JobcastError(f"A service's as-of rule is one of {', '.join(AS_OF_RULES)}; got {self.as_of!r}.")
+        for name in ("snapshot_every", "most_pending", "capacity"):
+            if getattr(self, name) < 1:
+                raise JobcastError(f"A service's {name} must be at least 1; got {getattr(self, name)}.")
+        if not self.poll >= 0:
+            raise JobcastError(f"A service's poll must be 0 s or more; got {self.poll}.")
