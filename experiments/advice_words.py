@@ -76,6 +76,8 @@ def _told(judgement: Judgement) -> str:
 
 
 def _who(option: Option) -> str:
+    if not any(option.judged(kind) for kind in CLASSES):
+        return f"too few jobs to tell who would wait longer; {FEWEST} of a class are needed."
     worse, better = option.who("worse", *CLASSES), option.who("better", *CLASSES)
     said = [f"Longer waits for {_classes(worse)}." if worse else "No class of jobs would surely wait longer."]
     if better:

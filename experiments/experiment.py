@@ -170,7 +170,7 @@ def perform(name: str, setting: Setting) -> Report:
     run = experiment_by_name(name)
     report = run(setting)
     question = (import_module(EXPERIMENTS[name]).__doc__ or "").splitlines()[0]
-    report = replace(report, question=question, facts=report.facts or _facts(name, setting))
+    report = replace(report, question=report.question or question, facts=report.facts or _facts(name, setting))
     write_report(setting.folder, report)
     return report
 

@@ -115,6 +115,12 @@ def test_a_way_is_told_with_who_waits_longer():
     assert f"Of 2 users with {FEWEST} jobs or more 1 would wait less and 1 longer." in said, "nobody is no user"
 
 
+def test_of_few_jobs_it_is_not_said_that_nobody_loses():
+    groups = groups_of("size", "1", FEWEST - 1, easy=100.0, a=9000.0)
+    (option,) = advise(runs_of(easy=SAME, a=SAME), groups, "easy").options
+    assert "too few jobs to tell" in who(option, "easy")
+
+
 def test_every_class_of_run_time_has_words():
     for name in RUN_TIME_CLASSES:
         groups = groups_of("run-time", name, 100, easy=1000.0, a=9000.0)
