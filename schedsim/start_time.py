@@ -148,7 +148,7 @@ def when_will_it_start(
     state, workload = simulation._state, simulation.workload
     if row >= state.clock[at.NEXT_JOB]:
         raise JobcastError(f"Job {job_id} is submitted at {workload.submit[row]} s only; it is {now} s.")
-    waiting, running = simulation.queued, simulation.running
+    waiting, running = np.concatenate([simulation.queued, simulation.postponed]), simulation.running
     if row not in waiting:
         events = simulation.events()
         begun = events[(events[:, KIND] == STARTED) & (events[:, JOB] == row), TIME]

@@ -25,6 +25,7 @@ from schedsim.paranoid import CEILING, check
 from schedsim.policy import ceil, make_policy
 from schedsim.postponing import Postponing
 from schedsim.schedule import STARTED_BY
+from schedsim.start_time import Requested, when_will_it_start
 from schedsim.topology import Topology
 from schedsim.user_metrics import time_above, user_figures, user_wait
 from schedsim.verdicts import findings
@@ -385,3 +386,13 @@ def test_places_are_refused():
     policy = make_policy("easy+ceil")
     with pytest.raises(JobcastError, match="ceilings on utilisation and postponed jobs"):
         Simulation(theta((0, 1, 1, 1), machine=8), policy, allocator=Contiguous(Topology(2, 4)))
+
+
+def test_the_start_of_a_job_put_off_is_forecast_without_the_future():
+    """Backfilled it would not be; it joins at its due time and starts when the first job ends, by the requests."""
+    rows = [(0, 4000, 9 * HOUR, HOUR), (1, 4000, HOUR, HOUR), (2, 180, 2 * HOUR, HOUR)]
+    simulation = Simulation(theta(*rows, deadline=[-1, -1, 48 * HOUR]), make_policy("easy+ceil"))
+    simulation.run(until=10)
+    assert simulation.postponed.tolist() == [2]
+    forecast = when_will_it_start(simulation, 3, Requested(simulation.workload.requested), n=3)
+    assert forecast.p50 == 10 * HOUR  # as the workload has it, job 1 ends after an hour
