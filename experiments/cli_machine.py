@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from predictors.data.joblog import JobLog
     from schedsim.allocators import Allocator
     from schedsim.outages import Outages
+    from schedsim.policy import Policy
+    from schedsim.rules import Rules
 
 AllocatorName = Annotated[
     str | None,
@@ -29,6 +31,10 @@ OutageFile = Annotated[
 ]
 InterruptedRule = Annotated[
     str | None, typer.Option("--interrupted", help="What becomes of a job on a node that fails: requeue or drop.")
+]
+BigRuns = Annotated[
+    bool,
+    typer.Option("--big-runs", help="After each maintenance of the whole machine, the largest capability jobs first."),
 ]
 
 
@@ -86,6 +92,33 @@ class MachineOptions:
 
         hierarchy = None if self.partitions is None else read_hierarchy(self.partitions)
         return allocator_named(self.allocator, int(cleaned.max_procs or 0), self.per_leaf, self.seed, hierarchy)
+
+
+def with_big_runs(
+    policy: str, rule: "Policy | None", house: "Rules | None", outages: "Outages | None", procs: int
+) -> "tuple[Policy, Rules | None]":
+    """Return a policy and a site's rules with which big runs follow maintenance.
+
+    Raises
+    ------
+    JobcastError
+        If there is no maintenance, or the order cannot be put behind them.
+    """
+    from dataclasses import replace
+
+    from predictors.data.errors import JobcastError
+    from schedsim import big_run
+    from schedsim._kernels_orders import SCORE
+    from schedsim.policy import make_policy
+    from schedsim.rules import Rules
+
+    if outages is None:
+        raise JobcastError("--big-runs come after maintenance of the whole machine; tell of it with --outages.")
+    made = make_policy(policy) if rule is None else rule
+    if made.order.code != SCORE:
+        return big_run.with_big_runs(made, outages, procs), house
+    house = Rules() if house is None else house
+    return made, replace(house, commands=(*house.commands, *big_run.big_run_commands(outages, procs)))
 
 
 def widths_note(cleaned: "JobLog", procs: "Any") -> str | None:

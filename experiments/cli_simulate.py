@@ -18,6 +18,7 @@ from experiments.cli_ceil import (
 )
 from experiments.cli_machine import (
     AllocatorName,
+    BigRuns,
     InterruptedRule,
     MachineOptions,
     OutageFile,
@@ -26,6 +27,7 @@ from experiments.cli_machine import (
     Seed,
     outages_note,
     widths_note,
+    with_big_runs,
 )
 from experiments.cli_site import CommandFile, SiteName, SiteOptions, ignored_note, placed
 
@@ -76,6 +78,7 @@ def simulate(
     machine_seed: Seed = 0,
     outages: OutageFile = None,
     interrupted: InterruptedRule = None,
+    big_runs: BigRuns = False,
     ceiling: Ceiling = None,
     release_below: ReleaseBelow = None,
     queue_only: QueueOnly = False,
@@ -130,6 +133,10 @@ def simulate(
         full = CeilOptions(ceiling, release_below, queue_only, postponable, postpone_seed, dilation, dilation_seed)
         rules = full.built(cleaned, policy, kill) | {"rules": house}
         kill, deadline = rules.pop("kill"), rules.pop("deadline")
+        if big_runs:
+            size = int(cleaned.max_procs or 0)
+            rules["rule"], house = with_big_runs(policy, rules["rule"], house, machine["outages"], size)
+            rules["rules"] = house
         given = estimates if budget is not None else loaded(estimates)
         with working(f"Simulating {len(cleaned):,} jobs"):
             result, found = run_by_name(
