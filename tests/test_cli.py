@@ -65,6 +65,8 @@ BAD = {
     "unwritable schedule": ("simulate log.swf --schedule missing/out.csv", "missing"),
     "schedule without a format": ("simulate log.swf --schedule .", "choose a name"),
     "unknown model": ("simulate log.swf --estimates models:/nothing@champion", "no model store"),
+    "folder without a report": ("report .", "no report.json"),
+    "report of no folder": ("report log.swf", "is no folder"),
     "unknown experiment": ("experiment ries", "did you mean 'reis'"),
     "output onto input": ("log convert log.swf log.swf", "very file"),
     "schedule onto input": ("simulate log.swf --schedule ./log.swf", "very file"),
