@@ -114,7 +114,8 @@ def _sentence(title: str, boundary: float, verdict: dict[str, float | int]) -> s
         return f"Boundary {boundary:.1%} ({title}): no application has {li.LEAST_IN_GROUP} runs on either side of it."
     return (
         f"Boundary {boundary:.1%} ({title}): of {verdict['applications']} applications {verdict['longer_by_z']} run "
-        f"longer above it by the z-test at 90 % ({verdict['longer_by_rank']} by Mann-Whitney), "
+        f"longer above it by the z-test at 90 % ({verdict['longer_by_rank']} by Mann-Whitney, "
+        f"{verdict['longer_within_weeks']} within calendar weeks), "
         f"{verdict['shorter_by_z']} run shorter; chance would give {verdict['expected_by_chance']:.1f} (probability "
         f"of as many: {verdict['p_chance']:.2g}). Median change of the mean {verdict['median_increase']:+.1%}. "
         f"Li et al. on Theta: 12 of 15, +6.7 to +21.1 %."

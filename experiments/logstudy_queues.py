@@ -11,9 +11,11 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from experiments.logstudy_jobs import CAPABILITY, LONG, SHORT, StudyJobs
+from experiments.logstudy_jobs import CAPABILITY, LEAST_SHARE, LONG, SHORT, StudyJobs
 
 TOP_QUEUES: Final = 6
+LEAST_JOBS: Final = 20
+"""Jobs that a queue must have in a month for its mean wait to count."""
 TOP_USERS: Final = 8
 TOP_CODES: Final = 6
 DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -87,8 +89,9 @@ def in_top(table: pd.DataFrame, column: str, n: int, by: str | None = None) -> "
 def queues_observed(jobs: StudyJobs) -> list[Row]:
     """Return observations 1 to 4."""
     table = queue_table(jobs).set_index("queue")
+    common = table[(table["share_of_jobs"] >= LEAST_SHARE) | (table["share_of_core_hours"] >= LEAST_SHARE)]
     most, hours = str(table["jobs"].idxmax()), str(table["total_used_core_hours"].idxmax())
-    longest, widest = str(table["mean_runtime_s"].idxmax()), str(table["mean_used_nodes"].idxmax())
+    longest, widest = str(common["mean_runtime_s"].idxmax()), str(common["mean_used_nodes"].idxmax())
     years = by_period(jobs, "Y")
     return [
         (1, "which queue has most jobs", "prod-short", f"{most}: {table['share_of_jobs'][most]:.0%}"),
@@ -176,9 +179,10 @@ def surge_waits(jobs: StudyJobs, month: str) -> str:
     if not jobs.has("wait"):
         return "not told: lacks wait"
     table = jobs.table.assign(month=_months(jobs.table), queue=in_top(jobs.table, "queue", TOP_QUEUES))
-    here = table[table["month"] == month].groupby("queue")["wait"].mean()
-    beside = table[table["month"].isin(_beside(month))].groupby("queue")["wait"].mean()
-    ratio = (here / beside).replace([np.inf, -np.inf], np.nan).dropna()
+    here = table[table["month"] == month].groupby("queue")["wait"].agg(["mean", "size"])
+    beside = table[table["month"].isin(_beside(month))].groupby("queue")["wait"].agg(["mean", "size"])
+    enough = (here["size"] >= LEAST_JOBS) & (beside["size"] >= LEAST_JOBS).reindex(here.index, fill_value=False)
+    ratio = (here["mean"] / beside["mean"])[enough].replace([np.inf, -np.inf], np.nan).dropna()
     return "; ".join(f"{queue} {value:.2f}" for queue, value in ratio.items()) or "not told: no month beside it"
 
 

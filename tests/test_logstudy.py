@@ -77,6 +77,8 @@ def test_a_planted_increase_is_given_back(increase: float) -> None:
     told = li.verdict(table)
     assert (told["longer_by_z"], told["shorter_by_z"]) == (5, 0)
     assert told["p_chance"] == pytest.approx(1e-5)
+    assert told["longer_within_weeks"] == 5
+    assert table["within_weeks"].mean() == pytest.approx(increase, abs=0.012)
 
 
 def test_a_planted_null_is_accepted_nine_times_in_ten() -> None:
@@ -90,9 +92,29 @@ def test_a_planted_null_is_accepted_nine_times_in_ten() -> None:
     assert np.mean(refused) == pytest.approx(0.10, abs=0.04)
 
 
+def test_a_program_that_changes_while_the_machine_fills_up_is_seen_through() -> None:
+    week = np.repeat(np.arange(20), 10)
+    full = week >= 10
+    above = np.random.default_rng(3).random(200) < np.where(full, 0.8, 0.2)
+    times = np.random.default_rng(4).normal(np.where(full, 1500.0, 1000.0), 50)
+    found = li.compare(times[above], times[~above])
+    assert found.increase > 0.2
+    assert found.p_z < 1e-6
+    slope, p_weeks = li.within_weeks(times, above, week)
+    assert abs(slope) < 20
+    assert 0.05 < p_weeks < 0.95
+    assert np.isnan(li.within_weeks(times, full, week)[0])
+
+
 def test_groups_are_cut_above_the_boundary() -> None:
     runs = pd.DataFrame(
-        {"application": "A", "nodes": 32, "run_time": np.arange(40) + 100, "utilisation": [0.95] * 20 + [0.951] * 20}
+        {
+            "application": "A",
+            "nodes": 32,
+            "run_time": np.arange(40) + 100,
+            "utilisation": [0.95] * 20 + [0.951] * 20,
+            "start": 0,
+        }
     )
     (row,) = li.comparisons(runs).to_dict("records")
     assert (row["n_high"], row["n_normal"]) == (20, 20)
