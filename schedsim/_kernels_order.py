@@ -22,6 +22,8 @@ def reorder(jobs: Ints, live: Ints, blocks: Ints, clock: Ints) -> int:
         _sort(jobs, live, blocks, clock, at.QUEUE, clock[at.ORDER], at.KEY)
     if clock[at.CANDIDATES] == at.BACKFILL and clock[at.BACKFILL_ORDER] >= WFP3:
         _sort(jobs, live, blocks, clock, at.BACKFILL, clock[at.BACKFILL_ORDER], at.BACKFILL_KEY)
+    if clock[at.N_POSTPONED] > 0 and max(clock[at.ORDER], clock[at.BACKFILL_ORDER]) == USER:
+        sort_postponed(jobs, live, blocks, clock)  # the client has written their keys, too
     if clock[at.ORDER] != SCORE or clock[at.TICKING] != at.AT_NEW_HEADS:
         clock[at.STALE] = 1
     return 0

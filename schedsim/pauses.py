@@ -121,6 +121,8 @@ def _rank(workload: Workload, order: Order, state: State, which: int, column: in
     if order.function is None:
         return
     slots = state.slots(which)
+    if not slots.size:
+        return
     records = state.live[slots]
     row, now = records[:, at.ROW], int(state.clock[at.NOW])
     waiting = Waiting(

@@ -21,6 +21,7 @@ from schedsim.explain import explain
 from schedsim.gates import Verdict
 from schedsim.instant import Stepper
 from schedsim.metrics import makespan
+from schedsim.orders import ORDERS, Order
 from schedsim.paranoid import CEILING, check
 from schedsim.policy import ceil, make_policy
 from schedsim.postponing import Postponing
@@ -396,3 +397,24 @@ def test_the_start_of_a_job_put_off_is_forecast_without_the_future():
     assert simulation.postponed.tolist() == [2]
     forecast = when_will_it_start(simulation, 3, Requested(simulation.workload.requested), n=3)
     assert forecast.p50 == 10 * HOUR  # as the workload has it, job 1 ends after an hour
+
+
+def test_a_users_own_order_ranks_those_put_off_too():
+    """The formula of WFP3 as a user's function gives the schedule of WFP3, as order and as backfill order."""
+
+    def formula(waiting):
+        ratio = waiting.wait / waiting.requested
+        return -(ratio * ratio * ratio * waiting.procs)
+
+    own = Order.by(formula)
+    for base in ("wfp3-easy", "easy"):
+        for seed in range(25):
+            random = Random(seed)
+            about, _ = settings_of(random)
+            jobs = seeded_workload(seed)
+            deadlines = deadlines_of(random, jobs)
+            policy = make_policy(base)
+            users = replace(policy, order=own) if base == "wfp3-easy" else replace(policy, backfill=own)
+            named = policy if base == "wfp3-easy" else replace(policy, backfill=ORDERS["wfp3"])
+            found = [engine(jobs, ceil(one, **about), deadlines).start for one in (users, named)]
+            assert found[0] == found[1], (base, seed)
