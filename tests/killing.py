@@ -24,10 +24,10 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def start(model: str, url: str, port: int) -> subprocess.Popen:
+def start(model: str, url: str, port: int, *words: str) -> subprocess.Popen:
     """Start `jobcast serve`, and wait until it is ready."""
     command = [sys.executable, "-X", "faulthandler", "-m", "experiments.cli", "serve", model, "--db", url]
-    command += ["--port", str(port), "--poll", "0"]
+    command += ["--port", str(port), "--poll", "0", *words]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
     begin = time.monotonic()
     while time.monotonic() - begin < 120:

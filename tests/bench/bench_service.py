@@ -2,10 +2,10 @@
 
 Run as `python tests/bench/bench_service.py [SECONDS] [kills [TIMES]] [memory [EVENTS]]`. All traffic is on this
 machine's loopback and bounded: a server on a free port, an open loop of 500 predictions a second beside 100 requests a
-second with three events each (the server learns from every job that ends), batches of 10,000 rows, then wrk for the
-most that it can do, where wrk is installed. Times are wall seconds, seen by the client; beside them stands what the
-server itself counted, and its CPU seconds. The database is made in the folder for temporary files: TMPDIR chooses the
-disk.
+second with three events each (the server learns from every job that ends), batches of 10,000 rows, wrk for the most
+that it can do, where wrk is installed, then more than it allows. Times are wall seconds, seen by the client; beside
+them stands what the server itself counted, and its CPU seconds. The database is made in the folder for temporary files:
+TMPDIR chooses the disk.
 """
 
 import asyncio
@@ -77,11 +77,11 @@ async def open_loop(port: int, rate: float, seconds: float, request, lines: int 
     return found, failed
 
 
-def counted(port: int, route: str) -> dict[float, int]:
+def counted(port: int, route: str, status: str = "2xx") -> dict[float, int]:
     """Return how many requests the server answered within how many milliseconds, as it counted itself."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as page:
         text = page.read().decode()
-    found = re.findall(rf'_seconds_bucket{{le="([^"]+)",route="{route}",status="2xx"}} (\S+)', text)
+    found = re.findall(rf'_seconds_bucket{{le="([^"]+)",route="{route}",status="{status}"}} (\S+)', text)
     return {1000 * float(within): int(float(n)) for within, n in found}
 
 
@@ -173,28 +173,40 @@ def bench_wrk(folder: Path, port: int) -> None:
         print(f"wrk, {lines} lines: {'; '.join(shown)}")
 
 
-def bench_rebuild(folder: Path, n_jobs: int = 100_000) -> None:
-    """Print how fast events are stored and the state is rebuilt, with and without learning."""
-    for model in ("last-two", MODEL):
-        settings = Settings(model=model, db=f"sqlite:///{folder}/rebuild.db", poll=0, most_pending=10**7)
-        if model == "last-two":
-            service = Service(settings)
-            service.start()
-            service.wait()
-            begin = time.perf_counter()
-            for i in range(0, n_jobs, 2000):
-                done = threading.Event()
-                service.take(rows(i, i + 2000), lambda *_, d=done: d.set(), print)
-                done.wait()
-            print(f"{3 * n_jobs / (time.perf_counter() - begin):>10,.0f} events/s stored and taken in")
-            service._ready.clear()
-            service._stopping.set()
-            service.writer.stop()
-            service.learner.stop()
-            service.store.close()
-        from predictors.service.facts import Facts
-        from predictors.service.store import Store
+def bench_overload(folder: Path) -> None:
+    """Print how fast requests beyond the limit are turned away: 1,500 a second where 200 are allowed."""
+    port = free_port()
+    server = start(MODEL, f"sqlite:///{folder}/overload.db", port, "--rate", "200")
+    try:
+        asked = open_loop(port, 1500, 5, lambda n: ("/v1/predictions/runtime", {"jobs": [job(n)]}))
+        told("1,500/s where 200/s are allowed", *asyncio.run(asked))
+        time.sleep(1.0)  # until the page of metrics is allowed again
+        told_by_server("answers 429", {}, counted(port, "other", "429"))
+    finally:
+        server.terminate()
+        server.wait(30)
 
+
+def bench_rebuild(folder: Path, n_jobs: int = 50_000) -> None:
+    """Print how fast events are stored and the state is rebuilt, with and without learning."""
+    from predictors.service.facts import Facts
+    from predictors.service.store import Store
+
+    for model in ("last-two", MODEL):
+        settings = Settings(model=model, db=f"sqlite:///{folder}/{model}.db", poll=0, most_pending=10**7)
+        service = Service(settings)
+        service.start()
+        service.wait()
+        begin = time.perf_counter()
+        for i in range(0, n_jobs, 2000):
+            done = threading.Event()
+            service.take(rows(i, i + 2000), lambda *_, d=done: d.set(), print)
+            done.wait()
+        print(f"{3 * n_jobs / (time.perf_counter() - begin):>10,.0f} events/s stored and taken in")
+        learnt = threading.Event()
+        service.learner.when(3 * n_jobs, learnt.set)
+        learnt.wait()
+        left(service)
         store, facts = Store(settings.db), Facts()
         begin, cpu = time.perf_counter(), time.process_time()
         for table in store.events_after(0):
@@ -202,16 +214,23 @@ def bench_rebuild(folder: Path, n_jobs: int = 100_000) -> None:
                 facts.take_table(table[i : i + 2000], tell=False)
         wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
         store.close()
-        service = Service(settings)
+        print(f"{facts.sequence / wall:>10,.0f} events/s ({facts.sequence / cpu:,.0f} a CPU second): history rebuilt")
+        service, cpu = Service(settings), time.process_time()
         service.start()
         service.wait()
+        cpu = time.process_time() - cpu
         n = service.rebuilt_events
-        print(
-            f"{facts.sequence / wall:>10,.0f} events/s ({facts.sequence / cpu:,.0f} a CPU second): history rebuilt; "
-            f"{n / service.rebuild_seconds:,.0f} events/s with {model} learnt again"
-        )
-        service._stopping.set()
-        service.store.close()
+        print(f"{n / service.rebuild_seconds:>10,.0f} events/s ({n / cpu:,.0f} a CPU second): and {model} learnt again")
+        left(service)
+
+
+def left(service: Service) -> None:
+    """End a service without a snapshot."""
+    service._stopping.set()
+    service._watch.join()
+    service.writer.stop()
+    service.learner.stop()
+    service.store.close()
 
 
 def rows(first: int, last: int) -> list[Event]:
@@ -259,6 +278,7 @@ def main() -> None:
             return
         bench_rebuild(folder)
         bench_load(folder, float(words[0]) if words else 20.0)
+        bench_overload(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
