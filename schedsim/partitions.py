@@ -6,6 +6,7 @@ batch scheduling on leadership supercomputers at Argonne, JSSPP 2017, doi:10.100
 are data, a `Hierarchy`: Mira's, or that of any machine.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -168,7 +169,7 @@ class Hierarchy:
             levels.append(Level(4 * k, tuple(s + at for s in range(0, nodes, 8 * k) for at in (0, 2 * k)), skip=2 * k))
         return cls(nodes, tuple(sorted(levels, key=lambda level: (level.size, level.skip))))
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Sizes of partitions, ascending."""
         return tuple(sorted({level.size for level in self.levels}))
@@ -200,6 +201,12 @@ class Hierarchy:
                 a, b = np.searchsorted(self.borders, [first, end])
                 covers[row, a:b] = 1
         return covers
+
+    @cached_property
+    def of_size(self) -> dict[int, tuple[Ints, Floats]]:
+        """The numbers of the partitions of each size, and their rows of `covers`."""
+        rows = {size: np.flatnonzero(self.size_of == size) for size in self.sizes}
+        return {size: (of, self.covers[of]) for size, of in rows.items()}
 
     @cached_property
     def blocks(self) -> Floats:
@@ -244,14 +251,16 @@ class Partitions:
     def place(self, free: Bools, procs: int, job_id: int) -> Ints | None:
         """Return the nodes of a job, see `schedsim.allocators.Allocator`."""
         h = self.hierarchy
-        cells = np.logical_and.reduceat(free, h.borders[:-1])
-        open_parts = h.covers @ ~cells == 0
-        fitting = np.flatnonzero(open_parts & (h.size_of == self.allocated(np.array(procs))))
+        taken = (~np.logical_and.reduceat(free, h.borders[:-1])).astype(np.float32)
+        rows, covers = h.of_size[h.sizes[bisect_left(h.sizes, procs)]]
+        fitting = rows[covers @ taken == 0]
         if not fitting.size:
             return None
-        blocked = h.blocks[fitting] @ open_parts
-        part = h.parts[fitting[np.argmin(blocked)]]
-        return np.concatenate([np.arange(first, end) for first, end in part])
+        chosen = fitting[0]
+        if fitting.size > 1:
+            still_open = (h.covers @ taken == 0).astype(np.float32)
+            chosen = fitting[np.argmin(h.blocks[fitting] @ still_open)]
+        return np.concatenate([np.arange(first, end) for first, end in h.parts[chosen]])
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from schedsim.state import State
 from schedsim.workload import Workload
 
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(eq=False)
@@ -44,6 +45,8 @@ class Surroundings:
         Rows of the jobs that were stopped so far, their work not done.
     failing : Failing, optional
         What is reserved of the machine, and what fails.
+    then : (moment, bool array), optional
+        Nodes free at the shadow time, as last computed.
     """
 
     nodes: Nodes | None
@@ -52,6 +55,7 @@ class Surroundings:
     step: int | None = None
     stopped: list[int] = field(default_factory=list)
     failing: Failing | None = None
+    then: tuple[tuple[int, int], Bools] | None = None
 
     @classmethod
     def of(
@@ -190,9 +194,14 @@ class Surroundings:
             ends = np.append(ends, site.ends[site.ends > now])
             rows = np.append(rows, np.full(len(ends) - len(rows), -1))
         self.nodes.now = now
-        for end in np.unique(ends):
-            ended = rows[(ends <= end) & (rows >= 0)]
-            if self.nodes.place(head, self.nodes.free_once_ended(ended), int(end)) is not None:
+        need, free, order = int(self.nodes.procs[head]), self.nodes.free.copy(), np.argsort(ends, kind="stable")
+        count = int(np.count_nonzero(free))
+        for i, (row, end) in enumerate(zip(rows[order].tolist(), ends[order].tolist(), strict=True), start=1):
+            if row >= 0:
+                free[self.nodes.held[row]] = True
+                count += len(self.nodes.held[row])
+            together = i < len(order) and ends[order[i]] == end
+            if not together and count >= need and self.nodes.place(head, free, end) is not None:
                 return int(end)
         if self.failing is not None and self.failing.down:
             return at.NEVER
@@ -212,11 +221,19 @@ class Surroundings:
         head, shadow = int(clock[at.HEAD]), int(clock[at.SHADOW])
         if clock[at.PHASE] != at.AT_BACKFILL or head < 0 or clock[at.NOW] + live[slot, at.CANDIDATE] <= shadow:
             return nodes
-        running = state.slots(at.RUNNING)
-        ended = live[running, at.START] + live[running, at.ESTIMATE] <= shadow
-        free = self.nodes.free_once_ended(live[running[ended], at.ROW])
+        free = self._free_at_shadow(state, shadow).copy()
         free[nodes] = False
         return nodes if self.nodes.place(int(live[head, at.ROW]), free, shadow) is not None else None
+
+    def _free_at_shadow(self, state: State, shadow: int) -> Bools:
+        """Return the nodes that are free once all have ended that should by then; the same until a job starts."""
+        assert self.nodes is not None
+        live, moment = state.live, (int(state.clock[at.PASSES]), int(state.clock[at.EVENTS]))
+        if self.then is None or self.then[0] != moment:
+            running = state.slots(at.RUNNING)
+            ended = live[running, at.START] + live[running, at.ESTIMATE] <= shadow
+            self.then = moment, self.nodes.free_once_ended(live[running[ended], at.ROW])
+        return self.then[1]
 
     def fork(self) -> Self:
         """Return a copy that goes its own way."""
