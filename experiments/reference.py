@@ -43,8 +43,8 @@ def page() -> str:
         ("`ceil`", "`wfp3-easy+ceil`"),
         (
             "`…+ceil`",
-            "after a name with at most one reservation: no start lifts utilisation above 95 %, jobs with a deadline are "
-            "put off: see [CEIL](ceil.md)",
+            "after a name with at most one reservation: no start lifts utilisation above 95 %, jobs with a deadline "
+            "are put off: see [CEIL](ceil.md)",
         ),
         (
             "`default`",

@@ -185,7 +185,7 @@ class Rules:
         return at.AT_NEW_HEADS if policy.order.code == SCORE else at.AT_EVERY_TICK
 
     def refuse(self, policy: Policy) -> None:
-        """Refuse node sets under a policy that plans reservations for more than the head.
+        """Refuse node sets under a policy that plans reservations for more than the head, and other odd pairs.
 
         Raises
         ------
@@ -196,6 +196,11 @@ class Rules:
             raise JobcastError(
                 "Queues that may use a share of the machine go with no or one reservation or a greedy policy, without "
                 "an agent; take cobalt or EASY, or queues without shares."
+            )
+        if policy.postpone is not None and (self.accounts is not None or self.commands):
+            raise JobcastError(
+                "Jobs that are put off see no accounts and no commands; take a ceiling without postponing, "
+                "schedsim.policy.ceil(policy, postpone=None), or leave these rules out."
             )
 
     def write(self, clock: Ints, workload: Workload, policy: Policy) -> None:

@@ -14,6 +14,7 @@ from predictors.data.errors import JobcastError
 from predictors.data.synthetic import generate_log
 from predictors.similar_runs import OUTLOOKS
 from schedsim.allocators import Contiguous
+from schedsim.commands import Command
 from schedsim.deadlines import drawn, with_deadlines
 from schedsim.dilation import Dilation
 from schedsim.engine import Simulation, simulate
@@ -25,6 +26,7 @@ from schedsim.orders import ORDERS, Order
 from schedsim.paranoid import CEILING, check
 from schedsim.policy import ceil, make_policy
 from schedsim.postponing import Postponing
+from schedsim.rules import Rules
 from schedsim.schedule import STARTED_BY
 from schedsim.start_time import Requested, when_will_it_start
 from schedsim.topology import Topology
@@ -418,3 +420,12 @@ def test_a_users_own_order_ranks_those_put_off_too():
             named = policy if base == "wfp3-easy" else replace(policy, backfill=ORDERS["wfp3"])
             found = [engine(jobs, ceil(one, **about), deadlines).start for one in (users, named)]
             assert found[0] == found[1], (base, seed)
+
+
+def test_a_sites_commands_do_not_go_with_jobs_put_off_but_with_the_ceiling():
+    jobs = theta((0, 1, HOUR, HOUR), (0, 2, HOUR, HOUR))
+    rules = Rules(commands=(Command(0, "hold", 1), Command(60, "release", 1)))
+    with pytest.raises(JobcastError, match="put off see no accounts and no commands"):
+        Simulation(jobs, make_policy("easy+ceil"), rules=rules)
+    alone = ceil(make_policy("easy"), postpone=None)
+    assert simulate(jobs, alone, rules=rules).start.tolist() == [60, 0]
