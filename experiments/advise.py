@@ -27,13 +27,31 @@ SHORT_LIST: Final = (
 )
 """What centres run or could run tomorrow."""
 PERFECT: Final = Case("EASY-SJBF with run times known", "easy-sjbf", "clairvoyant")
-ADDS: Final = (("EASY++", "EASY-SJBF"),)
+BARE: Final = "EASY-SJBF"
+"""What predictors are added to."""
+ADDS: Final = (("EASY++", BARE),)
 """A case with a predictor, and the same policy without."""
 MEASURES_OF_SCHEDULES: Final = tuple(name for name in MEASURES if name in (MEASURE, *PRICES["simulate"]))
 """What can decide."""
 
 
-def cases_with(current: str) -> tuple[Case, tuple[Case, ...]]:
+def case_with(predictor: str) -> Case:
+    """Return EASY-SJBF with a predictor of one's own choice: a registered one, or a kept model.
+
+    Raises
+    ------
+    JobcastError
+        If there is none of that name, or it is in the short list already.
+    """
+    for case in (*SHORT_LIST, PERFECT):
+        if predictor == case.estimates:
+            raise JobcastError(f"{predictor} is in the short list already, as {case.name}; name another predictor.")
+    own = Case(f"{BARE} by {predictor}", "easy-sjbf", predictor)
+    own.check()
+    return own
+
+
+def cases_with(current: str, *more: Case) -> tuple[Case, tuple[Case, ...]]:
     """Return what the site runs today, and all cases, that one first and perfect knowledge last.
 
     Raises
@@ -48,10 +66,10 @@ def cases_with(current: str) -> tuple[Case, tuple[Case, ...]]:
     """
     for case in SHORT_LIST:
         if current.lower() in (case.name.lower(), case.policy if case.estimates in ("requested", "default") else ""):
-            return case, (case, *(other for other in SHORT_LIST if other is not case), PERFECT)
+            return case, (case, *(other for other in SHORT_LIST if other is not case), *more, PERFECT)
     own = Case(current, current)
     own.check()
-    return own, (own, *SHORT_LIST, PERFECT)
+    return own, (own, *SHORT_LIST, *more, PERFECT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,17 +86,20 @@ class Question:
         How many shakes.
     measure : str
         Figure that decides.
+    predictor : str, optional
+        One more way: EASY-SJBF by this predictor, or kept model.
 
     Raises
     ------
     JobcastError
-        If there is no such policy or measure, or too few seeds to say anything.
+        If there is no such policy, predictor or measure, or too few seeds to say anything.
     """
 
     log: JobLog
     current: str = "easy"
     seeds: int = 20
     measure: str = MEASURE
+    predictor: str | None = None
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES_OF_SCHEDULES:
@@ -87,14 +108,22 @@ class Question:
             raise JobcastError(
                 f"Of {self.seeds} shaken copies of a log nothing can be said; take --seeds {LEAST} or more."
             )
-        cases_with(self.current)
+        self.cases  # noqa: B018 - names that are none are told before anything is run
+
+    @cached_property
+    def cases(self) -> tuple[Case, ...]:
+        """The ways, today's first."""
+        return cases_with(self.current, *self._own)[1]
+
+    @cached_property
+    def _own(self) -> tuple[Case, ...]:
+        return (case_with(self.predictor),) if self.predictor else ()
 
     @cached_property
     def plan(self) -> Plan:
         """The runs."""
-        today, cases = cases_with(self.current)
         seeds = tuple(range(1, self.seeds + 1))
-        return plan(Sweep(cases=cases, seeds=seeds, by=(*CLASSES, "user"), beside=today.name), [self.log])
+        return plan(Sweep(cases=self.cases, seeds=seeds, by=(*CLASSES, "user"), beside=self.cases[0].name), [self.log])
 
     def run(self, folder: Path, crew: Crew = HERE) -> Results:
         """Do the runs; what is done is kept in a folder within `folder`, and started again it goes on there."""
@@ -102,5 +131,6 @@ class Question:
 
     def advice(self, found: Results) -> Advice:
         """Say what the runs say."""
-        today, _ = cases_with(self.current)
-        return advise(found.runs, found.groups, today.name, perfect=PERFECT.name, adds=ADDS, measure=self.measure)
+        adds = (*ADDS, *((case.name, BARE) for case in self._own))
+        today = self.cases[0].name
+        return advise(found.runs, found.groups, today, perfect=PERFECT.name, adds=adds, measure=self.measure)

@@ -17,6 +17,10 @@ def advise(
     current: Annotated[
         str, typer.Option(help="What the site runs today: easy, conservative, wfp, fcfs, any policy's name.")
     ] = "easy",
+    predictor: Annotated[
+        str | None,
+        typer.Option(help="Try EASY-SJBF by this predictor too: a name, or a model's address, models:/NAME@ALIAS."),
+    ] = None,
     seeds: Annotated[
         int, typer.Option(help=f"Shaken copies of the log to simulate, at least {LEAST}; more make surer.", min=1)
     ] = SEEDS,
@@ -41,17 +45,27 @@ def advise(
     from experiments.manifest import slug
     from experiments.output import after_reading, print_account, print_json, working
     from experiments.page import write_report
-    from experiments.simulation import of_partition
+    from experiments.simulation import learnt_from, loaded, of_partition
     from predictors.data.detect import read_log
+    from predictors.data.errors import JobcastError
 
     begin = perf_counter()
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
     with after_reading(account):
         cleaned, cleaning = of_partition(jobs, partition).for_simulation(procs, drop_wide)
-        question = Question(cleaned, current, seeds, measure)
+        question = Question(cleaned, current, seeds, measure, predictor)
+        if predictor and learnt_from(loaded(predictor), jobs, cleaned):
+            raise JobcastError(
+                f"{predictor} learnt from this very log, its future included: nothing can be advised from that. Name "
+                "the predictor instead, which starts knowing nothing and learns as jobs end."
+            )
         folder = report_folder(out, f"advise-{slug(cleaned.name)}")
-        found = question.run(folder, Crew(workers))
+        try:
+            found = question.run(folder, Crew(workers))
+        except KeyboardInterrupt:
+            typer.echo("jobcast: stopped; the same command goes on where it was.", err=True)
+            raise
     with working("Drawing"):
         said, source = question.advice(found), _source(log, procs, partition, drop_wide)
         report = report_on(said, found, cleaned, folder, source, begin)

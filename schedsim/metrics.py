@@ -127,15 +127,18 @@ def by_group(schedule: Schedule, groups: Ints) -> dict[int, dict[str, float]]:
     groups : int64 array of shape (n_jobs,)
         Which group each job belongs to.
     """
-    bounded = bounded_slowdown(schedule.wait, schedule.run_time)
+    order = np.argsort(groups, kind="stable")
+    wait = schedule.wait[order]
+    bounded = bounded_slowdown(wait, schedule.run_time[order])
+    names, first = np.unique(groups[order], return_index=True)
     table: dict[int, dict[str, float]] = {}
-    for group in np.unique(groups).tolist():
-        here = groups == group
+    for group, begin, end in zip(names.tolist(), first, [*first[1:], len(order)], strict=True):
+        here = slice(begin, end)
         table[group] = {
-            "n_jobs": int(here.sum()),
-            "mean_wait_s": float(schedule.wait[here].mean()),
+            "n_jobs": int(end - begin),
+            "mean_wait_s": float(wait[here].mean()),
             "mean_bounded_slowdown": float(bounded[here].mean()),
-            "max_wait_s": int(schedule.wait[here].max()),
+            "max_wait_s": int(wait[here].max()),
         }
     return table
 

@@ -13,6 +13,7 @@ from experiments.advice_words import headline, verdict, who
 from experiments.advise import ADDS, PERFECT, SHORT_LIST, Question, cases_with
 from experiments.cli import main
 from experiments.manifest import read_manifest
+from experiments.sweep_run import run_plan
 from predictors.data.errors import JobcastError
 from predictors.data.swf import write_swf
 from predictors.data.synthetic import generate_log
@@ -145,6 +146,15 @@ def test_what_a_predictor_adds_compares_like_with_like():
         assert ways[with_it].policy == ways[without].policy and ways[without].estimates == "requested"
 
 
+def test_a_predictor_of_ones_own_is_one_more_way():
+    log = generate_log(400, seed=3, procs=64, load=1.0).for_simulation()[0]
+    question = Question(log, "wfp", 5, predictor="last-two")
+    assert [case.name for case in question.cases][-2:] == ["EASY-SJBF by last-two", PERFECT.name]
+    advice = question.advice(run_plan(question.plan))
+    assert advice.current == "WFP" and "EASY-SJBF by last-two" in {option.case for option in advice.options}
+    assert [one.case for one in advice.adds] == ["EASY++", "EASY-SJBF by last-two"]
+
+
 @pytest.fixture
 def jobcast(tmp_path, monkeypatch, capsys):
     """Run a command line beside a small log; return its status and what it printed."""
@@ -197,6 +207,9 @@ def test_each_number_is_what_its_command_prints(jobcast, tmp_path, monkeypatch):
         (["--measure", "mean_wiat_s"], "did you mean 'mean_wait_s'"),
         (["--measure", "sse_s2"], "measure 'sse_s2'"),
         (["--procs", "1"], "--drop-wide"),
+        (["--predictor", "similiar"], "did you mean 'similar'"),
+        (["--predictor", "tsafrir"], "in the short list already, as EASY++"),
+        (["--predictor", "models:/nothing@champion"], "nothing"),
         (["--partition", "99"], "no job in partition 99"),
     ],
 )

@@ -7,6 +7,7 @@ from predictors.data.errors import JobcastError
 from schedsim.engine import simulate
 from schedsim.metrics import (
     bounded_slowdown,
+    by_group,
     by_run_time,
     by_size,
     by_user,
@@ -161,3 +162,18 @@ def test_classes_of_run_time_begin_where_the_one_before_ends():
     assert {name: row["n_jobs"] for name, row in found.items()} == {
         "< 1 min": 1, "< 10 min": 2, "< 1 h": 1, "< 24 h": 1, "longer": 1
     }  # fmt: skip
+
+
+def test_groups_are_told_as_by_masks(schedule):
+    """An independent, slow way: a mask a group; equal to the last bit."""
+    groups = np.array([3, 1, 3, 1])
+    bounded = bounded_slowdown(schedule.wait, schedule.run_time)
+    assert by_group(schedule, groups) == {
+        group: {
+            "n_jobs": int((groups == group).sum()),
+            "mean_wait_s": float(schedule.wait[groups == group].mean()),
+            "mean_bounded_slowdown": float(bounded[groups == group].mean()),
+            "max_wait_s": int(schedule.wait[groups == group].max()),
+        }
+        for group in (1, 3)
+    }
