@@ -14,7 +14,7 @@ import pandas as pd
 
 from experiments import logstudy_applications as li
 from experiments.experiment import Report, Setting
-from experiments.figures import draw, write_table
+from experiments.figures import draw
 from experiments.logstudy_failures import by_place, by_queue, failures_observed, hits
 from experiments.logstudy_figures import (
     SHOWN_APPLICATIONS,
@@ -59,13 +59,12 @@ def run(setting: Setting) -> Report:
         "Table 2 of the paper (Mira)": paper_table(),
         **utilised,
     }
-    written = [write_table(table, folder / f"{_file(name)}.csv") for name, table in tables.items()]
     return Report(
         experiment="logstudy",
         log=log.name,
         seeds=(setting.seed,),
         tables=tables,
-        figures=(*drawn, *more, *written),
+        figures=(*drawn, *more),
         seconds=perf_counter() - begun,
         notes=(*jobs.notes, *failed_notes, *found.notes),
         verdict=told,
@@ -130,9 +129,3 @@ def _family_sizes(runs: pd.DataFrame, shown: list[str]) -> list[str]:
         return []
     own = part[part["family"] == sizes.idxmax()].sort_values("nodes")
     return list(own["application"][:SHOWN_APPLICATIONS])
-
-
-def _file(name: str) -> str:
-    """Return a table's name as a file's."""
-    words = "".join(c if c.isalnum() or c in " ._-" else "" for c in name.replace("%", "pct"))
-    return "_".join(words.lower().split())

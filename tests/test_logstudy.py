@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -226,6 +227,14 @@ def test_queues_users_exits_modes_cycles_overburn(mira_log: JobLog) -> None:
     assert all("no failure log" in answer for n in (13, 14, 15) for answer in answers(rows, n))
 
 
+def test_a_queue_that_has_no_job_in_the_month_of_a_surge(mira_log: JobLog) -> None:
+    jobs = study_jobs(mira_log)
+    month = jobs.table["time"].dt.strftime("%Y-%m")
+    for gone in (["2014-09"], ["2014-08", "2014-10"]):
+        less = replace(jobs, table=jobs.table[~((jobs.table["queue"] == "prod-long") & month.isin(gone))])
+        assert study.surge_waits(less, "2014-09") == "backfill 3.00; prod-capability 1.00; prod-short 1.00"
+
+
 def test_table_2_by_hand(mira_log: JobLog) -> None:
     table = study.queue_table(study_jobs(mira_log)).set_index("queue")
     raw = mira_log.to_frame().assign(name=[mira_log.names("queue")[q] for q in mira_log["queue"]])
@@ -345,6 +354,7 @@ def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "observations.csv",
     } <= names
     assert all(Path(path).exists() for path in told["figures"])
+    assert (tmp_path / "logstudy" / "observations.csv").exists()
 
 
 def test_theta(trace, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
