@@ -1,17 +1,16 @@
 """The one thread that learns: it follows the events behind the writer, and publishes what the models have learnt."""
 
-import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from predictors.service.facts import Happened
 from predictors.service.model import CHAMPION, Model
+from predictors.service.worker import Worker
 
 Told = Callable[[], None]
 
 
-class Learner:
+class Learner(Worker[tuple[Sequence[Happened], int]]):
     """Models by role, each at the same event.
 
     Requests ask what is published and do not wait for lessons, unless they ask for the state after an event (`when`).
@@ -25,16 +24,12 @@ class Learner:
     """
 
     def __init__(self, keep: Callable[[Sequence[dict[str, Any]]], None], crashed: Callable[[Exception], None]) -> None:
+        super().__init__("learner", crashed)
         self.models: dict[str, Model] = {}
         self.sequence = 0
         """Newest event learnt."""
         self.keep = keep
-        self._work: deque[tuple[Sequence[Happened], int] | Callable[[], None]] = deque()
         self._waiting: list[tuple[int, Told]] = []
-        self._condition = threading.Condition()
-        self._stopping = False
-        self._crashed = crashed
-        self._thread = threading.Thread(target=self._run, name="learner", daemon=True)
         self.pending = 0
         """Events handed over and not learnt yet."""
 
@@ -43,29 +38,11 @@ class Learner:
         """The model whose answers are given."""
         return self.models[CHAMPION]
 
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Learn what was handed over, then end."""
-        with self._condition:
-            self._stopping = True
-            self._condition.notify_all()
-        if self._thread.is_alive():
-            self._thread.join()
-
     def put(self, happened: Sequence[Happened], sequence: int) -> None:
         """Hand over what happened until an event."""
         with self._condition:
-            self._work.append((happened, sequence))
+            self._queue.append((happened, sequence))
             self.pending += len(happened)
-            self._condition.notify_all()
-
-    def do(self, command: Callable[[], None]) -> None:
-        """Call a function after all that was handed over before."""
-        with self._condition:
-            self._work.append(command)
             self._condition.notify_all()
 
     def when(self, sequence: int, tell: Told) -> None:
@@ -91,20 +68,14 @@ class Learner:
         for tell in ready:
             tell()
 
-    def _run(self) -> None:
-        try:
-            self._follow_all()
-        except Exception as error:  # whatever it is: half-learnt models must not go on
-            self._crashed(error)
-
-    def _follow_all(self) -> None:
+    def _work(self) -> None:
         while True:
             with self._condition:
-                while not self._work and not self._stopping:
+                while not self._queue and not self._stopping:
                     self._condition.wait()
-                if not self._work:
+                if not self._queue:
                     return
-                work = self._work.popleft()
+                work = self._queue.popleft()
             if callable(work):
                 work()
                 continue

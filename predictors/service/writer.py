@@ -1,8 +1,6 @@
 """The one thread that writes: it makes events durable in groups, then hands them to the facts and to the learner."""
 
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,6 +10,7 @@ from predictors.service.events import Event
 from predictors.service.facts import Facts
 from predictors.service.learner import Learner
 from predictors.service.store import STORED, Receipt, Store
+from predictors.service.worker import Command, Worker
 
 GROUP: Final = 4096
 """Events of different requests that share one commit, at most."""
@@ -35,7 +34,7 @@ class _Request:
     failed: Failed
 
 
-class Writer:
+class Writer(Worker[_Request]):
     """Owner of the store and of the facts.
 
     Parameters
@@ -56,31 +55,15 @@ class Writer:
         most_pending: int,
         crashed: Callable[[Exception], None],
     ) -> None:
+        super().__init__("writer", crashed)
         self._store, self._facts, self._learner = store, facts, learner
         self._most_pending: Final = most_pending
-        self._requests: deque[_Request | Callable[[], None]] = deque()
-        self._condition = threading.Condition()
         self._records: list[dict[str, Any]] = []
-        self._stopping = False
-        self._crashed = crashed
-        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self.pending = 0
         """Events that wait for their commit."""
         self.trouble: str | None = None
         """Why the newest commit failed; None if it did not."""
         self.records_dropped = 0
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Write what was handed over, then end."""
-        with self._condition:
-            self._stopping = True
-            self._condition.notify_all()
-        if self._thread.is_alive():
-            self._thread.join()
 
     def put(self, events: Sequence[Event], done: Done, failed: Failed) -> None:
         """Hand over the events of one request; `done` or `failed` is called by the writer's thread.
@@ -93,14 +76,8 @@ class Writer:
         with self._condition:
             if self.pending + self._learner.pending + len(events) > self._most_pending:
                 raise Busy("too many events wait")
-            self._requests.append(_Request(events, done, failed))
+            self._queue.append(_Request(events, done, failed))
             self.pending += len(events)
-            self._condition.notify_all()
-
-    def do(self, command: Callable[[], None]) -> None:
-        """Call a function between two commits."""
-        with self._condition:
-            self._requests.append(command)
             self._condition.notify_all()
 
     def keep(self, records: Sequence[dict[str, Any]]) -> None:
@@ -119,16 +96,10 @@ class Writer:
         if records:
             self._commit([], records)
 
-    def _run(self) -> None:
-        try:
-            self._write_all()
-        except Exception as error:  # whatever it is: the state must not go on apart from what is stored
-            self._crashed(error)
-
-    def _write_all(self) -> None:
+    def _work(self) -> None:
         while True:
             with self._condition:
-                if not self._requests and not self._stopping:
+                if not self._queue and not self._stopping:
                     self._condition.wait(_IDLE)
                 work = self._group()
                 records, self._records = self._records, []
@@ -141,14 +112,14 @@ class Writer:
             elif work or records:
                 self._commit([one for one in work if isinstance(one, _Request)], records)
 
-    def _group(self) -> "list[_Request | Callable[[], None]]":
+    def _group(self) -> list[_Request | Command]:
         """Take the requests that share the next commit; or one command."""
-        group: list[_Request | Callable[[], None]] = []
+        group: list[_Request | Command] = []
         n = 0
-        while self._requests and n < GROUP:
-            if callable(self._requests[0]):
-                return group or [self._requests.popleft()]
-            request = self._requests.popleft()
+        while self._queue and n < GROUP:
+            if callable(self._queue[0]):
+                return group or [self._queue.popleft()]
+            request = self._queue.popleft()
             assert isinstance(request, _Request)
             group.append(request)
             n += len(request.events)
