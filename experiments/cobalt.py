@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from experiments.cobalt_cases import CASES, COUNTED, PARTITIONS, SYNTHETIC, log_of, rules_of, run_case, runs_of
@@ -95,7 +96,7 @@ def over_seeds(runs: pd.DataFrame) -> pd.DataFrame:
         for measure in measures:
             values = group[measure].to_numpy(dtype=np.float64)
             low, high = interval(values)
-            row |= {measure: float(np.nanmedian(values)), f"{measure}_low": low, f"{measure}_high": high}
+            row |= {measure: _median(values), f"{measure}_low": low, f"{measure}_high": high}
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -217,16 +218,22 @@ def verdict(runs: pd.DataFrame, queues: list[str]) -> Iterator[str]:
         )
 
 
+def _median(values: npt.NDArray[np.float64]) -> float:
+    """Return the median of the values that exist."""
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if known.size else float("nan")
+
+
 def _change(ours: pd.Series, theirs: pd.Series) -> str:
     change = (100 * (ours / theirs - 1)).to_numpy(dtype=np.float64)
     low, high = interval(change)
-    return f"{np.nanmedian(change):+.0f} % [{low:+.0f}, {high:+.0f}]"
+    return f"{_median(change):+.0f} % [{low:+.0f}, {high:+.0f}]"
 
 
 def _points(ours: pd.Series, theirs: pd.Series) -> str:
     change = (100 * (ours - theirs)).to_numpy(dtype=np.float64)
     low, high = interval(change)
-    return f"{np.nanmedian(change):+.1f} points [{low:+.1f}, {high:+.1f}]"
+    return f"{_median(change):+.1f} points [{low:+.1f}, {high:+.1f}]"
 
 
 def _notes(log: JobLog, account: Account) -> Iterator[str]:
@@ -234,8 +241,8 @@ def _notes(log: JobLog, account: Account) -> Iterator[str]:
     yield "Allcock et al.: utilisation about 90 %, and capability hours above half of all; Table 2 is of 2013 to 2017."
     if log.name.startswith(SYNTHETIC):
         yield (
-            "The synthetic log has Table 2's mix and an offered load of 0.9, but seven weeks, independent users and no "
-            "campaigns: waits of days as Mira's build up from months of backlog, which it does not have."
+            "The synthetic log has Table 2's mix and an offered load of 0.9, but twelve days, independent users "
+            "and no campaigns: waits of days as Mira's build up from months of backlog, which it does not have."
         )
     else:
         yield (

@@ -26,8 +26,8 @@ from schedsim.workload import Workload
 HOUR: Final = 3600
 SYNTHETIC: Final = "mira-like-"
 PLACED_SEEDS: Final = 5
-JOBS: Final = 10_000
-"""Of the log of those who give none: seven weeks."""
+JOBS: Final = 2_500
+"""Of the log of those who give none: about twelve days."""
 POLICIES: Final = {"FCFS": "easy", "WFP": "wfp3-easy", "Cobalt": "cobalt"}
 """What the tables call a policy, and its name."""
 RESTRICTED: Final = {"a third": True, "all": False}

@@ -122,13 +122,14 @@ def next_tick(live: Ints, blocks: Ints, clock: Ints, time: int) -> int:
     """Return the first tick after now and before `time` at which a pass might start something, else `time`.
 
     Nothing frees a processor between two instants, so such a pass must find another head (or another order, where more
-    than the head counts), or a planned end that has passed and is corrected.
+    than the head counts), a planned end that has passed and is corrected, or a shadow time that the last pass made old
+    (jobs that it started count for the next one by another estimate).
     """
     tick, now = clock[at.TICK], clock[at.NOW]
     low, found = now // tick, (time - 1) // tick + 1
     if low + 1 >= found:
         return time
-    if clock[at.TICKING] == at.AT_EVERY_TICK:
+    if clock[at.TICKING] == at.AT_EVERY_TICK or (clock[at.STALE] == 1 and clock[at.HEAD] >= 0):
         return int((low + 1) * tick)
     for which in (at.RUNNING, at.REVIEWS):
         if clock[at.NODES + which] > 0:

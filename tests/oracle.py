@@ -42,7 +42,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop
 
-from tests.oracle_site import HOUR, Entry, Rule, Site
+from tests.oracle_site import HOUR, TICK, Entry, Rule, Site
 
 
 @dataclass(frozen=True)
@@ -101,10 +101,6 @@ def simulate(
     >>> simulate(jobs, 8, Rule(depth=1)).start, simulate(jobs, 8, Rule()).start
     ([0, 10, 2, 20], [0, 10, 20, 20])
     """
-    if rule.order == "score":
-        from tests.oracle_cobalt import simulate as with_ticks
-
-        return with_ticks(jobs, procs, rule, estimates=estimates, correction=correction, kill=kill)
     site = site_type(rule, procs, correction, kill, free=procs, first_submit=min((j.submit for j in jobs), default=0))
     arrivals = sorted(range(len(jobs)), key=lambda row: (jobs[row].submit, jobs[row].job_id), reverse=True)
     entries: dict[int, Entry] = {}
@@ -128,7 +124,9 @@ def simulate(
     while arrivals or site.ends:
         seconds = [site.ends[0][0]] if site.ends else []
         seconds += [jobs[arrivals[-1]].submit] if arrivals else []
+        seconds += [(site.now // TICK + 1) * TICK] if rule.order == "score" and site.queue else []
         site.now = min(seconds)
+        site.tick()
         ending, arriving = [], []
         while site.ends and site.ends[0][0] == site.now:
             ending.append(heappop(site.ends)[-1])

@@ -20,9 +20,8 @@ from heapq import heappop
 
 from tests import oracle_passes
 from tests.oracle import ESTIMATES, Outcome
+from tests.oracle_orders import TICK, growth
 from tests.oracle_site import Entry, Site
-
-TICK, FLOOR, CEILING = 15, 60.0, 720.0
 
 
 @dataclass
@@ -158,12 +157,6 @@ def easy_within_sets(site):
             site.start(entry, past=head)
             if not in_time and entry.run_time > 0:
                 extra -= entry.procs
-
-
-def growth(procs, requested, machine, weight):
-    """Increment of the score for each squared second; minutes in the formula."""
-    minutes = min(max(requested / 60, FLOOR), CEILING)
-    return (procs / machine) * weight / (minutes * minutes * minutes * 3600)
 
 
 def simulate(jobs, procs, rule, house=None, estimates="requested", correction="requested", kill=True):

@@ -29,5 +29,14 @@ ORDERS: dict[str, Callable[[int, int, int, int, int, int], float]] = {
     "f4": lambda n, p, r, wait, submit, age: p * sqrt(n) + 530_000 * log10(age),
 }
 
-MOVING = ("wfp3", "unicep")
+TICK, FLOOR, CEILING = 15, 60.0, 720.0  # seconds; minutes
+
+
+def growth(procs, requested, machine, weight):
+    """Gain of Cobalt's score at a tick, for each squared second; minutes in the formula."""
+    minutes = min(max(requested / 60, FLOOR), CEILING)
+    return (procs / machine) * weight / (minutes * minutes * minutes * 3600)
+
+
+MOVING = ("wfp3", "unicep", "score")
 """Orders whose keys change while a job waits."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from heapq import heappush
 
 from tests import oracle_passes
-from tests.oracle_orders import MOVING, ORDERS
+from tests.oracle_orders import MOVING, ORDERS, TICK, growth
 from tests.oracle_plan import Plan
 
 MINUTE, HOUR = 60, 3600
@@ -108,6 +108,7 @@ class Site:
     started_by: dict[int, str] = field(default_factory=dict)
     held: set[Entry] = field(default_factory=set)  # whoever was given a reservation
     first_submit: int = 0
+    squares: dict[Entry, int] = field(default_factory=lambda: defaultdict(int))  # of eligible seconds, over the ticks
 
     def instant(self, ending: Iterable[Entry], arriving: Iterable[Entry]) -> None:
         """One scheduling instant; estimates are asked for as `arriving` is walked, after the ends."""
@@ -120,6 +121,11 @@ class Site:
         self.correct_expired()
         self.one_pass()
 
+    def tick(self) -> None:
+        """Let the waiting jobs gain score, if this is a tick."""
+        for entry in self.queue if self.now % TICK == 0 else []:
+            self.squares[entry] += (self.now - entry.submit) ** 2
+
     def submitted(self, entry: Entry) -> None:
         """Put a job into the queue."""
         entry.key = self.key(self.rule.order, entry)
@@ -127,6 +133,9 @@ class Site:
 
     def key(self, order: str, entry: Entry) -> tuple:
         """Rank of a waiting job: smaller first, ties by (submit, job id)."""
+        if order == "score":
+            score = growth(entry.procs, entry.requested, self.procs, 1.0) * float(self.squares[entry])
+            return -score, entry.submit, entry.job_id
         age = max(1, entry.submit - self.first_submit)
         wait = self.now - entry.submit
         value = ORDERS[order](entry.procs, entry.ordering, entry.requested, wait, entry.submit, age)
