@@ -1,5 +1,6 @@
 """Reservations, failures and repairs: the engine beside a slow oracle, the laws of nodes, files and their errors."""
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -14,9 +15,11 @@ from schedsim.allocators import ALLOCATORS, FirstFit, make_allocator
 from schedsim.availability import available, disturbed_figures
 from schedsim.engine import Simulation, simulate
 from schedsim.explain import explain
+from schedsim.failing import Failing, Site
 from schedsim.instant import Stepper
 from schedsim.outage_files import read_outages
 from schedsim.outages import Change, Outages, Reservation
+from schedsim.paranoid import AVAILABLE, OVERTAKEN, check
 from schedsim.partitions import Hierarchy, Partitions, widened
 from schedsim.policy import make_policy
 from schedsim.topology import Topology
@@ -167,8 +170,6 @@ def check_nodes(found, outages, nodes, site):
 
 @pytest.mark.parametrize("name", [*ALLOCATORS, "partitions"])
 def test_nodes_that_are_reserved_or_down_are_given_to_nobody(name):
-    from schedsim.failing import Failing, Site
-
     for seed in range(25):
         calendar = calendar_by(seed)
         if not (calendar.reserved or calendar.changes):
@@ -207,11 +208,26 @@ def test_named_nodes_by_hand():
         [Change(5, "fail", nodes=((0, 1),)), Change(12, "repair", nodes=((0, 1),))],
     )
     found = simulate(w, make_policy("easy"), outages=outages, allocator=FirstFit(Topology.flat(4)))
-    # Job 1 on node 0 is stopped at 5; before the reservation only 15 s are left on 2 and 3, so it starts anew there.
-    # Job 2 of 25 s needs two nodes clear of the reservation: 0 and 1, from 15 on, when job 3 leaves 1; job 4 after it.
-    assert found.start.tolist() == [5, 30, 0, 12] or found.start.tolist() == [5, 15, 0, 30]
+    # Job 1 runs on node 0 and is stopped at 5; until the reservation node 2 has 15 s left, so it starts anew there.
+    # Job 2 needs two nodes for 25 s, clear of the reservation: 0 and 1, from 15 on, when job 3 leaves node 1. Job 4
+    # would be in its way on node 0 at 12, and finds a node when the reservation ends.
+    assert found.start.tolist() == [5, 15, 0, 30]
     assert found.disturbed.runs.tolist() == [[0, 0, 5]]
-    assert found.nodes[0].tolist() in ([2], [3])
+    assert [found.nodes[row].tolist() for row in range(4)] == [[2], [0, 1], [1], [2]]
+
+
+def test_a_second_look_finds_jobs_in_a_window():
+    w = Workload.from_columns([1, 2], submit=[0, 0], procs=[4, 4], requested=[30, 10], run_time=[30, 10],
+                              machine_procs=4)  # fmt: skip
+    found = simulate(w, make_policy("easy"), outages=Outages([Reservation(20, 50)]))
+    assert AVAILABLE in check(found, make_policy("easy")).kept
+    early = replace(found, start=np.array([15, 0]), end=np.array([45, 10]))
+    with pytest.raises(JobcastError, match="job 1 runs at 20 s, when 4 processors are in use and 0 available"):
+        check(early, make_policy("easy"))
+    failing = Outages([Reservation(20, 50)], [Change(1, "fail", 1), Change(2, "repair", 1)])
+    assert (
+        check(simulate(w, make_policy("easy"), outages=failing), make_policy("easy")).left_out[AVAILABLE] == OVERTAKEN
+    )
 
 
 # --- steps, copies, figures --------------------------------------------------------------------------------------
