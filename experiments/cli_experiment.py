@@ -34,7 +34,7 @@ def experiment(
     ] = "",
     seed: Annotated[int, typer.Option(help="Seed of everything drawn by chance.", min=0)] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller models: the whole in a minute or two.")] = False,
-    workers: Annotated[int, typer.Option(help="Processes: backfilling, rush, rush-dose, ceil, cobalt.", min=1)] = 1,
+    workers: Annotated[int, typer.Option(help="Processes; where an experiment can use several.", min=1)] = 1,
     failures: Annotated[Path | None, typer.Option(help="logstudy: a CSV of failures beside the log (RAS).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:

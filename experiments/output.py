@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -115,10 +116,16 @@ def working(what: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
+    with _terminal().status(what):
+        yield
+
+
+@cache
+def _terminal() -> Any:
+    """Return the console of stderr: one for all, so that what is shown within something else goes below it."""
     from rich.console import Console
 
-    with Console(stderr=True).status(what):
-        yield
+    return Console(stderr=True)
 
 
 @contextmanager
@@ -133,7 +140,6 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -145,6 +151,6 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
                TextColumn("left"), TimeRemainingColumn())  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+    with Progress(*columns, console=_terminal(), transient=True) as shown:
         task = shown.add_task(what, total=total)
         yield lambda more: shown.update(task, advance=more)

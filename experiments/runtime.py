@@ -80,7 +80,7 @@ def _makers(setting: Setting, log: JobLog, names: tuple[str, ...], found: Mappin
         "by_user": lambda: sliced(strict, "user"),
         "by_month": lambda: sliced(strict, "month"),
         "costs": lambda: costs(found),
-        "scheduling": lambda: scheduling(_cleaned(setting, log), names),
+        "scheduling": lambda: scheduling(_cleaned(setting, log), names, setting.workers),
         "importances": lambda: _importances(log, strict, seed),
     }
     questions: dict[str, Callable[[], pd.DataFrame]] = {

@@ -5,21 +5,24 @@ known spread and a known bias, to see what either of the two does by itself: the
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from experiments.simulation import estimates_by_name, run_by_name
+from experiments.cases import Case
+from experiments.hiring import Crew
+from experiments.simulation import estimates_by_name
+from experiments.sweep import Sweep
+from experiments.sweep_run import run_sweep
 from predictors.column import ColumnPredictor
 from predictors.data.joblog import JobLog
 from predictors.online import OnlinePredictor
 from predictors.registry import PREDICTORS
 from schedsim.engine import simulate
-from schedsim.metrics import figures
+from schedsim.metrics import estimate_errors, figures
 from schedsim.policy import make_policy
-from schedsim.schedule import Schedule
 from schedsim.workload import Workload
 
 WAYS: Final = (
@@ -33,6 +36,8 @@ SOME: Final = 20_000
 """Jobs from which on predictors that are fitted again and again are simulated in the first way alone."""
 PAYS: Final = {"wait": "mean_wait_s", "p99": "p99_wait_s", "longest": "max_wait_s", "widest": "widest5_mean_wait_s"}
 """Columns relative to EASY: which figure of a schedule."""
+EASY: Final = "EASY"
+ERRORS: Final = ("rmse_s", "bias_s", "too_short")
 OUTLOOKS: Final = ("default", "bold")
 
 SPREADS: Final = (0.0, 0.25, 0.5, 1.0, 2.0)
@@ -44,19 +49,23 @@ POLICIES: Final = ("easy", "easy-sjbf", "sjf-easy")
 Ints = npt.NDArray[np.int64]
 
 
-def scheduling(log: JobLog, names: Iterable[str]) -> pd.DataFrame:
+def scheduling(log: JobLog, names: Iterable[str], workers: int = 1) -> pd.DataFrame:
     """Return what each predictor buys on a cleaned log, a row a predictor and way; the log as it is, not shaken.
 
     Columns: gap_closed, (EASY - ours) / (EASY - clairvoyant EASY-SJBF) in mean bounded slowdown; wait, p99, longest and
     widest relative to EASY; mean and maximum stretch; and of the estimates issued at the submissions: rmse_s, bias_s,
     too_short (share of the jobs that ran longer).
     """
-    easy = run_by_name(log, "easy")[1]
-    best = run_by_name(log, "easy-sjbf", "clairvoyant")[1]
-    rows = [{"predictor": "requested", "way": "EASY", **_against(easy, easy, best)}]
-    for name, (way, policy, correction) in _cases(names, len(log)):
-        schedule, own = run_by_name(log, policy, name, correction)
-        told = {} if name in OUTLOOKS else _errors(schedule)
+    tried = [(name, *way) for name, way in _cases(names, len(log))]
+    cases = [Case(EASY, "easy"), *(Case(f"{name}, {way}", policy, name, fix) for name, way, policy, fix in tried)]
+    found = run_sweep(Sweep(cases=tuple(cases)), [log], crew=Crew(workers)).runs
+    records: list[dict[Any, Any]] = found.to_dict(orient="records")
+    runs = {row["case"]: row for row in records}
+    easy, best = runs[EASY], runs[f"clairvoyant, {WAYS[0][0]}"]
+    rows = [{"predictor": "requested", "way": EASY, **_against(easy, easy, best)}]
+    for name, way, *_ in tried:
+        own = runs[f"{name}, {way}"]
+        told = {} if name in OUTLOOKS else {error: own[f"estimate_{error}"] for error in ERRORS}
         rows.append({"predictor": name, "way": way, **_against(own, easy, best), **told})
     return pd.DataFrame(rows)
 
@@ -79,19 +88,6 @@ def _against(own: dict[str, float], easy: dict[str, float], best: dict[str, floa
         **{column: own[name] / easy[name] if easy[name] > 0 else np.nan for column, name in PAYS.items()},
         "mean_stretch": own["mean_stretch"],
         "max_stretch": own["max_stretch"],
-    }
-
-
-def _errors(schedule: Schedule) -> dict[str, float]:
-    return _of_estimates(schedule.estimate, schedule.workload.run_time)
-
-
-def _of_estimates(estimate: Ints, run_time: Ints) -> dict[str, float]:
-    error = (estimate - run_time).astype(np.float64)
-    return {
-        "rmse_s": float(np.sqrt((error**2).mean())),
-        "bias_s": float(error.mean()),
-        "too_short": float((error < 0).mean()),
     }
 
 
@@ -131,7 +127,8 @@ def errors_to_order(log: JobLog, seed: int, *, quick: bool = False) -> pd.DataFr
                     name.removeprefix("mean_bounded_"): own[name] / perfect[name]
                     for name in ("mean_bounded_slowdown", "mean_stretch", "max_stretch")
                 }
-                told = _of_estimates(estimate, workload.run_time)
+                errors = estimate_errors(estimate, workload.run_time)
+                told = {error: errors[f"estimate_{error}"] for error in ERRORS}
                 rows.append({"policy": policy, "spread": spread, "factor": factor, **ratios, **told})
     return pd.DataFrame(rows)
 

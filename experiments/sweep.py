@@ -60,7 +60,7 @@ class Sweep:
     predictors : tuple of str
         Evaluations and trainings: every one is a case. The baseline, last-two, stands beside them.
     seeds : tuple of int
-        Simulations: shakes of the log (SEMANTICS of shaking: `schedsim.shaking`), the same for every case. Else what
+        Simulations: shakes of the log (`schedsim.shaking`), the same for every case. Else what
         predictors draw by; by default 0.
     as_logged : bool
         Simulations: run the logs as they are, too.

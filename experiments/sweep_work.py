@@ -17,6 +17,8 @@ from predictors.data.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.data.parquet import parse_parquet
 from predictors.saved.records import LoadedModel
+from predictors.similar_runs import OUTLOOKS, SimilarRuns
+from schedsim.metrics import estimate_errors
 from schedsim.shaking import shaken
 from schedsim.workload import Workload
 
@@ -132,6 +134,8 @@ def _simulated(log: JobLog, cell: Cell, batch: Batch) -> tuple[Row, list[Row], N
     )  # fmt: skip
     timed = ("log", "policy", "estimates", "correction", "budget", "engine_seconds", "jobs_per_second")
     row = {key: value for key, value in found.items() if key not in timed}
+    if not (isinstance(given, SimilarRuns) or given in OUTLOOKS):  # an outlook has no one estimate of a job
+        row |= estimate_errors(schedule.estimate, schedule.workload.run_time)
     row["look_ahead"] = isinstance(given, LoadedModel) and given.origin.log_sha256 in batch.digests
     groups = [
         {"by": by, "group": group, **figures}

@@ -97,6 +97,22 @@ def figures(schedule: Schedule) -> dict[str, float]:
     }
 
 
+def estimate_errors(estimate: Ints, run_time: Ints) -> dict[str, float]:
+    """Return how wrong estimates were: root mean squared error and bias [s], and the share that was too short.
+
+    Examples
+    --------
+    >>> estimate_errors(np.array([10, 40]), np.array([20, 30]))
+    {'estimate_rmse_s': 10.0, 'estimate_bias_s': 0.0, 'estimate_too_short': 0.5}
+    """
+    error = (estimate - run_time).astype(np.float64)
+    return {
+        "estimate_rmse_s": float(np.sqrt((error**2).mean())),
+        "estimate_bias_s": float(error.mean()),
+        "estimate_too_short": float((error < 0).mean()),
+    }
+
+
 def weighted_figures(schedule: Schedule) -> dict[str, float]:
     """Return mean wait and mean bounded slowdown with each job weighted by its area, processors x run time."""
     area = (schedule.run_time * schedule.workload.procs).astype(np.float64)

@@ -1,6 +1,6 @@
 """How fast are sweeps? 1,000 shaken runs of KTH-SP2, and what a second worker is worth on runs as large as CEA-Curie's.
 
-    python tests/bench/bench_sweep.py [--workers 2] [--runs 1000] [--curie 12]
+    python tests/bench/bench_sweep.py [--workers 2] [--runs 1000] [--curie 12]   # 0: leave it out
 
 Needs JOBCAST_TRACES. Wall and CPU seconds from the call to the table, the start of the workers and the reading of the
 log included; the log is opened and everything compiled beforehand. One worker is this process, without Dask. The
@@ -59,6 +59,8 @@ def main() -> None:
         ("KTH-SP2, easy", KTH, arguments.runs, ("easy",)),
         ("CEA-Curie, easy and easy-sjbf", CURIE, arguments.curie, ("easy", "easy-sjbf")),
     ):
+        if not seeds:
+            continue
         alone = None
         for workers in (1, arguments.workers):
             wall, used, runs = measured(log, seeds, workers, policies)
