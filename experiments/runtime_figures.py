@@ -89,7 +89,9 @@ def paint_frontier(axes: Axes, table: pd.DataFrame) -> None:
         number_beside(axes, names.index(row["predictor"]) + 1, x, y)
     axes.axvline(1, color="#999999", linewidth=0.8)
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 1.2, 1.5, 2.0, 3.0, 5.0)))
+    near = table["widest"].max() < 2
+    marks = (1.0, 1.05, 1.1, 1.15, 1.2, 1.3, 1.5, 9.0, 9.5) if near else (1.0, 1.2, 1.5, 2.0, 3.0, 5.0)
+    axes.xaxis.set_major_locator(LogLocator(subs=marks))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set(title="What is gained, and what the widest jobs pay (as logged, not shaken)")
@@ -100,8 +102,8 @@ def paint_frontier(axes: Axes, table: pd.DataFrame) -> None:
         Line2D([], [], marker="o", linestyle="none", label=f"{n + 1}  {name}", **_family(n))
         for n, name in enumerate(names)
     ]
-    marks = [Line2D([], [], marker=WAY_MARKERS[w], linestyle="none", color="#444444", label=w) for w in ways]
-    axes.legend(handles=[*kinds, *marks], loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+    signs = [Line2D([], [], marker=WAY_MARKERS[w], linestyle="none", color="#444444", label=w) for w in ways]
+    axes.legend(handles=[*kinds, *signs], loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
 
 
 def _family(number: int) -> dict[str, Any]:
