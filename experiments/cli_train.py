@@ -126,6 +126,8 @@ def predict(
         loaded = load_model(model)
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
+    if warm:
+        refuse_other_numbers(jobs)
     with after_reading(account), whole_file(out) as part, working(f"Predicting {len(jobs):,} jobs"):
         seconds, who = predictions(loaded.predictor, jobs, warm)
         fallback = who == REQUESTED
@@ -145,6 +147,17 @@ def predict(
     else:
         _print_prediction(document)
         print_account(account)
+
+
+def refuse_other_numbers(log: "JobLog") -> None:
+    """Raise JobcastError if a log numbers its users by itself: the model's history has other numbers for them."""
+    from predictors.data.errors import JobcastError
+
+    if log.names("user"):
+        raise JobcastError(
+            f"{log.name}: names its users, who are numbered anew in every file, so that a model's history cannot go on "
+            "with it; predict without --warm, or train and predict on one file that holds both times."
+        )
 
 
 def predictions(predictor: "Predictor", log: "JobLog", warm: bool) -> "tuple[Floats, Any]":

@@ -213,3 +213,12 @@ def test_a_simulation_says_that_its_model_learnt_from_the_very_log(home, last_tw
             said = capsys.readouterr().out
             found = json.loads(said)["learnt_from_this_log"] if as_json else "learnt from this very log" in said
             assert found is learnt
+
+
+def test_a_history_does_not_go_on_with_users_numbered_anew() -> None:
+    from experiments.cli_train import refuse_other_numbers
+
+    columns = {"job_id": [1], "submit": [0], "user": [0]}
+    with pytest.raises(JobcastError, match="numbered anew in every file"):
+        refuse_other_numbers(JobLog.from_columns(columns, {}, categories={"user": ("ana",)}))
+    refuse_other_numbers(JobLog.from_columns(columns, {}))
