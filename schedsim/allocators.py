@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from predictors.data.errors import unknown_name
 from schedsim._kernels_allocators import draw
+from schedsim.given import check_whole
 from schedsim.topology import Topology
 
 Ints = npt.NDArray[np.int64]
@@ -62,6 +63,9 @@ class Scattered:
     topology: Topology
     seed: int = 0
     by_identity: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_whole(self.seed, "an allocator's seed", 0, (1 << 63) - 1)
 
     def place(self, free: Bools, procs: int, job_id: int) -> Ints | None:
         """Return the nodes of a job, see `Allocator`."""

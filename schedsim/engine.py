@@ -21,6 +21,7 @@ from schedsim.corrections import correction_code
 from schedsim.desk import Desk
 from schedsim.estimates import Estimates, Outlook, Separate, Source
 from schedsim.eventlog import EventLog
+from schedsim.given import check_part
 from schedsim.nodes import Nodes
 from schedsim.outages import Outages
 from schedsim.pauses import (
@@ -125,6 +126,7 @@ class Simulation(View):
         rules: Rules | None = None,
         outages: Outages | None = None,
     ) -> None:
+        _check_parts(workload, policy, kill, allocator, world, outages)
         self.workload = workload
         self.policy = policy
         self._source = Source.of(workload.requested if estimates is None else estimates, workload)
@@ -365,6 +367,30 @@ class Simulation(View):
             return None
         self._tell()
         return self._around.nodes.fork()
+
+
+def _check_parts(
+    workload: Workload,
+    policy: Policy,
+    kill: bool,
+    allocator: Allocator | None,
+    world: RunTimes | None,
+    outages: Outages | None,
+) -> None:
+    """Refuse names and other things in the place of parts."""
+    if not isinstance(workload, Workload):
+        raise JobcastError(f"{workload!r} is not a workload; make one with Workload.from_log or from_columns.")
+    if not isinstance(policy, Policy):
+        raise JobcastError(f"{policy!r} is not a policy; make one with schedsim.policy.make_policy(NAME).")
+    if not isinstance(kill, bool | np.bool_):
+        raise JobcastError(f"kill is True or False; got {kill!r}.")
+    allocators = "make one with schedsim.partitions.allocator_named(NAME, NODES)"
+    check_part(allocator, ("topology", "by_identity", "place"), "an allocator", allocators)
+    check_part(world, ("topology", "seed", "begun"), "a model of run times", "see schedsim.run_times")
+    if outages is not None and not isinstance(outages, Outages):
+        raise JobcastError(
+            f"{outages!r} are no outages; make them with schedsim.outages.Outages or read_outages(FILE)."
+        )
 
 
 def simulate(

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from predictors.data.errors import JobcastError
+from schedsim.given import check_whole
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -56,6 +57,8 @@ class Reservation:
     at: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
+        for name, second in (("start", self.start), ("end", self.end)):
+            check_whole(second, f"{told(self)}a reservation's {name}")
         if self.end <= self.start:
             raise JobcastError(f"{told(self)}a reservation from {self.start} to {self.end} s ends before it begins.")
         _check_amount(self, self.procs, self.nodes)
@@ -91,6 +94,7 @@ class Change:
     at: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
+        check_whole(self.time, f"{told(self)}the time of a change")
         if self.kind not in ("fail", "repair"):
             raise JobcastError(f"{told(self)}nodes 'fail' or are under 'repair'; got {self.kind!r}.")
         if self.procs is None and self.nodes is None:
@@ -99,6 +103,14 @@ class Change:
 
 
 Part = Reservation | Change
+
+
+def _are_pieces(nodes: object) -> bool:
+    """Return whether these are nodes as pieces (first, last + 1)."""
+    if not isinstance(nodes, tuple | list) or not nodes:
+        return False
+    whole = (isinstance(p, tuple | list) and len(p) == 2 and all(isinstance(n, int) for n in p) for p in nodes)
+    return all(whole) and all(0 <= first < end for first, end in nodes)
 
 
 def told(part: Part) -> str:
@@ -110,9 +122,9 @@ def _check_amount(part: Part, procs: int | None, nodes: Pieces | None) -> None:
     """Refuse no processors, both a number and names, and names that are no nodes."""
     if procs is not None and nodes is not None:
         raise JobcastError(f"{told(part)}give a number of nodes or name them, not both.")
-    if procs is not None and procs < 1:
-        raise JobcastError(f"{told(part)}the number of nodes must be 1 or more; got {procs}.")
-    if nodes is not None and (not nodes or any(not 0 <= first < end for first, end in nodes)):
+    if procs is not None:
+        check_whole(procs, f"{told(part)}the number of nodes", 1)
+    if nodes is not None and not _are_pieces(nodes):
         raise JobcastError(f"{told(part)}nodes are numbered from 0, each piece ascending; got {nodes}.")
 
 
@@ -160,6 +172,8 @@ class Outages:
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 1 << 62:
             raise JobcastError(f"A seed is a whole number from 0 to 2**62; got {self.seed!r}.")
         for name, kind in (("reservations", Reservation), ("changes", Change)):
+            if not isinstance(getattr(self, name), tuple | list):
+                raise JobcastError(f"Of outages, {name} are a list of {kind.__name__}s; got {getattr(self, name)!r}.")
             parts = tuple(getattr(self, name))
             for part in parts:
                 if not isinstance(part, kind):

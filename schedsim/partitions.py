@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from predictors.data.errors import JobcastError, unknown_name
 from schedsim.allocators import ALLOCATORS, Allocator, make_allocator
+from schedsim.given import check_whole
 from schedsim.topology import Topology
 from schedsim.workload import Workload
 
@@ -58,6 +59,10 @@ class Level:
     skip: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.starts, tuple | list):
+            raise JobcastError(f"The starts of partitions are a list of nodes; got {self.starts!r}.")
+        for what, value in (("size", self.size), ("gap", self.skip), *(("start", start) for start in self.starts)):
+            check_whole(value, f"the {what} of a partition")
         if self.size < 1 or not self.starts or min(self.starts) < 0 or self.skip < 0:
             raise JobcastError(
                 f"Partitions have 1 node or more and begin at node 0 or later; got size {self.size}, starts "
@@ -104,6 +109,7 @@ class Hierarchy:
     levels: tuple[Level, ...]
 
     def __post_init__(self) -> None:
+        check_whole(self.nodes, "the number of nodes", 1)
         for level in self.levels:
             end = max(piece[-1][1] for piece in level.pieces)
             if end > self.nodes:
@@ -131,12 +137,12 @@ class Hierarchy:
 
         Without a unit, the least power of two that gives at most 128 smallest partitions.
         """
+        check_whole(nodes, "the number of nodes", 1)
         if unit is None:
             unit = 1
             while nodes > 128 * unit:
                 unit *= 2
-        if nodes < 1 or unit < 1:
-            raise JobcastError(f"Partitions and machines have 1 node or more; got {unit} and {nodes}.")
+        check_whole(unit, "the least partition", 1)
         levels, size = [], unit
         while size < nodes:
             levels.append(Level(size, tuple(range(0, nodes - size + 1, size))))
@@ -296,6 +302,8 @@ class Within:
     def __post_init__(self) -> None:
         nodes = self.topology.nodes
         for pieces in self.sets:
+            if not all(isinstance(piece, tuple | list) and len(piece) == 2 for piece in pieces):
+                raise JobcastError(f"A set of nodes is pieces (first, last + 1); got {pieces!r}.")
             for first, end in pieces:
                 if not 0 <= first < end <= nodes:
                     raise JobcastError(f"Nodes {first} to {end - 1} are not a piece of a machine of {nodes} nodes.")

@@ -331,7 +331,13 @@ def test_an_explanation_names_the_maintenance():
     ("make", "message"),
     [
         (lambda: Reservation(5, 5), "ends before it begins"),
-        (lambda: Reservation(0, 5, 0), "must be 1 or more"),
+        (lambda: Reservation(0, 5, 0), "must be from 1 to"),
+        (lambda: Reservation(1.5, 5), "start must be a whole number; got 1.5"),
+        (lambda: Reservation(0, 10**30), "end must be from"),
+        (lambda: Reservation(0, 5, "x"), "must be a whole number"),
+        (lambda: Reservation(0, 5, nodes=((1,),)), "each piece ascending"),
+        (lambda: Change("a", "fail", 1), "time of a change must be a whole number"),
+        (lambda: Outages(5), "are a list of Reservations"),
         (lambda: Reservation(0, 5, 2, ((0, 1),)), "not both"),
         (lambda: Change(0, "break", 2), "'fail' or are under 'repair'"),
         (lambda: Change(0, "fail"), "needs a number of nodes"),
@@ -343,6 +349,22 @@ def test_an_explanation_names_the_maintenance():
 def test_what_cannot_be_is_named(make, message):
     with pytest.raises(JobcastError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"allocator": "first-fit"}, "'first-fit' is not an allocator; make one with .*allocator_named"),
+        ({"world": "x"}, "'x' is not a model of run times"),
+        ({"outages": "x.csv"}, "are no outages; make them with"),
+        ({"policy": "easy"}, "'easy' is not a policy; make one with .*make_policy"),
+        ({"workload": 5}, "5 is not a workload"),
+        ({"kill": "no"}, "kill is True or False"),
+    ],
+)
+def test_names_in_the_place_of_parts_are_refused(given, message):
+    with pytest.raises(JobcastError, match=message):
+        simulate(**({"workload": ONE, "policy": make_policy("easy")} | given))
 
 
 ONE = Workload.from_columns([1], submit=[0], procs=[4], requested=[20], run_time=[20], machine_procs=4)
