@@ -250,7 +250,7 @@ def test_a_snapshot_of_another_world_or_allocator_is_an_error():
     for about in ({"world": None}, {"kill": True}, {"world": World(names, SMALL)},
                   {"allocator": make_allocator("first-fit", SMALL)}):  # fmt: skip
         other = Simulation(workload, EASY, **{"kill": False, "world": world, **about})
-        with pytest.raises(JobcastError, match="another allocator, world or rule about killing"):
+        with pytest.raises(JobcastError, match="another allocator, world, rules, outages or rule about killing"):
             simulation.restore(other.snapshot())
 
 
