@@ -21,6 +21,8 @@ Result = TypeVar("Result")
 
 HERE: Final = Crew()
 """This process."""
+GLIMPSE: Final = 0.1
+"""How often results are asked for [s]; workers do not wait for that, their next tasks are with the scheduler."""
 GLANCE: Final = 2.0
 """How long nothing may come before the workers are looked at [s]."""
 
@@ -88,7 +90,7 @@ def _collected(client: "Client", crew: Crew, futures: dict[Any, int]) -> Iterato
     waiting, since = as_completed(futures, loop=client.loop), monotonic()
     while futures:
         if not waiting.has_ready():
-            sleep(0.02)
+            sleep(GLIMPSE)
             since = _idle_since(client, crew, since)
             continue
         future, since = next(waiting), monotonic()

@@ -34,6 +34,8 @@ _SETTINGS: Final = {
     "distributed.comm.timeouts.connect": f"{PATIENCE:.0f}s",
     "distributed.scheduler.allowed-failures": 2,  # three workers in all
     "distributed.admin.large-graph-warning-threshold": "1GB",  # logs go with the graph, so that none is lost
+    "distributed.worker.profile.enabled": False,  # a hundred looks a second at what a worker does
+    "distributed.admin.tick.interval": "200ms",
     "distributed.scheduler.http.routes": ["distributed.http.health"],  # tells nothing to passers-by
     "distributed.worker.http.routes": ["distributed.http.health"],
 }
