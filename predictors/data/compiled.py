@@ -1,13 +1,20 @@
 """The typed door to numba: `@compiled` turns a function of arrays and numbers into machine code, cached on disk."""
 
+import sys
 import warnings
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, ParamSpec, TypeVar
 
 import numba
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+HOMES: Final = ("predictors", "schedsim")
+"""Packages with kernels: modules whose names begin with an underscore."""
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
@@ -51,4 +58,39 @@ def _cached(function: Callable[P, R], **options: Any) -> Callable[P, R]:
             raise
         warnings.warn("Compiled code cannot be kept: set NUMBA_CACHE_DIR to a folder of yours.", stacklevel=4)
         done = numba.njit(**options)(function)
+    _watch_callees(done, function.__module__)
     return done
+
+
+def _watch_callees(done: Any, module: str) -> None:
+    """Let the cache of a compiled function hold only as long as no module that it calls into is edited.
+
+    numba looks at the function's own file alone, and would go on with the old code of the others. This needs a part of
+    it that is not public; where that is missing, the cache is as numba has it.
+    """
+    file: Any = getattr(getattr(done, "_cache", None), "_cache_file", None)
+    if hasattr(file, "_source_stamp"):
+        file._source_stamp = (file._source_stamp, *_stamps(module))
+
+
+@cache
+def _stamps(module: str) -> tuple[tuple[str, int, int], ...]:
+    """Return the name, time and size of the kernels' modules that a module imports, itself included, sorted."""
+    waiting, found = [module], dict[str, tuple[str, int, int]]()
+    while waiting:
+        name = waiting.pop()
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if name in found or file is None or not Path(file).is_file():
+            continue
+        about = Path(file).stat()
+        found[name] = (name, about.st_mtime_ns, about.st_size)
+        waiting += _kernels_within(sys.modules[name])
+    return tuple(sorted(found.values()))
+
+
+def _kernels_within(module: ModuleType) -> Iterator[str]:
+    """Yield the modules of kernels of which a module holds names."""
+    for value in list(vars(module).values()):
+        name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+        if isinstance(name, str) and name.startswith(HOMES) and name.rpartition(".")[2].startswith("_"):
+            yield name
