@@ -1,6 +1,6 @@
 """How fast are sweeps? 1,000 shaken runs of KTH-SP2, and what a second worker is worth on runs as large as CEA-Curie's.
 
-    python tests/bench/bench_sweep.py [--workers 2] [--runs 1000] [--curie 12]   # 0: leave it out
+    python tests/bench/bench_sweep.py [--workers 2] [--runs 1000] [--curie 120]   # 0: leave it out
 
 Needs JOBCAST_TRACES. Wall and CPU seconds from the call to the table, the start of the workers and the reading of the
 log included; the log is opened and everything compiled beforehand. One worker is this process, without Dask. The
@@ -49,7 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--runs", type=int, default=1000, help="of KTH-SP2")
-    parser.add_argument("--curie", type=int, default=12, help="seeds of CEA-Curie, by easy and easy-sjbf")
+    parser.add_argument("--curie", type=int, default=120, help="seeds of CEA-Curie, by easy and easy-sjbf")
     arguments = parser.parse_args()
     if not Path(there(KTH).path).is_file():
         sys.exit(f"KTH-SP2 is not in JOBCAST_TRACES={os.environ.get('JOBCAST_TRACES')}")
