@@ -76,6 +76,13 @@ class Desk:
         new.__dict__.update(self.__dict__, changed=dict(self.changed), ignored=list(self.ignored))
         return new
 
+    def close(self, jobs: Ints) -> None:
+        """Let users command nothing more; big runs and the accounts' years, which are planned, go on."""
+        self.jobs = jobs
+        ahead = self.agenda[self.done :]
+        self.agenda = [entry for entry in ahead if not isinstance(entry[1], Command) or entry[1].action == "big-run"]
+        self.done = 0
+
     def set_out(self, state: State) -> State:
         """Begin: do what is to be done before the first second, and set the timer of what follows."""
         while (

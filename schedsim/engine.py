@@ -138,9 +138,12 @@ class Simulation(View):
         self._state = State.empty(columns, self._source.rungs, cells)
         self._log = EventLog.with_room(3 * len(workload))
         self._handed = self._told = 0
+        self._closed = False
         self._seconds = 0.0
         self._allocator = allocator_for(allocator, world)
         self._outages = outages
+        if rules is not None:
+            rules.refuse_nodes(self._allocator, world)
         self._setting = self._allocator, world, kill, given, outages
         self._around = Surroundings.of(workload, policy, self._allocator, world, kill, outages)
         clock = self._state.clock
@@ -193,6 +196,8 @@ class Simulation(View):
             self._seconds += time.perf_counter() - began
         if stop == at.REACHED:
             self._state.clock[at.NOW] = max(self.now, until or 0)
+        if stop == at.FINISHED and self._closed:
+            return True
         if stop == at.FINISHED and self.queued.size:
             why = self._around.why_held() if self._around is not None else ""
             raise JobcastError(
@@ -345,8 +350,18 @@ class Simulation(View):
         return new
 
     def close_submissions(self) -> None:
-        """Let no further job be submitted: what is to come is not known yet."""
+        """Let no further job be submitted or fail, no node fail or be repaired, and nobody command anything.
+
+        All that is to come and not known yet. Jobs that then never start are no error.
+        """
+        self._closed = True
         self._state.clock[at.LAST_JOB] = self._state.clock[at.NEXT_JOB]
+        if self._around is not None and self._around.failing is not None:
+            self._around.failing.close()
+        if self._desk is not None:
+            self._jobs = self._jobs.copy()
+            self._jobs[:, at.ENDS_BADLY] = 0
+            self._desk.close(self._jobs)
 
     def suppose(self, run_times: Mapping[int, int]) -> None:
         """Let live jobs, by row, take so long [s], instead of what the workload says; for use in a fork.

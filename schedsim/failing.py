@@ -1,6 +1,6 @@
 """What is closed to jobs now, and which nodes fail? The outages of a machine at one moment of a simulation."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Self
 
@@ -19,6 +19,9 @@ Bools = npt.NDArray[np.bool_]
 
 AS_JOB: Final = 1 << 40
 """Reservations are placed like jobs, with numbers from here on."""
+
+BEFORE_ALL: Final = -(1 << 62)
+"""Before every second."""
 
 DRAWN: Final = 83
 """Purpose of the draws, among all that hang on a seed."""
@@ -121,7 +124,7 @@ class Failing:
     site: Site | None = None
     down: list[int] = field(default_factory=list)
     drawn: int = 0
-    until: int = -1
+    until: int = BEFORE_ALL
     dropped: list[int] = field(default_factory=list)
     stopped: list[tuple[int, int, int]] = field(default_factory=list)
     returned: set[int] = field(default_factory=set)
@@ -132,6 +135,10 @@ class Failing:
         first, last = np.searchsorted(seconds, [self.until + 1, now + 1])
         self.until = max(self.until, now)
         return [change for second in seconds[first:last].tolist() for change in self.outages.changes_at[second]]
+
+    def close(self) -> None:
+        """Let no further node fail or be repaired; reservations stay."""
+        self.outages = replace(self.outages, changes=())
 
     def draw(self, n_up: int) -> int:
         """Return which of the nodes that are up fails next."""

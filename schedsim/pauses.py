@@ -206,13 +206,17 @@ def with_timer(state: State, when: int, kind: int, argument: int, wakes: bool) -
 def suppose(state: State, jobs: Ints, run_times: Mapping[int, int]) -> None:
     """Set how long live jobs, by row, will have taken [s]; a running one ends after the present second."""
     clock, live = state.clock, state.live
-    for slot in (*state.slots(at.QUEUE), *state.slots(at.POSTPONED)):
+    kin = state.slots(at.KIN)
+    held = kin[live[kin, at.HOLD] != 0]
+    for slot in (*state.slots(at.QUEUE), *state.slots(at.POSTPONED), *held):
         live[slot, at.RUN] = run_times.get(int(live[slot, at.ROW]), live[slot, at.RUN])
     running = state.slots(at.ENDS)
     clear(state.blocks, clock, at.ENDS)
     for slot in running:
         row, begun, width = (int(live[slot, column]) for column in (at.ROW, at.START, at.WIDTH))
         run_time = run_times.get(row, int(live[slot, at.END]) - begun)
+        if row in run_times:
+            live[slot, at.RUN] = max(1, run_time)
         if clock[at.KILL]:
             run_time = min(run_time, int(live[slot, at.LIMIT]))
         end = max(begun + run_time, int(clock[at.NOW]) + 1)

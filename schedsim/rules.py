@@ -16,6 +16,7 @@ from schedsim.dependencies import Dependencies
 from schedsim.partitions import Within
 from schedsim.policy import Policy
 from schedsim.queues import Queue, Router
+from schedsim.run_times import RunTimes
 from schedsim.score import Score
 from schedsim.workload import Workload
 
@@ -201,6 +202,21 @@ class Rules:
             raise JobcastError(
                 "Jobs that are put off see no accounts and no commands; take a ceiling without postponing, "
                 "schedsim.policy.ceil(policy, postpone=None), or leave these rules out."
+            )
+
+    def refuse_nodes(self, allocator: Allocator | None, world: RunTimes | None) -> None:
+        """Refuse alterations where others know the jobs as were submitted: an allocator, a model of run times.
+
+        Raises
+        ------
+        JobcastError
+            If the commands alter a job.
+        """
+        altered = next((command for command in self.commands if command.action == "alter"), None)
+        if altered is not None and (allocator is not None or world is not None):
+            raise JobcastError(
+                f"Job {altered.job} is altered at {altered.time} s, which goes without an allocator and without a "
+                "model of run times: they know jobs as submitted. Leave them out, or the alterations."
             )
 
     def write(self, clock: Ints, workload: Workload, policy: Policy) -> None:

@@ -1,8 +1,9 @@
 """When will this job start? The present queue rolled forward many times, each time with other run times.
 
 Run times of live jobs are drawn from a `Sampler`; nothing that the simulation holds of the future is used: no further
-job is submitted, and what the workload says of the live jobs' run times is replaced. So later jobs that would pass the
-job are not foreseen, and starts tend to be told early where the policy lets many pass.
+job is submitted or known to fail, no node fails or is repaired, nobody commands anything, and what the workload says of
+the live jobs' run times is replaced. So later jobs that would pass the job are not foreseen, and starts tend to be told
+early where the policy lets many pass.
 """
 
 from dataclasses import dataclass
@@ -128,7 +129,7 @@ def when_will_it_start(
     Raises
     ------
     JobcastError
-        If there is no such job, it is not submitted yet, or `n` is below 1.
+        If there is no such job, it is not submitted yet or does not start by what is known, or `n` is below 1.
 
     Examples
     --------
@@ -148,11 +149,12 @@ def when_will_it_start(
     state, workload = simulation._state, simulation.workload
     if row >= state.clock[at.NEXT_JOB]:
         raise JobcastError(f"Job {job_id} is submitted at {workload.submit[row]} s only; it is {now} s.")
-    waiting, running = np.concatenate([simulation.queued, simulation.postponed]), simulation.running
+    waiting = np.concatenate([simulation.queued, simulation.postponed, simulation.held])
+    running = simulation.running
     if row not in waiting:
         events = simulation.events()
         begun = events[(events[:, KIND] == STARTED) & (events[:, JOB] == row), TIME]
-        return StartForecast(job_id, now, np.repeat(begun, n))
+        return StartForecast(job_id, now, np.repeat(begun[-1:], n))
     rows = np.concatenate([running, waiting])
     elapsed = np.full(len(rows), -1, dtype=np.int64)
     elapsed[: len(running)] = now - state.live[state.slots(at.ENDS), at.START]
@@ -160,7 +162,15 @@ def when_will_it_start(
     branch = simulation.fork(workload.requested)  # nobody is submitted any more, so nothing is asked of a forecast
     branch.close_submissions()
     names = rows.tolist()
-    starts = [_start(branch, row, dict(zip(names, lengths, strict=True))) for lengths in drawn.tolist()]
+    starts: list[int] = []
+    for lengths in drawn.tolist():
+        begun = _start(branch, row, dict(zip(names, lengths, strict=True)))
+        if begun is None:
+            raise JobcastError(
+                f"Job {job_id} does not start by all that is known at {now} s: it is held, or wider than the nodes "
+                "that are up. Ask again once it is released, or nodes are repaired."
+            )
+        starts.append(begun)
     return StartForecast(job_id, now, np.sort(np.array(starts, dtype=np.int64)))
 
 
@@ -181,10 +191,11 @@ def _checked(drawn: npt.ArrayLike, shape: tuple[int, int]) -> Ints:
     return given.astype(np.int64)
 
 
-def _start(branch: Simulation, row: int, run_times: dict[int, int]) -> int:
-    """Return when a job starts if the live jobs take so long."""
+def _start(branch: Simulation, row: int, run_times: dict[int, int]) -> int | None:
+    """Return when a job starts if the live jobs take so long; None if by all that is known now it never does."""
     future = branch.fork()
     future.suppose(run_times)
     future.run()
     events = future._log.events[: future._state.clock[at.LOGGED]]
-    return int(events[(events[:, KIND] == STARTED) & (events[:, JOB] == row), TIME][0])
+    begun = events[(events[:, KIND] == STARTED) & (events[:, JOB] == row), TIME]
+    return int(begun[-1]) if begun.size else None

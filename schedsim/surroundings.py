@@ -15,7 +15,7 @@ from predictors.data.events import ENDED, RETURNED, STARTED
 from schedsim._kernels_world import interrupt, move_ends
 from schedsim.allocators import Allocator, Scattered
 from schedsim.eventlog import EventLog
-from schedsim.failing import Failing, Site, count_of
+from schedsim.failing import BEFORE_ALL, Failing, Site, count_of
 from schedsim.nodes import Nodes
 from schedsim.outages import Outages, told
 from schedsim.policy import Policy
@@ -147,7 +147,8 @@ class Surroundings:
         assert self.failing is not None and self.nodes is not None
         clock, self.nodes.now = state.clock, now
         usable = self.nodes.allocator.topology.usable
-        before = int(np.count_nonzero(self.failing.closed(now - 1, now) & usable))
+        begins = self.failing.until == BEFORE_ALL
+        before = 0 if begins else int(np.count_nonzero(self.failing.closed(now - 1, now) & usable))
         struck = set(self.nodes.on(np.array(self.failing.advance(now), dtype=np.int64)))
         for slot in state.slots(at.RUNNING).tolist():
             if int(state.live[slot, at.ROW]) in struck:

@@ -496,3 +496,17 @@ def test_the_command_takes_outages(tmp_path, policy):
     )
     assert found.exit_code == 0, found.exception
     assert "of the machine" in found.output.lower()
+
+
+@pytest.mark.parametrize("allocator", [None, *(make_allocator(name, Topology.flat(4)) for name in ALLOCATORS)])
+def test_what_is_reserved_or_down_before_the_first_second_counts(allocator):
+    w = Workload.from_columns([1, 2], submit=[0, 0], procs=[4, 2], requested=[30, 10], run_time=[30, 10],
+                              machine_procs=4)  # fmt: skip
+    for outages in (
+        Outages([Reservation(-100, 100, 2)]),
+        Outages(changes=[Change(-9, "fail", 3), Change(-5, "repair", 1), Change(100, "repair", 2)]),
+    ):
+        simulation = Simulation(w, make_policy("easy"), outages=outages, allocator=allocator)
+        assert simulation.free == 2
+        assert simulation.run() and simulation.free == 4
+        assert simulation.schedule().start.tolist() == [100, 0]

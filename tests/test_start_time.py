@@ -8,9 +8,15 @@ from hypothesis import strategies as st
 from predictors.data.errors import JobcastError
 from predictors.data.synthetic import generate_log
 from predictors.recent_ratios import RecentRatios
+from schedsim.allocators import FirstFit
+from schedsim.commands import Command
+from schedsim.dependencies import Dependencies
 from schedsim.engine import Simulation, simulate
+from schedsim.outages import Change, Outages, Reservation
 from schedsim.policy import make_policy
+from schedsim.rules import Rules
 from schedsim.start_time import Requested, draws, when_will_it_start
+from schedsim.topology import Topology
 from schedsim.workload import Workload
 from tests.engine_runs import EVERY_POLICY, workload_of
 from tests.strategies import seeded_workload, workloads
@@ -190,3 +196,47 @@ def test_the_experiment_asks_and_compares(tmp_path):
     assert np.allclose(sides, 1)
     assert {path.name for path in report.figures} >= {"coverage.png", "coverage.csv", "error.svg", "asked.csv"}
     assert (len(report.notes), len(report.verdict)) == (1, 2)
+
+
+def chain(failed=()):
+    """Return a simulation at 5 s: job 2 waits for job 1, which runs; job 3 waits for processors."""
+    w = Workload.from_columns([1, 2, 3], submit=[0, 1, 2], procs=[8, 8, 8], requested=[100, 100, 100],
+                              run_time=[50, 30, 10], machine_procs=8)  # fmt: skip
+    after = Dependencies(np.array([2]), np.array([1]), np.array([0]), frozenset(failed))
+    rules = Rules(dependencies=after, commands=(Command(40, "release", 2),) if failed else ())
+    simulation = Simulation(w, make_policy("fcfs"), rules=rules)
+    simulation.run(until=5)
+    return simulation, Requested(w.requested)
+
+
+@pytest.mark.parametrize("failed", [(), (1,)])
+def test_held_jobs_are_forecast_without_a_look_at_what_becomes_of_them(failed):
+    simulation, sampler = chain(failed)
+    assert when_will_it_start(simulation, 2, sampler, n=1).p50 == 100
+    assert when_will_it_start(simulation, 3, sampler, n=1).p50 == 200  # job 2 is before it, for 100 s, not 30
+
+
+def test_a_job_of_which_nothing_known_tells_that_it_starts_is_told_so():
+    w = Workload.from_columns([1, 2], submit=[0, 1], procs=[8, 8], requested=[100] * 2, run_time=[50] * 2,
+                              machine_procs=8)  # fmt: skip
+    orders = (Command(2, "hold", 2), Command(40, "release", 2))
+    simulation = Simulation(w, make_policy("fcfs"), rules=Rules(commands=orders))
+    simulation.run(until=5)
+    with pytest.raises(JobcastError, match="Job 2 does not start by all that is known at 5 s: it is held"):
+        when_will_it_start(simulation, 2, Requested(w.requested), n=1)
+    assert simulation.run() and simulation.schedule().start.tolist() == [0, 50]
+
+
+@pytest.mark.parametrize("allocator", [None, FirstFit(Topology.flat(8))])
+def test_failures_to_come_are_not_foreseen(allocator):
+    w = Workload.from_columns([1, 2], submit=[0, 1], procs=[8, 4], requested=[100] * 2, run_time=[100] * 2,
+                              machine_procs=8)  # fmt: skip
+    broken = Outages([Reservation(90, 120)], [Change(30, "fail", 1), Change(300, "repair", 1)])
+    simulation = Simulation(w, make_policy("fcfs"), outages=broken, allocator=allocator)
+    simulation.run(until=5)
+    assert when_will_it_start(simulation, 1, Requested(w.requested), n=1).p50 == 120
+    assert when_will_it_start(simulation, 2, Requested(w.requested), n=1).p50 == 220
+    simulation.run(until=31)
+    with pytest.raises(JobcastError, match="wider than the nodes that are up"):
+        when_will_it_start(simulation, 1, Requested(w.requested), n=1)
+    assert simulation.run() and simulation.schedule().start[0] == 300
