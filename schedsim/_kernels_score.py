@@ -2,7 +2,8 @@
 
 At each tick a job gains `gain * e**2`, e the seconds since when it is eligible. The squares of whole seconds sum up to
 a whole number, so that the closed form between two ticks equals ticking to the last bit, as long as that number fits
-(e below 46 days). Scores never fall, which is all that the search for the next tick needs.
+(e below 46 days with ticks of 15 s, below 18 with ticks of 1 s).
+Scores never fall, which is all that the search for the next tick needs.
 """
 
 from typing import Final
@@ -17,8 +18,8 @@ from schedsim._kernels_orders import sortable
 
 Ints = npt.NDArray[np.int64]
 
-EXACT: Final = 4_000_000
-"""Eligible time [s] up to which sums of squares are whole numbers that fit."""
+EXACT: Final = 4.5e18
+"""Ticks times the square of the eligible time [s] up to which all parts of the sum are whole numbers that fit."""
 SECOND_TIER: Final = 0x7FF0000000000001
 """Added to a key: behind every key of the first tier, since no score is negative."""
 CLEARLY: Final = 1e-9
@@ -45,7 +46,7 @@ def squares(tick: int, since: int, begin: int, now: int) -> float:
     if n <= 0:
         return 0.0
     a = first * tick - since
-    if now - since <= EXACT:
+    if float(n) * float(now - since) * float(now - since) <= EXACT:
         return float(n * a * a + tick * a * n * (n - 1) + tick * tick * (n * (n - 1) * (2 * n - 1) // 6))
     x, y, z = float(n), float(a), float(tick)
     return x * y * y + z * y * x * (x - 1.0) + z * z * (x * (x - 1.0) * (2.0 * x - 1.0) / 6.0)

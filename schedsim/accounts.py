@@ -45,8 +45,10 @@ PROGRAMS: Final[Mapping[str, Program]] = MappingProxyType(
 )
 """The programs of the Argonne Leadership Computing Facility by name; the start scores are ours."""
 
-MOST_OVERBURN: Final = 2.0
-"""Part of an allocation that capability jobs may spend in the third quarter of its year."""
+MOST_GRANTED: Final = 1e15
+"""Processor-hours that can be counted in seconds."""
+LAST_YEAR: Final = 9998
+"""No calendar goes further."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,9 @@ class Project:
             value = getattr(self, what)
             if value is not None and not 0 <= value < float("inf"):
                 raise JobcastError(f"Project {self.name!r}: {what} must be 0 or more; got {value}.")
+        for what, hours in (("granted", self.granted), ("spent", self.spent)):
+            if hours > MOST_GRANTED:
+                raise JobcastError(f"Project {self.name!r}: {what} may be {MOST_GRANTED:g} at most; got {hours:g}.")
         if self.granted == 0:
             raise JobcastError(f"Project {self.name!r}: granted must be more than 0 processor-hours.")
 
@@ -137,9 +142,8 @@ class Accounts:
         if self.epoch is None:
             return []
         found = []
-        years = range(
-            datetime.fromtimestamp(self.epoch, UTC).year - 2, datetime.fromtimestamp(self.epoch + until, UTC).year + 2
-        )
+        last = min(self.epoch + until, int(datetime(LAST_YEAR - 2, 1, 1, tzinfo=UTC).timestamp()))
+        years = range(datetime.fromtimestamp(self.epoch, UTC).year - 2, datetime.fromtimestamp(last, UTC).year + 2)
         for number, project in enumerate(self.projects):
             month = PROGRAMS[project.program].year_begins
             if month is None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from predictors.data.errors import JobcastError, unknown_name
+from schedsim.given import check_whole
 
 Action = Literal["hold", "release", "alter", "big-run"]
 ACTIONS: Final = get_args(Action)
@@ -40,6 +41,9 @@ class Command:
     def __post_init__(self) -> None:
         if self.action not in ACTIONS:
             raise unknown_name("command", self.action, ACTIONS)
+        for what, number in (("time", self.time), ("processors", self.procs), ("requested time", self.requested)):
+            if number is not None:
+                check_whole(number, f"the {what} of a command")
         if self.time < 0:
             raise JobcastError(f"A command must come at 0 s or later; {self.action!r} comes at {self.time} s.")
         if (self.procs is not None or self.requested is not None) and self.action != "alter":
@@ -75,11 +79,11 @@ def read_commands(path: str | os.PathLike[str], origin: int = 0) -> tuple[Comman
     for line, row in enumerate(rows, start=2):
         try:
             job, procs, requested = (int(row.get(name) or 0) for name in ("job", "procs", "requested"))
-            time = int(row["time"]) - origin
+            time, name = int(row["time"]) - origin, row["action"] or ""
         except (TypeError, ValueError) as error:
             raise JobcastError(f"{path}:{line}: {error}; whole numbers are needed.") from error
         try:
-            action: Action = row["action"].strip()  # type: ignore[assignment]
+            action: Action = name.strip()  # type: ignore[assignment]
             given = {key: value for key, value in (("procs", procs), ("requested", requested)) if row.get(key)}
             commands.append(Command(time, action, job, **given))
         except JobcastError as error:

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from predictors.data.errors import JobcastError, unknown_name
+from schedsim.given import check_whole
 
 Ints = npt.NDArray[np.int64]
 
@@ -46,6 +47,9 @@ class Queue:
     def __post_init__(self) -> None:
         if not self.name:
             raise JobcastError("A queue needs a name.")
+        for what in ("least_procs", "most_procs", "longer_than", "up_to", "share"):
+            if getattr(self, what) is not None:
+                check_whole(getattr(self, what), f"queue {self.name!r}: {what}")
         widest, longest = self.most_procs, self.up_to
         if self.least_procs < 1 or (widest is not None and widest < self.least_procs):
             raise JobcastError(

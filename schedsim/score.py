@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from predictors.data.errors import JobcastError
 from schedsim._kernels_score import squares
+from schedsim.given import check_whole
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -40,6 +41,7 @@ class Score:
     heirs_share: float = 0.5
 
     def __post_init__(self) -> None:
+        check_whole(self.tick, "the tick of a score")
         if self.tick < 1:
             raise JobcastError(f"A score grows every 1 s at most often; got a tick of {self.tick} s.")
         if not 0 < self.floor <= self.ceiling:

@@ -18,6 +18,7 @@ from schedsim._kernels_score import score_at, squares
 from schedsim.accounts import Accounts, Project
 from schedsim.commands import Command, read_commands
 from schedsim.dependencies import Dependencies
+from schedsim.dilation import Dilation
 from schedsim.engine import Simulation, simulate
 from schedsim.paranoid import check
 from schedsim.partitions import Hierarchy, Partitions, Within
@@ -486,6 +487,33 @@ def test_bad_input_is_refused_with_what_where_and_a_way_out():
         simulate(busy_mira(1), make_policy("easy"), rules=Rules(commands=(Command(0, "release", 300),)))
     with pytest.raises(JobcastError, match="share of the machine go with"):
         simulate(two_jobs(), make_policy("hybrid-2"), rules=Rules(mira_router()))
+    with pytest.raises(JobcastError, match=r"whole number; got 2\.5"):
+        Score(tick=2.5)
+    with pytest.raises(JobcastError, match="'a': share must be a whole number"):
+        Queue("a", share=2.5)
+    with pytest.raises(JobcastError, match="The time of a command must be from"):
+        Command(10**30, "hold", 1)
+    with pytest.raises(JobcastError, match=r"granted may be 1e\+15 at most"):
+        Project("a", "incite", 1e300)
+
+
+def test_alterations_are_refused_where_others_know_the_jobs_as_submitted():
+    altered = Rules(commands=(Command(10, "alter", 2, procs=512),))
+    for surroundings in ({"allocator": Partitions(Hierarchy.mira())}, {"world": Dilation()}):
+        with pytest.raises(JobcastError, match="Job 2 is altered at 10 s, which goes without an allocator"):
+            simulate(two_jobs(), make_policy("cobalt"), rules=altered, **surroundings)
+
+
+@pytest.mark.parametrize("tick", [1, 2, 3, 15])
+def test_the_closed_form_does_not_overflow_within_many_weeks(tick):
+    for begin, now in ((0, 3_999_999), (2_600_000, 3_999_999), (0, 2_000_000)):
+        ticks = range(-(-begin // tick) * tick, now + 1, tick)
+        assert squares(tick, 0, begin, now) == pytest.approx(sum(t * t for t in ticks), rel=1e-12)
+
+
+def test_calendars_end_before_the_last_year_that_dates_can_tell():
+    dates = Accounts((Project("one", "incite", 1000.0),), {}, 1_500_000_000).calendar(10**12)
+    assert dates == sorted(dates) and 20_000 < len(dates) < 24_000
 
 
 def test_commands_and_sites_are_read_from_files(tmp_path):
@@ -495,6 +523,9 @@ def test_commands_and_sites_are_read_from_files(tmp_path):
     assert read_commands(orders)[2] == Command(50, "alter", 2, procs=512)
     orders.write_text("time,job,action\n10,2,hold\nten,2,release\n")
     with pytest.raises(JobcastError, match=r"orders.csv:3: .*ten"):
+        read_commands(orders)
+    orders.write_text("time,job,action\n5,3\n")
+    with pytest.raises(JobcastError, match=r"orders.csv:2: .*command ''"):
         read_commands(orders)
     orders.write_text("time,job,what\n")
     with pytest.raises(JobcastError, match="has no column action"):
