@@ -20,7 +20,9 @@ def sweep(
     corrections: Names = "",
     predictors: Annotated[str, typer.Option(help="To evaluate or train; names, separated by commas.")] = "",
     kind: Annotated[str | None, typer.Option(help="simulate (default), evaluate or train.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Shakes of each log (default 10), or seeds of predictors.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Shakes of each log (default 10), or seeds of predictors.", min=0)
+    ] = None,
     procs: Annotated[int | None, typer.Option(help="Processors of the machine; by default as the log tells.")] = None,
     drop_wide: Annotated[bool, typer.Option("--drop-wide", help="Leave out jobs wider than the machine.")] = False,
     budget: Annotated[float | None, typer.Option(help="Share of jobs that may run longer than estimated.")] = None,

@@ -95,7 +95,7 @@ def _run(
 ) -> Results:
     in_memory = [log for log in logs if isinstance(log, JobLog)]
     files = tuple(LogFile(str(log)) for log in logs if not isinstance(log, JobLog))
-    drawn = tuple(range(1, seeds + 1)) if isinstance(seeds, int) else tuple(seeds)
+    drawn = ((seeds,) if seeds < 0 else tuple(range(1, seeds + 1))) if isinstance(seeds, int) else tuple(seeds)
     given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in more.items()}
     sweep = Sweep(kind=kind, logs=files, seeds=drawn, **given)
     return run_sweep(sweep, in_memory, crew=crew, folder=None if folder is None else Path(folder))

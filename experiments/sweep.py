@@ -120,6 +120,13 @@ class Sweep:
             raise JobcastError(f"Two cases of the sweep are called {twice!r}; give each a name of its own.")
         if self.beside is not None and self.beside not in names:
             raise unknown_name("case to stand beside", self.beside, names)
+        if self.beside is not None and self.seeds and self.kind == "simulate":
+            shaken = [case.name for case in self.all_cases if _shaken(case)]
+            if shaken and self.beside not in shaken:
+                raise JobcastError(
+                    f"{self.beside!r} is run on the logs as they are alone, the others are shaken: nothing can be "
+                    "judged beside it; let it be shaken, or take another case."
+                )
         if not self.runs_of_a_log:
             raise JobcastError("This sweep runs nothing: give seeds, or as_logged = true.")
 
@@ -221,7 +228,7 @@ class Sweep:
         given: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
         }
-        if _whole(given.get("seeds")):
+        if _whole(given.get("seeds")) and given["seeds"] >= 0:
             given["seeds"] = tuple(range(1, min(given["seeds"], MOST_SEEDS + 1) + 1))
         if "logs" in given:
             logs = given["logs"] if isinstance(given["logs"], tuple) else (given["logs"],)

@@ -35,11 +35,21 @@ MOST_DRAWN: Final = 20
 def judged(
     found: Results, beside: str | None = None, measure: str | None = None
 ) -> tuple[tuple[Judgement, ...], Choice | None]:
-    """Return each case beside one, by default the first; and the choice among all, where there are several."""
-    if found.runs["case"].nunique() < 2:
+    """Return each case beside one, by default the first; and the choice among all, where there are several.
+
+    Where the others are shaken, cases that are run on the log as it is alone are not judged.
+    """
+    runs = found.runs[~found.runs["case"].isin(_as_logged_alone(found.runs))]
+    if runs["case"].nunique() < 2:
         return (), None
     options: dict[str, Any] = {"kind": found.kind, "groups": found.groups, "measure": measure}
-    return judge_all(found.runs, beside, **options), choose(found.runs, **options)
+    return judge_all(runs, beside, **options), choose(runs, **options)
+
+
+def _as_logged_alone(runs: pd.DataFrame) -> list[str]:
+    """Return the cases without shaken runs, if others have some."""
+    shaken = set(runs.loc[runs["seed"] != AS_LOGGED, "case"])
+    return [case for case in dict.fromkeys(runs["case"]) if shaken and case not in shaken]
 
 
 def report_of(found: Results, folder: Path, beside: str | None = None, measure: str | None = None) -> Report:
@@ -55,6 +65,8 @@ def report_of(found: Results, folder: Path, beside: str | None = None, measure: 
     logs = ", ".join(log["name"] for log in found.about["logs"])
     verdict = [judgement.sentence for judgement in judgements] + ([choice.sentence] if choice else [])
     notes = [log["account"]["source"] + ": " + _told(log["account"]) for log in found.about["logs"]]
+    if alone := _as_logged_alone(found.runs):
+        notes.append(f"Run on the logs as they are alone, and so not judged: {', '.join(alone)}.")
     if "look_ahead" in found.runs and found.runs["look_ahead"].any():
         ahead = ", ".join(dict.fromkeys(found.runs.loc[found.runs["look_ahead"], "case"]))
         notes.append(f"Learnt from a log that they then were used on, its future included: {ahead}; these say nothing.")
@@ -65,10 +77,13 @@ def report_of(found: Results, folder: Path, beside: str | None = None, measure: 
 
 
 def medians(found: Results, by: list[str]) -> pd.DataFrame:
-    """Return medians over the shaken seeds (else over all), by case or by log and case; of logs the geometric mean."""
+    """Return medians over the shaken seeds (else over all), by case or by log and case; of logs the geometric mean.
+
+    Cases that are run on the log as it is alone stand among them with that run.
+    """
     runs = found.runs
-    shaken = runs[runs["seed"] != AS_LOGGED]
-    used = shaken if len(shaken) else runs
+    shaken = runs["seed"] != AS_LOGGED
+    used = runs[shaken | runs["case"].isin(_as_logged_alone(runs))] if shaken.any() else runs
     columns = [name for name in SHOWN["simulate" if found.kind == "simulate" else "evaluate"] if name in runs]
     per_log = used.groupby(["log", "case"], sort=False)[columns].median().reset_index()
     if "log" in by:

@@ -68,11 +68,12 @@ class Results:
 
 
 def write_results(folder: Path, found: Results) -> list[Path]:
-    """Write the tables into a folder, each whole or not at all; the provenance is in each of them."""
-    written = [_write(found.runs, folder / TABLE, found.about)]
-    if len(found.groups):
-        written.append(_write(found.groups, folder / GROUP_TABLE, found.about))
-    return written
+    """Write the tables into a folder, each whole or not at all; the provenance is in each of them.
+
+    The runs come last: a folder that has them is finished, so what is killed before that goes on from its parts.
+    """
+    groups = [_write(found.groups, folder / GROUP_TABLE, found.about)] if len(found.groups) else []
+    return [*groups, _write(found.runs, folder / TABLE, found.about)]
 
 
 def read_results(folder: Path) -> Results:

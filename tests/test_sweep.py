@@ -91,6 +91,10 @@ def test_a_toml_file_sets_the_fields(tmp_path):
         ("as_logged = false", "runs nothing"),
         ("seeds = [1, 1]", "must differ"),
         ("seeds = [-1]", "whole numbers from 0"),
+        ("seeds = -3", "whole numbers from 0; got -3"),
+        ('seeds = 2\nbeside = "x"\n'
+         'cases = [{name = "x", policy = "easy", shaken = false}, {name = "y", policy = "sjf"}]',
+         "nothing can be judged beside it"),
         ("seeds = 1e3", "whole numbers from 0"),
         ("as_logged = 1", "true or false"),
         ("train = 0.8\nbeside = 'esy'", "No case to stand beside 'esy'"),
@@ -171,6 +175,8 @@ def test_cases_that_are_not_shaken_run_once_and_rules_without_a_name_run():
     runs = simulate_many([LOG], seeds=2, cases=cases).runs
     assert list(zip(runs["case"], runs["seed"], strict=True)) == [("EASY", 1), ("EASY", 2), ("EASY", -1), ("mine", -1)]
     assert runs["estimates"].iloc[-1] == repr(SimilarRuns(factor=0.7))
+    with pytest.raises(JobcastError, match="whole numbers from 0"):
+        simulate_many([LOG], seeds=-2)
 
 
 def test_evaluations_are_those_of_evaluate_and_told_by_user():
@@ -236,6 +242,28 @@ def test_only_what_is_missing_is_run_again(tmp_path, small_batches, monkeypatch)
     again.clear()
     assert run_sweep(sweep, [LOG], folder=tmp_path).runs.equals(found.runs)  # finished: nothing is run, times and all
     assert not again
+
+
+def test_a_sweep_stopped_between_its_two_tables_is_not_finished(tmp_path, monkeypatch):
+    """Without its groups a finished evaluation would be judged by its seeds, which hardly differ, instead of users."""
+    from experiments import sweep_results
+
+    sweep, tables = Sweep(kind="evaluate", predictors=("last-two", "user-mean"), seeds=(0,)), []
+
+    def stops(table, path, about):
+        if tables:
+            raise KeyboardInterrupt
+        tables.append(path)
+        return write(table, path, about)
+
+    write = sweep_results._write
+    monkeypatch.setattr(sweep_results, "_write", stops)
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(sweep, [LOG], folder=tmp_path)
+    monkeypatch.undo()
+    monkeypatch.setattr(sweep_run, "do", None)  # all runs are kept: none is done again
+    assert len(run_sweep(sweep, [LOG], folder=tmp_path).groups)
+    assert len(read_results(tmp_path).groups)
 
 
 def test_a_sweep_killed_outright_goes_on(tmp_path):
@@ -392,6 +420,23 @@ def test_the_command_judges_and_leaves_a_page(tmp_path, monkeypatch):
     again = run("sweep", "mine.toml", "--beside", "fcfs")  # judged anew, nothing run
     assert again.exit_code == 0
     assert "easy is better than fcfs" in again.output or "makes others wait" in again.output
+
+
+def test_cases_that_are_not_shaken_are_shown_but_not_judged(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_log(LOG, tmp_path / "log.swf")
+    (tmp_path / "mine.toml").write_text(
+        'logs = ["log.swf"]\nseeds = 5\n[[cases]]\nname = "look"\npolicy = "sjf"\nshaken = false\n'
+        '[[cases]]\nname = "easy"\npolicy = "easy"\n[[cases]]\nname = "fcfs"\npolicy = "fcfs"\n'
+    )
+    told = run("sweep", "mine.toml", "--out", "out", "--json")
+    assert told.exit_code == 0, told.output
+    document = json.loads(told.stdout)
+    assert [(one["case"], one["beside"]) for one in document["judgements"]] == [("fcfs", "easy")]
+    runs = read_results(tmp_path / "out").runs
+    (shown,) = [row for row in document["tables"]["by case"] if row["case"] == "look"]
+    assert shown["mean_wait_s"] == runs.loc[runs["case"] == "look", "mean_wait_s"].item()
+    assert "alone, and so not judged: look." in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
 
 def test_the_command_takes_logs_and_options(tmp_path):
