@@ -9,7 +9,7 @@ import pytest
 from experiments.judging import choose, judge, judge_all
 from experiments.sweep_results import AS_LOGGED
 from predictors.data.errors import JobcastError
-from predictors.resample import drawn_means, expanded
+from predictors.resample import drawn_means, drawn_over, expanded
 
 FIGURES = ("mean_bounded_slowdown", "mean_wait_s", "p99_wait_s", "max_wait_s", "widest5_mean_wait_s")
 
@@ -79,6 +79,14 @@ def test_logs_are_counted_and_their_spread_is_in_the_interval():
     alike = judge(table({"easy": 1.0, "x": 0.8}, logs=tuple("abcdefghij")), "x", "easy")
     assert alike.outcome == "better"
     assert "(better on 10 of 10 logs)" in alike.sentence
+
+
+def test_which_logs_are_drawn_hangs_on_nothing_that_the_seeds_hang_on():
+    """Five logs and five seeds: the share of the third log among the logs drawn tells nothing of the third seed's."""
+    third = [np.eye(5)[2]] * 5
+    by_seed = drawn_means(third[0])
+    by_log = drawn_over([np.full(2000, value) for value in third[0]])
+    assert abs(np.corrcoef(by_seed, by_log)[0, 1]) < 0.1
 
 
 def test_few_seeds_name_nobody_and_say_why():
