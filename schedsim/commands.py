@@ -71,8 +71,12 @@ def read_commands(path: str | os.PathLike[str], origin: int = 0) -> tuple[Comman
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise JobcastError(f"{path}: cannot be read ({error}).") from error
-    rows = csv.DictReader(text.splitlines())
-    missing = [name for name in COLUMNS[:3] if name not in (rows.fieldnames or ())]
+    reader = csv.DictReader(text.splitlines())
+    try:
+        rows = list(reader)
+    except csv.Error as error:
+        raise JobcastError(f"{path}:{reader.line_num + 1}: is not CSV: {error}.") from error
+    missing = [name for name in COLUMNS[:3] if name not in (reader.fieldnames or ())]
     if missing:
         raise JobcastError(f"{path}: has no column {', '.join(missing)}; needed are {', '.join(COLUMNS[:3])}.")
     commands = []

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from predictors.data.errors import JobcastError, unknown_name
-from schedsim.partitions import Hierarchy, Level
+from schedsim.partitions import MOST_CELLS, Hierarchy, Level
 
 KEYS: Final = ("size", "starts", "skip")
 
@@ -70,6 +70,8 @@ def _level(level: dict[str, Any], nodes: int) -> Level:
         raise JobcastError(f"needs `size = N`, the nodes of each partition; got {size!r}.")
     if size > nodes:
         raise JobcastError(f"partitions of {size} nodes do not fit into the machine of {nodes}.")
+    if nodes // size > MOST_CELLS:
+        raise JobcastError(f"{nodes // size} partitions of {size} nodes are too many; take larger ones.")
     starts = level.get("starts", list(range(0, nodes - size + 1, size)))
     if not isinstance(starts, list) or not all(isinstance(start, int) for start in starts):
         raise JobcastError(f"starts is a list of nodes; got {starts!r}.")

@@ -143,6 +143,8 @@ class Hierarchy:
             while nodes > 128 * unit:
                 unit *= 2
         check_whole(unit, "the least partition", 1)
+        if nodes // unit > MOST_CELLS:
+            raise JobcastError(f"{nodes // unit} partitions of {unit} nodes are too many; take larger ones.")
         levels, size = [], unit
         while size < nodes:
             levels.append(Level(size, tuple(range(0, nodes - size + 1, size))))

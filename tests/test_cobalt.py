@@ -527,6 +527,9 @@ def test_commands_and_sites_are_read_from_files(tmp_path):
     orders.write_text("time,job,action\n5,3\n")
     with pytest.raises(JobcastError, match=r"orders.csv:2: .*command ''"):
         read_commands(orders)
+    orders.write_text("time,job,action\n5,3," + 200_000 * "x" + "\n")
+    with pytest.raises(JobcastError, match=r"orders.csv:2: is not CSV"):
+        read_commands(orders)
     orders.write_text("time,job,what\n")
     with pytest.raises(JobcastError, match="has no column action"):
         read_commands(orders)

@@ -199,3 +199,12 @@ def test_the_command_refuses_what_does_not_go_together(tmp_path, options, messag
     log.write_text(SWF)
     found = CliRunner().invoke(app, ["simulate", str(log), *options])
     assert isinstance(found.exception, JobcastError) and message in str(found.exception)
+
+
+def test_more_partitions_than_can_be_searched_are_refused_before_they_are_listed(tmp_path):
+    many = tmp_path / "many.toml"
+    many.write_text("nodes = 1_000_000_000_000\n[[level]]\nsize = 1\n")
+    with pytest.raises(JobcastError, match="level 1: 1000000000000 partitions of 1 nodes are too many"):
+        read_hierarchy(many)
+    with pytest.raises(JobcastError, match="partitions of 2 nodes are too many"):
+        Hierarchy.binary(1_000_000_000_000, 2)
