@@ -181,7 +181,7 @@ def surge_waits(jobs: StudyJobs, month: str) -> str:
     table = jobs.table.assign(month=_months(jobs.table), queue=in_top(jobs.table, "queue", TOP_QUEUES))
     here = table[table["month"] == month].groupby("queue")["wait"].agg(["mean", "size"])
     beside = table[table["month"].isin(_beside(month))].groupby("queue")["wait"].agg(["mean", "size"])
-    both = here.join(beside, how="inner", lsuffix="_here", rsuffix="_beside")
+    both = here.add_suffix("_here").join(beside.add_suffix("_beside"), how="inner")
     both = both[both[["size_here", "size_beside"]].min(axis=1) >= LEAST_JOBS]
     ratio = (both["mean_here"] / both["mean_beside"]).replace([np.inf, -np.inf], np.nan).dropna()
     return "; ".join(f"{queue} {value:.2f}" for queue, value in ratio.items()) or "not told: no month beside it"

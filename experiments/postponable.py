@@ -47,7 +47,7 @@ def deadlines_by(what: str, log: JobLog, seed: int = 0) -> Ints:
     >>> from predictors.data.synthetic import generate_log
     >>> log = generate_log(100, seed=1)
     >>> int((deadlines_by("requested_time<=3600", log) >= 0).sum()), int((deadlines_by("0.3", log) >= 0).sum())
-    (14, 32)
+    (33, 30)
     """
     workload = Workload.from_log(log)
     if what.endswith(".csv"):

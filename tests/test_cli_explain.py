@@ -74,14 +74,14 @@ def test_a_broken_law_is_reported(jobcast, monkeypatch):
     """What the engine gives back is not trusted."""
     from dataclasses import replace
 
-    import experiments.simulation as simulation
+    from schedsim.engine import Simulation
 
-    true = simulation.simulate
+    true = Simulation.schedule
 
-    def late(*about, **more):
-        schedule = true(*about, **more)
+    def late(self):
+        schedule = true(self)
         return replace(schedule, start=schedule.start + 1, end=schedule.end + 1)
 
-    monkeypatch.setattr(simulation, "simulate", late)
+    monkeypatch.setattr(Simulation, "schedule", late)
     code, _, err = jobcast("simulate log.swf --paranoid")
     assert code == 2 and "breaks the law" in err

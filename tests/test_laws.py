@@ -14,7 +14,7 @@ from schedsim.policy import POLICIES, Policy, make_policy
 from tests import oracle_orders
 from tests.engine_runs import EVERY_POLICY, engine, rule_of, workload_of
 from tests.oracle import Job, Rule, simulate
-from tests.oracle_laws import LAWS, Run
+from tests.oracle_laws import Run, check
 from tests.strategies import (
     PROCS,
     crowded_workload,
@@ -142,16 +142,14 @@ def test_engine_keeps_every_law(name):
         jobs = seeded_workload(seed, kill=kill, least_run=seed % 2)
         for estimates in NAMED:
             outcome = engine(jobs, name, estimates, CORRECTIONS[seed % 3], kill)
-            for law in LAWS:
-                law(Run(jobs, PROCS, rule_of(name, jobs), estimates, outcome, kill))
+            check(Run(jobs, PROCS, rule_of(name, jobs), estimates, outcome, kill))
 
 
 @settings(max_examples=120, deadline=None)
 @given(jobs=workloads(), name=st.sampled_from(EVERY_POLICY), estimates=st.sampled_from(NAMED))
 def test_engine_keeps_every_law_on_small_workloads(jobs, name, estimates):
     outcome = engine(jobs, name, estimates)
-    for law in LAWS:
-        law(Run(jobs, PROCS, rule_of(name, jobs), estimates, outcome))
+    check(Run(jobs, PROCS, rule_of(name, jobs), estimates, outcome))
 
 
 @pytest.mark.parametrize("estimates", ["requested", "clairvoyant"])

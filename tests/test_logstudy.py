@@ -351,7 +351,6 @@ def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "fig12_exits_by_queue.csv",
         "fig16_failures_by_place.csv",
         "fig21_overburn.csv",
-        "observations.csv",
     } <= names
     assert all(Path(path).exists() for path in told["figures"])
     assert (tmp_path / "logstudy" / "observations.csv").exists()

@@ -78,9 +78,9 @@ def generate_capability_log(
 
     Examples
     --------
-    >>> log = generate_capability_log([(500, 0.3)], seed=1)
+    >>> log = generate_capability_log([(1000, 0.3)], seed=1)
     >>> len(log), log.max_procs, bool((log["run_time"] <= log["requested_time"]).all())
-    (500, 4392, True)
+    (1000, 4392, True)
     """
     if procs < 1 or seed < 0 or not months:
         raise JobcastError(f"A capability log needs a machine, a seed and a month; got {procs}, {seed} and {months}.")
