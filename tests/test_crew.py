@@ -118,9 +118,9 @@ def always_dies(shared, number):
 
 
 def test_a_task_that_ends_every_worker_is_given_up_and_says_how_to_go_on():
-    """The scheduler is hired, since the number of allowed deaths is its own setting."""
+    """The scheduler is hired, since the deaths allowed are its own setting; three workers, so none is waited for."""
     with pytest.raises(JobcastError, match=r"A task ended three workers, .* give each more \(--memory"):
-        list(each(always_dies, {"": None}, [("", k) for k in range(4)], Crew(workers=2)))
+        list(each(always_dies, {"": None}, [("", k) for k in range(4)], Crew(workers=3)))
 
 
 def asks_too_much(shared, number):
