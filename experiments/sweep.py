@@ -69,7 +69,7 @@ class Sweep:
     budget : float, optional
         Share of the jobs that may run longer than estimated, of all predictors.
     by : tuple of str
-        Simulations: figures by `size`, `user` or `start` besides.
+        Simulations: figures by `size`, `user`, `run-time` or `start` besides.
     train : float
         Evaluations and trainings: share of the jobs that is learnt from for the figures.
     protocol : str
