@@ -31,8 +31,8 @@ TIMES: Final = ("fit_seconds", "predict_us_per_job", "seconds")
 GROUPS: Final = ("log", "case", "seed", "by", "group")
 """First columns of `groups.parquet`: one row a run and group, `by` saying what groups are.
 
-Simulations, where asked for: `size`, `user`, `run-time` or `start`, then what `jobcast simulate --by` shows. Evaluations, always:
-`user`, then n_jobs and the sums sse_s2, error_s (absolute) and underestimated (jobs)."""
+Simulations, where asked for: `size`, `user`, `run-time` or `start`, then what `jobcast simulate --by` shows.
+Evaluations, always: `user`, then n_jobs and the sums sse_s2, error_s (absolute) and underestimated (jobs)."""
 
 TABLE: Final = "results.parquet"
 GROUP_TABLE: Final = "groups.parquet"
