@@ -14,6 +14,7 @@ import numpy.typing as npt
 from predictors.data.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
 from schedsim.deadlines import drawn, with_deadlines
+from schedsim.given import LATEST
 from schedsim.workload import Workload
 
 Ints = npt.NDArray[np.int64]
@@ -82,14 +83,19 @@ def _from_file(path: Path, workload: Workload) -> Ints:
     try:
         with path.open(newline="", encoding="utf-8") as lines:
             table = csv.DictReader(lines)
-            if not {"job_id", "deadline"} <= set(table.fieldnames or ()):
-                raise JobcastError(f"{path}: the first line must name the columns job_id and deadline.")
+            names = list(table.fieldnames or ())
+            if (names.count("job_id"), names.count("deadline")) != (1, 1):
+                raise JobcastError(f"{path}: the first line must name the columns job_id and deadline, each once.")
             for line in table:
                 where = f"{path}:{table.line_num}"
                 try:
                     job, second = int(line["job_id"]), int(line["deadline"])
                 except (TypeError, ValueError):
                     raise JobcastError(f"{where}: job_id and deadline must be whole numbers; got {line}.") from None
+                if None in line or None in line.values():
+                    raise JobcastError(f"{where}: has not one value for each column of the first line.")
+                if abs(second) > LATEST:
+                    raise JobcastError(f"{where}: job {job} has a deadline that no log can reach: {second} s.")
                 if job not in row_of:
                     raise JobcastError(f"{where}: {workload.name} has no job {job}.")
                 row = row_of[job]
@@ -105,4 +111,6 @@ def _from_file(path: Path, workload: Workload) -> Ints:
         raise JobcastError(f"{path}: cannot be read ({error.strerror}).") from error
     except UnicodeDecodeError as error:
         raise JobcastError(f"{path}: is no text in UTF-8.") from error
+    except csv.Error as error:
+        raise JobcastError(f"{path}: is not CSV: {error}.") from error
     return deadline

@@ -17,6 +17,10 @@ Ints = npt.NDArray[np.int64]
 HOUR: Final = 3600
 
 
+MOST: Final = 1e15
+"""No number of processor-hours, weight or start score is larger."""
+
+
 @dataclass(frozen=True)
 class Program:
     """A kind of allocation.
@@ -45,8 +49,6 @@ PROGRAMS: Final[Mapping[str, Program]] = MappingProxyType(
 )
 """The programs of the Argonne Leadership Computing Facility by name; the start scores are ours."""
 
-MOST_GRANTED: Final = 1e15
-"""Processor-hours that can be counted in seconds."""
 LAST_YEAR: Final = 9998
 """No calendar goes further."""
 
@@ -79,15 +81,14 @@ class Project:
     start_score: float | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise JobcastError(f"A project needs a name, a text; got {self.name!r}.")
         if self.program not in PROGRAMS:
             raise unknown_name("program", self.program, PROGRAMS)
         for what in ("granted", "spent", "weight", "start_score"):
             value = getattr(self, what)
-            if value is not None and not 0 <= value < float("inf"):
-                raise JobcastError(f"Project {self.name!r}: {what} must be 0 or more; got {value}.")
-        for what, hours in (("granted", self.granted), ("spent", self.spent)):
-            if hours > MOST_GRANTED:
-                raise JobcastError(f"Project {self.name!r}: {what} may be {MOST_GRANTED:g} at most; got {hours:g}.")
+            if value is not None and not 0 <= value <= MOST:
+                raise JobcastError(f"Project {self.name!r}: {what} must be from 0 to {MOST:g}; got {value}.")
         if self.granted == 0:
             raise JobcastError(f"Project {self.name!r}: granted must be more than 0 processor-hours.")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from predictors.data.errors import JobcastError, unknown_name
-from schedsim.given import check_whole
+from schedsim.given import LATEST, check_whole
 
 Action = Literal["hold", "release", "alter", "big-run"]
 ACTIONS: Final = get_args(Action)
@@ -41,9 +41,14 @@ class Command:
     def __post_init__(self) -> None:
         if self.action not in ACTIONS:
             raise unknown_name("command", self.action, ACTIONS)
-        for what, number in (("time", self.time), ("processors", self.procs), ("requested time", self.requested)):
-            if number is not None:
-                check_whole(number, f"the {what} of a command")
+        for what, whole in (
+            ("second of a command", self.time),
+            ("job of a command", self.job),
+            ("number of processors that a command gives", self.procs),
+            ("requested time that a command gives", self.requested),
+        ):
+            if whole is not None:
+                check_whole(whole, f"the {what}", most=LATEST if what != "job of a command" else (1 << 63) - 1)
         if self.time < 0:
             raise JobcastError(f"A command must come at 0 s or later; {self.action!r} comes at {self.time} s.")
         if (self.procs is not None or self.requested is not None) and self.action != "alter":
@@ -73,14 +78,22 @@ def read_commands(path: str | os.PathLike[str], origin: int = 0) -> tuple[Comman
         raise JobcastError(f"{path}: cannot be read ({error}).") from error
     reader = csv.DictReader(text.splitlines())
     try:
-        rows = list(reader)
+        rows = [(reader.line_num, row) for row in reader]
     except csv.Error as error:
-        raise JobcastError(f"{path}:{reader.line_num + 1}: is not CSV: {error}.") from error
-    missing = [name for name in COLUMNS[:3] if name not in (reader.fieldnames or ())]
+        raise JobcastError(f"{path}:{reader.line_num}: is not CSV: {error}.") from error
+    names = list(reader.fieldnames or ())
+    missing = [name for name in COLUMNS[:3] if name not in names]
     if missing:
         raise JobcastError(f"{path}: has no column {', '.join(missing)}; needed are {', '.join(COLUMNS[:3])}.")
+    for name in names:
+        if name not in COLUMNS:
+            raise JobcastError(f"{path}:1: {unknown_name('column', name, COLUMNS)}")
+        if names.count(name) > 1:
+            raise JobcastError(f"{path}:1: names the column {name!r} {names.count(name)} times; once is needed.")
     commands = []
-    for line, row in enumerate(rows, start=2):
+    for line, row in rows:
+        if None in row or None in row.values():
+            raise JobcastError(f"{path}:{line}: has not one value for each of the {len(names)} columns.")
         try:
             job, procs, requested = (int(row.get(name) or 0) for name in ("job", "procs", "requested"))
             time, name = int(row["time"]) - origin, row["action"] or ""

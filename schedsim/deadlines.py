@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from predictors.data.errors import JobcastError
 from schedsim._kernels_draws import unit
+from schedsim.given import check_whole
 from schedsim.workload import Workload
 
 Ints = npt.NDArray[np.int64]
@@ -48,6 +49,7 @@ def drawn(workload: Workload, share: float, seed: int = 0) -> Bools:
     """
     if not 0 <= share <= 1:
         raise JobcastError(f"The share of jobs that may be postponed is from 0 to 1; got {share}.")
+    check_whole(seed, "the seed of which jobs may be postponed", 0, (1 << 62) - 1)
     return np.array([unit(seed, job, _PURPOSE) < share for job in workload.job_id.tolist()], dtype=np.bool_)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ Ints = npt.NDArray[np.int64]
 
 FAILED_STATUS: Final = (0, 5)
 """What the Standard Workload Format calls failed and cancelled."""
+
+OnFailure = Literal["hold", "run"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,7 @@ class Dependencies:
     parent: Ints
     think: Ints
     failed: frozenset[int] = field(default=frozenset())
-    on_failure: Literal["hold", "run"] = "hold"
+    on_failure: OnFailure = "hold"
 
     def __post_init__(self) -> None:
         for name in ("child", "parent", "think"):
@@ -52,7 +54,7 @@ class Dependencies:
             if column.shape != (len(self.child),):
                 raise JobcastError(f"Dependencies: {name} has shape {column.shape}; one value a child is needed.")
             object.__setattr__(self, name, column)
-        if self.on_failure not in ("hold", "run"):
+        if self.on_failure not in get_args(OnFailure):
             raise JobcastError(f"After a failure children 'hold' or 'run'; got {self.on_failure!r}.")
         ids, counts = np.unique(self.child, return_counts=True)
         if (counts > 1).any():
@@ -76,7 +78,7 @@ class Dependencies:
             done.update(path)
 
     @classmethod
-    def of(cls, log: JobLog, on_failure: Literal["hold", "run"] = "hold") -> tuple["Dependencies | None", Account]:
+    def of(cls, log: JobLog, on_failure: OnFailure = "hold") -> tuple["Dependencies | None", Account]:
         """Return a log's dependencies, and an account of those that cannot be kept since their parent is missing.
 
         Returns

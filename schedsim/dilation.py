@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from predictors.data.errors import JobcastError
 from schedsim._kernels_draws import unit
+from schedsim.given import check_whole
 from schedsim.topology import Topology
 from schedsim.workload import Workload
 
@@ -62,6 +63,7 @@ class Dilation:
             raise JobcastError(f"The utilisation above which jobs take longer is from 0 to 1; got {self.limit}.")
         if not 1 <= self.low <= self.high < float("inf"):
             raise JobcastError(f"Jobs take longer by factors from 1 on, low to high; got {self.low}, {self.high}.")
+        check_whole(self.seed, "the seed of by how much runs take longer", 0, (1 << 62) - 1)
         if self.by not in ("start", "mean"):
             raise JobcastError(f"Jobs take longer by the utilisation at their 'start' or its 'mean'; got {self.by!r}.")
 

@@ -29,6 +29,7 @@ until = "2017-12-31T00:00:00-06:00"
 
 import csv
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -79,7 +80,7 @@ class Clock:
             If it is none, has no offset from UTC, is of another sort than the first, or a date where the log has none.
         """
         word = str(text).strip()
-        sort: Sort = "seconds" if word.lstrip("-").isdigit() else "dates"
+        sort: Sort = "seconds" if re.fullmatch(r"-?[0-9]+", word) else "dates"
         if self.sort is None:
             self.sort, self.first = sort, at
         if sort != self.sort:
@@ -143,6 +144,8 @@ def _from_csv(path: str | os.PathLike[str], text: str, clock: Clock) -> Outages:
     for name in names:
         if name not in COLUMNS:
             raise JobcastError(f"{path}:1: {unknown_name('column', name, COLUMNS)}")
+        if names.count(name) > 1:
+            raise JobcastError(f"{path}:1: names the column {name!r} {names.count(name)} times; once is needed.")
     for needed in ("time", "kind"):
         if needed not in names:
             raise JobcastError(f"{path}:1: has no column {needed!r}; the first line names {', '.join(COLUMNS)}.")
@@ -184,7 +187,7 @@ def _part(row: Mapping[str, str], at: str, clock: Clock) -> Reservation | Change
 def _count(text: str, at: str) -> int | None:
     if not text:
         return None
-    if not text.isdigit() or len(text) > 9:
+    if not re.fullmatch(r"[0-9]{1,9}", text):
         raise JobcastError(f"{at}: count {text!r} is no number of nodes.")
     return int(text)
 
@@ -196,7 +199,7 @@ def _nodes(text: str, at: str) -> Pieces | None:
     pieces = []
     for word in text.replace(",", " ").split():
         first, _, last = word.partition("-")
-        if not first.isdigit() or not (last.isdigit() or word == first) or len(word) > 19:
+        if not re.fullmatch(r"[0-9]+(-[0-9]+)?", word) or len(word) > 19:
             raise JobcastError(f"{at}: nodes {word!r} are unknown; nodes are numbers from 0, such as 0-31 77.")
         end = int(last or first) + 1
         if end <= int(first):
@@ -208,17 +211,19 @@ def _nodes(text: str, at: str) -> Pieces | None:
 def _from_toml(path: Path, text: str, clock: Clock) -> Outages:
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise JobcastError(f"{path}: is not TOML: {error}.") from None
     _known(table, TOP, str(path))
     rule, seed, windows = table.get("interrupted", "requeue"), table.get("seed", 0), table.get("window", [])
     if rule not in RULES:
         raise JobcastError(f"{path}: {unknown_name('rule for interrupted jobs', str(rule), RULES)}")
-    if not isinstance(windows, list):
+    if not isinstance(windows, list) or not all(isinstance(window, dict) for window in windows):
         raise JobcastError(f"{path}: windows are written [[window]].")
     found = Outages(seed=seed)
     if "failures" in table:
-        other = path.parent / str(table["failures"])
+        if not isinstance(table["failures"], str):
+            raise JobcastError(f"{path}: failures names a CSV file beside this one; got {table['failures']!r}.")
+        other = path.parent / table["failures"]
         found = _from_csv(other, _text(other), clock)
     more: list[Reservation] = []
     for number, window in enumerate(windows, start=1):
@@ -247,6 +252,8 @@ def _windows(window: Mapping[str, Any], at: str, clock: Clock) -> list[Reservati
     if window["kind"] == "reserve" and count is None and nodes is None:
         raise JobcastError(f"{at}: reserve needs a count of nodes, or nodes; the whole machine is kind 'maintenance'.")
     if every is None:
+        if "until" in window:
+            raise JobcastError(f"{at}: until is for windows that are repeated; give every_days, or leave it out.")
         return [Reservation(begin, begin + length, count, nodes, at)]
     if not isinstance(every, int) or isinstance(every, bool) or every < 1 or every * DAY < length:
         raise JobcastError(

@@ -41,13 +41,14 @@ def read_hierarchy(path: str | os.PathLike[str]) -> Hierarchy:
         raise JobcastError(f"{path}: cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise JobcastError(f"{path}: is not text in UTF-8; partitions are told in TOML.") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise JobcastError(f"{path}: is not TOML: {error}.") from None
     for key in table:
         if key not in ("nodes", "level"):
             raise JobcastError(f"{path}: {unknown_name('key', key, ('nodes', 'level'))}")
     nodes, levels = table.get("nodes"), table.get("level")
-    if not isinstance(nodes, int) or nodes < 1 or not isinstance(levels, list) or not levels:
+    sections = isinstance(levels, list) and all(isinstance(level, dict) for level in levels)
+    if not isinstance(nodes, int) or nodes < 1 or not levels or not sections:
         raise JobcastError(f"{path}: needs `nodes = N` and a `[[level]]` for each size of partition.")
     found = []
     for number, level in enumerate(levels, start=1):

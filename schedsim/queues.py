@@ -45,11 +45,14 @@ class Queue:
     behind: bool = False
 
     def __post_init__(self) -> None:
-        if not self.name:
-            raise JobcastError("A queue needs a name.")
+        if not isinstance(self.name, str) or not self.name:
+            raise JobcastError(f"A queue needs a name, a text; got {self.name!r}.")
         for what in ("least_procs", "most_procs", "longer_than", "up_to", "share"):
             if getattr(self, what) is not None:
                 check_whole(getattr(self, what), f"queue {self.name!r}: {what}")
+        for what in ("capability", "behind"):
+            if not isinstance(getattr(self, what), bool):
+                raise JobcastError(f"Queue {self.name!r}: {what} is true or false; got {getattr(self, what)!r}.")
         widest, longest = self.most_procs, self.up_to
         if self.least_procs < 1 or (widest is not None and widest < self.least_procs):
             raise JobcastError(
@@ -112,6 +115,10 @@ class Router:
     def __post_init__(self) -> None:
         if not self.queues:
             raise JobcastError("A router needs a queue.")
+        if not isinstance(self.queues, tuple | list) or not all(isinstance(queue, Queue) for queue in self.queues):
+            raise JobcastError(f"A router has a tuple of Queues; got {self.queues!r}.")
+        for size in self.partitions:
+            check_whole(size, "the size of a partition that jobs are routed by")
         for i, queue in enumerate(self.queues):
             for other in self.queues[:i]:
                 if queue.name == other.name:

@@ -41,7 +41,8 @@ class Score:
     heirs_share: float = 0.5
 
     def __post_init__(self) -> None:
-        check_whole(self.tick, "the tick of a score")
+        for what in ("tick", "floor", "ceiling"):
+            check_whole(getattr(self, what), f"the score's {what}")
         if self.tick < 1:
             raise JobcastError(f"A score grows every 1 s at most often; got a tick of {self.tick} s.")
         if not 0 < self.floor <= self.ceiling:

@@ -4,7 +4,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from predictors.data.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
 from schedsim.accounts import Accounts, Project
 from schedsim.commands import Command, read_commands
-from schedsim.dependencies import Dependencies
+from schedsim.dependencies import Dependencies, OnFailure
 from schedsim.queues import Queue, Router, mira_router
 from schedsim.rules import ONE_QUEUE, Rules
 from schedsim.score import Score
@@ -55,8 +55,12 @@ def rules_of_log(
     given = {"queues": "mira"} if site == "mira" else {} if site is None else _read(site)
     source = "mira" if site is None else str(site)
     router = _router(given, machine, source)
-    log, account = _routed(log, router)
     on_failure = _section(given, "dependencies", source, ("on_failure",)).get("on_failure", "hold")
+    if on_failure not in get_args(OnFailure):
+        raise JobcastError(
+            f"{source}: [dependencies]: {unknown_name('rule on failure', str(on_failure), get_args(OnFailure))}"
+        )
+    log, account = _routed(log, router)
     dependencies, dangling = Dependencies.of(log, on_failure)
     orders = () if commands is None else read_commands(commands, log.origin)
     if dependencies is not None:
@@ -78,7 +82,7 @@ def _read(path: str | os.PathLike[str]) -> Table:
         given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise JobcastError(f"{path}: cannot be read ({error.strerror}); a site is a TOML file, or mira.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise JobcastError(f"{path}: is no TOML file: {error}.") from error
     for name in given:
         if name not in SECTIONS:
@@ -133,6 +137,8 @@ def _router(given: Table, machine: int, source: str) -> Router:
         return mira_router(machine)
     rows = _rows(given, "queue", source, tuple(Queue.__dataclass_fields__))
     if not rows:
+        if "partitions" in given:
+            raise JobcastError(f"{source}: partitions are what jobs are routed by; give [[queue]] sections too.")
         return ONE_QUEUE
     queues = tuple(_made(Queue, row, f"{source}: [[queue]] {row.get('name', '')}") for row in rows)
     for queue in queues:
@@ -189,7 +195,8 @@ def _accounts(given: Table, log: JobLog, source: str) -> Accounts | None:
         for group in groups:
             code = _group_code(log, group, where)
             if code in of_group:
-                raise JobcastError(f"{where}: group {group!r} is charged to {projects[of_group[code]].name!r} already.")
+                other = rows[of_group[code]].get("name", "")
+                raise JobcastError(f"{where}: group {group!r} is charged to {other!r} already.")
             of_group[code] = number
         projects.append(_made(Project, {key: value for key, value in row.items() if key != "groups"}, where))
     group_of = np.where(log.known("group"), log.filled("group"), -1).tolist()

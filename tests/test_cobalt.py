@@ -491,9 +491,9 @@ def test_bad_input_is_refused_with_what_where_and_a_way_out():
         Score(tick=2.5)
     with pytest.raises(JobcastError, match="'a': share must be a whole number"):
         Queue("a", share=2.5)
-    with pytest.raises(JobcastError, match="The time of a command must be from"):
+    with pytest.raises(JobcastError, match="The second of a command must be from"):
         Command(10**30, "hold", 1)
-    with pytest.raises(JobcastError, match=r"granted may be 1e\+15 at most"):
+    with pytest.raises(JobcastError, match=r"granted must be from 0 to 1e\+15"):
         Project("a", "incite", 1e300)
 
 
@@ -525,7 +525,7 @@ def test_commands_and_sites_are_read_from_files(tmp_path):
     with pytest.raises(JobcastError, match=r"orders.csv:3: .*ten"):
         read_commands(orders)
     orders.write_text("time,job,action\n5,3\n")
-    with pytest.raises(JobcastError, match=r"orders.csv:2: .*command ''"):
+    with pytest.raises(JobcastError, match=r"orders.csv:2: has not one value for each of the 3 columns"):
         read_commands(orders)
     orders.write_text("time,job,action\n5,3," + 200_000 * "x" + "\n")
     with pytest.raises(JobcastError, match=r"orders.csv:2: is not CSV"):
