@@ -80,7 +80,7 @@ def read_commands(path: str | os.PathLike[str], origin: int = 0) -> tuple[Comman
     try:
         rows = [(reader.line_num, row) for row in reader]
     except csv.Error as error:
-        raise JobcastError(f"{path}:{reader.line_num}: is not CSV: {error}.") from error
+        raise JobcastError(f"{path}:{reader.line_num + 1}: is not CSV: {error}.") from error
     names = list(reader.fieldnames or ())
     missing = [name for name in COLUMNS[:3] if name not in names]
     if missing:
