@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,3 +58,18 @@ def home(tmp_path, empty_store, monkeypatch):
     monkeypatch.setenv("JOBCAST_HOME", str(tmp_path))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     return tmp_path
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run a line of the command; return its exit status and what it printed."""
+    from experiments.cli import main
+
+    def run(line):
+        monkeypatch.setattr(sys, "argv", ["jobcast", *line.split()])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        said = capsys.readouterr()
+        return stop.value.code, said.out, said.err
+
+    return run

@@ -1,12 +1,10 @@
 """`jobcast simulate --policy ceil` and its options: marks, ceilings, dilation; bad input is one clear line."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
 
-from experiments.cli import main
 from experiments.postponable import deadlines_by
 from predictors.data.errors import JobcastError
 from predictors.data.swf import write_swf
@@ -14,19 +12,11 @@ from predictors.data.synthetic import generate_log
 
 
 @pytest.fixture
-def jobcast(tmp_path, monkeypatch, capsys):
+def jobcast(tmp_path, monkeypatch, command):
     """Run the command beside a small log; return its exit status and what it printed."""
     write_swf(generate_log(300, seed=1, procs=64), tmp_path / "log.swf")
     monkeypatch.chdir(tmp_path)
-
-    def run(line):
-        monkeypatch.setattr(sys, "argv", ["jobcast", *line.split()])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        said = capsys.readouterr()
-        return stop.value.code, said.out, said.err
-
-    return run
+    return command
 
 
 def test_ceil_keeps_the_ceiling_and_tells_of_users(jobcast):

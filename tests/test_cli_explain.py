@@ -1,29 +1,19 @@
 """`jobcast simulate --explain` and `--paranoid`: the chain in plain words and in JSON; bad input is one clear line."""
 
 import json
-import sys
 
 import pytest
 
-from experiments.cli import main
 from predictors.data.swf import write_swf
 from predictors.data.synthetic import generate_log
 
 
 @pytest.fixture
-def jobcast(tmp_path, monkeypatch, capsys):
+def jobcast(tmp_path, monkeypatch, command):
     """Run the command beside a small log; return its exit status and what it printed."""
     write_swf(generate_log(200, seed=1, procs=64), tmp_path / "log.swf")
     monkeypatch.chdir(tmp_path)
-
-    def run(line):
-        monkeypatch.setattr(sys, "argv", ["jobcast", *line.split()])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        said = capsys.readouterr()
-        return stop.value.code, said.out, said.err
-
-    return run
+    return command
 
 
 @pytest.mark.parametrize("estimates", ["requested", "tsafrir", "default"])

@@ -1,13 +1,11 @@
 """`jobcast simulate` with a site's rules: queues, commands, dependencies, and what is wrong with them, in one line."""
 
 import json
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from experiments.cli import main
 from predictors.data.swf import write_swf
 from predictors.data.synthetic import generate_log
 
@@ -33,18 +31,10 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def jobcast(folder, monkeypatch, capsys):
+def jobcast(folder, monkeypatch, command):
     """Run the command in the folder; return its exit status and what it printed."""
     monkeypatch.chdir(folder)
-
-    def run(line):
-        monkeypatch.setattr(sys, "argv", ["jobcast", *line.split()])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        said = capsys.readouterr()
-        return stop.value.code, said.out, said.err
-
-    return run
+    return command
 
 
 def test_cobalt_has_miras_queues_and_says_what_it_checked(jobcast):
