@@ -55,9 +55,10 @@ def widest(procs: Ints, share: float = WIDEST_SHARE) -> npt.NDArray[np.bool_]:
     >>> widest(np.array([1, 8, 4, 8]), share=0.25).tolist()
     [False, True, False, False]
     """
-    chosen = np.zeros(len(procs), dtype=np.bool_)
     count = max(1, round(share * len(procs)))
-    chosen[np.argsort(-procs, kind="stable")[:count]] = True
+    least = np.partition(procs, -count)[-count]
+    chosen: npt.NDArray[np.bool_] = procs > least
+    chosen[np.flatnonzero(procs == least)[: count - np.count_nonzero(chosen)]] = True
     return chosen
 
 

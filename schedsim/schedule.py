@@ -114,12 +114,9 @@ class Schedule:
         if np.count_nonzero(ended) < len(workload):
             waiting = len(workload) - np.count_nonzero(ended)
             raise JobcastError(f"The simulation is not finished: {waiting} jobs have not ended. Run it to the end.")
-        at_start, at_end = np.empty((2, len(workload), 2), dtype=np.int64)
-        for kind, table in ((started, at_start), (ended, at_end)):
-            rows = events[kind, JOB]
-            table[rows, 0] = events[kind, TIME]
-            table[rows, 1] = notes[kind]
-        columns = (at_start[:, 0], at_end[:, 0], at_start[:, 1] >> 2, at_end[:, 1], at_start[:, 1] & 3)
+        start, note = _by_job(len(workload), events, notes, started)
+        end, last_estimate = _by_job(len(workload), events, notes, ended)
+        columns = (start, end, note >> 2, last_estimate, note & 3)
         for column in columns:
             column.flags.writeable = False
         marked = None
@@ -170,3 +167,10 @@ class Schedule:
             out.write(",".join(header) + "\n")
             for row in zip(*columns, strict=True):
                 out.write(",".join(map(str, row)) + "\n")
+
+
+def _by_job(n_jobs: int, events: Ints, notes: Ints, which: Bools) -> tuple[Ints, Ints]:
+    """Return time and note of each job's last event among these, shapes (n_jobs,)."""
+    rows, last = np.flatnonzero(which), np.empty(n_jobs, dtype=np.int64)
+    last[events[rows, JOB]] = rows
+    return events[last, TIME], notes[last]

@@ -91,7 +91,7 @@ class Workload:
         if self.deadline is not None:
             wrong = (self.deadline < self.submit) & (self.deadline != -1)
             self._refuse(wrong, "deadline", "it lies before the submission; -1 is none")
-        if len(np.unique(self.job_id)) != n_jobs:
+        if (np.diff(np.sort(self.job_id)) == 0).any():
             raise JobcastError(f"{self.name}: two jobs have the same job id; number them anew.")
 
     def _refuse(self, bad: npt.NDArray[np.bool_], column: str, rule: str) -> None:
