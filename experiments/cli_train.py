@@ -126,8 +126,6 @@ def predict(
         loaded = load_model(model)
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
-    if warm:
-        refuse_other_numbers(jobs)
     with after_reading(account), whole_file(out) as part, working(f"Predicting {len(jobs):,} jobs"):
         seconds, who = predictions(loaded.predictor, jobs, warm)
         fallback = who == REQUESTED
@@ -139,6 +137,7 @@ def predict(
         "n_jobs": len(jobs),
         "n_fallback": int(np.sum(fallback)),
         "history": history_used(loaded, warm),
+        "names": names_known(loaded.predictor, jobs),
         "learnt_from_this_log": loaded.origin.log_sha256 == jobs.digest(),
         "account": account.to_dict(),
     }
@@ -149,27 +148,18 @@ def predict(
         print_account(account)
 
 
-def refuse_other_numbers(log: "JobLog") -> None:
-    """Raise JobcastError if a log numbers its users by itself: the model's history has other numbers for them."""
-    from predictors.data.errors import JobcastError
-
-    if log.names("user"):
-        raise JobcastError(
-            f"{log.name}: names its users, who are numbered anew in every file, so that a model's history cannot go on "
-            "with it; predict without --warm, or train and predict on one file that holds both times."
-        )
-
-
 def predictions(predictor: "Predictor", log: "JobLog", warm: bool) -> "tuple[Floats, Any]":
     """Return predicted run times [s], and who tells each (`Prediction.answered_by`): both of shape (n_jobs,)."""
-    from predictors.data.errors import JobcastError
-    from predictors.replay import replay
-
-    past = getattr(predictor, "history_", None)
-    if warm and past is None:
-        raise JobcastError("This model carries no history to go on from; predict without --warm.")
-    rows = replay(log, predictor.features, predictor.as_of, after=past if warm else None)
+    rows = predictor.rows(log, warm=warm)
     return predictor.predict_rows(rows), predictor.answered_by(rows)
+
+
+def names_known(predictor: "Predictor", log: "JobLog") -> dict[str, dict[str, int]]:
+    """Return how many of a log's users, groups, … the model knows by name, and how many are new to it."""
+    from predictors.data.naming import new_names
+
+    found = new_names(log, getattr(predictor, "codes_", {}))
+    return {column: {"known": known, "new": new} for column, (known, new) in found.items()}
 
 
 def write_predictions(path: Path, log: "JobLog", seconds: "Floats", who: Any) -> None:
@@ -220,5 +210,7 @@ def _print_prediction(document: dict[str, Any]) -> None:
         f"{document['out']}: {counted(document['n_jobs'], 'job')} predicted by {model['predictor']} ({model['uri']}), "
         f"{document['n_fallback']:,} by their request since nothing was known; history {document['history']}."
     )
+    if users := document["names"].get("user"):
+        typer.echo(f"Of its {counted(sum(users.values()), 'user')} the model knows {users['known']:,} by name.")
     if document["learnt_from_this_log"]:
         typer.echo("The model learnt from this very log: these predictions say nothing about how good it is.")

@@ -24,7 +24,8 @@ from predictors.answers import (
 )
 from predictors.data.errors import JobcastError
 from predictors.data.joblog import JobLog
-from predictors.features import REIS_FEATURES
+from predictors.data.naming import Codes, codes_of, renumbered
+from predictors.features import REIS_FEATURES, codes_read
 from predictors.history import JobHistory, Outcome, Outcomes, as_of_rule
 from predictors.oddities import warn_of_oddities
 from predictors.params import Parameters
@@ -73,6 +74,8 @@ class Predictor(Parameters, ABC):
         What was learnt; absent before.
     history_ : JobHistory
         What was known at the end of the log of the last `fit`; absent before, and where rows were given.
+    codes_ : dict of str to Codes
+        Whom the codes in its history and in its rows stand for, by column; present as `history_` is.
     """
 
     features: ClassVar[tuple[str, ...]]
@@ -120,6 +123,7 @@ class Predictor(Parameters, ABC):
         ran = rows[run_time > 0], run_time[run_time > 0].astype(np.float64)
         self.fit_beside(*ran, still_running(history, rows) if self.learns_from_running else None)
         self.history_ = history.live(rows)
+        self.codes_ = codes_of(jobs, codes_read(self.features, past=True))
         return self
 
     def fit_rows(self, rows: Floats, seconds: Floats) -> Self:
@@ -135,6 +139,7 @@ class Predictor(Parameters, ABC):
             raise JobcastError(f"{self.name} needs finite run times, not below 0 s.")
         warn_of_oddities(self.name, self.features, rows, seconds)
         self.__dict__.pop("history_", None)
+        self.__dict__.pop("codes_", None)
         self.estimator_ = self.learn(rows, seconds)
         return self
 
@@ -199,11 +204,18 @@ class Predictor(Parameters, ABC):
         Raises
         ------
         JobcastError
-            If `warm` and there is no history to go on from, or the log does not come after it.
+            If `warm` and there is no history to go on from, or the log does not come after it; or if one of the two
+            logs has names and the other numbers.
         """
-        if not isinstance(jobs, JobLog):
-            return self.predict_rows(self._rows_of(jobs))
-        return self.predict_rows(replay(jobs, self.features, self.as_of, after=self._past(warm)))
+        return self.predict_rows(self.rows(jobs, warm=warm) if isinstance(jobs, JobLog) else self._rows_of(jobs))
+
+    def rows(self, log: JobLog, *, warm: bool = False) -> Floats:
+        """Return the feature rows of a log, shape (n_jobs, n_features), in the codes of the log of `fit`.
+
+        `warm` and errors are as in `predict`.
+        """
+        log, past = self._met(log, warm)
+        return replay(log, self.features, self.as_of, after=past)
 
     def predict_rows(self, rows: Floats) -> Floats:
         """Return predicted run times [s], shape (n_rows,), for feature rows, NaN = missing."""
@@ -241,19 +253,22 @@ class Predictor(Parameters, ABC):
         from predictors.loop import LearningForecast
 
         self.check()
-        predictor, history = self if self.fitted else self.clone(), self._past(warm)
+        log, history = self._met(log, warm)
+        predictor = self if self.fitted else self.clone()
         return LearningForecast(predictor, log, learns=not self.fitted, after=history)
 
     @property
     def _request(self) -> int:
         return self.features.index(REQUESTED_TIME)
 
-    def _past(self, warm: bool) -> JobHistory | None:
-        if not warm:
-            return None
-        if not hasattr(self, "history_"):
+    def _met(self, log: JobLog, warm: bool) -> tuple[JobLog, JobHistory | None]:
+        """Return a log in the codes of the log of `fit`, where they are read, and the history that goes on with it."""
+        if warm and not hasattr(self, "history_"):
             raise JobcastError(f"This {self.name} carries no history to go on from: fit it on a log, or start cold.")
-        return self.history_
+        known: dict[str, Codes] = vars(self).get("codes_", {})
+        read = codes_read(self.features, past=warm)
+        met = renumbered(log, {column: known[column] for column in read if column in known}, f"this {self.name}")
+        return met, self.history_ if warm else None
 
     def _rows_of(self, table: "pd.DataFrame") -> Floats:
         for feature in self.features:

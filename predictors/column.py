@@ -66,7 +66,7 @@ class ColumnPredictor(Predictor):
     def forecast(self, log: JobLog, *, warm: bool = False) -> "ColumnForecast":
         """Return estimates for the jobs of `log` while its events go by, in one compiled call a slice."""
         self.check()
-        return ColumnForecast(self, log, self._past(warm))
+        return ColumnForecast(self, *self._met(log, warm))
 
 
 class ColumnForecast:

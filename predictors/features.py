@@ -268,6 +268,9 @@ WIDE_FEATURES: Final[tuple[str, ...]] = (
 
 CATEGORIES: Final[frozenset[str]] = frozenset(name for name, one in FEATURES.items() if one.kind == "category")
 
+CODED: Final = ("user", "group", "executable", "queue", "partition")
+"""The categories whose codes are a log's own."""
+
 
 def feature_plan(names: Sequence[str]) -> Ints:
     """Return the positions of features in the compiled step's facts, int64 of shape (n_features,).
@@ -296,6 +299,23 @@ def families_of(names: Sequence[str]) -> int:
     for name in names:
         bits |= FEATURES[name].family
     return bits
+
+
+def codes_read(names: Sequence[str], past: bool = False) -> tuple[str, ...]:
+    """Return the columns of a log whose codes stand in rows of these features; if `past`, those of their history, too.
+
+    Examples
+    --------
+    >>> codes_read(["requested_time", "last_two_mean"]), codes_read(["requested_time", "last_two_mean"], past=True)
+    ((), ('user',))
+    """
+    found = {name for name in CODED if name in names}
+    families = families_of(names)
+    if past and families & at.GROUP_FAMILIES:
+        found |= {"user", "group", "executable", "queue"}
+    elif past and families & (at.ENDED_FAMILY | at.RUNNING_FAMILY):
+        found.add("user")
+    return tuple(name for name in CODED if name in found)
 
 
 _PAGE: Final = """# Features

@@ -120,7 +120,8 @@ class OnlinePredictor(Predictor):
     def forecast(self, log: JobLog, *, warm: bool = False) -> "OnlineForecast":
         """Return estimates for the jobs of `log` while its events go by; see `Predictor.forecast`."""
         self.check()
-        predictor, history = self if self.fitted else self.clone(), self._past(warm)
+        log, history = self._met(log, warm)
+        predictor = self if self.fitted else self.clone()
         return OnlineForecast(predictor, log, learns=not self.fitted, after=history)
 
     def save_estimator(self, folder: Path) -> None:

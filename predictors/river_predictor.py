@@ -156,7 +156,8 @@ class StreamPredictor(Predictor):
     def forecast(self, log: JobLog, *, warm: bool = False) -> "StreamForecast":
         """Return estimates for the jobs of `log` while its events go by; see `Predictor.forecast`."""
         self.check()
-        predictor, history = self if self.fitted else self.clone(), self._past(warm)
+        log, history = self._met(log, warm)
+        predictor = self if self.fitted else self.clone()
         return StreamForecast(predictor, log, learns=not self.fitted, after=history)
 
     def save_estimator(self, folder: Path) -> None:

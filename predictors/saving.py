@@ -2,7 +2,7 @@
 
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +13,8 @@ import numpy.typing as npt
 from predictors.base import Predictor
 from predictors.data.errors import JobcastError
 from predictors.data.files import whole_file
+from predictors.data.naming import Codes
+from predictors.features import codes_read
 from predictors.history import JobHistory
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 ABOUT: Final = "predictor.json"
 HISTORY: Final = "history.npz"
+CODES: Final = "codes.json"
+"""Whom the codes stand for: where the log had names, the names of its users are in this file."""
 
 TRUSTED: Final = ("sklearn.tree._tree.Tree",)
 """What a saved forest may hold beyond the types that skops trusts by itself; its nodes are checked after loading."""
@@ -37,6 +41,7 @@ def save(predictor: Predictor, folder: Path) -> None:
     if not folder.is_dir():
         raise JobcastError(f"{folder}: is not a folder; make it before saving a model there.")
     history: JobHistory | None = getattr(predictor, "history_", None)
+    codes: Mapping[str, Codes] | None = getattr(predictor, "codes_", None)
     about = {
         "format": FORMAT,
         "name": predictor.name,
@@ -44,11 +49,15 @@ def save(predictor: Predictor, folder: Path) -> None:
         "features": list(predictor.features),
         "fitted": predictor.fitted,
         "starts_cold": history is None,
+        "codes": codes is not None,
     }
     if predictor.fitted:
         predictor.save_estimator(folder)
     if history is not None:
         write_arrays(folder / HISTORY, history.snapshot())
+    if codes is not None:
+        with whole_file(folder / CODES) as part:
+            part.write_text(json.dumps({column: one.to_json() for column, one in codes.items()}))
     with whole_file(folder / ABOUT) as part:
         part.write_text(json.dumps(about, indent=1))
 
@@ -68,6 +77,7 @@ def load(folder: Path) -> Predictor:
         about = read_about(folder / ABOUT, FORMAT)
         name, params, features = str(about["name"]), dict(about["params"]), tuple(about["features"])
         fitted, cold = bool(about["fitted"]), bool(about["starts_cold"])
+        told = about.get("codes")
     predictor = ADAPTERS[name].from_saved(folder, params) if name in ADAPTERS else make_predictor(name, **params)
     predictor.check()
     if features != predictor.features:
@@ -79,7 +89,20 @@ def load(folder: Path) -> Predictor:
         if history.features != features:
             raise JobcastError(f"{folder / HISTORY}: holds the history of other features; train the model again.")
         predictor.history_ = history
+    if told or (told is None and not cold):
+        predictor.codes_ = _codes(folder, features) if told else _before_names(features)
     return predictor
+
+
+def _codes(folder: Path, features: Sequence[str]) -> dict[str, Codes]:
+    with telling_damage(folder / CODES):
+        found = json.loads((folder / CODES).read_text())
+        return {column: Codes.from_json(found[column]) for column in codes_read(features, past=True)}
+
+
+def _before_names(features: Sequence[str]) -> dict[str, Codes]:
+    """Return what is known of a model's codes that was saved before names were kept: that they are numbers."""
+    return dict.fromkeys(codes_read(features, past=True), Codes(free=1))
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from predictors.data.synthetic import generate_log
 from predictors.evaluate import evaluate
 from predictors.registry import make_predictor, seeded
 from predictors.tracking import load_model
+from tests.named_logs import in_two, made_log, sacct_text
 
 APP = typer.Typer()
 APP.command()(cli_train.train)
@@ -215,10 +216,21 @@ def test_a_simulation_says_that_its_model_learnt_from_the_very_log(home, last_tw
             assert found is learnt
 
 
-def test_a_history_does_not_go_on_with_users_numbered_anew() -> None:
-    from experiments.cli_train import refuse_other_numbers
-
-    columns = {"job_id": [1], "submit": [0], "user": [0]}
-    with pytest.raises(JobcastError, match="numbered anew in every file"):
-        refuse_other_numbers(JobLog.from_columns(columns, {}, categories={"user": ("ana",)}))
-    refuse_other_numbers(JobLog.from_columns(columns, {}))
+def test_next_months_sacct_file_is_predicted_by_name(home, tmp_path):
+    """What sacct wrote of a month is learnt, the next goes on with it; who is new is told, and numbers are refused."""
+    log = made_log()
+    first, second = in_two(log, 150)
+    for name, rows in (("march", first), ("april", second[::-1])):
+        (tmp_path / f"{name}.txt").write_text(sacct_text(log, rows))
+    jobcast("train", tmp_path / "march.txt", "--predictor", "last-two", "--register", "named")
+    ask = ("predict", "models:/named/1", tmp_path / "april.txt", "--out", tmp_path / "p.csv", "--warm")
+    found = json.loads(jobcast(*ask, "--json"))
+    march, april = (read_log(tmp_path / f"{name}.txt")[0] for name in ("march", "april"))
+    both = len(set(march.names("user")) & set(april.names("user")))
+    assert found["names"] == {"user": {"known": both, "new": len(april.names("user")) - both}} and both
+    assert f"Of its {len(april.names('user'))} users the model knows {both} by name." in jobcast(*ask)
+    expected = make_predictor("last-two").fit(march).predict(april, warm=True)
+    np.testing.assert_array_equal(pd.read_csv(tmp_path / "p.csv")["predicted_seconds"], expected)
+    write_log(april, tmp_path / "numbers.swf")
+    with pytest.raises(JobcastError, match=r"numbers: numbers its users, and this last-two learnt from a log with"):
+        jobcast("predict", "models:/named/1", tmp_path / "numbers.swf", "--out", tmp_path / "no.csv", "--warm")

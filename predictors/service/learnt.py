@@ -25,8 +25,9 @@ MOST_BYTES: Final = 2**28
 _INSIDE: Final = "inside_"
 _SCHEDULE: Final = "schedule_"
 _FILE: Final = "file_"
-_REFITTED: Final = frozenset({"estimator_", "window_", "fits_", "_fitted_at", "_fitted_on", "history_", "_running"})
-_AROUND: Final = frozenset({"base_", "shares_", "history_", "_running"})
+_WITH_ALL: Final = frozenset({"history_", "codes_", "_running"})
+_REFITTED: Final = _WITH_ALL | {"estimator_", "window_", "fits_", "_fitted_at", "_fitted_on"}
+_AROUND: Final = _WITH_ALL | {"base_", "shares_"}
 
 
 def kept(predictor: Predictor) -> Arrays | None:
