@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from experiments.judgement import TOLERATED, Choice, Judgement, Outcome, Ratio
+from experiments.judgement import LEVEL, TOLERATED, Choice, Judgement, Outcome, Ratio, of_each
 from experiments.judging import choose, judge
 from experiments.sweep_results import AS_LOGGED
 from predictors.data.joblog import UNKNOWN
@@ -78,7 +78,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Advice:
-    """What the runs say.
+    """What the runs say; the judgements have intervals so wide that all of them hold together.
 
     Attributes
     ----------
@@ -99,6 +99,11 @@ class Advice:
     options: tuple[Option, ...]
     adds: tuple[Judgement, ...]
     most: Judgement | None
+
+    @property
+    def judgements(self) -> tuple[Judgement, ...]:
+        """All that hold together."""
+        return (*(option.judgement for option in self.options), *self.adds, *((self.most,) if self.most else ()))
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -151,17 +156,18 @@ def advise(
     """
     real = runs[runs["case"] != perfect] if perfect else runs
     names = [name for name in dict.fromkeys(real["case"]) if name != current]
-    found = [Option(name, judge(real, name, current, measure), tuple(changes(groups, name, current))) for name in names]
+    added = [(with_it, without) for with_it, without in adds if {with_it, without} <= set(real["case"])]
+    level = of_each(LEVEL, len(names) + len(added) + bool(perfect))
+    found = [
+        Option(name, judge(real, name, current, measure, level=level), tuple(changes(groups, name, current)))
+        for name in names
+    ]
     return Advice(
         current,
         choose(real, measure=measure),
         tuple(sorted(found, key=lambda option: option.judgement.ratio.value)),
-        tuple(
-            judge(real, with_it, without, measure)
-            for with_it, without in adds
-            if {with_it, without} <= set(real["case"])
-        ),
-        judge(runs, perfect, current, measure) if perfect else None,
+        tuple(judge(real, with_it, without, measure, level=level) for with_it, without in added),
+        judge(runs, perfect, current, measure, level=level) if perfect else None,
     )
 
 

@@ -11,7 +11,8 @@ from experiments.advice_figures import all_jobs, by_class, paint_all_jobs, paint
 from experiments.advice_words import verdict, who
 from experiments.experiment import Report
 from experiments.figures import draw, write_table
-from experiments.judgement import LEVEL, TOLERATED
+from experiments.judgement import LEVEL, MEASURES, PRICES, TOLERATED
+from experiments.judgement_words import allowed, together
 from experiments.sweep_results import AS_LOGGED, Results
 from predictors.data.joblog import JobLog
 
@@ -54,7 +55,7 @@ def report_on(advice: Advice, found: Results, log: JobLog, folder: Path, source:
     n_seeds = found.runs["seed"].nunique() - 1
     return Report(
         "advise", log.name, tuple(found.about["seeds"]), tables, tuple(written), perf_counter() - begin,
-        notes=_notes(n_seeds), verdict=tuple(verdict(advice)), question=QUESTION,
+        notes=_notes(n_seeds, len(advice.judgements)), verdict=tuple(verdict(advice)), question=QUESTION,
         details=tuple(who(option, advice.current) for option in advice.options),
         facts={"jobs simulated": len(log), "processors": log.max_procs or 0, "today": advice.current,
                "SHA-256 of the log's values": log.digest()},
@@ -114,13 +115,17 @@ LIMITS: Final = (
 )
 
 
-def _notes(n_seeds: int) -> tuple[str, ...]:
+def _notes(n_seeds: int, n_ratios: int) -> tuple[str, ...]:
+    waits = ", ".join(MEASURES[name] for name in PRICES["simulate"])
     return (
         WAYS,
         f"Each way scheduled the same {n_seeds} shaken copies of the log (submissions moved by up to 60 s, run times "
-        f"by up to 3 %); ratios are paired, in brackets {LEVEL:.0%} intervals over the shakes. They tell how much "
-        "hangs on chance in this log, not what next year's jobs will be like.",
-        f"A class gains or loses where the whole interval lies beyond {TOLERATED - 1:.0%}, a user where every shake "
+        f"by up to 3 %); ratios are paired, geometric means over the shakes, with their intervals in brackets. They "
+        "tell how much hangs on chance in this log, not what next year's jobs will be like.",
+        f"{together(LEVEL, n_ratios)} That is so of the figure that decides; of the waits each figure is told by "
+        f"itself, as is each class of jobs (intervals of {100 * LEVEL:.0f} %): of many, a few can look so by chance.",
+        f"Surely: the whole interval says so. The figures of the waits are: {waits}.",
+        f"A class gains or loses where the whole interval lies beyond {allowed(TOLERATED)}, a user where every shake "
         f"says so, and only if it comes to {NOTICED:.0f} s of mean wait or more; of fewer than {FEWEST} jobs nothing "
         "is said. Among many users a few can look so by chance.",
         LIMITS,

@@ -3,15 +3,16 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from experiments.advice import CLASSES, FEWEST, Advice, Change, Option
-from experiments.judgement import COST, MEASURES, TOLERATED, Judgement
-from experiments.judgement_words import in_percent
+from experiments.advice import CLASSES, FEWEST, WAIT, Advice, Change, Option
+from experiments.judgement import COST, MEASURES, TOLERATED, Judgement, Price
+from experiments.judgement_words import allowed, in_percent
 from predictors.data.errors import counted
 from schedsim.metrics import RUN_TIME_CLASSES
 
 FIRST: Final = 2
-"""How many classes are named; the tables have them all."""
-ALLOWED: Final = f"{TOLERATED - 1:.0%}"
+"""How many classes are named, and users; the tables have them all."""
+FREE: Final = f"no figure of the waits is surely more than {allowed(TOLERATED)} worse"
+"""What is asked of a winner besides; the notes of the page say which figures."""
 RUN_TIMES: Final = dict(
     zip(
         RUN_TIME_CLASSES,
@@ -35,31 +36,31 @@ def headline(advice: Advice) -> str:
     better = [option for option in advice.options if option.judgement.outcome == "better"]
     paid = [option for option in advice.options if option.judgement.outcome == COST]
     if choice.case == current:
-        return f"Keep {current}: its {measure} is surely lower than that of each other way tried, at nobody's cost."
+        return f"Keep {current}: its {measure} is surely lower than that of each other way tried, and {FREE}."
     if choice.case is not None:
         (best,) = (option for option in advice.options if option.case == choice.case)
         return (
             f"Change from {current} to {best.case}: {measure} {in_percent(best.judgement.ratio)}, surely lower than "
-            f"with each other way tried, and no figure of the waits is surely more than {ALLOWED} worse.{_but(best)}"
+            f"with each other way tried, and {FREE}.{_but(best)}"
         )
     if len(better) == 1:
         return (
-            f"{better[0].case} is the one way tried that is surely better than {current} at nobody's cost: {measure} "
+            f"{better[0].case} is the one way tried that is surely better than {current} while {FREE}: {measure} "
             f"{in_percent(better[0].judgement.ratio)}. It is not surely the best of all.{_but(better[0])}"
         )
     if better:
         names = listed([f"{option.case} ({in_percent(option.judgement.ratio)})" for option in better])
         return (
-            f"Surely better than {current} at nobody's cost: {names}, in {measure}. Which of them is best these runs "
+            f"Surely better than {current}, while {FREE}: {names}, in {measure}. Which of them is best these runs "
             "do not tell, so no winner is named: choose by who would wait longer."
         )
     if paid:
         names = listed([option.case for option in paid])
         return (
-            f"No winner: nothing tried is better than {current} at nobody's cost. {names} would lower the {measure}, "
-            "but make others wait longer; whether that is worth it is for the site to say."
+            f"No winner: {names} would surely lower the {measure}, but {'each makes' if len(paid) > 1 else 'makes'} "
+            f"others wait more than {allowed(TOLERATED)} longer; whether that is worth it is for the site to say."
         )
-    return f"No reason to leave {current}: of the ways tried none is surely better in {measure}."
+    return f"No reason to leave {current}: of the ways tried none has a surely lower {measure}."
 
 
 def who(option: Option, current: str) -> str:
@@ -68,25 +69,37 @@ def who(option: Option, current: str) -> str:
 
 
 def _told(judgement: Judgement) -> str:
+    """Return what becomes of the figure that decides, and of the waits: gained, paid, or perhaps paid."""
     noise = ", inside the noise" if judgement.outcome == "open" else ""
-    paid = [f"{MEASURES[price.measure]} {in_percent(price.ratio)}" for price in judgement.paid]
-    also = "and" if judgement.outcome == "worse" else "but"
-    price = f", {also} {listed(paid)}" if paid else ""
-    return f"{MEASURES[judgement.measure]} {in_percent(judgement.ratio)}{noise}{price}"
+    gained = [price for price in judgement.prices if price.measure == WAIT and price.ratio.below]
+    perhaps = [price for price in judgement.prices if not price.paid and price.ratio.high > judgement.tolerated]
+    also = "but" if judgement.outcome == COST else "and"
+    return (
+        f"{MEASURES[judgement.measure]} {in_percent(judgement.ratio)}{noise}"
+        + (f", {_prices(gained)}" if gained else "")
+        + (f", {also} {_prices(judgement.paid)}" if judgement.paid else "")
+        + (f"; not sure is {_prices(perhaps)}" if perhaps else "")
+    )
+
+
+def _prices(found: Sequence[Price]) -> str:
+    return listed([f"{MEASURES[price.measure]} {in_percent(price.ratio)}" for price in found])
 
 
 def _who(option: Option) -> str:
     if not any(option.judged(kind) for kind in CLASSES):
         return f"too few jobs to tell who would wait longer; {FEWEST} of a class are needed."
     worse, better = option.who("worse", *CLASSES), option.who("better", *CLASSES)
-    said = [f"Longer waits for {_classes(worse)}." if worse else "No class of jobs would surely wait longer."]
+    said = [f"Longer waits for {_several(worse, 'class')}." if worse else "No class of jobs would surely wait longer."]
     if better:
-        said.append(f"Shorter waits for {_classes(better)}.")
+        said.append(f"Shorter waits for {_several(better, 'class')}.")
     users = option.judged("user")
     if users:
-        lost, won = len(option.who("worse", "user")), len(option.who("better", "user"))
+        lost, won = option.who("worse", "user"), len(option.who("better", "user"))
+        named = f": {_several(lost, 'user')}" if lost else ""
         said.append(
-            f"Of {counted(users, 'user')} with {FEWEST} jobs or more {won:,} would wait less and {lost:,} longer."
+            f"Of {counted(users, 'user')} with {FEWEST} jobs or more {won:,} would surely wait less and {len(lost):,} "
+            f"longer{named}."
         )
     return " ".join(said)
 
@@ -94,21 +107,24 @@ def _who(option: Option) -> str:
 def _but(option: Option) -> str:
     """Return who pays all the same, among the classes and users."""
     worse, lost = option.who("worse", *CLASSES), len(option.who("worse", "user"))
-    told = ([_class(worse[0])] if worse else []) + ([counted(lost, "user")] if lost else [])
+    told = ([_name(worse[0])] if worse else []) + ([counted(lost, "user")] if lost else [])
     return f" But {listed(told)} would wait longer." if told else ""
 
 
-def _classes(found: Sequence[Change]) -> str:
+def _several(found: Sequence[Change], kind: str) -> str:
     """Return the first few, with what becomes of their mean wait, and how many more there are."""
     named = [
-        f"{_class(change)} ({100 * (change.ratio.value - 1):+.0f} %, {span(change.before_s)} to {span(change.after_s)})"
+        f"{_name(change)} ({100 * (change.ratio.value - 1):+.0f} %, {span(change.before_s)} to {span(change.after_s)})"
         for change in found[:FIRST]
     ]
     more = len(found) - FIRST
-    return listed([*named, f"{more} more {'class' if more == 1 else 'classes'}"] if more > 0 else named)
+    plural = {"class": "classes", "user": "users"}[kind]
+    return listed([*named, f"{more} more {kind if more == 1 else plural}"] if more > 0 else named)
 
 
-def _class(change: Change) -> str:
+def _name(change: Change) -> str:
+    if change.by == "user":
+        return f"user {change.group}"
     if change.by == "size":
         return f"jobs of {change.group} processor{'' if change.group == '1' else 's'}"
     return f"jobs that run {RUN_TIMES[change.group]}"

@@ -1,9 +1,10 @@
 """What should this site change? The short list of ways to backfill, on its own log, beside what it runs today."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from experiments.advice import CLASSES, MEASURE, Advice, advise
 from experiments.cases import Case
@@ -16,6 +17,9 @@ from experiments.sweep_results import Results
 from experiments.sweep_run import run_plan
 from predictors.data.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SHORT_LIST: Final = (
     Case("EASY", "easy"),
@@ -133,4 +137,19 @@ class Question:
         """Say what the runs say."""
         adds = (*ADDS, *((case.name, BARE) for case in self._own))
         today = self.cases[0].name
-        return advise(found.runs, found.groups, today, perfect=PERFECT.name, adds=adds, measure=self.measure)
+        groups = named(found.groups, self.log.names("user"))
+        return advise(found.runs, groups, today, perfect=PERFECT.name, adds=adds, measure=self.measure)
+
+
+def named(groups: "pd.DataFrame", names: Sequence[str]) -> "pd.DataFrame":
+    """Return figures by group with the users' names in place of their codes, where the log has names.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> groups = pd.DataFrame({"by": ["user", "user", "size"], "group": ["1", "-1", "1"]})
+    >>> named(groups, ("ann", "bob"))["group"].tolist()
+    ['bob', '-1', '1']
+    """
+    codes = {str(code): name for code, name in enumerate(names)}
+    return groups.assign(group=groups["group"].where(groups["by"] != "user", groups["group"].replace(codes)))

@@ -44,7 +44,7 @@ def advise(
     from experiments.hiring import Crew
     from experiments.manifest import slug
     from experiments.output import after_reading, print_account, print_json, working
-    from experiments.page import write_report
+    from experiments.page import files_of, write_report
     from experiments.simulation import learnt_from, loaded, of_partition
     from predictors.data.detect import read_log
     from predictors.data.errors import JobcastError
@@ -72,7 +72,8 @@ def advise(
         page = write_report(folder, report)
     total = account + cleaning
     if as_json:
-        print_json(report.to_json() | {"advice": said.to_json(), "account": total.to_dict(), "page": str(page)})
+        more = {"advice": said.to_json(), "account": total.to_dict(), "page": str(page), "files": files_of(folder)}
+        print_json(report.to_json() | more)
         return
     for sentence in (*report.verdict, *report.details):
         typer.echo(f"{sentence}\n")

@@ -43,7 +43,7 @@ def experiment(
     from experiments.experiment import WITHOUT_LOG, Setting, experiment_by_name, perform
     from experiments.figures import report_folder
     from experiments.output import after_reading, print_account, print_json, print_table, working
-    from experiments.page import PAGE
+    from experiments.page import PAGE, files_of
     from predictors.data.errors import JobcastError
 
     experiment_by_name(name)  # a name that is none is told before a log is read
@@ -58,7 +58,7 @@ def experiment(
             name, Setting(jobs, folder, seed, quick, partition, procs, names_of(predictors), workers, failures)
         )
     if as_json:
-        print_json(report.to_json() | {"account": account.to_dict()})
+        print_json(report.to_json() | {"files": files_of(folder), "account": account.to_dict()})
         return
     for title, table in report.tables.items():
         print_table(
@@ -68,7 +68,7 @@ def experiment(
         print_account(account)
     for sentence in (*report.notes, *report.verdict):
         typer.echo(sentence)
-    typer.echo(f"Wrote {len(report.figures)} files to {folder} in {report.seconds:.0f} s; read {folder / PAGE}")
+    typer.echo(f"Wrote {len(files_of(folder))} files to {folder} in {report.seconds:.0f} s; read {folder / PAGE}")
 
 
 def report(

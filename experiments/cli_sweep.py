@@ -47,7 +47,7 @@ def sweep(
     """
     from experiments.hiring import Crew
     from experiments.output import print_json, working
-    from experiments.page import PAGE, write_report
+    from experiments.page import PAGE, files_of, write_report
     from experiments.sweep_plan import plan
     from experiments.sweep_report import judged, report_of
     from experiments.sweep_run import run_plan
@@ -60,8 +60,8 @@ def sweep(
     folder = out or Path("reports") / f"{_stem(files)}-{planned.identity()[:8]}"
     found = run_plan(planned, crew, folder)
     with working("Judging"):
-        judgements, choice = judged(found, declared.beside, declared.measure)
-        report = report_of(found, folder, declared.beside, declared.measure)
+        judgements, choice = said = judged(found, declared.beside, declared.measure)
+        report = report_of(found, folder, said)
         write_report(folder, report)
     tracked = None
     if track or (track is None and found.kind == "train"):
@@ -78,6 +78,7 @@ def sweep(
                 "judgements": [judgement.to_json() for judgement in judgements],
                 "choice": choice.to_json() if choice else None,
                 "tables": {name: table.to_dict(orient="records") for name, table in report.tables.items()},
+                "files": files_of(folder),
                 "mlflow_run": tracked,
                 "about": found.about,
             }

@@ -49,6 +49,17 @@ PRICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 """Where it may be paid for, by kind of sweep."""
 
 
+def of_each(level: float, several: int) -> float:
+    """Return the level of each of several intervals that shall all hold together at a level (Bonferroni).
+
+    Examples
+    --------
+    >>> of_each(0.95, 1), of_each(0.95, 5)
+    (0.95, 0.99)
+    """
+    return 1 - (1 - level) / several
+
+
 @dataclass(frozen=True)
 class Ratio:
     """Ours / theirs, 1 meaning alike, and the ends of its interval; NaN where they cannot be told."""
@@ -123,7 +134,9 @@ class Judgement:
     outcome : {"better", "worse", "open", "at others' cost"}
         `open`: inside the noise, or too little to tell. `at others' cost`: better, but a price is paid.
     level : float
-        Of the intervals.
+        Of the intervals: of one among several that shall hold together, each by itself.
+    tolerated : float
+        The ratio above which a price is paid.
     """
 
     case: str
@@ -134,6 +147,7 @@ class Judgement:
     prices: tuple[Price, ...]
     outcome: Outcome
     level: float = LEVEL
+    tolerated: float = TOLERATED
 
     @property
     def paid(self) -> tuple[Price, ...]:

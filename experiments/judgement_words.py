@@ -1,6 +1,6 @@
 """A judgement in words: who is better, by how much, on how many logs, and who pays."""
 
-from experiments.judgement import COST, LEAST, MEASURES, TOLERATED, Choice, Judgement, Price, Ratio
+from experiments.judgement import COST, LEAST, MEASURES, Choice, Judgement, Price, Ratio, of_each
 from predictors.data.errors import counted
 
 
@@ -27,7 +27,7 @@ def sentence(found: Judgement) -> str:
     who = "makes others wait" if any(price.measure.endswith("wait_s") for price in found.paid) else "is paid for"
     return (
         f"{found.case} has a lower {measure} than {found.beside}, {change} {_where(found)}, but {who}: "
-        f"{', '.join(map(_price, found.paid))}. No winner is named."
+        f"{', '.join(_price(price, found.tolerated) for price in found.paid)}. No winner is named."
     )
 
 
@@ -52,8 +52,38 @@ def in_percent(ratio: Ratio) -> str:
     return f"{100 * (ratio.value - 1):+.1f} %{ends}"
 
 
-def _price(price: Price) -> str:
-    where = f" (surely on {', '.join(price.on)})" if price.on and not price.ratio.above(TOLERATED) else ""
+def allowed(tolerated: float) -> str:
+    """Return how much worse a figure may be before it is a price.
+
+    Examples
+    --------
+    >>> allowed(1.05), allowed(1.125), allowed(1.0)
+    ('5 %', '12.5 %', '0 %')
+    """
+    return f"{100 * (tolerated - 1):.3g} %"
+
+
+def together(level: float, several: int) -> str:
+    """Return how sure the intervals of several judgements are.
+
+    Examples
+    --------
+    >>> together(0.95, 1)
+    'Intervals are of 95 %.'
+    >>> together(0.95, 5)
+    'The 5 intervals are so wide that all of them hold together in 95 % of cases (each of 99 %).'
+    """
+    if several < 2:
+        return f"Intervals are of {100 * level:.3g} %."
+    each = 100 * of_each(level, several)
+    return (
+        f"The {several} intervals are so wide that all of them hold together in {100 * level:.3g} % of cases (each of "
+        f"{each:.3g} %)."
+    )
+
+
+def _price(price: Price, tolerated: float) -> str:
+    where = f" (surely on {', '.join(price.on)})" if price.on and not price.ratio.above(tolerated) else ""
     return f"{MEASURES[price.measure]} {in_percent(price.ratio)}{where}"
 
 
@@ -62,7 +92,9 @@ def _free(found: Judgement) -> str:
     if not found.prices:
         return ""
     some = [f"{MEASURES[price.measure]} is higher on {', '.join(price.on)}" for price in found.prices if price.on]
-    return f"; nobody surely pays {TOLERATED - 1:.0%} over all" + (f", but {'; '.join(some)}" if some else "")
+    return f"; nobody surely pays more than {allowed(found.tolerated)} over all" + (
+        f", but {'; '.join(some)}" if some else ""
+    )
 
 
 def _lacking(found: Judgement) -> str:

@@ -27,6 +27,7 @@ from experiments.judgement import (
     OnLog,
     Price,
     Ratio,
+    of_each,
 )
 from experiments.sweep_results import AS_LOGGED
 from predictors.data.errors import JobcastError, unknown_name
@@ -91,15 +92,24 @@ def judge(
             on = tuple(log.log for log in each if log.samples >= LEAST and log.ratio.above(tolerated))
             prices.append(Price(price, over_all, over_all.above(tolerated) or 2 * len(on) >= len(each), on))
     sure = len(logs) >= LEAST or all(log.samples >= LEAST for log in logs)
-    found = Judgement(case, beside, measure, ratio, logs, tuple(prices), ratio.outcome if sure else "open", level)
+    found = Judgement(
+        case, beside, measure, ratio, logs, tuple(prices), ratio.outcome if sure else "open", level, tolerated
+    )
     return replace(found, outcome="at others' cost") if found.outcome == "better" and found.paid else found
 
 
-def judge_all(runs: "pd.DataFrame", beside: str | None = None, **options: Any) -> tuple[Judgement, ...]:
-    """Compare every case of a table with one of them, by default the first; options as of `judge`."""
+def judge_all(
+    runs: "pd.DataFrame", beside: str | None = None, *, level: float = LEVEL, **options: Any
+) -> tuple[Judgement, ...]:
+    """Compare every case of a table with one of them, by default the first; options as of `judge`.
+
+    With several others, each interval is so much wider that all of them hold together (Bonferroni): else one of twenty
+    copies of a case would be called better than it. Of the figures that are paid in, each is told by itself.
+    """
     cases = list(dict.fromkeys(runs["case"]))
     baseline = beside or cases[0]
-    return tuple(judge(runs, case, baseline, **options) for case in cases if case != baseline)
+    each = of_each(level, max(1, len(cases) - 1))
+    return tuple(judge(runs, case, baseline, level=each, **options) for case in cases if case != baseline)
 
 
 def choose(runs: "pd.DataFrame", *, level: float = LEVEL, **options: Any) -> Choice:
@@ -115,7 +125,7 @@ def choose(runs: "pd.DataFrame", *, level: float = LEVEL, **options: Any) -> Cho
     cases = list(dict.fromkeys(runs["case"]))
     if len(cases) < 2:
         raise JobcastError("One case alone cannot be chosen from; sweep over two or more.")
-    each = 1 - (1 - level) / (len(cases) - 1)
+    each = of_each(level, len(cases) - 1)
     beside = {case: judge(runs, case, cases[0], **options).ratio.value for case in cases[1:]}
     first = min(cases, key=lambda case: beside.get(case, 1.0))
     against = tuple(judge(runs, first, other, level=each, **options) for other in cases if other != first)

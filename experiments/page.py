@@ -65,6 +65,18 @@ def write_report(folder: Path, report: "Report") -> Path:
     return write_page(folder)
 
 
+def files_of(folder: Path) -> list[str]:
+    """Return every file of a report that was just written, tables and pictures among them, the page first.
+
+    Raises
+    ------
+    JobcastError
+        If the folder has no report, or one that cannot be used.
+    """
+    names = [PAGE, MANIFEST, *(file["name"] for file in read_manifest(folder)["files"])]
+    return [str(folder / name) for name in names]
+
+
 def page_of(document: Mapping[str, Any], folder: Path) -> str:
     """Return the page of a checked document, with the pictures of its folder."""
     asset = {name: _asset(name) for name in ("report.css", "report.js")}

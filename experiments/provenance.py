@@ -6,12 +6,16 @@ import shlex
 import subprocess
 import sys
 from datetime import UTC, datetime
+from functools import cache
+from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
 LIBRARIES: Final = ("numpy", "numba", "pandas", "scikit-learn", "xgboost-cpu", "river", "matplotlib")
 """Whose versions can move a figure, or a picture."""
+ROOT: Final = Path(__file__).parent.parent
+PACKAGES: Final = ("predictors", "schedsim", "experiments")
 
 
 def provenance() -> dict[str, str]:
@@ -40,6 +44,16 @@ def versions() -> dict[str, str]:
     }
 
 
+@cache
+def code_digest(root: Path = ROOT) -> str:
+    """Return the SHA-256 of jobcast's own source as it lies on disk, with git or without; other edits, other digest."""
+    found = sha256()
+    for path in sorted(path for package in PACKAGES for path in (root / package).rglob("*.py") if path.is_file()):
+        text = path.read_bytes()
+        found.update(f"{path.relative_to(root).as_posix()}\0{len(text)}\0".encode() + text)
+    return found.hexdigest()
+
+
 def command() -> str:
     """Return the command line of this process, as it could be typed again."""
     return shlex.join(["jobcast", *sys.argv[1:]]) if sys.argv else ""
@@ -54,12 +68,11 @@ def _version(name: str) -> str:
 
 def _commit() -> str:
     """Return the commit of a checkout, marked where files differ from it; nothing where it is none."""
-    root = Path(__file__).parent.parent
-    if not (root / ".git").exists():
+    if not (ROOT / ".git").exists():
         return ""
     try:
         said = subprocess.run(
-            ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=, modified"],
+            ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=, modified"],
             capture_output=True, text=True, timeout=10, check=True,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):

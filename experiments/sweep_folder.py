@@ -133,7 +133,7 @@ def owned(path: Path) -> Iterator[None]:
 
 def _difference(kept: Any, wanted: Any) -> str:
     """Return the first thing in which two sweeps differ, in words."""
-    for key in ("kind", "cases", "seeds", "logs", "versions", "git_commit"):
+    for key in ("kind", "cases", "seeds", "logs", "versions", "code"):
         if kept.get(key) != wanted[key]:
             return _of(key, kept.get(key), wanted[key])
     other = [key for key, value in wanted["sweep"].items() if kept.get("sweep", {}).get(key) != value]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from experiments.cases import Case, Cell, Learner
-from experiments.provenance import versions
+from experiments.provenance import code_digest, versions
 from experiments.simulation import of_partition
 from experiments.sweep import LogFile, Sweep
 from predictors.column import ColumnPredictor
@@ -90,6 +90,7 @@ class Plan:
             "seeds": list(self.sweep.seeds),
             "logs": [log.to_json() for log in self.logs.values()],
             "versions": versions(),
+            "code": code_digest(),
             "git_commit": code_tags().get("mlflow.source.git.commit"),
         }
 
@@ -98,7 +99,7 @@ class Plan:
         about = self.about()
         logs = [(log["name"], log["sha256"], log["procs"]) for log in about["logs"]]
         sweep = {key: value for key, value in about["sweep"].items() if key not in ("logs", "beside", "measure")}
-        known = [sweep, about["cases"], logs, about["versions"], about["git_commit"]]
+        known = [sweep, about["cases"], logs, about["versions"], about["code"]]
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
 

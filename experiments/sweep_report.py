@@ -9,7 +9,8 @@ import pandas as pd
 
 from experiments.experiment import Report
 from experiments.figures import COLOURS, MARKERS, draw, write_table
-from experiments.judgement import MEASURES, PRICES, Choice, Judgement
+from experiments.judgement import LEVEL, MEASURES, PRICES, Choice, Judgement
+from experiments.judgement_words import together
 from experiments.judging import choose, judge_all
 from experiments.sweep_results import AS_LOGGED, GROUP_TABLE, TABLE, Results
 from predictors.data.errors import counted
@@ -26,15 +27,17 @@ SHOWN: Final = {
     "simulate": ("mean_bounded_slowdown", *PRICES["simulate"], "utilisation", "killed"),
     "evaluate": ("sse_ratio_to_last_two", "mae_s", "median_ae_s", "r2", "mean_accuracy", "underestimation_rate"),
 }
+APART: Final = " That is so of the figure that decides; of those that are paid in, each is told by itself."
 LEAST: Final = 1e-3
 """Figures below this count as this in geometric means."""
 MOST_DRAWN: Final = 20
 """Cases in a picture."""
 
 
-def judged(
-    found: Results, beside: str | None = None, measure: str | None = None
-) -> tuple[tuple[Judgement, ...], Choice | None]:
+Judged = tuple[tuple[Judgement, ...], Choice | None]
+
+
+def judged(found: Results, beside: str | None = None, measure: str | None = None) -> Judged:
     """Return each case beside one, by default the first; and the choice among all, where there are several.
 
     Where the others are shaken, cases that are run on the log as it is alone are not judged.
@@ -52,9 +55,15 @@ def _as_logged_alone(runs: pd.DataFrame) -> list[str]:
     return [case for case in dict.fromkeys(runs["case"]) if shaken and case not in shaken]
 
 
-def report_of(found: Results, folder: Path, beside: str | None = None, measure: str | None = None) -> Report:
-    """Write a sweep's tables and picture into a folder, and return what its page is made from."""
-    judgements, choice = judged(found, beside, measure)
+def report_of(found: Results, folder: Path, said: Judged) -> Report:
+    """Write a sweep's tables and picture into a folder, and return what its page is made from.
+
+    Parameters
+    ----------
+    said : tuple
+        What `judged` says.
+    """
+    judgements, choice = said
     tables = {"by case": medians(found, ["case"]), "by case and log": medians(found, ["log", "case"])}
     written = [folder / TABLE, *([folder / GROUP_TABLE] if len(found.groups) else [])]
     if judgements:
@@ -64,7 +73,8 @@ def report_of(found: Results, folder: Path, beside: str | None = None, measure: 
     written.append(write_table(found.runs, folder / "runs.csv"))
     logs = ", ".join(log["name"] for log in found.about["logs"])
     verdict = [judgement.sentence for judgement in judgements] + ([choice.sentence] if choice else [])
-    notes = [log["account"]["source"] + ": " + _told(log["account"]) for log in found.about["logs"]]
+    notes = [together(LEVEL, len(judgements)) + APART] if judgements else []
+    notes += [log["account"]["source"] + ": " + _told(log["account"]) for log in found.about["logs"]]
     if alone := _as_logged_alone(found.runs):
         notes.append(f"Run on the logs as they are alone, and so not judged: {', '.join(alone)}.")
     if "look_ahead" in found.runs and found.runs["look_ahead"].any():
@@ -158,6 +168,7 @@ def _facts(found: Results) -> dict[str, str | int | float]:
         "jobs": ", ".join(f"{log['name']}: {log['jobs']:,}" for log in about["logs"]),
         "SHA-256 of the logs": ", ".join(log["sha256"] for log in about["logs"]),
         "code": about["git_commit"] or about["versions"]["jobcast"],
+        "SHA-256 of the code": about["code"],
         "seconds of all workers": round(about["seconds"], 1),
     }
 

@@ -51,7 +51,8 @@ class Results:
         Figures by group, if any were asked for; else empty.
     about : dict
         Provenance: `sweep` (the declaration, as a dictionary), `kind`, `logs` (name, path, sha256, jobs, account),
-        `versions`, `git_commit`, `seeds`, `seconds` (all workers together), `wall_seconds`, `finished` (UTC).
+        `versions`, `code` (SHA-256 of jobcast's source), `git_commit`, `seeds`, `seconds` (all workers together),
+        `wall_seconds`, `finished` (UTC).
     models : mapping of str to dict
         Files of trained models, if the sweep was not given a folder to keep them in.
     """

@@ -18,6 +18,10 @@ import numpy.typing as npt
 from predictors.metrics import Floats
 
 RESAMPLES: Final = 2000
+FEWEST_BEYOND: Final = 10
+"""Draws beyond a percentile, below which that says little."""
+FEWEST_VALUES: Final = 5
+"""Values, below which Student's t says nothing."""
 
 
 def ratio_interval(
@@ -111,16 +115,25 @@ def drawn_over(groups: Sequence[Floats], *, seed: int = 0) -> Floats:
 def expanded(draws: Floats, n: int, level: float = 0.95) -> tuple[float, float]:
     """Return the interval of draws that came from resampling n values, its percentiles taken further out for small n.
 
+    Where these percentiles would have hardly a draw beyond them, because the level is high or the values are few,
+    resampling cannot show how far out they lie: an end is then at least as far out as Student's t says by the spread of
+    the draws. Of fewer than five values that would be as good as everything, and the outermost draws are taken: what
+    is said is said of these values alone.
+
     Examples
     --------
     >>> draws = np.arange(2000.0)
-    >>> [tuple(round(end) for end in expanded(draws, n)) for n in (5, 10, 10_000)]
-    [(2, 1997), (17, 1982), (50, 1949)]
+    >>> [tuple(round(end) for end in expanded(draws, n)) for n in (4, 10, 10_000)]
+    [(0, 1999), (17, 1982), (50, 1949)]
     """
     from scipy.stats import norm, t
 
     if n < 2:
         return float("nan"), float("nan")
-    outside = float(norm.cdf(np.sqrt(n / (n - 1)) * t.ppf((1 - level) / 2, n - 1)))
+    far = np.sqrt(n / (n - 1)) * t.ppf((1 + level) / 2, n - 1)
+    outside = float(norm.cdf(-far))
     low, high = np.quantile(draws, [outside, 1 - outside])
+    if outside * len(draws) < FEWEST_BEYOND and n >= FEWEST_VALUES:
+        middle, reach = draws.mean(), far * draws.std()
+        low, high = min(low, middle - reach), max(high, middle + reach)
     return float(low), float(high)

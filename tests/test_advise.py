@@ -3,6 +3,8 @@
 import json
 import shlex
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -55,7 +57,11 @@ SAME = (1.0,) * 5
         (SAME, SAME, "No reason to leave easy"),
         ((1.2, *SAME[1:]), (1.1, *SAME[1:]), "Keep easy: its mean bounded slowdown is surely lower"),
         ((0.7, 0.8, 0.9, 1, 1), SAME, "Change from easy to a: mean bounded slowdown -"),
-        ((0.7, 0.8, 0.9, 1.5, 1), SAME, "No winner: nothing tried is better than easy at nobody's cost. a would lower"),
+        (
+            (0.7, 0.8, 0.9, 1.5, 1),
+            SAME,
+            "No winner: a would surely lower the mean bounded slowdown, but makes others wait more than 5 % longer",
+        ),
         ((0.7, 0.8, 1, 1, 1), (0.7001, 0.8, 1, 1, 1), "Which of them is best these runs do not tell"),
         ((0.7, 0.8, 1, 1, 1), (0.6, 0.8, 1, 1.5, 1), "a is the one way tried that is surely better than easy"),
     ],
@@ -113,7 +119,22 @@ def test_a_way_is_told_with_who_waits_longer():
     said = who(option, "easy")
     assert "Longer waits for jobs of 65-128 processors (+100 %, 10.0 h to 20.0 h)." in said
     assert "Shorter waits for jobs that run 1 to 10 min (-83 %, 60 min to 10 min)." in said
-    assert f"Of 2 users with {FEWEST} jobs or more 1 would wait less and 1 longer." in said, "nobody is no user"
+    assert f"Of 2 users with {FEWEST} jobs or more 1 would surely wait less and 1 longer: user 4 (+500 %, " in said
+    assert "user -1" not in said, "nobody is no user"
+
+
+def test_a_wait_that_may_have_grown_is_told_as_not_sure():
+    runs, chance = runs_of(easy=SAME, a=(0.7, 0.9, 1, 1.04, 1)), np.random.default_rng(0)
+    shaky = runs["case"] == "a"
+    runs.loc[shaky, "max_wait_s"] *= chance.uniform(0.9, 1.1, shaky.sum())
+    said = verdict(advise(runs, NOBODY, "easy"))[1]
+    assert "mean wait -10." in said and "; not sure is longest wait +" in said and "but" not in said
+
+
+def test_all_that_the_verdict_says_holds_together():
+    advice = advise(runs_of(easy=SAME, a=SAME, b=SAME, known=SAME), NOBODY, "easy", perfect="known", adds=[("a", "b")])
+    assert len(advice.judgements) == 4
+    assert {one.level for one in advice.judgements} == {1 - 0.05 / 4}
 
 
 def test_of_few_jobs_it_is_not_said_that_nobody_loses():
@@ -148,11 +169,15 @@ def test_what_a_predictor_adds_compares_like_with_like():
 
 def test_a_predictor_of_ones_own_is_one_more_way():
     log = generate_log(400, seed=3, procs=64, load=1.0).for_simulation()[0]
+    people = tuple(f"person {code}" for code in range(int(log.filled("user").max()) + 1))
+    log = replace(log, categories={**log.categories, "user": people})
     question = Question(log, "wfp", 5, predictor="last-two")
     assert [case.name for case in question.cases][-2:] == ["EASY-SJBF by last-two", PERFECT.name]
     advice = question.advice(run_plan(question.plan))
     assert advice.current == "WFP" and "EASY-SJBF by last-two" in {option.case for option in advice.options}
     assert [one.case for one in advice.adds] == ["EASY++", "EASY-SJBF by last-two"]
+    users = {change.group for change in advice.options[0].changes if change.by == "user"}
+    assert users and users <= set(people), "names, where the log has them"
 
 
 @pytest.fixture
@@ -186,6 +211,9 @@ def test_each_number_is_what_its_command_prints(jobcast, tmp_path, monkeypatch):
                 assert found[name] == pytest.approx(kept[name], rel=1e-12)
                 assert seed != -1 or found[name] == pytest.approx(row[name], rel=1e-12)
     assert document["verdict"][0] and document["advice"]["current"] == "EASY"
+    folder = tmp_path / "reports" / "advise-site_log"
+    written = {path.name for path in folder.iterdir() if path.is_file()}
+    assert {Path(name).name for name in document["files"]} == written and "users.csv" in written
 
     page = (tmp_path / "reports" / "advise-site_log" / "report.html").read_text(encoding="utf-8")
     assert "jobcast simulate &#39;site log.swf&#39; --procs 64 --policy easy" in page

@@ -353,7 +353,9 @@ def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "fig21_overburn.csv",
     } <= names
     assert all(Path(path).exists() for path in told["figures"])
-    assert (tmp_path / "logstudy" / "observations.csv").exists()
+    files = {Path(path).name for path in told["files"]}
+    assert names | {"observations.csv", "report.html", "report.json"} <= files
+    assert files == {path.name for path in (tmp_path / "logstudy").iterdir()}
 
 
 def test_theta(trace, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

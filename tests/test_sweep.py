@@ -17,6 +17,7 @@ from experiments import sweep_plan, sweep_run
 from experiments.cases import Case
 from experiments.cli import app
 from experiments.many import evaluate_many, simulate_many, train_many
+from experiments.provenance import code_digest
 from experiments.simulation import run_by_name
 from experiments.sweep import LogFile, Sweep
 from experiments.sweep_folder import owned
@@ -303,6 +304,21 @@ def test_a_folder_of_another_sweep_is_refused_and_left_alone(tmp_path, change, t
     with pytest.raises(JobcastError, match="differs in logs"):
         run_sweep(sweep, [OTHER], folder=tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
+def test_a_folder_of_other_edits_is_refused(tmp_path, monkeypatch):
+    checkout, sweep = tmp_path / "checkout", Sweep(cases=WAYS[:1], seeds=(1,))
+    (checkout / "schedsim").mkdir(parents=True)
+    digests = []
+    for line in ("SPEED = 1", "SPEED = 2", "SPEED = 1"):
+        (checkout / "schedsim" / "engine.py").write_text(line)
+        code_digest.cache_clear()
+        digests.append(code_digest(checkout))
+    assert digests[0] == digests[2] != digests[1]
+    run_sweep(sweep, [LOG], folder=tmp_path / "out")
+    monkeypatch.setattr("experiments.sweep_plan.code_digest", lambda: digests[1])
+    with pytest.raises(JobcastError, match="differs in code"):
+        run_sweep(sweep, [LOG], folder=tmp_path / "out")
 
 
 def test_other_folders_are_refused(tmp_path):
