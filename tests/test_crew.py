@@ -216,6 +216,17 @@ def test_hired_schedulers_speak_to_their_own_workers_only():
         assert them.client.scheduler.address.startswith("tls://127.0.0.1:")
 
 
+def freed_memory_kept(shared, task):
+    return os.environ["MALLOC_TRIM_THRESHOLD_"]
+
+
+def test_hired_workers_keep_freed_memory_for_their_next_run(monkeypatch):
+    """Dask's 64 KiB would have every run fetch its memory anew, a quarter of its time."""
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)  # of the user's choice, else
+    kept = dict(each(freed_memory_kept, {"": None}, [("", 0), ("", 1)], Crew(2)))
+    assert set(kept.values()) == {str(128 << 20)}
+
+
 SBATCH = """#!/bin/sh
 cp "$1" {folder}/job.sh
 sh {folder}/job.sh > {folder}/job.log 2>&1 &
@@ -237,6 +248,7 @@ def test_workers_are_asked_of_a_batch_system(tmp_path, monkeypatch, alone):
     assert "#SBATCH -t 00:10:00" in script
     assert "#SBATCH --mem=2G" in script
     assert "tls://" in script
+    assert "export MALLOC_TRIM_THRESHOLD_=134217728\n" in script
     assert same(found, alone)
     assert not list(tmp_path.glob(".jobcast-*"))  # the keys are gone
 
