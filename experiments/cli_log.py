@@ -41,9 +41,22 @@ def info(log: Log, as_json: Json = False, strict: Strict = False, time_zone: Zon
 
 
 @app.command()
-def convert(log: Log, out: Out, as_json: Json = False, strict: Strict = False, time_zone: Zone = "") -> None:
+def convert(
+    log: Log,
+    out: Out,
+    begin: Annotated[
+        str, typer.Option("--from", help="Only jobs submitted from then on; a date, or Unix time.", metavar="WHEN")
+    ] = "",
+    until: Annotated[
+        str, typer.Option(help="The log as it stood then: later submissions, starts and ends left out.", metavar="WHEN")
+    ] = "",
+    as_json: Json = False,
+    strict: Strict = False,
+    time_zone: Zone = "",
+) -> None:
     """Write a job log in another format: SWF (.swf, .swf.gz) or Parquet (.parquet), by the name of OUT."""
     from experiments.output import working
+    from predictors.data.cutting import between
     from predictors.data.detect import read_log, writer_for
     from predictors.data.files import refuse_same
 
@@ -51,6 +64,30 @@ def convert(log: Log, out: Out, as_json: Json = False, strict: Strict = False, t
     write = writer_for(out)
     with working(f"Converting {log}"):
         jobs, account = read_log(log, strict, time_zone or None)
+        jobs, cut = between(jobs, begin or None, until or None)
+        lost = write(jobs, out)
+    _print_written(out, len(jobs), account + cut + lost, as_json)
+
+
+@app.command()
+def join(
+    out: Out,
+    logs: Annotated[list[Path], typer.Argument(help="Job logs of one machine, such as months.", metavar="LOG...")],
+    as_json: Json = False,
+    strict: Strict = False,
+    time_zone: Zone = "",
+) -> None:
+    """Write one log from several of the same machine: joined by name, no job counted twice."""
+    from experiments.output import working
+    from predictors.data.detect import writer_for
+    from predictors.data.files import refuse_same
+    from predictors.data.joining import read_logs
+
+    for log in logs:
+        refuse_same(out, log)
+    write = writer_for(out)
+    with working(f"Joining {len(logs)} logs"):
+        jobs, account = read_logs(logs, strict, time_zone or None)
         lost = write(jobs, out)
     _print_written(out, len(jobs), account + lost, as_json)
 

@@ -29,7 +29,9 @@ SHOWN: Final = (
 
 
 def train(
-    log: Log,
+    logs: Annotated[
+        list[Path], typer.Argument(help="A job log, or several of one machine, such as months.", metavar="LOG...")
+    ],
     predictor: Annotated[str, typer.Option(help="What shall learn: forest, last-two, …")] = "forest",
     register: Annotated[str, typer.Option(help="Name under which the model is kept.")] = "runtime",
     alias: Annotated[str | None, typer.Option(help="champion, challenger or shadow: taken from its holder.")] = None,
@@ -39,7 +41,7 @@ def train(
     seed: Annotated[int, typer.Option(min=0, help="Seed of what is drawn by chance.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Learn from a log and keep the model.
+    """Learn from a log and keep the model. Several logs are joined, as by `jobcast log join`.
 
     Its figures are made first: learnt from the earliest jobs (--train), scored on the others. The model that is kept
     then learns from all jobs of the log.
@@ -47,7 +49,7 @@ def train(
     from experiments.output import after_reading, print_account, print_json, working
     from experiments.training import figures_of, fitted, learnt_until
     from predictors import tracking
-    from predictors.data.detect import read_log
+    from predictors.data.joining import read_logs
     from predictors.evaluate import check, evaluate
     from predictors.saved.uri import checked_alias, checked_name
 
@@ -56,8 +58,8 @@ def train(
     if alias is not None:
         checked_alias(alias)
     begin = time.perf_counter()
-    with working(f"Reading {log}"):
-        jobs, account = read_log(log)
+    with working(f"Reading {', '.join(map(str, logs))}"):
+        jobs, account = read_logs(logs)
     with working("Opening the model store"):
         store = tracking.open_store()
     with after_reading(account), working(f"Evaluating {predictor} on {len(jobs):,} jobs"):

@@ -60,7 +60,7 @@ def demo(
     _step(2, "Does a learned prediction beat the user's last two jobs?", f"jobcast evaluate {log} --seed {seed}")
     cli_evaluate.evaluate(log, seed=seed)
     _step(3, "Keep the forest", f"jobcast train {log} --predictor forest --register runtime --alias champion")
-    cli_train.train(log, predictor="forest", register="runtime", alias="champion", seed=seed)
+    cli_train.train([log], predictor="forest", register="runtime", alias="champion", seed=seed)
     _step(
         4,
         "What would the scheduler gain?",

@@ -17,7 +17,7 @@ from predictors.data.synthetic import generate_log
 from predictors.evaluate import evaluate
 from predictors.registry import make_predictor, seeded
 from predictors.tracking import load_model
-from tests.named_logs import in_two, made_log, sacct_text
+from tests.named_logs import in_two, made_log, read_text, sacct_text
 
 APP = typer.Typer()
 APP.command()(cli_train.train)
@@ -216,6 +216,20 @@ def test_a_simulation_says_that_its_model_learnt_from_the_very_log(home, last_tw
             assert found is learnt
 
 
+def test_several_months_are_learnt_as_one_log(home, tmp_path):
+    """In whatever order they are given, jobs that stand in two files counted once."""
+    log = made_log()
+    for name, rows in (("march", range(150)), ("april", range(140, 200))):
+        (tmp_path / f"{name}.txt").write_text(sacct_text(log, rows))
+    months = tmp_path / "april.txt", tmp_path / "march.txt"
+    said = json.loads(jobcast("train", *months, "--predictor", "last-two", "--register", "months", "--json"))
+    assert said["log"] == "march to april" and said["model"]["n_jobs"] == 200
+    assert said["account"]["findings"][0]["rule"] == "in-two-files" and said["account"]["dropped"] == 10
+    whole, later = read_text(sacct_text(log, range(200))), read_text(sacct_text(log, in_two(log, 200)[1]))
+    expected = make_predictor("last-two").fit(whole).predict(later, warm=True)
+    np.testing.assert_array_equal(load_model("models:/months/1").predictor.predict(later, warm=True), expected)
+
+
 def test_next_months_sacct_file_is_predicted_by_name(home, tmp_path):
     """What sacct wrote of a month is learnt, the next goes on with it; who is new is told, and numbers are refused."""
     log = made_log()
@@ -232,5 +246,5 @@ def test_next_months_sacct_file_is_predicted_by_name(home, tmp_path):
     expected = make_predictor("last-two").fit(march).predict(april, warm=True)
     np.testing.assert_array_equal(pd.read_csv(tmp_path / "p.csv")["predicted_seconds"], expected)
     write_log(april, tmp_path / "numbers.swf")
-    with pytest.raises(JobcastError, match=r"numbers: numbers its users, and this last-two learnt from a log with"):
+    with pytest.raises(JobcastError, match=r"numbers: has numbers for its users where this last-two goes by names"):
         jobcast("predict", "models:/named/1", tmp_path / "numbers.swf", "--out", tmp_path / "no.csv", "--warm")

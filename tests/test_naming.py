@@ -128,11 +128,11 @@ def test_queues_with_and_without_a_name_in_one_header_go_by_name_and_by_number()
 
 def test_names_and_numbers_cannot_be_told_apart():
     names, numbers = named([0, 1], ("ana", "ben")), named([0, 1], ())
-    with pytest.raises(JobcastError, match="has names for its users, and the model learnt from a log that numbers"):
+    with pytest.raises(JobcastError, match="has names for its users where the model goes by numbers"):
         renumbered(names, codes_of(numbers, ["user"]))
-    with pytest.raises(JobcastError, match="numbers its users, and the model learnt from a log with names"):
+    with pytest.raises(JobcastError, match="has numbers for its users where the model goes by names"):
         renumbered(numbers, codes_of(names, ["user"]))
-    with pytest.raises(JobcastError, match="numbers its users"):  # one of its numbers is somebody there
+    with pytest.raises(JobcastError, match="has numbers for its users"):  # one of its numbers is somebody there
         renumbered(named([1, 2], ("", "", "ana")), codes_of(names, ["user"]))
     unknown = named([0, 0], (), unknown=(0, 1))
     assert renumbered(unknown, codes_of(names, ["user"])) is unknown
@@ -150,7 +150,9 @@ def test_a_model_of_names_refuses_numbers_wherever_it_reads_codes(name, cold, fi
             model.predict(numbers, warm=warm)
             continue
         for ask in (model.predict, model.forecast):
-            with pytest.raises(JobcastError, match=rf"numbers.swf: numbers its users, and this {name} learnt"):
+            with pytest.raises(
+                JobcastError, match=rf"numbers.swf: has numbers for its users where this {name} goes by names"
+            ):
                 ask(numbers, warm=warm)
 
 

@@ -67,6 +67,11 @@ class Codes:
         kept = sorted(self.names.items(), key=lambda one: (-last[one[1]], one[1]))[:most]
         return type(self)(dict(sorted(kept, key=lambda one: one[1])), self.free)
 
+    def texts(self) -> tuple[str, ...]:
+        """Return the name behind each code, as `JobLog.categories` has them; "" where there is none."""
+        by_code = {code: name for name, code in self.names.items()}
+        return tuple(by_code.get(code, "") for code in range(max(by_code, default=-1) + 1))
+
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain values."""
         return {"names": dict(self.names), "free": self.free}
@@ -82,7 +87,7 @@ def codes_of(log: JobLog, columns: Sequence[str]) -> dict[str, Codes]:
     return {column: Codes.of(log, column).newest(log, column) for column in columns}
 
 
-def renumbered(log: JobLog, known: Mapping[str, Codes], learner: str = "the model") -> JobLog:
+def renumbered(log: JobLog, known: Mapping[str, Codes], whose: str = "the model") -> JobLog:
     """Return the same log with the codes of another in the columns of `known`.
 
     A name gets the code that it has there, a new name a code that nobody has, in the order of the log's own codes.
@@ -94,7 +99,7 @@ def renumbered(log: JobLog, known: Mapping[str, Codes], learner: str = "the mode
         Any log.
     known : mapping of str to Codes
         What the codes stand for, by column.
-    learner : str
+    whose : str
         Whose codes those are, for the messages.
 
     Raises
@@ -121,7 +126,7 @@ def renumbered(log: JobLog, known: Mapping[str, Codes], learner: str = "the mode
             continue
         new = _new_codes(used.tolist(), own, codes)
         if new is None:
-            raise JobcastError(_told_apart(log, column, not codes.names, learner))
+            raise JobcastError(_told_apart(log, column, not codes.names, whose))
         if not codes.names and not own.names:
             continue
         told = np.array([new[code] for code in used.tolist()], dtype=np.int64)
@@ -170,22 +175,17 @@ def _new_codes(used: Sequence[int], own: Codes, codes: Codes) -> dict[int, int] 
 
 def _names(own: Codes, codes: Codes, new: Mapping[int, int]) -> tuple[str, ...]:
     """Return the names behind the new codes; "" where there is none."""
-    by_code = {code: name for name, code in codes.names.items()}
-    by_code |= {new[code]: name for name, code in own.names.items() if code in new}
-    return tuple(by_code.get(code, "") for code in range(max(by_code) + 1))
+    found = {**codes.names, **{name: new[code] for name, code in own.names.items() if code in new}}
+    return Codes(found, max(found.values(), default=-1) + 1).texts()
 
 
 def _looked_up(values: Ints, used: Ints, told: Ints) -> Ints:
     return told[np.minimum(np.searchsorted(used, values), len(used) - 1)]
 
 
-def _told_apart(log: JobLog, column: str, names: bool, learner: str) -> str:
-    if names:
-        return (
-            f"{log.name}: has names for its {column}s, and {learner} learnt from a log that numbers them: nobody can "
-            "tell who is who; train on a log with names, or predict one with the same numbers."
-        )
+def _told_apart(log: JobLog, column: str, names: bool, whose: str) -> str:
+    own, other = ("names", "numbers") if names else ("numbers", "names")
     return (
-        f"{log.name}: numbers its {column}s, and {learner} learnt from a log with names for them: nobody can tell who "
-        "is who; predict a log with names, or train on one with the same numbers."
+        f"{log.name}: has {own} for its {column}s where {whose} goes by {other}: nobody can tell who is who; both need "
+        "names, or both the same numbers."
     )

@@ -1,0 +1,261 @@
+"""One log from several of the same machine, such as a file for each month: joined by name, no job counted twice.
+
+A job that was queued or running when a month was over stands in both files. A job is known by its id, in the
+scheduler's own words where the log has them, and its second of submission.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from predictors.data import slurm
+from predictors.data.account import Account, Effect, Ledger
+from predictors.data.detect import read_log
+from predictors.data.errors import JobcastError
+from predictors.data.joblog import KNOWN_COLUMNS, UNKNOWN, Bools, Ints, JobLog
+from predictors.data.naming import Codes, renumbered
+
+RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
+    {
+        "in-two-files": ("dropped", "the same job stands in a later file, too, and is kept there"),
+        "not-ended-there": ("dropped", "had not ended in that file; another record of the job is kept"),
+        "earlier-attempt": ("dropped", "a run after which the job went back into the queue; its last run is kept"),
+        "ids": ("noted", "ids come again for other jobs; jobs are numbered by submission, labels keep the ids"),
+        "clock": ("noted", "no file tells its date; their times are taken as of one clock"),
+    }
+)
+"""What joining may write into an account."""
+
+_CODED: Final = (
+    "user", "group", "executable", "queue", "partition", "project", "state", "mode", "qos", "location", "directory",
+    "command",
+)  # fmt: skip
+
+
+def read_logs(
+    paths: Sequence[str | os.PathLike[str]], strict: bool = False, time_zone: str | None = None
+) -> tuple[JobLog, Account]:
+    """Read one log, or join several of the same machine; parameters and errors are those of `read_log` and `joined`."""
+    read = [read_log(path, strict, time_zone) for path in paths]
+    if len(read) == 1:
+        return read[0]
+    log, account = joined([log for log, _ in read])
+    for _, own in read:
+        account = account + own
+    return log, account
+
+
+def joined(logs: Sequence[JobLog]) -> tuple[JobLog, Account]:
+    """Return one log of all jobs, and what was dropped since it stood in two.
+
+    The order of the logs makes no difference: the one that begins first gives codes and header. Job ids stay unless one
+    comes again for another submission: then jobs are numbered anew by submission, and `label` keeps the ids.
+
+    Raises
+    ------
+    JobcastError
+        If the logs are of different machines or clocks, one has names where another has numbers, or two say of one job
+        what cannot both be.
+
+    Examples
+    --------
+    >>> march = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 50], "run_time": [9, 0]},
+    ...                             {"run_time": [False, True]}, epoch=1_000_000_000, name="march")
+    >>> april = JobLog.from_columns({"job_id": [2, 3], "submit": [0, 60], "run_time": [70, 8]}, {}, epoch=1_000_000_050)
+    >>> both, account = joined([march, april])
+    >>> both["job_id"].tolist(), both["submit"].tolist(), both["run_time"].tolist()
+    ([1, 2, 3], [0, 50, 110], [9, 70, 8])
+    >>> account.count("not-ended-there")
+    1
+    """
+    if not logs:
+        raise JobcastError("There is no log to join.")
+    logs = sorted([log for log in logs if len(log)] or logs[:1], key=lambda log: (log.epoch or 0, log.origin, log.name))
+    ledger = Ledger(", ".join(log.name for log in logs), RULES, place="job")
+    about = _machine(logs)
+    base = _base(logs, ledger)
+    logs, categories = _by_name(logs)
+    jobs = _Jobs.of(logs, base)
+    rows = _kept(jobs, ledger)
+    columns = [c for c in KNOWN_COLUMNS if c != "label" and any(c in log.values for log in logs)]
+    values = {c: np.concatenate([log.filled(c) for log in logs])[rows] for c in columns}
+    unknown = {c: np.concatenate([~log.known(c) for log in logs])[rows] for c in columns}
+    values["submit"] = jobs.submit[rows]
+    again = len(np.unique(values["job_id"])) < len(rows)
+    if again:
+        ledger.note("ids", RULES["ids"][1])
+        values["job_id"], values["preceding_job"] = _numbered_anew(jobs, rows, values)
+        unknown["preceding_job"] = values["preceding_job"] == UNKNOWN
+    if again or any("label" in log.values for log in logs):
+        values["label"], categories["label"] = np.arange(len(rows)), tuple(jobs.ids[row] for row in rows.tolist())
+    if base is not None:
+        about["epoch"] = base + int(min(values["submit"], default=0))
+    name = logs[0].name if len(logs) == 1 else f"{logs[0].name} to {logs[-1].name}"
+    log = JobLog.from_columns(values, unknown, header=logs[0].header, categories=categories, name=name, **about)
+    return log, ledger.close()
+
+
+@dataclass(frozen=True)
+class _Jobs:
+    """What tells jobs of several files apart, and what cannot be of one."""
+
+    names: tuple[str, ...]
+    """Of the files."""
+    file: Ints
+    ids: tuple[str, ...]
+    """What the scheduler calls each job."""
+    submit: Ints
+    start: Ints
+    end: Ints
+    ended: Bools
+    user: Ints
+    put_back: Bools
+    """Runs after which a job may have gone back into the queue."""
+
+    @classmethod
+    def of(cls, logs: Sequence[JobLog], base: int | None) -> "_Jobs":
+        first = [log.origin if base is None or log.epoch is None else log.epoch - base for log in logs]
+        submit = np.concatenate([log.filled("submit") + begin for log, begin in zip(logs, first, strict=True)])
+        start = submit + np.concatenate([log.filled("wait", 0) for log in logs])
+        return cls(
+            names=tuple(log.name for log in logs),
+            file=np.repeat(np.arange(len(logs)), [len(log) for log in logs]),
+            ids=tuple(text for log in logs for text in _ids(log)),
+            submit=submit,
+            start=start,
+            end=start + np.concatenate([log.filled("run_time", 0) for log in logs]),
+            ended=np.concatenate([log.known("run_time") for log in logs]),
+            user=np.concatenate([log.filled("user") for log in logs]),
+            put_back=np.concatenate([_put_back(log) for log in logs]),
+        )
+
+
+def _ids(log: JobLog) -> list[str]:
+    ids = list(map(str, log.filled("job_id").tolist()))
+    if "label" not in log.values:
+        return ids
+    texts = log.names("label")
+    codes = log.filled("label").tolist()
+    return [texts[code] if 0 <= code < len(texts) else own for code, own in zip(codes, ids, strict=True)]
+
+
+def _put_back(log: JobLog) -> Bools:
+    codes = [code for code, name in enumerate(log.names("state")) if name in slurm.PUT_BACK]
+    return np.isin(log.filled("state"), codes)
+
+
+def _machine(logs: Sequence[JobLog]) -> dict[str, Any]:
+    """Return what the logs tell of the machine; they must not contradict each other."""
+    about: dict[str, Any] = {}
+    for field in ("time_zone", "max_procs", "max_nodes"):
+        for log in logs:
+            told = getattr(log, field)
+            if told is not None and about.setdefault(field, told) != told:
+                other = next(one.name for one in logs if getattr(one, field) == about[field])
+                raise JobcastError(
+                    f"{log.name} is of a machine of {field} {told}, {other} of {field} {about[field]}: only logs of "
+                    "one machine can be joined."
+                )
+    return about
+
+
+def _base(logs: Sequence[JobLog], ledger: Ledger) -> int | None:
+    """Return the Unix time of the common clock's second 0, which is the first log's; None if no log tells its date."""
+    if len({log.epoch is None for log in logs}) > 1:
+        one, other = (next(log.name for log in logs if (log.epoch is None) == is_none) for is_none in (True, False))
+        raise JobcastError(f"{one} does not tell its date, and {other} does: which comes first cannot be told.")
+    if logs[0].epoch is None:
+        if len(logs) > 1:
+            ledger.note("clock", RULES["clock"][1])
+        return None
+    return logs[0].epoch - logs[0].origin
+
+
+def _by_name(logs: Sequence[JobLog]) -> tuple[list[JobLog], dict[str, tuple[str, ...]]]:
+    """Return the logs in the codes of the first, and the names behind them; new names follow in the others' order."""
+    known = {column: Codes() for column in _CODED}
+    found: list[JobLog] = []
+    for log in logs:
+        log = renumbered(log, known, found[0].name if found else "")
+        for column, codes in known.items():
+            if log.known(column).any():
+                own = Codes.of(log, column)
+                known[column] = Codes(own.names or codes.names, max(own.free, codes.free))
+        found.append(log)
+    return found, {column: codes.texts() for column, codes in known.items() if codes.names}
+
+
+def _kept(jobs: _Jobs, ledger: Ledger) -> Ints:
+    """Return the rows to keep, each job once, in the order of the files."""
+    numbered = {text: number for number, text in enumerate(dict.fromkeys(jobs.ids))}
+    ident = np.array([numbered[text] for text in jobs.ids], dtype=np.int64)
+    again = np.flatnonzero(np.bincount(ident, minlength=len(numbered))[ident] > 1)
+    order = again[np.lexsort((jobs.file[again], jobs.submit[again], ident[again]))].tolist()
+    dropped: dict[int, str] = {}
+    for _, runs in groupby(order, key=lambda row: jobs.ids[row]):
+        last = []
+        for _, same in groupby(runs, key=lambda row: int(jobs.submit[row])):
+            records = list(same)
+            kept, rules = _one_of(records, jobs)
+            dropped |= rules
+            last.append(kept)
+        dropped |= {one: "earlier-attempt" for one, _ in pairwise(last) if jobs.put_back[one]}
+    for rule in dict.fromkeys(dropped.values()):
+        ledger.add(rule, [_place(jobs.ids[row]) for row, met in dropped.items() if met == rule])
+    return np.setdiff1d(np.arange(len(jobs.ids)), list(dropped))
+
+
+def _one_of(records: Sequence[int], jobs: _Jobs) -> tuple[int, dict[int, str]]:
+    """Return which record of one submission is the job, and why the others are not; the last run of it counts."""
+    dropped: dict[int, str] = {}
+    kept = records[0]
+    for other in records[1:]:
+        if jobs.user[kept] != jobs.user[other] and min(jobs.user[kept], jobs.user[other]) >= 0:
+            raise _contradiction(kept, other, jobs, "another user")
+        if not jobs.ended[kept] and not jobs.ended[other]:
+            rule = "not-ended-there"
+        elif jobs.ended[kept] and not jobs.ended[other]:
+            if jobs.start[other] < jobs.end[kept] or not jobs.put_back[kept]:
+                dropped[other] = "not-ended-there"
+                continue
+            rule = "earlier-attempt"
+        elif not jobs.ended[kept]:
+            rule = "not-ended-there"
+        elif jobs.start[kept] == jobs.start[other] and jobs.end[kept] == jobs.end[other]:
+            rule = "in-two-files"
+        elif jobs.end[kept] <= jobs.start[other]:
+            rule = "earlier-attempt"
+        else:
+            raise _contradiction(kept, other, jobs, "other times")
+        dropped[kept], kept = rule, other
+    return kept, dropped
+
+
+def _contradiction(one: int, other: int, jobs: _Jobs, what: str) -> JobcastError:
+    first, second = (jobs.names[jobs.file[row]] for row in (one, other))
+    return JobcastError(
+        f"Job {jobs.ids[one]}: {second} tells {what} of it than {first}, though both tell the same submission: they "
+        "are not of one machine, or one was changed; leave one of them out."
+    )
+
+
+def _place(text: str) -> int:
+    """Return a job id as an account keeps it: its leading number."""
+    digits = text[: len(text) - len(text.lstrip("0123456789"))]
+    return int(digits) if 0 < len(digits) < 19 else 0
+
+
+def _numbered_anew(jobs: _Jobs, rows: Ints, values: Mapping[str, Ints]) -> tuple[Ints, Ints]:
+    """Return new job ids, by submission, and the ids of the preceding jobs, as far as these are there."""
+    new = np.empty(len(rows), dtype=np.int64)
+    new[np.lexsort((rows, values["submit"]))] = np.arange(1, len(rows) + 1)
+    file, old = jobs.file[rows].tolist(), values["job_id"].tolist()
+    there = dict(zip(zip(file, old, strict=True), new.tolist(), strict=True))
+    before = values["preceding_job"].tolist()
+    preceding = [there.get(one, UNKNOWN) for one in zip(file, before, strict=True)]
+    return new, np.array(preceding, dtype=np.int64)
