@@ -42,7 +42,7 @@ class Change:
     n_jobs : int
         How many jobs it has in the log.
     before_s, after_s : float
-        Mean wait today and then, over the shakes [s].
+        Mean wait today and then: geometric means over the shakes [s], so that one by the other is the ratio.
     ratio : Ratio
         Then / today, and its interval (of users: the least and the greatest over the shakes).
     outcome : {"better", "worse", "open"}
@@ -182,7 +182,7 @@ def changes(groups: "pd.DataFrame", case: str, beside: str) -> Iterator[Change]:
         if table.empty:
             continue
         n_jobs = round(used[used["case"] == beside]["n_jobs"].mean())
-        before, after = float(table[beside].mean()), float(table[case].mean())
+        before, after = geometric_mean(table[beside]), geometric_mean(table[case])
         ratio = (
             _spread(table[case].to_numpy(), table[beside].to_numpy()) if by == "user" else _interval(used, case, beside)
         )
@@ -197,6 +197,11 @@ def changes(groups: "pd.DataFrame", case: str, beside: str) -> Iterator[Change]:
 
 def _interval(part: "pd.DataFrame", case: str, beside: str) -> Ratio:
     return judge(part[["log", "case", "seed", WAIT]], case, beside, WAIT).ratio
+
+
+def geometric_mean(values: "pd.Series[float]") -> float:
+    """Return the geometric mean of figures over the shakes; below 1 (s) they count as 1, as in the ratios."""
+    return float(np.exp(np.log(np.maximum(values, 1.0)).mean()))
 
 
 def _spread(ours: "np.ndarray[Any, Any]", theirs: "np.ndarray[Any, Any]") -> Ratio:

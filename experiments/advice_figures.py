@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.advice import CLASSES, Advice
+from experiments.advice_words import RUN_TIMES, by, processors
 from experiments.figures import COLOURS, MARKERS
 from experiments.judgement import MEASURES, TOLERATED, Ratio
 
@@ -86,16 +87,34 @@ def _ratio_axis(axes: "Axes", table: pd.DataFrame) -> None:
 
     low, high = min(0.9, table["low"].min()), max(1.1, table["high"].max())
     axes.set_xscale("log")
-    ticks = [
-        tick
-        for tick in (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50)
-        if low <= tick <= high
-    ]
-    while len(ticks) > 9:
-        ticks = [tick for tick in ticks if tick == 1 or ticks.index(tick) % 2]
-    axes.set_xticks(ticks)
+    axes.set_xticks(ticks_between(low, high))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def ticks_between(low: float, high: float) -> list[float]:
+    """Return ratios to name on a logarithmic axis, 1 among them, none so near to another that they would overlap.
+
+    Examples
+    --------
+    >>> ticks_between(0.8, 1.3)
+    [0.8, 0.9, 1.0, 1.1, 1.2]
+    >>> ticks_between(0.1, 34.0)
+    [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0]
+    """
+    gap = np.log(high / low) / 12
+    chosen = [1.0]
+    for tick in sorted(TICKS, key=lambda tick: (TICKS[tick], tick)):
+        if low <= tick <= high and min(abs(np.log(tick / other)) for other in chosen) >= gap:
+            chosen.append(tick)
+    return sorted(chosen)
+
+
+TICKS: Final = {
+    **{tick * ten: 0 for ten in (0.01, 0.1, 1.0, 10.0, 100.0) for tick in (1.0, 2.0, 5.0)},
+    **dict.fromkeys((0.3, 0.7, 0.8, 0.9, 1.1, 1.2, 1.5, 3.0, 7.0, 30.0, 70.0), 1),
+}
+"""What may be named on an axis of ratios; the lower number first."""
 
 
 def paint_by_class(current: str, cases: Sequence[str]) -> "Callable[[Axes, pd.DataFrame], None]":
@@ -107,15 +126,13 @@ def paint_by_class(current: str, cases: Sequence[str]) -> "Callable[[Axes, pd.Da
         for row in table.to_dict(orient="records"):
             at = rows.index((row["by"], row["group"])), cases.index(row["case"])
             grid[at] = np.log(row["ratio"])
-            change = round(100 * (row["ratio"] - 1))
-            text = f"{change:+d} % {SURE[row['outcome']]}" if change else "0 %"
-            axes.text(at[1], at[0], text.rstrip(), ha="center", va="center", fontsize=9, color="black")
+            text = f"{by(row['ratio'])} {SURE[row['outcome']]}".rstrip()
+            axes.text(at[1], at[0], text, ha="center", va="center", fontsize=9, color="black")
         axes.imshow(np.clip(grid, -0.7, 0.7), cmap="PuOr_r", vmin=-1.6, vmax=1.6, aspect="auto")
         jobs = table.drop_duplicates(["by", "group"])["jobs"].tolist()
-        unit = {"size": "processors", "run-time": "run time"}
-        axes.set_yticks(
-            range(len(rows)), [f"{unit[by]} {name} ({n:,})" for (by, name), n in zip(rows, jobs, strict=True)]
-        )
+        names = [f"{RUN_TIMES[name] if kind == 'run-time' else processors(name)} ({n:,})"
+                 for (kind, name), n in zip(rows, jobs, strict=True)]  # fmt: skip
+        axes.set_yticks(range(len(rows)), names)
         axes.set_xticks(range(len(cases)), cases)
         axes.grid(visible=False)
         axes.set(

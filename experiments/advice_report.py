@@ -6,7 +6,7 @@ from typing import Final
 
 import pandas as pd
 
-from experiments.advice import FEWEST, NOTICED, Advice
+from experiments.advice import FEWEST, NOTICED, Advice, geometric_mean
 from experiments.advice_figures import all_jobs, by_class, paint_all_jobs, paint_by_class
 from experiments.advice_words import verdict, who
 from experiments.experiment import Report
@@ -50,7 +50,7 @@ def report_on(advice: Advice, found: Results, log: JobLog, folder: Path, source:
         "classes of jobs": classes,
         "users": _users(advice),
         "as logged, with commands": _commands(runs, source),
-        "shaken, means of the seeds": _means(runs),
+        "shaken, geometric means over the seeds": _means(runs),
     }
     n_seeds = found.runs["seed"].nunique() - 1
     return Report(
@@ -97,8 +97,9 @@ def _commands(runs: pd.DataFrame, source: str) -> pd.DataFrame:
 
 
 def _means(runs: pd.DataFrame) -> pd.DataFrame:
-    shaken = runs[runs["seed"] != AS_LOGGED]
-    return shaken.groupby("case", sort=False)[list(TOLD)].mean().reset_index()
+    """Return geometric means over the shakes, whose quotients are the ratios; of the utilisation the mean."""
+    shaken = runs[runs["seed"] != AS_LOGGED].groupby("case", sort=False)
+    return shaken[list(TOLD)].agg({name: geometric_mean if name in MEASURES else "mean" for name in TOLD}).reset_index()
 
 
 WAYS: Final = (
@@ -120,10 +121,11 @@ def _notes(n_seeds: int, n_ratios: int) -> tuple[str, ...]:
     return (
         WAYS,
         f"Each way scheduled the same {n_seeds} shaken copies of the log (submissions moved by up to 60 s, run times "
-        f"by up to 3 %); ratios are paired, geometric means over the shakes, with their intervals in brackets. They "
-        "tell how much hangs on chance in this log, not what next year's jobs will be like.",
-        f"{together(LEVEL, n_ratios)} That is so of the figure that decides; of the waits each figure is told by "
-        f"itself, as is each class of jobs (intervals of {100 * LEVEL:.0f} %): of many, a few can look so by chance.",
+        f"by up to 3 %); all numbers are geometric means over the shakes, ratios with their intervals in brackets. "
+        "These tell how much hangs on chance in this log, not what next year's jobs will be like.",
+        f"{together(LEVEL, n_ratios)} That is so of the figure that decides; the other figures of the waits and the "
+        f"classes of jobs are each told by itself (intervals of {100 * LEVEL:.0f} %): of many, a few can look so by "
+        "chance.",
         f"Surely: the whole interval says so. The figures of the waits are: {waits}.",
         f"A class gains or loses where the whole interval lies beyond {allowed(TOLERATED)}, a user where every shake "
         f"says so, and only if it comes to {NOTICED:.0f} s of mean wait or more; of fewer than {FEWEST} jobs nothing "

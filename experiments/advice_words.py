@@ -5,7 +5,7 @@ from typing import Final
 
 from experiments.advice import CLASSES, FEWEST, WAIT, Advice, Change, Option
 from experiments.judgement import COST, MEASURES, TOLERATED, Judgement, Price
-from experiments.judgement_words import allowed, in_percent
+from experiments.judgement_words import MANIFOLD, allowed, in_percent
 from predictors.data.errors import counted
 from schedsim.metrics import RUN_TIME_CLASSES
 
@@ -45,14 +45,15 @@ def headline(advice: Advice) -> str:
         )
     if len(better) == 1:
         return (
-            f"{better[0].case} is the one way tried that is surely better than {current} while {FREE}: {measure} "
-            f"{in_percent(better[0].judgement.ratio)}. It is not surely the best of all.{_but(better[0])}"
+            f"Surely better than {current} at no sure cost is {better[0].case} alone: {measure} "
+            f"{in_percent(better[0].judgement.ratio)}, and {FREE}.{_but(better[0])}"
+            f"{_further(better, paid) or ' It is not surely the best of all.'}"
         )
     if better:
         names = listed([f"{option.case} ({in_percent(option.judgement.ratio)})" for option in better])
         return (
-            f"Surely better than {current}, while {FREE}: {names}, in {measure}. Which of them is best these runs "
-            "do not tell, so no winner is named: choose by who would wait longer."
+            f"Surely better than {current} at no sure cost: {names}, in {measure}; {FREE}. Which of them is best these "
+            f"runs do not tell, so no winner is named: choose by who would wait longer.{_further(better, paid)}"
         )
     if paid:
         names = listed([option.case for option in paid])
@@ -61,6 +62,15 @@ def headline(advice: Advice) -> str:
             f"others wait more than {allowed(TOLERATED)} longer; whether that is worth it is for the site to say."
         )
     return f"No reason to leave {current}: of the ways tried none has a surely lower {measure}."
+
+
+def _further(better: Sequence[Option], paid: Sequence[Option]) -> str:
+    """Return which ways surely lower the figure more than those that are called better, but let others pay."""
+    lowest = min(option.judgement.ratio.low for option in better)
+    names = [f"{o.case} ({in_percent(o.judgement.ratio)})" for o in paid if o.judgement.ratio.high < lowest]
+    if not names:
+        return ""
+    return f" Surely lower still, but others would wait more than {allowed(TOLERATED)} longer: {listed(names)}."
 
 
 def who(option: Option, current: str) -> str:
@@ -72,13 +82,17 @@ def _told(judgement: Judgement) -> str:
     """Return what becomes of the figure that decides, and of the waits: gained, paid, or perhaps paid."""
     noise = ", inside the noise" if judgement.outcome == "open" else ""
     gained = [price for price in judgement.prices if price.measure == WAIT and price.ratio.below]
-    perhaps = [price for price in judgement.prices if not price.paid and price.ratio.high > judgement.tolerated]
+    perhaps = [
+        price
+        for price in judgement.prices
+        if not price.paid and price.ratio.value > 1 and price.ratio.high > judgement.tolerated
+    ]
     also = "but" if judgement.outcome == COST else "and"
     return (
         f"{MEASURES[judgement.measure]} {in_percent(judgement.ratio)}{noise}"
         + (f", {_prices(gained)}" if gained else "")
         + (f", {also} {_prices(judgement.paid)}" if judgement.paid else "")
-        + (f"; not sure is {_prices(perhaps)}" if perhaps else "")
+        + (f"; perhaps more than {allowed(judgement.tolerated)} worse: {_prices(perhaps)}" if perhaps else "")
     )
 
 
@@ -114,7 +128,7 @@ def _but(option: Option) -> str:
 def _several(found: Sequence[Change], kind: str) -> str:
     """Return the first few, with what becomes of their mean wait, and how many more there are."""
     named = [
-        f"{_name(change)} ({100 * (change.ratio.value - 1):+.0f} %, {span(change.before_s)} to {span(change.after_s)})"
+        f"{_name(change)} ({by(change.ratio.value)}, {span(change.before_s)} to {span(change.after_s)})"
         for change in found[:FIRST]
     ]
     more = len(found) - FIRST
@@ -122,11 +136,30 @@ def _several(found: Sequence[Change], kind: str) -> str:
     return listed([*named, f"{more} more {kind if more == 1 else plural}"] if more > 0 else named)
 
 
+def by(ratio: float) -> str:
+    """Return a change in few words.
+
+    Examples
+    --------
+    >>> by(0.4), by(1.001), by(8.73), by(99.2)
+    ('-60 %', '0 %', '8.7 times', '99 times')
+    """
+    if ratio >= MANIFOLD:
+        return f"{ratio:.1f} times" if ratio < 10 else f"{ratio:,.0f} times"
+    change = round(100 * (ratio - 1))
+    return f"{change:+d} %" if change else "0 %"
+
+
+def processors(size: str) -> str:
+    """Return a class of sizes in words."""
+    return f"{size} processor{'' if size == '1' else 's'}"
+
+
 def _name(change: Change) -> str:
     if change.by == "user":
         return f"user {change.group}"
     if change.by == "size":
-        return f"jobs of {change.group} processor{'' if change.group == '1' else 's'}"
+        return f"jobs of {processors(change.group)}"
     return f"jobs that run {RUN_TIMES[change.group]}"
 
 

@@ -134,7 +134,7 @@ class Judgement:
     outcome : {"better", "worse", "open", "at others' cost"}
         `open`: inside the noise, or too little to tell. `at others' cost`: better, but a price is paid.
     level : float
-        Of the intervals: of one among several that shall hold together, each by itself.
+        Of the ratio's interval; among several that shall hold together, higher than of one alone.
     tolerated : float
         The ratio above which a price is paid.
     """
@@ -181,7 +181,7 @@ class Choice:
     first : str
         Who has the lowest figure, winner or not.
     against : tuple of Judgement
-        `first` beside each other case, by an interval so much wider that all of them hold together.
+        `first` beside each other case, by ratios whose intervals are so much wider that all of them hold together.
     """
 
     case: str | None

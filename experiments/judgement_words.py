@@ -1,7 +1,12 @@
 """A judgement in words: who is better, by how much, on how many logs, and who pays."""
 
+from typing import Final
+
 from experiments.judgement import COST, LEAST, MEASURES, Choice, Judgement, Price, Ratio, of_each
 from predictors.data.errors import counted
+
+MANIFOLD: Final = 3.0
+"""Ratio from which on nobody thinks in percent."""
 
 
 def sentence(found: Judgement) -> str:
@@ -41,13 +46,18 @@ def choice(found: Choice) -> str:
 
 
 def in_percent(ratio: Ratio) -> str:
-    """Return a ratio as a change with its interval.
+    """Return a ratio as a change with its interval; threefold and more as how many times.
 
     Examples
     --------
     >>> in_percent(Ratio(0.8, 0.75, 0.9)), in_percent(Ratio(1.1, float("nan"), float("nan")))
     ('-20.0 % [-25.0, -10.0]', '+10.0 %')
+    >>> in_percent(Ratio(30.27, 25.6, 37.6))
+    '30.3 times [25.6, 37.6]'
     """
+    if ratio.value >= MANIFOLD:
+        ends = "" if ratio.low != ratio.low else f" [{ratio.low:,.1f}, {ratio.high:,.1f}]"
+        return f"{ratio.value:,.1f} times{ends}"
     ends = "" if ratio.low != ratio.low else f" [{100 * (ratio.low - 1):+.1f}, {100 * (ratio.high - 1):+.1f}]"
     return f"{100 * (ratio.value - 1):+.1f} %{ends}"
 

@@ -52,6 +52,7 @@ def judge(
     kind: str = "simulate",
     groups: "pd.DataFrame | None" = None,
     level: float = LEVEL,
+    price_level: float = LEVEL,
     tolerated: float = TOLERATED,
 ) -> Judgement:
     """Compare two cases of a sweep's table (see `experiments.sweep_results`).
@@ -69,7 +70,10 @@ def judge(
     groups : DataFrame, optional
         Figures by group; of evaluations, sums of errors by user.
     level : float
-        Of the intervals.
+        Of the interval of what decides.
+    price_level : float
+        Of the intervals of what is paid in. They stay as they are where many are compared: wider ones would hide who
+        pays.
     tolerated : float
         A price surely above this ratio is paid.
 
@@ -88,7 +92,7 @@ def judge(
     prices = []
     for price in PRICES[kind]:
         if price != measure and price in runs:
-            each, over_all = _compared(runs, case, beside, price, groups, level)
+            each, over_all = _compared(runs, case, beside, price, groups, price_level)
             on = tuple(log.log for log in each if log.samples >= LEAST and log.ratio.above(tolerated))
             prices.append(Price(price, over_all, over_all.above(tolerated) or 2 * len(on) >= len(each), on))
     sure = len(logs) >= LEAST or all(log.samples >= LEAST for log in logs)
@@ -103,8 +107,9 @@ def judge_all(
 ) -> tuple[Judgement, ...]:
     """Compare every case of a table with one of them, by default the first; options as of `judge`.
 
-    With several others, each interval is so much wider that all of them hold together (Bonferroni): else one of twenty
-    copies of a case would be called better than it. Of the figures that are paid in, each is told by itself.
+    With several others, the interval of what decides is so much wider that all of them hold together (Bonferroni): else
+    one of forty copies of a case would be called better than it. Of the figures that are paid in, each is told by
+    itself: rather a price too many than one too few.
     """
     cases = list(dict.fromkeys(runs["case"]))
     baseline = beside or cases[0]
@@ -115,7 +120,7 @@ def judge_all(
 def choose(runs: "pd.DataFrame", *, level: float = LEVEL, **options: Any) -> Choice:
     """Name the best case, if it is surely better than each of the others, at nobody's cost.
 
-    With several others, each interval is so much wider that all of them hold together (Bonferroni).
+    With several others, the interval of what decides is so much wider that all of them hold together (Bonferroni).
 
     Raises
     ------

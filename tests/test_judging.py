@@ -143,6 +143,8 @@ def test_of_many_copies_of_one_case_hardly_one_is_called_better_or_worse():
     assert wrong() <= 0.08
     assert wrong(level=1 - 6 * 0.05) > 0.12, "of which each holds by itself in 95 % of cases"
     first = judge_all(tables[0], measure="mean_wait_s")[0]
+    fair = judge(table({"easy": 1.0, "x": 0.5}), "x", "easy", level=0.999)
+    assert fair.prices == judge(table({"easy": 1.0, "x": 0.5}), "x", "easy").prices, "who pays is not hidden"
     assert (round(first.level, 4), round(choose(tables[0], measure="mean_wait_s").against[0].level, 4)) == (0.9917,) * 2
 
 
