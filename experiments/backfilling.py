@@ -9,7 +9,6 @@ second largest).
 
 from collections.abc import Iterator
 from pathlib import Path
-from shutil import rmtree
 from time import perf_counter
 from typing import Any
 
@@ -19,7 +18,6 @@ from experiments.backfilling_cases import CASES, CLAIRVOYANT, EASY, QUICK
 from experiments.backfilling_figures import frontier_of
 from experiments.experiment import Report, Setting
 from experiments.figures import draw, write_table
-from experiments.hiring import Crew
 from experiments.shaken_runs import IN_WORDS, MEASURES, left_out, over_logs, over_seeds, relative
 from experiments.sweep import Sweep
 from experiments.sweep_results import AS_LOGGED
@@ -37,11 +35,10 @@ def run(setting: Setting) -> Report:
     log, account = setting.jobs().for_simulation(setting.procs, drop_wide=True)
     seeds = tuple(range(setting.seed + 1, setting.seed + (4 if setting.quick else 11)))
     cases = tuple(case for case in CASES if not setting.quick or case.name in QUICK)
-    unfinished = setting.folder / f"sweep_{log.name}"  # a long study that is stopped goes on from there
-    found = run_sweep(Sweep(cases=cases, seeds=seeds), [log], crew=Crew(setting.workers), folder=unfinished)
+    place = setting.unfinished and setting.unfinished / "sweep"
+    found = run_sweep(Sweep(cases=cases, seeds=seeds), [log], crew=setting.crew, folder=place)
     runs = beside_easy(found.runs)
     file = write_table(runs, setting.folder / f"runs_{log.name}.csv")
-    rmtree(unfinished)
     medians = over_seeds(runs)
     tables = _told(medians, "")
     written = [

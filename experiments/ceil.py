@@ -42,7 +42,7 @@ from experiments.experiment import Report, Setting
 from experiments.figures import draw, write_table
 from experiments.shaken_runs import interval
 from experiments.simulation import estimates_by_name
-from predictors.variability.workers import work
+from experiments.trials import all_done
 from schedsim.deadlines import drawn, with_deadlines
 from schedsim.engine import simulate
 from schedsim.schedule import Schedule
@@ -78,7 +78,7 @@ def run(setting: Setting) -> Report:
     begin = perf_counter()
     months = busiest(setting.jobs(), setting.procs)
     seeds = tuple(range(setting.seed + 1, setting.seed + (4 if setting.quick else 11)))
-    found = work(runs_of, Work(months, setting.quick), seeds, setting.workers)
+    found = all_done(setting, "Simulating by seed", runs_of, Work(months, setting.quick), seeds)
     runs = pd.concat(found, ignore_index=True)
     written = [write_table(runs, setting.folder / f"runs_{setting.log.name}.csv")]
     medians = over_seeds(runs)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from experiments.cli_crew import Memory, Queue, Scheduler, Walltime, Workers, resumable
 from experiments.judgement import LEAST
 
 SEEDS = 20
@@ -30,7 +31,11 @@ def advise(
     procs: Annotated[int | None, typer.Option(help="Processors of the machine; by default as the log tells.")] = None,
     partition: Annotated[int | None, typer.Option(help="Only the jobs of this partition.")] = None,
     drop_wide: Annotated[bool, typer.Option("--drop-wide", help="Leave out jobs wider than the machine.")] = False,
-    workers: Annotated[int, typer.Option(help="Processes to use; the advice does not depend on it.", min=1)] = 1,
+    workers: Workers = 1,
+    scheduler: Scheduler = None,
+    queue: Queue = None,
+    memory: Memory = None,
+    walltime: Walltime = None,
     out: Annotated[Path, typer.Option(help="Folder of reports; the advice makes its own in it.")] = Path("reports"),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -49,7 +54,7 @@ def advise(
     from predictors.data.detect import read_log
     from predictors.data.errors import JobcastError
 
-    begin = perf_counter()
+    begin, crew = perf_counter(), Crew(workers, scheduler, queue, memory, walltime)
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
     with after_reading(account):
@@ -61,11 +66,8 @@ def advise(
                 "the predictor instead, which starts knowing nothing and learns as jobs end."
             )
         folder = report_folder(out, f"advise-{slug(cleaned.name)}")
-        try:
-            found = question.run(folder, Crew(workers))
-        except KeyboardInterrupt:
-            typer.echo("jobcast: stopped; the same command goes on where it was.", err=True)
-            raise
+        with resumable():
+            found = question.run(folder, crew)
     with working("Drawing"):
         said, source = question.advice(found), _source(log, procs, partition, drop_wide)
         report = report_on(said, found, cleaned, folder, source, begin)

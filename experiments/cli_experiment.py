@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from experiments.cli_crew import Memory, Queue, Scheduler, Walltime, Workers, resumable
+
 if TYPE_CHECKING:
     from predictors.data.account import Account
     from predictors.data.joblog import JobLog
@@ -34,14 +36,24 @@ def experiment(
     ] = "",
     seed: Annotated[int, typer.Option(help="Seed of everything drawn by chance.", min=0)] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller models: the whole in a minute or two.")] = False,
-    workers: Annotated[int, typer.Option(help="Processes; where an experiment can use several.", min=1)] = 1,
+    workers: Workers = 1,
+    scheduler: Scheduler = None,
+    queue: Queue = None,
+    memory: Memory = None,
+    walltime: Walltime = None,
     failures: Annotated[Path | None, typer.Option(help="logstudy: a CSV of failures beside the log (RAS).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Make a paper's tables and figures from a job log, PNG, SVG and CSV each."""
+    """Make a paper's tables and figures from a job log, PNG, SVG and CSV each.
+
+    All but reis, start-times and logstudy can be shared by workers; after a kill, the same command goes on with them.
+    """
+    from contextlib import nullcontext
+
     from experiments.cli_evaluate import names_of
-    from experiments.experiment import WITHOUT_LOG, Setting, experiment_by_name, perform
+    from experiments.experiment import MANY, WITHOUT_LOG, Setting, check_shared, experiment_by_name, perform
     from experiments.figures import report_folder
+    from experiments.hiring import Crew
     from experiments.output import after_reading, print_account, print_json, print_table, working
     from experiments.page import PAGE, files_of
     from predictors.data.errors import JobcastError
@@ -49,14 +61,15 @@ def experiment(
     experiment_by_name(name)  # a name that is none is told before a log is read
     if name in WITHOUT_LOG and log is not None:
         raise JobcastError(f"{name} takes place in a model world and looks at no log; leave --log out.")
+    crew = Crew(workers, scheduler, queue, memory, walltime)
+    check_shared(name, crew)
     with working("Reading the log"):
         jobs, account = _log(name, log, seed)
     folder = report_folder(out, name)
     what = f"Running {name}" + ("" if name in WITHOUT_LOG else f" on {len(jobs):,} jobs")
-    with after_reading(account), working(what):
-        report = perform(
-            name, Setting(jobs, folder, seed, quick, partition, procs, names_of(predictors), workers, failures)
-        )
+    setting = Setting(jobs, folder, seed, quick, partition, procs, names_of(predictors), crew, failures)
+    with after_reading(account), resumable() if name in MANY else nullcontext(), working(what):
+        report = perform(name, setting)
     if as_json:
         print_json(report.to_json() | {"files": files_of(folder), "account": account.to_dict()})
         return

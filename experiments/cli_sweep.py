@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from experiments.cli_crew import Memory, Queue, Scheduler, Walltime, Workers, resumable
+
 if TYPE_CHECKING:
     from experiments.sweep import Sweep
 
@@ -30,11 +32,11 @@ def sweep(
     by: Annotated[str, typer.Option(help="Also figures by size, user, run-time or start.")] = "",
     beside: Annotated[str | None, typer.Option(help="Case that the others are judged beside; else the first.")] = None,
     measure: Annotated[str | None, typer.Option(help="Figure that decides: mean_bounded_slowdown, sse_s2, …")] = None,
-    workers: Annotated[int, typer.Option(help="Processes, or jobs of a batch system.", min=1)] = 1,
-    scheduler: Annotated[str | None, typer.Option(help="Address of a running Dask scheduler.")] = None,
-    queue: Annotated[str | None, typer.Option(help="Ask this batch system for the workers: slurm or pbs.")] = None,
-    memory: Annotated[str | None, typer.Option(help="Most memory of a worker, such as 4GB.")] = None,
-    walltime: Annotated[str | None, typer.Option(help="Requested time of a worker's job: 02:00:00.")] = None,
+    workers: Workers = 1,
+    scheduler: Scheduler = None,
+    queue: Queue = None,
+    memory: Memory = None,
+    walltime: Walltime = None,
     out: Annotated[Path | None, typer.Option(help="Folder of results; the same sweep goes on in it.")] = None,
     track: Annotated[
         bool | None, typer.Option("--track/--no-track", help="Write it down in MLflow; by default trainings alone.")
@@ -58,7 +60,8 @@ def sweep(
     with working("Reading the logs"):
         planned = plan(declared)
     folder = out or Path("reports") / f"{_stem(files)}-{planned.identity()[:8]}"
-    found = run_plan(planned, crew, folder)
+    with resumable():
+        found = run_plan(planned, crew, folder)
     with working("Judging"):
         judgements, choice = said = judged(found, declared.beside, declared.measure)
         report = report_of(found, folder, said)

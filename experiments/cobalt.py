@@ -26,9 +26,9 @@ from experiments.cobalt_stories import Story, drain, sawtooth
 from experiments.experiment import Report, Setting
 from experiments.figures import draw, write_table
 from experiments.shaken_runs import interval
+from experiments.trials import all_done
 from predictors.data.account import Account
 from predictors.data.joblog import JobLog
-from predictors.variability.workers import work
 from schedsim.queue_metrics import by_queue
 from schedsim.score import Score
 from schedsim.workload import Workload
@@ -49,8 +49,8 @@ def run(setting: Setting) -> Report:
     begin = perf_counter()
     given, account = _cleaned(setting)
     seeds = tuple(range(setting.seed + 1, setting.seed + (4 if setting.quick else 11)))
-    found = work(runs_of, (given, setting.quick, setting.seed), seeds, setting.workers)
-    runs = pd.DataFrame(row for rows in found for row in rows)
+    found = all_done(setting, "Simulating by seed", runs_of, (given, setting.quick, setting.seed), seeds)
+    runs = pd.concat(found, ignore_index=True)
     medians = over_seeds(runs)
     queues = [c.removeprefix("wait_").removesuffix("_h") for c in runs.columns if c.startswith("wait_")]
     queues.remove("widest")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 
 from experiments.simulation import estimates_by_name
 from predictors.data.account import Account
@@ -117,9 +118,9 @@ def _time_above(schedule: Schedule, mine: Any, limit: int, until: int) -> float:
     return float((np.diff(edges) * (np.cumsum(change[order]) > limit)).sum() / until) if mine.any() else 0.0
 
 
-def runs_of(shared: tuple[JobLog, bool, int], seed: int) -> list[dict[str, Any]]:
+def runs_of(shared: tuple[JobLog, bool, int], seed: int) -> pd.DataFrame:
     """Return a row for each case of a seed."""
-    return list(_runs(*shared, seed))
+    return pd.DataFrame(_runs(*shared, seed))
 
 
 def _runs(given: JobLog, quick: bool, first: int, seed: int) -> Iterator[dict[str, Any]]:

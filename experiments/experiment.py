@@ -7,7 +7,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from predictors.data.errors import unknown_name
+from experiments.crew import HERE
+from experiments.hiring import Crew
+from predictors.data.errors import JobcastError, unknown_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,10 +37,12 @@ class Setting:
         Processors of the machine to simulate; by default as the log tells.
     predictors : tuple of str
         Names of those to study, where an experiment studies predictors; none: all, or what the experiment chooses.
-    workers : int
-        Processes to use, where an experiment can; what comes out does not depend on it.
+    crew : Crew
+        Who works, for the experiments of `MANY`; what comes out does not depend on it.
     failures : Path or None
         A log of failures beside the job log, for logstudy.
+    unfinished : Path or None
+        Where those keep runs as they are done, see `experiments.trials`; None: nowhere.
     """
 
     log: "JobLog"
@@ -48,8 +52,9 @@ class Setting:
     partition: int | None = None
     procs: int | None = None
     predictors: tuple[str, ...] = ()
-    workers: int = 1
+    crew: Crew = HERE
     failures: Path | None = None
+    unfinished: Path | None = None
 
     def jobs(self) -> "JobLog":
         """Return the log, or of it the jobs of the partition.
@@ -137,6 +142,9 @@ EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
 WITHOUT_LOG: Final = frozenset({"rush", "rush-dose"})
 """Experiments in a model world, which look at no job log."""
 
+MANY: Final = ("backfilling", "runtime", "rush", "rush-dose", "ceil", "cobalt")
+"""Experiments of many independent runs: several workers can do them, and started again they go on where they were."""
+
 OWN_LOGS: Final[Mapping[str, str]] = MappingProxyType(
     {"ceil": "experiments.ceil_months", "cobalt": "experiments.cobalt_cases"}
 )
@@ -165,10 +173,29 @@ def perform(name: str, setting: Setting) -> Report:
     JobcastError
         If there is none of that name, or it cannot be run so.
     """
+    run = experiment_by_name(name)
+    if name in MANY:
+        from experiments.trials import unfinished
+
+        with unfinished(name, setting) as kept:
+            return _written(name, kept, run(kept))
+    check_shared(name, setting.crew)
+    return _written(name, setting, run(setting))
+
+
+def check_shared(name: str, crew: Crew) -> None:
+    """Raise JobcastError if an experiment cannot be done by this crew."""
+    if not crew.alone and name not in MANY:
+        raise JobcastError(
+            f"{name} is one long run, which several workers cannot share; leave --workers and its like out. "
+            f"They share {', '.join(MANY)}."
+        )
+
+
+def _written(name: str, setting: Setting, report: Report) -> Report:
+    """Return a report with what its page tells besides, and write it down."""
     from experiments.page import write_report
 
-    run = experiment_by_name(name)
-    report = run(setting)
     question = (import_module(EXPERIMENTS[name]).__doc__ or "").splitlines()[0]
     report = replace(report, question=report.question or question, facts=report.facts or _facts(name, setting))
     write_report(setting.folder, report)

@@ -98,7 +98,7 @@ class Crew:
     @property
     def place(self) -> str:
         """What to call the scheduler."""
-        return f"The scheduler at {self.scheduler}" if self.scheduler else "The scheduler of this sweep"
+        return f"The scheduler at {self.scheduler}" if self.scheduler else "The scheduler that was started for this"
 
 
 @dataclass(frozen=True)

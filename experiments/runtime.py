@@ -73,6 +73,7 @@ def run(setting: Setting) -> Report:
 
 def _makers(setting: Setting, log: JobLog, names: tuple[str, ...], found: Mapping[str, Evaluation]) -> Makers:
     strict, quick, seed = found["strict"], setting.quick, setting.seed
+    place = setting.unfinished and setting.unfinished / "sweep"
     makers: dict[str, Callable[[], pd.DataFrame]] = {
         "errors": lambda: errors(found),
         "signed_errors": lambda: signed(strict),
@@ -80,7 +81,7 @@ def _makers(setting: Setting, log: JobLog, names: tuple[str, ...], found: Mappin
         "by_user": lambda: sliced(strict, "user"),
         "by_month": lambda: sliced(strict, "month"),
         "costs": lambda: costs(found),
-        "scheduling": lambda: scheduling(_cleaned(setting, log), names, setting.workers),
+        "scheduling": lambda: scheduling(_cleaned(setting, log), names, setting.crew, place),
         "importances": lambda: _importances(log, strict, seed),
     }
     questions: dict[str, Callable[[], pd.DataFrame]] = {

@@ -5,6 +5,7 @@ known spread and a known bias, to see what either of the two does by itself: the
 """
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from experiments.cases import Case
+from experiments.crew import HERE
 from experiments.hiring import Crew
 from experiments.simulation import estimates_by_name
 from experiments.sweep import Sweep
@@ -49,8 +51,10 @@ POLICIES: Final = ("easy", "easy-sjbf", "sjf-easy")
 Ints = npt.NDArray[np.int64]
 
 
-def scheduling(log: JobLog, names: Iterable[str], workers: int = 1) -> pd.DataFrame:
+def scheduling(log: JobLog, names: Iterable[str], crew: Crew = HERE, folder: Path | None = None) -> pd.DataFrame:
     """Return what each predictor buys on a cleaned log, a row a predictor and way; the log as it is, not shaken.
+
+    Who works and where runs are kept are as of `experiments.sweep_run.run_sweep`.
 
     Columns: gap_closed, (EASY - ours) / (EASY - clairvoyant EASY-SJBF) in mean bounded slowdown; wait, p99, longest and
     widest relative to EASY; mean and maximum stretch; and of the estimates issued at the submissions: rmse_s, bias_s,
@@ -58,7 +62,7 @@ def scheduling(log: JobLog, names: Iterable[str], workers: int = 1) -> pd.DataFr
     """
     tried = [(name, *way) for name, way in _cases(names, len(log))]
     cases = [Case(EASY, "easy"), *(Case(f"{name}, {way}", policy, name, fix) for name, way, policy, fix in tried)]
-    found = run_sweep(Sweep(cases=tuple(cases)), [log], crew=Crew(workers)).runs
+    found = run_sweep(Sweep(cases=tuple(cases)), [log], crew=crew, folder=folder).runs
     records: list[dict[Any, Any]] = found.to_dict(orient="records")
     runs = {row["case"]: row for row in records}
     easy, best = runs[EASY], runs[f"clairvoyant, {WAYS[0][0]}"]

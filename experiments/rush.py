@@ -17,6 +17,7 @@ References
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from re import sub
 from time import perf_counter
 from typing import Any, Final
@@ -47,9 +48,9 @@ from experiments.rush_measures import (
 )  # fmt: skip
 from experiments.rush_model import Inputs, Learnt, Oracle, classifier_at
 from experiments.rush_trials import Surround, Trial, run_trial, world_of
+from experiments.trials import all_done
 from predictors.variability.classifier import Classifier
 from predictors.variability.labels import Norms
-from predictors.variability.workers import work
 from schedsim.rush import Scripted
 
 SEEDS: Final = 10
@@ -85,6 +86,8 @@ class Shared:
         Whose counters they see.
     policies : mapping of str to tuple of str
         Which to run besides FCFS+EASY and RUSH, by experiment.
+    asked : str
+        Digest of the model, if one was named; empty: they have just learnt.
     """
 
     around: Surround
@@ -92,6 +95,7 @@ class Shared:
     models: Mapping[tuple[str, ...], Classifier]
     scope: str
     policies: Mapping[str, tuple[str, ...]]
+    asked: str = ""
 
 
 def run(setting: Setting) -> Report:
@@ -99,11 +103,13 @@ def run(setting: Setting) -> Report:
     begin = perf_counter()
     around, days = Surround(), QUICK_DAYS if setting.quick else DAYS
     seeds = tuple(range(setting.seed, setting.seed + (QUICK_SEEDS if setting.quick else SEEDS)))
-    control = collect(around, setting.seed, days, ("none", "weak", "strong"), setting.workers)
+    do = partial(all_done, setting, "Running control jobs")
+    control = collect(around, setting.seed, days, ("none", "weak", "strong"), do)
     quality = judged(control, MODEL, setting.seed)
     shared = shared_of(control, around, quality, setting)
     tasks = [(name, seed) for name in EXPERIMENTS for seed in seeds]
-    runs, trials = tables_of(work(trials_of, shared, tasks, setting.workers), control)
+    found = all_done(setting, "Running trials", trials_of, shared, tasks, {"model": shared.asked})
+    runs, trials = tables_of(found, control)
     tables = {
         "beside the paper": beside_paper(trials),
         "by policy": summary(trials, FIGURES)[[*_LEADING, *FIGURES]],
@@ -125,14 +131,19 @@ def run(setting: Setting) -> Report:
 
 
 _LEADING: Final = ["experiment", "policy", "trials"]
+_NAMES: Final = ["experiment", "seed", "policy"]
+_TRIAL: Final = "trial "
+"""How columns begin that tell of the trial, the same for all its runs."""
+_FIGURES: Final = {"makespan_s": "makespan", "calls": "calls", "skips": "skips", "met": "met"}
+"""Those columns, and the attributes of `Trial` that they are."""
 
 
 def shared_of(control: Control, around: Surround, quality: pd.DataFrame, setting: Setting) -> Shared:
     """Train the models, or take the one that is named by its address, and say which policies to run."""
-    learnt, scope = {one.learnt for one in EXPERIMENTS.values()}, best_scope(quality)
+    learnt, scope, asked = {one.learnt for one in EXPERIMENTS.values()}, best_scope(quality), ""
     if setting.predictors:
-        model, scope = classifier_at(setting.predictors[0])
-        models = dict.fromkeys(learnt, model)
+        named = classifier_at(setting.predictors[0])
+        models, scope, asked = dict.fromkeys(learnt, named.classifier), named.origin.scope, named.sha256
     else:
         models = {names: learn(control.of(names, scope), MODEL, setting.seed) for names in sorted(learnt)}
     controls = ("ADAA",) if setting.quick else tuple(EXPERIMENTS)
@@ -140,7 +151,7 @@ def shared_of(control: Control, around: Surround, quality: pd.DataFrame, setting
     if not setting.quick:
         policies["ADAA"] = (*CONTROLS, *VARIANTS)
     norms: dict[str, dict[str, Any]] = {scaling: found.to_json() for scaling, found in control.norms.items()}
-    return Shared(around, norms, models, scope, policies)
+    return Shared(around, norms, models, scope, policies, asked)
 
 
 def best_scope(quality: pd.DataFrame) -> str:
@@ -149,9 +160,18 @@ def best_scope(quality: pd.DataFrame) -> str:
     return str(last.index[int(last.to_numpy().argmax())])
 
 
-def trials_of(shared: Shared, task: tuple[str, int]) -> list[tuple[str, int, str, Trial]]:
+def trials_of(shared: Shared, task: tuple[str, int]) -> pd.DataFrame:
+    """Run one experiment by one seed under every policy: one row a run, with what is told of its trial."""
+    experiment, seed = task
+    parts = []
+    for policy, trial in by_policy(shared, experiment, seed).items():
+        figures = {f"{_TRIAL}{name}": getattr(trial, figure) for name, figure in _FIGURES.items()}
+        parts.append(trial.runs.assign(experiment=experiment, seed=seed, policy=policy, **figures))
+    return pd.concat(parts, ignore_index=True)
+
+
+def by_policy(shared: Shared, name: str, seed: int) -> dict[str, Trial]:
     """Run one experiment by one seed under every policy."""
-    name, seed = task
     experiment = EXPERIMENTS[name]
     jobs, norms = jobs_of(experiment, seed), Norms.from_json(shared.norms[experiment.scaling])
     inputs, model = Inputs(jobs.apps, shared.scope), shared.models[experiment.learnt]
@@ -172,29 +192,25 @@ def trials_of(shared: Shared, task: tuple[str, int]) -> list[tuple[str, int, str
     for policy in shared.policies[name]:
         around = calm if policy in (CALM_EASY, CALM_RUSH) else shared.around
         found[policy] = go(policy, around, **(never if policy == CALM_EASY else VARIANTS.get(policy, {})))
-    return [(name, seed, policy, trial) for policy, trial in found.items()]
+    return found
 
 
 WORLDS: Final = 1000
 """Worlds of trials have seeds from here on, those of control jobs from 0 on."""
 
 
-def tables_of(
-    found: Sequence[Sequence[tuple[str, int, str, Trial]]], control: Control
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def tables_of(found: Sequence[pd.DataFrame], control: Control) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return one row a run, with its z, and one row a trial, with what it gains."""
-    parts, rows = [], []
-    for name, seed, policy, trial in (one for several in found for one in several):
-        labelled = with_z(trial.runs, control.norms[EXPERIMENTS[name].scaling])
-        labelled.insert(0, "policy", policy)
-        labelled.insert(0, "seed", seed)
-        labelled.insert(0, "experiment", name)
-        parts.append(labelled)
-        rows.append({"experiment": name, "seed": seed, "policy": policy, "makespan_s": trial.makespan,
-                     "calls": trial.calls, "skips": trial.skips, "met": trial.met})  # fmt: skip
+    everything = pd.concat(found, ignore_index=True)
+    of_trials = {f"{_TRIAL}{name}": name for name in _FIGURES}
+    of_runs = [name for name in everything if name not in (*_NAMES, *of_trials)]
+    trials = everything[[*_NAMES, *of_trials]].drop_duplicates(ignore_index=True).rename(columns=of_trials)
+    parts = [
+        with_z(part, control.norms[EXPERIMENTS[str(name)].scaling])
+        for name, part in everything[[*_NAMES, *of_runs]].groupby("experiment", sort=False)
+    ]
     runs = pd.concat(parts, ignore_index=True)
-    trials = pd.DataFrame(rows).merge(per_trial(runs), on=["experiment", "seed", "policy"])
-    return runs, paired(trials, runs)
+    return runs, paired(trials.merge(per_trial(runs), on=_NAMES), runs)
 
 
 def in_words(trials: pd.DataFrame) -> tuple[str, ...]:

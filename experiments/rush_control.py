@@ -5,14 +5,17 @@ is normal for an application on so many nodes is their mean and standard deviati
 measured against the same. Models learn from those on 16 nodes alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 
 from experiments.rush_jobs import MACHINE, NATIVE, SIZES, Scaling, key, scaled
 from experiments.rush_trials import Surround
+from predictors.data.counters import COUNTERS
+from predictors.data.runs import Runs
 from predictors.variability.classifier import Classifier
 from predictors.variability.comparison import Plan, answer
 from predictors.variability.dataset import Dataset
@@ -21,17 +24,16 @@ from predictors.variability.labels import Norms
 from predictors.variability.scores import scores
 from predictors.variability.selection import train
 from predictors.variability.splits import chronological, random_folds
-from predictors.variability.workers import work
 from schedsim.contention.apps import ALONE, placebo
-from schedsim.contention.campaign import Campaign, Collected
-
-if TYPE_CHECKING:
-    import pandas as pd
+from schedsim.contention.campaign import Campaign
 
 DAYS: Final = 212
 """August to February."""
 NORM_DAYS: Final = 60
 """On 8 and 32 nodes, where nothing is learnt, control jobs of so many days tell what is normal."""
+MACHINE_WINDOW, OWN_WINDOW = ([f"{whose} {i}" for i in range(3 * len(COUNTERS))] for whose in ("machine", "own"))
+WINDOWS: Final = [*MACHINE_WINDOW, *OWN_WINDOW]
+"""Columns of `schedsim.contention.campaign.Collected`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,38 +57,53 @@ class Control:
         return dataset.select(np.isin(dataset.runs.application, applications))
 
 
+Around = tuple[Surround, int, int]
+Task = tuple[Scaling, int]
+Do = Callable[[Callable[[Around, Task], pd.DataFrame], Around, Sequence[Task]], list[pd.DataFrame]]
+
+
+def one_by_one(
+    function: Callable[[Around, Task], pd.DataFrame], shared: Around, tasks: Sequence[Task]
+) -> list[pd.DataFrame]:
+    """Return `function(shared, task)` for each task."""
+    return [function(shared, task) for task in tasks]
+
+
 def collect(
-    around: Surround, seed: int, days: int = DAYS, scalings: Sequence[Scaling] = ("none",), workers: int = 1
+    around: Surround, seed: int, days: int = DAYS, scalings: Sequence[Scaling] = ("none",), do: Do = one_by_one
 ) -> Control:
-    """Run the control jobs, on 16 nodes and, for what scales, on 8 and 32."""
+    """Run the control jobs, on 16 nodes and, for what scales, on 8 and 32; `do` as of `experiments.trials`."""
     sizes = [(scaling, nodes) for scaling in scalings if scaling != "none" for nodes in SIZES if nodes != NATIVE]
-    tasks: list[tuple[Scaling, int]] = [("none", NATIVE), *sizes]
-    native, *others = work(_collected, (around, seed, days), tasks, workers)
+    tables = do(control_jobs, (around, seed, days), [("none", NATIVE), *sizes])
+    native, *others = (Runs.from_frame(table.drop(columns=WINDOWS)) for table in tables)
     about: dict[str, Any] = {"days": days, "seed": seed, "tau": around.background.tau, "allocator": around.allocator}
     datasets = {
-        scope: Dataset.build(native.runs, windows, scope, about)[0]
-        for scope, windows in (("all", native.machine), ("job", native.own))
+        scope: Dataset.build(native, tables[0][columns].to_numpy(), scope, about)[0]
+        for scope, columns in (("all", MACHINE_WINDOW), ("job", OWN_WINDOW))
     }
     norms: dict[Scaling, Norms] = {}
     for scaling in scalings:
-        parts = [native.runs, *(one.runs for one, task in zip(others, sizes, strict=True) if task[0] == scaling)]
+        parts = [native, *(one for one, task in zip(others, sizes, strict=True) if task[0] == scaling)]
         columns = ([getattr(runs, name) for runs in parts] for name in ("application", "node_count", "run_time"))
         norms[scaling] = Norms.of(*(np.concatenate(column) for column in columns))
     return Control(datasets, norms)
 
 
-def _collected(shared: tuple[Surround, int, int], task: tuple[Scaling, int]) -> Collected:
+def control_jobs(shared: Around, task: Task) -> pd.DataFrame:
+    """Return control jobs as `Runs.to_frame` has them, and the windows before them, over all nodes and their own."""
     around, seed, days = shared
     scaling, nodes = task
     days = days if scaling == "none" else min(days, NORM_DAYS)
     found = {key(name, nodes): scaled(name, nodes, scaling) for name in ALONE}
-    return Campaign(
+    collected = Campaign(
         days=days,
         alone={name: round(seconds) for name, (_, seconds) in found.items()},
         apps={name: app if around.contention else placebo(app) for name, (app, _) in found.items()},
         nodes=nodes, topology=MACHINE, background=around.background, noise=around.noise, allocator=around.allocator,
         seed=seed,
     ).collect()  # fmt: skip
+    windows = pd.DataFrame(np.hstack([collected.machine, collected.own]), columns=WINDOWS)
+    return pd.concat([collected.runs.to_frame(), windows], axis=1)
 
 
 def learn(dataset: Dataset, model: str = "adaboost", seed: int = 0) -> Classifier:
@@ -96,10 +113,8 @@ def learn(dataset: Dataset, model: str = "adaboost", seed: int = 0) -> Classifie
 
 def judged(
     control: Control, model: str = "adaboost", seed: int = 0, scopes: Sequence[str] = ("all", "job")
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     """Return how well a model learns from control jobs, by node scope: the last 30 % judged, or a fourth by chance."""
-    import pandas as pd
-
     rows = []
     for scope in scopes:
         dataset = control.datasets[scope]

@@ -23,7 +23,7 @@ from experiments.rush_jobs import EXPERIMENTS, jobs_of
 from experiments.rush_measures import EASY, ORACLE, RUSH, mean_interval, with_z
 from experiments.rush_model import Inputs, Learnt, Oracle
 from experiments.rush_trials import Surround, run_trial, world_of
-from predictors.variability.workers import work
+from experiments.trials import all_done
 from schedsim.contention.apps import ALONE
 from schedsim.contention.background import Background
 
@@ -85,7 +85,7 @@ def run(setting: Setting) -> Report:
     placed = [Case(placement=name) for name in (QUICK_PLACEMENTS if quick else PLACEMENTS)]
     cases = list(dict.fromkeys([*slow, *placed]))
     plan = Plan(setting.seed, QUICK_SEEDS if quick else SEEDS, QUICK_DAYS if quick else DAYS)
-    found = dict(zip(cases, work(trials_of, plan, cases, setting.workers), strict=True))
+    found = dict(zip(cases, all_done(setting, "Trying cases", trials_of, plan, cases), strict=True))
     trials = pd.concat([found[case] for case in cases], ignore_index=True)
     by_tau = summed(pd.concat([found[case] for case in slow]), "ratio")
     by_placement = summed(pd.concat([found[case] for case in placed]), "placement")

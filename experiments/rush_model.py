@@ -25,6 +25,7 @@ from schedsim.gates import Candidate
 from schedsim.rush import LITTLE, NONE, VARIATION
 
 if TYPE_CHECKING:
+    from predictors.saved.records import LoadedClassifier
     from predictors.variability.classifier import Classifier
 
 Ints = npt.NDArray[np.int64]
@@ -148,8 +149,8 @@ def seen(candidate: Candidate) -> tuple[Live, Ints]:
     return candidate.world, candidate.nodes
 
 
-def classifier_at(where: str) -> "tuple[Classifier, str]":
-    """Return a fitted classifier and the node scope of its inputs, by its address.
+def classifier_at(where: str) -> "LoadedClassifier":
+    """Return a fitted classifier by its address.
 
     Parameters
     ----------
@@ -169,4 +170,4 @@ def classifier_at(where: str) -> "tuple[Classifier, str]":
             f"{where}: learnt from windows of {found.origin.window:g} s; RUSH's ring keeps {WINDOW:g} s. Train it on "
             "such windows."
         )
-    return found.classifier, found.origin.scope
+    return found

@@ -1,13 +1,11 @@
 """Which runs is a sweep made of? Its logs are read once, its cells listed and dealt into batches."""
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from experiments.cases import Case, Cell, Learner
-from experiments.provenance import code_digest, versions
+from experiments.own_folder import identity_of, made_by
 from experiments.simulation import of_partition
 from experiments.sweep import LogFile, Sweep
 from predictors.column import ColumnPredictor
@@ -85,12 +83,11 @@ class Plan:
         """Return the provenance that is known before anything is run."""
         return {
             "kind": self.sweep.kind,
-            "sweep": self.sweep.to_json(),
             "cases": [case.told() for case in self.sweep.all_cases],
             "seeds": list(self.sweep.seeds),
             "logs": [log.to_json() for log in self.logs.values()],
-            "versions": versions(),
-            "code": code_digest(),
+            **made_by(),
+            "sweep": self.sweep.to_json(),
             "git_commit": code_tags().get("mlflow.source.git.commit"),
         }
 
@@ -100,7 +97,7 @@ class Plan:
         logs = [(log["name"], log["sha256"], log["procs"]) for log in about["logs"]]
         sweep = {key: value for key, value in about["sweep"].items() if key not in ("logs", "beside", "measure")}
         known = [sweep, about["cases"], logs, about["versions"], about["code"]]
-        return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+        return identity_of(known)
 
 
 def plan(sweep: Sweep, logs: Sequence[JobLog] = ()) -> Plan:

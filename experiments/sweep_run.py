@@ -12,8 +12,9 @@ from experiments.cases import Case, Cell, Learner
 from experiments.crew import HERE, each
 from experiments.hiring import Crew
 from experiments.output import progress
+from experiments.own_folder import owned
 from experiments.sweep import Sweep
-from experiments.sweep_folder import SweepFolder, owned
+from experiments.sweep_folder import SweepFolder
 from experiments.sweep_plan import Plan, batches, plan
 from experiments.sweep_results import GROUPS, LEADING, Results, read_results, write_results
 from experiments.sweep_work import Batch, Done, do

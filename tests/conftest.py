@@ -60,6 +60,22 @@ def home(tmp_path, empty_store, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture(scope="session")
+def scheduler():
+    """A Dask scheduler with two workers that is there already: starting workers takes seconds."""
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        protocol="tcp",
+        memory_limit="2GB",
+    ) as cluster:
+        yield cluster
+
+
 @pytest.fixture
 def command(monkeypatch, capsys):
     """Run a line of the command; return its exit status and what it printed."""

@@ -37,20 +37,6 @@ def alone():
     return run_sweep(SWEEP, [LOG])
 
 
-@pytest.fixture(scope="module")
-def scheduler():
-    """A scheduler with two workers that is there already."""
-    with LocalCluster(
-        n_workers=2,
-        threads_per_worker=1,
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-        protocol="tcp",
-        memory_limit="2GB",
-    ) as cluster:
-        yield cluster
-
-
 @pytest.fixture
 def small_batches(monkeypatch):
     monkeypatch.setattr(sweep_plan, "LEAST", 1.0)

@@ -1,6 +1,7 @@
 """RUSH's experiments: what the gate is shown, the jobs of Table II, the controls, and that workers change nothing."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -9,14 +10,18 @@ from typer.testing import CliRunner
 
 from experiments import rush_measures as measures
 from experiments.cli import app
-from experiments.rush import Shared, tables_of, trials_of
+from experiments.experiment import Setting
+from experiments.hiring import Crew
+from experiments.rush import Shared, by_policy, tables_of, trials_of
 from experiments.rush_control import Control, collect, learn
 from experiments.rush_dose import LENGTH, Case, summed
 from experiments.rush_jobs import EXPERIMENTS, MACHINE, SIZES, jobs_of, scaled
 from experiments.rush_measures import CALM_EASY, CALM_RUSH, EASY, ORACLE, RANDOM, RUSH
 from experiments.rush_model import Inputs, Learnt, Oracle, classifier_at
 from experiments.rush_trials import Surround, run_trial, world_of
+from experiments.trials import all_done
 from predictors.data.errors import JobcastError
+from predictors.data.synthetic import generate_log
 from predictors.data.telemetry import Telemetry
 from predictors.data.telemetry_files import Scan
 from predictors.data.telemetry_parquet import write_rates
@@ -28,7 +33,6 @@ from predictors.variability.ring import CounterRing
 from predictors.variability.selection import train
 from predictors.variability.verdict import Verdict
 from predictors.variability.windows import windows
-from predictors.variability.workers import work
 from schedsim.contention.apps import ALONE, APPS
 from schedsim.contention.background import Background
 from schedsim.contention.world import World
@@ -39,6 +43,7 @@ from schedsim.topology import Topology
 from schedsim.workload import Workload
 from tests.variability_data import dataset
 
+LOG = generate_log(10, seed=0)  # which nothing here looks at
 SMALL = Topology(4, 8).with_apart(1 / 8)
 NAMES = ["AMG", "LBANN", "Laghos", "SWFFT"] * 6
 ROUGH = Background(tau=120, step=10, network=0.2, burst_leaves=1.0, burst_pause=2.0)
@@ -174,9 +179,9 @@ def test_a_classifier_by_its_address(tmp_path):
     model, labels = train(data, "adaboost")
     origin = ClassifierOrigin.of(model, data, labels, "small")
     save_classifier(model, tmp_path, origin)
-    again, scope = classifier_at(str(tmp_path))
-    assert scope == "job"
-    assert np.array_equal(again.predict(data.rows), model.predict(data.rows))
+    again = classifier_at(str(tmp_path))
+    assert again.origin.scope == "job"
+    assert np.array_equal(again.classifier.predict(data.rows), model.predict(data.rows))
     with pytest.raises(JobcastError, match="nothing-there"):
         classifier_at(str(tmp_path / "nothing-there"))
     (tmp_path / "other").mkdir()
@@ -227,9 +232,10 @@ def test_the_scaling_laws():
     assert app.sends * seconds == pytest.approx(APPS["AMG"].sends * 280 / 2**0.5)
 
 
-def test_control_jobs_are_the_same_from_several_workers():
-    around = Surround(Background(tau=600, step=60))
-    one, two = (collect(around, 1, 3, ("none", "weak"), workers) for workers in (1, 2))
+def test_control_jobs_are_the_same_from_several_workers(scheduler, tmp_path):
+    around, crew = Surround(Background(tau=600, step=60)), Crew(scheduler=scheduler.scheduler_address)
+    do = partial(all_done, Setting(LOG, tmp_path, crew=crew, unfinished=tmp_path), "control jobs")
+    one, two = collect(around, 1, 3, ("none", "weak")), collect(around, 1, 3, ("none", "weak"), do)
     for scope in ("all", "job"):
         assert one.datasets[scope].digest() == two.datasets[scope].digest()
     assert {name: norms.to_json() for name, norms in one.norms.items()} == {
@@ -254,23 +260,26 @@ def shared(model):
 
 @pytest.fixture(scope="module")
 def found(shared):
-    return work(trials_of, shared, [("PDPA", 0), ("PDPA", 1)])
+    return [by_policy(shared, "PDPA", seed) for seed in (0, 1)]
 
 
-def test_several_workers_give_the_same(shared, found):
-    again = work(trials_of, replace(shared, policies=dict.fromkeys(EXPERIMENTS, ())), [("PDPA", 0), ("PDPA", 1)], 2)
-    for one, other in zip(found, again, strict=True):
-        for (*names, trial), (*names_again, trial_again) in zip(one[:2], other, strict=True):
-            assert names == names_again
-            pd.testing.assert_frame_equal(trial.runs, trial_again.runs)
-            assert (trial.makespan, trial.skips) == (trial_again.makespan, trial_again.skips)
+def test_several_workers_give_the_same(shared, found, scheduler, tmp_path):
+    crew = Crew(scheduler=scheduler.scheduler_address)
+    fewer = replace(shared, policies=dict.fromkeys(EXPERIMENTS, ()))
+    tables = all_done(Setting(LOG, tmp_path, crew=crew), "trials", trials_of, fewer, [("PDPA", 0), ("PDPA", 1)])
+    for trials, table in zip(found, tables, strict=True):
+        for policy, again in table.groupby("policy", sort=False):
+            trial = trials[policy]
+            pd.testing.assert_frame_equal(again[trial.runs.columns].reset_index(drop=True), trial.runs)
+            assert set(again["trial makespan_s"]) == {trial.makespan}
+            assert set(again["trial skips"]) == {trial.skips}
 
 
 def test_asking_without_delaying_is_fcfs_easy(shared, found):
     for seed in (0, 1):
         jobs = jobs_of(EXPERIMENTS["PDPA"], seed)
         plain = run_trial(jobs, world_of(jobs, shared.around, 1000 + seed))
-        told = {policy: trial for _, _, policy, trial in found[seed]}[EASY]
+        told = found[seed][EASY]
         assert plain.runs["start"].tolist() == told.runs["start"].tolist()
         assert plain.runs["run_time"].tolist() == told.runs["run_time"].tolist()
         assert set(told.runs["said"]) <= {"none", "little", "variation"}
@@ -280,20 +289,18 @@ def test_asking_without_delaying_is_fcfs_easy(shared, found):
 def test_chance_delays_as_often_as_rush(found):
     skipped = 0
     for trials in found:
-        by_policy = {policy: trial for _, _, policy, trial in trials}
-        assert by_policy[RANDOM].skips == by_policy[RUSH].skips == by_policy[RUSH].runs["skips"].sum()
-        assert by_policy[RANDOM].runs["skips"].sum() == by_policy[RUSH].skips
-        skipped += by_policy[RUSH].skips
+        assert trials[RANDOM].skips == trials[RUSH].skips == trials[RUSH].runs["skips"].sum()
+        assert trials[RANDOM].runs["skips"].sum() == trials[RUSH].skips
+        skipped += trials[RUSH].skips
     assert skipped > 0, "else this shows nothing"
 
 
 def test_where_nobody_is_slowed_down_there_is_nothing_to_win(found):
     """Each run takes its work under either policy, to the second; nothing varies, and delays can only cost."""
     for trials in found:
-        by_policy = {policy: trial for _, _, policy, trial in trials}
-        easy, own = by_policy[CALM_EASY], by_policy[CALM_RUSH]
+        easy, own = trials[CALM_EASY], trials[CALM_RUSH]
         assert easy.runs["run_time"].tolist() == own.runs["run_time"].tolist()
-        assert (easy.runs["run_time"] < by_policy[EASY].runs["run_time"] + 1).all()
+        assert (easy.runs["run_time"] < trials[EASY].runs["run_time"] + 1).all()
         assert own.makespan >= easy.makespan - 60
 
 
@@ -331,9 +338,11 @@ def test_measures_by_hand():
     assert own["longest_shortened_pct"] == pytest.approx(100 * 4 / 120)
 
 
-def test_tables_carry_every_run(shared, found):
+def test_tables_carry_every_run(shared, found, monkeypatch):
     norms = Norms.from_json(shared.norms["none"])
-    runs, trials = tables_of(found, Control({}, {"none": norms}))
+    monkeypatch.setattr("experiments.rush.by_policy", lambda shared, name, seed: found[seed])
+    tables = [trials_of(shared, ("PDPA", seed)) for seed in (0, 1)]
+    runs, trials = tables_of(tables, Control({}, {"none": norms}))
     assert len(runs) == 2 * 6 * 150
     assert len(trials) == 12
     assert trials.loc[trials["policy"] == EASY, "fewer_varying"].eq(0).all()

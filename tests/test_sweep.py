@@ -17,10 +17,10 @@ from experiments import sweep_plan, sweep_run
 from experiments.cases import Case
 from experiments.cli import app
 from experiments.many import evaluate_many, simulate_many, train_many
+from experiments.own_folder import owned
 from experiments.provenance import code_digest
 from experiments.simulation import run_by_name
 from experiments.sweep import LogFile, Sweep
-from experiments.sweep_folder import owned
 from experiments.sweep_plan import plan
 from experiments.sweep_results import AS_LOGGED, TIMES, read_results
 from experiments.sweep_run import run_sweep
@@ -316,7 +316,7 @@ def test_a_folder_of_other_edits_is_refused(tmp_path, monkeypatch):
         digests.append(code_digest(checkout))
     assert digests[0] == digests[2] != digests[1]
     run_sweep(sweep, [LOG], folder=tmp_path / "out")
-    monkeypatch.setattr("experiments.sweep_plan.code_digest", lambda: digests[1])
+    monkeypatch.setattr("experiments.own_folder.code_digest", lambda: digests[1])
     with pytest.raises(JobcastError, match="differs in code"):
         run_sweep(sweep, [LOG], folder=tmp_path / "out")
 
@@ -328,7 +328,7 @@ def test_other_folders_are_refused(tmp_path):
         run_sweep(sweep, [LOG], folder=tmp_path)
     with pytest.raises(JobcastError, match="no folder of results can be made"):
         run_sweep(sweep, [LOG], folder=tmp_path / "thesis.tex")
-    with owned(tmp_path / "busy"), pytest.raises(JobcastError, match="another sweep is at work"):
+    with owned(tmp_path / "busy"), pytest.raises(JobcastError, match="another process is at work"):
         run_sweep(sweep, [LOG], folder=tmp_path / "busy")
 
 

@@ -262,6 +262,26 @@ class Runs:
         probes = {name: self.probe_waits[:, k] for k, name in enumerate(PROBES)}
         return pd.DataFrame({**plain, "nodes": nodes, **rest, **probes, **self.truth})
 
+    @classmethod
+    def from_frame(cls, table: "pd.DataFrame") -> Self:
+        """Return the runs of a frame that `to_frame` made; for others' tables see `predictors.data.run_files`.
+
+        Examples
+        --------
+        >>> runs = Runs.of(job_id=[4], application=["AMG"], nodes=[[3, 2]], start=[0], end=[0.1], workload=["io"])
+        >>> again = Runs.from_frame(runs.to_frame())
+        >>> again.nodes(0).tolist(), again.end.tolist()
+        ([2, 3], [0.1])
+        """
+        lists = [expand(text) for text in table["nodes"]]
+        return cls(
+            **{name: table[name].to_numpy() for name in _BY_ROW if name != "probes"},
+            probes=table[list(PROBES)].to_numpy(),
+            node_ids=np.array([node for one in lists for node in one], dtype=np.int64),
+            node_offsets=np.concatenate(([0], np.cumsum([len(one) for one in lists], dtype=np.int64))),
+            truth={str(name): table[name].to_numpy() for name in table if str(name).startswith(TRUTH)},
+        )
+
 
 def remade(kind: Callable[..., object], about: dict[str, object]) -> object:
     """Make a table of its fields again: how tables are unpickled and copied."""
