@@ -11,7 +11,7 @@ from experiments.cases import Case
 from experiments.crew import HERE
 from experiments.hiring import Crew
 from experiments.judgement import LEAST, MEASURES, PRICES
-from experiments.sweep import Sweep
+from experiments.sweep import Sweep, first_seeds
 from experiments.sweep_plan import Plan, plan
 from experiments.sweep_results import Results
 from experiments.sweep_run import run_plan
@@ -126,7 +126,7 @@ class Question:
     @cached_property
     def plan(self) -> Plan:
         """The runs."""
-        seeds = tuple(range(1, self.seeds + 1))
+        seeds = first_seeds(self.seeds)
         return plan(Sweep(cases=self.cases, seeds=seeds, by=(*CLASSES, "user"), beside=self.cases[0].name), [self.log])
 
     def run(self, folder: Path, crew: Crew = HERE) -> Results:

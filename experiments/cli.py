@@ -1,9 +1,10 @@
 """The command `jobcast`: one place that mounts every subcommand and turns errors into one clear line."""
 
 import os
+import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -68,8 +69,23 @@ def jobcast(
     """Predict how long jobs will run, and prove in simulation what a scheduler gains from it."""
 
 
+ENDINGS: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""How others end a command: a batch system at its walltime, `timeout`, a terminal that goes away."""
+
+
+class Ended(SystemExit):
+    """Somebody else ended the command: an exception, so that nothing half done is left behind."""
+
+
+def _end(number: int, frame: Any) -> NoReturn:
+    raise Ended(128 + number)
+
+
 def main() -> None:
     """Run the command line; bad input ends with one line on stderr and status 2, never with a traceback."""
+    for ending in ENDINGS:
+        if signal.getsignal(ending) == signal.SIG_DFL:  # else somebody has it ignored: nohup
+            signal.signal(ending, _end)
     for stream in ("stdout", "stderr"):
         if getattr(sys, stream) is None:  # closed by the shell: `jobcast … >&-`
             setattr(sys, stream, Path(os.devnull).open("w"))  # noqa: SIM115
@@ -86,6 +102,10 @@ def main() -> None:
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         _fail(f"{place}{error.strerror or error}.")
+    except Ended as ended:
+        number = int(ended.code or 0) - 128
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)  # who waits for this process shall see how it ended
     except KeyboardInterrupt:
         sys.exit(130)
 

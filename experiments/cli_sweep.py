@@ -98,7 +98,7 @@ def _declared(files: list[Path], given: dict[str, Any], beside: str | None, meas
     from dataclasses import replace
 
     from experiments.cli_evaluate import names_of
-    from experiments.sweep import LogFile, Sweep
+    from experiments.sweep import LogFile, Sweep, first_seeds
     from predictors.data.errors import JobcastError
 
     wanted: dict[str, Any] = {name: v for name, v in (("beside", beside), ("measure", measure)) if v is not None}
@@ -112,7 +112,7 @@ def _declared(files: list[Path], given: dict[str, Any], beside: str | None, meas
     procs, seeds = set_ones.pop("procs", None), set_ones.pop("seeds", None)
     declared: dict[str, Any] = {name: names_of(v) if name in LISTS else v for name, v in set_ones.items()}
     first, usual = (1, 10) if declared.get("kind", "simulate") == "simulate" else (0, 1)
-    drawn = tuple(range(first, first + (usual if seeds is None else seeds)))
+    drawn = first_seeds(usual if seeds is None else seeds, first)
     return Sweep(logs=tuple(LogFile(str(path), procs) for path in files), seeds=drawn, **declared, **wanted)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import uuid4
 
 from experiments.hiring import Crew, Hired, hired
+from experiments.output import working
 from experiments.provenance import versions
 from predictors.data.errors import JobcastError
 
@@ -72,26 +73,27 @@ def each(
             name: client.submit(_itself, value, key=f"shared-{number}-{token}", pure=False)
             for number, (name, value) in enumerate(shared.items())
         }
-        _warm(client, crew, function, kept, warm, token)
+        _warm(them, crew, function, kept, warm, token)
         futures = {
             client.submit(function, kept[name], task, key=f"task-{number}-{token}", pure=False): number
             for number, (name, task) in enumerate(tasks)
         }
-        yield from _collected(client, crew, futures)
+        yield from _collected(them, crew, futures)
 
 
 def _itself(value: Any) -> Any:
     return value
 
 
-def _collected(client: "Client", crew: Crew, futures: dict[Any, int]) -> Iterator[tuple[int, Any]]:
+def _collected(them: Hired, crew: Crew, futures: dict[Any, int]) -> Iterator[tuple[int, Any]]:
     from distributed import as_completed
 
+    client = them.client
     waiting, since = as_completed(futures, loop=client.loop), monotonic()
     while futures:
         if not waiting.has_ready():
             sleep(GLIMPSE)
-            since = _idle_since(client, crew, since)
+            since = _idle_since(them, crew, since)
             continue
         future, since = next(waiting), monotonic()
         number = futures.pop(future)
@@ -106,14 +108,13 @@ def _result(client: "Client", crew: Crew, future: Any) -> Any:
     try:
         return future.result()
     except KilledWorker as error:
+        why = "ran out of memory" if crew.queue is None else "ran out of memory or time"
         raise JobcastError(
-            f"A task ended three workers, the last at {error.last_worker.address}; most likely they ran out of memory: "
-            f"take fewer workers or give each more (--memory; now {_memory(client)})."
+            f"A task ended three workers, the last at {error.last_worker.address}; most likely they {why}: "
+            f"{_more(client, crew)}."
         ) from error
     except MemoryError as error:
-        raise JobcastError(
-            f"A worker ran out of memory: take fewer workers or give each more (--memory; now {_memory(client)})."
-        ) from error
+        raise JobcastError(f"A worker ran out of memory: {_more(client, crew)}.") from error
     except FutureCancelledError as error:
         raise _gone(crew) from error
 
@@ -122,46 +123,65 @@ def _gone(crew: Crew) -> JobcastError:
     return JobcastError(f"{crew.place} is gone.")
 
 
-def _memory(client: "Client") -> str:
+def _refused(them: Hired, crew: Crew) -> JobcastError:
+    return JobcastError(
+        f"{crew.queue} refuses to start workers: {them.refused[0]}; see --memory, --walltime and its settings in "
+        "~/.config/dask/jobqueue.yaml."
+    )
+
+
+def _more(client: "Client", crew: Crew) -> str:
+    """Return what could give a worker more to work with."""
+    if crew.queue is None:
+        return f"take fewer workers or give each more (--memory; now {_memory(client, crew)})"
+    walltime = crew.walltime or "as its settings say"
+    return f"give each job more (--memory, now {_memory(client, crew)}; --walltime, now {walltime})"
+
+
+def _memory(client: "Client", crew: Crew) -> str:
     from dask.utils import format_bytes
 
     limits = [worker["memory_limit"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]
-    return str(format_bytes(min(limits))) if limits else "unknown"
+    return str(format_bytes(min(limits))) if limits else crew.memory or "an equal share of this machine's"
 
 
-def _idle_since(client: "Client", crew: Crew, since: float) -> float:
+def _idle_since(them: Hired, crew: Crew, since: float) -> float:
     """Return since when nobody could work; raise JobcastError if that is for too long."""
     if monotonic() - since < GLANCE:
         return since
+    client = them.client
     if client.status != "running":
         raise _gone(crew)
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     if any(worker["status"] == "running" for worker in workers):
+        them.refused.clear()  # of one job, while others work
         return monotonic()
+    if them.refused and not workers:
+        raise _refused(them, crew)
     if monotonic() - since < crew.patience:
         return since
     if workers:
-        raise JobcastError(
-            f"No worker has memory left to go on with: take fewer workers or give each more (--memory; now "
-            f"{_memory(client)})."
-        )
+        raise JobcastError(f"No worker has memory left to go on with: {_more(client, crew)}.")
     raise JobcastError(f"No worker has been there for {crew.patience:.0f} s: all have died or were taken away.")
 
 
 def _wait_for_workers(them: Hired, crew: Crew, needs: float) -> None:
     client, begin = them.client, monotonic()
-    while not client.scheduler_info(n_workers=-1)["workers"]:
-        if them.refused:
-            raise JobcastError(f"{crew.queue} refuses to start workers: {them.refused[0]}")
-        if monotonic() - begin > crew.patience:
-            start = "start some" if crew.scheduler else "each may need more memory (--memory)"
-            raise JobcastError(f"{crew.place} has had no worker for {crew.patience:.0f} s; {start}.")
-        sleep(0.05)
+    with working(f"Waiting for {'a worker' if crew.queue is None else f'a job of {crew.queue} to begin'}"):
+        while not client.scheduler_info(n_workers=-1)["workers"]:
+            if them.refused:
+                raise _refused(them, crew)
+            if client.status != "running":
+                raise _gone(crew)
+            if monotonic() - begin > crew.patience:
+                start = "start some" if crew.scheduler else "each may need more memory (--memory)"
+                raise JobcastError(f"{crew.place} has had no worker for {crew.patience:.0f} s; {start}.")
+            sleep(0.05)
     limits = [worker["memory_limit"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]
     if limits and 0 < min(limits) < needs:
         raise JobcastError(
-            f"A worker has {_memory(client)} of memory, and these runs need about {needs / 2**30:.1f} GiB: take fewer "
-            "workers or give each more (--memory)."
+            f"A worker has {_memory(client, crew)} of memory, and these runs need about {needs / 2**30:.1f} GiB: take "
+            "fewer workers or give each more (--memory)."
         )
     if crew.scheduler is not None or crew.queue is not None:
         _refuse_other_versions(client)
@@ -187,10 +207,10 @@ def _versions_there(client: "Client") -> dict[str, dict[str, str]]:
 
 
 def _warm(
-    client: "Client", crew: Crew, function: Callable[..., Any], kept: Mapping[str, Any], warm: Sequence[Any], token: str
+    them: Hired, crew: Crew, function: Callable[..., Any], kept: Mapping[str, Any], warm: Sequence[Any], token: str
 ) -> None:
     """Let one machine do the warming tasks, then one worker of each other machine at once."""
-    hosts: dict[str, str] = {}
+    client, hosts = them.client, dict[str, str]()
     for address, worker in client.scheduler_info(n_workers=-1)["workers"].items():
         hosts.setdefault(worker["host"], address)
     addresses = list(hosts.values())
@@ -203,5 +223,5 @@ def _warm(
             for address in some
             for number, (name, task) in enumerate(warm)
         }  # fmt: skip
-        for _ in _collected(client, crew, futures):
+        for _ in _collected(them, crew, futures):
             pass

@@ -7,6 +7,7 @@ made for the moment, which only their workers get.
 import logging
 import os
 import re
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from shutil import which
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
-from predictors.data.errors import JobcastError, unknown_name
+from predictors.data.errors import JobcastError, counted, unknown_name
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -26,6 +27,8 @@ PATIENCE: Final = 30.0
 """How long to wait for a scheduler's answer [s]."""
 ON_THE_WAY: Final = 120.0
 """How long nobody may be there to work: a machine under load takes its time to start a process [s]."""
+MOST_PER_CORE: Final = 8
+"""Processes of this machine for each of its cores; more would only take memory from one another."""
 IN_QUEUE: Final = 86_400.0
 """How long to wait for the first worker of a batch system [s]."""
 _SIZE: Final = re.compile(r"\d+(\.\d+)?\s*([kMGT]i?)?B?")
@@ -143,12 +146,18 @@ def _workplace(crew: Crew, workers: int, refused: list[str], stack: ExitStack) -
     """Return what a client connects to, to be closed with the stack."""
     if crew.scheduler is not None:
         return crew.scheduler
+    from dask.system import CPU_COUNT
     from distributed import LocalCluster, Security
 
     if crew.queue is not None:
         cluster = _queued(crew, refused, stack)
         cluster.adapt(minimum_jobs=workers, maximum_jobs=workers)  # also asks anew when a job's time is over
         return cluster
+    if workers > MOST_PER_CORE * CPU_COUNT:
+        raise JobcastError(
+            f"{crew.workers:,} workers are too many for the {counted(CPU_COUNT, 'core')} of this machine; take "
+            f"{MOST_PER_CORE * CPU_COUNT} or fewer, best as many as there are cores."
+        )
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # inherited: workers share the cores
     return stack.enter_context(
         LocalCluster(
@@ -165,11 +174,7 @@ def _queued(crew: Crew, refused: list[str], stack: ExitStack) -> Any:
     name, command = QUEUES[str(crew.queue)]
     if which(command) is None:
         raise JobcastError(f"{crew.queue} cannot be asked for workers: there is no command {command} on this machine.")
-    try:
-        import dask_jobqueue
-    except ImportError as error:
-        raise JobcastError("Workers of a batch system need dask-jobqueue: pip install 'jobcast[cluster]'.") from error
-    cluster = getattr(dask_jobqueue, name)
+    cluster = getattr(_jobqueue(), name)
 
     class Told(cluster.job_cls):  # type: ignore[misc, name-defined]
         """A job whose refusal is told to more than a log."""
@@ -178,7 +183,7 @@ def _queued(crew: Crew, refused: list[str], stack: ExitStack) -> Any:
             try:
                 await super().start()
             except Exception as error:
-                refused.append(" ".join(str(error).split()))
+                refused.append(" ".join(str(error).rpartition("stderr:")[2].split()))
                 self.status = Status.failed
                 raise
 
@@ -194,6 +199,18 @@ def _queued(crew: Crew, refused: list[str], stack: ExitStack) -> Any:
     except (ValueError, RuntimeError) as error:
         raise JobcastError(f"{crew.queue} cannot be asked for workers: {error}") from error
     return stack.enter_context(made)
+
+
+def _jobqueue() -> Any:
+    """Return dask-jobqueue, whose import would make Ctrl-C a success."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        import dask_jobqueue
+    except ImportError as error:
+        raise JobcastError("Workers of a batch system need dask-jobqueue: pip install 'jobcast[cluster]'.") from error
+    if signal.getsignal(signal.SIGINT) is not before:
+        signal.signal(signal.SIGINT, before)
+    return dask_jobqueue
 
 
 def _written(keys: Any, folder: Path) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments.crew import HERE
 from experiments.hiring import Crew
-from experiments.sweep import LogFile, Sweep
+from experiments.sweep import LogFile, Sweep, first_seeds
 from experiments.sweep_results import Results
 from experiments.sweep_run import run_sweep
 from predictors.data.joblog import JobLog
@@ -95,7 +95,7 @@ def _run(
 ) -> Results:
     in_memory = [log for log in logs if isinstance(log, JobLog)]
     files = tuple(LogFile(str(log)) for log in logs if not isinstance(log, JobLog))
-    drawn = ((seeds,) if seeds < 0 else tuple(range(1, seeds + 1))) if isinstance(seeds, int) else tuple(seeds)
+    drawn = ((seeds,) if seeds < 0 else first_seeds(seeds)) if isinstance(seeds, int) else tuple(seeds)
     given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in more.items()}
     sweep = Sweep(kind=kind, logs=files, seeds=drawn, **given)
     return run_sweep(sweep, in_memory, crew=crew, folder=None if folder is None else Path(folder))

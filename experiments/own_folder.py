@@ -25,17 +25,18 @@ def identity_of(known: Any) -> str:
 
 
 @contextmanager
-def owned(path: Path) -> Iterator[None]:
-    """Keep a folder, made where it is missing, to this process while the block lasts.
+def owned(path: Path, what: str) -> Iterator[None]:
+    """Keep a folder for a kind of work, made where it is missing, to this process while the block lasts.
 
     Raises
     ------
     JobcastError
-        If another process is at work in it.
+        If another process is at work in it, or it holds something else: not even a lock is left in there then.
     """
     from filelock import FileLock, Timeout
 
     try:
+        _refuse_foreign(path, what)
         path.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path / LOCK, timeout=0)
         lock.acquire()
@@ -71,23 +72,29 @@ def claim(path: Path, what: str, identity: str, about: Mapping[str, Any]) -> Non
         If the folder holds something else.
     """
     sheet = path / f"{what}.json"
-    if sheet.is_file():
+    if sheet.exists():
         _refuse_other(sheet, what, identity, about)
         return
-    inside = [entry.name for entry in path.iterdir() if not entry.name.startswith(".")]  # nor what a kill cut short
-    if inside:
-        raise JobcastError(f"{path}: holds {min(inside)}, but no {what}; choose an empty folder with --out.")
+    _refuse_foreign(path, what)
     with whole_file(sheet) as part:
         part.write_text(json.dumps({"identity": identity, **about}, indent=1), encoding="utf-8")
+
+
+def _refuse_foreign(path: Path, what: str) -> None:
+    inside = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
+    visible = {name for name in inside if not name.startswith(".")}  # nor what a kill cut short
+    if visible and f"{what}.json" not in inside:
+        raise JobcastError(f"{path}: holds {min(visible)}, but no {what}; choose an empty folder with --out.")
 
 
 def _refuse_other(sheet: Path, what: str, identity: str, about: Mapping[str, Any]) -> None:
     try:
         kept = json.loads(sheet.read_text(encoding="utf-8"))
-        other = kept["identity"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise JobcastError(f"{sheet}: cannot be read ({error}); choose another folder.") from error
-    if other != identity:
+    if not isinstance(kept, dict) or not isinstance(kept.get("identity"), str):
+        raise JobcastError(f"{sheet}: does not say whose folder this is; choose another one.")
+    if kept["identity"] != identity:
         raise JobcastError(
             f"{sheet.parent}: holds the results of another {what}, which differs in {_difference(kept, about)}; "
             "choose another folder with --out, or delete this one."

@@ -1,7 +1,8 @@
 """What shall be run? Logs x cases x seeds, declared as a value or in a TOML file that sets its fields."""
 
 import tomllib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeVar
@@ -25,6 +26,8 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """What can be run, and the fields that only this kind has."""
 MOST_SEEDS: Final = 100_000
+GREATEST_SEED: Final = 2**32 - 1
+"""What every library that draws by a seed takes."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +41,9 @@ class LogFile:
     def __post_init__(self) -> None:
         if not isinstance(self.path, str) or not self.path:
             raise JobcastError(f"A log of a sweep is a path, or {{path = …, procs = …}}; got {self.path!r}.")
-        for name in ("procs", "partition"):
-            if (value := getattr(self, name)) is not None and (not _whole(value) or value < (name == "procs")):
-                raise JobcastError(f"Log {self.path}: {name} must be a whole number, 1 or more; got {value!r}.")
+        for name, least in (("procs", 1), ("partition", 0)):
+            if (value := getattr(self, name)) is not None and (not _whole(value) or value < least):
+                raise JobcastError(f"Log {self.path}: {name} must be a whole number, {least} or more; got {value!r}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,12 +102,16 @@ class Sweep:
     measure: str | None = None
 
     def __post_init__(self) -> None:
+        self._check_types()
         if self.kind not in KINDS:
             raise unknown_name("kind of sweep", self.kind, KINDS)
-        self._check_types()
         self._refuse_foreign()
-        if len(set(self.seeds)) < len(self.seeds) or len(self.seeds) > MOST_SEEDS:
-            raise JobcastError(f"The seeds of a sweep must differ, at most {MOST_SEEDS:,}; got {len(self.seeds):,}.")
+        if len(self.seeds) > MOST_SEEDS:
+            raise JobcastError(f"A sweep has at most {MOST_SEEDS:,} seeds; give fewer.")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise JobcastError(f"The seeds of a sweep must differ; {_twice(self.seeds)} is given twice.")
+        if max(self.seeds, default=0) > GREATEST_SEED:
+            raise JobcastError(f"A seed is at most {GREATEST_SEED:,}; got {max(self.seeds):,}.")
         if self.protocol not in PROTOCOLS:
             raise unknown_name("protocol", self.protocol, PROTOCOLS)
         if not 0 < self.train < 1:
@@ -116,8 +123,7 @@ class Sweep:
             raise unknown_name("measure", self.measure, MEASURES)
         names = [case.name for case in self.all_cases]
         if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise JobcastError(f"Two cases of the sweep are called {twice!r}; give each a name of its own.")
+            raise JobcastError(f"Two cases of the sweep are called {_twice(names)!r}; give each a name of its own.")
         if self.beside is not None and self.beside not in names:
             raise unknown_name("case to stand beside", self.beside, names)
         if self.beside is not None and self.seeds and self.kind == "simulate":
@@ -131,6 +137,12 @@ class Sweep:
             raise JobcastError("This sweep runs nothing: give seeds, or as_logged = true.")
 
     def _check_types(self) -> None:
+        for name, kind in (("kind", str), ("protocol", str), ("beside", str | None), ("measure", str | None)):
+            if not isinstance(getattr(self, name), kind):
+                raise JobcastError(f"{name} must be a name; got {getattr(self, name)!r}.")
+        for name, cls in (("logs", LogFile), ("cases", Case)):
+            if not isinstance(found := getattr(self, name), tuple) or not all(isinstance(one, cls) for one in found):
+                raise JobcastError(f"{name} must be a list of tables; got {found!r}.")
         whole: tuple[str, ...] = ("seeds",)
         for name in ("policies", "estimates", "corrections", "predictors", "by", *whole):
             found, wanted = getattr(self, name), "whole numbers from 0" if name in whole else "names"
@@ -229,18 +241,32 @@ class Sweep:
             key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
         }
         if _whole(given.get("seeds")) and given["seeds"] >= 0:
-            given["seeds"] = tuple(range(1, min(given["seeds"], MOST_SEEDS + 1) + 1))
+            given["seeds"] = first_seeds(given["seeds"])
         if "logs" in given:
             logs = given["logs"] if isinstance(given["logs"], tuple) else (given["logs"],)
             given["logs"] = tuple(_log_file(one, folder) for one in logs)
-        if "cases" in given:
+        if isinstance(given.get("cases"), tuple):
             given["cases"] = tuple(_made(Case, one, "case") for one in given["cases"])
         return cls(**given)
 
 
+def first_seeds(count: int, start: int = 1) -> tuple[int, ...]:
+    """Return so many seeds; of more than a sweep can have one too many, so that it is refused and not held in memory.
+
+    Examples
+    --------
+    >>> first_seeds(3), len(first_seeds(10**9)) - MOST_SEEDS
+    ((1, 2, 3), 1)
+    """
+    return tuple(range(start, start + min(count, MOST_SEEDS + 1)))
+
+
 def _log_file(given: Any, folder: Path) -> LogFile:
     log = _made(LogFile, given if isinstance(given, dict) else {"path": given}, "log")
-    path = folder / Path(log.path).expanduser()
+    try:
+        path = folder / Path(log.path).expanduser()
+    except RuntimeError as error:
+        raise JobcastError(f"Log {log.path}: there is no such user; write the path out.") from error
     return LogFile(str(path), log.procs, log.partition)
 
 
@@ -256,6 +282,11 @@ def _made(cls: type[Made], table: Any, what: str) -> Made:
         return cls(**table)
     except TypeError as error:
         raise JobcastError(f"Each {what} needs {known[0]}; got {table!r}.") from error
+
+
+def _twice(values: Sequence[Made]) -> Made:
+    """Return a value that is there twice."""
+    return next(one for one, times in Counter(values).items() if times > 1)
 
 
 def _shaken(case: Case | Learner) -> bool:

@@ -4,14 +4,14 @@ import json
 from hashlib import sha256
 from pathlib import Path
 from shutil import rmtree
-from typing import Final
+from typing import Any, Final
 
 from experiments.own_folder import claim
 from experiments.sweep_plan import Plan
 from experiments.sweep_results import TABLE
 from experiments.sweep_work import Done
 from predictors.data.errors import JobcastError
-from predictors.data.files import whole_file
+from predictors.data.files import drop_unfinished, whole_file
 
 PARTS: Final = "parts"
 MODELS: Final = "models"
@@ -35,8 +35,10 @@ class SweepFolder:
 
     def __init__(self, path: Path, plan: Plan) -> None:
         self.path = path
+        self.cells = {cell.key for cell in plan.cells}
         claim(path, "sweep", plan.identity(), plan.about())
-        (path / PARTS).mkdir(exist_ok=True)
+        for inside in (PARTS, MODELS):
+            drop_unfinished(path / inside)
 
     @property
     def finished(self) -> bool:
@@ -45,15 +47,18 @@ class SweepFolder:
 
     def kept(self) -> Done:
         """Return what is done already, models left out: they lie in their folders."""
-        found = Done()
-        for path in sorted((self.path / PARTS).glob("[!.]*.json")):  # what a kill cut short is hidden
-            try:
-                part = json.loads(path.read_text(encoding="utf-8"))
-                rows, groups = part["rows"], part["groups"]
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                raise JobcastError(f"{path}: is damaged ({error}); delete it, and its runs are done again.") from error
-            found.rows.extend(rows)
-            found.groups.extend(groups)
+        found, seen = Done(), set[tuple[Any, ...]]()
+        for path in sorted((self.path / PARTS).glob("*.json")):
+            content = path.read_bytes()
+            if _name(content) != path.name:
+                raise JobcastError(f"{path}: is damaged; delete it, and its runs are done again.")
+            part = json.loads(content)
+            keys = {(row["log_sha256"], row["case"], row["seed"]) for row in part["rows"]}
+            if keys - self.cells or keys & seen:
+                raise JobcastError(f"{path}: holds runs of another sweep, or runs twice; take it out of this folder.")
+            seen |= keys
+            found.rows.extend(part["rows"])
+            found.groups.extend(part["groups"])
         return found
 
     def keep(self, done: Done) -> None:
@@ -65,9 +70,10 @@ class SweepFolder:
                 with whole_file(target) as part:
                     part.write_bytes(content)
         if done.rows:
-            text = json.dumps({"rows": done.rows, "groups": done.groups})
-            with whole_file(self.path / PARTS / f"{sha256(text.encode()).hexdigest()[:24]}.json") as part:
-                part.write_text(text, encoding="utf-8")
+            content = json.dumps({"rows": done.rows, "groups": done.groups}).encode()
+            (self.path / PARTS).mkdir(exist_ok=True)
+            with whole_file(self.path / PARTS / _name(content)) as part:
+                part.write_bytes(content)
 
     def model(self, name: str) -> Path:
         """Return the folder of a trained model."""
@@ -76,3 +82,8 @@ class SweepFolder:
     def drop_parts(self) -> None:
         """Remove what the table holds now."""
         rmtree(self.path / PARTS, ignore_errors=True)
+
+
+def _name(content: bytes) -> str:
+    """Return what a part is called: whether it is damaged can be told from its name."""
+    return f"{sha256(content).hexdigest()[:24]}.json"

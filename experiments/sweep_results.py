@@ -113,9 +113,15 @@ def _read(path: Path) -> "tuple[pd.DataFrame, dict[str, Any]]":
     try:
         arrow = parquet.read_table(path, page_checksum_verification=True)
         about = json.loads((arrow.schema.metadata or {})[_KEY])
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise JobcastError(
-            f"{path}: is no table of a sweep, or a damaged one ({reason}); run the sweep anew."
-        ) from error
+        missing = {*(LEADING[about["kind"]] if path.name == TABLE else GROUPS)} - {*arrow.column_names}
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _damaged(path, str(error).strip().partition("\n")[0]) from error
+    if missing:
+        raise _damaged(path, f"no column {min(missing)}")
     return arrow.to_pandas(), about
+
+
+def _damaged(path: Path, reason: str) -> JobcastError:
+    return JobcastError(
+        f"{path}: is no table of a sweep, or a damaged one ({reason}); delete it and run the sweep again."
+    )

@@ -58,10 +58,12 @@ def run_sweep(sweep: Sweep, logs: Sequence[JobLog] = (), *, crew: Crew = HERE, f
 
 def run_plan(planned: Plan, crew: Crew = HERE, folder: Path | None = None) -> Results:
     """Run a sweep whose logs are read; parameters and errors as of `run_sweep`."""
-    with owned(folder) if folder is not None else nullcontext():
+    with owned(folder, "sweep") if folder is not None else nullcontext():
         place = None if folder is None else SweepFolder(folder, planned)
         if place is not None and place.finished:
-            return read_results(place.path)
+            found = read_results(place.path)
+            place.drop_parts()  # if it was killed before it could
+            return found
         done = Done() if place is None else place.kept()
         before = {(row["log_sha256"], row["case"], row["seed"]) for row in done.rows}
         missing = [cell for cell in planned.cells if cell.key not in before]

@@ -100,7 +100,7 @@ def unfinished(name: str, setting: Setting) -> Iterator[Setting]:
     }
     identity = identity_of(about)
     folder = setting.folder / f"unfinished-{identity[:12]}"
-    with owned(folder):
+    with owned(folder, "experiment"):
         claim(folder, "experiment", identity, about)
         try:
             yield replace(setting, unfinished=folder)

@@ -328,7 +328,7 @@ def test_other_folders_are_refused(tmp_path):
         run_sweep(sweep, [LOG], folder=tmp_path)
     with pytest.raises(JobcastError, match="no folder of results can be made"):
         run_sweep(sweep, [LOG], folder=tmp_path / "thesis.tex")
-    with owned(tmp_path / "busy"), pytest.raises(JobcastError, match="another process is at work"):
+    with owned(tmp_path / "busy", "sweep"), pytest.raises(JobcastError, match="another process is at work"):
         run_sweep(sweep, [LOG], folder=tmp_path / "busy")
 
 
@@ -506,8 +506,10 @@ def test_numbers_survive_being_kept(tmp_path):
     from experiments.sweep_folder import SweepFolder
     from experiments.sweep_work import Done
 
-    place = SweepFolder(tmp_path, plan(Sweep(cases=WAYS[:1]), [LOG]))
-    rows = [{"a": 0.1 + 0.2, "b": float("nan"), "c": float("inf"), "d": None, "e": 2**53 - 1, "f": True}]
+    planned = plan(Sweep(cases=WAYS[:1]), [LOG])
+    place, cell = SweepFolder(tmp_path, planned), planned.cells[0]
+    told = {"log_sha256": cell.log, "case": cell.case.name, "seed": cell.seed}
+    rows = [told | {"a": 0.1 + 0.2, "b": float("nan"), "c": float("inf"), "d": None, "e": 2**53 - 1, "f": True}]
     place.keep(Done(rows=rows))
     pd.testing.assert_frame_equal(pd.DataFrame(place.kept().rows), pd.DataFrame(rows))
     assert place.kept().rows[0]["a"] == 0.1 + 0.2

@@ -108,7 +108,8 @@ def test_an_experiment_that_failed_at_once_leaves_no_folder(tmp_path):
 
 def test_the_same_twice_at_a_time_is_refused(tmp_path):
     with unfinished("ceil", Setting(LOG, tmp_path)) as kept:
-        with pytest.raises(JobcastError, match="another process is at work there"), owned(kept.unfinished):
+        busy = pytest.raises(JobcastError, match="another process is at work there")
+        with busy, owned(kept.unfinished, "experiment"):
             pass
         with unfinished("ceil", Setting(LOG, tmp_path, seed=1)):
             pass

@@ -3,6 +3,9 @@
 import difflib
 from collections.abc import Iterable
 
+LONGEST_NAME = 80
+"""Letters of an unknown name that are told."""
+
 
 class JobcastError(ValueError):
     """Something the user gave cannot be used; the message says what, where and what to do.
@@ -30,7 +33,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> JobcastError:
     >>> print(unknown_name("policy", "eazy", ["easy", "fcfs"]))
     No policy 'eazy'; did you mean 'easy'? Known: easy, fcfs.
     """
-    names = list(known)
-    near = difflib.get_close_matches(name, names, n=1)
+    names, told = list(dict.fromkeys(known)), name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+    near = difflib.get_close_matches(told, names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
-    return JobcastError(f"No {kind} {name!r}{hint} Known: {', '.join(names)}.")
+    return JobcastError(f"No {kind} {told!r}{hint} Known: {', '.join(names)}.")

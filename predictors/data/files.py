@@ -1,10 +1,12 @@
 """Files are written whole or not at all."""
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from predictors.data.errors import JobcastError
 
@@ -51,6 +53,28 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise JobcastError(f"{path}: cannot be written ({error.strerror}); choose another place.") from error
     finally:
         part.unlink(missing_ok=True)
+
+
+_UNFINISHED: Final = re.compile(r"\..+\.[a-z0-9_]{8}(\.[^.]*)?")
+"""What `whole_file` calls a file until it is whole."""
+
+
+def drop_unfinished(folder: Path) -> None:
+    """Remove what was being written below a folder when its writer was killed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for name in (".table.csv.k3j_9a0b.csv", ".gitignore", "table.csv"):
+    ...     (folder / name).touch()
+    >>> drop_unfinished(folder)
+    >>> sorted(path.name for path in folder.iterdir())
+    ['.gitignore', 'table.csv']
+    """
+    for path in folder.rglob(".*"):
+        if _UNFINISHED.fullmatch(path.name) and path.is_file():
+            path.unlink(missing_ok=True)
 
 
 def refuse_same(out: str | os.PathLike[str], source: str | os.PathLike[str]) -> None:
