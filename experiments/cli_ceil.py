@@ -1,11 +1,13 @@
 """Options of `jobcast simulate` about a full machine: a ceiling on utilisation, jobs put off, runs that take longer."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from experiments.postponable import Ints
+    from predictors.data.account import Account
     from predictors.data.joblog import JobLog
     from schedsim.policy import Policy
     from schedsim.run_times import RunTimes
@@ -31,7 +33,9 @@ Postponable = Annotated[
         "requested_time>=36000), or a CSV file with the columns job_id,deadline."
     ),
 ]
-PostponeSeed = Annotated[int, typer.Option("--postpone-seed", help="Seed of a share that is drawn.", min=0)]
+PostponeSeed = Annotated[
+    int | None, typer.Option("--postpone-seed", help="Seed of a share that is drawn; 0 if absent.", min=0)
+]
 DilationBy = Annotated[
     str | None,
     typer.Option(
@@ -40,7 +44,9 @@ DilationBy = Annotated[
         "the run. They are not stopped at their requested time.",
     ),
 ]
-DilationSeed = Annotated[int, typer.Option("--dilation-seed", help="Seed of by how much each takes longer.", min=0)]
+DilationSeed = Annotated[
+    int | None, typer.Option("--dilation-seed", help="Seed of by how much each takes longer; 0 if absent.", min=0)
+]
 
 ROWS = (
     ("time above 95 % utilisation", "time_above_share", "of makespan"),
@@ -63,9 +69,22 @@ class CeilOptions:
     release_below: float | None = None
     queue_only: bool = False
     postponable: str | None = None
-    postpone_seed: int = 0
+    postpone_seed: int | None = None
     dilation: str | None = None
-    dilation_seed: int = 0
+    dilation_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        from experiments.postponable import is_share
+        from predictors.data.errors import JobcastError
+
+        put_off = {"--release-below": self.release_below is not None, "--queue-only": self.queue_only}
+        for option, given in put_off.items():
+            if given and self.postponable is None:
+                raise JobcastError(f"{option} is about jobs put off; say which may be, with --postponable 0.3.")
+        if self.postpone_seed is not None and not (self.postponable and is_share(self.postponable)):
+            raise JobcastError("--postpone-seed draws a share of the jobs; give that share, --postponable 0.3.")
+        if self.dilation_seed is not None and self.dilation is None:
+            raise JobcastError("--dilation-seed draws by how much runs take longer; ask for that, --dilation start.")
 
     def built(self, cleaned: "JobLog", policy: str, kill: bool) -> dict[str, Any]:
         """Return the arguments that a simulation of a cleaned log takes for it: `rule`, `world`, `deadline`, `kill`.
@@ -76,25 +95,22 @@ class CeilOptions:
             If options do not go with the policy or the log.
         """
         from experiments.postponable import deadlines_by
+        from schedsim.policy import make_policy, with_limits
 
-        deadline = None if self.postponable is None else deadlines_by(self.postponable, cleaned, self.postpone_seed)
+        seed = self.postpone_seed or 0
+        deadline = None if self.postponable is None else deadlines_by(self.postponable, cleaned, seed)
+        rule = with_limits(make_policy(policy), self.ceiling, self.release_below, self.queue_only)
         world = self._world()
-        return {"rule": self._rule(policy), "world": world, "deadline": deadline, "kill": kill and world is None}
+        return {"rule": rule, "world": world, "deadline": deadline, "kill": kill and world is None}
 
-    def _rule(self, policy: str) -> "Policy":
-        from predictors.data.errors import JobcastError
-        from schedsim.policy import make_policy
+    def account(self, cleaned: "JobLog", deadline: "Ints | None") -> "Account":
+        """Return a note where no job at all may be postponed though some should."""
+        from predictors.data.account import Account, Finding
 
-        rule = make_policy(policy)
-        if self.ceiling is not None:
-            rule = replace(rule, ceiling=self.ceiling)
-        for option, value in (("--release-below", self.release_below is not None), ("--queue-only", self.queue_only)):
-            if value and rule.postpone is None:
-                raise JobcastError(f"{option} is about jobs put off: take the policy ceil or {policy}+ceil.")
-        if rule.postpone is not None:
-            low = rule.postpone.low if self.release_below is None else self.release_below
-            rule = replace(rule, postpone=replace(rule.postpone, low=low, backfill=not self.queue_only))
-        return rule
+        if deadline is None or (deadline >= 0).any():
+            return Account(cleaned.name)
+        text = f"--postponable {self.postponable} marks no job of this log: none is put off"
+        return Account(cleaned.name, (Finding("postponable", "noted", text),))
 
     def _world(self) -> "RunTimes | None":
         from predictors.data.errors import unknown_name
@@ -104,9 +120,9 @@ class CeilOptions:
         from schedsim.dilation import Dilation
 
         if self.dilation == "start":
-            return Dilation(seed=self.dilation_seed)
+            return Dilation(seed=self.dilation_seed or 0)
         if self.dilation == "mean":
-            return Dilation(by="mean", seed=self.dilation_seed)
+            return Dilation(by="mean", seed=self.dilation_seed or 0)
         raise unknown_name("dilation", self.dilation, ("start", "mean"))
 
     def figures(self, schedule: "Schedule", rule: "Policy") -> dict[str, Any]:

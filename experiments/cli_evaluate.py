@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 Log = Annotated[Path, typer.Argument(help="A job log in any known format, told by its content.", metavar="LOG")]
 Names = Annotated[str, typer.Option("--predictors", help="Names, separated by commas; last-two is always beside them.")]
-Train = Annotated[float, typer.Option(help="Share of the jobs, the earliest, to learn from; the others are predicted.")]
+Train = Annotated[
+    float | None,
+    typer.Option(help="Share of the jobs, the earliest, to learn from (0.8 if absent); the others are predicted."),
+]
 Prequential = Annotated[bool, typer.Option("--prequential", help="Predict every job, learn from it when it ends.")]
 ProtocolName = Annotated[str, typer.Option("--protocol", help="strict, or reis: the rules of that paper.")]
 Partition = Annotated[int | None, typer.Option(help="Keep only the jobs of this partition.")]
@@ -23,6 +26,7 @@ Details = Annotated[bool, typer.Option("--details", help="Also slices by run tim
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 DEFAULT: Final = "requested,tsafrir,user-mean,forest"
+SHARE: Final = 0.8
 COLUMNS: Final = (
     "predictor",
     "error / last-two",
@@ -44,7 +48,7 @@ _NOTE: Final = (
 def evaluate(
     log: Log,
     predictors: Names = DEFAULT,
-    train: Train = 0.8,
+    train: Train = None,
     prequential: Prequential = False,
     protocol: ProtocolName = "strict",
     partition: Partition = None,
@@ -57,16 +61,21 @@ def evaluate(
     from experiments.output import after_reading, print_account, print_json, working
     from predictors import evaluate as how
     from predictors.data.detect import read_log
+    from predictors.data.errors import JobcastError
 
-    names = names_of(predictors)
-    how.check(names, None if prequential else train, protocol)
+    if prequential and train is not None:
+        raise JobcastError(
+            "--train is the share to learn from at first; --prequential learns from each job as it ends."
+        )
+    names, share = names_of(predictors), None if prequential else SHARE if train is None else train
+    how.check(names, share, protocol)
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
     with after_reading(account), working(f"Evaluating {', '.join(names)} on {len(jobs):,} jobs"):
         found = how.evaluate(
             jobs,
             names,
-            train=None if prequential else train,
+            train=share,
             protocol=protocol,
             partition=partition,
             seed=seed,

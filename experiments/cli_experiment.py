@@ -51,7 +51,15 @@ def experiment(
     from contextlib import nullcontext
 
     from experiments.cli_evaluate import names_of
-    from experiments.experiment import MANY, WITHOUT_LOG, Setting, check_shared, experiment_by_name, perform
+    from experiments.experiment import (
+        MANY,
+        WITHOUT_LOG,
+        Setting,
+        check_options,
+        check_shared,
+        experiment_by_name,
+        perform,
+    )
     from experiments.figures import report_folder
     from experiments.hiring import Crew
     from experiments.output import after_reading, print_account, print_json, print_table, working
@@ -59,6 +67,7 @@ def experiment(
     from predictors.data.errors import JobcastError
 
     experiment_by_name(name)  # a name that is none is told before a log is read
+    check_options(name, {"partition": partition, "procs": procs, "predictors": predictors, "failures": failures})
     if name in WITHOUT_LOG and log is not None:
         raise JobcastError(f"{name} takes place in a model world and looks at no log; leave --log out.")
     crew = Crew(workers, scheduler, queue, memory, walltime)

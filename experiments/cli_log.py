@@ -126,9 +126,12 @@ def fetch(
     """
     from experiments.output import print_json
     from predictors.data.archive import ARCHIVE, BASE_URL
+    from predictors.data.errors import JobcastError
     from predictors.data.fetch import fetch_log
 
     if not name:
+        if base_url:
+            raise JobcastError("--base-url says where to download from; name the log too.")
         if as_json:
             print_json({"names": list(ARCHIVE)})
         else:

@@ -24,7 +24,10 @@ PerLeaf = Annotated[int | None, typer.Option(help="Nodes of a leaf switch, for -
 PartitionFile = Annotated[
     Path | None, typer.Option("--partitions", help="A TOML file with the machine's partitions.", metavar="FILE")
 ]
-Seed = Annotated[int, typer.Option("--machine-seed", help="Seed of what an allocator, or chance in failures, draws.")]
+Seed = Annotated[
+    int | None,
+    typer.Option("--machine-seed", help="Seed of what --allocator scattered, or chance in failures, draws.", min=0),
+]
 OutageFile = Annotated[
     Path | None,
     typer.Option("--outages", help="Reservations, maintenance and failures: a CSV or TOML file.", metavar="FILE"),
@@ -45,7 +48,7 @@ class MachineOptions:
     allocator: str | None = None
     per_leaf: int | None = None
     partitions: Path | None = None
-    seed: int = 0
+    seed: int | None = None
     outages: Path | None = None
     interrupted: str | None = None
 
@@ -57,7 +60,15 @@ class MachineOptions:
         JobcastError
             If the machine cannot be built so.
         """
-        return {"allocator": self._allocator(cleaned), "outages": self._outages(cleaned)}
+        from predictors.data.errors import JobcastError
+
+        allocator, outages = self._allocator(cleaned), self._outages(cleaned)
+        if self.seed is not None and self.allocator != "scattered" and (outages is None or not outages.draws):
+            raise JobcastError(
+                "--machine-seed is for --allocator scattered, or for --outages that tell how many nodes fail, not "
+                "which; here nothing is drawn."
+            )
+        return {"allocator": allocator, "outages": outages}
 
     def _outages(self, cleaned: "JobLog") -> "Outages | None":
         from dataclasses import replace
@@ -71,9 +82,11 @@ class MachineOptions:
                 raise JobcastError("--interrupted is about jobs on failed nodes; tell what fails with --outages.")
             return None
         found = read_outages(self.outages, cleaned.origin, cleaned.epoch)
-        found = replace(found, seed=self.seed or found.seed)
+        found = found if self.seed is None else replace(found, seed=self.seed)
         if self.interrupted is None:
             return found
+        if not found.changes:
+            raise JobcastError(f"--interrupted is about jobs on failed nodes; {self.outages} tells of no failure.")
         for rule in RULES:
             if rule == self.interrupted:
                 return replace(found, interrupted=rule)
@@ -91,7 +104,7 @@ class MachineOptions:
         from schedsim.partitions import allocator_named
 
         hierarchy = None if self.partitions is None else read_hierarchy(self.partitions)
-        return allocator_named(self.allocator, int(cleaned.max_procs or 0), self.per_leaf, self.seed, hierarchy)
+        return allocator_named(self.allocator, int(cleaned.max_procs or 0), self.per_leaf, self.seed or 0, hierarchy)
 
 
 def with_big_runs(

@@ -42,6 +42,8 @@ def control(
     wanted = read_control(toml)
     if application and not once:
         raise JobcastError("--application goes with --once; without it the file says what is run.")
+    if once and days != float("inf"):
+        raise JobcastError("--days is for how long it is kept up; --once leaves after one run of each.")
     if not days >= 0:
         raise JobcastError(f"--days must not be below 0; got {days}.")
     with _keeping(wanted) as keeper:

@@ -46,7 +46,9 @@ def serve(
     machine_procs: Annotated[
         int | None, typer.Option(min=1, help="Processors of the machine; starts of waiting jobs are forecast, too.")
     ] = None,
-    policy: Annotated[str, typer.Option(help="The machine's scheduling policy, for forecasts of starts.")] = "easy",
+    policy: Annotated[
+        str | None, typer.Option(help="The machine's scheduling policy, for forecasts of starts; easy if absent.")
+    ] = None,
     name_key: Annotated[Path | None, typer.Option(help="File with a secret key for the hashes of names.")] = None,
     rate: Annotated[float, typer.Option(min=0, help="Requests a second of one client, in the long run; 0: any.")] = 0,
     most_bytes: Annotated[int, typer.Option(min=1024, help="Largest body of a request.")] = 16 * 2**20,
@@ -58,6 +60,7 @@ def serve(
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of libraries would take turns with answers
     from experiments.output import working
+    from predictors.data.errors import JobcastError
     from predictors.service.codes import NameKey
     from predictors.service.guard import Limits
     from predictors.service.listening import Listening
@@ -72,7 +75,9 @@ def serve(
         key=tls_key,
     )
     key = NameKey() if name_key is None else NameKey.read(name_key)
-    starts = None if machine_procs is None else _starts(policy, machine_procs)
+    if policy is not None and machine_procs is None:
+        raise JobcastError("--policy is for forecasts of starts, which need the machine's size: --machine-procs N.")
+    starts = None if machine_procs is None else _starts(policy or "easy", machine_procs)
     from predictors.service.app import Api
     from predictors.service.server import serve as listen
     from predictors.service.service import Service, Settings

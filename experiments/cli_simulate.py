@@ -57,7 +57,10 @@ def simulate(
         str, typer.Option(help="requested, clairvoyant, default, bold, a predictor's name, or a model's address.")
     ] = "requested",
     correction: Annotated[
-        str, typer.Option(help="What replaces an expired estimate: requested, incremental or doubling.")
+        str,
+        typer.Option(
+            help="What replaces an expired estimate: requested, incremental or doubling; requests never expire."
+        ),
     ] = "requested",
     budget: Annotated[
         float | None, typer.Option(help="Move a predictor's estimates until this share of the jobs runs longer: 0.05.")
@@ -75,7 +78,7 @@ def simulate(
     allocator: AllocatorName = None,
     per_leaf: PerLeaf = None,
     partitions: PartitionFile = None,
-    machine_seed: Seed = 0,
+    machine_seed: Seed = None,
     outages: OutageFile = None,
     interrupted: InterruptedRule = None,
     big_runs: BigRuns = False,
@@ -83,9 +86,9 @@ def simulate(
     release_below: ReleaseBelow = None,
     queue_only: QueueOnly = False,
     postponable: Postponable = None,
-    postpone_seed: PostponeSeed = 0,
+    postpone_seed: PostponeSeed = None,
     dilation: DilationBy = None,
-    dilation_seed: DilationSeed = 0,
+    dilation_seed: DilationSeed = None,
     site: SiteName = None,
     commands: CommandFile = None,
     schedule: Annotated[
@@ -110,6 +113,7 @@ def simulate(
     from schedsim.exports import schedule_writer
     from schedsim.shaking import shaken
 
+    full = CeilOptions(ceiling, release_below, queue_only, postponable, postpone_seed, dilation, dilation_seed)
     write = schedule_writer(schedule) if schedule is not None else None
     if schedule is not None:
         refuse_same(schedule, log)
@@ -130,9 +134,9 @@ def simulate(
         machine = MachineOptions(allocator, per_leaf, partitions, machine_seed, outages, interrupted).built(cleaned)
         if house is not None and machine["allocator"] is not None:
             machine["allocator"] = placed(machine["allocator"], house, cleaned)
-        full = CeilOptions(ceiling, release_below, queue_only, postponable, postpone_seed, dilation, dilation_seed)
         rules = full.built(cleaned, policy, kill) | {"rules": house}
         kill, deadline = rules.pop("kill"), rules.pop("deadline")
+        cleaning = cleaning + full.account(cleaned, deadline)
         if big_runs:
             size = int(cleaned.max_procs or 0)
             rules["rule"], house = with_big_runs(policy, rules["rule"], house, machine["outages"], size)

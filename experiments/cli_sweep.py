@@ -100,6 +100,7 @@ def _declared(files: list[Path], given: dict[str, Any], beside: str | None, meas
     from experiments.cli_evaluate import names_of
     from experiments.sweep import LogFile, Sweep, first_seeds
     from predictors.data.errors import JobcastError
+    from predictors.data.sources import read_text
 
     wanted: dict[str, Any] = {name: v for name, v in (("beside", beside), ("measure", measure)) if v is not None}
     set_ones = {name: v for name, v in given.items() if v is not None and v is not False and v != ""}
@@ -107,7 +108,7 @@ def _declared(files: list[Path], given: dict[str, Any], beside: str | None, meas
         if len(files) > 1 or set_ones:
             odd = f"--{next(iter(set_ones)).replace('_', '-')}" if set_ones else str(files[1])
             raise JobcastError(f"{files[0]}: declares the whole sweep; leave out {odd}, or put it into the file.")
-        text = files[0].read_text(encoding="utf-8", errors="replace")
+        text = read_text(files[0], "a sweep, a TOML file")
         return replace(Sweep.from_toml(text, str(files[0]), files[0].parent), **wanted)
     procs, seeds = set_ones.pop("procs", None), set_ones.pop("seeds", None)
     declared: dict[str, Any] = {name: names_of(v) if name in LISTS else v for name, v in set_ones.items()}

@@ -151,6 +151,38 @@ OWN_LOGS: Final[Mapping[str, str]] = MappingProxyType(
 """Experiments that need another log than the usual synthetic one where none is given: whose `default_log(seed)`."""
 
 
+_SIMULATING: Final = ("runtime", "backfilling", "start-times", "logstudy", "ceil", "cobalt")
+USED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "partition": ("reis", *_SIMULATING),
+        "procs": _SIMULATING,
+        "predictors": ("runtime", "rush"),
+        "failures": ("logstudy",),
+    }
+)
+"""Options of `jobcast experiment` that not every experiment has a use for, and which have."""
+
+
+def check_options(name: str, given: Mapping[str, object]) -> None:
+    """Refuse options that an experiment would ignore.
+
+    Raises
+    ------
+    JobcastError
+        Naming the option, and the experiments that it is for.
+
+    Examples
+    --------
+    >>> check_options("reis", {"partition": 1, "procs": None})
+    >>> check_options("reis", {"procs": 64})
+    Traceback (most recent call last):
+    predictors.data.errors.JobcastError: reis has no use for --procs, which is for runtime, backfilling, ...
+    """
+    for option, value in given.items():
+        if value not in (None, "", ()) and name not in USED_BY[option]:
+            raise JobcastError(f"{name} has no use for --{option}, which is for {', '.join(USED_BY[option])}.")
+
+
 def experiment_by_name(name: str) -> "Callable[[Setting], Report]":
     """Return an experiment by its name.
 

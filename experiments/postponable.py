@@ -4,6 +4,7 @@ import csv
 import operator
 import re
 from collections.abc import Callable, Mapping
+from io import StringIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from predictors.data.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
+from predictors.data.sources import read_text
 from schedsim.deadlines import drawn, with_deadlines
 from schedsim.given import LATEST
 from schedsim.workload import Workload
@@ -63,17 +65,30 @@ def deadlines_by(what: str, log: JobLog, seed: int = 0) -> Ints:
         if not known.any():
             raise JobcastError(f"{log.name}: tells {column} of no job; --postponable {what!r} would mark none.")
         marks = known & COMPARISONS[compare](values, value)
+    elif is_share(what):
+        marks = drawn(workload, float(what), seed)
     else:
-        try:
-            share = float(what)
-        except ValueError:
-            raise JobcastError(
-                f"--postponable {what!r}: a share (0.3), a rule (queue=2, procs<=64), or a file of deadlines (….csv)."
-            ) from None
-        marks = drawn(workload, share, seed)
+        raise JobcastError(
+            f"--postponable {what!r}: a share (0.3), a rule (queue=2, procs<=64), or a file of deadlines (….csv)."
+        )
     found = with_deadlines(workload, marks).deadline
     assert found is not None
     return found
+
+
+def is_share(what: str) -> bool:
+    """Return whether this is a number: a share of the jobs, drawn by seed.
+
+    Examples
+    --------
+    >>> is_share("0.3"), is_share("queue=2"), is_share("late.csv")
+    (True, False, False)
+    """
+    try:
+        float(what)
+    except ValueError:
+        return False
+    return True
 
 
 def _from_file(path: Path, workload: Workload) -> Ints:
@@ -81,7 +96,7 @@ def _from_file(path: Path, workload: Workload) -> Ints:
     row_of = {job: row for row, job in enumerate(workload.job_id.tolist())}
     deadline = np.full(len(workload), -1, dtype=np.int64)
     try:
-        with path.open(newline="", encoding="utf-8") as lines:
+        with StringIO(read_text(path, "a CSV file of deadlines"), newline="") as lines:
             table = csv.DictReader(lines)
             names = list(table.fieldnames or ())
             if (names.count("job_id"), names.count("deadline")) != (1, 1):
@@ -107,10 +122,6 @@ def _from_file(path: Path, workload: Workload) -> Ints:
                 if deadline[row] >= 0:
                     raise JobcastError(f"{where}: job {job} has a deadline already.")
                 deadline[row] = second - workload.origin
-    except OSError as error:
-        raise JobcastError(f"{path}: cannot be read ({error.strerror}).") from error
-    except UnicodeDecodeError as error:
-        raise JobcastError(f"{path}: is no text in UTF-8.") from error
     except csv.Error as error:
         raise JobcastError(f"{path}: is not CSV: {error}.") from error
     return deadline

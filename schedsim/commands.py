@@ -3,10 +3,10 @@
 import csv
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Literal, get_args
 
 from predictors.data.errors import JobcastError, unknown_name
+from predictors.data.sources import read_text
 from schedsim.given import LATEST, check_whole
 
 Action = Literal["hold", "release", "alter", "big-run"]
@@ -72,11 +72,7 @@ def read_commands(path: str | os.PathLike[str], origin: int = 0) -> tuple[Comman
     JobcastError
         Naming file and line, if a column is missing or a value cannot be used.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise JobcastError(f"{path}: cannot be read ({error}).") from error
-    reader = csv.DictReader(text.splitlines())
+    reader = csv.DictReader(read_text(path, "a CSV file of commands").splitlines())
     try:
         rows = [(reader.line_num, row) for row in reader]
     except csv.Error as error:

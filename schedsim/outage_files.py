@@ -38,6 +38,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from predictors.data.errors import JobcastError, unknown_name
+from predictors.data.sources import read_text
 from schedsim.outages import RULES, Change, Outages, Pieces, Reservation
 
 COLUMNS: Final = ("time", "until", "kind", "count", "nodes")
@@ -46,6 +47,7 @@ TOP: Final = ("interrupted", "seed", "failures", "window")
 WINDOW: Final = ("kind", "time", "hours", "every_days", "until", "count", "nodes")
 MOST_WINDOWS: Final = 10_000
 DAY: Final = 86_400
+WHAT: Final = "a CSV or TOML file of outages"
 
 Sort = Literal["seconds", "dates"]
 
@@ -120,17 +122,8 @@ def read_outages(path: str | os.PathLike[str], origin: int = 0, epoch: int | Non
         If the file cannot be read; the message names file and line, the rule and the value.
     """
     clock = Clock(origin, epoch)
-    text = _text(path)
+    text = read_text(path, WHAT)
     return _from_toml(Path(path), text, clock) if Path(path).suffix == ".toml" else _from_csv(path, text, clock)
-
-
-def _text(path: str | os.PathLike[str]) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise JobcastError(f"{path}: cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise JobcastError(f"{path}: is not text in UTF-8.") from None
 
 
 def _from_csv(path: str | os.PathLike[str], text: str, clock: Clock) -> Outages:
@@ -224,7 +217,7 @@ def _from_toml(path: Path, text: str, clock: Clock) -> Outages:
         if not isinstance(table["failures"], str):
             raise JobcastError(f"{path}: failures names a CSV file beside this one; got {table['failures']!r}.")
         other = path.parent / table["failures"]
-        found = _from_csv(other, _text(other), clock)
+        found = _from_csv(other, read_text(other, WHAT), clock)
     more: list[Reservation] = []
     for number, window in enumerate(windows, start=1):
         more += _windows(window, f"{path}: window {number}", clock)

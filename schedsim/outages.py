@@ -192,6 +192,11 @@ class Outages:
         """A part that names nodes, if there is one."""
         return next((part for part in self.parts if part.nodes is not None), None)
 
+    @property
+    def draws(self) -> bool:
+        """Whether chance says which nodes fail: somewhere only their number is told."""
+        return any(change.kind == "fail" and change.nodes is None for change in self.changes)
+
     def shifted(self, seconds: int) -> Self:
         """Return them so many seconds later."""
         return replace(

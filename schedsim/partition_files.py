@@ -18,11 +18,12 @@ size = 12               # the whole machine
 
 import os
 import tomllib
-from pathlib import Path
 from typing import Any, Final
 
-from predictors.data.errors import JobcastError, unknown_name
-from schedsim.partitions import MOST_CELLS, Hierarchy, Level
+from predictors.data.errors import JobcastError, counted, unknown_name
+from predictors.data.sources import read_text
+from schedsim.partitions import MOST_PARTS, Hierarchy, Level
+from schedsim.topology import MOST_NODES
 
 KEYS: Final = ("size", "starts", "skip")
 
@@ -36,11 +37,7 @@ def read_hierarchy(path: str | os.PathLike[str]) -> Hierarchy:
         If the file cannot be read or a partition cannot lie so; the message names file and level.
     """
     try:
-        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise JobcastError(f"{path}: cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise JobcastError(f"{path}: is not text in UTF-8; partitions are told in TOML.") from None
+        table = tomllib.loads(read_text(path, "partitions, a TOML file"))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise JobcastError(f"{path}: is not TOML: {error}.") from None
     for key in table:
@@ -50,6 +47,8 @@ def read_hierarchy(path: str | os.PathLike[str]) -> Hierarchy:
     sections = isinstance(levels, list) and all(isinstance(level, dict) for level in levels)
     if not isinstance(nodes, int) or nodes < 1 or not levels or not sections:
         raise JobcastError(f"{path}: needs `nodes = N` and a `[[level]]` for each size of partition.")
+    if nodes > MOST_NODES:
+        raise JobcastError(f"{path}: a machine has at most {MOST_NODES:,} nodes; got {nodes:,}.")
     found = []
     for number, level in enumerate(levels, start=1):
         try:
@@ -71,8 +70,10 @@ def _level(level: dict[str, Any], nodes: int) -> Level:
         raise JobcastError(f"needs `size = N`, the nodes of each partition; got {size!r}.")
     if size > nodes:
         raise JobcastError(f"partitions of {size} nodes do not fit into the machine of {nodes}.")
-    if nodes // size > MOST_CELLS:
-        raise JobcastError(f"{nodes // size} partitions of {size} nodes are too many; take larger ones.")
+    if "starts" not in level and nodes // size > MOST_PARTS:
+        raise JobcastError(
+            f"{nodes // size:,} partitions of {counted(size, 'node')} are more than {MOST_PARTS:,}; take larger ones."
+        )
     starts = level.get("starts", list(range(0, nodes - size + 1, size)))
     if not isinstance(starts, list) or not all(isinstance(start, int) for start in starts):
         raise JobcastError(f"starts is a list of nodes; got {starts!r}.")

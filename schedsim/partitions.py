@@ -15,7 +15,7 @@ from typing import ClassVar, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from predictors.data.errors import JobcastError, unknown_name
+from predictors.data.errors import JobcastError, counted, unknown_name
 from schedsim.allocators import ALLOCATORS, Allocator, make_allocator
 from schedsim.given import check_whole
 from schedsim.topology import Topology
@@ -26,6 +26,8 @@ Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
 
 MIRA_NODES: Final = 49_152
+MOST_PARTS: Final = 2_000
+"""Partitions of one machine: each is compared with each."""
 MOST_CELLS: Final = 4_000_000
 """Partitions times places at which one begins or ends, at most: place() reads a table of that size."""
 
@@ -125,7 +127,7 @@ class Hierarchy:
                 f"Partitions of one size belong to one level; got the sizes {[size for size, _ in kinds]}."
             )
         n_parts, n_cells = sum(len(level.starts) for level in self.levels), len(self.borders) - 1
-        if n_parts * n_cells > MOST_CELLS or n_parts**2 > MOST_CELLS:
+        if n_parts * n_cells > MOST_CELLS or n_parts > MOST_PARTS:
             raise JobcastError(
                 f"{n_parts} partitions with {n_cells + 1} borders are too many to search for each job; take a larger "
                 "smallest partition."
@@ -143,8 +145,9 @@ class Hierarchy:
             while nodes > 128 * unit:
                 unit *= 2
         check_whole(unit, "the least partition", 1)
-        if nodes // unit > MOST_CELLS:
-            raise JobcastError(f"{nodes // unit} partitions of {unit} nodes are too many; take larger ones.")
+        if nodes // unit > MOST_PARTS:
+            n_parts = f"{nodes // unit:,} partitions of {counted(unit, 'node')}"
+            raise JobcastError(f"{n_parts} are more than {MOST_PARTS:,}; take larger ones.")
         levels, size = [], unit
         while size < nodes:
             levels.append(Level(size, tuple(range(0, nodes - size + 1, size))))

@@ -162,6 +162,42 @@ def ceil(
     return replace(base, ceiling=ceiling, refused=refused, postpone=postpone)
 
 
+def with_limits(
+    rule: Policy, ceiling: float | None = None, low: float | None = None, queue_only: bool = False
+) -> Policy:
+    """Return a policy with another ceiling, or under which jobs that are put off come back otherwise.
+
+    Parameters
+    ----------
+    rule : Policy
+        Of CEIL, where anything but the ceiling is given.
+    ceiling : float, optional
+        Share of the machine above which no start may lift utilisation.
+    low : float, optional
+        Jobs put off join the queue while less than this share is in use.
+    queue_only : bool
+        Whether jobs are backfilled from the queue alone, not from those put off.
+
+    Raises
+    ------
+    JobcastError
+        If nobody is put off under the policy, or a share cannot be so.
+
+    Examples
+    --------
+    >>> with_limits(make_policy("easy+ceil"), ceiling=0.9, low=0.5).postpone.low
+    0.5
+    """
+    if ceiling is not None:
+        rule = replace(rule, ceiling=ceiling)
+    if low is None and not queue_only:
+        return rule
+    if rule.postpone is None:
+        raise JobcastError("Under this policy no job is put off: take ceil, or a policy followed by +ceil.")
+    low = rule.postpone.low if low is None else low
+    return replace(rule, postpone=replace(rule.postpone, low=low, backfill=not queue_only))
+
+
 def make_policy(name: str) -> Policy:
     """Return a policy by its name.
 

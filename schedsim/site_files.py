@@ -3,7 +3,6 @@
 import os
 import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final, get_args
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from predictors.data.account import Account, Finding
 from predictors.data.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
+from predictors.data.sources import read_text
 from schedsim.accounts import Accounts, Project
 from schedsim.commands import Command, read_commands
 from schedsim.dependencies import Dependencies, OnFailure
@@ -44,7 +44,7 @@ def rules_of_log(
     JobLog
         The jobs that some queue takes, and that no failed job holds for ever.
     Account
-        Jobs and dependencies that were left out, by reason.
+        Jobs and dependencies that were left out, by reason; and what the site names that the log has not.
 
     Raises
     ------
@@ -67,22 +67,21 @@ def rules_of_log(
         log, stuck = _unstuck(log, dependencies, orders)
         dependencies, _ = Dependencies.of(log, on_failure)
         dangling = dangling + stuck
+    accounts, unmet = _accounts(given, log, source)
     rules = Rules(
         router,
         _made(Score, _section(given, "score", source, tuple(Score.__dataclass_fields__)), f"{source}: [score]"),
         dependencies,
-        _accounts(given, log, source),
+        accounts,
         orders,
     )
-    return rules, log, account + dangling
+    return rules, log, account + dangling + unmet
 
 
 def _read(path: str | os.PathLike[str]) -> Table:
     try:
-        given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise JobcastError(f"{path}: cannot be read ({error.strerror}); a site is a TOML file, or mira.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        given = tomllib.loads(read_text(path, "a site, a TOML file"))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise JobcastError(f"{path}: is no TOML file: {error}.") from error
     for name in given:
         if name not in SECTIONS:
@@ -179,12 +178,14 @@ def _without(log: JobLog, bad: Any, rule: str, text: str) -> tuple[JobLog, Accou
     return log.select(~bad), Account(log.name, (Finding(rule, "dropped", text, int(bad.sum()), places, "job"),))
 
 
-def _accounts(given: Table, log: JobLog, source: str) -> Accounts | None:
-    """Return the projects, whose jobs are told by the log's groups."""
+def _accounts(given: Table, log: JobLog, source: str) -> tuple[Accounts | None, Account]:
+    """Return the projects, whose jobs are told by the log's groups; and a note of groups that have no job in it."""
     known = (*Project.__dataclass_fields__, "groups")
     rows = _rows(given, "project", source, known)
     if not rows:
-        return None
+        return None, Account(log.name)
+    here = set(log.values["group"][log.known("group")].tolist())
+    missing: list[Finding] = []
     of_group: dict[int, int] = {}
     projects: list[Project] = []
     for number, row in enumerate(rows):
@@ -198,11 +199,14 @@ def _accounts(given: Table, log: JobLog, source: str) -> Accounts | None:
                 other = rows[of_group[code]].get("name", "")
                 raise JobcastError(f"{where}: group {group!r} is charged to {other!r} already.")
             of_group[code] = number
+            if code not in here:
+                text = f"{where}: no job of the log is of group {group!r}, so none is charged for it"
+                missing.append(Finding("unknown-group", "noted", text))
         projects.append(_made(Project, {key: value for key, value in row.items() if key != "groups"}, where))
     group_of = np.where(log.known("group"), log.filled("group"), -1).tolist()
     jobs = log.values["job_id"].tolist()
     charged = {job: of_group[group] for job, group in zip(jobs, group_of, strict=True) if group in of_group}
-    return Accounts(tuple(projects), charged, log.epoch)
+    return Accounts(tuple(projects), charged, log.epoch), Account(log.name, tuple(missing))
 
 
 def _group_code(log: JobLog, group: object, where: str) -> int:

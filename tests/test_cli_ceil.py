@@ -66,6 +66,16 @@ def test_marks_by_rule_and_from_a_file(jobcast, tmp_path):
     assert jobcast("simulate log.swf --policy ceil --postponable by.csv")[0] == 0
 
 
+def test_a_rule_that_marks_nobody_is_noted(jobcast):
+    found = json.loads(jobcast("simulate log.swf --policy ceil --postponable procs>=1000 --json")[1])
+    (note,) = (one for one in found["account"]["findings"] if one["rule"] == "postponable")
+    assert note["text"] == "--postponable procs>=1000 marks no job of this log: none is put off"
+    assert (
+        '"postponable"'
+        not in jobcast("simulate log.swf --policy ceil --postponable procs>=2 --json")[1].split("account")[1]
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -91,12 +101,16 @@ def test_bad_files_of_deadlines(tmp_path, text, says):
         ("--postponable nope=3", "No column 'nope'"),
         ("--postponable used_memory>3", "tells used_memory of no job"),
         ("--postponable some", "a share (0.3), a rule (queue=2, procs<=64), or a file"),
-        ("--postponable none.csv", "none.csv: cannot be read (No such file or directory)"),
+        ("--postponable none.csv", "none.csv: cannot be read (no such file)"),
         ("--ceiling 1.2", "above 0 and at most 1; got 1.2"),
         ("--ceiling 0", "above 0 and at most 1; got 0"),
-        ("--release-below 0.5", "take the policy ceil or easy+ceil"),
-        ("--queue-only", "take the policy ceil or easy+ceil"),
-        ("--policy ceil --release-below 7", "0 to 1; got 7"),
+        ("--release-below 0.5 --postponable 0.3", "take ceil, or a policy followed by +ceil"),
+        ("--queue-only --postponable 0.3", "take ceil, or a policy followed by +ceil"),
+        ("--policy ceil --release-below 0.5", "--release-below is about jobs put off; say which may be"),
+        ("--policy ceil --postponable 0.3 --release-below 7", "0 to 1; got 7"),
+        ("--postpone-seed 5", "--postpone-seed draws a share"),
+        ("--postpone-seed 0 --postponable procs<=8", "--postpone-seed draws a share"),
+        ("--dilation-seed 0", "--dilation-seed draws by how much runs take longer"),
         ("--dilation stat", "did you mean 'start'?"),
         ("--policy binpacking --ceiling 0.9", "need the pass 'counts'"),
         ("--policy conservative-replan+ceil", "need the pass 'counts'"),

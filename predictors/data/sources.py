@@ -27,12 +27,37 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         If the file is missing, a folder, not readable, empty, or a gzip file that is damaged, cut short or holds far
         more than a packed job log can.
     """
-    data = _read(Path(path))
+    data = _read(Path(path), "a job log")
     if data.startswith(_GZIP):
         data = _unpack(data, path)
     if not data:
         raise JobcastError(f"{path}: is empty; give a file that holds a job log.")
     return data
+
+
+def read_text(path: str | os.PathLike[str], what: str = "text") -> str:
+    """Return the text of a file that people write: UTF-8, with or without a byte order mark before it.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; a gzip file is unpacked.
+    what : str
+        What it should be, for messages.
+
+    Raises
+    ------
+    JobcastError
+        If the file is missing, a folder, not readable, a damaged gzip file, or no UTF-8.
+    """
+    data = _read(Path(path), what)
+    if data.startswith(_GZIP):
+        data = _unpack(data, path)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise JobcastError(f"{path}: is no text in UTF-8 (line {line}); save {what} as UTF-8.") from error
 
 
 def log_name(path: str | os.PathLike[str]) -> str:
@@ -49,13 +74,13 @@ def log_name(path: str | os.PathLike[str]) -> str:
     return name or "log"
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, what: str) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError as error:
-        raise JobcastError(f"{path}: no such file; check the path.") from error
+        raise JobcastError(f"{path}: cannot be read (no such file); check the path.") from error
     except IsADirectoryError as error:
-        raise JobcastError(f"{path}: is a folder; give a file that holds a job log.") from error
+        raise JobcastError(f"{path}: is a folder; give a file that holds {what}.") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise JobcastError(f"{path}: cannot be read ({reason}); check the path and its permissions.") from error

@@ -27,7 +27,7 @@ from typing import Any, Final, get_args
 
 from predictors.data.counters import COUNTER_NAMES, COUNTERS
 from predictors.data.errors import JobcastError, unknown_name
-from predictors.data.sources import read_bytes
+from predictors.data.sources import read_text
 from predictors.data.telemetry_layout import Clock, Kind, Layout, Metric
 
 _TOP: Final = ("nodes", "files")
@@ -104,8 +104,8 @@ def read_mapping(path: str | os.PathLike[str]) -> SchemaMapping:
     """
     source = os.fspath(path)
     try:
-        document = tomllib.loads(read_bytes(path).decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        document = tomllib.loads(read_text(path, "a mapping, a TOML file"))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise JobcastError(f"{source}: is no TOML file ({error}); see the page on telemetry for an example.") from error
     return mapping_of(document, source)
 

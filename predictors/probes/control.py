@@ -33,7 +33,7 @@ from typing import Any, Final
 
 from predictors.data.errors import JobcastError, unknown_name
 from predictors.data.runs import WORKLOADS
-from predictors.data.sources import read_bytes
+from predictors.data.sources import read_text
 from predictors.probes.schedulers import SCHEDULERS
 from predictors.probes.settings import Settings
 
@@ -200,8 +200,8 @@ def read_control(path: str | os.PathLike[str]) -> Control:
     """
     source = Path(path)
     try:
-        document = tomllib.loads(read_bytes(path).decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        document = tomllib.loads(read_text(path, "a TOML file of control jobs"))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise JobcastError(f"{source}: is no TOML file ({error}).") from error
     try:
         return control_of(document, source.resolve().parent)

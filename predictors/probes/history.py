@@ -15,7 +15,7 @@ import numpy.typing as npt
 from predictors.data.account import Account, Finding
 from predictors.data.errors import JobcastError, unknown_name
 from predictors.data.runs import PROBES, Floats, Runs
-from predictors.data.sources import read_bytes
+from predictors.data.sources import read_text
 from predictors.probes.rows import ProbeRow, one_row
 
 if TYPE_CHECKING:
@@ -189,11 +189,11 @@ def _table(path: str | os.PathLike[str], source: str) -> tuple[list[tuple[int, P
     rows: list[tuple[int, ProbeRow]] = []
     bad: list[tuple[int, str]] = []
     try:
-        for number, cells in enumerate(csv.DictReader(io.StringIO(read_bytes(path).decode("utf-8"))), start=2):
+        for number, cells in enumerate(csv.DictReader(io.StringIO(read_text(path, "probes, a CSV table"))), start=2):
             try:
                 rows.append((number, ProbeRow.of({str(name): cell for name, cell in cells.items()})))
             except JobcastError as error:
                 bad.append((number, str(error)))
-    except (UnicodeDecodeError, csv.Error) as error:
+    except csv.Error as error:
         raise JobcastError(f"{source}: is no table of probes ({error}).") from error
     return rows, bad
