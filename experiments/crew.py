@@ -9,10 +9,9 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import uuid4
 
-from experiments.hiring import Crew, Hired, hired
+from experiments.hiring import Crew, CrewError, Hired, hired
 from experiments.output import working
 from experiments.provenance import versions
-from predictors.data.errors import JobcastError
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -56,8 +55,10 @@ def each(
 
     Raises
     ------
+    CrewError
+        If there is no worker, or a task ran out of memory or ended its workers.
     JobcastError
-        If there is no worker, a task raised one, or ran out of memory.
+        If a task raised one.
     """
     if not tasks:
         return
@@ -109,22 +110,22 @@ def _result(client: "Client", crew: Crew, future: Any) -> Any:
         return future.result()
     except KilledWorker as error:
         why = "ran out of memory" if crew.queue is None else "ran out of memory or time"
-        raise JobcastError(
+        raise CrewError(
             f"A task ended three workers, the last at {error.last_worker.address}; most likely they {why}: "
             f"{_more(client, crew)}."
         ) from error
     except MemoryError as error:
-        raise JobcastError(f"A worker ran out of memory: {_more(client, crew)}.") from error
+        raise CrewError(f"A worker ran out of memory: {_more(client, crew)}.") from error
     except FutureCancelledError as error:
         raise _gone(crew) from error
 
 
-def _gone(crew: Crew) -> JobcastError:
-    return JobcastError(f"{crew.place} is gone.")
+def _gone(crew: Crew) -> CrewError:
+    return CrewError(f"{crew.place} is gone.")
 
 
-def _refused(them: Hired, crew: Crew) -> JobcastError:
-    return JobcastError(
+def _refused(them: Hired, crew: Crew) -> CrewError:
+    return CrewError(
         f"{crew.queue} refuses to start workers: {them.refused[0]}; see --memory, --walltime and its settings in "
         "~/.config/dask/jobqueue.yaml."
     )
@@ -146,7 +147,7 @@ def _memory(client: "Client", crew: Crew) -> str:
 
 
 def _idle_since(them: Hired, crew: Crew, since: float) -> float:
-    """Return since when nobody could work; raise JobcastError if that is for too long."""
+    """Return since when nobody could work; raise CrewError if that is for too long."""
     if monotonic() - since < GLANCE:
         return since
     client = them.client
@@ -161,8 +162,8 @@ def _idle_since(them: Hired, crew: Crew, since: float) -> float:
     if monotonic() - since < crew.patience:
         return since
     if workers:
-        raise JobcastError(f"No worker has memory left to go on with: {_more(client, crew)}.")
-    raise JobcastError(f"No worker has been there for {crew.patience:.0f} s: all have died or were taken away.")
+        raise CrewError(f"No worker has memory left to go on with: {_more(client, crew)}.")
+    raise CrewError(f"No worker has been there for {crew.patience:.0f} s: all have died or were taken away.")
 
 
 def _wait_for_workers(them: Hired, crew: Crew, needs: float) -> None:
@@ -175,11 +176,11 @@ def _wait_for_workers(them: Hired, crew: Crew, needs: float) -> None:
                 raise _gone(crew)
             if monotonic() - begin > crew.patience:
                 start = "start some" if crew.scheduler else "each may need more memory (--memory)"
-                raise JobcastError(f"{crew.place} has had no worker for {crew.patience:.0f} s; {start}.")
+                raise CrewError(f"{crew.place} has had no worker for {crew.patience:.0f} s; {start}.")
             sleep(0.05)
     limits = [worker["memory_limit"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]
     if limits and 0 < min(limits) < needs:
-        raise JobcastError(
+        raise CrewError(
             f"A worker has {_memory(client, crew)} of memory, and these runs need about {needs / 2**30:.1f} GiB: take "
             "fewer workers or give each more (--memory)."
         )
@@ -192,7 +193,7 @@ def _refuse_other_versions(client: "Client") -> None:
     for address, theirs in _versions_there(client).items():
         for name in ours:
             if theirs.get(name) != ours[name]:
-                raise JobcastError(
+                raise CrewError(
                     f"Worker {address} has {name} {theirs.get(name, 'not at all')}, here it is {ours[name]}: results "
                     "could differ; install the same versions on both sides."
                 )
@@ -202,7 +203,7 @@ def _versions_there(client: "Client") -> dict[str, dict[str, str]]:
     try:
         told: dict[str, dict[str, str]] = client.run(versions)
     except Exception as error:  # whatever a worker without jobcast raises
-        raise JobcastError(f"The workers cannot import jobcast ({error}); install this version there.") from error
+        raise CrewError(f"The workers cannot import jobcast ({error}); install this version there.") from error
     return told
 
 

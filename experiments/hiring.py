@@ -48,6 +48,10 @@ _SETTINGS: Final = {
 }
 
 
+class CrewError(JobcastError):
+    """There are no workers to be had, or they fail: nothing is wrong with what they were to do."""
+
+
 @dataclass(frozen=True)
 class Crew:
     """Where tasks are done.
@@ -125,7 +129,7 @@ def hired(crew: Crew, most: int) -> Iterator[Hired]:
 
     Raises
     ------
-    JobcastError
+    CrewError
         If the scheduler does not answer, or the batch system cannot be asked.
     """
     import dask
@@ -138,7 +142,7 @@ def hired(crew: Crew, most: int) -> Iterator[Hired]:
             client = stack.enter_context(Client(where, timeout=PATIENCE, set_as_default=False))
         except (OSError, TimeoutError) as error:
             reason = str(error).partition("\n")[0]
-            raise JobcastError(f"{crew.place} does not answer ({reason}); see that it runs.") from error
+            raise CrewError(f"{crew.place} does not answer ({reason}); see that it runs.") from error
         yield Hired(client, refused)
 
 
@@ -154,7 +158,7 @@ def _workplace(crew: Crew, workers: int, refused: list[str], stack: ExitStack) -
         cluster.adapt(minimum_jobs=workers, maximum_jobs=workers)  # also asks anew when a job's time is over
         return cluster
     if workers > MOST_PER_CORE * CPU_COUNT:
-        raise JobcastError(
+        raise CrewError(
             f"{crew.workers:,} workers are too many for the {counted(CPU_COUNT, 'core')} of this machine; take "
             f"{MOST_PER_CORE * CPU_COUNT} or fewer, best as many as there are cores."
         )
@@ -173,7 +177,7 @@ def _queued(crew: Crew, refused: list[str], stack: ExitStack) -> Any:
 
     name, command = QUEUES[str(crew.queue)]
     if which(command) is None:
-        raise JobcastError(f"{crew.queue} cannot be asked for workers: there is no command {command} on this machine.")
+        raise CrewError(f"{crew.queue} cannot be asked for workers: there is no command {command} on this machine.")
     cluster = getattr(_jobqueue(), name)
 
     class Told(cluster.job_cls):  # type: ignore[misc, name-defined]
@@ -197,7 +201,7 @@ def _queued(crew: Crew, refused: list[str], stack: ExitStack) -> Any:
     try:
         made = cluster(**settings, job_cls=Told, security=_written(Security.temporary(), Path(keys)))
     except (ValueError, RuntimeError) as error:
-        raise JobcastError(f"{crew.queue} cannot be asked for workers: {error}") from error
+        raise CrewError(f"{crew.queue} cannot be asked for workers: {error}") from error
     return stack.enter_context(made)
 
 
@@ -207,7 +211,7 @@ def _jobqueue() -> Any:
     try:
         import dask_jobqueue
     except ImportError as error:
-        raise JobcastError("Workers of a batch system need dask-jobqueue: pip install 'jobcast[cluster]'.") from error
+        raise CrewError("Workers of a batch system need dask-jobqueue: pip install 'jobcast[cluster]'.") from error
     if signal.getsignal(signal.SIGINT) is not before:
         signal.signal(signal.SIGINT, before)
     return dask_jobqueue

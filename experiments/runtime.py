@@ -18,6 +18,7 @@ from experiments.calibration import calibration, in_words, paint_calibration, pa
 from experiments.category_splits import category_splits
 from experiments.experiment import Report, Setting
 from experiments.figures import draw, write_table
+from experiments.hiring import CrewError
 from experiments.importances import permuted
 from experiments.open_questions import distributions, online_forests
 from experiments.runtime_errors import SPLITS, costs, errors, least_error, signed, sliced
@@ -60,6 +61,8 @@ def run(setting: Setting) -> Report:
     for name, make in _makers(setting, log, followed, found).items():
         try:
             tables[name] = make()
+        except CrewError:
+            raise
         except JobcastError as error:
             notes.append(f"No table {name}: {error}")
             continue

@@ -98,7 +98,7 @@ def _run(
                 failures += found.failures
                 advance(len(tasks[number][1].cells))
     except JobcastError as error:
-        raise JobcastError(f"{error} {_kept(len(done.rows), planned, place)}".rstrip()) from error
+        raise type(error)(f"{error} {_kept(len(done.rows), planned, place)}".rstrip()) from error
     return failures
 
 

@@ -58,7 +58,7 @@ def all_done(
     Raises
     ------
     JobcastError
-        If workers fail, or a task raised one; the others that are done stay kept.
+        If a task raised one, or workers fail (CrewError); what is done stays kept.
     """
     files = [None if setting.unfinished is None else _file(setting.unfinished, what, task, about) for task in tasks]
     found = {number: _read(file) for number, file in enumerate(files) if file is not None and file.is_file()}
@@ -74,7 +74,7 @@ def all_done(
                 advance(1)
     except JobcastError as error:
         kept = f"{len(found)} of {len(tasks)} are kept: the same command goes on there." if setting.unfinished else ""
-        raise JobcastError(f"{error} {kept}".rstrip()) from error
+        raise type(error)(f"{error} {kept}".rstrip()) from error
     return [found[number] for number in range(len(tasks))]
 
 

@@ -5,8 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from experiments import hiring
 from experiments.category_splits import SPLITS as SPLITS_ON_CATEGORIES
 from experiments.experiment import Setting
+from experiments.hiring import Crew, CrewError
 from experiments.importances import permuted
 from experiments.runtime import QUICK, run
 from experiments.runtime_errors import SPLITS
@@ -49,6 +51,14 @@ def test_on_a_larger_log_the_slowest_are_not_followed_job_by_job(monkeypatch, tm
     assert "online-tree" not in set(found.tables["scheduling"]["predictor"])
     assert found.tables["costs"].set_index("predictor")["stream_us"].isna().to_dict()["online-tree"]
     assert any("online-tree" in note for note in found.notes)
+
+
+def test_workers_that_fail_are_no_note(tmp_path, monkeypatch):
+    """A table that a log does not allow is left out; one that workers failed to make can still be made."""
+    monkeypatch.setattr(hiring, "PATIENCE", 0.5)
+    setting = Setting(generate_log(300, seed=4), tmp_path, predictors=("last-two",), crew=Crew(scheduler="127.0.0.1:9"))
+    with pytest.raises(CrewError, match="does not answer"):
+        run(setting)
 
 
 def test_signed_errors_divide_all_jobs(report):
