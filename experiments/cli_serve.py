@@ -38,6 +38,9 @@ def serve(
     classifier: Annotated[
         str | None, typer.Option(help="A classifier of variability, models:/NAME@ALIAS or a folder, for starts.")
     ] = None,
+    warm: Annotated[
+        bool, typer.Option("--warm", help="Begin with the history that MODEL was saved with; the database is new.")
+    ] = False,
     learn: Annotated[bool, typer.Option(help="Whether models learn from the jobs that end.")] = True,
     clock: Annotated[str, typer.Option(help="unix, or log: times count from an unknown moment.")] = "unix",
     time_zone: Annotated[str | None, typer.Option(help="IANA name of the machine's time zone; default UTC.")] = None,
@@ -85,6 +88,7 @@ def serve(
     settings = Settings(
         model=model,
         db=db,
+        warm=warm,
         challenger=challenger,
         learn=learn,
         clock=clock,
@@ -94,7 +98,7 @@ def serve(
         machine_procs=machine_procs,
     )
     with working(f"Loading {model}"):
-        service = Service(settings)
+        service = Service(settings, key=key)
     listen(Api(service, key, starts, None if classifier is None else _desk(classifier)), listening)
 
 
@@ -106,7 +110,11 @@ def replay(
         int, typer.Option(min=1, max=10_000, help="1: ask before every submission. More: events at a time; ask after.")
     ] = 1,
     check: Annotated[
-        str | None, typer.Option(help="A predictor's name: compare with `evaluate --prequential`, job for job.")
+        str | None,
+        typer.Option(
+            help="A predictor's name: compare with `evaluate --prequential`, job for job. A MODEL: with `predict`, "
+            "warm if the service began so."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="CSV file to write, one line a job.")] = None,
     as_json: Json = False,
@@ -127,6 +135,7 @@ def replay(
     ran = jobs.select(jobs.known("run_time") & (jobs.filled("run_time") > 0))
     begin = time.perf_counter()
     with Client(url, token, timeout=60.0, retries=8) as client, working(f"Replaying {len(ran):,} jobs"):
+        warm = client.models()["began"] is not None
         found = drive(client, ran, batch)
     seconds = time.perf_counter() - begin
     document: dict[str, Any] = {
@@ -139,7 +148,7 @@ def replay(
     }
     if check is not None:
         with working(f"Evaluating {check} on {len(ran):,} jobs"):
-            document["check"] = _compared(ran, check, found.seconds)
+            document["check"] = _compared(ran, check, warm, found.seconds)
     if out is not None:
         _write(out, ran, found.seconds, found.answered_by)
     if as_json:
@@ -152,8 +161,8 @@ def replay(
     if check is not None:
         same = document["check"]
         typer.echo(
-            f"{same['equal']:,} of {same['n_jobs']:,} predictions equal those of `evaluate --prequential`, {check}, to "
-            f"the last bit; greatest difference {same['greatest_difference_s']:g} s."
+            f"{same['equal']:,} of {same['n_jobs']:,} predictions equal those of {same['with']}, {check}, to the last "
+            f"bit; greatest difference {same['greatest_difference_s']:g} s."
         )
     print_account(account)
     if check is not None and document["check"]["equal"] < len(ran):
@@ -214,14 +223,19 @@ def _desk(uri: str) -> "Desk":
     return Desk(load_classifier(uri))
 
 
-def _compared(jobs: "JobLog", name: str, seconds: Any) -> dict[str, Any]:
+def _compared(jobs: "JobLog", name: str, warm: bool, seconds: Any) -> dict[str, Any]:
     import numpy as np
 
     from predictors.evaluate import evaluate
+    from predictors.tracking import load_model
 
-    there = evaluate(jobs, [name], train=None)[name].predicted
+    if "/" in name:
+        there, how = load_model(name).predictor.predict(jobs, warm=warm), f"`predict{' --warm' * warm}`"
+    else:
+        there, how = evaluate(jobs, [name], train=None)[name].predicted, "`evaluate --prequential`"
     return {
         "predictor": name,
+        "with": how,
         "n_jobs": len(jobs),
         "equal": int((there == seconds).sum()),
         "greatest_difference_s": float(np.nanmax(np.abs(there - seconds), initial=0.0)),

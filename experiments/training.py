@@ -5,14 +5,17 @@ from typing import TYPE_CHECKING, Any
 from predictors.base import Predictor
 from predictors.data.joblog import JobLog
 from predictors.registry import make_predictor, seeded
+from predictors.remembering import remember
 
 if TYPE_CHECKING:
     from predictors.evaluation import Score
 
 
 def fitted(log: JobLog, predictor: str, seed: int) -> tuple[Predictor, int]:
-    """Return a predictor that has learnt from all jobs of a log, and the last end that it learnt from [s]."""
-    return make_predictor(predictor, **seeded(predictor, seed)).fit(log), learnt_until(log)[0]
+    """Return a predictor that has learnt from all jobs of a log and remembers them, and the last end of one [s]."""
+    found = make_predictor(predictor, **seeded(predictor, seed)).fit(log)
+    remember(found, log)
+    return found, learnt_until(log)[0]
 
 
 def learnt_until(log: JobLog) -> tuple[int, int]:

@@ -52,6 +52,8 @@ TABLE: Final = 1 << 16
 """Weights of marks; a power of two."""
 N_MARKS: Final = 7
 
+EXACT: Final = 2.0**53
+"""Below, every whole number is a float64 of its own; the hashes that stand for names in the service lie there."""
 LONGEST_REQUEST: Final = 30.0 * 86400.0
 """A longer request [s] counts as this long: it means that nobody set one, and would drown the others."""
 MARKS_STEP: Final = 2.0
@@ -86,7 +88,7 @@ def write_inputs(row: Floats, z: Floats) -> float:
 @compiled
 def place(salt: int, a: float, b: float, c: float) -> int:
     """Return the weight that a combination of categories marks; -1 if one is unknown."""
-    if not (abs(a) < 1e15 and abs(b) < 1e15 and abs(c) < 1e15):
+    if not (abs(a) < EXACT and abs(b) < EXACT and abs(c) < EXACT):
         return -1
     key = np.uint64(salt)
     for part in (a, b, c):

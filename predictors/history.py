@@ -245,8 +245,8 @@ class JobHistory:
             If the log begins before the newest event, or where an epoch is not known, or records are to be wider.
         """
         _, width = widths(clock)
-        users = new_users(keys, width)
         if self.now is None:
+            users = new_users(keys, width)
             return users, new_recent(users, keeps_runs(clock)), 0
         if self.epoch is None or log.epoch is None:
             raise JobcastError(
@@ -258,12 +258,18 @@ class JobHistory:
                 f"{log.name} begins {self.now - begin} s before the newest event of the history that it continues: "
                 "predictions would look ahead; begin without that history, or take a later log."
             )
-        _, own, own_clock, own_recent = self.tables.settled(begin)
-        own = own[: len(self.tables.slot_of)]
-        if own.shape[1] < width:
+        if self.tables.users.shape[1] < width:
             raise JobcastError(f"{log.name} cannot continue a history that kept users only: begin without it.")
-        if keeps_runs(clock) and not keeps_runs(own_clock):
+        if keeps_runs(clock) and not keeps_runs(self.tables.clock):
             raise JobcastError(f"{log.name} cannot continue a history that kept no single runs: begin without it.")
+        return self.ended_records(keys, begin, begin, clock)
+
+    def ended_records(self, keys: Ints, now: int, begin: int, clock: Ints) -> tuple[Ints, Floats, int]:
+        """Return what `ended_history` does as of the second `now`, for a clock whose second 0 is this one's `begin`."""
+        _, width = widths(clock)
+        users = new_users(keys, width)
+        _, own, _, own_recent = self.tables.settled(now)
+        own = own[: len(self.tables.slot_of)]
         own = own if width > at.USER_COLUMNS else own[own[:, at.KIND] == 0, :width]
         place = {(k, a, b, c): i for i, (k, a, b, c) in enumerate(keys.tolist())}
         own_keys = keys_of_users(own)

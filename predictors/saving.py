@@ -14,7 +14,7 @@ from predictors.base import Predictor
 from predictors.data.errors import JobcastError
 from predictors.data.files import whole_file
 from predictors.data.naming import Codes
-from predictors.features import codes_read
+from predictors.features import CODED, codes_read, families_of
 from predictors.history import JobHistory
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def load(folder: Path) -> Predictor:
         predictor.load_estimator(folder)
     if not cold:
         history = JobHistory.restore(read_arrays(folder / HISTORY))
-        if history.features != features:
+        if families_of(features) & ~families_of(history.features):
             raise JobcastError(f"{folder / HISTORY}: holds the history of other features; train the model again.")
         predictor.history_ = history
     if told or (told is None and not cold):
@@ -97,7 +97,8 @@ def load(folder: Path) -> Predictor:
 def _codes(folder: Path, features: Sequence[str]) -> dict[str, Codes]:
     with telling_damage(folder / CODES):
         found = json.loads((folder / CODES).read_text())
-        return {column: Codes.from_json(found[column]) for column in codes_read(features, past=True)}
+        columns = {*codes_read(features, past=True), *(column for column in CODED if column in found)}
+        return {column: Codes.from_json(found[column]) for column in CODED if column in columns}
 
 
 def _before_names(features: Sequence[str]) -> dict[str, Codes]:

@@ -38,8 +38,8 @@ def running(
     folder, model="last-two", *, parts=(), listening=None, starts=None, desk=None, key=None, **settings
 ) -> Iterator[Running]:
     settings.setdefault("db", f"sqlite:///{folder}/service.db")
-    service = Service(Settings(model=model, **settings), *parts)
-    api = Api(service, key or NameKey(), starts, desk)
+    service = Service(Settings(model=model, **settings), *parts, key=key or NameKey())
+    api = Api(service, service.key, starts, desk)
     listening = listening or Listening(port=0)
     server, opened = made_server(api, listening)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)

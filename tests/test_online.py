@@ -226,3 +226,15 @@ def test_online_linear_beats_last_two_on_a_real_log(trace):
     last, ran = slice(int(0.8 * len(log)), None), log.filled("run_time")
     errors = [((p - ran)[last] ** 2).sum() for p in (in_the_loop(OnlineLinear(), log), LastTwo().predict(log))]
     assert errors[0] / errors[1] == pytest.approx(0.345, abs=0.005)
+
+
+def test_a_user_who_is_a_hash_of_a_name_is_learnt_as_one_who_is_a_number():
+    """As the service has them, from 2^52 on; a code that no float64 tells from its neighbour marks nothing."""
+    rows = np.full((60, len(OnlineLinear.features)), np.nan)
+    column = {name: rows[:, k] for k, name in enumerate(OnlineLinear.features)}
+    column["requested_time"][:], seconds = 3600.0, np.where(np.arange(60) % 2, 1000.0, 50.0)
+    found = []
+    for users in ((1.0, 2.0), (2.0**52 + 1, 2.0**53 - 1), (2.0**53, 2.0**60), (np.nan, np.nan)):
+        column["user"][:] = np.where(np.arange(60) % 2, *users)
+        found.append(np.ptp(OnlineLinear().fit_rows(rows, seconds).predict_rows(rows)))
+    assert found[0] > 500 and found[1] > 500 and found[2] == found[3] == 0

@@ -16,6 +16,7 @@ from predictors.data.swf import write_swf
 from predictors.data.synthetic import generate_log
 from predictors.registry import make_predictor
 from predictors.saved.store import Store
+from tests.named_logs import in_two, made_log, sacct_text
 from tests.service_in_thread import running
 
 LOG = generate_log(120, seed=6)
@@ -46,7 +47,8 @@ def test_a_log_replayed_equals_its_evaluation(tmp_path):
         assert done.exit_code == 0, done.output
         document = json.loads(done.stdout)
         assert document["check"] == {
-            "predictor": "online-linear", "n_jobs": len(LOG), "equal": len(LOG), "greatest_difference_s": 0.0,
+            "predictor": "online-linear", "with": "`evaluate --prequential`", "n_jobs": len(LOG), "equal": len(LOG),
+            "greatest_difference_s": 0.0,
         }  # fmt: skip
         assert document["n_events"] == 3 * len(LOG)
         table = pd.read_csv(out)
@@ -56,6 +58,22 @@ def test_a_log_replayed_equals_its_evaluation(tmp_path):
     with running(tmp_path / "other", "last-two", **about) as one:
         done = run("replay", file, "--url", one.url, "--check", "online-linear", "--batch", 50)
         assert done.exit_code == 1 and "predictions equal" in done.stdout
+
+
+def test_a_month_is_learnt_and_the_next_is_served_warm(home):
+    """By name, from two files of sacct's: what the service says is what `predict --warm` does, to the last bit."""
+    log = made_log()
+    first, later = in_two(log, 150)
+    (home / "march.txt").write_text(sacct_text(log, first))
+    (home / "april.txt").write_text(sacct_text(log, later, shuffle=2))
+    assert run("train", home / "march.txt", "--predictor", "last-two", "--register", "runtime").exit_code == 0
+    with running(home, "models:/runtime/1", warm=True) as one, one.client() as client:
+        assert client.models()["began"]["uri"] == "models:/runtime/1"
+        asked = ("--check", "models:/runtime/1", "--batch", 50)
+        done = run("replay", home / "april.txt", "--url", one.url, *asked, "--json")
+        assert done.exit_code == 0, done.output
+        check = json.loads(done.stdout)["check"]
+        assert check["with"] == "`predict --warm`" and check["equal"] == check["n_jobs"] == len(later)
 
 
 def test_a_service_follows_the_registry(home):

@@ -126,7 +126,7 @@ def renumbered(log: JobLog, known: Mapping[str, Codes], whose: str = "the model"
             continue
         new = _new_codes(used.tolist(), own, codes)
         if new is None:
-            raise JobcastError(_told_apart(log, column, not codes.names, whose))
+            raise told_apart(log, column, not codes.names, whose)
         if not codes.names and not own.names:
             continue
         told = np.array([new[code] for code in used.tolist()], dtype=np.int64)
@@ -183,9 +183,10 @@ def _looked_up(values: Ints, used: Ints, told: Ints) -> Ints:
     return told[np.minimum(np.searchsorted(used, values), len(used) - 1)]
 
 
-def _told_apart(log: JobLog, column: str, names: bool, whose: str) -> str:
+def told_apart(log: JobLog, column: str, names: bool, whose: str) -> JobcastError:
+    """Return the error for a log that has names, or else numbers, where others have the other."""
     own, other = ("names", "numbers") if names else ("numbers", "names")
-    return (
+    return JobcastError(
         f"{log.name}: has {own} for its {column}s where {whose} goes by {other}: nobody can tell who is who; both need "
         "names, or both the same numbers."
     )

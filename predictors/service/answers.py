@@ -11,8 +11,8 @@ import numpy.typing as npt
 from predictors.answers import REQUESTED, REQUESTED_TIME, SHORTEST, UNKNOWN_REQUEST
 from predictors.base import Predictor
 from predictors.chain import LINKS
-from predictors.features import FEATURES
 from predictors.service.facts import EVERY_FEATURE
+from predictors.service.own_rows import OwnRows
 
 Floats = npt.NDArray[np.float64]
 
@@ -59,8 +59,8 @@ class Published:
     ----------
     predictor : Predictor
         See `frozen`.
-    columns : int64 array
-        Where the model's features stand in a row of all.
+    own : OwnRows
+        How the model reads a row of all features.
     ratios : tuple of three float, or None
         P10, P50 and P90 of run time / prediction of recent jobs.
     sequence : int
@@ -68,7 +68,7 @@ class Published:
     """
 
     predictor: Predictor
-    columns: npt.NDArray[np.int64]
+    own: OwnRows
     ratios: tuple[float, float, float] | None
     sequence: int
 
@@ -76,7 +76,7 @@ class Published:
         """Return the answer for one row of every feature."""
         request = float(row[_REQUEST])
         try:
-            found = self.predictor.predict_one(row[self.columns])
+            found = self.predictor.predict_one(self.own.one(row))
         except Exception:  # a model of any kind can fail in any way; the cluster must not notice
             return fallback(row, FAILED)
         if not self._in_range(found.seconds, request):
@@ -90,7 +90,7 @@ class Published:
         if len(rows) < 8 or hasattr(self.predictor, "base_"):
             return [self.answer(row) for row in rows]
         try:
-            inside = np.ascontiguousarray(rows[:, self.columns])
+            inside = self.own.many(rows)
             estimator = getattr(self.predictor, "estimator_", None)
             unknown = np.ones(len(rows), dtype=np.bool_) if estimator is None else np.isnan(estimator.predict(inside))
             seconds = self.predictor.predict_rows(inside)
@@ -153,12 +153,6 @@ def fallback(row: Floats, why: str) -> Answer:
         if math.isfinite(row[column]):
             return Answer(max(min(float(row[column]), most), SHORTEST), name, why)
     return Answer(most if request > 0 else UNKNOWN_REQUEST, REQUESTED, why)
-
-
-def columns_of(predictor: Predictor) -> npt.NDArray[np.int64]:
-    """Return where a predictor's features stand in a row of all."""
-    place = {name: i for i, name in enumerate(FEATURES)}
-    return np.array([place[name] for name in predictor.features], dtype=np.int64)
 
 
 def frozen(predictor: Predictor) -> Predictor:

@@ -157,6 +157,10 @@ class Facts:
 
     # --- snapshots ----------------------------------------------------------------------------------------------------
 
+    def begin(self, history: JobHistory) -> None:
+        """Know a history before the first event; events of before its newest one are refused from then on."""
+        self.history, self.ledger = history, Ledger(begin=history.now or 0)
+
     def snapshot(self) -> tuple[int, Arrays]:
         """Return the event that all this stands behind, and everything as arrays without objects."""
         with self._turns.reading():

@@ -6,6 +6,7 @@ Events are taken in by sequence number, which is the order of their arrival, eac
   after the event that it waits for. At most `most_held` jobs have held events; beyond, those of the job that has waited
   for longest are dropped.
 * A cancellation takes a job out of the queue; that of a running job is its end, with status 5 (cancelled).
+* One from before the history that the service began with ended is *refused*: that history tells it already.
 * One that contradicts what was taken in before is *refused*: an end before its job's start, anything after the end or
   the cancellation. `most_over` jobs are remembered as over; what arrives about older ones is held instead.
 
@@ -24,6 +25,7 @@ from predictors.data.events import CANCELLED, ENDED, STARTED, SUBMITTED
 from predictors.service.events import Event
 
 CANCELLED_STATUS: Final = 5
+_ALWAYS: Final = -(2**62)
 _PENDING: Final = -1  # where a start time stands for a running job
 
 APPLIED: Final = "applied"
@@ -38,6 +40,8 @@ class Ledger:
     ----------
     most_held, most_over : int
         Jobs to hold events of, and jobs to remember as over.
+    begin : int
+        Second from which on events are taken.
 
     Examples
     --------
@@ -49,7 +53,8 @@ class Ledger:
     ('applied', [(5, 0), (8, 1)])
     """
 
-    def __init__(self, most_held: int = 100_000, most_over: int = 100_000) -> None:
+    def __init__(self, most_held: int = 100_000, most_over: int = 100_000, begin: int = _ALWAYS) -> None:
+        self._begin = begin
         self._most_held, self._most_over = most_held, most_over
         self._live: dict[int, int] = {}
         self._held: OrderedDict[int, dict[int, Event]] = OrderedDict()
@@ -66,7 +71,7 @@ class Ledger:
     def take(self, event: Event) -> tuple[str, list[Event]]:
         """Take in one event; return what became of it, and the events that happen now, in order."""
         job = event.job
-        if job in self._over:
+        if job in self._over or event.time < self._begin:
             self.refused += 1
             return REFUSED, []
         if not self._may_happen(event):
@@ -93,10 +98,10 @@ class Ledger:
 
         What `take` does for each, for millions of them.
         """
-        live, held, over = self._live, self._held, self._over
+        live, held, over, begin = self._live, self._held, self._over, self._begin
         taken = 0
         for job, kind, time in zip(jobs, kinds, times, strict=True):
-            if job in held or job in over:
+            if job in held or job in over or time < begin:
                 break
             start = live.get(job)
             if kind == SUBMITTED:
@@ -182,12 +187,13 @@ class Ledger:
             "held": np.array(held, dtype=np.int64).reshape(-1, len(Event._fields)),
             "over": np.array(list(self._over), dtype=np.int64),
             "counts": np.array([self.applied, self.refused, self.dropped], dtype=np.int64),
+            "begin": np.array(self._begin, dtype=np.int64),
         }
 
     @classmethod
     def restore(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "Ledger":
         """Return the ledger of a snapshot."""
-        ledger = cls()
+        ledger = cls(begin=int(arrays["begin"]) if "begin" in arrays else _ALWAYS)
         ledger._live = dict(_pairs(arrays["live"]))
         for row in arrays["held"].tolist():
             event = Event(*row)

@@ -14,7 +14,7 @@ def load(uri: str) -> tuple[Identity, Predictor]:
     """Return a model and who it is.
 
     Every file of a saved model is checked against the hash that the registry has, and nothing is unpickled
-    (`predictors.tracking`). The history that it was saved with is left out: the service has its own.
+    (`predictors.tracking`). It brings the history that it was saved with.
 
     Parameters
     ----------
@@ -36,7 +36,6 @@ def load(uri: str) -> tuple[Identity, Predictor]:
     from predictors.tracking import load_model
 
     found = load_model(uri)
-    vars(found.predictor).pop("history_", None)
     name = found.name or found.predictor.name
     about = found.origin
     until = None if about.trained_until is None else f"{about.trained_until} s of {about.log}"

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from predictors.base import Predictor
 from predictors.data.errors import JobcastError
 from predictors.data.events import ENDED, STARTED, SUBMITTED
+from predictors.data.naming import Codes
 from predictors.history import Outcome
 from predictors.lessons import Lessons
 from predictors.service.answers import (
@@ -21,11 +22,12 @@ from predictors.service.answers import (
     QUANTILES,
     Answer,
     Published,
-    columns_of,
     frozen,
 )
+from predictors.service.codes import NameKey
 from predictors.service.facts import Happened, part
 from predictors.service.learnt import kept, put_back
+from predictors.service.own_rows import OwnRows
 
 Floats = npt.NDArray[np.float64]
 
@@ -84,6 +86,8 @@ class Model:
         Whether it learns from the jobs that end.
     since : int
         The event from which on it learns.
+    key : NameKey
+        Of the hashes of names: a model that knows names finds its own by it.
 
     Raises
     ------
@@ -92,7 +96,14 @@ class Model:
     """
 
     def __init__(
-        self, identity: Identity, predictor: Predictor, role: str = CHAMPION, *, learns: bool = True, since: int = 0
+        self,
+        identity: Identity,
+        predictor: Predictor,
+        role: str = CHAMPION,
+        *,
+        learns: bool = True,
+        since: int = 0,
+        key: NameKey = NameKey(),  # noqa: B008 - a value
     ) -> None:
         predictor.check()
         self.identity: Final = identity
@@ -103,7 +114,8 @@ class Model:
         self.number = 0
         self.failures: dict[str, int] = {FAILED: 0, OUT_OF_RANGE: 0}
         self.learning_errors = 0
-        self._columns: Final = columns_of(predictor)
+        self._key: Final = key
+        self._own: Final = OwnRows.of(predictor, key)
         self._lessons: Final = Lessons(predictor, self._teach)
         self._recent: deque[tuple[float, float, bool]] = deque(maxlen=RECENT)
         self._n_recent = 0
@@ -124,6 +136,16 @@ class Model:
             "covered_share": float(np.mean([one[2] for one in recent])),
         }
 
+    @property
+    def goes_by(self) -> dict[str, str]:
+        """Whether it learnt `names` or `numbers` in each column of codes that it knows."""
+        codes: Mapping[str, Codes] = vars(self.predictor).get("codes_", {})
+        return {column: "names" if one.names else "numbers" for column, one in codes.items() if one.free}
+
+    def forget_log(self) -> None:
+        """Forget the history of the log that it learnt from before it came here: the service has its own."""
+        vars(self.predictor).pop("history_", None)
+
     def begin(self, since: int) -> None:
         """Set the event from which on it follows; nothing has been followed yet."""
         self.since = since
@@ -136,12 +158,12 @@ class Model:
             lessons.catch_up(one.time)
             if one.kind == SUBMITTED:
                 answer = self._answer(one)
-                lessons.submitted(one.job, one.row[self._columns], answer.seconds)
+                lessons.submitted(one.job, self._own.one(one.row), answer.seconds)
                 told.append((one, answer))
             elif one.kind == STARTED:
                 lessons.started(one.job, one.time)
             elif one.kind == ENDED:
-                issued = lessons.ended(one.job, one.time, one.seconds, one.row[self._columns])
+                issued = lessons.ended(one.job, one.time, one.seconds, self._own.one(one.row))
                 if issued == issued:
                     self._remember(issued, one.seconds)
             else:
@@ -172,14 +194,14 @@ class Model:
         lessons = Lessons(twin, twin.learn_one if self.learns else _nothing)
         lessons.restore(self._lessons.arrays())
         lessons.catch_up(now)
-        return Published(twin, self._columns, self._ratios, self.published.sequence)
+        return Published(twin, self._own, self._ratios, self.published.sequence)
 
     def _now(self) -> Published:
         """Return what has been learnt until now, to be asked by the one thread that learns."""
-        return Published(self.predictor, self._columns, None, 0)
+        return Published(self.predictor, self._own, None, 0)
 
     def _published(self, sequence: int) -> Published:
-        return Published(frozen(self.predictor), self._columns, self._ratios, sequence)
+        return Published(frozen(self.predictor), self._own, self._ratios, sequence)
 
     def _remember(self, issued: float, ran: float) -> None:
         """Keep what was said and what came true; the quantiles follow every so many outcomes."""
@@ -212,7 +234,8 @@ class Model:
         JobcastError, KeyError, ValueError
             If the state is not that of such a model.
         """
-        found = Model(self.identity, copy.copy(self.predictor), self.role, learns=self.learns, since=self.since)
+        about: dict[str, Any] = {"learns": self.learns, "since": self.since, "key": self._key}
+        found = Model(self.identity, copy.copy(self.predictor), self.role, **about)
         found.number = self.number
         put_back(found.predictor, part(state, "learnt_"))
         found._lessons.restore(part(state, "lessons_"))

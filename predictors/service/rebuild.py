@@ -12,6 +12,7 @@ from typing import NamedTuple
 from predictors.data.errors import JobcastError
 from predictors.data.events import ENDED, STARTED, SUBMITTED
 from predictors.data.joblog import Ints
+from predictors.service.beginning import history_of
 from predictors.service.events import Event
 from predictors.service.facts import Arrays, Facts, packed, part, unpacked
 from predictors.service.learner import Learner
@@ -50,6 +51,8 @@ def rebuild(store: Store, facts: Facts, learner: Learner, stopping: Flag) -> Reb
         If the service is stopped meanwhile.
     """
     begun = _from_snapshot(store, facts, learner)
+    if not begun and (first := store.beginning()) is not None:
+        facts.begin(history_of(facts.history, unpacked(first)))
     kept = {role: store.newest_prediction(role) for role in learner.models}
     n_events, cuts = 0, sorted({model.since for model in learner.models.values()})
     for table in _slices(store, facts.sequence, cuts):

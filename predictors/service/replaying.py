@@ -4,7 +4,9 @@ The log's own times are the clock. Before each submission the service is asked, 
 learnt; or, in batches, it is asked for what it said at the submissions. Both must be the same.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +15,7 @@ import numpy.typing as npt
 from predictors.data.errors import JobcastError
 from predictors.data.events import ENDED, STARTED, SUBMITTED
 from predictors.data.joblog import JobLog
+from predictors.data.naming import Codes, told_apart
 from predictors.replay import log_events
 from predictors.service.client import Client
 from predictors.service.events import KIND_NAMES
@@ -20,6 +23,7 @@ from predictors.service.events import KIND_NAMES
 Floats = npt.NDArray[np.float64]
 
 _CODES: Final = ("user", "group", "executable", "queue", "partition")
+_NOTHING_KNOWN: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,11 @@ def drive(client: Client, log: JobLog, batch: int = 1) -> Replayed:
     JobcastError
         If the service's clock is another, an event was not taken in, or an answer knows of other events.
     """
-    offset = _offset(client, log)
-    events, jobs = log_events(log), _Jobs(log, offset)
+    about = client.models()
+    offset = _offset(about, log)
+    events, jobs = log_events(log), _Jobs(log, offset, _goes_by(about))
     seconds, answered_by = np.full(len(log), np.nan), [""] * len(log)
-    last = first = int(client.models()["sequence"])
+    last = first = int(about["sequence"])
     for begin, end in _parts(events[:, 1], batch):
         if batch == 1 and events[end - 1, 1] == SUBMITTED:
             last = _send(client, jobs, events[begin : end - 1], last)
@@ -86,16 +91,21 @@ def drive(client: Client, log: JobLog, batch: int = 1) -> Replayed:
 class _Jobs:
     """The log's jobs as the API takes them."""
 
-    def __init__(self, log: JobLog, offset: int) -> None:
+    def __init__(self, log: JobLog, offset: int, goes_by: Mapping[str, str] = _NOTHING_KNOWN) -> None:
         self.ids: list[int] = log.filled("job_id").tolist()
         self._offset = offset
         self._status: list[int] = log.filled("status").tolist()
         columns = {"procs": log.procs, "requested_time": log.filled("requested_time")}
         columns |= {name: log.filled(name) for name in _CODES}
         self._columns: dict[str, list[int]] = {name: values.tolist() for name, values in columns.items()}
+        self._names = {name: _names(log, name, goes_by[name]) for name in _CODES if name in goes_by}
 
     def described(self, row: int) -> dict[str, Any]:
-        return {name: values[row] for name, values in self._columns.items() if values[row] >= 0}
+        found: dict[str, Any] = {name: values[row] for name, values in self._columns.items() if values[row] >= 0}
+        for column, names in self._names.items():
+            if column in found:
+                found[column] = names.get(found[column], found[column])
+        return found
 
     def event(self, time: int, kind: int, row: int) -> dict[str, Any]:
         found: dict[str, Any] = {"kind": KIND_NAMES[kind], "job_id": self.ids[row], "time": time + self._offset}
@@ -128,9 +138,28 @@ def _parts(kinds: npt.NDArray[np.int64], batch: int) -> list[tuple[int, int]]:
     return list(zip([0, *cuts[:-1].tolist()], cuts.tolist(), strict=True))
 
 
-def _offset(client: Client, log: JobLog) -> int:
+def _goes_by(about: Mapping[str, Any]) -> dict[str, str]:
+    """Return whether the champion learnt names or numbers, by column."""
+    found: dict[str, str] = next(one["codes"] for one in about["models"] if one["role"] == "champion")
+    return found
+
+
+def _names(log: JobLog, column: str, goes_by: str) -> dict[int, str]:
+    """Return the names to send in the place of codes; those of a model that learnt numbers are none.
+
+    Raises
+    ------
+    JobcastError
+        If the log has names and the model numbers, or the other way round.
+    """
+    names = Codes.of(log, column).names
+    if log.known(column).any() and bool(names) != (goes_by == "names"):
+        raise told_apart(log, column, bool(names), "the service's model")
+    return {code: name for name, code in names.items()}
+
+
+def _offset(about: Mapping[str, Any], log: JobLog) -> int:
     """Return what makes the log's times those of the service's clock."""
-    about = client.models()
     if about["machine_procs"] != log.max_procs:
         raise JobcastError(
             f"{log.name} is of a machine of {log.max_procs} processors, the service of {about['machine_procs']}: start "

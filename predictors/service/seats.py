@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from predictors.data.errors import JobcastError
+from predictors.service.codes import NameKey
 from predictors.service.database import StorageError
 from predictors.service.facts import Facts
 from predictors.service.learner import Learner
@@ -24,6 +25,8 @@ class Seats:
         Which models are asked for.
     load, version_now : callable
         Brings a model; tells which version an address means now.
+    key : NameKey
+        Of the hashes of names.
 
     Attributes
     ----------
@@ -31,8 +34,9 @@ class Seats:
         Why a role's newest model is not in use, by role.
     """
 
-    def __init__(self, settings: Settings, load: Load, version_now: Callable[[str], int | None]) -> None:
+    def __init__(self, settings: Settings, load: Load, version_now: Callable[[str], int | None], key: NameKey) -> None:
         self.trouble: dict[str, str] = {}
+        self._key: Final = key
         self._settings: Final = settings
         self._load: Final = load
         self._version_now: Final = version_now
@@ -95,7 +99,8 @@ class Seats:
 
     def _loaded(self, uri: str, role: str) -> Model:
         identity, predictor = self._load(uri)
-        return checked_for(Model(identity, predictor, role, learns=self._settings.learn), self._settings.as_of)
+        model = Model(identity, predictor, role, learns=self._settings.learn, key=self._key)
+        return checked_for(model, self._settings.as_of)
 
     def _reload(self, role: str, uri: str) -> Model | None:
         version = self._version_now(uri)
@@ -103,7 +108,9 @@ class Seats:
             return None
         if role == CHAMPION and self._is(version, CHALLENGER):
             return self._seat(self._learner.models[CHALLENGER], role, "the challenger was promoted")
-        return self._seat(self._loaded(uri, role), role, f"{uri} moved to version {version}")
+        model = self._loaded(uri, role)
+        model.forget_log()
+        return self._seat(model, role, f"{uri} moved to version {version}")
 
     def _is(self, version: int, role: str) -> bool:
         """Return whether that version of the champion's model is in a role."""

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from predictors.data.errors import JobcastError
 from predictors.service.answers import Answer, Published
+from predictors.service.beginning import began
+from predictors.service.codes import NameKey
 from predictors.service.database import StorageError, shown
 from predictors.service.events import Event
 from predictors.service.facts import Facts
@@ -52,6 +54,8 @@ class Service:
         Called with each new connection to the database.
     versions : callable
         Tells which version an address means now.
+    key : NameKey
+        Of the hashes that stand for names.
 
     Raises
     ------
@@ -65,11 +69,20 @@ class Service:
         loader: Load = load,
         prepare: Any = None,
         versions: Callable[[str], int | None] = version_now,
+        key: NameKey = NameKey(),  # noqa: B008 - a value
     ) -> None:
         self.settings: Final = settings
-        self.seats = Seats(settings, loader, versions)
+        self.key: Final = key
+        self.seats = Seats(settings, loader, versions, key)
         models = self.seats.first()
         self.store = Store(settings.db, prepare)
+        try:
+            self.began: Final = began(self.store, models[CHAMPION], settings.warm, key)
+        except BaseException:
+            self.store.close()
+            raise
+        for model in models.values():
+            model.forget_log()
         self.facts = Facts(
             epoch=0 if settings.clock == "unix" else None,
             time_zone=settings.time_zone,

@@ -18,6 +18,8 @@ class Settings:
         A second one, whose predictions are stored and compared but never given.
     db : str
         URL of the database.
+    warm : bool
+        Whether a database without events begins with the history that the model was saved with.
     learn : bool
         Whether models learn from the jobs that end.
     clock : {"unix", "log"}
@@ -41,6 +43,7 @@ class Settings:
     model: str
     db: str
     challenger: str | None = None
+    warm: bool = False
     learn: bool = True
     clock: str = "unix"
     time_zone: str | None = None
@@ -54,6 +57,8 @@ class Settings:
     def __post_init__(self) -> None:
         if self.clock not in ("unix", "log"):
             raise JobcastError(f"A service's clock is 'unix' or 'log'; got {self.clock!r}.")
+        if self.warm and self.clock != "unix":
+            raise JobcastError("A service begins warm on Unix time only: a history says when it was by its date.")
         if self.as_of not in AS_OF_RULES:
             raise JobcastError(f"A service's as-of rule is one of {', '.join(AS_OF_RULES)}; got {self.as_of!r}.")
         for name in ("snapshot_every", "most_pending", "capacity"):

@@ -61,6 +61,7 @@ class StateRoutes:
                 **identified(model.identity, learner.sequence),
                 "uri": model.identity.uri,
                 "learns": model.learns,
+                "codes": model.goes_by,
                 "recent": dict(model.figures),
                 "failures": dict(model.failures),
                 "trouble": self._service.model_trouble.get(model.role),
@@ -68,7 +69,9 @@ class StateRoutes:
             for model in learner.models.values()
         ]
         clock = {name: getattr(settings, name) for name in ("clock", "time_zone", "as_of", "machine_procs")}
-        return reply({"models": roles, "history": history, **clock, "sequence": self._service.facts.sequence})
+        began = self._service.began
+        about = {"began": began, "sequence": self._service.facts.sequence}
+        return reply({"models": roles, "history": history, **clock, **about})
 
     async def reload(self) -> Response:
         """Look at the registry now."""

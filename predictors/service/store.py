@@ -121,13 +121,13 @@ class Store:
             raise StorageError(_reason(error)) from error
 
     def keep_snapshot(self, sequence: int, arrays: bytes) -> None:
-        """Keep the state after an event; of older ones only the newest stays."""
+        """Keep the state after an event; of older ones only the newest stays, and what the service began with."""
         connection = self._connected()
         try:
             connection.execute(self._insert(SNAPSHOTS).on_conflict_do_nothing(), {
                 "sequence": sequence, "at": time.time(), "arrays": arrays})  # fmt: skip
             kept = select(SNAPSHOTS.c.sequence).order_by(SNAPSHOTS.c.sequence.desc()).limit(_KEPT_SNAPSHOTS)
-            connection.execute(delete(SNAPSHOTS).where(SNAPSHOTS.c.sequence.not_in(kept)))
+            connection.execute(delete(SNAPSHOTS).where(SNAPSHOTS.c.sequence.not_in(kept), SNAPSHOTS.c.sequence > 0))
             connection.commit()
         except SQLAlchemyError as error:
             self._drop_connection()
@@ -183,9 +183,14 @@ class Store:
 
     def snapshot(self) -> tuple[int, bytes] | None:
         """Return the newest snapshot and the event that it stands behind."""
-        query = select(SNAPSHOTS.c.sequence, SNAPSHOTS.c.arrays).order_by(SNAPSHOTS.c.sequence.desc()).limit(1)
-        found = self._rows(query)
+        query = select(SNAPSHOTS.c.sequence, SNAPSHOTS.c.arrays).where(SNAPSHOTS.c.sequence > 0)
+        found = self._rows(query.order_by(SNAPSHOTS.c.sequence.desc()).limit(1))
         return (int(found[0][0]), bytes(found[0][1])) if found else None
+
+    def beginning(self) -> bytes | None:
+        """Return what was kept behind event 0: what the service knew before its first event."""
+        found = self._rows(select(SNAPSHOTS.c.arrays).where(SNAPSHOTS.c.sequence == 0))
+        return bytes(found[0][0]) if found else None
 
     # --- small steps --------------------------------------------------------------------------------------------------
 
