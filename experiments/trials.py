@@ -17,7 +17,7 @@ from experiments.experiment import WITHOUT_LOG, Setting
 from experiments.output import progress
 from experiments.own_folder import claim, identity_of, made_by, owned
 from experiments.sweep_run import JOB_BYTES
-from predictors.data.errors import JobcastError
+from predictors.data.errors import JobcastError, counted
 from predictors.data.files import whole_file
 
 if TYPE_CHECKING:
@@ -73,8 +73,10 @@ def all_done(
                 found[missing[place]] = table if file is None else _kept(table, file)
                 advance(1)
     except JobcastError as error:
-        kept = f"{len(found)} of {len(tasks)} are kept: the same command goes on there." if setting.unfinished else ""
-        raise type(error)(f"{error} {kept}".rstrip()) from error
+        if not found or setting.unfinished is None:
+            raise
+        kept = f"{len(found)} of {counted(len(tasks), 'run')} are kept in {setting.unfinished}"
+        raise type(error)(f"{error} {kept}: the same command goes on there.") from error
     return [found[number] for number in range(len(tasks))]
 
 

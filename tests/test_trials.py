@@ -54,8 +54,12 @@ def counts(monkeypatch):
 def test_what_is_done_is_not_done_again(tmp_path, counts):
     done, function = counts
     setting = Setting(LOG, tmp_path, unfinished=tmp_path)
-    with pytest.raises(JobcastError, match=r"^3 cannot be squared\. 3 of 5 are kept: the same command goes on there"):
+    with pytest.raises(
+        JobcastError, match=r"^3 cannot be squared\. 3 of 5 runs are kept in .*: the same command"
+    ):
         all_done(setting, "squares", function, {3}, range(5))
+    with pytest.raises(JobcastError, match=r"^9 cannot be squared\.$"):
+        all_done(setting, "squares", squares, {9}, [9])
     found = all_done(setting, "squares", function, set(), range(5))
     assert done == [0, 1, 2, 3, 3, 4]
     pd.testing.assert_frame_equal(pd.concat(found), pd.concat(squares((), task) for task in range(5)))
