@@ -54,9 +54,7 @@ def counts(monkeypatch):
 def test_what_is_done_is_not_done_again(tmp_path, counts):
     done, function = counts
     setting = Setting(LOG, tmp_path, unfinished=tmp_path)
-    with pytest.raises(
-        JobcastError, match=r"^3 cannot be squared\. 3 of 5 runs are kept in .*: the same command"
-    ):
+    with pytest.raises(JobcastError, match=r"^3 cannot be squared\. 3 of 5 runs are kept in .*: the same command"):
         all_done(setting, "squares", function, {3}, range(5))
     with pytest.raises(JobcastError, match=r"^9 cannot be squared\.$"):
         all_done(setting, "squares", squares, {9}, [9])
