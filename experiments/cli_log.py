@@ -50,6 +50,10 @@ def convert(
     until: Annotated[
         str, typer.Option(help="The log as it stood then: later submissions, starts and ends left out.", metavar="WHEN")
     ] = "",
+    name_key: Annotated[
+        Path | None,
+        typer.Option(help="File with a secret key: keyed hashes stand for the names of people and programs."),
+    ] = None,
     as_json: Json = False,
     strict: Strict = False,
     time_zone: Zone = "",
@@ -59,12 +63,15 @@ def convert(
     from predictors.data.cutting import between
     from predictors.data.detect import read_log, writer_for
     from predictors.data.files import refuse_same
+    from predictors.service.codes import NameKey, pseudonymous
 
     refuse_same(out, log)
     write = writer_for(out)
+    key = None if name_key is None else NameKey.read(name_key)
     with working(f"Converting {log}"):
         jobs, account = read_log(log, strict, time_zone or None)
         jobs, cut = between(jobs, begin or None, until or None)
+        jobs = jobs if key is None else pseudonymous(jobs, key)
         lost = write(jobs, out)
     _print_written(out, len(jobs), account + cut + lost, as_json)
 

@@ -256,7 +256,8 @@ class JobHistory:
         if self.now > begin:
             raise JobcastError(
                 f"{log.name} begins {self.now - begin} s before the newest event of the history that it continues: "
-                "predictions would look ahead; begin without that history, or take a later log."
+                "predictions would look ahead; begin without that history, or take a later log (`jobcast log convert` "
+                "cuts one with --from, and with --until what is learnt from)."
             )
         if self.tables.users.shape[1] < width:
             raise JobcastError(f"{log.name} cannot continue a history that kept users only: begin without it.")

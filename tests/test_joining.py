@@ -1,6 +1,7 @@
 """Months of one machine make one log: by name, each job once; and one log makes a past and a future."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -63,6 +64,22 @@ def test_months_as_sacct_exports_them_share_the_jobs_that_ran_over_midnight():
     assert found.names("user") == tuple(dict.fromkeys((*logs[0].names("user"), *logs[1].names("user"))))
     twice, account = joined([found, logs[1]])
     assert words(twice) == words(whole) and account.count("in-two-files") == len(logs[1])
+
+
+@pytest.mark.parametrize(("first", "second", "twice"), [(1 / 2, 1 / 2, 0), (2 / 3, 1 / 3, 16)])
+def test_what_slurm_wrote_is_the_same_in_two_files(first, second, twice):
+    """Arrays, requeued, heterogeneous and cancelled jobs: a run before the last, in the other file, is no job."""
+    file = Path(__file__).parent / "data" / "sacct_steps.txt"
+    head, *lines = file.read_text().splitlines(keepends=True)
+    cuts = slice(int(first * len(lines))), slice(int(second * len(lines)), None)
+    found, account = joined([read_text(head + "".join(lines[cut]), str(n)) for n, cut in enumerate(cuts)])
+    whole = read_text(file.read_text())
+    named = [*NAMED, "project", "qos", "label", "location", "directory", "command"]
+    for column in whole.values:
+        texts = [(log[column].tolist(), log.names(column)) for log in (found, whole)]
+        told = [[n[v] if column in named and v is not None else v for v in values] for values, n in texts]
+        assert told[0] == told[1], column
+    assert account.count("earlier-attempt") == 1 and account.count("in-two-files") == twice
 
 
 def test_pieces_of_an_swf_keep_its_numbers_and_its_clock(tmp_path):
@@ -186,5 +203,8 @@ def test_months_are_joined_and_cut_from_the_command_line(tmp_path):
     later = run("convert", tmp_path / "all.parquet", tmp_path / "later.parquet", "--from", moment)
     assert (past["jobs"], later["jobs"]) == (30, 50)
     assert read_log(tmp_path / "past.parquet")[0].names("user") == read_log(tmp_path / "all.parquet")[0].names("user")
+    (tmp_path / "key").write_text("0123456789abcdef")
+    run("convert", tmp_path / "all.parquet", tmp_path / "hidden.parquet", "--name-key", tmp_path / "key")
+    assert all(name.startswith("~1") for name in read_log(tmp_path / "hidden.parquet")[0].names("user"))
     with pytest.raises(JobcastError, match=r"a\.txt"):
         CliRunner().invoke(app, ["join", str(tmp_path / "a.txt"), str(tmp_path / "a.txt")], catch_exceptions=False)

@@ -10,7 +10,7 @@ from predictors.data.joblog import JobLog
 from predictors.data.synthetic import generate_log
 from predictors.registry import make_predictor
 from predictors.remembering import remember
-from predictors.service.codes import NameKey
+from predictors.service.codes import NameKey, pseudonymous
 from predictors.service.events import Event
 from predictors.service.facts import Facts
 from predictors.service.ledger import Ledger
@@ -82,6 +82,22 @@ def test_names_are_found_by_their_key_alone_and_numbers_are_nobodys(months, tmp_
             JobcastError, match="numbers: has numbers for its users where the service's model goes by na"
         ):
             drive(client, numbers)
+
+
+def test_a_model_that_holds_no_name_knows_everyone_by_the_same_key(months, tmp_path):
+    """Learnt from pseudonyms: it says the same of such a log, and the service finds by its key whom clients name."""
+    key = NameKey(b"k" * 16)
+    march, april = months
+    hidden = pseudonymous(march, key)
+    model = trained("forest", hidden)
+    load = loader_of(model, tmp_path / "model")
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "model").rglob("*"))
+    assert b"u01" not in stored and b"~1" in stored and hidden.names("queue") == march.names("queue")
+    assert pseudonymous(hidden, key).categories == hidden.categories
+    expected = trained("forest", march).predict(april, warm=True)
+    np.testing.assert_array_equal(model.predict(pseudonymous(april, key), warm=True), expected)
+    with running(tmp_path, parts=(load,), warm=True, learn=False, key=key) as one, one.client() as client:
+        np.testing.assert_array_equal(drive(client, april, batch=100).seconds, expected)
 
 
 def hashed(log, key):

@@ -6,16 +6,20 @@ machine that has the same key. Two of n names share a number with a chance of ab
 100,000 names. Every number is exact as a float64, which is what feature rows hold.
 """
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
 from predictors.data.errors import JobcastError
+from predictors.data.joblog import JobLog
 
 FIRST_NAME: Final = 1 << 52
 """Numbers from here on stand for names; those that clients give must lie below."""
 _LEAST_KEY: Final = 16
+_PSEUDONYM: Final = re.compile("~[0-9a-f]{14}")
+_PERSONAL: Final = ("user", "group", "project", "executable", "directory", "command")
 
 
 @dataclass(frozen=True)
@@ -61,5 +65,37 @@ class NameKey:
             return -1
         if isinstance(value, int):
             return value
+        if value.startswith("~") and _PSEUDONYM.fullmatch(value):
+            return FIRST_NAME | (int(value[1:], 16) & (FIRST_NAME - 1))
         digest = blake2b(value.encode("utf-8", "surrogatepass"), digest_size=8, key=self.secret).digest()
         return FIRST_NAME | (int.from_bytes(digest, "big") & (FIRST_NAME - 1))
+
+    def pseudonym(self, name: str) -> str:
+        """Return what may stand in a file for a name: its number, as text whose number is the same.
+
+        Examples
+        --------
+        >>> key = NameKey(b"k" * 16)
+        >>> key.pseudonym("alice"), key.code(key.pseudonym("alice")) == key.code("alice")
+        ('~170331c6c2bf7d', True)
+        """
+        return f"~{self.code(name):014x}"
+
+
+def pseudonymous(log: JobLog, key: NameKey) -> JobLog:
+    """Return a log with keyed hashes in the place of the names that tell of people.
+
+    These are users, groups, projects, executables, directories and command lines.
+
+    Examples
+    --------
+    >>> log = JobLog.from_columns({"job_id": [1], "submit": [0], "user": [0]}, {}, categories={"user": ("alice",)})
+    >>> pseudonymous(log, NameKey(b"k" * 16)).names("user")
+    ('~170331c6c2bf7d',)
+    """
+    hashed = {
+        column: tuple(key.pseudonym(name) if name else "" for name in log.names(column))
+        for column in _PERSONAL
+        if column in log.categories
+    }
+    return replace(log, categories={**log.categories, **hashed})
