@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from experiments.hiring import Crew, CrewError, Hired, hired
 from experiments.output import working
-from experiments.provenance import versions
+from experiments.provenance import code_digest, versions
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -188,20 +188,25 @@ def _wait_for_workers(them: Hired, crew: Crew, needs: float) -> None:
         _refuse_other_versions(client)
 
 
+def build() -> dict[str, str]:
+    """Return the versions that are at work in this process, of jobcast's own code a digest of its source."""
+    return versions() | {"jobcast's source": code_digest()[:12]}
+
+
 def _refuse_other_versions(client: "Client") -> None:
-    ours = versions()
+    ours = build()
     for address, theirs in _versions_there(client).items():
         for name in ours:
             if theirs.get(name) != ours[name]:
                 raise CrewError(
                     f"Worker {address} has {name} {theirs.get(name, 'not at all')}, here it is {ours[name]}: results "
-                    "could differ; install the same versions on both sides."
+                    "could differ; install the same on both sides."
                 )
 
 
 def _versions_there(client: "Client") -> dict[str, dict[str, str]]:
     try:
-        told: dict[str, dict[str, str]] = client.run(versions)
+        told: dict[str, dict[str, str]] = client.run(build)
     except Exception as error:  # whatever a worker without jobcast raises
         raise CrewError(f"The workers cannot import jobcast ({error}); install this version there.") from error
     return told

@@ -146,12 +146,13 @@ def test_what_is_shared_travels_once_to_each_worker(scheduler):
         assert max(times for who, times in found if who == pid) <= 1
 
 
-def test_workers_of_other_versions_are_refused(scheduler, monkeypatch):
-    theirs = crew_module.versions()
-    monkeypatch.setattr(crew_module, "versions", lambda: theirs)
-    told = {**theirs, "numpy": "1.0"}
+@pytest.mark.parametrize("what", ["numpy", "jobcast's source"])
+def test_workers_of_other_versions_are_refused(scheduler, monkeypatch, what):
+    theirs = crew_module.build()
+    monkeypatch.setattr(crew_module, "build", lambda: theirs)
+    told = {**theirs, what: "1.0"}
     monkeypatch.setattr(crew_module, "_versions_there", lambda client: {"tcp://a:1": told})
-    with pytest.raises(JobcastError, match=r"Worker tcp://a:1 has numpy 1\.0, here it is"):
+    with pytest.raises(JobcastError, match=rf"Worker tcp://a:1 has {what} 1\.0, here it is"):
         list(each(odd, {"": None}, [("", 0)], Crew(scheduler=scheduler.scheduler_address)))
 
 
