@@ -189,8 +189,8 @@ class Model:
         """Return it with all learnt that may be known at a second; of that it keeps nothing. For the one thread."""
         if not self._lessons.is_due(now):
             return self.published
-        estimator = getattr(self.predictor, "estimator_", None)
-        twin = copy.deepcopy(self.predictor, {} if estimator is None else {id(estimator): estimator})
+        never_changed = (getattr(self.predictor, name, None) for name in ("estimator_", "codes_"))
+        twin = copy.deepcopy(self.predictor, {id(thing): thing for thing in never_changed if thing is not None})
         lessons = Lessons(twin, twin.learn_one if self.learns else _nothing)
         lessons.restore(self._lessons.arrays())
         lessons.catch_up(now)
