@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from predictors.data.compiled import compiled, inlined
+from predictors.data.compiled import compiled, step
 
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
@@ -35,7 +35,7 @@ def fill_slots(row: Singles, slots: Singles) -> None:
     slots[2 * n_features] = -np.inf
 
 
-@inlined
+@step
 def walk(nodes: npt.NDArray[np.void], roots: Ints, first: int, width: int, slots: Singles, at: Holds) -> None:
     """Write into `at` which leaves `slots` reach in `width` trees from the `first` on."""
     for k in range(width):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import schedsim._kernels_layout as at
-from predictors.data.compiled import lean, step
+from predictors.data.compiled import step
 from schedsim._kernels_ordered import released_by
 
 Ints = npt.NDArray[np.int64]
@@ -47,7 +47,7 @@ def conflict(clock: Ints, plan: Ints, start: int, width: int, limit: int) -> int
     return at.NEVER + at.NOTHING
 
 
-@lean
+@step
 def clears(live: Ints, clock: Ints, plan: Ints, slot: int) -> bool:
     """Return whether a waiting job may start now for all that is reserved."""
     if clock[at.DATED] == 0:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import schedsim._kernels_layout as at
-from predictors.data.compiled import inlined, lean, step
+from predictors.data.compiled import lean, step
 from schedsim._kernels_instant import again, start, until_pass
 from schedsim._kernels_ordered import list_slots
 from schedsim._kernels_plan import book, earliest, is_free, plan_running
@@ -34,7 +34,7 @@ def run(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log:
         clock[at.PHASE] = again(clock)
 
 
-@inlined
+@step
 def _keep(live: Ints, clock: Ints, plan: Ints, n: int) -> None:
     """Book the reservations that are still possible where they were, then the others at the earliest hole."""
     doubtful = clock[at.CAUSE] & at.CORRECTED != 0 or clock[at.SEVERAL] == 1 or clock[at.DATED] == 1
@@ -65,7 +65,7 @@ def _book_earliest(live: Ints, clock: Ints, plan: Ints, slot: int) -> None:
     book(clock, plan, live[slot, at.PLANNED], width, length, limit)
 
 
-@inlined
+@step
 def _improve(live: Ints, clock: Ints, plan: Ints, n: int) -> None:
     """Give newcomers their reservation and, if a job ended now, bring the others forward; in the queue's order.
 
@@ -82,7 +82,7 @@ def _improve(live: Ints, clock: Ints, plan: Ints, n: int) -> None:
             _book_earliest(live, clock, plan, slot)
 
 
-@inlined
+@step
 def _start_due(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints, n: int) -> None:
     """Start the jobs whose reservation is due."""
     passed = False

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 import schedsim._kernels_layout as at
-from predictors.data.compiled import inlined, lean, step
+from predictors.data.compiled import lean, step
 from schedsim._kernels_calendar import clears, note_start, read_dates
 from schedsim._kernels_head import (
     candidate_key,
@@ -63,7 +63,7 @@ def _next_phase(live: Ints, blocks: Ints, clock: Ints) -> int:
     return at.AT_ADVANCE + at.NOTHING
 
 
-@inlined
+@step
 def _pass(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints) -> int:
     """Start what may start now; return 0, or the reason of a pause."""
     if clock[at.PHASE] == at.AT_PASS:
@@ -79,7 +79,7 @@ def _pass(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: I
             clock[at.HEAD] = -1
             clock[at.SHADOW] = at.NEVER
         clock[at.AFTER_KEY] = at.FIRST_KEY
-        clock[at.AFTER_TIE] = -1
+        clock[at.AFTER_TIE] = at.FIRST_TIE
         clock[at.SEARCHED] = clock[at.CANDIDATES]
         clock[at.PHASE] = at.AT_BACKFILL
         if clock[at.PLACED] == 1 and clock[at.HEAD] >= 0:
@@ -87,7 +87,7 @@ def _pass(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: I
     return _backfill(jobs, live, blocks, clock, log, notes, plan)
 
 
-@inlined
+@step
 def _backfill(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints) -> int:
     """Start jobs behind the head, in the backfill order, that do not delay it."""
     while clock[at.FREE] > 0:
@@ -97,12 +97,12 @@ def _backfill(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, note
         if slot < 0:
             if clock[at.PUT_OFF_START] == 0 or which == at.POSTPONED or clock[at.N_POSTPONED] == 0:
                 return 0
-            if next_fitting(blocks, clock, at.POSTPONED, at.FIRST_KEY, -1, free, slack, clock[at.EXTRA]) < 0:
+            if next_fitting(blocks, clock, at.POSTPONED, at.FIRST_KEY, at.FIRST_TIE, free, slack, clock[at.EXTRA]) < 0:
                 return 0
             sort_postponed(jobs, live, blocks, clock)
             clock[at.SEARCHED] = at.POSTPONED
             clock[at.AFTER_KEY] = at.FIRST_KEY
-            clock[at.AFTER_TIE] = -1
+            clock[at.AFTER_TIE] = at.FIRST_TIE
             continue
         if clock[at.PICKED] == 1:
             if clock[at.ANSWER] == at.NOT_ANSWERED:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 import schedsim._kernels_layout as at
-from predictors.data.compiled import inlined, step
+from predictors.data.compiled import step
 from schedsim._kernels_calendar import clears, note_start
 from schedsim._kernels_instant import start
 from schedsim._kernels_ordered import first_slot, released_by, slot_from, time_of_release
@@ -19,7 +19,7 @@ from schedsim._kernels_sets import set_allows
 Ints = npt.NDArray[np.int64]
 
 
-@inlined
+@step
 def start_in_order(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints) -> int:
     """Start jobs in the queue's order until one is blocked: the head, or -1. Jobs held by a gate are passed over."""
     while True:
@@ -82,7 +82,7 @@ def _has_waited(jobs: Ints, live: Ints, clock: Ints, slot: int) -> bool:
     return bool(jobs[live[slot, at.ROW], at.SUBMIT] < clock[at.NOW])
 
 
-@inlined
+@step
 def reserve_head(live: Ints, blocks: Ints, clock: Ints, plan: Ints) -> None:
     """Find the head's shadow time and the extra processors, and what it is promised."""
     head = clock[at.HEAD]
@@ -136,7 +136,7 @@ def _reserve_among_dates(live: Ints, blocks: Ints, clock: Ints, plan: Ints, head
                 plan[at.ROOM, i] -= width
 
 
-@inlined
+@step
 def nothing_new(live: Ints, blocks: Ints, clock: Ints) -> bool:
     """Return whether this pass can start nothing because the last one could not.
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 import schedsim._kernels_layout as at
-from predictors.data.compiled import lean, step
+from predictors.data.compiled import step
 from schedsim._kernels_ordered import insert, list_slots, remove, slot_from
 from schedsim._kernels_orders import SCORE
 from schedsim._kernels_score import bits_of, number, score_at, score_key
@@ -17,7 +17,7 @@ from schedsim._kernels_sets import enter_set, leave_set
 Ints = npt.NDArray[np.int64]
 
 
-@lean
+@step
 def line_up(live: Ints, blocks: Ints, clock: Ints, slot: int) -> None:
     """Put a waiting job into the queue, by its keys."""
     row, width, length = live[slot, at.ROW], live[slot, at.WIDTH], live[slot, at.CANDIDATE]
@@ -31,7 +31,7 @@ def line_up(live: Ints, blocks: Ints, clock: Ints, slot: int) -> None:
     clock[at.N_QUEUED] += 1
 
 
-@lean
+@step
 def step_out(live: Ints, blocks: Ints, clock: Ints, slot: int) -> None:
     """Take a waiting job out of the queue."""
     remove(blocks, clock, at.QUEUE, live[slot, at.KEY], live[slot, at.ROW])
@@ -43,8 +43,8 @@ def step_out(live: Ints, blocks: Ints, clock: Ints, slot: int) -> None:
         clock[at.STALE] = 1
 
 
-@lean
-def judge(jobs: Ints, live: Ints, clock: Ints, slot: int, fresh: bool) -> bool:
+@step
+def judge(jobs: Ints, live: Ints, clock: Ints, slot: int, fresh: int) -> bool:
     """Move a waiting job behind all others if its account is spent; return whether it must be held for that.
 
     A job just submitted also starts with less, the less the further its account is overdrawn.
@@ -59,13 +59,13 @@ def judge(jobs: Ints, live: Ints, clock: Ints, slot: int, fresh: bool) -> bool:
     if clock[account + at.OVERBURNING] == 1 and spent < 2 * granted and jobs[row, at.OVERBURNS] == 1:
         return False
     live[slot, at.TIER], live[slot, at.SET], live[slot, at.QUEUE_NUMBER] = 1, -1, clock[at.BEHIND]
-    if fresh:
+    if fresh == at.YES:
         left = max(0.0, 1.0 - (spent - granted) / granted)
         live[slot, at.SCORE] = bits_of(left * number(live[slot, at.SCORE]))
     return False
 
 
-@lean
+@step
 def hold(live: Ints, blocks: Ints, clock: Ints, slot: int, why: int) -> None:
     """Hold a waiting job; the ticks before now are its own."""
     if live[slot, at.HOLD] == 0:
@@ -81,7 +81,7 @@ def hold(live: Ints, blocks: Ints, clock: Ints, slot: int, why: int) -> None:
     live[slot, at.PLANNED] = at.NEVER
 
 
-@lean
+@step
 def lift(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, slot: int, why: int) -> None:
     """Take away reasons to hold a job; without any it is queued, its eligible time going on where it stopped."""
     if live[slot, at.HOLD] & why == 0:
@@ -90,7 +90,7 @@ def lift(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, slot: int, why: int)
     if live[slot, at.HOLD] != 0:
         return
     now, row = clock[at.NOW], live[slot, at.ROW]
-    if jobs[row, at.ACCOUNT] >= 0 and live[slot, at.TIER] == 0 and judge(jobs, live, clock, slot, False):
+    if jobs[row, at.ACCOUNT] >= 0 and live[slot, at.TIER] == 0 and judge(jobs, live, clock, slot, at.NO):
         live[slot, at.HOLD] = at.BY_ACCOUNT
         return
     live[slot, at.SINCE] += now - live[slot, at.HELD_AT]
@@ -108,14 +108,14 @@ def _judge_all(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, account: int) 
     for i in range(n):
         slot = live[i, at.SORTED]
         if jobs[live[slot, at.ROW], at.ACCOUNT] == account and live[slot, at.TIER] == 0:
-            if judge(jobs, live, clock, slot, False):
+            if judge(jobs, live, clock, slot, at.NO):
                 hold(live, blocks, clock, slot, at.BY_ACCOUNT)
             elif live[slot, at.TIER] == 1:
                 step_out(live, blocks, clock, slot)
                 line_up(live, blocks, clock, slot)
 
 
-@lean
+@step
 def kin_of(live: Ints, blocks: Ints, clock: Ints, row: int) -> int:
     """Return the record of a held job, or of one with children still to be submitted; -1 if there is none."""
     slot = slot_from(blocks, clock, at.KIN, row, row)
@@ -140,7 +140,7 @@ def _inherit(live: Ints, clock: Ints, slot: int, parent: int) -> None:
 def _wait_until(live: Ints, blocks: Ints, clock: Ints, slot: int, when: int) -> None:
     """Release a child at a second."""
     clock[at.N_TIMERS] += 1
-    insert(blocks, clock, at.TIMERS, when, clock[at.N_TIMERS], at.RELEASE_CHILD, live[slot, at.ROW], 1)
+    insert(blocks, clock, at.TIMERS, when, clock[at.N_TIMERS], at.RELEASE_CHILD, live[slot, at.ROW], at.YES)
 
 
 @step
@@ -153,7 +153,7 @@ def admit(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, slot: int) -> int:
     live[slot, at.KIDS], live[slot, at.FATE] = jobs[row, at.LATER_CHILDREN], 0
     live[slot, at.QUEUE_NUMBER] = jobs[row, at.ROUTED]
     hold = at.BY_USER * jobs[row, at.ON_HOLD]
-    if jobs[row, at.ACCOUNT] >= 0 and judge(jobs, live, clock, slot, True):
+    if jobs[row, at.ACCOUNT] >= 0 and judge(jobs, live, clock, slot, at.YES):
         hold |= at.BY_ACCOUNT
     if jobs[row, at.PARENT] >= 0:
         parent = kin_of(live, blocks, clock, jobs[row, at.PARENT])
@@ -163,7 +163,7 @@ def admit(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, slot: int) -> int:
                 live[parent, at.KIDS] -= 1
             ended = live[parent, at.FATE] != 0
             if ended:
-                hold += _part(jobs, live, blocks, clock, slot, parent, False) - at.BY_PARENT
+                hold += _part(jobs, live, blocks, clock, slot, parent, at.NO) - at.BY_PARENT
             if live[parent, at.KIDS] == 0 and live[parent, at.HOLD] == 0:
                 remove(blocks, clock, at.KIN, live[parent, at.ROW], live[parent, at.ROW])
                 if ended:
@@ -177,7 +177,7 @@ def admit(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, slot: int) -> int:
 
 
 @step
-def _part(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, slot: int, parent: int, in_pass: bool) -> int:
+def _part(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, slot: int, parent: int, in_pass: int) -> int:
     """Settle what the end of a parent means for a child: return why it is held still, or 0.
 
     Within a pass nobody is queued: a child of a job of length zero is released at a further instant of this second.
@@ -186,7 +186,7 @@ def _part(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, slot: int, parent: 
         return at.BY_FAILURE + at.NOTHING
     _inherit(live, clock, slot, parent)
     due = live[parent, at.END] + jobs[live[slot, at.ROW], at.THINK]
-    if due > clock[at.NOW] or in_pass:
+    if due > clock[at.NOW] or in_pass == at.YES:
         _wait_until(live, blocks, clock, slot, due)
         return at.BY_PARENT + at.NOTHING
     return at.NOTHING
@@ -209,7 +209,7 @@ def begun(live: Ints, clock: Ints, slot: int) -> None:
 
 
 @step
-def over(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, slot: int, in_pass: bool) -> bool:
+def over(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, slot: int, in_pass: int) -> bool:
     """Tell a job's children that it has ended; return whether its record is needed no more."""
     row = live[slot, at.ROW]
     leave_set(live, clock, slot)

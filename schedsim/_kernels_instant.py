@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 import predictors.data.events as event
 import schedsim._kernels_layout as at
-from predictors.data.compiled import inlined, step
+from predictors.data.compiled import step
 from schedsim._kernels_corrections import corrected
 from schedsim._kernels_holds import admit, begun, line_up, over, release_child
 from schedsim._kernels_order import reorder
@@ -43,7 +43,7 @@ def give_back(live: Ints, clock: Ints, slot: int) -> None:
     clock[at.SPARES] += 1
 
 
-@inlined
+@step
 def start(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints, slot: int, how: int) -> None:
     """Start a waiting job now. A job of length zero ends at once."""
     now, row, width, limit = clock[at.NOW], live[slot, at.ROW], live[slot, at.WIDTH], live[slot, at.LIMIT]
@@ -61,7 +61,7 @@ def start(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: I
         clock[at.KILLS] += 1
     if run_time == 0:
         record(clock, log, notes, event.ENDED, row, estimate)
-        if clock[at.RULES] == 0 or over(jobs, live, blocks, clock, slot, True):
+        if clock[at.RULES] == 0 or over(jobs, live, blocks, clock, slot, at.YES):
             give_back(live, clock, slot)
         clock[at.CAUSE] |= at.ENDED_AT_ONCE
         return
@@ -105,7 +105,7 @@ def _advance(jobs: Ints, live: Ints, blocks: Ints, clock: Ints) -> int:
     return 0
 
 
-@inlined
+@step
 def _end(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints) -> None:
     """End the jobs whose time has come, in the order (start, job id)."""
     now = clock[at.NOW]
@@ -126,7 +126,7 @@ def _end(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: In
         clock[at.CAUSE] |= at.BY_END
         clock[at.STALE] = 1
         record(clock, log, notes, event.ENDED, row, estimate)
-        if clock[at.RULES] == 0 or over(jobs, live, blocks, clock, slot, False):
+        if clock[at.RULES] == 0 or over(jobs, live, blocks, clock, slot, at.NO):
             give_back(live, clock, slot)
 
 
@@ -181,7 +181,7 @@ def _log_is_short(jobs: Ints, clock: Ints, log: Ints) -> bool:
     return bool(clock[at.LOGGED] + most > len(log))
 
 
-@inlined
+@step
 def _queue(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints) -> int:
     """Give the jobs submitted now a record and a place in the queue; return 0 or a pause."""
     while clock[at.NEXT_QUEUED] < clock[at.NEXT_JOB]:
@@ -242,7 +242,7 @@ def _queue(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints) -
     return 0
 
 
-@inlined
+@step
 def _correct(live: Ints, blocks: Ints, clock: Ints) -> None:
     """Correct the estimates of running jobs that were to end by now."""
     now = clock[at.NOW]
@@ -282,7 +282,7 @@ def _is_asked(clock: Ints) -> bool:
     return bool(clock[at.OUTLOOK] == 1 and waiting > 0 and clock[at.CAUSE] & at.BY_END != 0)
 
 
-@inlined
+@step
 def until_pass(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints) -> int:
     """Go on to the next scheduling pass; return PASS_IS_DUE or the reason of a pause."""
     while True:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import schedsim._kernels_layout as at
-from predictors.data.compiled import inlined, lean, step
+from predictors.data.compiled import lean, step
 from schedsim._kernels_calendar import clears, note_start, read_dates
 from schedsim._kernels_instant import start, until_pass
 from schedsim._kernels_ordered import list_slots
@@ -44,7 +44,7 @@ def run(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log:
             clock[at.PHASE] = at.AT_ADVANCE
 
 
-@inlined
+@step
 def _choose(jobs: Ints, live: Ints, clock: Ints, plan: Ints, n: int) -> int:
     """Return the jobs to start as a set of bits."""
     total, longest, fitting, unit = 0, 0, 0, 0

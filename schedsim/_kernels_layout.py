@@ -81,7 +81,11 @@ LADDER: Final = RECORD + 1  # columns LADDER + 2 i, + 1: from this elapsed time 
 
 NEVER: Final = 1 << 62
 FIRST_KEY: Final = -(1 << 63)  # no key is smaller
+FIRST_TIE: Final = -1  # of those that are looked for
+# names, since a literal in a call makes numba compile another function
 NOTHING: Final = 0
+NO: Final = 0
+YES: Final = 1
 DISPLACED: Final = -1
 
 # blocks: a row is a leaf with entries, or a node with leaves; both begin with what they hold in sum

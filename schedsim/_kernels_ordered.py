@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import schedsim._kernels_layout as at
-from predictors.data.compiled import inlined, lean, step
+from predictors.data.compiled import step
 
 Ints = npt.NDArray[np.int64]
 
@@ -212,7 +212,7 @@ def _split_leaf(blocks: Ints, clock: Ints, which: int, node: int, j: int) -> Non
     _sum_leaf(blocks, clock, upper, searched)
 
 
-@lean
+@step
 def insert(blocks: Ints, clock: Ints, which: int, key: int, tie: int, slot: int, width: int, length: int) -> None:
     """Add an entry to a list."""
     n = clock[at.NODES + which]
@@ -347,7 +347,7 @@ def _shrink(blocks: Ints, clock: Ints, which: int, i: int, j: int) -> None:
         _join_nodes(blocks, clock, which, i - 1)
 
 
-@inlined
+@step
 def _take_out(blocks: Ints, clock: Ints, which: int, i: int, j: int, place: int) -> None:
     """Take out an entry."""
     node = blocks[i, at.NODE + which]
@@ -386,7 +386,7 @@ def remove_first(blocks: Ints, clock: Ints, which: int) -> None:
     _take_out(blocks, clock, which, at.NOTHING, at.NOTHING, at.NOTHING)
 
 
-@lean
+@step
 def clear(blocks: Ints, clock: Ints, which: int) -> None:
     """Take out all entries of a list."""
     for i in range(clock[at.NODES + which]):

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 import schedsim._kernels_layout as at
-from predictors.data.compiled import lean, step
+from predictors.data.compiled import step
 from schedsim._kernels_holds import line_up
 from schedsim._kernels_ordered import first_slot, insert, remove
 
@@ -46,11 +46,11 @@ def unlist(live: Ints, blocks: Ints, clock: Ints, slot: int) -> None:
 def postpone(live: Ints, blocks: Ints, clock: Ints, slot: int) -> None:
     """Put a job off, and set the timer that ends it. Such timers come before others of their second."""
     enlist(live, blocks, clock, slot)
-    insert(blocks, clock, at.TIMERS, live[slot, at.DUE], -1 - live[slot, at.ROW], at.RELEASE, slot, 1)
+    insert(blocks, clock, at.TIMERS, live[slot, at.DUE], -1 - live[slot, at.ROW], at.RELEASE, slot, at.YES)
     clock[at.N_POSTPONED] += 1
 
 
-@lean
+@step
 def release(live: Ints, blocks: Ints, clock: Ints, slot: int) -> None:
     """Let a postponed job join the queue."""
     unlist(live, blocks, clock, slot)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import schedsim._kernels_layout as at
-from predictors.data.compiled import inlined, lean, step
+from predictors.data.compiled import lean, step
 from schedsim._kernels_calendar import read_dates
 from schedsim._kernels_head import candidate_key, keeps_promise, nothing_new, reserve_head, start_in_order, use_up
 from schedsim._kernels_instant import start, until_pass
@@ -44,14 +44,14 @@ def run(jobs: Ints, seconds: Floats, live: Ints, blocks: Ints, clock: Ints, log:
         if clock[at.STALE] == 1 or clock[at.PLAN_SIZE] == 0 or not behind:
             clock[at.PLAN_SIZE] = 0
             clock[at.AFTER_KEY] = at.FIRST_KEY
-            clock[at.AFTER_TIE] = -1
+            clock[at.AFTER_TIE] = at.FIRST_TIE
         if not quiet:
             reserve_head(live, blocks, clock, plan)
             _start_behind(jobs, live, blocks, clock, log, notes, plan)
         _mark_reserved(live, blocks, clock)
 
 
-@inlined
+@step
 def _start_behind(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints) -> None:
     """Start what may start behind the head, with the plan of the last pass if it holds."""
     if clock[at.DATED] == 1:
@@ -81,10 +81,10 @@ def _newcomers_come_last(live: Ints, clock: Ints) -> bool:
     )
 
 
-@inlined
+@step
 def _anything_fits(blocks: Ints, clock: Ints) -> bool:
     """Return whether some job might start beside the head's reservation alone."""
-    key, tie, slack = at.FIRST_KEY, -1 + at.NOTHING, clock[at.SHADOW] - clock[at.NOW]
+    key, tie, slack = at.FIRST_KEY, at.FIRST_TIE, clock[at.SHADOW] - clock[at.NOW]
     return next_fitting(blocks, clock, clock[at.CANDIDATES], key, tie, clock[at.FREE], slack, clock[at.EXTRA]) >= 0
 
 
@@ -99,7 +99,7 @@ def _reserve(live: Ints, clock: Ints, plan: Ints, slot: int) -> None:
     clock[at.RESERVATIONS] += 1
 
 
-@inlined
+@step
 def _walk(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: Ints, plan: Ints) -> None:
     """Start or plan the jobs behind the head, from where the clock says that the pass has got to."""
     now = clock[at.NOW]
@@ -124,7 +124,7 @@ def _walk(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, log: Ints, notes: I
             clock[at.STALE] = 1  # later it may not even fit and take a reservation: this plan will not hold
 
 
-@inlined
+@step
 def _next_that_may_start(blocks: Ints, clock: Ints, plan: Ints) -> int:
     """Return the next job that might fit now in the plan made so far, or -1."""
     drop, now = first_drop(clock, plan), clock[at.NOW]
@@ -146,7 +146,7 @@ def _next_waiting(live: Ints, blocks: Ints, clock: Ints) -> int:
             return slot
 
 
-@inlined
+@step
 def _reserve_before(live: Ints, blocks: Ints, clock: Ints, plan: Ints, slot: int) -> None:
     """Plan the jobs before `slot` that cannot start now, as long as there are reservations left; move behind it."""
     while clock[at.RESERVATIONS] < clock[at.DEPTH]:

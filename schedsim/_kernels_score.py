@@ -118,7 +118,7 @@ def _first_passing(live: Ints, clock: Ints, a: int, b: int, low: int, high: int)
     return int(high + 1)
 
 
-@lean
+@step
 def next_tick(live: Ints, blocks: Ints, clock: Ints, time: int) -> int:
     """Return the first tick after now and before `time` at which a pass might start something, else `time`.
 

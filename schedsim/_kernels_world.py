@@ -86,7 +86,7 @@ def _gone(jobs: Ints, live: Ints, blocks: Ints, clock: Ints, slot: int) -> None:
         return
     kill, run = clock[at.KILL], live[slot, at.RUN]
     clock[at.KILL], live[slot, at.RUN] = 1, live[slot, at.LIMIT] + 1  # as a job that is stopped at its limit fails
-    kept = not over(jobs, live, blocks, clock, slot, False)
+    kept = not over(jobs, live, blocks, clock, slot, at.NO)
     clock[at.KILL], live[slot, at.RUN] = kill, run
     if not kept:
         give_back(live, clock, slot)

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from predictors.data.errors import JobcastError, counted
-from schedsim._kernels_holds import hold, kin_of, lift, line_up, step_out
-from schedsim._kernels_ordered import insert
+from schedsim._kernels_doors import hold, insert, kin_of, lift, line_up, step_out
 from schedsim._kernels_orders import SCORE, WFP3, static_key
 from schedsim._kernels_score import score_at
 from schedsim.commands import Command

@@ -361,6 +361,7 @@ class Simulation(View):
         if self._desk is not None:
             self._jobs = self._jobs.copy()
             self._jobs[:, at.ENDS_BADLY] = 0
+            self._jobs.flags.writeable = False  # as before: else the kernels are compiled once more
             self._desk.close(self._jobs)
 
     def suppose(self, run_times: Mapping[int, int]) -> None:

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 import schedsim._kernels_layout as at
+from schedsim._kernels_doors import next_tick
 from schedsim._kernels_orders import UNICEP, WFP3, dynamic_key
-from schedsim._kernels_score import next_tick
 from schedsim.desk import why_held
 from schedsim.engine import Simulation
 from schedsim.gates import Candidate, Gate, Verdict

@@ -7,8 +7,7 @@ import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from predictors.data.errors import JobcastError
-from schedsim._kernels_calendar import clears
-from schedsim._kernels_ordered import clear, insert
+from schedsim._kernels_doors import clear, clears, insert
 from schedsim.eventlog import EventLog
 from schedsim.gates import Candidate, Choice, Verdict
 from schedsim.orders import Order, Waiting

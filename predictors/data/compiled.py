@@ -3,12 +3,20 @@
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, ParamSpec, TypeVar
 
 import numba
+
+STEP: dict[str, type] = {}
+KERNEL: dict[str, type] = {}
+with suppress(ImportError):  # parts of numba that are not public
+    from predictors.data import _linking
+
+    STEP, KERNEL = {"pipeline_class": _linking.StepCompiler}, {"pipeline_class": _linking.KernelCompiler}
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,35 +38,42 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 def lean(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` like `compiled`, but without counting references to its arrays, which costs as much.
 
-    For the steps of a hot loop that call one another: they may neither make an array nor return one.
+    Such functions may neither make an array nor return one.
     """
     return _cached(function, _nrt=False)
 
 
-def inlined(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile `function` into each of its callers: for the large parts of a hot loop, called from one place.
-
-    That makes them faster, and what they call is not compiled over and over with each of its callers.
-    """
-    return _cached(function, inline="always")
-
-
 def step(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile `function` like `lean`, to be called by compiled functions only, which saves compiling its door."""
-    return _cached(function, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    """Compile `function` like `lean`, as a part of the compiled functions that call it; Python can't.
+
+    Steps are optimised together with those that call them (see `_linking`): cut them as reads best. What is given as a
+    literal in a call (`True`, -1) makes a step of its own.
+    """
+    return _njit(function, STEP, _nrt=False, no_cpython_wrapper=True)
+
+
+def door(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a function that Python calls, of a step."""
+    return lean(function.py_func)  # type: ignore[attr-defined]  # of numba's functions
 
 
 def _cached(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     """Let numba compile `function`, cached wherever a folder for it can be written."""
-    options |= {"nogil": True, "error_model": "numpy"}
     try:
-        done: Callable[P, R] = numba.njit(cache=True, **options)(function)
+        done = _njit(function, KERNEL, cache=True, **options)
     except RuntimeError as error:
         if "no locator" not in str(error):
             raise
         warnings.warn("Compiled code cannot be kept: set NUMBA_CACHE_DIR to a folder of yours.", stacklevel=4)
-        done = numba.njit(**options)(function)
+        done = _njit(function, KERNEL, **options)
     _watch_callees(done, function.__module__)
+    return done
+
+
+def _njit(function: Callable[P, R], compiler: dict[str, type], **options: Any) -> Callable[P, R]:
+    """Let numba compile `function`."""
+    options |= compiler | {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+    done: Callable[P, R] = numba.njit(**options)(function)
     return done
 
 
@@ -75,8 +90,8 @@ def _watch_callees(done: Any, module: str) -> None:
 
 @cache
 def _stamps(module: str) -> tuple[tuple[str, int, int], ...]:
-    """Return the name, time and size of the kernels' modules that a module imports, itself included, sorted."""
-    waiting, found = [module], dict[str, tuple[str, int, int]]()
+    """Return the name, time and size of the kernels' modules that a module imports, itself and this one too, sorted."""
+    waiting, found = [module, __name__], dict[str, tuple[str, int, int]]()
     while waiting:
         name = waiting.pop()
         file = getattr(sys.modules.get(name), "__file__", None)
