@@ -258,3 +258,13 @@ def test_an_id_queued_again_after_its_end_is_another_job() -> None:
     log, account = read(ended(), "03/27/2021 12:00:00;Q;7.srv;queue=workq")
     assert (log["run_time"].tolist(), log["submit"].tolist()) == ([120, None], [0, 7200])
     assert (account.count("ids"), account.dropped) == (1, 0)
+
+
+def test_more_processors_than_can_be_are_told() -> None:
+    large = "+".join(["999999999:ppn=999999999"] * 20)
+    log, account = read(ended(), ended("8.srv", Resource_List__nodes=large, Resource_List__ncpus=""))
+    assert not log.known("requested_procs")[1] and log.known("requested_procs")[0]
+    assert {f.column for f in account.findings if f.rule == "too-large"} >= {"requested_procs"}
+    for hosts in ("n1/5-0", "n1/*²", "n1/²-3", "n1/1-", "n1/0*" + "9" * 30):
+        log, _ = read(ended(exec_host=hosts, exec_vnode=""))
+        assert int(log["allocated_procs"][0]) >= 1

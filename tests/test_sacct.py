@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -412,3 +413,58 @@ def test_packed_or_not(tmp_path: Path) -> None:
     text = (DATA / "sacct_unix.txt").read_bytes()
     (tmp_path / "a").write_bytes(gzip.compress(text))
     assert read_log(tmp_path / "a")[0].digest() == read_log(DATA / "sacct_unix.txt")[0].digest()
+
+
+# what nobody should write ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changed", "rules"),
+    [
+        ({"AllocCPUS": "9" * 400 + "G"}, {"not-a-number"}),
+        ({"AllocCPUS": "999999999999999G"}, {"too-large"}),
+        ({"AllocCPUS": "²"}, {"not-a-number"}),
+        ({"AllocCPUS": "-3", "ReqCPUS": "4K"}, {"negative"}),
+        ({"ExitCode": "²:0"}, set()),
+        ({"ExitCode": "9" * 30 + ":0"}, set()),
+        ({"JobID": "9" * 40 + "_3"}, set()),
+        ({"JobID": "7_[1-99999999999999999999999]"}, {"array-itself"}),
+        ({"End": "9999-12-31T23:59:59"}, {"run-time-differs"}),
+        ({"Submit": "0000-00-00T00:00:00"}, {"not-a-time", "no-submission"}),
+    ],
+)
+def test_odd_values_are_told_and_never_a_traceback(changed: dict[str, str], rules: set[str]) -> None:
+    log, account = read(row(JobIDRaw="5"), row(**changed))
+    found = {finding.rule for finding in account.findings}
+    assert len(log) + account.dropped == 2 and rules - {"array-itself"} <= found
+
+
+def test_a_line_of_many_bars_is_given_up_in_no_time() -> None:
+    """By trying each way, sixty bars between seven free fields would take minutes a line."""
+    names = "JobID|JobName|Comment|AdminComment|SystemComment|SubmitLine|Reason|Extra|Submit|Start|End|State"
+    bars = [f"{k}|" + "a|" * 60 + "||||||2021-03-27T10:00:00|2021-03-27T10:01:00|never|COMPLETED" for k in range(300)]
+    sound = "7|run|||||||2021-03-27T10:00:00|2021-03-27T10:01:00|2021-03-27T10:03:00|COMPLETED"
+    begin = time.perf_counter()
+    log, account = read(sound, *bars, head=names)
+    assert (len(log), account.count("surplus-fields")) == (1, 300)
+    assert time.perf_counter() - begin < 10
+
+
+def test_a_carriage_return_in_a_name_breaks_no_line() -> None:
+    log, account = read(row(), row(JobIDRaw="8", JobName="a\rb"))
+    assert named(log, "executable") == ["run", "a\rb"] and account.count("rejoined") == 1
+
+
+def test_a_first_line_of_very_many_names_is_read_at_once() -> None:
+    begin = time.perf_counter()
+    with pytest.raises(JobcastError, match="lacks the column"):
+        read(head="|".join(["JobID", "Submit", *map(str, range(60_000))]))
+    assert time.perf_counter() - begin < 10
+
+
+def test_tasks_written_as_bits() -> None:
+    job = {"job_id": 7, "array": {"job_id": 7, "task": "0x" + "f" * 50_000}, "state": {"current": ["PENDING"]}}
+    odd = {"job_id": "²", "time": {"submission": 1}}
+    text = json.dumps({"jobs": [job | {"time": {"submission": 1_616_835_600}}, odd]}).encode()
+    log, account = parse_sacct_json(text, "a.json")
+    assert len(log) == 1 and account.count("array-itself") == 1 and account.count("no-job-id") == 1

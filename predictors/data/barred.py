@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -32,7 +32,7 @@ def barred_table(
     bars = np.searchsorted(np.flatnonzero(bytes_ == ord("|")), np.concatenate([[0], ends]))
     n_bars, blank = np.diff(bars), (ends - starts) <= (bytes_[np.maximum(ends - 1, 0)] == ord("\r"))
     first = int(np.flatnonzero(~blank)[0]) if (~blank).any() else 0
-    sound = (n_bars == len(names) - 1) & ~blank
+    sound = (n_bars == len(names) - 1) & ~blank & ~_has_break(bytes_, ends)
     sound[: first + 1] = False
     odd = np.flatnonzero(~sound & ~blank & (np.arange(len(ends)) > first))
     mended = _mended(text, starts, ends, odd, _Pattern(names, free, typed), ledger)
@@ -47,6 +47,15 @@ def barred_table(
         picked = {column: pa.concat_arrays([picked[column], more[column]]) for column in columns}
     lines = np.concatenate([np.flatnonzero(sound), [line for line, _ in mended]]).astype(np.int64) + 1
     return Table(names, {column.lower(): picked[column] for column in columns}, lambda rows: lines[rows])
+
+
+def _has_break(bytes_: Any, ends: Any) -> Any:
+    """Return which lines have a carriage return that does not end them: for arrow, another line would begin there."""
+    returns = np.flatnonzero(bytes_ == ord("\r"))
+    inner = returns[bytes_[np.minimum(returns + 1, len(bytes_) - 1)] != ord("\n")]
+    found = np.zeros(len(ends), dtype=np.bool_)
+    found[np.searchsorted(ends, inner)] = True
+    return found
 
 
 def _fields(text: bytes, names: tuple[str, ...], columns: list[str], sound: Any, first: int) -> dict[str, Any]:
@@ -79,29 +88,52 @@ class _Pattern:
 
     def __init__(self, names: tuple[str, ...], free: Sequence[str], typed: Mapping[str, str]) -> None:
         self._free = [name.lower() in free for name in names]
-        parts = {True: [], False: []}  # type: dict[bool, list[str]]
-        for name, is_free in zip(names, self._free, strict=True):
-            exact = typed.get(name.lower(), r"[^|\n]*")
-            for lazy, fields in parts.items():
-                fields.append(f"({'(?s:.*?)' if lazy else '(?s:.*)'})" if is_free else f"({exact})")
-        self.lazy, self.greedy = (re.compile(r"\|".join(parts[lazy])) for lazy in (True, False))
+        self._kinds = [re.compile(typed.get(name.lower(), r"[^|\n]*")) for name in names]
         self.begins = re.compile(f"(?:{typed.get(names[0].lower(), '[^|]*')})" + r"\|" if len(names) > 1 else "")
         self.n_bars = len(names) - 1
 
+    def may_begin(self, line: str) -> bool:
+        """Return whether a record may begin with this line: it has the whole first field, unless that is free."""
+        return self._free[0] or self.begins.match(line) is not None
+
     def split(self, line: str) -> tuple[list[str], bool] | None:
         """Return the fields, and whether all of them are certain; None if there is no way."""
-        if not 0 <= line.count("|") - self.n_bars <= _MOST_SURPLUS:
+        parts = line.split("|")
+        surplus = len(parts) - 1 - self.n_bars
+        if not 0 <= surplus <= _MOST_SURPLUS:
             return None
-        one, other = self.lazy.fullmatch(line), self.greedy.fullmatch(line)
-        if one is None or other is None:
+        ways = self._ways(parts, surplus)
+        if not ways[0][0]:
             return None
-        fields, others = list(one.groups()), other.groups()
-        # The lazy way ends the first free field as early as can be, the greedy way as late: if they agree, so do all.
+        fields, others = (self._fields(parts, ways, choose) for choose in (min, max))
+        # One way ends the first free field as early as can be, the other as late: if they agree, so do all.
         doubt = next((k for k, field in enumerate(fields) if field != others[k]), None)
         if doubt is not None:
             last = max(k for k, is_free in enumerate(self._free) if is_free)
             fields[doubt : last + 1] = [""] * (last + 1 - doubt)
         return fields, doubt is None
+
+    def _ways(self, parts: list[str], surplus: int) -> list[list[bool]]:
+        """Return for each field, and each number of surplus bars before it, whether the rest can follow."""
+        ways = [[False] * surplus + [True]]  # behind the last field all bars are used up
+        for k in range(self.n_bars, -1, -1):
+            after = ways[-1]
+            if self._free[k]:
+                latest = max((used for used, can in enumerate(after) if can), default=-1)
+                ways.append([used <= latest for used in range(surplus + 1)])
+            else:
+                kind = self._kinds[k]
+                ways.append([can and kind.fullmatch(parts[k + used]) is not None for used, can in enumerate(after)])
+        return ways[::-1]
+
+    def _fields(self, parts: list[str], ways: list[list[bool]], choose: Callable[[Iterable[int]], int]) -> list[str]:
+        """Return the fields, each free one ended by the choice among the ways that are left."""
+        fields, used = list[str](), 0
+        for k, is_free in enumerate(self._free):
+            then = choose(n for n in range(used, len(ways[k + 1])) if ways[k + 1][n]) if is_free else used
+            fields.append("|".join(parts[k + used : k + then + 1]))
+            used = then
+        return fields
 
 
 def _mended(
@@ -114,7 +146,14 @@ def _mended(
     while at < len(lines):
         line, upto = lines[at], at + 1
         split = pattern.split(line)
-        while split is None and upto < len(lines) and odd[upto] == odd[upto - 1] + 1 and upto - at < _MOST_SURPLUS:
+        begins = pattern.may_begin(line)
+        while (
+            split is None
+            and begins
+            and upto < len(lines)
+            and odd[upto] == odd[upto - 1] + 1
+            and upto - at < _MOST_SURPLUS
+        ):
             if pattern.begins.match(lines[upto]) and line.count("|") >= pattern.n_bars:
                 break
             line, upto = f"{line}\n{lines[upto]}", upto + 1

@@ -25,6 +25,7 @@ from predictors.data.joblog import JobLog
 from predictors.data.moments import MISSING, unix_time
 from predictors.data.records import CANCELLED, COMPLETED, FAILED, RULES, Draft, finish
 from predictors.data.sources import log_name
+from predictors.data.swf_value import LARGEST_QUANTITY
 
 _LINE: Final = re.compile(rb"(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d);([A-Za-z]);([^;\s]*);(.*)")
 _HEAD: Final = re.compile(rb"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z]{1,2};[^;\n]*;")
@@ -248,7 +249,12 @@ def _sizes(draft: Draft, jobs: list[_Job]) -> None:
         "requested_memory": memory_asked,
         "used_memory": memory_used,
     }
-    draft.numbers |= {column: np.array(values, dtype=np.int64) for column, values in columns.items()}
+    for column, found in columns.items():
+        large = [value > LARGEST_QUANTITY for value in found]
+        draft.report("too-large", np.array(large, dtype=np.bool_), column, max(found))
+        draft.numbers[column] = np.array(
+            [MISSING if big else value for value, big in zip(found, large, strict=True)], dtype=np.int64
+        )
     draft.numbers["nodes"][draft.numbers["start"] == MISSING] = MISSING
     bad = [job.pairs.get("Resource_List.walltime", "") != "" for job in jobs]
     unread = np.array(bad, dtype=np.bool_) & (draft.numbers["requested_time"] == MISSING)

@@ -74,7 +74,7 @@ def _requested(ncpus: str, nodect: str, select: str, listed: str, slots: str) ->
 def _chunk(text: str, share: str) -> tuple[int, int]:
     parts = text.split(":")
     each = next((int(p.split("=")[1]) for p in parts if re.fullmatch(rf"{share}=\d{{1,9}}", p)), 1)
-    return (int(parts[0][:9]) if parts[0].isdigit() else 1), each
+    return max(whole(parts[0][:9]), 1), each
 
 
 def given(pairs: Mapping[str, str]) -> int:
@@ -97,14 +97,17 @@ def given(pairs: Mapping[str, str]) -> int:
     for host in hosts.split("+"):
         slots = host.partition("/")[2]
         starred = slots.partition("*")[2]
-        if starred.isdigit():
-            total += int(starred[:9])
+        if starred:
+            total += max(whole(starred[:9]), 1)
         else:
-            ranges = [part.split("-") for part in slots.split(",")]
-            total += sum(
-                int(r[-1]) - int(r[0]) + 1 if all(e.isdigit() for e in r) and len(r) == 2 else 1 for r in ranges
-            )
+            total += sum(_slots(part) for part in slots.split(","))
     return total if total > 0 else MISSING
+
+
+def _slots(text: str) -> int:
+    """Return how many slots of a host `0-11` or `3` are."""
+    first, dash, last = text.partition("-")
+    return max(whole(last) - whole(first), 0) + 1 if dash and min(whole(first), whole(last)) >= 0 else 1
 
 
 def exit_code(text: str) -> int:

@@ -4,6 +4,7 @@ The fields are those of sacct(1); `jobcast` reads those of `ALIASES` by name, in
 `SLURM_TIME_FORMAT=%s`, which leaves no doubt about the clock.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -12,7 +13,7 @@ import numpy as np
 
 from predictors.data import slurm
 from predictors.data.account import Account, Ledger
-from predictors.data.arrow_arrays import row_array
+from predictors.data.arrow_arrays import row_array, text_array
 from predictors.data.barred import barred_table
 from predictors.data.cells import names, numbers, spans_of
 from predictors.data.clocks import clocked
@@ -73,6 +74,7 @@ _NO_LIMIT: Final = frozenset(("UNLIMITED", "Partition_Limit", "INVALID"))
 _MARKS: Final = frozenset(
     ("submit", "start", "end", "state", "elapsed", "elapsedraw", "user", "timelimit", "timelimitraw")
 )
+_SUFFIXED: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{0,9})?[KMG]")
 _SUFFIXES: Final = MappingProxyType({"K": 1_000, "M": 1_000_000, "G": 1_000_000_000})
 
 
@@ -213,14 +215,11 @@ def _quantities(draft: Draft, column: Mapping[str, Any], ended: Bools) -> None:
 def _counts(column: Any, key: str, draft: Draft) -> Ints:
     """Return a count, perhaps written with K, M or G."""
     codes, texts = names(column)
-    suffixed = [text[-1:] in _SUFFIXES and text[:-1].replace(".", "", 1).isdigit() for text in texts]
-    if not any(suffixed):
+    if not any(map(_SUFFIXED.fullmatch, texts)):
         return numbers(column, key, draft.report)
-    table = [
-        int(float(text[:-1]) * _SUFFIXES[text[-1]]) if cut else int(text) if text.isdigit() else MISSING
-        for text, cut in zip(texts, suffixed, strict=True)
-    ]
-    return np.array([*table, MISSING], dtype=np.int64)[np.where(codes == MISSING, len(texts), codes)]
+    plain = [str(int(float(text[:-1]) * _SUFFIXES[text[-1]])) if _SUFFIXED.fullmatch(text) else text for text in texts]
+    places = np.where(codes == MISSING, len(texts), codes)
+    return numbers(text_array([*plain, ""]).take(row_array(places)), key, draft.report)
 
 
 def _memory(column: Any, procs: Ints, draft: Draft) -> Ints:

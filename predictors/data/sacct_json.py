@@ -37,7 +37,7 @@ def parse_sacct_json(
     """
     jobs = _jobs(data, source)
     ledger = Ledger(source, RULES, place="job")
-    sound = [job for job in jobs if isinstance(job, Mapping) and _plain(job.get("job_id")).isdigit()]
+    sound = [job for job in jobs if isinstance(job, Mapping) and _is_whole(_plain(job.get("job_id")))]
     ledger.add("no-job-id", [0] * (len(jobs) - len(sound)))
     rows, words = [_row(job) for job in sound], [_word(job) for job in sound]
     columns = _columns(rows)
@@ -114,10 +114,10 @@ def _waiting(tasks: str) -> str:
     if not tasks.lower().startswith("0x"):
         return tasks
     try:
-        bits = int(tasks, 16)
+        bits = f"{int(tasks, 16):b}"
     except ValueError:
         return ""
-    return ",".join(str(task) for task in range(bits.bit_length()) if bits >> task & 1)
+    return ",".join(str(task) for task, bit in enumerate(reversed(bits)) if bit == "1")
 
 
 def _part(job: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -142,7 +142,12 @@ def _plain(value: Any) -> str:
 
 def _moment(value: Any) -> str:
     text = _plain(value)
-    return "" if text == "0" or not text.isdigit() else text
+    return text if text != "0" and _is_whole(text) else ""
+
+
+def _is_whole(text: str) -> bool:
+    """Return whether a text is a whole number from 0 that can be told."""
+    return text.isascii() and text.isdigit() and len(text) < 400
 
 
 def _limit(value: Any) -> str:

@@ -46,11 +46,12 @@ PUT_BACK: Final = frozenset(
 _SHORT: Final = MappingProxyType(
     {"CA": "CANCELLED", "CD": "COMPLETED", "F": "FAILED", "TO": "TIMEOUT", "OOM": "OUT_OF_MEMORY"}
 )
-_JOB: Final = re.compile(r"(\d+)(?:_(\d+|\[[^\]]*\].*)|\+(\d+))?(?:\.(.+))?")
+_JOB: Final = re.compile(r"([0-9]{1,18})(?:_([0-9]+|\[[^\]]*\].*)|\+([0-9]+))?(?:\.(.+))?")
 _MEMORY: Final = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)B?([cn]?)", re.IGNORECASE)
 _KILOBYTES: Final = MappingProxyType(
     {"": 1024.0, "K": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3, "P": 1024.0**4}
 )
+_EXIT: Final = re.compile(r"([0-9]{1,9})(?::([0-9]{0,9}))?")
 _SIGNAL: Final = 128
 
 
@@ -93,7 +94,7 @@ def members(job: str) -> int:
         return 1
     total = 0
     for part in match[2][1:].split("]")[0].split("%")[0].split(","):
-        found = re.fullmatch(r"(\d+)(?:-(\d+)(?::(\d+))?)?", part)
+        found = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18})(?::([0-9]{1,18}))?)?", part)
         if found:
             first, last = int(found[1]), int(found[2] or found[1])
             total += max(last - first, 0) // max(int(found[3] or 1), 1) + 1
@@ -108,10 +109,11 @@ def exit_code(text: str) -> int:
     >>> exit_code("3:0"), exit_code("0:11")
     (3, 139)
     """
-    code, _, signal = text.partition(":")
-    if not code.isdigit() or not (signal or "0").isdigit():
+    found = _EXIT.fullmatch(text)
+    if found is None:
         return MISSING
-    return _SIGNAL + int(signal) if signal and int(signal) else int(code)
+    code, signal = int(found[1]), int(found[2] or 0)
+    return _SIGNAL + signal if signal else code
 
 
 def memory(text: str) -> tuple[float, str] | None:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -152,8 +153,9 @@ def in_utf8(data: bytes, ledger: Ledger) -> bytes:
 def picked_names(names: tuple[str, ...], wanted: Sequence[str], source: str) -> list[str]:
     """Return those of a table's names that are wanted, whatever their case; raise JobcastError if one comes twice."""
     lower = [name.lower() for name in names]
-    twice = sorted({name for name in names if name and lower.count(name.lower()) > 1})
+    times = Counter(lower)
+    twice = sorted({name for name in names if name and times[name.lower()] > 1})
     if twice:
-        raise JobcastError(f"{source}: its first line names {', '.join(twice)} twice; which one counts?")
+        raise JobcastError(f"{source}: its first line names {', '.join(twice[:5])} twice; which one counts?")
     asked = {alias.lower() for alias in wanted}
     return [name for name, low in zip(names, lower, strict=True) if low in asked]
