@@ -38,10 +38,12 @@ def test_events_are_stored_once_by_one_owner(postgres):
     ]
     assert store.events_of(first.job) == [first._replace(sequence=1)]
     assert [table[:, -1].tolist() for table in store.events_after(1)] == [[2, 3]]
-    store.keep_snapshot(3, b"abc")
+    assert store.beginning() is None
+    for sequence, kept in ((0, b"begun"), (1, b"a"), (2, b"b"), (3, b"abc")):
+        store.keep_snapshot(sequence, kept)
     store.close()
     store = Store(url)
-    assert store.last == 3 and store.snapshot() == (3, b"abc")
+    assert store.last == 3 and store.snapshot() == (3, b"abc") and store.beginning() == b"begun"
     store.close()
 
 

@@ -163,6 +163,9 @@ def test_a_restart_gives_the_same_state_whatever_became_of_the_model(name, tmp_p
     service = started(tmp_path / "s", loader_of(retrained, tmp_path / "other"))
     feed(service, EVENTS[350:])
     equal(state(service), state(whole))
+    for sequence in (400, 401, 402):
+        service.writer.do(lambda sequence=sequence: service.store.keep_snapshot(sequence, b"PK damaged"))
+    feed(service, [EVENTS[0]])  # a duplicate, behind the snapshots
     for one in (service, whole):
         assert one.began["until"] == FIRST.epoch + trained("last-two", FIRST).history_.now
         assert one.store.beginning() is not None
