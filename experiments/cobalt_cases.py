@@ -14,8 +14,9 @@ from predictors.data.mira import OF_SPENT, mira_like_log
 from schedsim.accounts import Accounts, Project
 from schedsim.allocators import Allocator
 from schedsim.engine import simulate
+from schedsim.hierarchy import Hierarchy
 from schedsim.metrics import figures
-from schedsim.partitions import Hierarchy, Partitions
+from schedsim.partitions import Partitions
 from schedsim.policy import make_policy
 from schedsim.queue_metrics import by_queue, capability_share, delivered
 from schedsim.rules import Rules, within_shares

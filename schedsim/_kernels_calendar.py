@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from predictors.data.compiled import step
-from schedsim._kernels_ordered import released_by
+from schedsim._kernels_lookup import released_by
 
 Ints = npt.NDArray[np.int64]
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import schedsim._kernels_layout as at
 from predictors.data.compiled import lean, step
 from schedsim._kernels_instant import again, start, until_pass
-from schedsim._kernels_ordered import list_slots
+from schedsim._kernels_lookup import list_slots
 from schedsim._kernels_plan import book, earliest, is_free, plan_running
 
 Ints = npt.NDArray[np.int64]

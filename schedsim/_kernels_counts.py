@@ -27,8 +27,8 @@ from schedsim._kernels_head import (
     verdict_on,
 )
 from schedsim._kernels_instant import start, until_pass
+from schedsim._kernels_lookup import next_fitting
 from schedsim._kernels_order import sort_postponed
-from schedsim._kernels_ordered import next_fitting
 from schedsim._kernels_postpone import release, release_if_idle
 from schedsim._kernels_sets import set_allows
 

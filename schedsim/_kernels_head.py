@@ -12,7 +12,7 @@ import schedsim._kernels_layout as at
 from predictors.data.compiled import step
 from schedsim._kernels_calendar import clears, note_start
 from schedsim._kernels_instant import start
-from schedsim._kernels_ordered import first_slot, released_by, slot_from, time_of_release
+from schedsim._kernels_lookup import first_slot, released_by, slot_from, time_of_release
 from schedsim._kernels_plan import book, column_at, earliest, plan_ends
 from schedsim._kernels_sets import set_allows
 

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from predictors.data.compiled import step
-from schedsim._kernels_ordered import insert, list_slots, remove, slot_from
+from schedsim._kernels_lookup import list_slots, slot_from
+from schedsim._kernels_ordered import insert, remove
 from schedsim._kernels_orders import SCORE
 from schedsim._kernels_score import bits_of, number, score_at, score_key
 from schedsim._kernels_sets import enter_set, leave_set

@@ -13,8 +13,9 @@ import schedsim._kernels_layout as at
 from predictors.data.compiled import step
 from schedsim._kernels_corrections import corrected
 from schedsim._kernels_holds import admit, begun, line_up, over, release_child
+from schedsim._kernels_lookup import first_key, first_leaf, first_slot
 from schedsim._kernels_order import reorder
-from schedsim._kernels_ordered import first_key, first_leaf, first_slot, insert, remove, remove_first
+from schedsim._kernels_ordered import insert, remove, remove_first
 from schedsim._kernels_orders import WFP3, static_key
 from schedsim._kernels_outlook import answers_fit, believed, keep_ladder, review, revise, unwatch, watch
 from schedsim._kernels_postpone import due, postpone, release, release_if_idle

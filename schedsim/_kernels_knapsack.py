@@ -16,7 +16,7 @@ import schedsim._kernels_layout as at
 from predictors.data.compiled import lean, step
 from schedsim._kernels_calendar import clears, note_start, read_dates
 from schedsim._kernels_instant import start, until_pass
-from schedsim._kernels_ordered import list_slots
+from schedsim._kernels_lookup import list_slots
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -5,7 +5,8 @@ import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from predictors.data.compiled import step
-from schedsim._kernels_ordered import clear, insert, list_slots, rekey
+from schedsim._kernels_lookup import list_slots
+from schedsim._kernels_ordered import clear, insert, rekey
 from schedsim._kernels_orders import SCORE, USER, WFP3, dynamic_key
 from schedsim._kernels_score import score_key
 

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from predictors.data.compiled import step
-from schedsim._kernels_ordered import first_key, first_slot, insert, list_slots, remove, remove_first, slot_from
+from schedsim._kernels_lookup import first_key, first_slot, list_slots, slot_from
+from schedsim._kernels_ordered import insert, remove, remove_first
 from schedsim._kernels_orders import FCFS, USER, WFP3, static_key
 from schedsim._kernels_postpone import enlist, unlist
 

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import schedsim._kernels_layout as at
 from predictors.data.compiled import step
 from schedsim._kernels_holds import line_up
-from schedsim._kernels_ordered import first_slot, insert, remove
+from schedsim._kernels_lookup import first_slot
+from schedsim._kernels_ordered import insert, remove
 
 Ints = npt.NDArray[np.int64]
 

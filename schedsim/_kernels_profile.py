@@ -17,7 +17,7 @@ from predictors.data.compiled import lean, step
 from schedsim._kernels_calendar import read_dates
 from schedsim._kernels_head import candidate_key, keeps_promise, nothing_new, reserve_head, start_in_order, use_up
 from schedsim._kernels_instant import start, until_pass
-from schedsim._kernels_ordered import next_fitting, slot_from
+from schedsim._kernels_lookup import next_fitting, slot_from
 from schedsim._kernels_plan import book, earliest, first_drop, is_free, plan_running, trim
 
 Ints = npt.NDArray[np.int64]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 import schedsim._kernels_layout as at
 from predictors.data.compiled import lean, step
-from schedsim._kernels_ordered import first_key
+from schedsim._kernels_lookup import first_key
 from schedsim._kernels_orders import sortable
 
 Ints = npt.NDArray[np.int64]

@@ -8,7 +8,8 @@ import schedsim._kernels_layout as at
 from predictors.data.compiled import compiled, step
 from schedsim._kernels_holds import line_up, over
 from schedsim._kernels_instant import give_back, record
-from schedsim._kernels_ordered import insert, list_slots, remove
+from schedsim._kernels_lookup import list_slots
+from schedsim._kernels_ordered import insert, remove
 from schedsim._kernels_outlook import unwatch
 from schedsim._kernels_sets import leave_set
 

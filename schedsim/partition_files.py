@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from predictors.data.errors import JobcastError, counted, unknown_name
 from predictors.data.sources import read_text
-from schedsim.partitions import MOST_PARTS, Hierarchy, Level
+from schedsim.hierarchy import MOST_PARTS, Hierarchy, Level
 from schedsim.topology import MOST_NODES
 
 KEYS: Final = ("size", "starts", "skip")

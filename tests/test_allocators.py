@@ -14,7 +14,8 @@ from schedsim.explain import explain
 from schedsim.exports import batsim_frame, to_frame
 from schedsim.gates import Verdict
 from schedsim.nodes import NodeSets
-from schedsim.paranoid import BY_PLACE, NODES, check
+from schedsim.paranoid import check
+from schedsim.paranoid_laws import BY_PLACE, NODES
 from schedsim.paranoid_replay import HARMLESS
 from schedsim.policy import Policy, make_policy
 from schedsim.topology import Topology

@@ -9,10 +9,11 @@ from predictors.data.errors import JobcastError
 from schedsim.big_run import big_run_commands, maintenance_ends, with_big_runs
 from schedsim.commands import Command
 from schedsim.engine import simulate
+from schedsim.hierarchy import Hierarchy
 from schedsim.outage_files import read_outages
 from schedsim.outages import Outages, Reservation
 from schedsim.paranoid import check
-from schedsim.partitions import Hierarchy, Partitions
+from schedsim.partitions import Partitions
 from schedsim.policy import make_policy
 from schedsim.queues import mira_router
 from schedsim.rules import Rules

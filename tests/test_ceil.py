@@ -23,7 +23,8 @@ from schedsim.gates import Verdict
 from schedsim.instant import Stepper
 from schedsim.metrics import makespan
 from schedsim.orders import ORDERS, Order
-from schedsim.paranoid import CEILING, check
+from schedsim.paranoid import check
+from schedsim.paranoid_laws import CEILING
 from schedsim.policy import ceil, make_policy
 from schedsim.postponing import Postponing
 from schedsim.rules import Rules

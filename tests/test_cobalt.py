@@ -13,15 +13,16 @@ import schedsim._kernels_layout as at
 from experiments.cobalt_stories import drain, sawtooth
 from predictors.data.errors import JobcastError
 from predictors.data.synthetic import generate_log
-from schedsim import paranoid
+from schedsim import paranoid_laws as known
 from schedsim._kernels_score import score_at, squares
 from schedsim.accounts import Accounts, Project
 from schedsim.commands import Command, read_commands
 from schedsim.dependencies import Dependencies
 from schedsim.dilation import Dilation
 from schedsim.engine import Simulation, simulate
+from schedsim.hierarchy import Hierarchy
 from schedsim.paranoid import check
-from schedsim.partitions import Hierarchy, Partitions, Within
+from schedsim.partitions import Partitions, Within
 from schedsim.policy import make_policy
 from schedsim.queue_metrics import capability_share
 from schedsim.queues import Queue, Router, mira_router
@@ -160,7 +161,7 @@ def test_passes_under_rules_are_told_as_they_are_and_keep_their_laws(policy):
             assert {row for row, finding in found.items() if finding.rule == "starts"} == instant.started
             assert found.keys() == {job.row for job in instant.queue} | instant.held.keys()
         checked = check(schedule, make_policy(policy), rules=rules)
-        assert {paranoid.PARENTS, paranoid.SHARES} <= set(checked.kept)
+        assert {known.PARENTS, known.SHARES} <= set(checked.kept)
     assert told > 8
 
 

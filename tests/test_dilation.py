@@ -7,7 +7,8 @@ from predictors.data.errors import JobcastError
 from schedsim.dilation import Dilation
 from schedsim.engine import Simulation, simulate
 from schedsim.explain import explain
-from schedsim.paranoid import BY_WORLD, ENDS, check
+from schedsim.paranoid import check
+from schedsim.paranoid_laws import BY_WORLD, ENDS
 from schedsim.policy import make_policy
 from schedsim.workload import Workload
 from tests.engine_runs import EVERY_POLICY, workload_of

@@ -16,11 +16,13 @@ from schedsim.availability import available, disturbed_figures
 from schedsim.engine import Simulation, simulate
 from schedsim.explain import explain
 from schedsim.failing import Failing, Site
+from schedsim.hierarchy import Hierarchy
 from schedsim.instant import Stepper
 from schedsim.outage_files import read_outages
 from schedsim.outages import Change, Outages, Reservation
-from schedsim.paranoid import AVAILABLE, OVERTAKEN, check
-from schedsim.partitions import Hierarchy, Partitions, widened
+from schedsim.paranoid import check
+from schedsim.paranoid_laws import AVAILABLE, OVERTAKEN
+from schedsim.partitions import Partitions, widened
 from schedsim.policy import make_policy
 from schedsim.topology import Topology
 from schedsim.verdicts import findings

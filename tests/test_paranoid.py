@@ -7,7 +7,7 @@ import pytest
 
 from predictors.data.errors import JobcastError
 from predictors.similar_runs import make_outlook
-from schedsim import paranoid
+from schedsim import paranoid_laws as known
 from schedsim import paranoid_replay as replay
 from schedsim.engine import simulate
 from schedsim.estimates import Separate
@@ -65,19 +65,19 @@ def test_what_is_checked_and_what_is_not():
     """Every law is either kept or left out with a reason."""
     for name in EVERY_POLICY:
         checked = check(run(name), make_policy(name))
-        assert {*checked.kept, *checked.left_out} == set(paranoid.EXCUSES)
+        assert {*checked.kept, *checked.left_out} == set(known.EXCUSES)
         assert not set(checked.kept) & set(checked.left_out)
     assert set(check(run("easy"), make_policy("easy")).left_out) == {
-        paranoid.NODES,
-        paranoid.CEILING,
+        known.NODES,
+        known.CEILING,
         replay.IN_ORDER,
         replay.PROMISE,
         replay.NOTHING_FITS,
-        paranoid.PARENTS,
-        paranoid.SHARES,
-        paranoid.AVAILABLE,
+        known.PARENTS,
+        known.SHARES,
+        known.AVAILABLE,
     }
-    assert check(run("wfp3-easy"), make_policy("wfp3-easy")).left_out[replay.HARMLESS] == paranoid.MOVING
+    assert check(run("wfp3-easy"), make_policy("wfp3-easy")).left_out[replay.HARMLESS] == known.MOVING
 
 
 def changed(schedule, row, **values):
@@ -92,20 +92,20 @@ def changed(schedule, row, **values):
 
 # Under EASY (see scenario_by_hand.py) job 5 runs 100-130, 9 161-171, 12 170-180 after 10; row = job id - 1.
 FAULTS = {
-    "early": ("easy", 11, {"start": 129}, paranoid.STARTS, "job 12 starts at 129 s, submitted at 130 s"),
-    "never": ("easy", 11, {"start": -1}, paranoid.STARTS, "job 12 starts at -1 s"),
-    "cut short": ("easy", 11, {"end": 179}, paranoid.ENDS, "starts at 170 s and ends at 179 s, but runs 10 s"),
-    "crowded": ("easy", 4, {"start": 80}, paranoid.CAPACITY, "job 3 starts at 80 s, when 15 of 10 processors"),
-    "between": ("easy", 11, {"start": 175}, paranoid.INSTANTS, "job 12 starts at 175 s, when nothing ends"),
-    "not as given": ("easy", 3, {"estimate": 49}, paranoid.RANGE, "job 4 was planned with 49 s; 50 s was given"),
+    "early": ("easy", 11, {"start": 129}, known.STARTS, "job 12 starts at 129 s, submitted at 130 s"),
+    "never": ("easy", 11, {"start": -1}, known.STARTS, "job 12 starts at -1 s"),
+    "cut short": ("easy", 11, {"end": 179}, known.ENDS, "starts at 170 s and ends at 179 s, but runs 10 s"),
+    "crowded": ("easy", 4, {"start": 80}, known.CAPACITY, "job 3 starts at 80 s, when 15 of 10 processors"),
+    "between": ("easy", 11, {"start": 175}, known.INSTANTS, "job 12 starts at 175 s, when nothing ends"),
+    "not as given": ("easy", 3, {"estimate": 49}, known.RANGE, "job 4 was planned with 49 s; 50 s was given"),
     "too long": (
         "easy",
         3,
         {"last_estimate": 51},
-        paranoid.RANGE,
+        known.RANGE,
         "job 4 has a last estimate of 51 s, a request of 50",
     ),
-    "corrected": ("easy", 7, {"last_estimate": 60}, paranoid.CORRECTED, "job 8 starts at 11 s and runs at 130 s"),
+    "corrected": ("easy", 7, {"last_estimate": 60}, known.CORRECTED, "job 8 starts at 11 s and runs at 130 s"),
     "idle": ("easy", 11, {"start": 171}, replay.NO_IDLE_HEAD, "job 12 could start at 170 s: 2 processors are free"),
     "out of turn": ("fcfs", 7, {"start": 1}, replay.IN_ORDER, "job 8 passes job 3"),
     "called so": ("easy", 8, {"started_by": BACKFILLED}, replay.KIND, "job 9 is called backfilled"),
@@ -146,9 +146,9 @@ BROKEN = [
     (KnowsRunTimes, "easy-sjbf", "requested", {replay.HARMLESS}),
     (LaterJobFirst, "saf-easy", "requested", {replay.NO_IDLE_HEAD, replay.KIND, replay.HARMLESS}),
     (OneAtATime, "binpacking", "requested", {replay.NOTHING_FITS}),
-    (Overbooks, "binpacking", "requested", {paranoid.CAPACITY}),
+    (Overbooks, "binpacking", "requested", {known.CAPACITY}),
     (NoPromise, "easy+promise", "tsafrir", {replay.PROMISE}),
-    (ForgetsOneEnd, "easy", "tsafrir", {paranoid.CORRECTED}),
+    (ForgetsOneEnd, "easy", "tsafrir", {known.CORRECTED}),
 ]
 
 
@@ -164,7 +164,7 @@ def test_schedules_of_broken_engines_are_refused(site, name, estimates, laws):
         try:
             check(schedule, make_policy(name), given)
         except JobcastError as error:
-            refused |= {law for law in paranoid.EXCUSES if law in str(error)}
+            refused |= {law for law in known.EXCUSES if law in str(error)}
     assert refused == laws
 
 
@@ -183,8 +183,8 @@ def test_revised_estimates_leave_the_promise_and_the_machine_to_check(name):
         outlook = make_outlook("default").forecast(log)
         schedule = simulate(Workload.from_log(log), make_policy(name), outlook)
         checked = check(schedule, make_policy(name), make_outlook("default").forecast(log))
-        assert checked.left_out[paranoid.CORRECTED] == paranoid.REVISED
-        assert paranoid.CAPACITY in checked.kept and (replay.PROMISE in checked.kept) == make_policy(name).promise
+        assert checked.left_out[known.CORRECTED] == known.REVISED
+        assert known.CAPACITY in checked.kept and (replay.PROMISE in checked.kept) == make_policy(name).promise
 
 
 def test_a_promise_missed_under_revised_estimates_is_refused():

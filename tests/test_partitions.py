@@ -11,9 +11,10 @@ from predictors.data.errors import JobcastError
 from schedsim.allocators import FirstFit
 from schedsim.engine import simulate
 from schedsim.explain import explain
+from schedsim.hierarchy import Hierarchy, Level
 from schedsim.paranoid import check
 from schedsim.partition_files import read_hierarchy
-from schedsim.partitions import Hierarchy, Level, Partitions, Within, allocator_named, widened
+from schedsim.partitions import Partitions, Within, allocator_named, widened
 from schedsim.policy import make_policy
 from schedsim.topology import Topology
 from schedsim.words import in_words
