@@ -30,6 +30,8 @@ class Case:
         for name in ("name", "policy", "correction"):
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
                 raise JobcastError(f"A case's {name} must be a name; got {getattr(self, name)!r}.")
+        if not self.name.isprintable():
+            raise JobcastError(f"A case's name is shown: no line breaks or control characters; got {self.name!r}.")
         if not isinstance(self.estimates, str | SimilarRuns) or not isinstance(self.shaken, bool):
             raise JobcastError(f"Case {self.name!r}: estimates must be a name and shaken true or false.")
         if self.budget is not None and (isinstance(self.budget, bool) or not isinstance(self.budget, int | float)):

@@ -22,7 +22,7 @@ from experiments import (
     demo,
 )
 from experiments.output import plain_warnings
-from predictors.data.errors import JobcastError
+from predictors.data.errors import JobcastError, printable
 
 app = typer.Typer(
     name="jobcast",
@@ -111,7 +111,7 @@ def main() -> None:
 
 
 def _fail(message: str) -> None:
-    sys.stderr.write(f"jobcast: {' '.join(message.split())}\n")
+    sys.stderr.write(f"jobcast: {printable(' '.join(message.split()))}\n")
     sys.exit(2)
 
 

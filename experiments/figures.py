@@ -20,6 +20,10 @@ MARKERS = "osD^vPX*"
 HATCHES = ("", "//", "..", "xx", "\\\\", "--")
 """Of bars side by side, drawn in white upon the colours."""
 
+LONGEST_NAME = 60
+LONGEST_TITLE = 100
+"""Letters of a line: beside an axis or in a legend, and above a picture."""
+
 _STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -92,6 +96,7 @@ def draw(
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
         paint(figure.add_subplot(), table)
+        _as_written(figure)
         told = {"Title": _title(figure, name), "Description": in_words(figure)}
         pictures = []
         for suffix in (".png", ".svg"):
@@ -100,6 +105,37 @@ def draw(
                 figure.savefig(part, dpi=150, metadata=told | ({"Date": None} if suffix == ".svg" else {}))
             pictures.append(path)
     return [*pictures, write_table(table, folder / f"{name}.csv")]
+
+
+def _as_written(figure: "Figure") -> None:
+    """Let names from outside be no formulas, and leave room for the picture however long they are."""
+    from matplotlib.category import StrCategoryFormatter
+    from matplotlib.ticker import FuncFormatter
+
+    for axes in figure.axes:
+        legend = axes.get_legend()
+        named = [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts, *(legend.get_texts() if legend else ())]
+        for axis in (axes.xaxis, axes.yaxis):
+            name = axis.get_major_formatter()
+            if isinstance(name, FuncFormatter | StrCategoryFormatter):  # numbers have others
+                axis.set_major_formatter(FuncFormatter(lambda x, place, name=name: _shortened(name(x, place))))
+                named += axis.get_ticklabels()
+        for text in named:
+            text.set_parse_math(False)
+            text.set_text(_shortened(text.get_text(), LONGEST_TITLE if text is axes.title else LONGEST_NAME))
+
+
+def _shortened(text: str, longest: int = LONGEST_NAME) -> str:
+    r"""Return text whose lines are at most so long, their middle left out.
+
+    Examples
+    --------
+    >>> _shortened("easy, requested"), _shortened("a-log-of-a-machine\nof 1996", 9)
+    ('easy, requested', 'a-lo…hine\nof 1996')
+    """
+    half = (longest - 1) // 2
+    lines = text.split("\n")
+    return "\n".join(line if len(line) <= longest else f"{line[:half]}…{line[-half:]}" for line in lines)
 
 
 def number_beside(axes: "Axes", number: int, x: float, y: float) -> None:

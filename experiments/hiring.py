@@ -32,7 +32,7 @@ MOST_PER_CORE: Final = 8
 IN_QUEUE: Final = 86_400.0
 """How long to wait for the first worker of a batch system [s]."""
 _SIZE: Final = re.compile(r"\d+(\.\d+)?\s*([kMGT]i?)?B?")
-_ADDRESS: Final = re.compile(r"(\w+://)?[^\s/]+:\d+")
+_ADDRESS: Final = re.compile(r"((tcp|tls)://)?[^\s/]+:\d+")
 _KEPT_FREE: Final = {"MALLOC_TRIM_THRESHOLD_": 128 << 20, "MALLOC_MMAP_THRESHOLD_": 32 << 20}
 """How much freed memory a worker keeps for its next run [bytes]: Dask's own setting gives all back at once, and getting
 it anew took a quarter of the time of a run."""
@@ -139,11 +139,38 @@ def hired(crew: Crew, most: int) -> Iterator[Hired]:
     with _silence(), dask.config.set(_SETTINGS), ExitStack() as stack:
         try:
             where = _workplace(crew, min(crew.workers, most), refused, stack)
+            if crew.scheduler is not None:
+                _greet(crew.scheduler)
             client = stack.enter_context(Client(where, timeout=PATIENCE, set_as_default=False))
-        except (OSError, TimeoutError) as error:
+        except JobcastError:
+            raise
+        except Exception as error:  # what else listens there can answer anything
             reason = str(error).partition("\n")[0]
             raise CrewError(f"{crew.place} does not answer ({reason}); see that it runs.") from error
         yield Hired(client, refused)
+
+
+def _greet(address: str) -> None:
+    """Raise an error unless a Dask scheduler is there: what else answers could keep a client waiting for ever."""
+    from distributed.core import connect
+    from distributed.utils import LoopRunner
+
+    async def greeted() -> Any:
+        there = await connect(address, timeout=PATIENCE)
+        try:
+            await there.write({"op": "identity", "reply": True})
+            return await there.read()
+        finally:
+            there.abort()
+
+    runner = LoopRunner(asynchronous=False)
+    runner.start()
+    try:
+        answer = runner.run_sync(greeted, callback_timeout=PATIENCE + 1)
+    finally:
+        runner.stop()
+    if not isinstance(answer, dict) or answer.get("type") != "Scheduler":
+        raise ValueError("that is no Dask scheduler")
 
 
 def _workplace(crew: Crew, workers: int, refused: list[str], stack: ExitStack) -> Any:

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 from xml.etree import ElementTree
 
 from experiments.figures import write_table
@@ -29,6 +29,8 @@ MAX_ROWS: Final = 1000
 """Rows of a table that a page shows; its CSV has them all."""
 MAX_BYTES: Final = 64 * 2**20
 """Size up to which a report is read."""
+LONGEST: Final = 1e12
+"""Seconds that no run takes."""
 
 _SHAPE: Final[Mapping[str, Any]] = {
     "experiment": str,
@@ -113,7 +115,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{path}: is too big for a page, {path.stat().st_size:,} bytes where at most {MAX_BYTES:,} are read."
         )
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise JobcastError(f"{path}: is no whole JSON document ({error}); run the experiment again.") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -124,11 +126,17 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             "use the jobcast that wrote it, or run the experiment again."
         )
     _check(document, _SHAPE, f"{path}: ")
+    if not 0 <= document["seconds"] < LONGEST:
+        raise JobcastError(f"{path}: seconds must be how long it took; got {str(document['seconds'])[:20]}.")
     for table in document["tables"]:
         if any(len(row) != len(table["columns"]) for row in table["rows"]):
             raise JobcastError(f"{path}: table {table['title']!r} has rows of other lengths than its columns.")
     _check_files(folder, document)
     return document
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is none of JSON's numbers")
 
 
 def slug(title: str) -> str:
@@ -208,18 +216,31 @@ def _kind(value: Any) -> str:
     return kinds.get(type(value), "a number")
 
 
+def _is_plain(name: str) -> bool:
+    r"""Return whether a name can be that of a file in a folder, and nowhere else.
+
+    Examples
+    --------
+    >>> [_is_plain(name) for name in ("a b.csv", "", "../a.csv", "/a.csv", ".lock", "a\\b.csv", "a\nb.csv", "x" * 300)]
+    [True, False, False, False, False, False, False, False]
+    """
+    plain = name.isprintable() and Path(name).name == name and not name.startswith(".") and "\\" not in name
+    return bool(name) and plain and len(name.encode()) <= 255
+
+
 def _check_files(folder: Path, document: Mapping[str, Any]) -> None:
     """Raise JobcastError where a file is outside the folder, missing, or not the one that the report was made with."""
     known = {file["name"]: file for file in document["files"]}
     used = [table["file"] for table in document["tables"]]
-    used += [name for picture in document["pictures"] for name in (picture["svg"], picture["png"], picture["csv"])]
-    for name in filter(None, used):
+    used += [name for picture in document["pictures"] for name in (picture["svg"], picture["png"])]
+    used += [picture["csv"] for picture in document["pictures"] if picture["csv"]]
+    for name in used:
         if name not in known:
-            raise JobcastError(f"{folder / MANIFEST}: uses {name!r}, which is not among its files.")
+            raise JobcastError(f"{folder / MANIFEST}: uses {name[:80]!r}, which is not among its files.")
     for name, file in known.items():
         path = folder / name
-        if not name or Path(name).name != name or "\\" in name or name.startswith("."):
-            raise JobcastError(f"{folder / MANIFEST}: {name!r} is not the name of a file in its folder.")
+        if not _is_plain(name):
+            raise JobcastError(f"{folder / MANIFEST}: {name[:80]!r} is not the name of a file in its folder.")
         if not path.is_file():
             raise JobcastError(f"{path}: is missing, though {MANIFEST} names it; run the experiment again.")
         if path.stat().st_size != file["bytes"] or digest_of(path) != file["sha256"]:

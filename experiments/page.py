@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from experiments.manifest import MANIFEST, keep, read_manifest
 from experiments.output import cell
+from predictors.data.errors import JobcastError
 from predictors.data.files import whole_file
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ def write_page(folder: Path) -> Path:
     """
     text = page_of(read_manifest(folder), folder)
     path = folder / PAGE
+    if path.is_symlink():  # somebody else's folder must not say where we write
+        raise JobcastError(f"{path}: is a link, and the page would be written where it leads; remove it.")
     with whole_file(path) as part:
         part.write_text(text, encoding="utf-8")
     return path

@@ -3,12 +3,15 @@
 import gzip
 import json
 import os
+import signal
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 
+from experiments.cli import _fail as fail
 from experiments.cli import main
 from predictors.data.swf import write_swf
 from predictors.data.synthetic import generate_log
@@ -166,3 +169,31 @@ def test_help_imports_nothing_heavy():
     root = Path(__file__).parent.parent
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_ended_leaves_nothing_half_done(ending, tmp_path):
+    """A batch system at its walltime, a terminal that goes away: what Ctrl-C would tidy up is tidied up."""
+    code = f"""
+        import signal, sys
+        from experiments import cli
+        from predictors.data.files import whole_file
+
+        def command():
+            with whole_file({str(tmp_path / "table.csv")!r}) as part:
+                part.write_text("half")
+                signal.raise_signal({int(ending)})
+
+        cli.app = command
+        cli.main()
+    """
+    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    assert ended.returncode == -ending, ended.stderr  # who waits for it sees how it ended
+    assert not ended.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_errors_do_nothing_to_the_terminal(capsys):
+    with pytest.raises(SystemExit):
+        fail("log '\x1b[2J\u202e'\n is odd.")
+    assert capsys.readouterr().err == "jobcast: log '\ufffd[2J\ufffd' is odd.\n"

@@ -2,9 +2,12 @@
 
 import os
 import signal
+import socketserver
+import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import cloudpickle
 import psutil
@@ -251,3 +254,50 @@ def test_a_batch_system_that_is_not_there_or_refuses_is_told(monkeypatch, tmp_pa
     (tmp_path / "sbatch").chmod(0o755)
     with pytest.raises(JobcastError, match=r"slurm refuses to start workers: .*invalid partition"):
         run_sweep(SWEEP, [LOG], crew=crew)
+
+
+def test_something_else_at_the_address_is_one_line(monkeypatch):
+    """A web server takes the connection and answers in its own way: a client would wait for ever."""
+    monkeypatch.setattr(hiring, "PATIENCE", 0.5)
+    with socketserver.TCPServer(("127.0.0.1", 0), WebServer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"127.0.0.1:{server.server_address[1]}"
+        with pytest.raises(JobcastError, match=rf"The scheduler at {address} does not answer"):
+            run_sweep(SWEEP, [LOG], crew=Crew(scheduler=address))
+        server.shutdown()
+    with pytest.raises(JobcastError, match="is no address of a scheduler"):
+        Crew(scheduler=f"ws://{address}")
+
+
+class WebServer(socketserver.BaseRequestHandler):
+    """Says what a web server says of a request that it does not understand."""
+
+    def handle(self):
+        """Answer."""
+        self.request.sendall(b"HTTP/1.0 400 Bad Request\r\nServer: any\r\n\r\n<html>what?</html>")
+
+
+def test_more_processes_than_a_machine_can_bear_are_refused():
+    with pytest.raises(JobcastError, match=r"5,000 workers are too many for the .* of this machine"):
+        list(each(odd, {"": None}, [("", k) for k in range(5000)], Crew(workers=5000)))
+
+
+def test_asking_a_batch_system_leaves_ctrl_c_as_it_is():
+    pytest.importorskip("dask_jobqueue")
+    code = "import signal; from experiments import hiring; hiring._jobqueue(); signal.raise_signal(signal.SIGINT)"
+    ended = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    assert "KeyboardInterrupt" in ended.stderr  # and no success
+    assert ended.returncode
+
+
+def test_new_jobs_that_are_refused_while_a_sweep_runs_are_told(monkeypatch):
+    """All workers have reached their walltime, and the partition takes no more jobs."""
+    monkeypatch.setattr(crew_module, "GLANCE", 0.0)
+    nobody = SimpleNamespace(status="running", scheduler_info=lambda n_workers: {"workers": {}})
+    crew = Crew(queue="slurm", memory="1GB")
+    with pytest.raises(JobcastError, match=r"slurm refuses to start workers: Invalid partition; see"):
+        crew_module._idle_since(hiring.Hired(nobody, ["Invalid partition"]), crew, 0.0)
+    one = SimpleNamespace(status="running", scheduler_info=lambda n_workers: {"workers": {"a": {"status": "running"}}})
+    refused = ["Invalid partition"]
+    crew_module._idle_since(hiring.Hired(one, refused), crew, 0.0)
+    assert not refused  # of one job, while others work

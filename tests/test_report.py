@@ -183,6 +183,14 @@ def write(folder, text, name=MANIFEST):
     (folder / name).write_text(text)
 
 
+def _told(folder, seconds):
+    write(folder, re.sub(r'"seconds": [\d.e-]+', seconds, (folder / MANIFEST).read_text()))
+
+
+def _also(document, name):
+    document["files"].append({**document["files"][0], "name": name})
+
+
 def _outside(document):
     for file in document["files"]:
         if file["name"].endswith(".svg"):
@@ -205,6 +213,12 @@ BAD = {
     "a file outside": spoil("not the name of a file in its folder", _outside),
     "a file it does not list": spoil("not among its files", lambda d: d["tables"][0].update(file="x.csv")),
     "a picture gone": ("curve.svg: is missing", lambda folder: (folder / "curve.svg").unlink()),
+    "no number": ("no whole JSON document (NaN", lambda folder: _told(folder, '"seconds": NaN')),
+    "no time": ("seconds must be how long it took", lambda folder: _told(folder, '"seconds": 1e999')),
+    "a time of many digits": ("seconds must be how long", lambda folder: _told(folder, '"seconds": ' + "9" * 400)),
+    "a picture of no name": spoil("uses '', which is not among its files", lambda d: d["pictures"][0].update(svg="")),
+    "a name too long": spoil("not the name of a file", lambda document: _also(document, "x" * 300)),
+    "a name in two lines": spoil("not the name of a file", lambda document: _also(document, "a\nb")),
     "a run begun anew": ("not the file that report.json was", lambda folder: write(folder, "a", "by_user.csv")),
 }  # fmt: skip
 
@@ -219,6 +233,35 @@ def test_a_folder_that_cannot_be_used_is_told_and_the_page_that_was_stays(case, 
     assert told in str(error.value) and str(folder) in str(error.value)
     assert (folder / PAGE).read_bytes() == before
     assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+
+
+def test_a_page_is_not_written_where_a_link_leads(folder, tmp_path_factory):
+    """Somebody else's folder must not say which of our files is overwritten."""
+    mine = tmp_path_factory.mktemp("home") / "profile"
+    mine.write_text("mine")
+    (folder / PAGE).unlink()
+    (folder / PAGE).symlink_to(mine)
+    with pytest.raises(JobcastError, match="is a link"):
+        write_page(folder)
+    assert mine.read_text() == "mine"
+
+
+def test_names_in_a_picture_are_no_formulas_and_leave_room_for_it(tmp_path):
+    """A log may be called by what reads like a formula, and by 250 letters."""
+    names = [r"$\frac{$", "y" * 250]
+
+    def paint(axes, table):
+        axes.barh([0, 1], table["wait"], label=names[1])
+        axes.set_yticks([0, 1], names)
+        axes.set(title=names[0], xlabel="wait [s]")
+        axes.legend()
+
+    paths = draw(tmp_path, "names", pd.DataFrame({"wait": [1.0, 2.0]}), paint)
+    assert all(path.stat().st_size for path in paths)
+    drawn = paths[1].read_text()
+    assert "<dc:title>$\\frac{$</dc:title>" in drawn
+    assert "y" * 29 + "…" in drawn
+    assert "y" * 61 not in drawn
 
 
 def test_no_folder_and_a_document_that_is_too_big(folder, monkeypatch):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -104,6 +105,16 @@ def test_a_toml_file_sets_the_fields(tmp_path):
         ('measure = "mean_wait"', "did you mean 'mean_wait_s'"),
         ('logs = [{path = "a", procs = 0}]', "procs must be a whole number"),
         ("policies = [", "is no TOML"),
+        ("kind = 1", "kind must be a name; got 1"),
+        ("protocol = []", "protocol must be a name"),
+        ("beside = {a = 1}", "beside must be a name"),
+        ("measure = 1979-05-27", "measure must be a name"),
+        ('cases = "easy"', "cases must be a list of tables"),
+        ("cases = 3", "cases must be a list of tables; got 3"),
+        (r'cases = [{name = "a\u001b[2J", policy = "easy"}]', "no line breaks or control characters"),
+        ('logs = ["~no-such-user/a.swf"]', "there is no such user"),
+        ("seeds = 1000000000", "at most 100,000 seeds"),
+        ("seeds = [4294967296]", "at most 4,294,967,295; got 4,294,967,296"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_run_is_told_before_anything_is(text, told):
@@ -326,6 +337,7 @@ def test_other_folders_are_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("…")
     with pytest.raises(JobcastError, match=r"holds thesis\.tex, but no sweep"):
         run_sweep(sweep, [LOG], folder=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]  # not even a lock is left
     with pytest.raises(JobcastError, match="no folder of results can be made"):
         run_sweep(sweep, [LOG], folder=tmp_path / "thesis.tex")
     with owned(tmp_path / "busy", "sweep"), pytest.raises(JobcastError, match="another process is at work"):
@@ -341,10 +353,36 @@ def test_damaged_parts_and_tables_are_told(tmp_path):
     (tmp_path / "results.parquet").unlink()
     with pytest.raises(JobcastError, match="let `jobcast sweep"):
         read_results(tmp_path)
-    (tmp_path / "parts").mkdir()
-    (tmp_path / "parts" / "x.json").write_text('{"rows": [')
-    with pytest.raises(JobcastError, match=r"x\.json: is damaged"):
-        run_sweep(sweep, [LOG], folder=tmp_path)
+    for sheet in ("[" * 200_000, "{}", '{"identity": 1}'):
+        (tmp_path / "sweep.json").write_text(sheet)
+        with pytest.raises(JobcastError, match=r"sweep\.json: (cannot be read|does not say)"):
+            run_sweep(sweep, [LOG], folder=tmp_path)
+
+
+def test_a_part_that_is_cut_short_changed_or_another_sweeps_is_told(tmp_path, small_batches, monkeypatch):
+    sweep = Sweep(cases=WAYS[:1], seeds=(1, 2))
+    monkeypatch.setattr(sweep_run, "write_results", None)  # killed before the table
+    for folder, log in (("a", LOG), ("b", OTHER)):
+        with pytest.raises(TypeError):
+            run_sweep(sweep, [log], folder=tmp_path / folder)
+    monkeypatch.undo()
+    part, *_ = parts = sorted((tmp_path / "a" / "parts").iterdir())
+    content = part.read_text()
+    for changed in (content[:-20], content.replace(": 300", ": 301", 1)):
+        part.write_text(changed)
+        with pytest.raises(JobcastError, match=rf"{part.name}: is damaged; delete it"):
+            run_sweep(sweep, [LOG], folder=tmp_path / "a")
+    part.write_text(content)
+    foreign = min((tmp_path / "b" / "parts").iterdir())
+    shutil.copy(foreign, tmp_path / "a" / "parts")
+    with pytest.raises(JobcastError, match=rf"{foreign.name}: holds runs of another sweep"):
+        run_sweep(sweep, [LOG], folder=tmp_path / "a")
+    (tmp_path / "a" / "parts" / foreign.name).unlink()
+    parts[-1].unlink()
+    half = tmp_path / "a" / "parts" / f".{parts[-1].name}.k3j_9a0b.json"  # a kill in the middle of writing
+    half.write_text(content[:100])
+    assert untimed(run_sweep(sweep, [LOG], folder=tmp_path / "a").runs).equals(untimed(run_sweep(sweep, [LOG]).runs))
+    assert not half.exists()
 
 
 def test_batches_hold_every_cell_once_whatever_the_number_of_workers():

@@ -14,6 +14,17 @@ class JobcastError(ValueError):
     """
 
 
+def printable(text: str) -> str:
+    r"""Return text that does nothing to a terminal but stand there: no line breaks, no control characters.
+
+    Examples
+    --------
+    >>> ascii(printable("a\x1b[2Jb\nc")), printable("KTH, übung")
+    ("'a\\ufffd[2Jb\\ufffdc'", 'KTH, übung')
+    """
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
+
+
 def counted(number: int, thing: str) -> str:
     """Return a number of things in words.
 

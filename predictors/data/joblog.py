@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from predictors.data.account import Account
-from predictors.data.errors import JobcastError, unknown_name
+from predictors.data.errors import JobcastError, printable, unknown_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,6 +124,7 @@ class JobLog:
         object.__setattr__(self, "values", MappingProxyType(values))
         object.__setattr__(self, "unknown", MappingProxyType(unknown))
         object.__setattr__(self, "categories", MappingProxyType(dict(self.categories)))
+        object.__setattr__(self, "name", printable(self.name))  # the name of a file can hold anything
         self._validate()
 
     def _validate(self) -> None:
