@@ -1,60 +1,35 @@
 """What would the machine do? `simulate` runs a workload under a policy; `Simulation` can stop, branch and go on."""
 
 import copy
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-import schedsim._kernels_compress as compress
-import schedsim._kernels_counts as counts
-import schedsim._kernels_knapsack as knapsack
 import schedsim._kernels_layout as at
-import schedsim._kernels_profile as profile
 from predictors.data.errors import JobcastError
 from schedsim.allocators import Allocator
 from schedsim.corrections import correction_code
 from schedsim.desk import Desk
 from schedsim.estimates import Estimates, Outlook, Separate, Source
 from schedsim.eventlog import EventLog
-from schedsim.given import check_part
 from schedsim.nodes import Nodes
 from schedsim.outages import Outages
-from schedsim.pauses import (
-    answer,
-    begin_outages,
-    suppose,
-    with_change,
-    with_timer,
-    write_policy,
-    write_surroundings,
-)
-from schedsim.policy import Kind, Policy
+from schedsim.parts import check_parts
+from schedsim.pauses import begin_outages, suppose, with_timer, write_policy, write_surroundings
+from schedsim.policy import Policy
 from schedsim.rules import Rules, rules_for
 from schedsim.run_times import RunTimes
+from schedsim.running import Running
 from schedsim.schedule import Schedule
 from schedsim.state import State
 from schedsim.surroundings import Surroundings, allocator_for
-from schedsim.view import View
 from schedsim.workload import Workload
 
 Ints = npt.NDArray[np.int64]
-Kernel = Callable[..., int]
 Setting = tuple[Allocator | None, RunTimes | None, bool, Rules | None, Outages | None]
-
-KERNELS: Final[Mapping[Kind, Kernel]] = MappingProxyType(
-    {
-        "counts": counts.run,
-        "greedy": counts.run,
-        "profile": profile.run,
-        "compress": compress.run,
-        "knapsack": knapsack.run,
-    }
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +48,7 @@ class Snapshot:
     setting: Setting
 
 
-class Simulation(View):
+class Simulation(Running):
     """A simulation that can be run in steps, copied and continued.
 
     Parameters
@@ -126,7 +101,7 @@ class Simulation(View):
         rules: Rules | None = None,
         outages: Outages | None = None,
     ) -> None:
-        _check_parts(workload, policy, kill, allocator, world, outages)
+        check_parts(workload, policy, kill, allocator, world, outages)
         self.workload = workload
         self.policy = policy
         self._source = Source.of(workload.requested if estimates is None else estimates, workload)
@@ -179,112 +154,6 @@ class Simulation(View):
         clock[at.IN_LOOP] = source.in_loop
         clock[at.OUTLOOK] = source.outlook is not None
         clock[at.ANSWERS] = clock[at.ANSWERED] = 0
-
-    def run(self, until: int | None = None) -> bool:
-        """Go on to the end, or until all up to second `until` has happened; return whether the end is reached.
-
-        Raises
-        ------
-        JobcastError
-            If a forecast gives no number, a user's order or an agent answers wrongly, or a gate holds jobs for ever.
-        """
-        began = time.perf_counter()
-        self._state.clock[at.UNTIL] = at.NEVER - 1 if until is None else until
-        try:
-            stop = self._run()
-        finally:
-            self._seconds += time.perf_counter() - began
-        if stop == at.REACHED:
-            self._state.clock[at.NOW] = max(self.now, until or 0)
-        if stop == at.FINISHED and self._closed:
-            return True
-        if stop == at.FINISHED and self.queued.size:
-            why = self._around.why_held() if self._around is not None else ""
-            raise JobcastError(
-                f"{self.queued.size} jobs are held for ever: nothing will wake the scheduler again.{why}"
-            )
-        if stop == at.FINISHED and self._desk is not None:
-            self._desk.refuse_held(self._state)
-        return stop == at.FINISHED
-
-    def _run(self) -> int:
-        kernel, forecasts, outlook = KERNELS[self.policy.kind], self._source.forecasts, self._source.outlook
-        while True:
-            state, log, seconds = self._state, self._log, self._source.seconds
-            arguments = (
-                self._jobs,
-                seconds,
-                state.live,
-                state.blocks,
-                state.clock,
-                log.events,
-                log.notes,
-                state.plan,
-            )
-            events = log.events
-            stop = kernel(*arguments)
-            while stop >= 0:
-                fresh = self._heard(events[self._handed : stop])
-                for forecast, target in forecasts:
-                    forecast.advance(fresh, target)
-                if outlook is not None:
-                    state.clock[at.ANSWERS] = outlook.advance(fresh, seconds)
-                    state.clock[at.ANSWERED] = 0
-                self._handed = stop
-                stop = kernel(*arguments)
-            if stop in (at.FINISHED, at.REACHED):
-                return stop
-            self._answer(stop)
-
-    def _heard(self, events: Ints) -> Ints:
-        """Return what forecasts hear of events."""
-        failing = None if self._around is None else self._around.failing
-        return events if failing is None else failing.heard(events)
-
-    def _change(self) -> None:
-        """Let nodes fail, or be repaired."""
-        assert self._around is not None
-        self._state.clock[at.ASKED], self._state.clock[at.ANSWER] = -1, at.NOT_ANSWERED
-        following = self._around.change(self._jobs, self._state, self._log)
-        if following is not None:
-            self._state = with_change(self._state, following)
-
-    def _answer(self, stop: int) -> None:
-        """Do what a pause asks for."""
-        if stop == at.GROW_LIVE:
-            self._state = self._state.grown()
-        elif stop == at.GROW_LOG:
-            self._branch_log()
-        elif stop == at.GROW_ANSWERS:
-            self._source = self._source.grown()
-        else:
-            self._tell()
-            if stop == at.ASK_TIMER and self._state.clock[at.ASKED] == at.CHANGE:
-                self._change()
-                return
-            if stop == at.ASK_TIMER and self._desk is not None and self._state.clock[at.ASKED] == at.COMMAND:
-                self._state = self._desk.act(self._state)
-                return
-            self._state = answer(stop, self.workload, self.policy, self._state, self._around)
-
-    def _tell(self) -> None:
-        """Let the surroundings take in what has happened."""
-        if self._around is not None:
-            used = int(self._state.clock[at.LOGGED])
-            self._around.take_in(self._log.events[self._told : used], self.now)
-            self._told = used
-
-    def _branch_log(self) -> None:
-        """Continue in a new chunk of the log, leaving the old one to those who share it."""
-        clock = self._state.clock
-        used = int(clock[at.LOGGED])
-        handed = self._handed if self._source.in_loop else used
-        told = self._told if self._around is not None else used
-        done = min(handed, told)
-        room = 64 + 4 * (len(self._state.live) + int(clock[at.NEXT_JOB] - clock[at.NEXT_QUEUED]))
-        self._log = self._log.continued(used, done, room)
-        clock[at.LOGGED] = used - done
-        self._handed, self._told = handed - done, told - done
 
     def snapshot(self) -> Snapshot:
         """Return this moment, in time proportional to the live jobs.
@@ -383,30 +252,6 @@ class Simulation(View):
             return None
         self._tell()
         return self._around.nodes.fork()
-
-
-def _check_parts(
-    workload: Workload,
-    policy: Policy,
-    kill: bool,
-    allocator: Allocator | None,
-    world: RunTimes | None,
-    outages: Outages | None,
-) -> None:
-    """Refuse names and other things in the place of parts."""
-    if not isinstance(workload, Workload):
-        raise JobcastError(f"{workload!r} is not a workload; make one with Workload.from_log or from_columns.")
-    if not isinstance(policy, Policy):
-        raise JobcastError(f"{policy!r} is not a policy; make one with schedsim.policy.make_policy(NAME).")
-    if not isinstance(kill, bool | np.bool_):
-        raise JobcastError(f"kill is True or False; got {kill!r}.")
-    allocators = "make one with schedsim.partitions.allocator_named(NAME, NODES)"
-    check_part(allocator, ("topology", "by_identity", "place"), "an allocator", allocators)
-    check_part(world, ("topology", "seed", "begun"), "a model of run times", "see schedsim.run_times")
-    if outages is not None and not isinstance(outages, Outages):
-        raise JobcastError(
-            f"{outages!r} are no outages; make them with schedsim.outages.Outages or read_outages(FILE)."
-        )
 
 
 def simulate(
