@@ -2,13 +2,14 @@
 
 import numpy as np
 
+from predictors.data.events import SUBMITTED
 from schedsim.engine import simulate
 from schedsim.estimates import clairvoyant
 from schedsim.policy import POLICIES, Policy, make_policy
 from schedsim.schedule import STARTED_BY
 from schedsim.workload import Workload
 from tests.oracle import Outcome, rule_named
-from tests.strategies import PROCS
+from tests.strategies import PROCS, seeded_workload
 from tests.tsafrir_by_hand import Tsafrir
 
 EVERY_POLICY = [
@@ -66,3 +67,41 @@ def rule_of(name, jobs):
 def nodes_of(schedule):
     """Return each job's nodes."""
     return [schedule.nodes[row].tolist() for row in range(len(schedule.nodes))]
+
+
+def random_workload(seed, **about):
+    return workload_of(seeded_workload(seed, **about))
+
+
+def busy_workload(n_jobs=400, seed=0):
+    """A long queue on a small machine."""
+    random = np.random.default_rng(seed)
+    requested = random.integers(1, 60, n_jobs)
+    return Workload.from_columns(
+        np.arange(n_jobs),
+        submit=np.sort(random.integers(0, 6 * n_jobs, n_jobs)),
+        procs=random.integers(1, PROCS + 1, n_jobs),
+        requested=requested,
+        run_time=random.integers(1, requested + 1),
+        user=random.integers(0, 5, n_jobs),
+        machine_procs=PROCS,
+    )
+
+
+def three_jobs():
+    return Workload.from_columns(
+        range(3), submit=[0, 0, 0], procs=[4, 4, 8], requested=[10, 10, 10], run_time=[10, 10, 10], machine_procs=8
+    )
+
+
+class Recorder:
+    """A forecast that notes what it is given, and says the requested time."""
+
+    def __init__(self, requested):
+        self.requested, self.slices = requested, []
+
+    def advance(self, events, seconds):
+        """Note the slice."""
+        self.slices.append(events.copy())
+        jobs = events[events[:, 1] == SUBMITTED, 2]
+        seconds[jobs] = self.requested[jobs]
