@@ -31,7 +31,7 @@ MOST_PER_CORE: Final = 8
 """Processes of this machine for each of its cores; more would only take memory from one another."""
 IN_QUEUE: Final = 86_400.0
 """How long to wait for the first worker of a batch system [s]."""
-_SIZE: Final = re.compile(r"\d+(\.\d+)?\s*([kMGT]i?)?B?")
+_SIZE: Final = re.compile(r"(?=.*[1-9])\d+(\.\d+)?\s*([kMGT]i?)?B?")
 _ADDRESS: Final = re.compile(r"((tcp|tls)://)?[^\s/]+:\d+")
 _KEPT_FREE: Final = {"MALLOC_TRIM_THRESHOLD_": 128 << 20, "MALLOC_MMAP_THRESHOLD_": 32 << 20}
 """How much freed memory a worker keeps for its next run [bytes]: Dask's own setting gives all back at once, and getting

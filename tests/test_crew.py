@@ -10,6 +10,7 @@ import time
 from types import SimpleNamespace
 
 import cloudpickle
+import distributed
 import psutil
 import pytest
 from distributed import LocalCluster
@@ -200,6 +201,24 @@ def test_workers_with_too_little_memory_are_told_before_they_start():
         run_sweep(SWEEP, [LOG], crew=Crew(workers=2, memory="300MB"))
 
 
+HOARD = []
+
+
+def hoards(shared, number):
+    """Keep more than a worker may have before it is to rest, and less than it is killed for."""
+    limit = distributed.get_worker().memory_manager.memory_limit
+    while psutil.Process().memory_info().rss < 0.86 * limit:
+        HOARD.append(os.urandom(2**20))
+    return number
+
+
+def test_workers_that_have_no_memory_left_to_go_on_are_told(monkeypatch):
+    monkeypatch.setattr(hiring, "ON_THE_WAY", 2.0)
+    crew = Crew(workers=2, memory="400MB")
+    with pytest.raises(JobcastError, match=r"No worker has memory left to go on with: .*\(--memory; now 381\.47 MiB\)"):
+        list(each(hoards, {"": None}, [("", k) for k in range(6)], crew))
+
+
 def test_hired_schedulers_speak_to_their_own_workers_only():
     """Who reaches a scheduler can run code as its owner: on a shared machine that must not be just anybody."""
     with hiring.hired(Crew(workers=1, memory="1GB"), 1) as them:
@@ -267,6 +286,8 @@ def test_something_else_at_the_address_is_one_line(monkeypatch):
         server.shutdown()
     with pytest.raises(JobcastError, match="is no address of a scheduler"):
         Crew(scheduler=f"ws://{address}")
+    with pytest.raises(JobcastError, match="must be a size"):
+        Crew(workers=2, memory="0")
 
 
 class WebServer(socketserver.BaseRequestHandler):
