@@ -322,3 +322,5 @@ def test_new_jobs_that_are_refused_while_a_sweep_runs_are_told(monkeypatch):
     refused = ["Invalid partition"]
     crew_module._idle_since(hiring.Hired(one, refused), crew, 0.0)
     assert not refused  # of one job, while others work
+    more = crew_module._more(nobody, Crew(queue="slurm", memory="1GB", walltime="00:01:00"))
+    assert more == "give each job more (--memory, now 1GB; --walltime, now 00:01:00)"
