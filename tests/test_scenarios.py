@@ -51,7 +51,7 @@ def test_engine_by_other_estimates(name, estimates, correction):
 def test_every_registered_policy_is_worked_by_hand():
     """`fcfs-easy` is `easy` by its long name; the draw of `random` is the engine's to make, see test_laws.
 
-    The score of `cobalt` is worked by hand in test_cobalt.
+    The score of `cobalt` is worked by hand in test_cobalt_score.
     """
     by_estimates = {name for name, _, _ in ESTIMATED}
     assert set(POLICIES) - set(BY_REQUEST) - by_estimates == {"fcfs-easy", "random", "cobalt"}
