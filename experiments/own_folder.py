@@ -10,6 +10,7 @@ from typing import Any, Final
 from experiments.provenance import code_digest, versions
 from predictors.data.errors import JobcastError
 from predictors.data.files import whole_file
+from predictors.data.joblog import JobLog
 
 LOCK: Final = ".lock"
 
@@ -22,6 +23,19 @@ def made_by() -> dict[str, Any]:
 def identity_of(known: Any) -> str:
     """Return a digest of all that results depend on, plain values alone."""
     return sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+
+
+def told_by(log: JobLog) -> dict[str, Any]:
+    """Return what of a log results depend on: its jobs, and what it tells of the machine, its clock and names."""
+    return {
+        "name": log.name,
+        "sha256": log.digest(),
+        "procs": log.max_procs,
+        "nodes": log.max_nodes,
+        "epoch": log.epoch,
+        "time_zone": log.time_zone,
+        "names": identity_of(dict(log.categories)),
+    }
 
 
 @contextmanager

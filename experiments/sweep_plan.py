@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from experiments.cases import Case, Cell, Learner
-from experiments.own_folder import identity_of, made_by
+from experiments.own_folder import identity_of, made_by, told_by
 from experiments.simulation import of_partition
 from experiments.sweep import LogFile, Sweep
 from predictors.column import ColumnPredictor
@@ -52,11 +52,9 @@ class PlannedLog:
     def to_json(self) -> dict[str, Any]:
         """Return what the provenance tells of it."""
         return {
-            "name": self.jobs.name,
+            **told_by(self.jobs),
             "path": self.path,
-            "sha256": self.sha256,
             "jobs": len(self.jobs),
-            "procs": self.jobs.max_procs,
             "account": self.account.to_dict(),
         }
 
@@ -94,7 +92,7 @@ class Plan:
     def identity(self) -> str:
         """Return a digest of all that results depend on: what is run on which jobs, by which code."""
         about = self.about()
-        logs = [(log["name"], log["sha256"], log["procs"]) for log in about["logs"]]
+        logs = [told_by(log.jobs) for log in self.logs.values()]
         sweep = {key: value for key, value in about["sweep"].items() if key not in ("logs", "beside", "measure")}
         known = [sweep, about["cases"], logs, about["versions"], about["code"]]
         return identity_of(known)

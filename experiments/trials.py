@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from experiments.crew import each
 from experiments.experiment import WITHOUT_LOG, Setting
 from experiments.output import progress
-from experiments.own_folder import claim, identity_of, made_by, owned
+from experiments.own_folder import claim, identity_of, made_by, owned, told_by
 from experiments.sweep_run import JOB_BYTES
 from predictors.data.errors import JobcastError, counted
 from predictors.data.files import whole_file
@@ -97,7 +97,7 @@ def unfinished(name: str, setting: Setting) -> Iterator[Setting]:
         "partition": setting.partition,
         "procs": setting.procs,
         "predictors": list(setting.predictors),
-        "log": {} if name in WITHOUT_LOG else {"name": log.name, "sha256": log.digest(), "procs": log.max_procs},
+        "log": {} if name in WITHOUT_LOG else told_by(log),
         **made_by(),
     }
     identity = identity_of(about)

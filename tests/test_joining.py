@@ -13,6 +13,7 @@ from predictors.data.detect import read_log, write_log
 from predictors.data.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.data.joining import joined, read_logs
+from predictors.data.naming import codes_of, new_names
 from predictors.registry import make_predictor
 from predictors.replay import log_events
 from tests.named_logs import EPOCH, HEADER, ends_of, line, made_log, read_text, sacct_text
@@ -118,6 +119,8 @@ def test_a_run_after_which_the_job_was_put_back_is_no_job_of_its_own():
     found, account = joined([march, april])
     assert found["job_id"].tolist() == [2, 1] and found["run_time"].tolist() == [8, 6]
     assert account.count("earlier-attempt") == 2 and account.findings[0].places == (1, 2)
+    others, account = joined([march, small([(1, 100, 0, 6, 8)], "april")])  # the id came again, for another user
+    assert others["user"].tolist() == [7, 7, 8] and not account.dropped
 
 
 @pytest.mark.parametrize(
@@ -166,6 +169,16 @@ def test_a_past_holds_nothing_of_the_future_and_its_future_can_be_predicted_warm
     late = make_predictor("last-two").fit(log.select(slice(120)))
     with pytest.raises(JobcastError, match="before the newest event of the history"):
         late.predict(future, warm=True)
+
+
+def test_a_part_of_a_log_names_nobody_else():
+    """Who first submits later is no name of the past, and whoever is gone none of what came after; codes stay."""
+    log = small([(1, 0, 0, 5, 0), (2, 10, 0, 5, 1), (3, 20, 0, 5, 2)], categories={"user": ("ana", "ben", "cem")})
+    moment = str(EPOCH + 10)
+    past, future = between(log, None, moment)[0], between(log, moment, None)[0]
+    assert past.names("user") == ("ana",) and future.names("user") == ("", "ben", "cem")
+    assert future["user"].tolist() == [1, 2] and joined([past, future])[0].names("user") == ("ana", "ben", "cem")
+    assert new_names(log, codes_of(past, ["user"])) == {"user": (1, 2)}
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -312,8 +313,9 @@ def test_a_folder_of_another_sweep_is_refused_and_left_alone(tmp_path, change, t
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     with pytest.raises(JobcastError, match=told):
         run_sweep(Sweep(**{"cases": WAYS[:1], "seeds": (1,), **change}), [LOG], folder=tmp_path)
-    with pytest.raises(JobcastError, match="differs in logs"):
-        run_sweep(sweep, [OTHER], folder=tmp_path)
+    for other in (OTHER, replace(LOG, epoch=86_400), replace(LOG, time_zone="Europe/Paris")):
+        with pytest.raises(JobcastError, match=r"differs in (its )?logs"):
+            run_sweep(sweep, [other], folder=tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
 
 

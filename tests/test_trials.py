@@ -24,6 +24,8 @@ from predictors.data.errors import JobcastError
 from predictors.data.synthetic import generate_log
 
 LOG = generate_log(60, seed=1)
+TOLD = ({"epoch": 86_400}, {"time_zone": "Europe/Paris"}, {"categories": {"user": ("ana",)}}, {"max_nodes": 7})
+"""What a log may tell beside its values."""
 TWO_MONTHS = generate_capability_log([(500, 0.1), (700, 0.2)], seed=3)
 
 
@@ -88,13 +90,14 @@ def test_a_damaged_part_is_told(tmp_path):
 def test_another_experiment_begins_anew_and_leaves_this_one_alone(tmp_path):
     setting, folders = Setting(LOG, tmp_path, seed=1), []
     others = [replace(setting, seed=2), replace(setting, quick=True), replace(setting, procs=300),
-              replace(setting, log=generate_log(60, seed=2)), replace(setting, predictors=("forest",))]  # fmt: skip
+              replace(setting, log=generate_log(60, seed=2)), replace(setting, predictors=("forest",)),
+              *(replace(setting, log=replace(LOG, **told)) for told in TOLD)]  # fmt: skip
     for one in (setting, *others, replace(setting, crew=Crew(2))):
         with pytest.raises(KeyboardInterrupt), unfinished("ceil", one) as kept:
             all_done(kept, "squares", squares, set(), [1])
             folders.append(kept.unfinished)
             raise KeyboardInterrupt
-    assert len(set(folders[:-1])) == 6
+    assert len(set(folders[:-1])) == 6 + len(TOLD)
     assert folders[-1] == folders[0]  # who works is no matter
     assert all(list((folder / trials.PARTS).iterdir()) for folder in folders)
     with unfinished("ceil", setting) as kept:

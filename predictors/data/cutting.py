@@ -69,7 +69,7 @@ def between(log: JobLog, begin: str | None, until: str | None) -> tuple[JobLog, 
         log = _hidden(log, ~started, ~ended)
     if not kept.any():
         raise JobcastError(f"{log.name}: no job was submitted from {begin or 'its begin'} to {until or 'its end'}.")
-    return log.select(kept), ledger.close()
+    return _with_own_names(log.select(kept)), ledger.close()
 
 
 def _hidden(log: JobLog, not_started: Bools, not_ended: Bools) -> JobLog:
@@ -77,6 +77,15 @@ def _hidden(log: JobLog, not_started: Bools, not_ended: Bools) -> JobLog:
     for columns, rows in ((_AT_START, not_started), (_AT_END, not_ended)):
         unknown |= {column: log.unknown[column] | rows for column in columns if column in log.values}
     return replace(log, unknown=unknown)
+
+
+def _with_own_names(log: JobLog) -> JobLog:
+    """Return a log without the names that none of its jobs has; the codes of the others stay."""
+    own = {}
+    for column, names in log.categories.items():
+        used = set(np.unique(log.filled(column)).tolist())
+        own[column] = tuple(name if code in used else "" for code, name in enumerate(names[: max(used) + 1]))
+    return replace(log, categories=own)
 
 
 def _second(log: JobLog, when: str) -> int:

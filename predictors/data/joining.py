@@ -204,7 +204,11 @@ def _kept(jobs: _Jobs, ledger: Ledger) -> Ints:
             kept, rules = _one_of(records, jobs)
             dropped |= rules
             last.append(kept)
-        dropped |= {one: "earlier-attempt" for one, _ in pairwise(last) if jobs.put_back[one]}
+        dropped |= {
+            one: "earlier-attempt"
+            for one, then in pairwise(last)
+            if jobs.put_back[one] and not _others(one, then, jobs)
+        }
     for rule in dict.fromkeys(dropped.values()):
         ledger.add(rule, [_place(jobs.ids[row]) for row, met in dropped.items() if met == rule])
     return np.setdiff1d(np.arange(len(jobs.ids)), list(dropped))
@@ -215,7 +219,7 @@ def _one_of(records: Sequence[int], jobs: _Jobs) -> tuple[int, dict[int, str]]:
     dropped: dict[int, str] = {}
     kept = records[0]
     for other in records[1:]:
-        if jobs.user[kept] != jobs.user[other] and min(jobs.user[kept], jobs.user[other]) >= 0:
+        if _others(kept, other, jobs):
             raise _contradiction(kept, other, jobs, "another user")
         if not jobs.ended[kept] and not jobs.ended[other]:
             rule = "not-ended-there"
@@ -234,6 +238,12 @@ def _one_of(records: Sequence[int], jobs: _Jobs) -> tuple[int, dict[int, str]]:
             raise _contradiction(kept, other, jobs, "other times")
         dropped[kept], kept = rule, other
     return kept, dropped
+
+
+def _others(one: int, other: int, jobs: _Jobs) -> bool:
+    """Return whether two records are of different users."""
+    users = int(jobs.user[one]), int(jobs.user[other])
+    return users[0] != users[1] and UNKNOWN not in users
 
 
 def _contradiction(one: int, other: int, jobs: _Jobs, what: str) -> JobcastError:
