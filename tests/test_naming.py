@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.base import Predictor
+from predictors.data import naming
 from predictors.data.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.data.naming import Codes, codes_of, new_names, renumbered
@@ -124,6 +125,19 @@ def test_queues_with_and_without_a_name_in_one_header_go_by_name_and_by_number()
     assert renumbered(swapped, codes_of(first, ["queue"]))["queue"].tolist() == [7, 1, 2, 8]
     twice = named([1, 2], ("", "batch", "batch"), "queue")
     assert renumbered(twice, codes_of(twice, ["queue"]))["queue"].tolist() == [1, 2]
+
+
+def test_a_number_is_not_taken_for_somebody_whose_name_was_forgotten(monkeypatch):
+    """Where names were left out, any code in use may be somebody's."""
+    monkeypatch.setattr(naming, "MOST_NAMES", 2)
+    known = {"user": Codes.of(named([0, 1, 2], ("ana", "ben", "cem")), "user").newest(named([0, 1, 2], ()), "user", 2)}
+    assert known["user"].names == {"ben": 1, "cem": 2} and known["user"].forgot
+    for number in (0, 1):
+        with pytest.raises(JobcastError, match="has numbers for its users"):
+            renumbered(named([2, number], ("", "", "ben")), known)
+    assert renumbered(named([2, 7], ("", "", "ben")), known)["user"].tolist() == [1, 7]
+    monkeypatch.setattr(naming, "MOST_NAMES", 3)
+    assert not known["user"].forgot
 
 
 def test_names_and_numbers_cannot_be_told_apart():

@@ -3,18 +3,24 @@
 import numpy as np
 import pytest
 
+from predictors import _history_layout as at
 from predictors.base import Predictor
+from predictors.data import naming
 from predictors.data.errors import JobcastError
 from predictors.data.events import ENDED, STARTED, SUBMITTED
 from predictors.data.joblog import JobLog
+from predictors.data.naming import Codes
 from predictors.data.synthetic import generate_log
+from predictors.features import FEATURES
 from predictors.registry import make_predictor
 from predictors.remembering import remember
+from predictors.service.beginning import _looked_up, _table
 from predictors.service.codes import NameKey, pseudonymous
 from predictors.service.events import Event
 from predictors.service.facts import Facts
 from predictors.service.ledger import Ledger
 from predictors.service.model import Identity
+from predictors.service.own_rows import OwnRows
 from predictors.service.replaying import drive
 from predictors.service.service import Service, Settings
 from tests.named_logs import in_two, made_log, read_text, sacct_text
@@ -82,6 +88,20 @@ def test_names_are_found_by_their_key_alone_and_numbers_are_nobodys(months, tmp_
             JobcastError, match="numbers: has numbers for its users where the service's model goes by na"
         ):
             drive(client, numbers)
+
+
+def test_numbers_are_nobodys_where_names_were_forgotten_too(monkeypatch):
+    """Of a model, and of the history that a service begins with; a code above all that were kept included."""
+    monkeypatch.setattr(naming, "MOST_NAMES", 1)
+    codes, key = Codes({"ben": 1}, 4), NameKey(b"k" * 16)
+    model = make_predictor("forest")
+    model.codes_ = {"user": codes}
+    own, row = OwnRows.of(model, key), np.zeros(len(FEATURES))
+    for number, expected in ((0, 4), (1, 5), (3, 7), (4, 4), (-1, -1), (key.code("ben"), 1)):
+        row[list(FEATURES).index("user")] = number
+        assert own.one(row)[model.features.index("user")] == expected
+        assert own.many(row[None])[0, model.features.index("user")] == expected
+    assert _looked_up(_table(codes, key), np.arange(5)).tolist() == [at.NONE, key.code("ben"), at.NONE, at.NONE, 4]
 
 
 def test_a_model_that_holds_no_name_knows_everyone_by_the_same_key(months, tmp_path):

@@ -57,6 +57,11 @@ class Codes:
         named = {name: code for code, name in enumerate(texts) if name and often[name] == 1}
         return cls(named, max(len(texts), int(log.filled(column).max(initial=-1)) + 1))
 
+    @property
+    def forgot(self) -> bool:
+        """Whether names may have been left out: any code below the first free one may be somebody's then."""
+        return len(self.names) >= MOST_NAMES
+
     def newest(self, log: JobLog, column: str, most: int = MOST_NAMES) -> Self:
         """Return them without the names that the newest jobs of their log have not had for longest, beyond `most`."""
         if len(self.names) <= most:
@@ -159,7 +164,8 @@ def _new_codes(used: Sequence[int], own: Codes, codes: Codes) -> dict[int, int] 
     """Return the new code of each old one in use; None if who is who cannot be told."""
     name_of = {code: name for name, code in own.names.items()}
     numbers = {code for code in used if code not in name_of}
-    strangers = numbers & set(codes.names.values()) if own.names else numbers if codes.names else set()
+    taken = {code for code in numbers if code < codes.free} if codes.forgot else set(codes.names.values())
+    strangers = numbers & taken if own.names else numbers if codes.names else set()
     if strangers or (own.names and not codes.names and len(numbers) < len(used)):
         return None
     free = max(codes.free, max(numbers, default=-1) + 1)

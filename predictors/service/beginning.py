@@ -16,7 +16,7 @@ from predictors._history_tables import keys_of_users, new_clock
 from predictors.base import Predictor
 from predictors.data.errors import JobcastError
 from predictors.data.joblog import Ints
-from predictors.data.naming import MOST_NAMES, Codes
+from predictors.data.naming import Codes
 from predictors.history import JobHistory
 from predictors.remembering import is_whole
 from predictors.service.codes import NameKey
@@ -120,9 +120,11 @@ def _in_hashes(users: Ints, recent: Floats, codes: dict[str, Codes], key: NameKe
 
 
 def _table(codes: Codes, key: NameKey) -> Ints:
-    """Return the service's code of each code that has a name, and of those below; without a name it is a number."""
-    n = max(codes.names.values()) + 1
-    table = np.arange(n) if len(codes.names) < MOST_NAMES else np.full(n, at.NONE)  # its name may be forgotten
+    """Return the service's code of each code that has a name, and of those below.
+
+    One without a name is a number, unless names were forgotten: then it is nobody's.
+    """
+    table = np.full(codes.free, at.NONE) if codes.forgot else np.arange(max(codes.names.values()) + 1)
     table[list(codes.names.values())] = [key.code(name) for name in codes.names]
     return table
 

@@ -25,12 +25,14 @@ class _Table:
     place: int
     known: Mapping[float, float]
     taken: frozenset[float]
+    below: int
+    """Every code below it is taken, too."""
     free: int
 
     def code(self, code: float) -> float:
         if code >= FIRST_NAME:
             return self.known.get(code, code)
-        return code + self.free if code in self.taken else code
+        return code + self.free if 0 <= code < self.below or code in self.taken else code
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class OwnRows:
                 predictor.features.index(name),
                 {float(key.code(text)): float(code) for text, code in codes[name].names.items()},
                 frozenset(map(float, codes[name].names.values())),
+                codes[name].free if codes[name].forgot else 0,
                 codes[name].free,
             )
             for name in read
