@@ -181,6 +181,16 @@ def test_a_part_of_a_log_names_nobody_else():
     assert new_names(log, codes_of(past, ["user"])) == {"user": (1, 2)}
 
 
+def test_no_header_tells_of_jobs_of_the_other_part():
+    """How many jobs there are, and until when, is so of the whole; what is so of the machine stays."""
+    header = (("Computer", "C"), ("MaxJobs", "2"), ("MaxRecords", "2"), ("EndTime", "Fri Dec 31"), ("Note", "n"))
+    log = small([(1, 0, 0, 5, 0), (2, 10, 0, 5, 1)], header=header)
+    past, future = between(log, None, str(EPOCH + 10))[0], between(log, str(EPOCH + 10), None)[0]
+    assert past.header == future.header == (("Computer", "C"), ("Note", "n"))
+    assert between(log, None, None)[0].header == joined([log])[0].header == header
+    assert joined([log, small([(3, 20, 0, 5, 0)])])[0].header == past.header
+
+
 @pytest.mark.parametrize(
     ("when", "second"), [("2023-11-14T22:13:25", 5), ("2023-11-14T23:13:25+01:00", 5), (str(EPOCH + 5), 5)]
 )

@@ -12,6 +12,7 @@ import numpy as np
 from predictors.data.account import Account, Effect, Ledger
 from predictors.data.errors import JobcastError
 from predictors.data.joblog import Bools, JobLog
+from predictors.data.swf_header import without_extent
 
 RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
     {
@@ -69,7 +70,7 @@ def between(log: JobLog, begin: str | None, until: str | None) -> tuple[JobLog, 
         log = _hidden(log, ~started, ~ended)
     if not kept.any():
         raise JobcastError(f"{log.name}: no job was submitted from {begin or 'its begin'} to {until or 'its end'}.")
-    return _with_own_names(log.select(kept)), ledger.close()
+    return _told_alone(log.select(kept)), ledger.close()
 
 
 def _hidden(log: JobLog, not_started: Bools, not_ended: Bools) -> JobLog:
@@ -79,13 +80,13 @@ def _hidden(log: JobLog, not_started: Bools, not_ended: Bools) -> JobLog:
     return replace(log, unknown=unknown)
 
 
-def _with_own_names(log: JobLog) -> JobLog:
-    """Return a log without the names that none of its jobs has; the codes of the others stay."""
+def _told_alone(log: JobLog) -> JobLog:
+    """Return a log without what tells of other jobs: names that none of its own has, and how many there are."""
     own = {}
     for column, names in log.categories.items():
         used = set(np.unique(log.filled(column)).tolist())
         own[column] = tuple(name if code in used else "" for code, name in enumerate(names[: max(used) + 1]))
-    return replace(log, categories=own)
+    return replace(log, categories=own, header=without_extent(log.header))
 
 
 def _second(log: JobLog, when: str) -> int:

@@ -19,6 +19,7 @@ from predictors.data.detect import read_log
 from predictors.data.errors import JobcastError
 from predictors.data.joblog import KNOWN_COLUMNS, UNKNOWN, Bools, Ints, JobLog
 from predictors.data.naming import Codes, renumbered
+from predictors.data.swf_header import without_extent
 
 RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
     {
@@ -96,7 +97,8 @@ def joined(logs: Sequence[JobLog]) -> tuple[JobLog, Account]:
     if base is not None:
         about["epoch"] = base + int(min(values["submit"], default=0))
     name = logs[0].name if len(logs) == 1 else f"{logs[0].name} to {logs[-1].name}"
-    log = JobLog.from_columns(values, unknown, header=logs[0].header, categories=categories, name=name, **about)
+    header = logs[0].header if len(logs) == 1 else without_extent(logs[0].header)
+    log = JobLog.from_columns(values, unknown, header=header, categories=categories, name=name, **about)
     return log, ledger.close()
 
 

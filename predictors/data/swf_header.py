@@ -44,6 +44,7 @@ _LABELS: Final = frozenset(
         "Note",
     )
 )
+_EXTENT: Final = ("MaxJobs", "MaxRecords", "EndTime")
 _LABELLED: Final = re.compile(r"([ \t]*)([A-Za-z]\w*):(?!//)[ \t]*(.*)", re.DOTALL)
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,15}(?![0-9.])")
 _NAMED: Final = re.compile(r"([0-9]{1,4})[ \t]+(.+)", re.DOTALL)
@@ -187,6 +188,17 @@ def header_of(log: JobLog) -> Header:
             kept = tuple(entry for entry in header if entry[0] != label)
             header = kept + tuple((label, f"{code} {name}") for code, name in enumerate(names) if name)
     return header
+
+
+def without_extent(header: Header) -> Header:
+    """Return a header without how many jobs there are and until when: of a part of them, or of more, it is not so.
+
+    Examples
+    --------
+    >>> without_extent((("Computer", "iPSC/860"), ("MaxJobs", "42264")))
+    (('Computer', 'iPSC/860'),)
+    """
+    return tuple(entry for entry in header if entry[0] not in _EXTENT)
 
 
 def header_lines(header: Header) -> list[str]:
