@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from predictors.data.compiled import compiled
+from predictors.data.compiled import compiled, step
 from predictors.data.events import ENDED, JOB, KIND, STARTED, SUBMITTED, TIME
 from predictors.data.joblog import Ints
 
@@ -88,7 +88,7 @@ def advance(
     return n
 
 
-@compiled
+@step
 def revise(
     user: int, answers: Floats, n: int, jobs: Ints, groups: Ints, users: Ints, room: Floats,
     request_weight: float, quantile: float, geometric: bool, factor: float,
@@ -103,7 +103,8 @@ def revise(
                     size = sample(jobs[job], groups, users, room, request_weight)
                     answer(answers[n], job, jobs[job, REQUEST], room, size, quantile, geometric, factor)
                 else:
-                    answers[n] = answers[first]
+                    for k in range(answers.shape[1]):
+                        answers[n, k] = answers[first, k]
                     answers[n, ROW] = job
                 jobs[job, BASIS] = now
                 n += 1
@@ -112,14 +113,14 @@ def revise(
     return n
 
 
-@compiled
+@step
 def basis(group: int, groups: Ints, users: Ints) -> int:
     """Return a number that changes whenever the sample of a group's jobs does."""
     ended = groups[group, ENDED_JOBS]
     return int(ended if ended > 0 else -1 - users[groups[group, OF_USER], ENDED_JOBS])
 
 
-@compiled
+@step
 def queue(job: int, jobs: Ints, groups: Ints, users: Ints) -> None:
     """Put a job in front of its group's waiting ones."""
     group = jobs[job, GROUP]
@@ -139,7 +140,7 @@ def queue(job: int, jobs: Ints, groups: Ints, users: Ints) -> None:
         groups[other, PREVIOUS_GROUP] = group
 
 
-@compiled
+@step
 def leave(job: int, jobs: Ints, groups: Ints, users: Ints) -> None:
     """Take a job out of its group's waiting ones."""
     group = jobs[job, GROUP]
@@ -164,7 +165,7 @@ def leave(job: int, jobs: Ints, groups: Ints, users: Ints) -> None:
         users[groups[group, OF_USER], FIRST] = after
 
 
-@compiled
+@step
 def end(job: int, time: int, jobs: Ints, groups: Ints, users: Ints, todo: Ints) -> None:
     """Remember how long a job ran."""
     user, group = jobs[job, USER], jobs[job, GROUP]
@@ -184,7 +185,7 @@ def end(job: int, time: int, jobs: Ints, groups: Ints, users: Ints, todo: Ints) 
         todo[0] += 1
 
 
-@compiled
+@step
 def sample(job: Ints, groups: Ints, users: Ints, room: Floats, request_weight: float) -> int:
     """Write the sample of a job, ascending, and its weights; return its size."""
     request, user, group = job[REQUEST], job[USER], job[GROUP]
@@ -200,13 +201,18 @@ def sample(job: Ints, groups: Ints, users: Ints, room: Floats, request_weight: f
                 run_time, asked = users[user, USER_RUNS + k], users[user, USER_RUNS + kept + k]
                 room[0, k] = min(max(1, run_time * request // asked), request)
     room[1, :size] = 1.0
-    room[0, :size].sort()
+    for k in range(1, size):  # few: numba's sort would take longer to compile than all else here
+        seconds, place = room[0, k], k
+        while place > 0 and room[0, place - 1] > seconds:
+            room[0, place] = room[0, place - 1]
+            place -= 1
+        room[0, place] = seconds
     room[0, size] = request  # no run is longer
     room[1, size] = request_weight if size > 0 else 1.0
     return int(size + 1)
 
 
-@compiled
+@step
 def answer(
     row: Floats, job: int, request: int, room: Floats, size: int, quantile: float, geometric: bool, factor: float
 ) -> None:
@@ -231,13 +237,13 @@ def answer(
         row[place] = np.inf
 
 
-@compiled
+@step
 def within(seconds: float, request: int) -> float:
     """Return an estimate in whole seconds, from 1 to the requested time."""
     return max(1.0, min(math.floor(seconds * UP), float(request)))
 
 
-@compiled
+@step
 def beyond(elapsed: float, room: Floats, size: int, quantile: float, request: int) -> float:
     """Return the weighted quantile of those of the sample that are longer than `elapsed`, else the requested time."""
     weight = 0.0
