@@ -71,9 +71,12 @@ def convert(
     with working(f"Converting {log}"):
         jobs, account = read_log(log, strict, time_zone or None)
         jobs, cut = between(jobs, begin or None, until or None)
-        jobs = jobs if key is None else pseudonymous(jobs, key)
+        account += cut
+        if key is not None:
+            jobs, hashed = pseudonymous(jobs, key)
+            account += hashed
         lost = write(jobs, out)
-    _print_written(out, len(jobs), account + cut + lost, as_json)
+    _print_written(out, len(jobs), account + lost, as_json)
 
 
 @app.command()

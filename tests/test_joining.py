@@ -215,6 +215,28 @@ def run(*arguments):
     return json.loads(result.stdout)
 
 
+def test_hashing_the_names_of_a_log_without_any_says_so(tmp_path):
+    (tmp_path / "key").touch(mode=0o600)
+    (tmp_path / "key").write_text("0123456789abcdef")
+    write_log(small([(1, 0, 0, 5, 7)]), tmp_path / "a.parquet")
+    said = run("convert", tmp_path / "a.parquet", tmp_path / "b.parquet", "--name-key", tmp_path / "key")
+    assert [finding["rule"] for finding in said["account"]["findings"]] == ["no-names"]
+
+
+def test_local_times_and_unix_times_are_not_joined(tmp_path):
+    """The same job would count twice, hours apart; with the zone it is one job again."""
+    columns = "JobID|User|AllocCPUS|Submit|Start|End|State|ExitCode\n"
+    unix, local, parquet = tmp_path / "unix.txt", tmp_path / "local.txt", tmp_path / "old.parquet"
+    unix.write_text(f"{columns}7|ana|4|1616835600|1616835660|1616835780|COMPLETED|0:0\n")
+    local.write_text(f"{columns}7|ana|4|2021-03-27T10:00:00|2021-03-27T10:01:00|2021-03-27T10:03:00|COMPLETED|0:0\n")
+    for paths in ((unix, local), (local, unix)):
+        with pytest.raises(JobcastError, match=r"local\.txt writes local times without their zone, .*unix\.txt"):
+            read_logs(paths)
+    assert len(read_logs([unix, local], time_zone="Europe/Paris")[0]) == 1
+    write_log(read_log(local)[0], parquet)
+    assert len(read_logs([parquet, local])[0]) == 1  # what a kept log's times are is as it was read
+
+
 def test_months_are_joined_and_cut_from_the_command_line(tmp_path):
     log = made_log(80)
     for name, rows in (("a", range(50)), ("b", range(40, 80))):
@@ -226,8 +248,10 @@ def test_months_are_joined_and_cut_from_the_command_line(tmp_path):
     later = run("convert", tmp_path / "all.parquet", tmp_path / "later.parquet", "--from", moment)
     assert (past["jobs"], later["jobs"]) == (30, 50)
     assert read_log(tmp_path / "past.parquet")[0].names("user") == read_log(tmp_path / "all.parquet")[0].names("user")
+    (tmp_path / "key").touch(mode=0o600)
     (tmp_path / "key").write_text("0123456789abcdef")
-    run("convert", tmp_path / "all.parquet", tmp_path / "hidden.parquet", "--name-key", tmp_path / "key")
+    said = run("convert", tmp_path / "all.parquet", tmp_path / "hidden.parquet", "--name-key", tmp_path / "key")
+    assert {"name-hashed"} == {finding["rule"] for finding in said["account"]["findings"]}
     assert all(name.startswith("~1") for name in read_log(tmp_path / "hidden.parquet")[0].names("user"))
     with pytest.raises(JobcastError, match=r"a\.txt"):
         CliRunner().invoke(app, ["join", str(tmp_path / "a.txt"), str(tmp_path / "a.txt")], catch_exceptions=False)

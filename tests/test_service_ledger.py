@@ -146,8 +146,24 @@ def test_codes_of_names():
 
 def test_a_key_must_be_long_enough(tmp_path):
     file = tmp_path / "key"
+    file.touch(mode=0o600)
     file.write_bytes(b"short\n")
     with pytest.raises(JobcastError, match="16 to 64 bytes"):
         NameKey.read(file)
     file.write_bytes(b"long enough to be a key\n")
     assert NameKey.read(file).secret == b"long enough to be a key"
+
+
+def test_a_key_that_others_may_read_and_a_file_without_end_are_refused(tmp_path):
+    file = tmp_path / "key"
+    file.write_bytes(b"long enough to be a key\n")
+    for mode in (0o604, 0o602):
+        file.chmod(mode)
+        with pytest.raises(JobcastError, match="others may read or change this secret key; chmod o-rwx it"):
+            NameKey.read(file)
+    file.chmod(0o640)
+    assert NameKey.read(file).secret
+    with file.open("r+b") as big:
+        big.truncate(1 << 40)  # more than any memory holds
+    with pytest.raises(JobcastError, match="this file has far more"):
+        NameKey.read(file)

@@ -108,14 +108,14 @@ def test_a_model_that_holds_no_name_knows_everyone_by_the_same_key(months, tmp_p
     """Learnt from pseudonyms: it says the same of such a log, and the service finds by its key whom clients name."""
     key = NameKey(b"k" * 16)
     march, april = months
-    hidden = pseudonymous(march, key)
+    hidden, _ = pseudonymous(march, key)
     model = trained("forest", hidden)
     load = loader_of(model, tmp_path / "model")
     stored = b"".join(path.read_bytes() for path in (tmp_path / "model").rglob("*"))
     assert b"u01" not in stored and b"~1" in stored and hidden.names("queue") == march.names("queue")
-    assert pseudonymous(hidden, key).categories == hidden.categories
+    assert pseudonymous(hidden, key)[0].categories == hidden.categories
     expected = trained("forest", march).predict(april, warm=True)
-    np.testing.assert_array_equal(model.predict(pseudonymous(april, key), warm=True), expected)
+    np.testing.assert_array_equal(model.predict(pseudonymous(april, key)[0], warm=True), expected)
     with running(tmp_path, parts=(load,), warm=True, learn=False, key=key) as one, one.client() as client:
         np.testing.assert_array_equal(drive(client, april, batch=100).seconds, expected)
 

@@ -1,5 +1,6 @@
 """Which format is this file in? By content when reading, by name when writing."""
 
+import gzip
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -101,6 +102,15 @@ def _kind(data: bytes) -> str:
         return "sacct's table for people, which cuts what is long; export it with sacct --parsable2"
     first = data.lstrip()[:40].split(b"\n")[0].decode("ascii", "backslashreplace").strip()
     return f"text that begins {first!r}"
+
+
+def is_parquet(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a file begins as one that jobcast wrote as Parquet does, plain or packed by gzip."""
+    with Path(path).open("rb") as file:
+        if not file.peek(2).startswith(b"\x1f\x8b"):
+            return _is_parquet(file.read(len(MAGIC)))
+        with gzip.GzipFile(fileobj=file) as packed:
+            return _is_parquet(packed.read(len(MAGIC)))
 
 
 def read_log(

@@ -15,7 +15,7 @@ import numpy as np
 
 from predictors.data import slurm
 from predictors.data.account import Account, Effect, Ledger
-from predictors.data.detect import read_log
+from predictors.data.detect import is_parquet, read_log
 from predictors.data.errors import JobcastError
 from predictors.data.joblog import KNOWN_COLUMNS, UNKNOWN, Bools, Ints, JobLog
 from predictors.data.naming import Codes, renumbered
@@ -41,14 +41,33 @@ _CODED: Final = (
 def read_logs(
     paths: Sequence[str | os.PathLike[str]], strict: bool = False, time_zone: str | None = None
 ) -> tuple[JobLog, Account]:
-    """Read one log, or join several of the same machine; parameters and errors are those of `read_log` and `joined`."""
+    """Read one log, or join several of the same machine; parameters and errors are those of `read_log` and `joined`.
+
+    Files of records that write local times without their zone, and others that do not, are refused besides.
+    """
     read = [read_log(path, strict, time_zone) for path in paths]
     if len(read) == 1:
         return read[0]
+    _check_one_clock(paths, read)
     log, account = joined([log for log, _ in read])
     for _, own in read:
         account = account + own
     return log, account
+
+
+def _check_one_clock(paths: Sequence[str | os.PathLike[str]], read: Sequence[tuple[JobLog, Account]]) -> None:
+    """Refuse local times beside Unix times, hours apart; what Parquet holds was settled when that was written."""
+    local, fixed = [], []
+    for path, (log, account) in zip(paths, read, strict=True):
+        if account.count("local-time"):
+            local.append(path)
+        elif log.epoch is not None and not is_parquet(path):
+            fixed.append(path)
+    if local and fixed:
+        raise JobcastError(
+            f"{os.fspath(local[0])} writes local times without their zone, {os.fspath(fixed[0])} does not: hours "
+            "apart, one job would be two; give the zone, as with --time-zone Europe/Paris."
+        )
 
 
 def joined(logs: Sequence[JobLog]) -> tuple[JobLog, Account]:

@@ -6,18 +6,22 @@ machine that has the same key. Two of n names share a number with a chance of ab
 100,000 names. Every number is exact as a float64, which is what feature rows hold.
 """
 
+import os
 import re
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
+from predictors.data.account import Account, Finding
 from predictors.data.errors import JobcastError
 from predictors.data.joblog import JobLog
 
 FIRST_NAME: Final = 1 << 52
 """Numbers from here on stand for names; those that clients give must lie below."""
 _LEAST_KEY: Final = 16
+_MOST_READ: Final = 4096
+"""Bytes of a key's file, blanks around the key included."""
 _PSEUDONYM: Final = re.compile("~[0-9a-f]{14}")
 _PERSONAL: Final = ("user", "group", "project", "executable", "directory", "command")
 
@@ -52,9 +56,15 @@ class NameKey:
         Raises
         ------
         JobcastError
-            If it is shorter than 16 bytes, or longer than 64.
+            If it is shorter than 16 bytes, or longer than 64, or others than its owner and group may use the file.
         """
-        secret = path.read_bytes().strip()
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_mode & 0o007:
+                raise JobcastError(f"{path}: others may read or change this secret key; chmod o-rwx it.")
+            secret = file.read(_MOST_READ + 1)
+        if len(secret) > _MOST_READ:
+            raise JobcastError(f"{path}: a key for names has {_LEAST_KEY} to 64 bytes; this file has far more.")
+        secret = secret.strip()
         if not _LEAST_KEY <= len(secret) <= 64:
             raise JobcastError(f"{path}: a key for names has {_LEAST_KEY} to 64 bytes; got {len(secret)}.")
         return cls(secret)
@@ -82,20 +92,26 @@ class NameKey:
         return f"~{self.code(name):014x}"
 
 
-def pseudonymous(log: JobLog, key: NameKey) -> JobLog:
-    """Return a log with keyed hashes in the place of the names that tell of people.
+def pseudonymous(log: JobLog, key: NameKey) -> tuple[JobLog, Account]:
+    """Return a log with keyed hashes in the place of the names that tell of people, and how many names those were.
 
     These are users, groups, projects, executables, directories and command lines.
 
     Examples
     --------
     >>> log = JobLog.from_columns({"job_id": [1], "submit": [0], "user": [0]}, {}, categories={"user": ("alice",)})
-    >>> pseudonymous(log, NameKey(b"k" * 16)).names("user")
-    ('~170331c6c2bf7d',)
+    >>> hidden, account = pseudonymous(log, NameKey(b"k" * 16))
+    >>> hidden.names("user"), account.count("name-hashed")
+    (('~170331c6c2bf7d',), 1)
     """
-    hashed = {
-        column: tuple(key.pseudonym(name) if name else "" for name in log.names(column))
-        for column in _PERSONAL
-        if column in log.categories
-    }
-    return replace(log, categories={**log.categories, **hashed})
+    hashed: dict[str, tuple[str, ...]] = {}
+    findings = []
+    for column in _PERSONAL:
+        if names := log.categories.get(column):
+            hashed[column] = tuple(key.pseudonym(name) if name else "" for name in names)
+            text = "a keyed hash stands for the name"
+            findings.append(Finding("name-hashed", "noted", text, len(names), column=column))
+    if not findings:
+        text = "the log tells no names of people or programs to be hashed; its numbers stay as they are"
+        findings.append(Finding("no-names", "noted", text))
+    return replace(log, categories={**log.categories, **hashed}), Account(log.name, tuple(findings))
