@@ -173,7 +173,7 @@ def test_a_file_stays_as_it_was_if_writing_fails_half_way(home, last_two, monkey
         (("LOG", "--alias", "production"), "No alias 'production'.* Known: champion, challenger, shadow"),
         (("LOG", "--register", "run/time"), "may hold letters"),
         (("LOG", "--train", "1"), "between 0 and 1"),
-        (("missing.swf",), r"missing.swf: no such file"),
+        (("missing.swf",), r"missing.swf: cannot be read \(no such file\)"),
     ],
 )
 def test_train_refuses_before_it_makes_a_store(home, tmp_path, monkeypatch, arguments, message):
