@@ -9,9 +9,9 @@ import pytest
 
 CALLEE = """
 from typing import Final
-from predictors.data.compiled import compiled
+from predictors.data.compiled import {how}
 STEP: Final = {step}
-@compiled
+@{how}
 def once_more(x: int) -> int:
     return x + STEP
 """
@@ -67,15 +67,16 @@ def asked(folder, ask=ASK):
     return tuple(map(int, run.stdout.split()))
 
 
-def test_an_edit_two_calls_away_is_seen(tmp_path):
+@pytest.mark.parametrize("how", ["compiled", "step"])
+def test_an_edit_two_calls_away_is_seen(tmp_path, how):
     package = tmp_path / "schedsim"
     package.mkdir()
     (package / "__init__.py").write_text("")
-    for name, text in (("_callee", CALLEE.format(step=1)), ("_middle", MIDDLE), ("_caller", CALLER)):
+    for name, text in (("_callee", CALLEE.format(how=how, step=1)), ("_middle", MIDDLE), ("_caller", CALLER)):
         (package / f"{name}.py").write_text(text)
     assert asked(tmp_path) == (3, 0)
     assert asked(tmp_path) == (3, 1), "the second process finds the code"
-    (package / "_callee.py").write_text(CALLEE.format(step=10))
+    (package / "_callee.py").write_text(CALLEE.format(how=how, step=10))
     assert asked(tmp_path) == (21, 0)
 
 

@@ -245,3 +245,7 @@ def test_what_cannot_begin_warm_says_so(tmp_path):
     service.stop()
     with pytest.raises(JobcastError, match=r"s.db: has 3 events already and began with no history"):
         started(tmp_path / "s", loader)
+    warm = trained("last-two", FIRST)
+    started(tmp_path / "w", loader_of(warm, tmp_path / "warm")).stop()
+    with pytest.raises(JobcastError, match="began with a history in Unix time; serve it with --clock unix"):
+        started(tmp_path / "w", loader_of(warm, tmp_path / "warm"), warm=False, clock="log")

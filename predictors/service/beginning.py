@@ -23,22 +23,24 @@ from predictors.service.codes import NameKey
 from predictors.service.database import shown
 from predictors.service.facts import EVERY_FEATURE, Arrays, packed, unpacked
 from predictors.service.model import Identity, Model
+from predictors.service.settings import Settings
 from predictors.service.store import Store
 
 _COLUMNS: Final = {at.USER: "user", at.GROUP: "group", at.EXECUTABLE: "executable", at.QUEUE: "queue"}
 _PLACES: Final = (at.CODE, at.CODE_2, at.CODE_3)
 
 
-def began(store: Store, model: Model, warm: bool, key: NameKey) -> dict[str, Any] | None:
+def began(store: Store, model: Model, settings: Settings, key: NameKey) -> dict[str, Any] | None:
     """Write down a model's history, if that is asked for and none was before; return whose the service began with.
 
     Raises
     ------
     JobcastError
-        If the model has none that can be used, or the database has events already and began with nothing.
+        If the model has none that can be used, the database has events already and began with nothing, or it began with
+        one and the clock is another now.
     """
     stored = store.beginning()
-    if stored is None and warm:
+    if stored is None and settings.warm:
         if store.last:
             raise JobcastError(
                 f"{shown(str(store.engine.url))}: has {store.last} events already and began with no history, which has "
@@ -48,6 +50,10 @@ def began(store: Store, model: Model, warm: bool, key: NameKey) -> dict[str, Any
         store.keep_snapshot(0, stored)
     if stored is None:
         return None
+    if settings.clock != "unix":
+        raise JobcastError(
+            f"{shown(str(store.engine.url))}: began with a history in Unix time; serve it with --clock unix."
+        )
     found: dict[str, Any] = json.loads(str(unpacked(stored)["about"]))
     return found
 

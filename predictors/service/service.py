@@ -77,7 +77,7 @@ class Service:
         models = self.seats.first()
         self.store = Store(settings.db, prepare)
         try:
-            self.began: Final = began(self.store, models[CHAMPION], settings.warm, key)
+            self.began: Final = began(self.store, models[CHAMPION], settings, key)
         except BaseException:
             self.store.close()
             raise
