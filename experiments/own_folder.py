@@ -105,9 +105,9 @@ def _refuse_other(sheet: Path, what: str, identity: str, about: Mapping[str, Any
     try:
         kept = json.loads(sheet.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise JobcastError(f"{sheet}: cannot be read ({error}); choose another folder.") from error
+        raise JobcastError(f"{sheet}: cannot be read ({error}); choose another folder, or delete this one.") from error
     if not isinstance(kept, dict) or not isinstance(kept.get("identity"), str):
-        raise JobcastError(f"{sheet}: does not say whose folder this is; choose another one.")
+        raise JobcastError(f"{sheet}: does not say whose folder this is; choose another one, or delete it.")
     if kept["identity"] != identity:
         raise JobcastError(
             f"{sheet.parent}: holds the results of another {what}, which differs in {_difference(kept, about)}; "

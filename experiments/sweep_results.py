@@ -37,6 +37,8 @@ Evaluations, always: `user`, then n_jobs and the sums sse_s2, error_s (absolute)
 TABLE: Final = "results.parquet"
 GROUP_TABLE: Final = "groups.parquet"
 _KEY: Final = b"jobcast.sweep"
+_N_GROUPS: Final = b"jobcast.groups"
+"""In the metadata of `results.parquet`: how many rows `groups.parquet` has; without any there is no such file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +76,7 @@ def write_results(folder: Path, found: Results) -> list[Path]:
     The runs come last: a folder that has them is finished, so what is killed before that goes on from its parts.
     """
     groups = [_write(found.groups, folder / GROUP_TABLE, found.about)] if len(found.groups) else []
-    return [*groups, _write(found.runs, folder / TABLE, found.about)]
+    return [*groups, _write(found.runs, folder / TABLE, found.about, {_N_GROUPS: str(len(found.groups))})]
 
 
 def read_results(folder: Path) -> Results:
@@ -83,24 +85,32 @@ def read_results(folder: Path) -> Results:
     Raises
     ------
     JobcastError
-        If the folder holds no finished sweep, or its table is damaged.
+        If the folder holds no finished sweep, or one of its tables is damaged or was taken away.
     """
     import pandas as pd
+    from pyarrow import parquet
 
     path = folder / TABLE
     if not path.is_file():
         raise JobcastError(f"{folder}: holds no {TABLE}; let `jobcast sweep --out {folder}` finish first.")
     runs, about = _read(path)
-    groups = _read(folder / GROUP_TABLE)[0] if (folder / GROUP_TABLE).is_file() else pd.DataFrame(columns=list(GROUPS))
+    if (folder / GROUP_TABLE).is_file():
+        groups, _ = _read(folder / GROUP_TABLE)
+    elif (parquet.read_schema(path).metadata or {}).get(_N_GROUPS, b"0") != b"0":
+        raise _damaged(folder / GROUP_TABLE, "it is not there")
+    else:
+        groups = pd.DataFrame(columns=list(GROUPS))
     return Results(runs, groups, about)
 
 
-def _write(table: "pd.DataFrame", path: Path, about: dict[str, Any]) -> Path:
+def _write(
+    table: "pd.DataFrame", path: Path, about: dict[str, Any], besides: Mapping[bytes, str] | None = None
+) -> Path:
     import pyarrow as pa
     from pyarrow import parquet
 
     arrow = pa.Table.from_pandas(table, preserve_index=False)
-    arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), _KEY: json.dumps(about)})
+    arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), _KEY: json.dumps(about), **(besides or {})})
     with whole_file(path) as part:
         parquet.write_table(arrow, part, compression="zstd", write_page_checksum=True)
     return path
@@ -123,5 +133,6 @@ def _read(path: Path) -> "tuple[pd.DataFrame, dict[str, Any]]":
 
 def _damaged(path: Path, reason: str) -> JobcastError:
     return JobcastError(
-        f"{path}: is no table of a sweep, or a damaged one ({reason}); delete it and run the sweep again."
+        f"{path}: is no table of a sweep, or a damaged one ({reason}); "
+        f"delete {path.with_name(TABLE)} and run the same command again."
     )

@@ -361,6 +361,21 @@ def test_damaged_parts_and_tables_are_told(tmp_path):
             run_sweep(sweep, [LOG], folder=tmp_path)
 
 
+def test_a_table_of_groups_that_is_damaged_or_gone_is_told_and_the_way_out_leads_out(tmp_path):
+    sweep = Sweep(cases=WAYS[:1], seeds=(1,), by=("size",))
+    groups = run_sweep(sweep, [LOG], folder=tmp_path).groups
+    (tmp_path / "groups.parquet").write_bytes(b"PAR1 cut short")
+    for _ in range(2):
+        with pytest.raises(
+            JobcastError, match=r"groups\.parquet: .*; delete .*results\.parquet and run the same command"
+        ):
+            run_sweep(sweep, [LOG], folder=tmp_path)
+        (tmp_path / "groups.parquet").unlink(missing_ok=True)
+    (tmp_path / "results.parquet").unlink()
+    assert run_sweep(sweep, [LOG], folder=tmp_path).groups.equals(groups)
+    assert read_results(tmp_path).groups.equals(groups)
+
+
 def test_a_part_that_is_cut_short_changed_or_another_sweeps_is_told(tmp_path, small_batches, monkeypatch):
     sweep = Sweep(cases=WAYS[:1], seeds=(1, 2))
     monkeypatch.setattr(sweep_run, "write_results", None)  # killed before the table
