@@ -242,7 +242,8 @@ class JobHistory:
         Raises
         ------
         JobcastError
-            If the log begins before the newest event, or where an epoch is not known, or records are to be wider.
+            If the log begins before the newest event, or where an epoch is not known, or records are to be wider, or
+            the log tells of another machine.
         """
         _, width = widths(clock)
         if self.now is None:
@@ -259,6 +260,15 @@ class JobHistory:
                 "predictions would look ahead; begin without that history, or take a later log (`jobcast log convert` "
                 "cuts one with --from, and with --until what is learnt from)."
             )
+        for what, own, other in (
+            ("number of processors", self.machine_procs, log.max_procs),
+            ("time zone", self.time_zone, log.time_zone),
+        ):
+            if own is not None and other is not None and own != other:
+                raise JobcastError(
+                    f"{log.name} is of a machine whose {what} is {other}; of the history that it shall continue it is "
+                    f"{own}: begin without that history, or learn from a log of the same machine."
+                )
         if self.tables.users.shape[1] < width:
             raise JobcastError(f"{log.name} cannot continue a history that kept users only: begin without it.")
         if keeps_runs(clock) and not keeps_runs(self.tables.clock):

@@ -223,6 +223,18 @@ def test_kernel_means_go_on_from_an_earlier_history():
         replay(later, names, after=without.live(rows[:, :1]))
 
 
+@pytest.mark.parametrize(("what", "own", "other"), [("max_procs", 100, 256), ("time_zone", "UTC", "Europe/Oslo")])
+def test_a_log_of_another_machine_does_not_continue_a_history(what, own, other):
+    first = as_log(SIX[:2], epoch=1000, **{what: own})
+    bound, rows = LogHistory(first, REIS_FEATURES), np.full((2, 16), NAN)
+    bound.consume(log_events(first), rows)
+    later = [LoggedJob(9, 0, 0, 5, 1, 60, 7, 1, 1)]
+    for same in (own, None):
+        replay(as_log(later, epoch=90_000, **{what: same}), REIS_FEATURES, after=bound.live(rows))
+    with pytest.raises(JobcastError, match=f"is {other}; of the history that it shall continue it is {own}"):
+        replay(as_log(later, epoch=90_000, **{what: other}), REIS_FEATURES, after=bound.live(rows))
+
+
 def test_log_must_not_begin_before_the_history_that_it_continues():
     """Predicting a log with what was learnt from its own end would look ahead."""
     log = as_log(SIX, epoch=1000)
