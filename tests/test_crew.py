@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import cloudpickle
@@ -27,6 +28,8 @@ from predictors.data.errors import JobcastError
 from predictors.data.synthetic import generate_log
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import this file
+
+needs_jobqueue = pytest.mark.skipif(find_spec("dask_jobqueue") is None, reason="dask-jobqueue is not installed")
 
 LOG = generate_log(300, seed=3)
 SWEEP = Sweep(
@@ -243,9 +246,9 @@ echo "Submitted batch job 7"
 """
 
 
+@needs_jobqueue
 def test_workers_are_asked_of_a_batch_system(tmp_path, monkeypatch, alone):
     """A stand-in for Slurm that starts what it is given: script, memory, walltime and keys are dask-jobqueue's."""
-    pytest.importorskip("dask_jobqueue")
     for name, text in {"sbatch": SBATCH.format(folder=tmp_path), "scancel": "#!/bin/sh\n"}.items():
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
@@ -262,8 +265,8 @@ def test_workers_are_asked_of_a_batch_system(tmp_path, monkeypatch, alone):
     assert not list(tmp_path.glob(".jobcast-*"))  # the keys are gone
 
 
+@needs_jobqueue
 def test_a_batch_system_that_is_not_there_or_refuses_is_told(monkeypatch, tmp_path):
-    pytest.importorskip("dask_jobqueue")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     crew = Crew(queue="slurm", memory="1GB")
@@ -303,8 +306,8 @@ def test_more_processes_than_a_machine_can_bear_are_refused():
         list(each(odd, {"": None}, [("", k) for k in range(5000)], Crew(workers=5000)))
 
 
+@needs_jobqueue
 def test_asking_a_batch_system_leaves_ctrl_c_as_it_is():
-    pytest.importorskip("dask_jobqueue")
     code = "import signal; from experiments import hiring; hiring._jobqueue(); signal.raise_signal(signal.SIGINT)"
     ended = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
     assert "KeyboardInterrupt" in ended.stderr  # and no success

@@ -194,7 +194,7 @@ def folder(forest, tmp_path):
 
 def test_what_it_writes_is_no_pickle(folder):
     names = sorted(path.name for path in folder.iterdir())
-    assert names == ["encoding.npz", "forest.skops", "history.npz", "predictor.json", "window.npz"]
+    assert names == ["codes.json", "encoding.npz", "forest.skops", "history.npz", "predictor.json", "window.npz"]
     for path in folder.glob("*.npz"):
         np.load(path, allow_pickle=False).close()
     with zipfile.ZipFile(folder / "forest.skops") as parts:
