@@ -263,11 +263,11 @@ def test_a_sweep_stopped_between_its_two_tables_is_not_finished(tmp_path, monkey
 
     sweep, tables = Sweep(kind="evaluate", predictors=("last-two", "user-mean"), seeds=(0,)), []
 
-    def stops(table, path, about):
+    def stops(table, path, *about):
         if tables:
             raise KeyboardInterrupt
         tables.append(path)
-        return write(table, path, about)
+        return write(table, path, *about)
 
     write = sweep_results._write
     monkeypatch.setattr(sweep_results, "_write", stops)
