@@ -66,6 +66,7 @@ BY_OUTAGE: Final = "parts of the machine are reserved, or fail"
 UNDISTURBED: Final = "nothing is reserved and nothing fails"
 OVERTAKEN: Final = "what is reserved waits for jobs that run on after failures, or beyond their requests"
 
+_OF_SHADOWS: Final = (SEPARATE, REVISED, TOO_SHORT, BY_PLACE, LIMITED, RULED, BY_OUTAGE)
 EXCUSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         STARTS: (),
@@ -78,32 +79,8 @@ EXCUSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         IN_ORDER: (BACKFILLING, GATED, KEEPING, MOVING, LIMITED, RULED, BY_OUTAGE),
         NO_IDLE_HEAD: (GATED, KEEPING, MOVING, BY_PLACE, LIMITED, RULED, BY_OUTAGE),
         KIND: (GATED, KEEPING, MOVING, BY_PLACE, LIMITED, RULED, BY_OUTAGE),
-        HARMLESS: (
-            NOT_BACKFILLING,
-            GATED,
-            KEEPING,
-            MOVING,
-            SEPARATE,
-            REVISED,
-            TOO_SHORT,
-            BY_PLACE,
-            LIMITED,
-            RULED,
-            BY_OUTAGE,
-        ),
-        FIRST_SHADOW: (
-            NOT_BACKFILLING,
-            GATED,
-            KEEPING,
-            NEW_HEADS,
-            SEPARATE,
-            REVISED,
-            TOO_SHORT,
-            BY_PLACE,
-            LIMITED,
-            RULED,
-            BY_OUTAGE,
-        ),
+        HARMLESS: (NOT_BACKFILLING, GATED, KEEPING, MOVING, *_OF_SHADOWS),
+        FIRST_SHADOW: (NOT_BACKFILLING, GATED, KEEPING, NEW_HEADS, *_OF_SHADOWS),
         PROMISE: (UNPROMISED, GATED, KEEPING, NEW_HEADS, BEYOND, LIMITED, RULED, BY_OUTAGE),
         CEILING: (UNLIMITED,),
         NOTHING_FITS: (NOT_GREEDY, GATED, BY_PLACE, RULED, BY_OUTAGE),

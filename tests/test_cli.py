@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from experiments.cli import _fail as fail
-from experiments.cli import main
 from predictors.data.swf import write_swf
 from predictors.data.synthetic import generate_log
 
@@ -32,20 +31,12 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def jobcast(folder, monkeypatch, capsys):
+def jobcast(folder, monkeypatch, command):
     """Run the command in the folder; return its exit status and what it printed."""
     monkeypatch.chdir(folder)
     for variable in ("JOBCAST_HOME", "MLFLOW_TRACKING_URI"):
         monkeypatch.delenv(variable, raising=False)
-
-    def run(line):
-        monkeypatch.setattr(sys, "argv", ["jobcast", *line.split()])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        said = capsys.readouterr()
-        return stop.value.code, said.out, said.err
-
-    return run
+    return command
 
 
 BAD = {
