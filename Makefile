@@ -4,7 +4,7 @@ UV_VERSION := 0.13.8
 UV := UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv .venv/bin/uv
 RUN := OMP_NUM_THREADS=1 .venv/bin
 
-.PHONY: demo test test-slow lint format bench clean
+.PHONY: demo test test-slow test-digests lint format bench clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/installed  ## the whole story on a synthetic log
@@ -14,7 +14,10 @@ test: .venv/developer  ## every fast test, doctests included
 	$(RUN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
 
 test-slow: .venv/developer  ## the tests that take minutes
-	$(RUN)/python -m pytest -q -m slow
+	$(RUN)/python -m pytest -q -n 2 --dist worksteal -m "slow and not digests_whole"
+
+test-digests: .venv/developer  ## schedules and predictions of whole logs, bit for bit: some minutes
+	$(RUN)/python -m pytest -q -n 2 --dist worksteal -m digests_whole
 
 lint: .venv/developer  ## style, types, import boundaries
 	.venv/bin/ruff check .

@@ -1,25 +1,24 @@
-"""Which predictors are there, and how do I make one by name? A name keeps its behaviour for ever."""
+"""Predictors by name.
+
+A name keeps its behaviour for ever.
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from predictors.average import Average
-from predictors.base import Predictor
-from predictors.boosted import Boosted
-from predictors.censored import Censored
-from predictors.chain import Chain
-from predictors.data.errors import unknown_name
-from predictors.forest import Forest
-from predictors.gaussier import Gaussier
-from predictors.last_two import LastTwo
-from predictors.online_linear import OnlineLinear
-from predictors.online_tree import OnlineTree
-from predictors.requested import Requested
-from predictors.similar import Similar, SimilarLow, SimilarMean
-from predictors.tsafrir import Tsafrir
-from predictors.user_mean import UserMean
-from predictors.with_budget import WithBudget
+from predictors.core.errors import unknown_name
+from predictors.models.adapters.hoeffding import OnlineTree
+from predictors.models.base import Predictor
+from predictors.models.baselines import LastTwo, Requested, Similar, SimilarLow, SimilarMean, Tsafrir, UserMean
+from predictors.models.boosted import Average, Boosted
+from predictors.models.censored import Censored
+from predictors.models.conformal import WithBudget
+from predictors.models.fallback import Chain
+from predictors.models.forest import Forest
+from predictors.models.online.gaussier import Gaussier
+from predictors.models.online.linear import OnlineLinear
+from predictors.models.wrapper import Wrapper
 
 PREDICTORS: Final[Mapping[str, type[Predictor]]] = MappingProxyType(
     {
@@ -47,6 +46,14 @@ PREDICTORS: Final[Mapping[str, type[Predictor]]] = MappingProxyType(
 def make_predictor(name: str, **params: Any) -> Predictor:
     """Return a fresh, unfitted predictor by its registered name.
 
+    Parameters
+    ----------
+    name : str
+        One of `PREDICTORS`.
+    **params
+        Its parameters. Of one around another (`predictors.models.wrapper`) `predictor` names the one inside, and
+        `settings` are the parameters of that one.
+
     Raises
     ------
     JobcastError
@@ -56,14 +63,19 @@ def make_predictor(name: str, **params: Any) -> Predictor:
     --------
     >>> make_predictor("last-two", cap=False)
     LastTwo(cap=False)
+    >>> make_predictor("with-budget", predictor="last-two", budget=0.1)
+    WithBudget(predictor='last-two', budget=0.1)
     >>> make_predictor("last-tow")
     Traceback (most recent call last):
         ...
-    predictors.data.errors.JobcastError: No predictor 'last-tow'; did you mean 'last-two'? Known: requested, ...
+    predictors.core.errors.JobcastError: No predictor 'last-tow'; did you mean 'last-two'? Known: requested, ...
     """
     if name not in PREDICTORS:
         raise unknown_name("predictor", name, PREDICTORS)
-    return PREDICTORS[name]().set_params(**params)
+    made = PREDICTORS[name]()
+    if isinstance(made, Wrapper) and isinstance(inside := params.get("predictor", made.pattern.name), str):
+        params["predictor"] = make_predictor(inside, **(params.pop("settings", None) or {}))
+    return made.set_params(**params)
 
 
 def seeded(name: str, seed: int) -> dict[str, int]:

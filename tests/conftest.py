@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,14 @@ from pathlib import Path
 import pytest
 
 Finder = Callable[[str], Path]
+
+# No test hangs on how the tests were started. A shell without job control starts background commands with SIGINT
+# ignored, and children inherit that; a proxy of the environment must not stand between a test and its own server.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+for variable in ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy"):
+    for name in (variable, variable.upper()):
+        os.environ.pop(name, None)
 
 
 def _finder(variable: str, suffixes: tuple[str, ...]) -> Finder:
@@ -40,8 +49,8 @@ def reference() -> Finder:
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory):
     """An empty store: making one takes a second, copying it nothing."""
-    from predictors import tracking
-    from predictors.saved.store import Store
+    from predictors.tracking import client as tracking
+    from predictors.tracking.store import Store
 
     folder = tmp_path_factory.mktemp("template")
     with pytest.MonkeyPatch.context() as patch:
@@ -79,7 +88,7 @@ def scheduler():
 @pytest.fixture
 def command(monkeypatch, capsys):
     """Run a line of the command; return its exit status and what it printed."""
-    from experiments.cli import main
+    from experiments.cli.main import main
 
     def run(line):
         monkeypatch.setattr(sys, "argv", ["jobcast", *line.split()])

@@ -11,9 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from predictors.data.account import Account, Effect, Ledger
-from predictors.data.errors import JobcastError, counted
+from predictors.core.errors import JobcastError, counted
+from predictors.core.validation import LATEST
 from predictors.data.joblog import JobLog
+from predictors.data.report import Effect, ReadingReport, ReportBuilder
 
 RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
     {
@@ -27,7 +28,7 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
 )
 
 
-def clean(log: JobLog, procs: int | None = None, drop_wide: bool = False) -> tuple[JobLog, Account]:
+def clean(log: JobLog, procs: int | None = None, drop_wide: bool = False) -> tuple[JobLog, ReadingReport]:
     """Return the jobs of a log that can be simulated, and the account.
 
     Jobs without a run time, processors or a requested time are dropped; a run time ends at the requested time.
@@ -37,7 +38,7 @@ def clean(log: JobLog, procs: int | None = None, drop_wide: bool = False) -> tup
     log : JobLog
         Any log.
     procs : int, optional
-        Processors of the machine; by default what the log tells: its processors, else its nodes.
+        Processors of the machine; by default those of the log: its processors, else its nodes.
     drop_wide : bool
         Drop jobs wider than the machine instead of refusing the log.
 
@@ -46,7 +47,7 @@ def clean(log: JobLog, procs: int | None = None, drop_wide: bool = False) -> tup
     log : JobLog
         `max_procs` is the machine's size and `requested_procs` what each job occupies; job ids and clock (`origin`,
         `epoch`) are the log's own.
-    account : Account
+    account : ReadingReport
         By job id.
 
     Raises
@@ -56,7 +57,7 @@ def clean(log: JobLog, procs: int | None = None, drop_wide: bool = False) -> tup
     """
     machine = machine_size(log, procs)
     width, run_time, requested = log.procs, log.values["run_time"], log.values["requested_time"]
-    ledger = Ledger(log.name, RULES, place="job")
+    report = ReportBuilder(log.name, RULES, place="job")
     kept = np.ones(len(log), dtype=np.bool_)
     for rule, bad in (
         ("no-run-time", run_time <= 0),
@@ -67,20 +68,20 @@ def clean(log: JobLog, procs: int | None = None, drop_wide: bool = False) -> tup
         dropped = bad & kept
         if rule == "too-wide" and dropped.any() and not drop_wide:
             raise _too_wide(log, machine, int(dropped.sum()), int(width[dropped].max()))
-        ledger.add(rule, log.values["job_id"][dropped])
+        report.add(rule, log.values["job_id"][dropped])
         kept &= ~dropped
-    account = ledger.close()
+    account = report.close()
     if not kept.any():
         raise JobcastError(f"{log.name}: no jobs left to simulate. {_reasons(len(log), account)}")
-    ledger.add("overrun", log.values["job_id"][kept & (run_time > requested)], "run_time")
-    ledger.add("allocated", log.values["job_id"][kept & (log.values["requested_procs"] <= 0)], "requested_procs")
+    report.add("overrun", log.values["job_id"][kept & (run_time > requested)], "run_time")
+    report.add("allocated", log.values["job_id"][kept & (log.values["requested_procs"] <= 0)], "requested_procs")
     cleaned = replace(
         log,
         values={**log.values, "run_time": np.minimum(run_time, requested), "requested_procs": width},
         unknown={**log.unknown, "run_time": ~kept, "requested_procs": ~kept},
         max_procs=machine,
     )
-    return cleaned.select(kept), ledger.close()
+    return cleaned.select(kept), report.close()
 
 
 def machine_size(log: JobLog, procs: int | None = None) -> int:
@@ -93,6 +94,8 @@ def machine_size(log: JobLog, procs: int | None = None) -> int:
     """
     if procs is not None and procs < 1:
         raise JobcastError(f"A machine needs at least 1 processor; got {procs}.")
+    if procs is not None and procs > LATEST:
+        raise JobcastError(f"A machine has at most {LATEST:,} processors; got {procs:,}.")
     for size in (procs, log.max_procs, log.max_nodes):
         if size is not None:
             return size
@@ -107,12 +110,12 @@ def _too_wide(log: JobLog, machine: int, count: int, widest: int) -> JobcastErro
     )
 
 
-def _reasons(n_jobs: int, account: Account) -> str:
+def _reasons(n_jobs: int, account: ReadingReport) -> str:
     """Return why each of a log's jobs was dropped, as one sentence.
 
     Examples
     --------
-    >>> _reasons(0, Account("a.swf"))
+    >>> _reasons(0, ReadingReport("a.swf"))
     'The log holds none.'
     """
     if not n_jobs:

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from predictors.data.account import Account
-from predictors.data.errors import JobcastError, printable, unknown_name
+from predictors.core.arrays import Bools, Ints
+from predictors.core.errors import JobcastError, printable, unknown_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 UNKNOWN: Final = -1
 """What an unknown value reads as in a plain array; in a `JobLog` it is masked."""
@@ -63,7 +61,7 @@ FURTHER: Final[Mapping[str, str]] = MappingProxyType(
         "label": "its id in the scheduler's own words (code), where that is no plain number",
     }
 )
-"""Columns that SWF has no place for: in a log only where its source tells them; Parquet keeps them."""
+"""Columns that SWF has no place for: in a log only where its source has them; Parquet keeps them."""
 
 KNOWN_COLUMNS: Final = (*COLUMNS, *FURTHER)
 _NEVER_UNKNOWN: Final = ("job_id", "submit")
@@ -83,11 +81,11 @@ class JobLog:
     origin : int
         The first submission in the file's own clock [s]; writers add it back.
     epoch : int or None
-        The first submission as Unix time [s], where the log tells.
+        The first submission as Unix time [s], where known.
     time_zone : str or None
-        IANA name of the machine's time zone, where the log tells.
+        IANA name of the machine's time zone, where known.
     max_procs, max_nodes : int or None
-        Size of the machine, where the log tells.
+        Size of the machine, where known.
     header : tuple of (str, str)
         The log's own header, label and text, in order.
     categories : mapping of str to tuple of str
@@ -169,7 +167,7 @@ class JobLog:
         return np.ma.MaskedArray(self.filled(column), mask=~self.known(column))
 
     def filled(self, column: str, unknown: int = UNKNOWN) -> Ints:
-        """Return a column as a plain read-only int64 array, `unknown` standing where the log does not tell."""
+        """Return a column as a plain read-only int64 array, `unknown` where the log has no value."""
         if column not in KNOWN_COLUMNS:
             raise unknown_name("job log column", column, KNOWN_COLUMNS)
         if column not in self.values:
@@ -192,7 +190,7 @@ class JobLog:
 
     @property
     def procs(self) -> Ints:
-        """Processors of each job: requested if > 0, else allocated; `UNKNOWN` if neither is told."""
+        """Processors of each job: requested if > 0, else allocated; `UNKNOWN` if neither is known."""
         requested = self.values["requested_procs"]
         return np.where(requested > 0, requested, self.values["allocated_procs"])
 
@@ -223,15 +221,6 @@ class JobLog:
             origin=self.origin + shift,
             epoch=None if self.epoch is None else self.epoch + shift,
         )
-
-    def for_simulation(self, procs: int | None = None, drop_wide: bool = False) -> tuple["JobLog", Account]:
-        """Return the jobs that can be simulated on a machine of `procs` processors, and what was dropped or changed.
-
-        The way of `predictors.data.cleaning.clean`, which tells the rules and errors.
-        """
-        from predictors.data.cleaning import clean
-
-        return clean(self, procs, drop_wide)
 
     def to_frame(self) -> "pd.DataFrame":
         """Return the table as a pandas frame of nullable integers, unknown values `<NA>`."""

@@ -1,4 +1,7 @@
-"""What is in this job log? Jobs, span, machine, people, what is known, and how jobs are spread."""
+"""A summary of a job log.
+
+Jobs, span, machine, people, what is known, and how jobs are spread.
+"""
 
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -15,7 +18,7 @@ FURTHER_CODES: Final = ("project", "mode", "state", "location")
 
 
 def summarise(log: JobLog) -> dict[str, Any]:
-    """Return the figures of a log as plain values for JSON; what the log does not tell is None.
+    """Return the figures of a log as plain values for JSON; what the log does not have is None.
 
     `span_s` runs from the first submission to the last; `utilisation` is sum(run time * processors) over (machine *
     time from the first submission to the last end), an unknown wait counted as 0.

@@ -1,1 +1,1 @@
-"""How congested is the network just now? Probes that measure it, jobs that are run again and again beside them."""
+"""Probes that measure the network, and control jobs that are run again and again beside them."""

@@ -9,10 +9,9 @@ import sys
 import traceback
 from typing import Any
 
-from predictors.data.errors import JobcastError
+from predictors.core.errors import JobcastError
 from predictors.probes.benchmark import measure
-from predictors.probes.rows import row_text, write_row
-from predictors.probes.settings import RINGS, Settings
+from predictors.probes.measurements import RINGS, Settings, row_text, write_row
 
 
 def world() -> Any:

@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from predictors.data.errors import JobcastError
-from predictors.data.runs import Floats
-from predictors.probes.rows import ProbeRow
-from predictors.probes.settings import Settings
-from predictors.probes.waits import nine
+from predictors.core.arrays import Floats
+from predictors.core.errors import JobcastError
+from predictors.probes.measurements import ProbeRow, Settings, nine
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Who starts a job? Slurm, LSF, or this machine itself: how each is told of a job and asked what became of it."""
+"""Schedulers that start control jobs: Slurm, LSF, this machine."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
-from predictors.data.errors import JobcastError
+from predictors.core.errors import JobcastError
 
 PATIENCE: Final = 60.0
 """How long a scheduler's command may take [s]."""
@@ -33,7 +33,7 @@ class Request:
     options : sequence of str
         The site's own.
     nodes_option : sequence of str
-        How the number of nodes is told; empty: as usual.
+        How the number of nodes is passed; empty: as usual.
     """
 
     script: Path
@@ -50,7 +50,7 @@ class Scheduler(Protocol):
     launcher: str
     """What usually starts one rank a node within a job."""
     hosts: str
-    """A line of shell that prints the hosts of a job, one a line; empty where only the probes can tell."""
+    """A line of shell that prints the hosts of a job, one a line; empty where only the probes know them."""
     outlives: bool
     """Whether its jobs go on when the program that submitted them ends."""
 
@@ -58,13 +58,13 @@ class Scheduler(Protocol):
         """Raise unless the scheduler's commands are there."""
 
     def submit(self, request: Request) -> str:
-        """Start a job and return its id; raise `JobcastError` with what the scheduler said if it would not."""
+        """Start a job and return its id; raise `JobcastError` with the scheduler's message if it refuses."""
 
     def queued(self, job: str, folder: Path) -> bool | None:
-        """Return whether a job waits or runs; None if the scheduler would not say."""
+        """Return whether a job waits or runs; None if the scheduler does not answer."""
 
     def last_word(self, job: str) -> str:
-        """Return what the scheduler says of a job that has ended, or an empty text."""
+        """Return the scheduler's word on a job that has ended, or an empty text."""
 
     def cancel(self, job: str, folder: Path) -> None:
         """End a job."""
@@ -86,7 +86,7 @@ class Slurm:
         nodes = request.nodes_option or ("--nodes={nodes}",)
         limit = f"--time={-(-request.seconds // 60)}"
         printed = f"--output={request.script.parent / 'job.out'}"
-        said = _told(
+        said = _output(
             ["sbatch", "--parsable", f"--job-name={request.name}", limit, printed]
             + [option.format(nodes=request.nodes) for option in (*nodes, *request.options)]
             + [str(request.script)]
@@ -129,7 +129,7 @@ class Lsf:
     def submit(self, request: Request) -> str:
         """Submit; the id is in `Job <123> is submitted to …`."""
         nodes = request.nodes_option or ("-nnodes", "{nodes}")
-        said = _told(
+        said = _output(
             ["bsub", "-J", request.name, "-W", str(-(-request.seconds // 60))]
             + ["-o", str(request.script.parent / "job.out")]
             + [option.format(nodes=request.nodes) for option in (*nodes, *request.options)]
@@ -161,7 +161,8 @@ class Lsf:
 class Plain:
     """The machine at hand, by bash; a job is a process group of its own, which holds a lock on its folder's `alive`.
 
-    The lock tells whether a job still runs, whoever started it: unlike a process id it is never given to another.
+    The lock shows whether a job still runs, whichever program started it: unlike a process id it is never
+    given to another.
     """
 
     launcher: str = "mpirun -n {ranks}"
@@ -257,7 +258,7 @@ def _run(command: Sequence[str]) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def _told(command: Sequence[str]) -> str:
+def _output(command: Sequence[str]) -> str:
     code, out, problem = _run(command)
     if code != 0:
         said = " ".join((problem.strip() or out.strip() or "nothing").split())[:400]

@@ -1,1 +1,1 @@
-"""Fitted predictors at rest: their folders, addresses and store. Only `predictors.tracking` talks to MLflow."""
+"""Loaders that models in older MLflow stores name; what they lead to is in `predictors.tracking`."""

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from predictors.data.errors import JobcastError
+from predictors.core.errors import JobcastError
+from predictors.core.limits import UNKNOWN_REQUEST
 
 Event = Mapping[str, Any]
 """As in the API: kind, job_id, time, and what a submission tells."""
@@ -21,7 +22,6 @@ Job = Mapping[str, Any]
 """As in the API: procs, requested_time, user, …"""
 
 _MAY_PASS: Final = (429, 502, 503, 504)
-UNKNOWN_REQUEST: Final = 3600.0
 
 
 class ServiceError(JobcastError):
@@ -45,7 +45,7 @@ class Runtime:
     p10, p50, p90 : float or None
         Quantiles by recent jobs [s].
     answered_by : str or None
-        Who told it; `client` if the service could not be asked in time.
+        The predictor; `client` if the service could not be asked in time.
     fallback : bool
         Whether it is not the model's own answer.
     why : str or None

@@ -1,19 +1,19 @@
-"""How is a service to be? Its models, its database, its clock and its bounds, checked before anything begins."""
+"""Settings of the service: models, database, clock and bounds, checked before it starts."""
 
 from dataclasses import dataclass
 
-from predictors.data.errors import JobcastError
-from predictors.history import AS_OF_RULES
+from predictors.core.errors import JobcastError
+from predictors.history.history import AS_OF_RULES
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How a service is to be.
+    """Settings of one service.
 
     Parameters
     ----------
     model : str
-        See `predictors.service.loading.load`.
+        See `predictors.service.state.model.load`.
     challenger : str or None
         A second one, whose predictions are stored and compared but never given.
     db : str

@@ -1,1 +1,1 @@
-"""Will this job be slowed down if it starts now? Windows of counters, labels, data sets and classifiers."""
+"""Classifiers that tell whether a job will run slower than usual if it starts now."""

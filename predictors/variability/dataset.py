@@ -1,11 +1,13 @@
-"""What is learnt from: finished runs beside the state of the machine just before each of them began.
+"""Datasets: runs beside the windows of counters before them.
 
 Rows that cannot be built are left out and counted by reason, never filled in; within a row an input that was not
-measured is NaN. Columns that only a simulated world can know travel along (`Runs.truth`), but are no inputs.
+measured is NaN. Columns that only a simulation can know travel along (`Runs.truth`), but are no inputs.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -13,16 +15,21 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from predictors.data.account import Account, Finding
-from predictors.data.errors import JobcastError
-from predictors.data.runs import PROBES, Floats, Ints, Runs, remade
-from predictors.probes.history import ProbeHistory, ProbeUse, probes_as_used
+from predictors.core.arrays import Floats, Ints
+from predictors.core.compressed import read_bytes
+from predictors.core.errors import JobcastError
+from predictors.core.files import whole_file
+from predictors.data.report import Finding, ReadingReport
+from predictors.data.runs import PROBES, TRUTH, Runs, expand, remade
+from predictors.data.telemetry.samples import Samples, Telemetry
+from predictors.probes.measurements import ProbeHistory, ProbeUse, probes_as_used
 from predictors.variability.features import FEATURES, check_scope, feature_rows
 from predictors.variability.labels import DDOF, LEAST_RUNS, Labels, Scheme, label
-from predictors.variability.windows import WINDOW, WINDOW_FEATURES, Windows
+from predictors.variability.windows import N_COUNTERS, WINDOW, WINDOW_FEATURES, Windows, windows
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 MOST_SILENT: Final = 0.1
 """Share of a job's nodes that may give no sample in the window; the others then stand for all."""
@@ -89,7 +96,7 @@ class Dataset:
     @classmethod
     def build(
         cls, runs: Runs, windows: Windows | Floats, scope: str, about: Mapping[str, Any] | None = None
-    ) -> tuple[Self, Account]:
+    ) -> tuple[Self, ReadingReport]:
         """Join runs and windows; return the dataset, and an account of the runs that have no row in it.
 
         Parameters
@@ -127,21 +134,21 @@ class Dataset:
                 places = tuple(runs.job_id[found].tolist())
                 findings.append(Finding(rule, "dropped", DROPPED[rule], len(places), places, "job"))
             left &= ~bad
-        account = Account("dataset", tuple(findings))
+        account = ReadingReport("dataset", tuple(findings))
         if not left.any():
             why = "; ".join(f"{finding.text} ({finding.count})" for finding in account.findings)
             raise JobcastError(f"Not one of {len(runs)} runs has a row: {why}.")
         order = np.flatnonzero(left)
         order = order[np.lexsort((runs.job_id[order], runs.start[order]))]
         kept = runs.select(order)
-        told = {
+        origin = {
             "window_s": WINDOW,
             **(about or {}),
             "scope": scope,
             "n_runs": len(runs),
             "dropped": {f.rule: f.count for f in account.findings},
         }
-        return cls(kept, feature_rows(values[order], kept.probe_waits, kept.workload), scope, told), account
+        return cls(kept, feature_rows(values[order], kept.probe_waits, kept.workload), scope, origin), account
 
     def select(self, rows: npt.NDArray[np.bool_] | Ints | slice) -> Self:
         """Return the dataset of some rows, which must stay in order."""
@@ -151,7 +158,7 @@ class Dataset:
         """Return the dataset as it would be if probes were live, those known last before each start, or absent.
 
         At a start a scheduler cannot have run the probes of that very job: live is what the paper trains on, the last
-        known is what a scheduler has. See `predictors.probes.history.probes_as_used`.
+        known is what a scheduler has. See `predictors.probes.measurements.probes_as_used`.
 
         Parameters
         ----------
@@ -195,3 +202,133 @@ class Dataset:
             found.update(np.ascontiguousarray(array).tobytes())
         found.update("\n".join(runs.application.tolist()).encode())
         return found.hexdigest()
+
+
+_KEY: Final = b"jobcast.variability"
+_VERSION: Final = 1
+
+
+def write_dataset(dataset: Dataset, path: str | os.PathLike[str]) -> None:
+    """Write a dataset as Parquet; the file appears whole or not at all.
+
+    Raises
+    ------
+    JobcastError
+        If the file cannot be made.
+    """
+    import pandas as pd
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    frame = dataset.runs.to_frame().drop(columns=list(PROBES))
+    table = pa.Table.from_pandas(pd.concat([frame, dataset.to_frame()], axis=1), preserve_index=False)
+    about = {"version": _VERSION, "scope": dataset.scope, "about": dict(dataset.about)}
+    table = table.replace_schema_metadata({_KEY: json.dumps(about)})
+    with whole_file(path) as part:
+        parquet.write_table(table, part, compression="zstd", write_page_checksum=True)
+
+
+def read_dataset(path: str | os.PathLike[str]) -> Dataset:
+    """Read a file that `write_dataset` wrote.
+
+    Raises
+    ------
+    JobcastError
+        If the file cannot be read, is damaged, was written by another program, or has other inputs than this jobcast.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    source = os.fspath(path)
+    try:
+        file = parquet.ParquetFile(pa.BufferReader(read_bytes(path)), page_checksum_verification=True)
+        table = file.read()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, JobcastError):
+            raise
+        reason = str(error).strip().split("\n")[0]
+        raise JobcastError(
+            f"{source}: is no Parquet file that can be read ({reason}); make the dataset again."
+        ) from error
+    about = (table.schema.metadata or {}).get(_KEY)
+    if about is None:
+        raise JobcastError(
+            f"{source}: is Parquet, but no dataset of `jobcast variability dataset` (columns "
+            f"{', '.join(table.column_names[:4])}…)."
+        )
+    absent = [name for name in FEATURES if name not in table.column_names]
+    if absent:
+        raise JobcastError(f"{source}: lacks the input {absent[0]!r}, and {len(absent) - 1} others; make it again.")
+    try:
+        return _dataset(table, json.loads(about))
+    except JobcastError as error:
+        raise JobcastError(f"{source}: is damaged: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise JobcastError(f"{source}: is damaged ({error}); make the dataset again.") from error
+
+
+def _dataset(table: Any, about: dict[str, Any]) -> Dataset:
+    if about["version"] != _VERSION:
+        raise JobcastError(f"version {about['version']!r} of the format is not known, only {_VERSION}; update jobcast.")
+    frame = table.to_pandas()
+    columns = {name: frame[name].to_numpy() for name in frame}
+    rows = np.column_stack([columns[name].astype(np.float64) for name in FEATURES])
+    nodes = [expand(text) for text in columns["nodes"]]
+    runs = Runs.of(
+        job_id=columns["job_id"],
+        application=columns["application"],
+        nodes=nodes,
+        node_count=columns["node_count"],
+        start=columns["start"],
+        end=columns["end"],
+        workload=columns["workload"],
+        region_time=columns["region_time"],
+        probes=np.column_stack([columns[name] for name in PROBES]),
+        truth={name: column for name, column in columns.items() if name.startswith(TRUTH)},
+    )
+    return Dataset(runs, rows, str(about["scope"]), about["about"])
+
+
+def assemble(
+    runs: Runs,
+    telemetry: Telemetry | Iterable[Samples],
+    scope: str,
+    *,
+    window: float = WINDOW,
+    about: Mapping[str, Any] | None = None,
+) -> tuple[Dataset, ReadingReport]:
+    """Compute the window before each run and join them; return the dataset, and an account of runs without a row.
+
+    Parameters
+    ----------
+    runs : Runs
+        In the telemetry's clock.
+    telemetry : Telemetry or iterable of Samples
+        A block, or a `predictors.data.telemetry.read.Scan`.
+    scope : {"all", "job"}
+        Whose counters are pooled. With `job`, a run whose nodes are not known has no row.
+    window : float
+        Length of the windows [s].
+    about : mapping, optional
+        Where runs and telemetry come from.
+
+    Raises
+    ------
+    JobcastError
+        If no run has a row: the telemetry may be of another time, or of other nodes.
+    """
+    check_scope(scope)
+    asked = np.ones(len(runs), dtype=np.bool_) if scope == "all" else np.diff(runs.offsets) > 0
+    if not asked.any():
+        raise JobcastError(f"Not one of {len(runs)} runs has known nodes; give them, or use the scope all.")
+    rows = np.flatnonzero(asked)
+    nodes = None if scope == "all" else [runs.nodes(int(row)) for row in rows]
+    part = windows(telemetry, runs.start[rows], nodes, window)
+    whole = Windows(
+        runs.start,
+        np.full((len(runs), 3 * N_COUNTERS), np.nan),
+        np.zeros((len(runs), N_COUNTERS), dtype=np.int64),
+        np.zeros(len(runs), dtype=np.int64),
+    )
+    whole.values[rows], whole.counts[rows], whole.silent[rows] = part.values, part.counts, part.silent
+    return Dataset.build(runs, whole, scope, {**(about or {}), "window_s": window})

@@ -1,4 +1,4 @@
-"""Did this run take longer than it normally does? One-sided labels per application and number of nodes.
+"""One-sided z labels of runs, and the norms of application and number of nodes that they are measured against.
 
 A run's z is (run time - mean) / std, mean and std being those of the runs of the same application on as many nodes.
 Only slow runs count: a run far below the mean has no variation. Labels are `as_of` if mean and std come from the
@@ -21,24 +21,23 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from predictors.data.errors import JobcastError
-from predictors.data.runs import Floats, Ints, Runs, Words
+from predictors.core.arrays import Bools, Floats, Ints
+from predictors.core.errors import JobcastError
+from predictors.core.variation import CLASSES, NONE, VARIATION
+from predictors.data.runs import Runs, Words
 
-Bools = npt.NDArray[np.bool_]
 Scheme = Literal["binary", "three"]
 
-VARIATION: Final = 1.5
+VARIATION_Z: Final = 1.5
 """A run with a z above it has variation."""
-LITTLE: Final = 1.2
-"""A run with a z from here up to `VARIATION`, both included, has little variation."""
+LITTLE_Z: Final = 1.2
+"""A run with a z from here up to `VARIATION_Z`, both included, has little variation."""
 DDOF: Final = 1
 LEAST_RUNS: Final = 5
 UNLABELLED: Final = -1
 """The class of a run that cannot be labelled."""
 
-SCHEMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {"binary": ("none", "variation"), "three": ("none", "little", "variation")}
-)
+SCHEMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({"binary": (NONE, VARIATION), "three": CLASSES})
 """Names of the classes 0, 1, … of each scheme; the last is the one that matters."""
 
 REASONS: Final = MappingProxyType(
@@ -162,7 +161,7 @@ class Norms:
         found = np.full(len(names), np.nan)
         for (name, size), norm in self.by_key.items():
             if not self.reason(name, size):
-                found[(names == name) & (sizes == size)] = norm.mean + VARIATION * norm.std
+                found[(names == name) & (sizes == size)] = norm.mean + VARIATION_Z * norm.std
         return found
 
     def to_json(self) -> dict[str, Any]:
@@ -203,9 +202,9 @@ def classes_of(z: npt.ArrayLike, scheme: Scheme = "binary") -> Ints:
     """
     check_scheme(scheme)
     values = np.asarray(z, dtype=np.float64)
-    found = (values > VARIATION).astype(np.int64)
+    found = (values > VARIATION_Z).astype(np.int64)
     if scheme == "three":
-        found += values >= LITTLE
+        found += values >= LITTLE_Z
     return np.where(np.isnan(values), UNLABELLED, found)
 
 

@@ -1,4 +1,4 @@
-"""What have the counters done in the last five minutes? The window kept live, sample by sample.
+"""A ring of the newest counters: windows before a start, live.
 
 Every sample is pooled over all nodes as it comes in, so that a window over the machine only joins some thirty rows;
 a window over a job's nodes goes back to the rates themselves. Both equal `predictors.variability.windows.windows`.
@@ -11,11 +11,18 @@ from typing import Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from predictors.data.counters import COUNTERS, Counter
-from predictors.data.errors import JobcastError
-from predictors.data.telemetry import Floats, Ints
-from predictors.variability._pooling import pool_chosen, pool_instant, pool_instants
-from predictors.variability.windows import WINDOW, Windows, aggregates, require
+from predictors.core.arrays import Floats, Ints
+from predictors.core.errors import JobcastError
+from predictors.data.telemetry.counters import COUNTERS, Counter
+from predictors.variability.windows import (
+    WINDOW,
+    Windows,
+    aggregates,
+    pool_chosen,
+    pool_instant,
+    pool_instants,
+    require,
+)
 
 _SPARE: Final = 2
 

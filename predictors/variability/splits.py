@@ -1,6 +1,6 @@
 """Folds: on which runs a classifier learns, and on which it is judged.
 
-A fold says which rows are learnt from, which are judged, and the class of each. But for `whole`, the classes of the
+A fold holds which rows are learnt from, which are judged, and the class of each. But for `whole`, the classes of the
 rows learnt from never depend on the rows judged:
 
 * applications: one application is judged by a model of all others, as in [1]_. What is normal for it can only be told
@@ -20,11 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from predictors.data.errors import JobcastError
-from predictors.data.runs import Floats, Ints, Runs
+from predictors.core.arrays import Bools, Floats, Ints
+from predictors.core.errors import JobcastError
+from predictors.data.runs import Runs
 from predictors.variability.labels import UNLABELLED, Labels, Scheme, label
-
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""What does a classifier say about a start? A class, a probability, or an abstention with its reason."""
+"""A classifier's answer: class and probability, or an abstention with its reason."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,10 +7,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from predictors.data.runs import Floats, Ints, Words
+from predictors.core.arrays import Floats, Ints
+from predictors.data.runs import Words
 
 NONE: Final = 0
-"""The class "no variation": also what is said where the classifier abstains."""
+"""The class "no variation": also given where the classifier abstains."""
 
 ABSTENTIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -21,7 +22,7 @@ ABSTENTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "unseen": "the application is not among those that the model learnt from",
     }
 )
-"""Why a classifier says nothing; the first that holds is told."""
+"""Why a classifier abstains; the first reason that holds is given."""
 
 
 class Verdict(NamedTuple):
@@ -42,7 +43,7 @@ class Verdict(NamedTuple):
     filled : int
         Inputs that were missing, the training part's median standing in for them.
     model, version : str
-        Who answered.
+        Which model answered.
     """
 
     class_: int

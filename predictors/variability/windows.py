@@ -1,9 +1,12 @@
-"""What did the counters do in the five minutes before a start? Minimum, maximum and mean, over nodes and times.
+"""Windows: minimum, maximum and mean of counters in the five minutes before a start.
 
 A window holds every sample with start - 300 s <= time < start of the nodes asked for: all of the machine, or the job's
 own. Samples are pooled over nodes and times; a value that is not known is left out, never taken as 0 (Nichols et al.,
 IPDPS 2022, Section III-D). The mean is the sum over the instants of the sums over the nodes, in ascending order and in
 float64, divided by the number of values: windows from files and from the live ring agree to the last bit.
+
+The sum is taken in float64 over the nodes of an instant, ascending, and then over the instants, ascending: the same
+order here, over rows of a file, as in the ring, which keeps the sums of its instants.
 """
 
 import os
@@ -14,12 +17,134 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from predictors.data.account import Account
-from predictors.data.counters import COUNTER_NAMES
-from predictors.data.errors import JobcastError
-from predictors.data.telemetry import Floats, Ints, Samples, Telemetry
-from predictors.data.telemetry_files import Scan
-from predictors.variability._pooling import pool_rows
+from predictors.core.arrays import Bools, Floats, Ints
+from predictors.core.errors import JobcastError
+from predictors.core.jit import compiled
+from predictors.data.report import ReadingReport
+from predictors.data.telemetry.counters import COUNTER_NAMES
+from predictors.data.telemetry.read import Scan
+from predictors.data.telemetry.samples import Samples, Telemetry
+
+Rates = npt.NDArray[np.float32]
+
+
+@compiled
+def add_row(row: Rates, low: Floats, high: Floats, part: Floats, count: Ints) -> bool:
+    """Take one node's rates in; return whether any was known."""
+    known = 0
+    for j in range(row.size):
+        x = np.float64(row[j])
+        fine = x == x
+        low[j] = x if fine and x < low[j] else low[j]
+        high[j] = x if fine and x > high[j] else high[j]
+        part[j] += x if fine else 0.0
+        count[j] += 1 if fine else 0
+        known += 1 if fine else 0
+    return known > 0
+
+
+@compiled
+def pool_rows(
+    time: Floats,
+    place: Ints,
+    rates: Rates,
+    first: int,
+    last: int,
+    member: Bools,
+    low: Floats,
+    high: Floats,
+    total: Floats,
+    count: Ints,
+    seen: Bools,
+) -> None:
+    """Pool rows `first` to `last` (excluded) of those nodes that are members.
+
+    Written: `low` (inf where nothing is known), `high` (-inf), `total`, `count`, each of shape (m,), and `seen`, true
+    for every node of which something is known.
+    """
+    m = rates.shape[1]
+    low[:] = np.inf
+    high[:] = -np.inf
+    total[:] = 0.0
+    count[:] = 0
+    part = np.zeros(m)
+    now = np.nan
+    for r in range(first, last):
+        if not member[place[r]]:
+            continue
+        if time[r] != now:
+            for j in range(m):
+                total[j] += part[j]
+                part[j] = 0.0
+            now = time[r]
+        if add_row(rates[r], low, high, part, count):
+            seen[place[r]] = True
+    for j in range(m):
+        total[j] += part[j]
+
+
+@compiled
+def pool_instant(rates: Rates, low: Floats, high: Floats, total: Floats, count: Ints, known: Bools) -> None:
+    """Pool one instant over all nodes, rates being of shape (k, m); `known`, shape (k,), marks nodes with any value."""
+    low[:] = np.inf
+    high[:] = -np.inf
+    total[:] = 0.0
+    count[:] = 0
+    for i in range(rates.shape[0]):
+        known[i] = add_row(rates[i], low, high, total, count)
+
+
+@compiled
+def pool_instants(
+    order: Ints,
+    lows: Floats,
+    highs: Floats,
+    totals: Floats,
+    counts: Ints,
+    low: Floats,
+    high: Floats,
+    total: Floats,
+    count: Ints,
+) -> None:
+    """Pool instants that were pooled over all nodes, in the given order."""
+    low[:] = np.inf
+    high[:] = -np.inf
+    total[:] = 0.0
+    count[:] = 0
+    for i in order:
+        for j in range(low.size):
+            low[j] = min(low[j], lows[i, j])
+            high[j] = max(high[j], highs[i, j])
+            total[j] += totals[i, j]
+            count[j] += counts[i, j]
+
+
+@compiled
+def pool_chosen(
+    order: Ints,
+    rates: npt.NDArray[np.float32],
+    chosen: Ints,
+    low: Floats,
+    high: Floats,
+    total: Floats,
+    count: Ints,
+    seen: Bools,
+) -> None:
+    """Pool instants, in the given order, over the chosen nodes; rates are of shape (instants, k, m)."""
+    m = low.size
+    low[:] = np.inf
+    high[:] = -np.inf
+    total[:] = 0.0
+    count[:] = 0
+    part = np.zeros(m)
+    for i in order:
+        part[:] = 0.0
+        for c in range(chosen.size):
+            if add_row(rates[i, chosen[c]], low, high, part, count):
+                seen[c] = True
+        for j in range(m):
+            total[j] += part[j]
+
 
 WINDOW: Final = 300.0
 """How long before a start the window opens [s]."""
@@ -119,7 +244,7 @@ def windows(
     ----------
     telemetry : Telemetry or iterable of Samples
         A block, or rows in parts; the parts of one counter must follow one another in time, as
-        `predictors.data.telemetry_files.Scan` yields them. Only the rows that a window still needs are kept.
+        `predictors.data.telemetry.read.Scan` yields them. Only the rows that a window still needs are kept.
     starts : array of shape (n,)
         Starts [s], in any order.
     nodes : sequence of n sets of node ids, optional
@@ -175,7 +300,7 @@ def file_windows(
     nodes: Sequence[Sequence[int] | Ints] | None = None,
     window: float = WINDOW,
     **reading: Any,
-) -> tuple[Windows, Account]:
+) -> tuple[Windows, ReadingReport]:
     """Compute the windows before many starts from telemetry files, reading only what they need.
 
     Parameters
@@ -185,13 +310,13 @@ def file_windows(
     starts, nodes, window
         As of `windows`.
     **reading
-        `mapping`, `nodes`' ids as `producers`, `how` and `strict` of `predictors.data.telemetry_files.Scan`.
+        `mapping`, `nodes`' ids as `producers`, `how` and `strict` of `predictors.data.telemetry.read.Scan`.
 
     Returns
     -------
     windows : Windows
         In the order of `starts`.
-    account : Account
+    account : ReadingReport
         What was dropped, changed or noted on the way.
     """
     start = np.asarray(starts, dtype=np.float64).reshape(-1)

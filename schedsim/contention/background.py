@@ -1,14 +1,19 @@
-"""What do others do to the network and the file system? Utilisation from outside, that can be looked at at any time.
+"""Load from outside the simulated jobs, and the noise job.
 
 Utilisation of each leaf's uplink, of the file system and of its metadata server follows an Ornstein-Uhlenbeck process
 with correlation time `tau`; some of the leaves have bursts besides, and rare storms may hit everything at once. All is
 constant within a step and depends on nothing but (seed, step).
 
 The defaults are ours: with 16-node jobs scattered over a machine three quarters full, they give the spread of run times
-that the literature tells of, a few percent longer for applications that compute and two to four times for those that
+that the literature reports, a few percent longer for applications that compute and two to four times for those that
 communicate or write.
+
+Each channel is an Ornstein-Uhlenbeck process in steps, its shocks drawn by hash(seed, step, channel). So that any time
+can be looked at without going through all that came before, time is cut into blocks, and each block is reached from
+some steps before it: after 8 correlation times what was before counts e^-8 of a standard deviation.
 """
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from math import exp, isfinite
@@ -17,10 +22,56 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from predictors.data.errors import JobcastError
-from schedsim.contention._kernels_background import burst, wander
+from predictors.core.arrays import Floats
+from predictors.core.errors import JobcastError
+from predictors.core.hash_random import mixed, normal, unit
+from predictors.core.jit import compiled
+from schedsim.machine.topology import Topology
 
-Floats = npt.NDArray[np.float64]
+
+@compiled
+def wander(seed: int, channel: int, first: int, lead: int, keep: float, out: Floats) -> None:
+    """Write a stationary process of mean 0 and variance 1; `keep` is its correlation from one step to the next."""
+    own = mixed(seed, channel, 11)
+    x, shock = normal(own, first - lead, 12), math.sqrt(1.0 - keep * keep)
+    for k in range(1 - lead, len(out)):
+        x = keep * x + shock * normal(own, first + k, 12)
+        if k >= 0:
+            out[k] = x
+
+
+@compiled
+def burst(
+    seed: int, channel: int, first: int, lead: int, begin: float, end: float, low: float, high: float, tail: float,
+    out: Floats,
+) -> None:  # fmt: skip
+    """Write what bursts load: off, they begin, and on, they end, with these probabilities a step.
+
+    A burst's height is uniform from `low` to `high`; with a `tail` above 0 it is Pareto's from `low` on, to the power
+    of -`tail`, at most `high`. Chains from different beginnings meet at the first change of either.
+    """
+    own = mixed(seed, channel, 21)
+    on, height = unit(own, first - lead, 22) < begin / (begin + end), 0.0
+    if on:
+        height = _height(own, first - lead, low, high, tail)
+    for k in range(1 - lead, len(out)):
+        u = unit(own, first + k, 23)
+        if on and u < end:
+            on = False
+        elif not on and u >= 1.0 - begin:
+            on = True
+            height = _height(own, first + k, low, high, tail)
+        if k >= 0:
+            out[k] = height if on else 0.0
+
+
+@compiled
+def _height(own: int, number: int, low: float, high: float, tail: float) -> float:
+    u = unit(own, number, 24)
+    if tail > 0.0:
+        return float(min(high, low * (1.0 - u) ** (-1.0 / tail)))
+    return float(low + (high - low) * u)
+
 
 _DAY: Final = 86_400
 _LEADS: Final = 8  # correlation times that a block of steps is reached from
@@ -40,7 +91,7 @@ class Background:
     ----------
     tau : float
         Correlation time of the utilisations; bursts last so long on average. Whether the near
-        future can be told from the present hangs on the ratio of `tau` to the jobs' lengths.
+        future can be foretold from the present depends on the ratio of `tau` to the jobs' lengths.
     network, io, metadata : float
         Mean utilisation of the uplinks, the file system and the metadata server, bursts and storms left out.
     spread : float
@@ -154,3 +205,41 @@ def _block(background: Background, seed: int, leaves: int, number: int) -> Float
         table += bursts(_STORM, b.storm_length, _DAY / b.storms, 0.2, 100.0, b.storm_tail)[:, None]
     table.flags.writeable = False
     return table
+
+
+@dataclass(frozen=True)
+class Noise:
+    """A job on the nodes set apart, which always runs.
+
+    Parameters
+    ----------
+    amplitude : float
+        What each of its nodes sends at most [bytes/s].
+    period : int
+        For so long it sends as much as it does, from 0 to the amplitude, uniform by hash(seed, number of the period);
+        a multiple of the background's step, else it changes at the next step [s].
+
+    Examples
+    --------
+    >>> Noise(amplitude=1e9).sends(seed=1, now=0) == Noise(amplitude=1e9).sends(seed=1, now=119)
+    True
+    """
+
+    amplitude: float = 12.5e9
+    period: int = 120
+
+    def __post_init__(self) -> None:
+        if not (self.amplitude >= 0 and isfinite(self.amplitude)) or self.period < 1:
+            raise JobcastError(
+                f"A noise job sends 0 bytes/s or more, in periods of 1 s or more; got {self.amplitude}, {self.period}."
+            )
+
+    def sends(self, seed: int, now: int) -> float:
+        """Return what each of its nodes sends [bytes/s]."""
+        return self.amplitude * unit(seed, now // self.period, 41)
+
+    def leaving(self, topology: Topology) -> npt.NDArray[np.float64]:
+        """Return how much of that leaves each leaf, in shares of one node's, shape (leaves,)."""
+        n = topology.nodes - topology.for_jobs
+        there = np.bincount(np.array(topology.apart, dtype=np.int64) // topology.per_leaf, minlength=topology.leaves)
+        return np.asarray(there * (1 - there / max(n, 1)))

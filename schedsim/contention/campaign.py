@@ -1,4 +1,4 @@
-"""Where does the data come from that a variability model learns from? Half a year of control jobs on a busy machine.
+"""A campaign: half a year of control jobs.
 
 As in Section III of Nichols et al. (IPDPS 2022), each proxy application runs two or three times a day, at various
 times, on 16 nodes. Here other jobs keep the machine busy meanwhile, under EASY; the counters are looked at in the five
@@ -13,25 +13,21 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from predictors.data.counters import COUNTERS
-from predictors.data.errors import JobcastError
+from predictors.core.arrays import Floats, Ints
+from predictors.core.errors import JobcastError
+from predictors.core.hash_random import normal, unit
 from predictors.data.runs import Runs
-from schedsim._kernels_draws import normal, unit
-from schedsim.allocators import make_allocator
-from schedsim.contention._kernels_rates import pool
-from schedsim.contention.apps import ALONE, APPS, App, apps_named
-from schedsim.contention.background import Background
+from predictors.data.telemetry.counters import COUNTERS
+from schedsim.contention.applications import ALONE, APPS, App, apps_named
+from schedsim.contention.background import Background, Noise
+from schedsim.contention.counters import pool
 from schedsim.contention.fabric import Fabric
-from schedsim.contention.live import Live
-from schedsim.contention.noise import Noise
-from schedsim.contention.world import World
-from schedsim.engine import Simulation
-from schedsim.policy import make_policy
-from schedsim.topology import Topology
-from schedsim.workload import Workload
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from schedsim.contention.model import ContentionModel, ContentionState
+from schedsim.engine.simulation import Simulation
+from schedsim.machine.allocators import make_allocator
+from schedsim.machine.topology import Topology
+from schedsim.policies.policy import make_policy
+from schedsim.workload.workload import Workload
 
 DAY: Final = 86_400
 WINDOW: Final = 300
@@ -54,9 +50,9 @@ class Campaign:
     nodes : int
         Nodes of a control job.
     load : float
-        Share of the machine that other jobs would keep busy if nobody disturbed them; disturbed, they take longer.
+        Share of the machine that other jobs would keep busy if undisturbed; disturbed, they take longer.
     topology, background, noise, fabric : Topology, Background, Noise, Fabric
-        The world, see `World`.
+        Of the machine, see `ContentionModel`.
     allocator : str
         See `ALLOCATORS`.
     lost : float
@@ -102,19 +98,19 @@ class Campaign:
         found: dict[int, tuple[Floats, Floats]] = {}
         everywhere = np.arange(self.topology.nodes)
 
-        def look(live: Live, row: int, nodes: Ints) -> None:
+        def look(live: ContentionState, row: int, nodes: Ints) -> None:
             if control[row]:
                 rates = live.window(WINDOW)[1]
                 found[row] = _pooled(rates, everywhere), _pooled(rates, nodes)
 
-        world = World(
+        model = ContentionModel(
             names, self.topology, self.apps, self.background, self.noise, self.fabric, seed=self.seed,
             sample_period=self.sample_period, lost=self.lost, lead=WINDOW, keep=WINDOW, at_start=look,
         )  # fmt: skip
         allocator = make_allocator(self.allocator, self.topology, self.seed)
-        simulation = Simulation(jobs, make_policy("easy"), kill=False, allocator=allocator, world=world)
+        simulation = Simulation(jobs, make_policy("easy"), kill=False, allocator=allocator, world=model)
         simulation.run()
-        assert isinstance(simulation.world, Live)
+        assert isinstance(simulation.world, ContentionState)
         runs = simulation.world.runs()
         rows = np.searchsorted(jobs.job_id, runs.job_id)
         chosen = np.flatnonzero(control[rows])

@@ -1,4 +1,4 @@
-"""How much do the shared parts of the machine carry? Links, uplinks, file system, and the limits of the model."""
+"""The fat tree: shares of links."""
 
 from dataclasses import dataclass
 from math import isfinite
@@ -6,8 +6,8 @@ from math import isfinite
 import numpy as np
 import numpy.typing as npt
 
-from predictors.data.errors import JobcastError
-from schedsim.topology import Topology
+from predictors.core.errors import JobcastError
+from schedsim.machine.topology import Topology
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Fabric:
         return topology.per_leaf * self.injection / self.oversubscription
 
     def vector(self, topology: Topology) -> npt.NDArray[np.float64]:
-        """Return what the kernels read, see `_kernels_loads`."""
+        """Return what the kernels read, see `_loads`."""
         uplink = self.uplink(topology)
         return np.array(
             [uplink, self.files, self.calls, self.most, self.clip_network, self.clip_io, self.injection]

@@ -13,14 +13,16 @@ import sys
 import time
 from pathlib import Path
 
-from predictors.data.detect import read_log
+from predictors.data.cleaning import clean
+from predictors.data.formats.detect import read_log
 from predictors.data.joblog import JobLog
+from predictors.models.stream import forecast
 from predictors.registry import make_predictor
-from schedsim.deadlines import drawn, with_deadlines
-from schedsim.engine import Simulation
-from schedsim.estimates import Estimates, clairvoyant
-from schedsim.policy import POLICIES, make_policy
-from schedsim.workload import Workload
+from schedsim.engine.simulation import Simulation
+from schedsim.policies.policy import POLICIES, make_policy
+from schedsim.workload.deadlines import drawn, with_deadlines
+from schedsim.workload.estimates import Estimates, clairvoyant
+from schedsim.workload.workload import Workload
 
 STORED = Path(__file__).with_name("figures.json")
 LOGS = {"KTH-SP2": ("KTH-SP2-1996-2.1-cln", None), "CEA-Curie": ("CEA-Curie-2011-2.1-cln", 80_640)}
@@ -34,7 +36,7 @@ def load(name: str) -> JobLog | None:
     """Return a cleaned log, or None if the folder of logs does not hold it."""
     stem, procs = LOGS[name]
     path = Path(os.environ.get("JOBCAST_TRACES", "")) / f"{stem}.swf.gz"
-    return read_log(path)[0].for_simulation(procs=procs)[0] if path.is_file() else None
+    return clean(read_log(path)[0], procs=procs)[0] if path.is_file() else None
 
 
 def jobs_per_second(log: JobLog, policy: str, estimates: str) -> float:
@@ -47,7 +49,7 @@ def jobs_per_second(log: JobLog, policy: str, estimates: str) -> float:
         if estimates == "clairvoyant":
             given = clairvoyant(workload)
         elif estimates != "requested":
-            given = make_predictor(estimates).forecast(log)
+            given = forecast(make_predictor(estimates), log)
         simulation = Simulation(workload, make_policy(policy), given)
         begin = time.process_time()
         simulation.run()

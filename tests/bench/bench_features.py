@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from predictors.data.events import SUBMITTED
+from predictors.core.events import SUBMITTED
 from predictors.data.joblog import JobLog
-from predictors.features import FEATURES, REIS_FEATURES, WIDE_FEATURES
-from predictors.history import Job, JobHistory, LateEventWarning
-from predictors.replay import LogHistory, log_events, replay
+from predictors.history.features import FEATURES, REIS_FEATURES, WIDE_FEATURES
+from predictors.history.history import Job, JobHistory, LateEventWarning
+from predictors.history.replay import LogHistory, log_events, replay
 
 
 def random_log(n_jobs: int = 300_000, seed: int = 0) -> JobLog:
@@ -37,7 +37,7 @@ def random_log(n_jobs: int = 300_000, seed: int = 0) -> JobLog:
 
 def read(path: str) -> JobLog:
     """Return the log of an SWF file."""
-    from predictors.data.swf import read_swf
+    from predictors.data.formats.swf import read_swf
 
     return read_swf(path)[0]
 

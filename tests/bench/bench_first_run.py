@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-COMMAND = "import sys; from experiments.cli import main; sys.argv = ['jobcast', *sys.argv[1:]]; main()"
+COMMAND = "import sys; from experiments.cli.main import main; sys.argv = ['jobcast', *sys.argv[1:]]; main()"
 LOG = Path(os.environ.get("JOBCAST_TRACES", "")) / "KTH-SP2-1996-2.1-cln.swf.gz"
 POLICIES = "easy,easy+ceil,cobalt,default,hybrid-3,conservative-compress,knapsack"
 

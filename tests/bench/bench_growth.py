@@ -14,12 +14,13 @@ from time import perf_counter
 import numpy as np
 import pandas as pd
 
-from experiments.figures import COLOURS, MARKERS, draw
-from predictors.data.synthetic import generate_log
-from schedsim.engine import simulate
-from schedsim.policy import make_policy
-from schedsim.timelines import timeline
-from schedsim.workload import Workload
+from experiments.reports.figures import COLOURS, MARKERS, draw
+from predictors.data.cleaning import clean
+from predictors.data.synthetic.generate import generate_log
+from schedsim.engine.simulation import simulate
+from schedsim.policies.policy import make_policy
+from schedsim.results.timelines import timeline
+from schedsim.workload.workload import Workload
 
 POLICIES = ("fcfs", "easy", "easy-sjbf")
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
@@ -28,7 +29,7 @@ BURSTS = (1_000, 3_000, 10_000, 30_000, 100_000)
 
 def synthetic(n_jobs: int, load: float) -> Workload:
     """Return a workload of the load, above 1 by squeezing the submissions of a log of load .95."""
-    log, _ = generate_log(n_jobs, seed=1, load=min(load, 0.95)).for_simulation()
+    log, _ = clean(generate_log(n_jobs, seed=1, load=min(load, 0.95)))
     workload = Workload.from_log(log)
     squeeze = 1.0 if load <= 0.95 else 0.95 / load if load < 10 else 0.0
     return Workload(
@@ -54,7 +55,7 @@ def measure(workload: Workload, load: str, policy: str) -> dict[str, object]:
 def memory(n_jobs: int) -> float:
     """Return how far the process grows at its peak in a simulation [bytes a job] (Linux)."""
     workload = synthetic(n_jobs, 0.85)
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # forget the peak so far
     before = _peak()
     simulate(workload, make_policy("easy"))
     return (_peak() - before) / n_jobs
@@ -62,7 +63,7 @@ def memory(n_jobs: int) -> float:
 
 def _peak() -> int:
     """Return the most memory that this process has held [bytes]."""
-    lines = Path("/proc/self/status").read_text().splitlines()
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 

@@ -11,10 +11,11 @@ from collections.abc import Callable
 import numpy as np
 
 from predictors.data.joblog import JobLog
-from predictors.data.synthetic import generate_log
-from predictors.last_two import LastTwo
+from predictors.data.synthetic.generate import generate_log
+from predictors.history.replay import log_events, replay
+from predictors.models.baselines import LastTwo
+from predictors.models.stream import forecast
 from predictors.registry import make_predictor
-from predictors.replay import log_events, replay
 
 ALL = ("last-two", "online-linear", "gaussier", "online-tree", "forest")
 MOST_JOBS = {"online-tree": 2_000, "forest": 10_000}
@@ -42,7 +43,7 @@ def bench(name: str, log: JobLog) -> None:
     few = rows[:1000]
     single = best(lambda: [fitted.predict_one(row) for row in few]) / len(few)
     events, seconds = log_events(log), np.full(len(log), np.nan)
-    loop = best(lambda: make_predictor(name).forecast(log).advance(events, seconds), 1)
+    loop = best(lambda: forecast(make_predictor(name), log).advance(events, seconds), 1)
     ratio = ((seconds - ran) ** 2).sum() / ((LastTwo().predict(log) - ran) ** 2).sum()
     print(
         f"{name:14} {len(log):>8,} jobs: learns {len(log) / max(learning, 1e-9):>12,.0f} rows/s, predicts "
@@ -54,7 +55,7 @@ def bench(name: str, log: JobLog) -> None:
 def main() -> None:
     """Print all figures."""
     if len(sys.argv) > 1:
-        from predictors.data.swf import read_swf
+        from predictors.data.formats.swf import read_swf
 
         log = read_swf(sys.argv[1])[0]
     else:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from predictors.data.detect import read_log
+from predictors.data.formats.detect import read_log
 
 
 def clock(read: Callable[[], object]) -> float:

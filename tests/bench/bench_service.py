@@ -27,9 +27,10 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from predictors.service.client import Client
-from predictors.service.events import Event
-from predictors.service.service import Service, Settings
-from tests.killing import free_port, kill_again_and_again, start
+from predictors.service.event import Event
+from predictors.service.settings import Settings
+from predictors.service.state.service import Service
+from tests.support.killing import free_port, kill_again_and_again, start
 
 HEAD = "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {n}\r\n\r\n"
 MODEL = "online-linear"
@@ -97,7 +98,7 @@ def told_by_server(name: str, before: dict[float, int], after: dict[float, int])
 
 def cpu_of(pid: int) -> float:
     """Return the CPU seconds that a process has taken."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
@@ -189,8 +190,8 @@ def bench_overload(folder: Path) -> None:
 
 def bench_rebuild(folder: Path, n_jobs: int = 50_000) -> None:
     """Print how fast events are stored and the state is rebuilt, with and without learning."""
-    from predictors.service.facts import Facts
-    from predictors.service.store import Store
+    from predictors.service.state.jobs import JobState
+    from predictors.service.storage.store import Store
 
     for model in ("last-two", MODEL):
         settings = Settings(model=model, db=f"sqlite:///{folder}/{model}.db", poll=0, most_pending=10**7)
@@ -207,14 +208,15 @@ def bench_rebuild(folder: Path, n_jobs: int = 50_000) -> None:
         service.learner.when(3 * n_jobs, learnt.set)
         learnt.wait()
         left(service)
-        store, facts = Store(settings.db), Facts()
+        store, job_state = Store(settings.db), JobState()
         begin, cpu = time.perf_counter(), time.process_time()
         for table in store.events_after(0):
             for i in range(0, len(table), 2000):
-                facts.take_table(table[i : i + 2000], tell=False)
+                job_state.take_table(table[i : i + 2000], wanted=False)
         wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
         store.close()
-        print(f"{facts.sequence / wall:>10,.0f} events/s ({facts.sequence / cpu:,.0f} a CPU second): history rebuilt")
+        n = job_state.sequence
+        print(f"{n / wall:>10,.0f} events/s ({n / cpu:,.0f} a CPU second): history rebuilt")
         service, cpu = Service(settings), time.process_time()
         service.start()
         service.wait()
@@ -246,19 +248,20 @@ def rows(first: int, last: int) -> list[Event]:
 
 def bench_memory(n_events: int) -> None:
     """Print the memory that facts and ledger take after so many events; nothing is stored."""
-    from predictors.service.facts import Facts
+    from predictors.service.state.jobs import JobState
 
-    facts = Facts()
+    job_state = JobState()
     for i in range(0, n_events // 3, 2000):
-        facts.take(rows(i, i + 2000))
+        job_state.take(rows(i, i + 2000))
     print(
-        f"{n_events:,} events: {peak(os.getpid())} at most, imports included; {facts.history.n_users} users remembered"
+        f"{n_events:,} events: {peak(os.getpid())} at most, imports included; "
+        f"{job_state.history.n_users} users remembered"
     )
 
 
 def peak(pid: int) -> str:
     """Return the most memory that a process has had."""
-    return Path(f"/proc/{pid}/status").read_text().partition("VmHWM:")[2].partition("\n")[0].strip()
+    return Path(f"/proc/{pid}/status").read_text(encoding="utf-8").partition("VmHWM:")[2].partition("\n")[0].strip()
 
 
 def main() -> None:

@@ -15,9 +15,9 @@ import sys
 import time
 from pathlib import Path
 
-from experiments.hiring import Crew
-from experiments.sweep import LogFile, Sweep
-from experiments.sweep_run import run_sweep
+from experiments.runs.clusters import Pool
+from experiments.sweeps.run import run_sweep
+from experiments.sweeps.sweep import LogFile, Sweep
 
 KTH = LogFile("KTH-SP2-1996-2.1-cln.swf.gz")
 CURIE = LogFile("CEA-Curie-2011-2.1-cln.swf.gz", procs=80_640)
@@ -32,7 +32,7 @@ def measured(log: LogFile, seeds: int, workers: int, policies: tuple[str, ...] =
     """Return wall seconds, CPU seconds of this process and its workers, and runs."""
     sweep = Sweep(logs=(there(log),), policies=policies, seeds=tuple(range(1, seeds + 1)), as_logged=False)
     begin, before = time.perf_counter(), cpu()
-    found = run_sweep(sweep, crew=Crew(workers))
+    found = run_sweep(sweep, pool=Pool(workers))
     return time.perf_counter() - begin, cpu() - before, len(found.runs)
 
 

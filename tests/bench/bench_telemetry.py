@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from predictors.data.counters import COUNTERS
-from predictors.data.ldms_writer import LdmsOptions, LdmsWriter
-from predictors.data.telemetry_files import Scan
-from predictors.data.telemetry_parquet import write_rates
+from predictors.data.telemetry.counters import COUNTERS
+from predictors.data.telemetry.ldms_writer import LdmsOptions, LdmsWriter
+from predictors.data.telemetry.read import Scan
+from predictors.data.telemetry.samples import write_rates
 from predictors.variability.ring import CounterRing
 from predictors.variability.windows import file_windows
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 
-from predictors.trees import CompiledForest, node_budget
+from predictors.models.trees import CompiledForest, node_budget
 
 ROWS, FEATURES, TREES = 60_000, 16, 100
 

@@ -12,12 +12,12 @@ import time
 import numpy as np
 
 from predictors.variability.ring import CounterRing
-from schedsim.contention.apps import APPS
+from schedsim.contention.applications import APPS
 from schedsim.contention.campaign import Campaign
-from schedsim.contention.world import World
-from schedsim.engine import Simulation
-from schedsim.policy import make_policy
-from schedsim.workload import Workload
+from schedsim.contention.model import ContentionModel
+from schedsim.engine.simulation import Simulation
+from schedsim.policies.policy import make_policy
+from schedsim.workload.workload import Workload
 
 DAY = 86_400
 
@@ -31,7 +31,7 @@ def day(horizon: int, n_jobs: int, seed: int = 2) -> float:
         run_time=rng.integers(200, 400, n_jobs), machine_procs=512,
     )  # fmt: skip
     names = [list(APPS)[i] for i in rng.integers(0, len(APPS), n_jobs)]
-    world = World(names, seed=seed, sink=CounterRing(np.arange(512)))
+    world = ContentionModel(names, seed=seed, sink=CounterRing(np.arange(512)))
     simulation = Simulation(workload, make_policy("easy"), kill=False, world=world)
     begin = time.process_time()
     simulation.run(until=horizon)

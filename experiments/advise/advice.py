@@ -1,0 +1,210 @@
+"""Advice as a value. It never says more than the runs show.
+
+Every way is compared with what the site runs today, over the same shaken logs (`experiments.compare.compare`). A class
+of jobs gains or loses where the whole interval of its mean wait's ratio lies beyond 5 %, a user where every single
+shake says so; both only if it comes to a minute or more, and of a few jobs nothing is said.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from experiments.compare.compare import choose, compare
+from experiments.compare.measures import AS_LOGGED
+from experiments.compare.result import LEVEL, TOLERATED, Choice, Comparison, Outcome, Ratio, of_each
+from experiments.compare.sentences import document
+from predictors.data.joblog import UNKNOWN
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MEASURE: Final = "mean_bounded_slowdown"
+WAIT: Final = "mean_wait_s"
+CLASSES: Final = ("size", "run-time")
+FEWEST: Final = 30
+"""Jobs of a class or a user, below which nothing is said of it."""
+NOBODY: Final = str(UNKNOWN)
+"""The group of jobs whose user is not known."""
+NOTICED: Final = 60.0
+"""A change of the mean wait that nobody would notice [s]."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What becomes of the mean wait of a class of jobs, or of a user's.
+
+    Attributes
+    ----------
+    by, group : str
+        `size`, `run-time` or `user`, and which one.
+    n_jobs : int
+        How many jobs it has in the log.
+    before_s, after_s : float
+        Mean wait today and then: geometric means over the shakes [s], so that one by the other is the ratio.
+    ratio : Ratio
+        Then / today, and its interval (of users: the least and the greatest over the shakes).
+    outcome : {"better", "worse", "open"}
+        `open`: not sure, too small to notice, or too few jobs.
+    """
+
+    by: str
+    group: str
+    n_jobs: int
+    before_s: float
+    after_s: float
+    ratio: Ratio
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way beside today's: the judgement over all jobs, and what becomes of classes and users."""
+
+    case: str
+    comparison: Comparison
+    changes: tuple[Change, ...]
+
+    def who(self, outcome: Outcome, *kinds: str) -> tuple[Change, ...]:
+        """Return who gains or loses, of these kinds, the most first."""
+        found = [change for change in self.changes if change.outcome == outcome and change.by in kinds]
+        return tuple(sorted(found, key=lambda change: change.ratio.value, reverse=outcome == "worse"))
+
+    def compared(self, kind: str) -> int:
+        """Return of how many classes, or users, anything can be said."""
+        return sum(change.by == kind and change.n_jobs >= FEWEST for change in self.changes)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What the runs say; the judgements have intervals so wide that all of them hold together.
+
+    Attributes
+    ----------
+    current : str
+        What the site runs today.
+    choice : Choice
+        Of all ways, today's among them; no winner inside the noise.
+    options : tuple of Option
+        The other ways, the lowest figure first.
+    adds : tuple of Comparison
+        What predictors add: a policy that has one beside the same policy without.
+    most : Comparison or None
+        Perfect knowledge of run times beside today's: what no predictor can beat under that policy.
+    """
+
+    current: str
+    choice: Choice
+    options: tuple[Option, ...]
+    adds: tuple[Comparison, ...]
+    most: Comparison | None
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """All that hold together."""
+        return (*(option.comparison for option in self.options), *self.adds, *((self.most,) if self.most else ()))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        from dataclasses import asdict
+
+        return {
+            "current": self.current,
+            "choice": document(self.choice),
+            "options": [
+                {
+                    "case": option.case,
+                    "judgement": document(option.comparison),
+                    "changes": [asdict(change) for change in option.changes],
+                }
+                for option in self.options
+            ],
+            "predictors_add": [document(comparison) for comparison in self.adds],
+            "perfect_knowledge": document(self.most) if self.most else None,
+        }
+
+
+def advise(
+    runs: "pd.DataFrame",
+    groups: "pd.DataFrame",
+    current: str,
+    *,
+    perfect: str | None = None,
+    adds: Iterable[tuple[str, str]] = (),
+    measure: str = MEASURE,
+) -> Advice:
+    """Say what the runs of one log say.
+
+    Parameters
+    ----------
+    runs, groups : DataFrame
+        A row a run, and a row a run and group, as `experiments.sweeps.results` tells.
+    current : str
+        The case that the site runs today.
+    perfect : str, optional
+        A case with perfect knowledge: told beside the others, never chosen.
+    adds : pairs of str
+        A case with a predictor, and the same policy without.
+    measure : str
+        Figure that decides.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such case or measure.
+    """
+    real = runs[runs["case"] != perfect] if perfect else runs
+    names = [name for name in dict.fromkeys(real["case"]) if name != current]
+    added = [(with_it, without) for with_it, without in adds if {with_it, without} <= set(real["case"])]
+    level = of_each(LEVEL, len(names) + len(added) + bool(perfect))
+    found = [
+        Option(name, compare(real, name, current, measure, level=level), tuple(changes(groups, name, current)))
+        for name in names
+    ]
+    return Advice(
+        current,
+        choose(real, measure=measure),
+        tuple(sorted(found, key=lambda option: option.comparison.ratio.value)),
+        tuple(compare(real, with_it, without, measure, level=level) for with_it, without in added),
+        compare(runs, perfect, current, measure, level=level) if perfect else None,
+    )
+
+
+def changes(groups: "pd.DataFrame", case: str, beside: str) -> Iterator[Change]:
+    """Yield what becomes of each class and each user, in the order of the table."""
+    nobody = (groups["by"] == "user") & (groups["group"] == NOBODY)
+    both = groups[groups["case"].isin((case, beside)) & ~nobody]
+    for (by, group), part in both.groupby(["by", "group"], sort=False):
+        shaken = part[part["seed"] != AS_LOGGED]
+        used = shaken if len(shaken) else part
+        table = used.pivot(index="seed", columns="case", values=WAIT).reindex(columns=[case, beside]).dropna()
+        if table.empty:
+            continue
+        n_jobs = round(used[used["case"] == beside]["n_jobs"].mean())
+        before, after = geometric_mean(table[beside]), geometric_mean(table[case])
+        ratio = (
+            _spread(table[case].to_numpy(), table[beside].to_numpy()) if by == "user" else _interval(used, case, beside)
+        )
+        told = n_jobs >= FEWEST and abs(after - before) >= NOTICED and len(table) > 1
+        outcome: Outcome = "open"
+        if told and ratio.above(TOLERATED):
+            outcome = "worse"
+        elif told and ratio.high < 1 / TOLERATED:
+            outcome = "better"
+        yield Change(str(by), str(group), n_jobs, before, after, ratio, outcome)
+
+
+def _interval(part: "pd.DataFrame", case: str, beside: str) -> Ratio:
+    return compare(part[["log", "case", "seed", WAIT]], case, beside, WAIT).ratio
+
+
+def geometric_mean(values: "pd.Series[float]") -> float:
+    """Return the geometric mean of figures over the shakes; below 1 (s) they count as 1, as in the ratios."""
+    return float(np.exp(np.log(np.maximum(values, 1.0)).mean()))
+
+
+def _spread(ours: "np.ndarray[Any, Any]", theirs: "np.ndarray[Any, Any]") -> Ratio:
+    """Return the mean ratio of two waits, and the least and greatest over the shakes; waits below 1 s count as 1 s."""
+    ratios = np.log(np.maximum(ours, 1.0)) - np.log(np.maximum(theirs, 1.0))
+    return Ratio(*(float(np.exp(value)) for value in (ratios.mean(), ratios.min(), ratios.max())))

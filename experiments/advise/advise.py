@@ -1,0 +1,158 @@
+"""Simulations behind an advice: a short list of policies and predictors, run on the site's log.
+
+The short list of ways to backfill, on its own log, beside what it runs today.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from experiments.advise.advice import CLASSES, MEASURE, Advice, advise
+from experiments.compare.measures import COMPARED
+from experiments.compare.result import LEAST, PRICES
+from experiments.runs.clusters import Pool
+from experiments.runs.pool import HERE
+from experiments.sweeps.plan import Plan, plan
+from experiments.sweeps.results import Results
+from experiments.sweeps.run import run_plan
+from experiments.sweeps.sweep import Case, Sweep, first_seeds
+from predictors.core.errors import JobcastError, unknown_name
+from predictors.data.joblog import JobLog
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHORT_LIST: Final = (
+    Case("EASY", "easy"),
+    Case("EASY-SJBF", "easy-sjbf"),
+    Case("EASY++", "easy-sjbf", "tsafrir"),
+    Case("default", "default", "default"),
+    Case("conservative", "conservative-compress"),
+    Case("WFP", "wfp3-easy"),
+)
+"""What centres run or could run tomorrow."""
+PERFECT: Final = Case("EASY-SJBF with run times known", "easy-sjbf", "clairvoyant")
+BARE: Final = "EASY-SJBF"
+"""What predictors are added to."""
+ADDS: Final = (("EASY++", BARE),)
+"""A case with a predictor, and the same policy without."""
+MEASURES_OF_SCHEDULES: Final = tuple(name for name in COMPARED if name in (MEASURE, *PRICES["simulate"]))
+"""What can decide."""
+
+
+def case_with(predictor: str) -> Case:
+    """Return EASY-SJBF with a predictor of one's own choice: a registered one, or a kept model.
+
+    Raises
+    ------
+    JobcastError
+        If there is none of that name, or it is in the short list already.
+    """
+    for case in (*SHORT_LIST, PERFECT):
+        if predictor == case.estimates:
+            raise JobcastError(f"{predictor} is in the short list already, as {case.name}; name another predictor.")
+    own = Case(f"{BARE} by {predictor}", "easy-sjbf", predictor)
+    own.check()
+    return own
+
+
+def cases_with(current: str, *more: Case) -> tuple[Case, tuple[Case, ...]]:
+    """Return what the site runs today, and all cases, that one first and perfect knowledge last.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such policy.
+
+    Examples
+    --------
+    >>> cases_with("easy")[0].name, cases_with("sjf-easy")[1][0].name, len(cases_with("sjf-easy")[1])
+    ('EASY', 'sjf-easy', 8)
+    """
+    for case in SHORT_LIST:
+        if current.lower() in (case.name.lower(), case.policy if case.estimates in ("requested", "default") else ""):
+            return case, (case, *(other for other in SHORT_LIST if other is not case), *more, PERFECT)
+    own = Case(current, current)
+    own.check()
+    return own, (own, *SHORT_LIST, *more, PERFECT)
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is asked of a cleaned log: the runs of the short list, as logged and shaken, and what they shall decide.
+
+    Parameters
+    ----------
+    log : JobLog
+        Cleaned by `predictors.data.cleaning.clean`.
+    current : str
+        What the site runs today: a name of the short list, or any policy by requested times.
+    seeds : int
+        How many shakes.
+    measure : str
+        Figure that decides.
+    predictor : str, optional
+        One more way: EASY-SJBF by this predictor, or kept model.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such policy, predictor or measure, or too few seeds to say anything.
+    """
+
+    log: JobLog
+    current: str = "easy"
+    seeds: int = 20
+    measure: str = MEASURE
+    predictor: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.measure not in MEASURES_OF_SCHEDULES:
+            raise unknown_name("measure", self.measure, MEASURES_OF_SCHEDULES)
+        if self.seeds < LEAST:
+            raise JobcastError(
+                f"Of {self.seeds} shaken copies of a log nothing can be said; take --seeds {LEAST} or more."
+            )
+        self.cases  # noqa: B018 - names that are none are told before anything is run
+
+    @cached_property
+    def cases(self) -> tuple[Case, ...]:
+        """The ways, today's first."""
+        return cases_with(self.current, *self._own)[1]
+
+    @cached_property
+    def _own(self) -> tuple[Case, ...]:
+        return (case_with(self.predictor),) if self.predictor else ()
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The runs."""
+        seeds = first_seeds(self.seeds)
+        return plan(Sweep(cases=self.cases, seeds=seeds, by=(*CLASSES, "user"), beside=self.cases[0].name), [self.log])
+
+    def run(self, folder: Path, pool: Pool = HERE) -> Results:
+        """Do the runs; what is done is kept in a folder within `folder`, and started again it goes on there."""
+        return run_plan(self.plan, pool, folder / f"runs-{self.plan.identity()[:12]}")
+
+    def advice(self, found: Results) -> Advice:
+        """Say what the runs say."""
+        adds = (*ADDS, *((case.name, BARE) for case in self._own))
+        today = self.cases[0].name
+        groups = named(found.groups, self.log.names("user"))
+        return advise(found.runs, groups, today, perfect=PERFECT.name, adds=adds, measure=self.measure)
+
+
+def named(groups: "pd.DataFrame", names: Sequence[str]) -> "pd.DataFrame":
+    """Return figures by group with the users' names in place of their codes, where the log has names.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> groups = pd.DataFrame({"by": ["user", "user", "size"], "group": ["1", "-1", "1"]})
+    >>> named(groups, ("ann", "bob"))["group"].tolist()
+    ['bob', '-1', '1']
+    """
+    codes = {str(code): name for code, name in enumerate(names)}
+    return groups.assign(group=groups["group"].where(groups["by"] != "user", groups["group"].replace(codes)))

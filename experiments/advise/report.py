@@ -1,0 +1,148 @@
+"""An advice as a report: its pictures, its tables, the command behind each number, and what it cannot know."""
+
+from pathlib import Path
+from time import perf_counter
+from typing import Final
+
+import pandas as pd
+
+from experiments.advise.advice import FEWEST, NOTICED, Advice, geometric_mean
+from experiments.advise.figures import all_jobs, by_class, paint_all_jobs, paint_by_class
+from experiments.advise.sentences import verdict, who
+from experiments.compare.measures import AS_LOGGED, COMPARED, MEASURES
+from experiments.compare.result import LEVEL, PRICES, TOLERATED
+from experiments.compare.sentences import allowed, together
+from experiments.reports.figures import draw, write_table
+from experiments.reports.report import Report
+from experiments.sweeps.results import Results
+from predictors.data.joblog import JobLog
+
+QUESTION: Final = "What would another policy or a predictor gain on this log, and who would wait longer?"
+TOLD: Final = ("mean_bounded_slowdown", "mean_wait_s", "p99_wait_s", "max_wait_s", "widest5_mean_wait_s", "utilisation")
+
+
+def report_on(advice: Advice, found: Results, log: JobLog, folder: Path, source: str, begin: float) -> Report:
+    """Write tables and pictures of an advice into a folder and return its report.
+
+    Parameters
+    ----------
+    source : str
+        How the log was named, with the options that say what is simulated: part of every command.
+    begin : float
+        When the work began, as of `perf_counter`.
+    """
+    told = [name for name in found.runs if name not in ("log_sha256", "budget", "look_ahead", "seconds")]
+    runs, classes = found.runs[told], by_class(advice)
+    cases = [option.case for option in advice.options]
+    written = [
+        write_table(runs, folder / "runs.csv"),
+        *draw(folder, "all_jobs", all_jobs(advice), paint_all_jobs(advice.current), width=8.5, height=5.2),
+        *draw(
+            folder,
+            "classes",
+            classes,
+            paint_by_class(advice.current, cases),
+            width=9.5,
+            height=0.34 * classes["group"].nunique() + 2.2,
+        ),
+    ]
+    tables = {
+        "all jobs": all_jobs(advice).rename(columns={"ratio": f"relative to {advice.current}"}),
+        "classes of jobs": classes,
+        "users": _users(advice),
+        "as logged, with commands": _commands(runs, source),
+        "shaken, geometric means over the seeds": _means(runs),
+    }
+    n_seeds = found.runs["seed"].nunique() - 1
+    return Report(
+        experiment="advise",
+        log=log.name,
+        seeds=tuple(found.about["seeds"]),
+        tables=tables,
+        figures=tuple(written),
+        seconds=perf_counter() - begin,
+        notes=_notes(n_seeds, len(advice.comparisons)),
+        verdict=tuple(verdict(advice)),
+        question=QUESTION,
+        details=tuple(who(option, advice.current) for option in advice.options),
+        facts={
+            "jobs simulated": len(log),
+            "processors": log.max_procs or 0,
+            "today": advice.current,
+            "SHA-256 of the log's values": log.digest(),
+        },
+    )
+
+
+def _users(advice: Advice) -> pd.DataFrame:
+    """Return what becomes of the users of whom something can be said, a row each: those who lose most first."""
+    rows = [
+        {
+            "user": change.group,
+            "case": option.case,
+            "jobs": change.n_jobs,
+            "today_s": change.before_s,
+            "then_s": change.after_s,
+            "ratio": change.ratio.value,
+            "least": change.ratio.low,
+            "greatest": change.ratio.high,
+            "outcome": change.outcome,
+        }
+        for option in advice.options
+        for change in option.changes
+        if change.by == "user" and change.n_jobs >= FEWEST
+    ]
+    table = pd.DataFrame(
+        rows, columns=["user", "case", "jobs", "today_s", "then_s", "ratio", "least", "greatest", "outcome"]
+    )
+    return table.sort_values("ratio", ascending=False, kind="stable").reset_index(drop=True)
+
+
+def _commands(runs: pd.DataFrame, source: str) -> pd.DataFrame:
+    """Return the figures of the log as it is, with the command that prints them; --shake SEED gives a shaken run's."""
+    table = runs[runs["seed"] == AS_LOGGED]
+    given = [
+        f"jobcast simulate {source} --policy {row.policy} --estimates {row.estimates} --correction {row.correction}"
+        for row in table.itertuples()
+    ]
+    return table[["case", *TOLD]].assign(command=given)
+
+
+def _means(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return geometric means over the shakes, whose quotients are the ratios; of the utilisation the mean."""
+    shaken = runs[runs["seed"] != AS_LOGGED].groupby("case", sort=False)
+    return shaken[list(TOLD)].agg({name: geometric_mean if name in COMPARED else "mean" for name in TOLD}).reset_index()
+
+
+WAYS: Final = (
+    "EASY: first come, first served; a job may pass if it does not delay the first one that waits. EASY-SJBF: of those "
+    "that may pass, the shortest goes first. EASY++: the same by run times predicted from the user's two last jobs. "
+    "default: EASY-SJBF by many estimates of a job, with a promise to the first one that waits. conservative: every "
+    "waiting job holds a reservation. WFP: the queue is ordered by (wait / requested time)³ x processors. All but "
+    "EASY++ and default plan by the requested times."
+)
+"""What the names stand for."""
+LIMITS: Final = (
+    "Users submit here as they did in the log: that they would react to another policy is not simulated, nor are "
+    "outages, reservations, priorities or queues."
+)
+
+
+def _notes(n_seeds: int, n_ratios: int) -> tuple[str, ...]:
+    waits = ", ".join(MEASURES[name].title for name in PRICES["simulate"])
+    return (
+        WAYS,
+        f"Each way scheduled the same {n_seeds} shaken copies of the log (submissions moved by up to 60 s, run times "
+        f"by up to 3 %); all numbers are geometric means over the shakes, ratios with their intervals in brackets. "
+        "These tell how much hangs on chance in this log, not what next year's jobs will be like.",
+        f"{together(LEVEL, n_ratios)} That is so of the figure that decides; the other figures of the waits and the "
+        f"classes of jobs are each told by itself (intervals of {100 * LEVEL:.0f} %): of many, a few can look so by "
+        "chance.",
+        f"Surely: the whole interval says so. The figures of the waits are: {waits}.",
+        f"A class gains or loses where the whole interval lies beyond {allowed(TOLERATED)}, a user where every shake "
+        f"says so, and only if it comes to {NOTICED:.0f} s of mean wait or more; of fewer than {FEWEST} jobs nothing "
+        "is said. Among many users a few can look so by chance.",
+        LIMITS,
+        "To see a shaken run, add --shake SEED to its command; --by size, run-time or user splits it. The file "
+        "runs.csv has them all.",
+    )

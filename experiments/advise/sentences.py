@@ -1,0 +1,200 @@
+"""Advice in plain words: what to do, what it gains, who would wait longer, what a predictor adds; none by chance."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from experiments.advise.advice import CLASSES, FEWEST, WAIT, Advice, Change, Option
+from experiments.compare.measures import MEASURES
+from experiments.compare.result import COST, TOLERATED, Comparison, Price
+from experiments.compare.sentences import MANIFOLD, allowed, in_percent
+from predictors.core.errors import counted
+from schedsim.results.metrics import RUN_TIME_CLASSES
+
+FIRST: Final = 2
+"""How many classes are named, and users; the tables have them all."""
+FREE: Final = f"no figure of the waits is surely more than {allowed(TOLERATED)} worse"
+"""What is asked of a winner besides; the notes of the page say which figures."""
+RUN_TIMES: Final = dict(
+    zip(
+        RUN_TIME_CLASSES,
+        ("under 1 min", "1 to 10 min", "10 min to 1 h", "1 to 4 h", "4 to 12 h", "12 to 24 h", "24 h or longer"),
+        strict=True,
+    )
+)
+"""Classes of run time in a sentence."""
+
+
+def verdict(advice: Advice) -> list[str]:
+    """Return the advice, a sentence each: the headline, what becomes of all jobs, what predictors add."""
+    lines = [f"{option.case} instead of {advice.current}: {_told(option.comparison)}." for option in advice.options]
+    return [headline(advice), *lines, *_predictors(advice)]
+
+
+def headline(advice: Advice) -> str:
+    """Return what to do."""
+    choice, current = advice.choice, advice.current
+    measure = MEASURES[choice.against[0].measure].title
+    better = [option for option in advice.options if option.comparison.outcome == "better"]
+    paid = [option for option in advice.options if option.comparison.outcome == COST]
+    if choice.case == current:
+        return f"Keep {current}: its {measure} is surely lower than that of each other way tried, and {FREE}."
+    if choice.case is not None:
+        (best,) = (option for option in advice.options if option.case == choice.case)
+        return (
+            f"Change from {current} to {best.case}: {measure} {in_percent(best.comparison.ratio)}, surely lower than "
+            f"with each other way tried, and {FREE}.{_but(best)}"
+        )
+    if len(better) == 1:
+        return (
+            f"Surely better than {current} at no sure cost is {better[0].case} alone: {measure} "
+            f"{in_percent(better[0].comparison.ratio)}, and {FREE}.{_but(better[0])}"
+            f"{_further(better, paid) or ' It is not surely the best of all.'}"
+        )
+    if better:
+        names = listed([f"{option.case} ({in_percent(option.comparison.ratio)})" for option in better])
+        return (
+            f"Surely better than {current} at no sure cost: {names}, in {measure}; {FREE}. Which of them is best these "
+            f"runs do not tell, so no winner is named: choose by who would wait longer.{_further(better, paid)}"
+        )
+    if paid:
+        names = listed([option.case for option in paid])
+        return (
+            f"No winner: {names} would surely lower the {measure}, but {'each makes' if len(paid) > 1 else 'makes'} "
+            f"others wait more than {allowed(TOLERATED)} longer; whether that is worth it is for the site to say."
+        )
+    return f"No reason to leave {current}: of the ways tried none has a surely lower {measure}."
+
+
+def _further(better: Sequence[Option], paid: Sequence[Option]) -> str:
+    """Return which ways surely lower the figure more than those that are called better, but let others pay."""
+    lowest = min(option.comparison.ratio.low for option in better)
+    names = [f"{o.case} ({in_percent(o.comparison.ratio)})" for o in paid if o.comparison.ratio.high < lowest]
+    if not names:
+        return ""
+    return f" Surely lower still, but others would wait more than {allowed(TOLERATED)} longer: {listed(names)}."
+
+
+def who(option: Option, current: str) -> str:
+    """Return who would wait longer, and who less, under one way: the classes that change most, and how many users."""
+    return f"Under {option.case} instead of {current}: {_who(option)}"
+
+
+def _told(comparison: Comparison) -> str:
+    """Return what becomes of the figure that decides, and of the waits: gained, paid, or perhaps paid."""
+    noise = ", inside the noise" if comparison.outcome == "open" else ""
+    gained = [price for price in comparison.prices if price.measure == WAIT and price.ratio.below]
+    perhaps = [
+        price
+        for price in comparison.prices
+        if not price.paid and price.ratio.value > 1 and price.ratio.high > comparison.tolerated
+    ]
+    also = "but" if comparison.outcome == COST else "and"
+    return (
+        f"{MEASURES[comparison.measure].title} {in_percent(comparison.ratio)}{noise}"
+        + (f", {_prices(gained)}" if gained else "")
+        + (f", {also} {_prices(comparison.paid)}" if comparison.paid else "")
+        + (f"; perhaps more than {allowed(comparison.tolerated)} worse: {_prices(perhaps)}" if perhaps else "")
+    )
+
+
+def _prices(found: Sequence[Price]) -> str:
+    return listed([f"{MEASURES[price.measure].title} {in_percent(price.ratio)}" for price in found])
+
+
+def _who(option: Option) -> str:
+    if not any(option.compared(kind) for kind in CLASSES):
+        return f"too few jobs to tell who would wait longer; {FEWEST} of a class are needed."
+    worse, better = option.who("worse", *CLASSES), option.who("better", *CLASSES)
+    said = [f"Longer waits for {_several(worse, 'class')}." if worse else "No class of jobs would surely wait longer."]
+    if better:
+        said.append(f"Shorter waits for {_several(better, 'class')}.")
+    users = option.compared("user")
+    if users:
+        lost, won = option.who("worse", "user"), len(option.who("better", "user"))
+        named = f": {_several(lost, 'user')}" if lost else ""
+        said.append(
+            f"Of {counted(users, 'user')} with {FEWEST} jobs or more {won:,} would surely wait less and {len(lost):,} "
+            f"longer{named}."
+        )
+    return " ".join(said)
+
+
+def _but(option: Option) -> str:
+    """Return who pays all the same, among the classes and users."""
+    worse, lost = option.who("worse", *CLASSES), len(option.who("worse", "user"))
+    told = ([_name(worse[0])] if worse else []) + ([counted(lost, "user")] if lost else [])
+    return f" But {listed(told)} would wait longer." if told else ""
+
+
+def _several(found: Sequence[Change], kind: str) -> str:
+    """Return the first few, with what becomes of their mean wait, and how many more there are."""
+    named = [
+        f"{_name(change)} ({by(change.ratio.value)}, {span(change.before_s)} to {span(change.after_s)})"
+        for change in found[:FIRST]
+    ]
+    more = len(found) - FIRST
+    plural = {"class": "classes", "user": "users"}[kind]
+    return listed([*named, f"{more} more {kind if more == 1 else plural}"] if more > 0 else named)
+
+
+def by(ratio: float) -> str:
+    """Return a change in few words.
+
+    Examples
+    --------
+    >>> by(0.4), by(1.001), by(8.73), by(99.2)
+    ('-60 %', '0 %', '8.7 times', '99 times')
+    """
+    if ratio >= MANIFOLD:
+        return f"{ratio:.1f} times" if ratio < 10 else f"{ratio:,.0f} times"
+    change = round(100 * (ratio - 1))
+    return f"{change:+d} %" if change else "0 %"
+
+
+def processors(size: str) -> str:
+    """Return a class of sizes in words."""
+    return f"{size} processor{'' if size == '1' else 's'}"
+
+
+def _name(change: Change) -> str:
+    if change.by == "user":
+        return f"user {change.group}"
+    if change.by == "size":
+        return f"jobs of {processors(change.group)}"
+    return f"jobs that run {RUN_TIMES[change.group]}"
+
+
+def _predictors(advice: Advice) -> Iterator[str]:
+    for comparison in advice.adds:
+        yield f"What the prediction alone adds, {comparison.case} instead of {comparison.beside}: {_told(comparison)}."
+    if advice.most is not None:
+        yield (
+            f"For comparison, {advice.most.case} in advance, instead of {advice.current}: {_told(advice.most)}. That "
+            "is what perfect predictions would bring to that policy."
+        )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a sentence lists them.
+
+    Examples
+    --------
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def span(seconds: float) -> str:
+    """Return a wait in words.
+
+    Examples
+    --------
+    >>> span(42.3), span(600), span(9000), span(300_000)
+    ('42 s', '10 min', '2.5 h', '3.5 days')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86400:.1f} days"

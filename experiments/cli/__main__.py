@@ -1,0 +1,5 @@
+"""`python -m experiments.cli`: the command `jobcast`."""
+
+from experiments.cli.main import main
+
+main()

@@ -1,0 +1,153 @@
+"""`jobcast demo`: the whole story on a seeded synthetic log, by the same commands that a user would type."""
+
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from predictors.data.joblog import JobLog
+
+RUNS: Final = (
+    ("EASY, requested times", "easy", "requested"),
+    ("EASY-SJBF, requested times", "easy-sjbf", "requested"),
+    ("EASY-SJBF, user's last two (EASY++)", "easy-sjbf", "tsafrir"),
+    ("EASY-SJBF, random forest", "easy-sjbf", "forest"),
+    ("the default, nothing to train", "default", "default"),
+    ("EASY-SJBF, true run times", "easy-sjbf", "clairvoyant"),
+)
+"""What the demo simulates: label, policy, estimates."""
+
+QUESTION: Final = "What would a scheduler gain from predicted run times, and who would pay?"
+NOTES: Final = (
+    "Figures are relative to EASY on requested times: below 1 is better.",
+    "One log, made up, not shaken: it shows what jobcast does, not what your machine would gain. "
+    "For that: jobcast advise YOUR_LOG.",
+)
+
+FIGURES: Final = (
+    ("mean wait", "mean_wait_s"),
+    ("bounded slowdown", "mean_bounded_slowdown"),
+    ("p99 of wait", "p99_wait_s"),
+    ("wait of the widest 5 %", "widest5_mean_wait_s"),
+)
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder of reports; the demo makes its own in it.")] = Path("reports"),
+    jobs: Annotated[int, typer.Option(help="Jobs in the synthetic log.", min=100)] = 10_000,
+    seed: Annotated[int, typer.Option(help="Equal seeds, equal results.", min=0)] = 0,
+) -> None:
+    """Make a log, compare predictors, train and register one, simulate what a scheduler gains; needs no network."""
+    from experiments.cli import evaluate as cli_evaluate
+    from experiments.cli import log as cli_log
+    from experiments.console import print_table
+    from experiments.reports.figures import draw, report_folder
+    from experiments.reports.page import write_report
+    from experiments.reports.report import Report
+
+    begin = perf_counter()
+    folder = report_folder(out, "demo")
+    log = folder / "log.swf.gz"
+
+    _step(1, "A job log", f"jobcast log generate {log} --jobs {jobs} --seed {seed}")
+    cli_log.generate(log, jobs=jobs, seed=seed)
+    _step(2, "Does a learned prediction beat the user's last two jobs?", f"jobcast evaluate {log} --seed {seed}")
+    cli_evaluate.evaluate(log, seed=seed)
+    _step(3, "Keep the forest", f"jobcast train {log} --predictor forest --register runtime --alias champion")
+    cli_evaluate.train([log], predictor="forest", register="runtime", alias="champion", seed=seed)
+    _step(
+        4,
+        "What would the scheduler gain?",
+        f"jobcast simulate {log} --policy easy-sjbf --estimates forest  # and so on",
+    )
+    table = _simulate(log)
+    print_table(
+        "Relative to EASY on requested times: below 1 is better",
+        ("", *(label for label, _ in FIGURES)),
+        table.itertuples(index=False),
+        note="Predicted at submission, learnt as jobs end. Averages hide who pays: see the last columns.",
+    )
+    paths = (log, *draw(folder, "gain", table, paint))
+    seconds = perf_counter() - begin
+    facts = {"jobs in the log": jobs}
+    report = Report(
+        experiment="demo",
+        log="a synthetic log",
+        seeds=(seed,),
+        tables={"relative to EASY": table},
+        figures=paths,
+        seconds=seconds,
+        notes=NOTES,
+        verdict=tuple(said(table)),
+        question=QUESTION,
+        facts=facts,
+    )
+    page = write_report(folder, report)
+    typer.echo(f"\nWrote {', '.join(path.name for path in paths)} to {folder} in {seconds:.0f} s; read {page}.")
+    typer.echo("Next: jobcast advise YOUR_LOG, where YOUR_LOG is a job log of your own centre.")
+
+
+def said(table: "pd.DataFrame") -> "Iterator[str]":
+    """Yield a sentence a schedule: what it changes, and who pays, beside EASY."""
+    for row in table.iloc[1:].to_dict(orient="records"):
+        told = [f"{name} x {row[name]:.2f}" for name, _ in FIGURES]
+        worse = [name for name, _ in FIGURES if row[name] > 1.0]
+        paid = f" Worse than EASY: {', '.join(worse)}." if worse else ""
+        yield f"{row['schedule']}: {', '.join(told)}.{paid}"
+
+
+def _step(number: int, title: str, command: str) -> None:
+    typer.secho(f"\n{number}. {title}", bold=True)
+    typer.echo(f"   $ {command}\n")
+
+
+def _simulate(log: Path) -> "pd.DataFrame":
+    """Return the figures of each run relative to the first run's."""
+    import pandas as pd
+
+    from experiments.console import working
+    from predictors.data.cleaning import clean
+    from predictors.data.formats.detect import read_log
+
+    jobs, _ = read_log(log)
+    cleaned, _ = clean(jobs)
+    rows = []
+    for label, policy, estimates in RUNS:
+        with working(f"Simulating {label}"):
+            rows.append(_figures(cleaned, policy, estimates))
+    base = rows[0]
+    labels = [label for label, _, _ in RUNS]
+    shares = {name: [row[key] / base[key] for row in rows] for name, key in FIGURES}
+    return pd.DataFrame({"schedule": labels, **shares})
+
+
+def _figures(log: "JobLog", policy: str, estimates: str) -> dict[str, float]:
+    from experiments.runs.simulate import run_by_name
+
+    return run_by_name(log, policy, estimates)[1]
+
+
+def paint(axes: "Axes", table: "pd.DataFrame") -> None:
+    """Draw who gains and who pays, relative to EASY."""
+    import numpy as np
+
+    from experiments.reports.figures import COLOURS, HATCHES
+
+    names = [name for name, _ in FIGURES]
+    place, height = np.arange(len(names)), 0.8 / (len(table) - 1)
+    for number, row in enumerate(table.iloc[1:].itertuples(index=False)):
+        offset = (number - (len(table) - 2) / 2) * height
+        axes.barh(place + offset, row[1:], height, label=row[0], color=COLOURS[number], hatch=HATCHES[number],
+                  edgecolor="white")  # fmt: skip
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_yticks(place, names)
+    axes.invert_yaxis()
+    axes.set(title="Who gains and who pays, against EASY on requested times", xlabel="relative to EASY (1 = the same)")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.14), ncols=2, fontsize=9)

@@ -1,0 +1,116 @@
+"""`jobcast experiment`: a paper's tables and figures, made from a job log into a folder of reports."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from experiments.cli.sweep import Memory, Queue, Scheduler, Walltime, Workers, resumable
+
+if TYPE_CHECKING:
+    from predictors.data.joblog import JobLog
+    from predictors.data.report import ReadingReport
+
+DEFAULT_JOBS = 10_000
+
+
+def experiment(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="Which one: reis, runtime, backfilling, start-times, logstudy, rush, rush-dose, ceil, cobalt.",
+            metavar="NAME",
+        ),
+    ],
+    log: Annotated[Path | None, typer.Option(help="A job log; by default the seeded synthetic one.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of reports; the experiment makes its own in it.")] = Path("reports"),
+    partition: Annotated[int | None, typer.Option(help="Only the jobs of this partition.")] = None,
+    procs: Annotated[int | None, typer.Option(help="Processors of the machine to simulate.")] = None,
+    predictors: Annotated[
+        str,
+        typer.Option(
+            help="runtime: study these alone, names separated by commas; its open questions stay aside. rush: ask the "
+            "classifier at this address, models:/NAME@ALIAS or a folder."
+        ),
+    ] = "",
+    seed: Annotated[int, typer.Option(help="Seed of everything drawn by chance.", min=0)] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller models: the whole in a minute or two.")] = False,
+    workers: Workers = 1,
+    scheduler: Scheduler = None,
+    queue: Queue = None,
+    memory: Memory = None,
+    walltime: Walltime = None,
+    failures: Annotated[Path | None, typer.Option(help="logstudy: a CSV of failures beside the log (RAS).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Make a paper's tables and figures from a job log, PNG, SVG and CSV each.
+
+    All but reis, start-times and logstudy can be shared by workers; after a kill, the same command goes on with them.
+    """
+    from contextlib import nullcontext
+
+    from experiments.cli.evaluate import names_of
+    from experiments.console import after_reading, print_account, print_json, print_table, working
+    from experiments.registry import MANY, check_options, check_shared, experiment_by_name, perform
+    from experiments.reports.figures import report_folder
+    from experiments.reports.page import PAGE, files_of
+    from experiments.runs.clusters import Pool
+    from experiments.runs.setting import WITHOUT_LOG, Setting
+    from predictors.core.errors import JobcastError
+
+    experiment_by_name(name)  # a name that is none is told before a log is read
+    check_options(name, {"partition": partition, "procs": procs, "predictors": predictors, "failures": failures})
+    if name in WITHOUT_LOG and log is not None:
+        raise JobcastError(f"{name} takes place in a model world and looks at no log; leave --log out.")
+    pool = Pool(workers, scheduler, queue, memory, walltime)
+    check_shared(name, pool)
+    with working("Reading the log"):
+        jobs, account = _log(name, log, seed)
+    folder = report_folder(out, name)
+    what = f"Running {name}" + ("" if name in WITHOUT_LOG else f" on {len(jobs):,} jobs")
+    setting = Setting(jobs, folder, seed, quick, partition, procs, names_of(predictors), pool, failures)
+    with after_reading(account), resumable() if name in MANY else nullcontext(), working(what):
+        report = perform(name, setting)
+    if as_json:
+        print_json(report.to_json() | {"files": files_of(folder), "account": account.to_dict()})
+        return
+    for title, table in report.tables.items():
+        print_table(
+            f"{title} ({report.log})", [c.replace("_", " ") for c in table.columns], table.itertuples(index=False)
+        )
+    if name not in WITHOUT_LOG:
+        print_account(account)
+    for sentence in (*report.notes, *report.verdict):
+        typer.echo(sentence)
+    typer.echo(f"Wrote {len(files_of(folder))} files to {folder} in {report.seconds:.0f} s; read {folder / PAGE}")
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="What an experiment or a sweep wrote.", metavar="DIR")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the document that the page is made from.")] = False,
+) -> None:
+    """Make one HTML page, DIR/report.html, from an experiment's or a sweep's folder; it needs no network."""
+    from experiments.console import print_json
+    from experiments.reports.manifest import read_manifest
+    from experiments.reports.page import write_page
+
+    page = write_page(folder)
+    if as_json:
+        print_json(read_manifest(folder) | {"page": str(page)})
+        return
+    typer.echo(f"Wrote {page} ({page.stat().st_size / 1000:,.0f} kB)")
+
+
+def _log(name: str, path: Path | None, seed: int) -> "tuple[JobLog, ReadingReport]":
+    from experiments.registry import OWN_LOGS
+    from predictors.data.formats.detect import read_log
+    from predictors.data.report import ReadingReport
+    from predictors.data.synthetic.generate import generate_log
+
+    if path is not None:
+        return read_log(path)
+    if name in OWN_LOGS:
+        made: tuple[JobLog, ReadingReport] = import_module(OWN_LOGS[name]).default_log(seed)
+        return made
+    return generate_log(DEFAULT_JOBS, seed=seed), ReadingReport("synthetic log")

@@ -1,0 +1,212 @@
+"""`jobcast log …`: look at job logs, convert, make and download them."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from predictors.data.formats.archive import Progress
+    from predictors.data.report import ReadingReport
+
+app = typer.Typer(name="log", no_args_is_help=True, help="Look at job logs, convert, make and download them.")
+
+Log = Annotated[Path, typer.Argument(help="A job log in any known format, told by its content.", metavar="LOG")]
+Out = Annotated[Path, typer.Argument(help="File to write; its name ends in .swf, .swf.gz or .parquet.", metavar="OUT")]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse the log at the first row that is not as it should be.")]
+Zone = Annotated[
+    str, typer.Option(help="Zone of the local times that the log writes, such as America/Chicago.", metavar="ZONE")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+@app.command()
+def info(log: Log, as_json: Json = False, strict: Strict = False, time_zone: Zone = "") -> None:
+    """Show what is in a job log, and what of it could not be used."""
+    from experiments.console import print_account, print_json, working
+    from predictors.data.formats.detect import read_log
+    from predictors.data.summary import summarise
+
+    with working(f"Reading {log}"):
+        jobs, account = read_log(log, strict, time_zone or None)
+        figures = summarise(jobs)
+    if as_json:
+        print_json({"log": str(log), **figures, "account": account.to_dict()})
+    else:
+        _print_figures(figures)
+        print_account(account)
+
+
+@app.command()
+def convert(
+    log: Log,
+    out: Out,
+    begin: Annotated[
+        str, typer.Option("--from", help="Only jobs submitted from then on; a date, or Unix time.", metavar="WHEN")
+    ] = "",
+    until: Annotated[
+        str, typer.Option(help="The log as it stood then: later submissions, starts and ends left out.", metavar="WHEN")
+    ] = "",
+    name_key: Annotated[
+        Path | None,
+        typer.Option(help="File with a secret key: keyed hashes stand for the names of people and programs."),
+    ] = None,
+    as_json: Json = False,
+    strict: Strict = False,
+    time_zone: Zone = "",
+) -> None:
+    """Write a job log in another format: SWF (.swf, .swf.gz) or Parquet (.parquet), by the name of OUT."""
+    from experiments.console import working
+    from predictors.core.files import refuse_same
+    from predictors.data.formats.combine import between
+    from predictors.data.formats.detect import read_log, writer_for
+    from predictors.service.pseudonyms import Pseudonymiser, pseudonymous
+
+    refuse_same(out, log)
+    write = writer_for(out)
+    key = None if name_key is None else Pseudonymiser.read(name_key)
+    with working(f"Converting {log}"):
+        jobs, account = read_log(log, strict, time_zone or None)
+        jobs, cut = between(jobs, begin or None, until or None)
+        account += cut
+        if key is not None:
+            jobs, hashed = pseudonymous(jobs, key)
+            account += hashed
+        lost = write(jobs, out)
+    _print_written(out, len(jobs), account + lost, as_json)
+
+
+@app.command()
+def join(
+    out: Out,
+    logs: Annotated[list[Path], typer.Argument(help="Job logs of one machine, such as months.", metavar="LOG...")],
+    as_json: Json = False,
+    strict: Strict = False,
+    time_zone: Zone = "",
+) -> None:
+    """Write one log from several of the same machine: joined by name, no job counted twice."""
+    from experiments.console import working
+    from predictors.core.files import refuse_same
+    from predictors.data.formats.combine import read_logs
+    from predictors.data.formats.detect import writer_for
+
+    for log in logs:
+        refuse_same(out, log)
+    write = writer_for(out)
+    with working(f"Joining {len(logs)} logs"):
+        jobs, account = read_logs(logs, strict, time_zone or None)
+        lost = write(jobs, out)
+    _print_written(out, len(jobs), account + lost, as_json)
+
+
+@app.command()
+def generate(
+    out: Out,
+    jobs: Annotated[int, typer.Option(help="Number of jobs.")] = 5000,
+    seed: Annotated[int, typer.Option(help="Equal seeds, equal logs.")] = 0,
+    procs: Annotated[int, typer.Option(help="Processors of the machine.")] = 256,
+    load: Annotated[float, typer.Option(help="Offered load, a share of the machine.")] = 0.85,
+    users: Annotated[int, typer.Option(help="Number of users.")] = 64,
+    as_json: Json = False,
+) -> None:
+    """Make a seeded synthetic job log after Lublin & Feitelson (2003), with users who repeat themselves."""
+    from experiments.console import working
+    from predictors.data.formats.detect import writer_for
+    from predictors.data.synthetic.generate import generate_log
+
+    write = writer_for(out)
+    with working(f"Making {jobs:,} jobs"):
+        log = generate_log(jobs, seed=seed, procs=procs, load=load, users=users)
+        lost = write(log, out)
+    _print_written(out, len(log), lost, as_json)
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="Name of the log, or enough of its beginning.", metavar="[NAME]")] = "",
+    base_url: Annotated[str, typer.Option(help="The archive or a mirror of it.", metavar="URL")] = "",
+    as_json: Json = False,
+) -> None:
+    """Download a log of the Parallel Workloads Archive; without NAME, list the names.
+
+    The file is kept in JOBCAST_HOME/logs, or in the user's cache folder, and checked against its first download.
+    """
+    from experiments.console import print_json
+    from predictors.core.errors import JobcastError
+    from predictors.data.formats.archive import ARCHIVE, BASE_URL, fetch_log
+
+    if not name:
+        if base_url:
+            raise JobcastError("--base-url says where to download from; name the log too.")
+        if as_json:
+            print_json({"names": list(ARCHIVE)})
+        else:
+            typer.echo("\n".join(ARCHIVE))
+        return
+    with _download_bar(name) as progress:
+        got = fetch_log(name, base_url or BASE_URL, progress=progress)
+    if as_json:
+        print_json({"name": got.name, "url": got.url, "path": str(got.path), "sha256": got.sha256})
+    else:
+        typer.echo(got.path)
+
+
+@contextmanager
+def _download_bar(name: str) -> Iterator["Progress | None"]:
+    """Show on a terminal's stderr how far a download is; say nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda here, whole: bar.update(task, completed=here, total=whole)
+
+
+def _print_written(out: Path, jobs: int, account: "ReadingReport", as_json: bool) -> None:
+    from experiments.console import print_account, print_json
+    from predictors.core.errors import counted
+
+    if as_json:
+        print_json({"out": str(out), "jobs": jobs, "account": account.to_dict()})
+        return
+    typer.echo(f"{out}: {counted(jobs, 'job')}")
+    print_account(account)
+
+
+def _print_figures(figures: dict[str, Any]) -> None:
+    from experiments.console import print_table
+    from predictors.data.summary import QUANTILES
+
+    span = figures["span_s"]
+    distinct, known = figures["distinct"], figures["known_share"]
+    facts = [
+        ("jobs", figures["jobs"]),
+        ("span", None if span is None else f"{span / 86_400:,.1f} days"),
+        ("first submission", figures["first_submission"]),
+        ("last submission", figures["last_submission"]),
+        ("processors", figures["max_procs"]),
+        ("nodes", figures["max_nodes"]),
+        ("time zone", figures["time_zone"]),
+        *((f"{column}s", distinct[column]) for column in distinct),
+        ("utilisation", None if figures["utilisation"] is None else f"{figures['utilisation']:.1%}"),
+    ]
+    print_table(figures["name"], ("", "value"), facts)
+    spread = [
+        (name.replace("_s", " (s)").replace("_", " "), *(quantiles or {}).values())
+        for name, quantiles in figures["quantiles"].items()
+        if quantiles
+    ]
+    print_table("How jobs are spread", ("", *QUANTILES), spread)
+    partly = [
+        (column, f"{share:.2%}" if share else "none")
+        for column, share in known.items()
+        if share is not None and share < 1
+    ]
+    print_table("Known for less than all jobs", ("column", "known"), partly)

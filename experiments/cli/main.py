@@ -1,0 +1,154 @@
+"""The command `jobcast`: one place that mounts every subcommand and turns errors into one clear line."""
+
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Final, NoReturn
+
+import typer
+
+from experiments.cli import advise as cli_advise
+from experiments.cli import demo
+from experiments.cli import evaluate as cli_evaluate
+from experiments.cli import experiment as cli_experiment
+from experiments.cli import log as cli_log
+from experiments.cli import probes as cli_probes
+from experiments.cli import serve as cli_serve
+from experiments.cli import simulate as cli_simulate
+from experiments.cli import sweep as cli_sweep
+from experiments.cli import variability as cli_variability
+from predictors.core.errors import JobcastError, printable
+
+app = typer.Typer(
+    name="jobcast",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Job run-time and variability prediction for HPC centres, proved in a fast scheduling simulator.",
+)
+app.command()(demo.demo)
+app.add_typer(cli_log.app, name="log")
+app.add_typer(cli_probes.app, name="probes")
+app.add_typer(cli_variability.app, name="variability")
+for command in (
+    cli_evaluate.evaluate,
+    cli_evaluate.train,
+    cli_evaluate.predict,
+    cli_simulate.simulate,
+    cli_sweep.sweep,
+    cli_experiment.experiment,
+    cli_experiment.report,
+    cli_advise.advise,
+    cli_serve.serve,
+    cli_serve.replay,
+    cli_serve.promote,
+    cli_serve.token,
+):
+    app.command()(command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"jobcast {version('jobcast')}")
+        raise typer.Exit
+
+
+@app.callback()
+def jobcast(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Predict how long jobs will run, and prove in simulation what a scheduler gains from it."""
+
+
+ENDINGS: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""How others end a command: a batch system at its walltime, `timeout`, a terminal that goes away."""
+
+
+class Ended(SystemExit):
+    """Somebody else ended the command: an exception, so that nothing half done is left behind."""
+
+
+def _end(number: int, frame: Any) -> NoReturn:
+    raise Ended(128 + number)
+
+
+def main() -> None:
+    """Run the command line; bad input ends with one line on stderr and status 2, never with a traceback."""
+    for ending in ENDINGS:
+        if signal.getsignal(ending) == signal.SIG_DFL:  # else somebody has it ignored: nohup
+            signal.signal(ending, _end)
+    for stream in ("stdout", "stderr"):
+        if getattr(sys, stream) is None:  # closed by the shell: `jobcast … >&-`
+            setattr(sys, stream, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+    try:
+        try:
+            with plain_warnings():
+                app()
+        finally:
+            sys.stdout.flush()  # a full disk shows here, where it can still be told, and not when the interpreter ends
+    except JobcastError as error:
+        _fail(str(error))
+    except MemoryError:
+        _fail("Not enough memory for this input; try a part of the log (jobcast log convert) or a larger machine.")
+    except BrokenPipeError:
+        _drop_output()
+        sys.stderr.close()
+        sys.exit(141)
+    except OSError as error:
+        _drop_output()
+        place = f"{error.filename}: " if error.filename else ""
+        _fail(f"{place}{error.strerror or error}.")
+    except Ended as ended:
+        number = int(ended.code or 0) - 128
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)  # who waits for this process shall see how it ended
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Tell within the block what is odd about the jobs learnt from in one line on stderr, each oddity once."""
+    usual, told = warnings.showwarning, set()
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        from predictors.models.warnings import TrainingDataWarning
+
+        if not isinstance(message, TrainingDataWarning):
+            usual(message, category, *place, **more)
+        elif message.message not in told:
+            told.add(message.message)
+            sys.stderr.write(f"jobcast: note on the jobs learnt from: {message.message}\n")
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = usual
+
+
+def _drop_output() -> None:
+    """Discard what standard output cannot take, so that the interpreter does not try again when it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def _fail(message: str) -> None:
+    sys.stderr.write(f"jobcast: {printable(' '.join(message.split()))}\n")
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""The page of names, docs/names.md, made from the registries.
+
+The page docs/names.md, made from the registries of predictors, policies and corrections.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from predictors.registry import PREDICTORS
+from schedsim.policies.corrections import CORRECTIONS
+from schedsim.policies.policy import POLICIES, Policy
+
+HEAD = """# Names
+
+Made from the registries by `python -m experiments.cli.names > docs/names.md`; a test keeps it so.
+A name keeps its behaviour for ever.
+
+"""
+
+CORRECTED = {
+    "requested": "the requested time",
+    "incremental": "the first estimate + 1, 5, 15, 30 min, 1, 2, 5, 10, 20, 50, 100 h, at most the requested time",
+    "doubling": "twice as long, again and again, at most the requested time",
+}
+"""What each correction does, in words."""
+GIVEN = [
+    ("`requested`", "what the users asked for"),
+    ("`clairvoyant`", "the true run time: the best that predictions can do"),
+    ("`default`", "many estimates of a job, a role each, for `--policy default`: see [backfilling](backfilling.md)"),
+    ("`bold`", "the same, so that short jobs gain more and wide ones pay"),
+    ("`models:/NAME@ALIAS`", "a kept model, by its alias, version, run or folder; served as it is"),
+]
+"""Estimates of `jobcast simulate` beside the predictors."""
+
+
+def page() -> str:
+    """Return the page: predictors, policies and corrections by name."""
+    predictors = [(f"`{name}`", _first_line(kind.__doc__ or "")) for name, kind in PREDICTORS.items()]
+    policies = [(f"`{name}`", _in_words(policy)) for name, policy in POLICIES.items()]
+    policies += [
+        ("`hybrid-K`", "as `easy`, but the first K blocked jobs hold reservations, planned anew at every pass"),
+        (
+            "`…+promise`",
+            "after any EASY or hybrid name: the head starts by its shadow time by requested times, for certain",
+        ),
+        ("`ceil`", "`wfp3-easy+ceil`"),
+        (
+            "`…+ceil`",
+            "after a name with at most one reservation: no start lifts utilisation above 95 %, jobs with a deadline "
+            "are postponed: see [CEIL](ceil.md)",
+        ),
+        (
+            "`default`",
+            "one setting for all machines, with `--estimates default`: see [backfilling](backfilling.md)",
+        ),
+    ]
+    corrections = [(f"`{name}`", CORRECTED[name]) for name in CORRECTIONS]
+    return (
+        HEAD
+        + _table("Predictors", ("`--predictors`, `--estimates`", "what it predicts"), predictors)
+        + _table("Estimates that are no predictor", ("`--estimates`", "what the scheduler believes"), GIVEN)
+        + _table("Policies", ("`--policy`", "who goes first, and who may pass"), policies)
+        + _table(
+            "Corrections of an expired estimate",
+            ("`--correction`", "what the estimate of a job that outlives it becomes"),
+            corrections,
+        ).rstrip()
+        + "\n"
+    )
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0]
+
+
+def _in_words(policy: Policy) -> str:
+    """Say what a policy does.
+
+    Examples
+    --------
+    >>> _in_words(POLICIES["easy-sjbf"])
+    'queue by fcfs, one reservation, backfill by sjf'
+    """
+    if policy.kind == "greedy":
+        return f"starts whatever fits, by {policy.order.name}, without reservations"
+    if policy.kind == "knapsack":
+        return f"starts the most valuable set of the first {policy.window} jobs"
+    queue = f"queue by {policy.order.name}"
+    if policy.depth == 0:
+        return f"{queue}, nobody passes a blocked head"
+    plan = {"profile": "planned anew at every pass", "compress": "kept once given, and only moved forward"}
+    held = "one reservation" if policy.depth == 1 else f"all jobs hold reservations, {plan[policy.kind]}"
+    return f"{queue}, {held}, backfill by {policy.backfill_order.name}"
+
+
+def _table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [f"## {title}", "", f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join(lines) + "\n\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

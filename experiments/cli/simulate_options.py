@@ -1,0 +1,346 @@
+"""Options of `jobcast simulate` on the machine, the site and CEIL: one dataclass each."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from predictors.core.arrays import Ints
+    from predictors.data.joblog import JobLog
+    from predictors.data.report import ReadingReport
+    from schedsim.cobalt.rules import Rules
+    from schedsim.machine.allocators import Allocator
+    from schedsim.machine.outages import Outages
+    from schedsim.machine.run_times import RunTimes
+    from schedsim.policies.policy import Policy
+    from schedsim.results.schedule import Schedule
+
+
+AllocatorName = Annotated[
+    str | None,
+    typer.Option(
+        "--allocator",
+        help="Which nodes a job gets: scattered, first-fit, best-fit, contiguous or partitions; else processors count.",
+    ),
+]
+PerLeaf = Annotated[int | None, typer.Option(help="Nodes of a leaf switch, for --allocator; else all are on one.")]
+PartitionFile = Annotated[
+    Path | None, typer.Option("--partitions", help="A TOML file with the machine's partitions.", metavar="FILE")
+]
+Seed = Annotated[
+    int | None,
+    typer.Option("--machine-seed", help="Seed of what --allocator scattered, or chance in failures, draws.", min=0),
+]
+OutageFile = Annotated[
+    Path | None,
+    typer.Option("--outages", help="Reservations, maintenance and failures: a CSV or TOML file.", metavar="FILE"),
+]
+InterruptedRule = Annotated[
+    str | None, typer.Option("--interrupted", help="What becomes of a job on a node that fails: requeue or drop.")
+]
+BigRuns = Annotated[
+    bool,
+    typer.Option("--big-runs", help="After each maintenance of the whole machine, the largest capability jobs first."),
+]
+
+
+@dataclass(frozen=True)
+class MachineOptions:
+    """What the command line says of the machine."""
+
+    allocator: str | None = None
+    per_leaf: int | None = None
+    partitions: Path | None = None
+    seed: int | None = None
+    outages: Path | None = None
+    interrupted: str | None = None
+
+    def built(self, cleaned: "JobLog") -> dict[str, Any]:
+        """Return the arguments that a simulation of a cleaned log takes for it.
+
+        Raises
+        ------
+        JobcastError
+            If the machine cannot be built so.
+        """
+        from predictors.core.errors import JobcastError
+
+        allocator, outages = self._allocator(cleaned), self._outages(cleaned)
+        if self.seed is not None and self.allocator != "scattered" and (outages is None or not outages.draws):
+            raise JobcastError(
+                "--machine-seed is for --allocator scattered, or for --outages that tell how many nodes fail, not "
+                "which; here nothing is drawn."
+            )
+        return {"allocator": allocator, "outages": outages}
+
+    def _outages(self, cleaned: "JobLog") -> "Outages | None":
+        from dataclasses import replace
+
+        from predictors.core.errors import JobcastError, unknown_name
+        from schedsim.machine.outage_files import read_outages
+        from schedsim.machine.outages import RULES
+
+        if self.outages is None:
+            if self.interrupted is not None:
+                raise JobcastError("--interrupted is about jobs on failed nodes; tell what fails with --outages.")
+            return None
+        found = read_outages(self.outages, cleaned.origin, cleaned.epoch)
+        found = found if self.seed is None else replace(found, seed=self.seed)
+        if self.interrupted is None:
+            return found
+        if not found.changes:
+            raise JobcastError(f"--interrupted is about jobs on failed nodes; {self.outages} tells of no failure.")
+        for rule in RULES:
+            if rule == self.interrupted:
+                return replace(found, interrupted=rule)
+        raise unknown_name("rule for interrupted jobs", self.interrupted, RULES)
+
+    def _allocator(self, cleaned: "JobLog") -> "Allocator | None":
+        from predictors.core.errors import JobcastError
+
+        if self.allocator is None:
+            for option, value in (("--per-leaf", self.per_leaf), ("--partitions", self.partitions)):
+                if value is not None:
+                    raise JobcastError(f"{option} says where nodes lie; name an --allocator too.")
+            return None
+        from schedsim.machine.partitions import allocator_named, read_hierarchy
+
+        hierarchy = None if self.partitions is None else read_hierarchy(self.partitions)
+        return allocator_named(self.allocator, int(cleaned.max_procs or 0), self.per_leaf, self.seed or 0, hierarchy)
+
+
+def with_big_runs(
+    policy: str, rule: "Policy | None", house: "Rules | None", outages: "Outages | None", procs: int
+) -> "tuple[Policy, Rules | None]":
+    """Return a policy and a site's rules with which big runs follow maintenance.
+
+    Raises
+    ------
+    JobcastError
+        If there is no maintenance, or the order cannot be put behind them.
+    """
+    from dataclasses import replace
+
+    from predictors.core.errors import JobcastError
+    from schedsim.cobalt import big_run
+    from schedsim.cobalt.rules import Rules
+    from schedsim.kernels.keys import SCORE
+    from schedsim.policies.policy import make_policy
+
+    if outages is None:
+        raise JobcastError("--big-runs come after maintenance of the whole machine; tell of it with --outages.")
+    made = make_policy(policy) if rule is None else rule
+    if made.order.code != SCORE:
+        return big_run.with_big_runs(made, outages, procs), house
+    house = Rules() if house is None else house
+    return made, replace(house, commands=(*house.commands, *big_run.big_run_commands(outages, procs)))
+
+
+def widths_note(cleaned: "JobLog", procs: "Any") -> str | None:
+    """Return a sentence about jobs that get more nodes than they ask for, if there are any."""
+    more = int((procs > cleaned.procs).sum())
+    if not more:
+        return None
+    return (
+        f"{more:,} of {len(cleaned):,} jobs get a larger partition than they ask for, and are counted with all of it."
+    )
+
+
+def outages_note(found: dict[str, Any]) -> str | None:
+    """Return a sentence about what reservations and failures took, if there were any."""
+    if "available" not in found:
+        return None
+    return (
+        f"Of the machine, {found['available']:.1%} was available, of which {found['utilisation_of_available']:.1%} was "
+        f"used; {found['interrupted']:,} runs were stopped by failures, {found['lost_processor_hours']:,.0f} processor "
+        f"hours lost, {found['dropped']:,} jobs gone."
+    )
+
+
+SiteName = Annotated[
+    str | None,
+    typer.Option(
+        "--site",
+        help="The site's rules: a TOML file, mira, or none; by default mira with the policy cobalt.",
+        metavar="FILE",
+    ),
+]
+CommandFile = Annotated[
+    Path | None,
+    typer.Option("--commands", help="A CSV file of holds, releases, alterations and big runs.", metavar="FILE"),
+]
+
+
+@dataclass(frozen=True)
+class SiteOptions:
+    """What the command line says of the site."""
+
+    site: str | None = None
+    commands: Path | None = None
+
+    def built(self, cleaned: "JobLog", policy: str) -> "tuple[Rules | None, JobLog, ReadingReport]":
+        """Return the rules, the jobs that can start under them, and an account of the others.
+
+        Raises
+        ------
+        JobcastError
+            If the rules cannot be used.
+        """
+        from predictors.data.report import ReadingReport
+        from schedsim.cobalt.files import rules_of_log
+
+        site = self.site
+        defaulted = site is None and policy.startswith("cobalt")
+        if defaulted:
+            site = "mira"
+        if site in (None, "none") and self.commands is None:
+            return None, cleaned, ReadingReport(cleaned.name)
+        rules, left, account = rules_of_log(cleaned, None if site == "none" else site, self.commands)
+        if defaulted and policy != "cobalt":  # several reservations know no shares
+            rules = replace(rules, router=rules.router.without_shares())
+        return rules, left, account
+
+
+def placed(allocator: "Allocator", rules: "Rules", cleaned: "JobLog") -> "Allocator":
+    """Return an allocator that keeps queues with a share to nodes of their own, where nodes are told apart."""
+    from schedsim.cobalt.rules import within_shares
+    from schedsim.machine.partitions import widened
+    from schedsim.workload.workload import Workload
+
+    return within_shares(allocator, rules, widened(Workload.from_log(cleaned), allocator))
+
+
+def ignored_note(found: dict[str, Any]) -> str | None:
+    """Return a sentence about commands that came too late, if there are any."""
+    late = found.get("commands_too_late", 0)
+    return f"{late:,} commands came when their job did not wait any more; they did nothing." if late else None
+
+
+Ceiling = Annotated[
+    float | None,
+    typer.Option(
+        help="No start may lift utilisation above this share of the machine, but of a job that alone needs as much; "
+        "0.95 under the policies ceil and BASE+ceil."
+    ),
+]
+ReleaseBelow = Annotated[
+    float | None, typer.Option(help="CEIL: jobs put off join the queue while less of the machine is in use: 0.6.")
+]
+QueueOnly = Annotated[
+    bool, typer.Option("--queue-only", help="CEIL: backfill from the queue alone, not from the jobs put off.")
+]
+Postponable = Annotated[
+    str | None,
+    typer.Option(
+        help="Which jobs may be postponed: a share drawn by seed (0.3), a rule on a column (queue=2, procs<=64, "
+        "requested_time>=36000), or a CSV file with the columns job_id,deadline."
+    ),
+]
+PostponeSeed = Annotated[
+    int | None, typer.Option("--postpone-seed", help="Seed of a share that is drawn; 0 if absent.", min=0)
+]
+DilationBy = Annotated[
+    str | None,
+    typer.Option(
+        "--dilation",
+        help="Runs take 5.2 to 21.1 % longer above a utilisation of 95 %: that at their 'start', or its 'mean' over "
+        "the run. They are not stopped at their requested time.",
+    ),
+]
+DilationSeed = Annotated[
+    int | None, typer.Option("--dilation-seed", help="Seed of by how much each takes longer; 0 if absent.", min=0)
+]
+
+ROWS = (
+    ("time above 95 % utilisation", "time_above_share", "of makespan"),
+    ("mean user wait", "mean_user_wait_s", "s"),
+    ("of regular jobs", "mean_user_wait_regular_s", "s"),
+    ("of postponable jobs", "mean_user_wait_postponable_s", "s"),
+    ("mean slowdown on user wait", "mean_user_slowdown", ""),
+    ("with undilated runs", "mean_user_slowdown_undilated", ""),
+    ("postponable", "postponable", "jobs"),
+    ("that ended late", "late", "jobs"),
+    ("took longer than alone", "dilated", "jobs"),
+)
+
+
+@dataclass(frozen=True)
+class CeilOptions:
+    """What the command line says of a full machine."""
+
+    ceiling: float | None = None
+    release_below: float | None = None
+    queue_only: bool = False
+    postponable: str | None = None
+    postpone_seed: int | None = None
+    dilation: str | None = None
+    dilation_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        from predictors.core.errors import JobcastError
+        from schedsim.workload.deadlines import is_share
+
+        postponed = {"--release-below": self.release_below is not None, "--queue-only": self.queue_only}
+        for option, given in postponed.items():
+            if given and self.postponable is None:
+                raise JobcastError(f"{option} is about jobs put off; say which may be, with --postponable 0.3.")
+        if self.postpone_seed is not None and not (self.postponable and is_share(self.postponable)):
+            raise JobcastError("--postpone-seed draws a share of the jobs; give that share, --postponable 0.3.")
+        if self.dilation_seed is not None and self.dilation is None:
+            raise JobcastError("--dilation-seed draws by how much runs take longer; ask for that, --dilation start.")
+
+    def built(self, cleaned: "JobLog", policy: str, kill: bool) -> dict[str, Any]:
+        """Return the arguments that a simulation of a cleaned log takes for it: `rule`, `world`, `deadline`, `kill`.
+
+        Raises
+        ------
+        JobcastError
+            If options do not go with the policy or the log.
+        """
+        from schedsim.policies.policy import make_policy, with_limits
+        from schedsim.workload.deadlines import deadlines_by
+
+        seed = self.postpone_seed or 0
+        deadline = None if self.postponable is None else deadlines_by(self.postponable, cleaned, seed)
+        rule = with_limits(make_policy(policy), self.ceiling, self.release_below, self.queue_only)
+        world = self._world()
+        return {"rule": rule, "world": world, "deadline": deadline, "kill": kill and world is None}
+
+    def account(self, cleaned: "JobLog", deadline: "Ints | None") -> "ReadingReport":
+        """Return a note where no job at all may be postponed though some should."""
+        from predictors.data.report import Finding, ReadingReport
+
+        if deadline is None or (deadline >= 0).any():
+            return ReadingReport(cleaned.name)
+        text = f"--postponable {self.postponable} marks no job of this log: none is put off"
+        return ReadingReport(cleaned.name, (Finding("postponable", "noted", text),))
+
+    def _world(self) -> "RunTimes | None":
+        from predictors.core.errors import unknown_name
+
+        if self.dilation is None:
+            return None
+        from schedsim.machine.dilation import Dilation
+
+        if self.dilation == "start":
+            return Dilation(seed=self.dilation_seed or 0)
+        if self.dilation == "mean":
+            return Dilation(by="mean", seed=self.dilation_seed or 0)
+        raise unknown_name("dilation", self.dilation, ("start", "mean"))
+
+    def figures(self, schedule: "Schedule", rule: "Policy") -> dict[str, Any]:
+        """Return the figures of users' waits and of full hours, under one name; nothing where nothing is asked."""
+        if not rule.is_ceil and self.postponable is None and self.dilation is None:
+            return {}
+        from schedsim.results.site_metrics import user_figures
+
+        return {"users": user_figures(schedule)}
+
+
+def print_users(users: dict[str, Any]) -> None:
+    """Print the table of users' waits and full hours."""
+    from experiments.console import print_table
+
+    print_table("On a full machine", ("", "value", "unit"), [(name, users[key], unit) for name, key, unit in ROWS])

@@ -1,0 +1,151 @@
+"""`jobcast sweep`, and the options of commands that do many runs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from experiments.sweeps.sweep import Sweep
+
+Workers = Annotated[
+    int, typer.Option(help="Processes, or jobs of a batch system; what comes out does not depend on it.", min=1)
+]
+Scheduler = Annotated[str | None, typer.Option(help="Address of a running Dask scheduler: its workers do it.")]
+Queue = Annotated[str | None, typer.Option(help="Ask this batch system for the workers: slurm or pbs.")]
+Memory = Annotated[str | None, typer.Option(help="Most memory of a worker, such as 4GB.")]
+Walltime = Annotated[str | None, typer.Option(help="Requested time of a worker's job: 02:00:00.")]
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Tell who stops the block by Ctrl-C that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("jobcast: stopped; the same command goes on where it was.", err=True)
+        raise
+
+
+Names = Annotated[str, typer.Option(help="Names, separated by commas.")]
+LISTS: Final = ("policies", "estimates", "corrections", "predictors", "by")
+DECLARED: Final = (*LISTS, "kind", "seeds", "procs", "drop_wide", "budget", "train")
+
+
+def sweep(
+    files: Annotated[list[Path], typer.Argument(help="FILE.toml that declares it, or job logs.", metavar="FILE…")],
+    policies: Names = "",
+    estimates: Names = "",
+    corrections: Names = "",
+    predictors: Annotated[str, typer.Option(help="To evaluate or train; names, separated by commas.")] = "",
+    kind: Annotated[str | None, typer.Option(help="simulate (default), evaluate or train.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Shakes of each log (default 10), or seeds of predictors.", min=0)
+    ] = None,
+    procs: Annotated[int | None, typer.Option(help="Processors of the machine; by default as the log tells.")] = None,
+    drop_wide: Annotated[bool, typer.Option("--drop-wide", help="Leave out jobs wider than the machine.")] = False,
+    budget: Annotated[float | None, typer.Option(help="Share of jobs that may run longer than estimated.")] = None,
+    train: Annotated[float | None, typer.Option(help="Share of the jobs, the earliest, to learn from.")] = None,
+    by: Annotated[str, typer.Option(help="Also figures by size, user, run-time or start.")] = "",
+    beside: Annotated[str | None, typer.Option(help="Case that the others are judged beside; else the first.")] = None,
+    measure: Annotated[str | None, typer.Option(help="Figure that decides: mean_bounded_slowdown, sse_s2, …")] = None,
+    workers: Workers = 1,
+    scheduler: Scheduler = None,
+    queue: Queue = None,
+    memory: Memory = None,
+    walltime: Walltime = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of results; the same sweep goes on in it.")] = None,
+    track: Annotated[
+        bool | None, typer.Option("--track/--no-track", help="Write it down in MLflow; by default trainings alone.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Run logs x cases x seeds, and judge which case is surely better, and who pays.
+
+    What is done is kept in the folder of results: after a kill, the same command goes on there.
+    """
+    from experiments.compare.sentences import document
+    from experiments.console import print_json, working
+    from experiments.reports.page import PAGE, files_of, write_report
+    from experiments.runs.clusters import Pool
+    from experiments.sweeps.plan import plan
+    from experiments.sweeps.report import compared, report_of
+    from experiments.sweeps.run import run_plan
+
+    given = {name: value for name, value in locals().items() if name in DECLARED}
+    pool = Pool(workers, scheduler, queue, memory, walltime)
+    declared = _declared(files, given, beside, measure)
+    with working("Reading the logs"):
+        planned = plan(declared)
+    folder = out or Path("reports") / f"{_stem(files)}-{planned.identity()[:8]}"
+    with resumable():
+        found = run_plan(planned, pool, folder)
+    with working("Judging"):
+        comparisons, choice = said = compared(found, declared.beside, declared.measure)
+        report = report_of(found, folder, said)
+        write_report(folder, report)
+    tracked = None
+    if track or (track is None and found.kind == "train"):
+        from experiments.sweeps.tracking import track_sweep
+
+        with working("Writing it down in MLflow"):
+            tracked = track_sweep(found, planned, folder)
+    if as_json:
+        print_json(
+            {
+                "kind": found.kind,
+                "folder": str(folder),
+                "runs": len(found.runs),
+                "judgements": [document(comparison) for comparison in comparisons],
+                "choice": document(choice) if choice else None,
+                "tables": {name: table.to_dict(orient="records") for name, table in report.tables.items()},
+                "files": files_of(folder),
+                "mlflow_run": tracked,
+                "about": found.about,
+            }
+        )
+        return
+    _print(report.tables, report.verdict)
+    typer.echo(f"Wrote {len(found.runs):,} runs to {folder}; read {folder / PAGE}")
+    if tracked:
+        typer.echo(f"Written down in MLflow as run {tracked}")
+
+
+def _declared(files: list[Path], given: dict[str, Any], beside: str | None, measure: str | None) -> "Sweep":
+    """Return the sweep that a TOML file declares, or that logs and options do."""
+    from dataclasses import replace
+
+    from experiments.cli.evaluate import names_of
+    from experiments.sweeps.sweep import LogFile, Sweep, first_seeds
+    from predictors.core.compressed import read_text
+    from predictors.core.errors import JobcastError
+
+    wanted: dict[str, Any] = {name: v for name, v in (("beside", beside), ("measure", measure)) if v is not None}
+    set_ones = {name: v for name, v in given.items() if v is not None and v is not False and v != ""}
+    if files[0].suffix == ".toml":
+        if len(files) > 1 or set_ones:
+            odd = f"--{next(iter(set_ones)).replace('_', '-')}" if set_ones else str(files[1])
+            raise JobcastError(f"{files[0]}: declares the whole sweep; leave out {odd}, or put it into the file.")
+        text = read_text(files[0], "a sweep, a TOML file")
+        return replace(Sweep.from_toml(text, str(files[0]), files[0].parent), **wanted)
+    procs, seeds = set_ones.pop("procs", None), set_ones.pop("seeds", None)
+    declared: dict[str, Any] = {name: names_of(v) if name in LISTS else v for name, v in set_ones.items()}
+    first, usual = (1, 10) if declared.get("kind", "simulate") == "simulate" else (0, 1)
+    drawn = first_seeds(usual if seeds is None else seeds, first)
+    return Sweep(logs=tuple(LogFile(str(path), procs) for path in files), seeds=drawn, **declared, **wanted)
+
+
+def _stem(files: list[Path]) -> str:
+    return files[0].stem if files[0].suffix == ".toml" else "sweep"
+
+
+def _print(tables: Any, verdict: tuple[str, ...]) -> None:
+    from experiments.console import print_table
+
+    table = tables["by case and log"]
+    columns = [name.replace("_", " ") for name in table.columns]
+    print_table("Medians over the seeds", columns, table.itertuples(index=False))
+    for sentence in verdict:
+        typer.echo(sentence)

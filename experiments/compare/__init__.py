@@ -1,0 +1,1 @@
+"""Comparison of ways of scheduling: which is better, and at whose cost."""

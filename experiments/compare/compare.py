@@ -1,0 +1,198 @@
+"""Paired comparison of ways of scheduling, with intervals that hold together.
+
+Paired over seeds and logs, with bootstrap intervals.
+
+Of each log and seed the ratio of the two ways' figures is taken, so that both met the same shaken jobs. A log's ratio
+is the geometric mean over its seeds, that of several logs the geometric mean over them; intervals resample the seeds
+within each log, and the logs (`predictors.core.intervals`). Errors of predictions hardly change with the seed: where
+they are told by user, users are resampled instead, of whom one can hold half of the error.
+
+A way is called better where the whole interval lies below 1 and nobody surely pays: never inside the noise, and never
+for a win that makes others wait.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from experiments.compare.measures import AS_LOGGED, COMPARED
+from experiments.compare.result import (
+    LEAST,
+    LEVEL,
+    MEASURE,
+    PRICES,
+    TOLERATED,
+    Choice,
+    Comparison,
+    LogResult,
+    Price,
+    Ratio,
+    of_each,
+)
+from predictors.core.arrays import Floats
+from predictors.core.errors import JobcastError, unknown_name
+from predictors.core.intervals import drawn_means, drawn_over, drawn_ratios, expanded
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FLOOR: Final = {"underestimation_rate": 0.001}
+"""Figures below this count as this, so that a ratio exists; of others 1 (1 s, or no slowdown)."""
+BY_USER: Final = {"sse_s2": "sse_s2", "mae_s": "error_s", "underestimation_rate": "underestimated"}
+"""Figures that are told by user, and the column of the groups that is summed."""
+
+
+def compare(
+    runs: "pd.DataFrame",
+    case: str,
+    beside: str,
+    measure: str | None = None,
+    *,
+    kind: str = "simulate",
+    groups: "pd.DataFrame | None" = None,
+    level: float = LEVEL,
+    price_level: float = LEVEL,
+    tolerated: float = TOLERATED,
+) -> Comparison:
+    """Compare two cases of a sweep's table (see `experiments.sweeps.results`).
+
+    Parameters
+    ----------
+    runs : DataFrame
+        One row a run: log, case, seed and the figures. Shaken seeds decide; where there are none, the logs as they are.
+    case, beside : str
+        Ours and theirs, as in the column `case`.
+    measure : str, optional
+        Column that decides, one of `COMPARED`; by default the kind's `MEASURE`.
+    kind : {"simulate", "evaluate", "train"}
+        What was run: it says where it may be paid for.
+    groups : DataFrame, optional
+        Figures by group; of evaluations, sums of errors by user.
+    level : float
+        Of the interval of what decides.
+    price_level : float
+        Of the intervals of what is paid in. They stay as they are where many are compared: wider ones would hide who
+        pays.
+    tolerated : float
+        A price surely above this ratio is paid.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such case or measure, or no log and seed that both cases have.
+    """
+    measure = measure or MEASURE[kind]
+    if measure not in COMPARED or measure not in runs:
+        raise unknown_name("measure", measure, [name for name in COMPARED if name in runs])
+    for name in (case, beside):
+        if name not in set(runs["case"]):
+            raise unknown_name("case", name, dict.fromkeys(runs["case"]))
+    logs, ratio = _compared(runs, case, beside, measure, groups, level)
+    prices = []
+    for price in PRICES[kind]:
+        if price != measure and price in runs:
+            each, over_all = _compared(runs, case, beside, price, groups, price_level)
+            on = tuple(log.log for log in each if log.samples >= LEAST and log.ratio.above(tolerated))
+            prices.append(Price(price, over_all, over_all.above(tolerated) or 2 * len(on) >= len(each), on))
+    sure = len(logs) >= LEAST or all(log.samples >= LEAST for log in logs)
+    found = Comparison(
+        case, beside, measure, ratio, logs, tuple(prices), ratio.outcome if sure else "open", level, tolerated
+    )
+    return replace(found, outcome="at others' cost") if found.outcome == "better" and found.paid else found
+
+
+def compare_all(
+    runs: "pd.DataFrame", beside: str | None = None, *, level: float = LEVEL, **options: Any
+) -> tuple[Comparison, ...]:
+    """Compare every case of a table with one of them, by default the first; options as of `compare`.
+
+    With several others, the interval of what decides is so much wider that all of them hold together (Bonferroni): else
+    one of forty copies of a case would be called better than it. Of the figures that are paid in, each is told by
+    itself: rather a price too many than one too few.
+    """
+    cases = list(dict.fromkeys(runs["case"]))
+    baseline = beside or cases[0]
+    each = of_each(level, max(1, len(cases) - 1))
+    return tuple(compare(runs, case, baseline, level=each, **options) for case in cases if case != baseline)
+
+
+def choose(runs: "pd.DataFrame", *, level: float = LEVEL, **options: Any) -> Choice:
+    """Name the best case, if it is surely better than each of the others, at nobody's cost.
+
+    With several others, the interval of what decides is so much wider that all of them hold together (Bonferroni).
+
+    Raises
+    ------
+    JobcastError
+        If there are not two cases.
+    """
+    cases = list(dict.fromkeys(runs["case"]))
+    if len(cases) < 2:
+        raise JobcastError("One case alone cannot be chosen from; sweep over two or more.")
+    each = of_each(level, len(cases) - 1)
+    beside = {case: compare(runs, case, cases[0], **options).ratio.value for case in cases[1:]}
+    first = min(cases, key=lambda case: beside.get(case, 1.0))
+    against = tuple(compare(runs, first, other, level=each, **options) for other in cases if other != first)
+    won = all(comparison.outcome == "better" for comparison in against)
+    return Choice(first if won else None, first, against)
+
+
+def _compared(
+    runs: "pd.DataFrame", case: str, beside: str, measure: str, groups: "pd.DataFrame | None", level: float
+) -> tuple[tuple[LogResult, ...], Ratio]:
+    """Return the ratio on each log, and over all of them."""
+    logs, values, draws = [], [], []
+    for log, value, drawn, samples in _drawn(runs, case, beside, measure, groups):
+        ratio = _ratio(value, drawn, samples, level)
+        logs.append(LogResult(log, ratio, samples, ratio.outcome if samples >= LEAST else "open"))
+        values.append(value)
+        draws.append(drawn)
+    if not logs:
+        raise JobcastError(f"{case!r} and {beside!r} have no log and seed in common: nothing can be compared.")
+    if len(logs) == 1:
+        return tuple(logs), logs[0].ratio
+    return tuple(logs), _ratio(float(np.mean(values)), drawn_over(draws), len(logs), level)
+
+
+def _ratio(value: float, draws: Floats, samples: int, level: float) -> Ratio:
+    """Return a ratio from its logarithm and the draws of that."""
+    low, high = expanded(draws, samples, level)
+    return Ratio(float(np.exp(value)), float(np.exp(low)), float(np.exp(high)))
+
+
+def _drawn(
+    runs: "pd.DataFrame", case: str, beside: str, measure: str, groups: "pd.DataFrame | None"
+) -> Iterator[tuple[str, float, Floats, int]]:
+    """Yield for each log the logarithm of the ratio, draws of it, and how many values were resampled."""
+    if groups is not None and BY_USER.get(measure) in groups:
+        yield from _drawn_by_user(groups[groups["by"] == "user"], case, beside, BY_USER[measure])
+        return
+    shaken = runs[runs["seed"] != AS_LOGGED]
+    used = shaken if len(shaken) else runs
+    for log, part in used.groupby("log", sort=False):
+        table = part.pivot(index="seed", columns="case", values=measure)
+        if case not in table or beside not in table:
+            continue
+        pairs = table[[case, beside]].dropna().to_numpy(dtype=np.float64)
+        if len(pairs):
+            floored = np.log(np.maximum(pairs, FLOOR.get(measure, 1.0)))
+            values = floored[:, 0] - floored[:, -1]
+            yield str(log), float(values.mean()), drawn_means(values), len(values)
+
+
+def _drawn_by_user(
+    groups: "pd.DataFrame", case: str, beside: str, column: str
+) -> Iterator[tuple[str, float, Floats, int]]:
+    for log, part in groups.groupby("log", sort=False):
+        table = part.pivot_table(index="group", columns="case", values=column, aggfunc="mean")
+        if case not in table or beside not in table:
+            continue
+        ours, theirs = (table[name].fillna(0.0).to_numpy(dtype=np.float64) + TINY for name in (case, beside))
+        drawn = np.log(drawn_ratios(np.arange(len(table)), ours, theirs))
+        yield str(log), float(np.log(ours.sum() / theirs.sum())), drawn, len(table)
+
+
+TINY: Final = 1e-9
+"""Added to each user's sum, so that a ratio exists where nobody errs."""

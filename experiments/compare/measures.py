@@ -1,0 +1,57 @@
+"""Measures of schedules and predictions: title, unit and direction of each, under the names that tables give them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+AS_LOGGED: Final = -1
+"""Stands for a seed where the log is not shaken."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A figure as tables, pictures and sentences call it.
+
+    Attributes
+    ----------
+    title : str
+        In words.
+    unit : str
+        Empty where it has none.
+    lower_is_better : bool
+        Its direction.
+    as_ratio : bool
+        Whether ours / theirs makes sense, so that two cases can be compared by it.
+    """
+
+    title: str
+    unit: str = ""
+    lower_is_better: bool = True
+    as_ratio: bool = True
+
+
+MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(
+    {
+        "mean_bounded_slowdown": Measure("mean bounded slowdown"),
+        "median_bounded_slowdown": Measure("median bounded slowdown"),
+        "mean_wait_s": Measure("mean wait", "s"),
+        "p99_wait_s": Measure("99th percentile of wait", "s"),
+        "max_wait_s": Measure("longest wait", "s"),
+        "widest5_mean_wait_s": Measure("mean wait of the widest 5 %", "s"),
+        "mean_response_s": Measure("mean response time", "s"),
+        "mean_stretch": Measure("mean stretch"),
+        "max_stretch": Measure("longest stretch"),
+        "makespan_s": Measure("makespan", "s"),
+        "utilisation": Measure("utilisation", lower_is_better=False, as_ratio=False),
+        "killed": Measure("killed at the requested time", "jobs", as_ratio=False),
+        "sse_s2": Measure("sum of squared errors", "s²"),
+        "mae_s": Measure("mean absolute error", "s"),
+        "median_ae_s": Measure("median absolute error", "s"),
+        "underestimation_rate": Measure("share of jobs predicted too short"),
+    }
+)
+"""By column of `results.parquet` and key of `--json`."""
+
+COMPARED: Final = tuple(name for name, one in MEASURES.items() if one.as_ratio and one.lower_is_better)
+"""What can be compared: ratios make sense, and less is better."""

@@ -1,0 +1,95 @@
+"""Figures relative to EASY, with medians over seeds and logs."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from experiments.compare.measures import AS_LOGGED
+from predictors.core.intervals import median_interval
+
+RATIOS: Final = {
+    "wait": "mean_wait_s",
+    "p99": "p99_wait_s",
+    "longest": "max_wait_s",
+    "widest": "widest5_mean_wait_s",
+}
+"""Columns relative to EASY: which figure of a schedule."""
+MEASURES: Final = ("gap_closed", *RATIOS)
+
+
+def relative(own: dict[str, float], easy: dict[str, float], best: dict[str, float]) -> dict[str, float]:
+    """Return the share of the gap closed, and what is paid relative to EASY; NaN where EASY leaves nothing to gain.
+
+    Examples
+    --------
+    >>> easy = {"mean_bounded_slowdown": 9.0, **dict.fromkeys(RATIOS.values(), 40)}
+    >>> own, best = {**easy, "mean_bounded_slowdown": 6.0, "max_wait_s": 50}, {**easy, "mean_bounded_slowdown": 5.0}
+    >>> relative(own, easy, best)
+    {'slowdown': 6.0, 'gap_closed': 0.75, 'wait': 1.0, 'p99': 1.0, 'longest': 1.25, 'widest': 1.0}
+    """
+    slowdown = "mean_bounded_slowdown"
+    gap = easy[slowdown] - best[slowdown]
+    return {
+        "slowdown": own[slowdown],
+        "gap_closed": (easy[slowdown] - own[slowdown]) / gap if gap > 0 else np.nan,
+        **{column: own[name] / easy[name] if easy[name] > 0 else np.nan for column, name in RATIOS.items()},
+    }
+
+
+def over_seeds(runs: pd.DataFrame, keys: Sequence[str], measures: Sequence[str]) -> pd.DataFrame:
+    """Return medians over the seeds with their intervals, `_low` and `_high`, one row for each value of the keys.
+
+    Values that do not exist (NaN) do not count.
+    """
+    rows = []
+    for key, group in runs.groupby(list(keys), sort=False):
+        row: dict[str, object] = dict(zip(keys, key, strict=True))
+        for measure in measures:
+            values = group[measure].to_numpy(dtype=np.float64)
+            low, high = median_interval(values)
+            row |= {measure: group[measure].median(), f"{measure}_low": low, f"{measure}_high": high}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def shaken_beside_as_logged(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return medians over the shaken seeds, one row a case, with `_as_logged`, the run on the log as it is, beside."""
+    shaken = runs["seed"] != AS_LOGGED
+    table = over_seeds(runs.assign(**{m: runs[m].where(shaken) for m in MEASURES}), ["case"], MEASURES)
+    as_logged = runs[~shaken].drop_duplicates("case").set_index("case")
+    return table.assign(**{f"{m}_as_logged": table["case"].map(as_logged[m]) for m in MEASURES})
+
+
+def over_logs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the same for the means over logs: of each seed the mean over the logs, of these the median.
+
+    Only seeds that every log has count. A log that lacks a measure for some seed or case (EASY leaves no gap, or nobody
+    waits) is left out of that measure's means. `_worst` is the worst log's median.
+    """
+    n_logs = runs["log"].nunique()
+    there = _there(runs)
+    used = runs.assign(**{m: runs[m].where(runs["log"].map(there[m])) for m in MEASURES})
+    means = used.groupby(["case", "seed"], sort=False)[list(MEASURES)].mean().reset_index()
+    complete = used.groupby(["case", "seed"], sort=False)["log"].nunique().reset_index(drop=True) == n_logs
+    table = shaken_beside_as_logged(means[complete])
+    per_log = used[used["seed"] != AS_LOGGED].groupby(["case", "log"], sort=False)[list(MEASURES)].median()
+    for measure in MEASURES:
+        by_case = per_log[measure].groupby("case")
+        table[f"{measure}_worst"] = table["case"].map(by_case.min() if measure == "gap_closed" else by_case.max())
+    table.insert(1, "logs", n_logs)
+    return table
+
+
+def _there(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return which logs have which measures in all their runs: a row a log, a column a measure."""
+    return runs[list(MEASURES)].notna().groupby(runs["log"]).all()
+
+
+def left_out(runs: pd.DataFrame) -> str:
+    """Say which logs are left out of which measure's means; nothing if none is."""
+    there = _there(runs)
+    gone = [f"{measure} without {', '.join(there.index[~there[measure]])}" for measure in MEASURES
+            if not there[measure].all()]  # fmt: skip
+    return f"Not every log has every measure: {'; '.join(gone)}." if gone else ""

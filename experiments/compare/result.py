@@ -1,0 +1,159 @@
+"""What can be said of one way beside another: better or worse, by how much, on how many logs, and who pays for it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Literal
+
+Outcome = Literal["better", "worse", "open", "at others' cost"]
+
+COST: Final = "at others' cost"
+LEVEL: Final = 0.95
+"""Of the intervals."""
+TOLERATED: Final = 1.05
+"""A wait that is surely longer by no more than this ratio is no price."""
+LEAST: Final = 5
+"""Seeds (users, logs) from which on anything is called sure."""
+
+MEASURE: Final[Mapping[str, str]] = MappingProxyType(
+    {"simulate": "mean_bounded_slowdown", "evaluate": "sse_s2", "train": "sse_s2"}
+)
+"""What decides, by kind of sweep, where nothing else is asked for."""
+_OF_PREDICTIONS: Final = ("mae_s", "underestimation_rate")
+PRICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "simulate": ("mean_wait_s", "p99_wait_s", "max_wait_s", "widest5_mean_wait_s"),
+        "evaluate": _OF_PREDICTIONS,
+        "train": _OF_PREDICTIONS,
+    }
+)
+"""Where it may be paid for, by kind of sweep."""
+
+
+def of_each(level: float, several: int) -> float:
+    """Return the level of each of several intervals that shall all hold together at a level (Bonferroni).
+
+    Examples
+    --------
+    >>> of_each(0.95, 1), of_each(0.95, 5)
+    (0.95, 0.99)
+    """
+    return 1 - (1 - level) / several
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Ours / theirs, 1 meaning alike, and the ends of its interval; NaN where they cannot be told."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def below(self) -> bool:
+        """Whether it surely lies below 1."""
+        return self.high < 1.0
+
+    def above(self, limit: float = 1.0) -> bool:
+        """Whether it surely lies above a limit."""
+        return self.low > limit
+
+    @property
+    def outcome(self) -> Outcome:
+        """What it says of a figure of which less is better."""
+        return "better" if self.below else "worse" if self.above() else "open"
+
+
+@dataclass(frozen=True)
+class LogResult:
+    """How two ways compare on one log: over so many seeds, or users where these were resampled."""
+
+    log: str
+    ratio: Ratio
+    samples: int
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Price:
+    """What becomes of a figure that the comparison is not about.
+
+    Attributes
+    ----------
+    measure : str
+        The figure.
+    ratio : Ratio
+        Ours / theirs over all logs.
+    paid : bool
+        Whether it is surely worse than tolerated: over all logs, or on half of them.
+    on : tuple of str
+        The logs on which it is.
+    """
+
+    measure: str
+    ratio: Ratio
+    paid: bool
+    on: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a sweep says of one case beside another.
+
+    Attributes
+    ----------
+    case, beside : str
+        Ours and theirs.
+    measure : str
+        The figure that is compared.
+    ratio : Ratio
+        Ours / theirs over all logs.
+    logs : tuple of LogResult
+        Log by log.
+    prices : tuple of Price
+        Who pays.
+    outcome : {"better", "worse", "open", "at others' cost"}
+        `open`: inside the noise, or too little to tell. `at others' cost`: better, but a price is paid.
+    level : float
+        Of the ratio's interval; among several that shall hold together, higher than of one alone.
+    tolerated : float
+        The ratio above which a price is paid.
+    """
+
+    case: str
+    beside: str
+    measure: str
+    ratio: Ratio
+    logs: tuple[LogResult, ...]
+    prices: tuple[Price, ...]
+    outcome: Outcome
+    level: float = LEVEL
+    tolerated: float = TOLERATED
+
+    @property
+    def paid(self) -> tuple[Price, ...]:
+        """The prices that are paid."""
+        return tuple(price for price in self.prices if price.paid)
+
+    def on(self, outcome: Outcome) -> int:
+        """Return the number of logs with an outcome."""
+        return sum(log.outcome == outcome for log in self.logs)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which of several cases is best.
+
+    Attributes
+    ----------
+    case : str or None
+        The winner; None where none can be named.
+    first : str
+        Who has the lowest figure, winner or not.
+    against : tuple of Comparison
+        `first` beside each other case, by ratios whose intervals are so much wider that all of them hold together.
+    """
+
+    case: str | None
+    first: str
+    against: tuple[Comparison, ...]

@@ -1,0 +1,134 @@
+"""A comparison in words: which case is better, by how much, on how many logs, and at whose cost."""
+
+from dataclasses import asdict
+from typing import Any, Final
+
+from experiments.compare.measures import MEASURES
+from experiments.compare.result import COST, LEAST, Choice, Comparison, Price, Ratio, of_each
+from predictors.core.errors import counted
+
+MANIFOLD: Final = 3.0
+"""Ratio from which on nobody thinks in percent."""
+
+
+def of(found: Comparison | Choice) -> str:
+    """Return a comparison, or a choice among several cases, as a sentence.
+
+    Examples
+    --------
+    >>> from experiments.compare.result import LogResult
+    >>> ratio = Ratio(0.8, 0.75, 0.9)
+    >>> print(of(Comparison("sjbf", "easy", "mean_bounded_slowdown", ratio, (LogResult("kth", ratio, 10, "better"),),
+    ...                          (Price("max_wait_s", Ratio(1.5, 1.2, 1.9), True),), "at others' cost")))
+    sjbf has a lower mean bounded slowdown than easy, -20.0 % [-25.0, -10.0] over 10 samples of kth, but makes others
+    wait: longest wait +50.0 % [+20.0, +90.0]. No winner is named.
+    """
+    if isinstance(found, Choice):
+        return _choice(found)
+    measure, change = MEASURES[found.measure].title, in_percent(found.ratio)
+    if found.outcome == "open":
+        why = "too little to tell" if _few(found) else "inside the noise"
+        return f"No winner between {found.case} and {found.beside}: {measure} {change} {_where(found)}, {why}."
+    if found.outcome == "worse":
+        return f"{found.case} is worse than {found.beside}: {measure} {change} {_where(found)}."
+    if found.outcome == "better":
+        return f"{found.case} is better than {found.beside}: {measure} {change} {_where(found)}{_free(found)}."
+    who = "makes others wait" if any(price.measure.endswith("wait_s") for price in found.paid) else "is paid for"
+    return (
+        f"{found.case} has a lower {measure} than {found.beside}, {change} {_where(found)}, but {who}: "
+        f"{', '.join(_price(price, found.tolerated) for price in found.paid)}. No winner is named."
+    )
+
+
+def document(found: Comparison | Choice) -> dict[str, Any]:
+    """Return a comparison or a choice as plain values, its sentence among them."""
+    if isinstance(found, Choice):
+        against = [document(one) for one in found.against]
+        return {"case": found.case, "first": found.first, "against": against, "sentence": of(found)}
+    return {**asdict(found), "sentence": of(found)}
+
+
+def _choice(found: Choice) -> str:
+    others = len(found.against)
+    if found.case is not None:
+        return f"{found.case} is better than {'the other' if others == 1 else f'each of the other {others}'} cases."
+    told = "; ".join(_lacking(one) for one in found.against if one.outcome != "better")
+    return f"No winner: {found.first} has the lowest figure, but is not surely better, at nobody's cost, than {told}."
+
+
+def in_percent(ratio: Ratio) -> str:
+    """Return a ratio as a change with its interval; threefold and more as how many times.
+
+    Examples
+    --------
+    >>> in_percent(Ratio(0.8, 0.75, 0.9)), in_percent(Ratio(1.1, float("nan"), float("nan")))
+    ('-20.0 % [-25.0, -10.0]', '+10.0 %')
+    >>> in_percent(Ratio(30.27, 25.6, 37.6))
+    '30.3 times [25.6, 37.6]'
+    """
+    if ratio.value >= MANIFOLD:
+        ends = "" if ratio.low != ratio.low else f" [{ratio.low:,.1f}, {ratio.high:,.1f}]"
+        return f"{ratio.value:,.1f} times{ends}"
+    ends = "" if ratio.low != ratio.low else f" [{100 * (ratio.low - 1):+.1f}, {100 * (ratio.high - 1):+.1f}]"
+    return f"{100 * (ratio.value - 1):+.1f} %{ends}"
+
+
+def allowed(tolerated: float) -> str:
+    """Return how much worse a figure may be before it is a price.
+
+    Examples
+    --------
+    >>> allowed(1.05), allowed(1.125), allowed(1.0)
+    ('5 %', '12.5 %', '0 %')
+    """
+    return f"{100 * (tolerated - 1):.3g} %"
+
+
+def together(level: float, several: int) -> str:
+    """Return how sure the intervals of several comparisons are.
+
+    Examples
+    --------
+    >>> together(0.95, 1)
+    'Intervals are of 95 %.'
+    >>> together(0.95, 5)
+    'The 5 intervals are so wide that all of them hold together in 95 % of cases (each of 99 %).'
+    """
+    if several < 2:
+        return f"Intervals are of {100 * level:.3g} %."
+    each = 100 * of_each(level, several)
+    return (
+        f"The {several} intervals are so wide that all of them hold together in {100 * level:.3g} % of cases (each of "
+        f"{each:.3g} %)."
+    )
+
+
+def _price(price: Price, tolerated: float) -> str:
+    where = f" (surely on {', '.join(price.on)})" if price.on and not price.ratio.above(tolerated) else ""
+    return f"{MEASURES[price.measure].title} {in_percent(price.ratio)}{where}"
+
+
+def _free(found: Comparison) -> str:
+    """Say that nobody pays, or on which logs somebody does."""
+    if not found.prices:
+        return ""
+    some = [f"{MEASURES[price.measure].title} is higher on {', '.join(price.on)}" for price in found.prices if price.on]
+    return f"; nobody surely pays more than {allowed(found.tolerated)} over all" + (
+        f", but {'; '.join(some)}" if some else ""
+    )
+
+
+def _lacking(found: Comparison) -> str:
+    cost = ", ".join(MEASURES[price.measure].title for price in found.paid)
+    return f"{found.beside} ({'at the cost of ' + cost if found.outcome == COST else 'inside the noise'})"
+
+
+def _few(found: Comparison) -> bool:
+    return len(found.logs) < LEAST and any(log.samples < LEAST for log in found.logs)
+
+
+def _where(found: Comparison) -> str:
+    if len(found.logs) == 1:
+        return f"over {counted(found.logs[0].samples, 'sample')} of {found.logs[0].log}"
+    worse = f", worse on {found.on('worse')}" if found.on("worse") else ""
+    return f"(better on {found.on('better')} of {counted(len(found.logs), 'log')}{worse})"

@@ -1,0 +1,120 @@
+"""Cases of the study of CEIL: policies, readings of the paper, months."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+
+from predictors.core.errors import JobcastError
+from predictors.data.cleaning import clean
+from predictors.data.joblog import JobLog
+from predictors.data.report import ReadingReport
+from predictors.data.synthetic.capability import generate_capability_log
+from schedsim.machine.dilation import Dilation
+from schedsim.policies.ceil import Postponing
+from schedsim.policies.policy import Policy, ceil, make_policy
+
+WFP: Final = make_policy("wfp3-easy")
+CEIL: Final = ceil(WFP)
+
+SHARES: Final = (0.3, 0.5, 0.7)
+"""Of postponable jobs: workloads 1 to 3 in the first month, 4 to 6 in the second."""
+MIDDLE: Final = 0.5
+
+START, MEAN, NONE = "start", "mean", "none"
+DILATIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        START: "runs dilated by the utilisation at their start",
+        MEAN: "runs dilated by the mean utilisation over the run",
+        NONE: "runs not dilated",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A policy and what it believes."""
+
+    name: str
+    policy: Policy
+    estimates: str = "requested"
+
+
+BASE: Final = Case("WFP", WFP)
+OURS: Final = Case("CEIL", CEIL)
+
+PARTS: Final = (
+    Case("CEIL without the ceiling", ceil(WFP, ceiling=1.0)),
+    Case("CEIL without postponing", ceil(WFP, postpone=None)),
+)
+READINGS: Final = (
+    Case("backfills from the queue only", ceil(WFP, postpone=Postponing(backfill=False))),
+    Case("utilisation looked at before the pass", ceil(WFP, postpone=Postponing(looks="before"))),
+    Case("utilisation looked at before and after it", ceil(WFP, postpone=Postponing(looks="both"))),
+    Case("a head that the ceiling stops is passed over", ceil(WFP, refused="passed over")),
+    Case("released by an empty queue and by time only", ceil(WFP, postpone=Postponing(low=0.0))),
+    Case("FCFS instead of WFP", ceil(make_policy("easy"))),
+)
+PREDICTED: Final = (
+    Case("WFP, default predictions", WFP, "default"),
+    Case("CEIL, default predictions", CEIL, "default"),
+)
+CEILINGS: Final = (0.85, 0.88, 0.90, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99, 1.0)
+SWEPT: Final = tuple(Case(f"ceiling {share:.0%}", ceil(WFP, ceiling=share)) for share in CEILINGS)
+
+
+def world_of(dilation: str, seed: int) -> Dilation | None:
+    """Return the model of run times of a variant."""
+    if dilation == NONE:
+        return None
+    return Dilation(seed=seed) if dilation == START else replace(Dilation(seed=seed), by="mean")
+
+
+SPAN: Final = 30 * 86_400
+"""A month of a log that does not tell the date [s]."""
+LEAST: Final = 20
+"""Jobs of a month that can be studied."""
+
+
+@dataclass(frozen=True)
+class Month:
+    """The jobs submitted in one month, cleaned for simulation, and the whole log as it is."""
+
+    name: str
+    cleaned: JobLog
+    log: JobLog
+
+
+def default_log(seed: int) -> tuple[JobLog, ReadingReport]:
+    """Return the log of those who give none: two months on 4,392 nodes, an early one and a full one."""
+    return generate_capability_log(seed=seed), ReadingReport("synthetic log of a capability centre")
+
+
+def busiest(log: JobLog, procs: int | None = None, most: int = 2) -> list[Month]:
+    """Return the months whose jobs need most of the machine, in the order of time.
+
+    Months are those of UTC, or spans of 30 days where a log does not tell the date.
+
+    Raises
+    ------
+    JobcastError
+        If no month has enough jobs.
+    """
+    cleaned, _ = clean(log, procs, drop_wide=True)
+    names = _names(cleaned)
+    area = cleaned.values["run_time"] * cleaned.procs
+    found = {name: int(area[names == name].sum()) for name in np.unique(names) if (names == name).sum() >= LEAST}
+    if not found:
+        raise JobcastError(f"{log.name}: no month has {LEAST} jobs that can be simulated.")
+    chosen = sorted(sorted(found, key=lambda name: -found[name])[:most])
+    return [Month(str(name), cleaned.select(names == name), log) for name in chosen]
+
+
+def _names(log: JobLog) -> "np.ndarray[tuple[int], np.dtype[np.str_]]":
+    submit = log.values["submit"]
+    if log.epoch is None:
+        return np.array([f"month {1 + n:03d}" for n in ((submit + log.origin) // SPAN).tolist()])
+    return np.array([f"{datetime.fromtimestamp(log.epoch + s, UTC):%Y-%m}" for s in submit.tolist()])

@@ -1,0 +1,236 @@
+"""Table 6 and Figures 4 and 5 of Li et al. (ROSS 2019).
+
+CEIL beside its base policy.
+
+After Li et al. [1]_: two months of a log, the busiest ones, with 30, 50 and 70 % of the jobs postponable, drawn by
+seed: workloads 1 to 3 and 4 to 6. Each seed also shakes the log and draws by how much each run is dilated; base policy
+(WFP + EASY) and CEIL see the same, so that differences are paired. Medians over the seeds; intervals are order
+statistics that hold the median with at least 95 % confidence (ten seeds: the second smallest to the second largest).
+
+References
+----------
+.. [1] Li, Chunduri, Harms, Fan, Lan. The effect of system utilization on application performance variability. ROSS
+   2019. doi:10.1145/3322789.3328743
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final
+
+import pandas as pd
+
+from experiments.compare.relative import over_seeds
+from experiments.papers.ceil.cases import (
+    BASE,
+    DILATIONS,
+    MEAN,
+    MIDDLE,
+    NONE,
+    OURS,
+    PARTS,
+    PREDICTED,
+    READINGS,
+    SHARES,
+    START,
+    SWEPT,
+    Case,
+    Month,
+    busiest,
+    world_of,
+)
+from experiments.papers.ceil.figures import days_of, paint_days, paint_sweep, paint_waits
+from experiments.reports.figures import draw, write_table
+from experiments.reports.report import Report
+from experiments.runs.checkpoints import run_all
+from experiments.runs.setting import Setting
+from experiments.runs.simulate import estimates_by_name
+from schedsim.engine.simulation import simulate
+from schedsim.results.schedule import Schedule
+from schedsim.results.site_metrics import user_figures
+from schedsim.workload.deadlines import drawn, with_deadlines
+from schedsim.workload.shaking import shaken
+from schedsim.workload.workload import Workload
+
+QUESTION: Final = (
+    "What would a ceiling on utilisation and postponable jobs do to waits and full hours? CEIL beside its base policy."
+)
+"""What its page asks."""
+
+KEYS: Final = ["dilation", "month", "share", "case"]
+MEASURES: Final = {
+    "makespan": "makespan_s",
+    "user_wait": "mean_user_wait_s",
+    "slowdown": "mean_user_slowdown",
+    "slowdown_undilated": "mean_user_slowdown_undilated",
+    "wait_regular": "mean_user_wait_regular_s",
+}
+"""Columns relative to the base policy: which figure of a schedule."""
+
+PAPER: Final = (
+    "Li et al., Table 6: makespan 2,608,532 to 2,608,497 s and 2,684,287 to 2,684,202 s; time above 95 % 21.81 to 0.06 "
+    "% and 45.20 to 0.09 %. Figure 5: user wait -12.5 to -35.3 %, slowdown -7.4 to -20.2 %, more in the first month."
+)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What every worker is given."""
+
+    months: Sequence[Month]
+    quick: bool
+
+
+def run(setting: Setting) -> Report:
+    """Schedule two months by every case and seed, ten (quick: three), and draw Figures 4 and 5 and the sweep."""
+    begin = perf_counter()
+    months = busiest(setting.jobs(), setting.procs)
+    seeds = tuple(range(setting.seed + 1, setting.seed + (4 if setting.quick else 11)))
+    found = run_all(setting, "Simulating by seed", runs_of, Work(months, setting.quick), seeds)
+    runs = pd.concat(found, ignore_index=True)
+    written = [write_table(runs, setting.folder / f"runs_{setting.log.name}.csv")]
+    medians = over_seeds(runs, KEYS, [column for column in runs.columns if column not in (*KEYS, "seed")])
+    tables = dict(tables_of(medians))
+    days = days_of(months[-1], marked(Workload.from_log(months[-1].cleaned), MIDDLE, setting.seed), setting.seed)
+    written += draw(setting.folder, "figure4", days, paint_days, width=9.0)
+    main = medians[medians["case"].isin([BASE.name, OURS.name]) & (medians["dilation"] == START)]
+    for name, column, label in (
+        ("figure5_wait", "user_wait", "mean user wait [h]"),
+        ("figure5_slowdown", "slowdown", "mean bounded slowdown on user wait"),
+    ):
+        written += draw(setting.folder, name, main, paint_waits(column, label))
+    swept = medians[medians["case"].str.startswith("ceiling ") & (medians["dilation"] == START)]
+    if len(swept):
+        written += draw(setting.folder, "sweep", swept, paint_sweep)
+    return Report(
+        experiment="ceil",
+        log=setting.log.name,
+        seeds=seeds,
+        tables=tables,
+        figures=tuple(map(Path, written)),
+        seconds=perf_counter() - begin,
+        notes=(PAPER, *(f"{month.name}: {len(month.cleaned):,} jobs." for month in months)),
+        verdict=tuple(verdict(medians)),
+    )
+
+
+def marked(workload: Workload, share: float, seed: int) -> Workload:
+    """Return the workload with so many postponable jobs, drawn by seed."""
+    return with_deadlines(workload, drawn(workload, share, seed))
+
+
+def runs_of(shared: Work, seed: int) -> pd.DataFrame:
+    """Return one row a month, variant, share and case for a seed."""
+    return pd.DataFrame(row for month in shared.months for row in _runs(month, seed, shared.quick))
+
+
+def _runs(month: Month, seed: int, quick: bool) -> Iterator[dict[str, Any]]:
+    log = shaken(month.cleaned, seed)
+    workload = Workload.from_log(log)
+
+    def go(case: Case, jobs: Workload, dilation: str) -> Schedule:
+        estimates = estimates_by_name(case.estimates, log, jobs)
+        return simulate(jobs, case.policy, estimates, kill=False, world=world_of(dilation, seed))
+
+    for dilation in (START,) if quick else (START, MEAN, NONE):
+        easy = go(BASE, workload, dilation)
+        for share in SHARES:
+            jobs = marked(workload, share, seed)
+            base = user_figures(replace(easy, workload=jobs))  # it looks at no deadline: one schedule for all shares
+            further = [*PARTS, *READINGS, *PREDICTED] if share == MIDDLE else []
+            further += SWEPT[:: 5 if quick else 1] if share == MIDDLE and dilation == START else []
+            for case in (BASE, OURS, *further):
+                own = base if case is BASE else user_figures(go(case, jobs, dilation))
+                yield {"month": month.name, "share": share, "dilation": dilation, "case": case.name, "seed": seed,
+                       **compared(own, base)}  # fmt: skip
+
+
+def compared(own: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
+    """Return the figures of a schedule, and by how much they differ from the base policy's [%]."""
+    row: dict[str, Any] = {name: own[column] for name, column in MEASURES.items()}
+    row["above"] = 100 * own["time_above_share"]
+    row |= {name: own[name] for name in ("late", "dilated", "postponable")}
+    row |= {
+        f"{name}_change": 100 * (own[column] / base[column] - 1) if base[column] else float("nan")
+        for name, column in MEASURES.items()
+    }
+    return row
+
+
+def tables_of(medians: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Return the tables: Table 6 and Figure 5 for each variant of dilation, then what hangs on what."""
+    numbers = {
+        pair: n + 1 for n, pair in enumerate(dict.fromkeys(zip(medians["month"], medians["share"], strict=True)))
+    }
+    for dilation in dict.fromkeys(medians["dilation"]):
+        of = medians[medians["dilation"] == dilation]
+        main = of[of["case"].isin([BASE.name, OURS.name])]
+        workload = [numbers[pair] for pair in zip(main["month"], main["share"], strict=True)]
+        yield (
+            f"Table 6: {DILATIONS[dilation]}",
+            pd.DataFrame(
+                {
+                    "workload": workload,
+                    "month": main["month"],
+                    "postponable": main["share"],
+                    "policy": main["case"],
+                    "makespan_s": main["makespan"].round(),
+                    "makespan_change_%": main["makespan_change"],
+                    "time_above_95_%": main["above"],
+                    "dilated_jobs": main["dilated"],
+                    "late_jobs": main["late"],
+                }
+            ),
+        )
+        ours = main[main["case"] == OURS.name]
+        wfp = main[main["case"] == BASE.name]
+        workload = [numbers[pair] for pair in zip(ours["month"], ours["share"], strict=True)]
+        table: dict[str, Any] = {"workload": workload, "month": ours["month"], "postponable": ours["share"]}
+        for name, label in (("user_wait", "user_wait_s"), ("slowdown", "slowdown")):
+            table |= {f"{label}_WFP": wfp[name].to_numpy(), f"{label}_CEIL": ours[name], f"{name}_%": _told(ours, name)}
+        table["slowdown_undilated_%"] = _told(ours, "slowdown_undilated")
+        table["regular_wait_%"] = _told(ours, "wait_regular")
+        yield f"Figure 5: {DILATIONS[dilation]}", pd.DataFrame(table)
+        half = of[(of["share"] == MIDDLE) & ~of["case"].str.startswith("ceiling ") & (of["case"] != BASE.name)]
+        if len(half):
+            yield f"Without a part, other readings, predictions; 50 % postponable, {DILATIONS[dilation]}", _brief(half)
+        swept = of[of["case"].str.startswith("ceiling ")]
+        if len(swept):
+            yield f"The ceiling swept; 50 % postponable, {DILATIONS[dilation]}", _brief(swept)
+
+
+def _told(rows: pd.DataFrame, name: str) -> list[str]:
+    """Return changes against the base policy with their intervals."""
+    columns = [f"{name}_change{end}" for end in ("", "_low", "_high")]
+    return [f"{m:+.1f} [{low:+.1f}, {high:+.1f}]" for m, low, high in rows[columns].itertuples(index=False)]
+
+
+def _brief(rows: pd.DataFrame) -> pd.DataFrame:
+    table: dict[str, Any] = {"case": rows["case"], "month": rows["month"], "time_above_95_%": rows["above"]}
+    table |= {"makespan_change_%": rows["makespan_change"]}
+    table |= {
+        f"{name}_%": _told(rows, name) for name in ("user_wait", "wait_regular", "slowdown", "slowdown_undilated")
+    }
+    table |= {"late": rows["late"]}
+    return pd.DataFrame(table)
+
+
+def verdict(medians: pd.DataFrame) -> Iterator[str]:
+    """Yield what came out beside the paper's claims, in words."""
+    for dilation in dict.fromkeys(medians["dilation"]):
+        of = medians[(medians["dilation"] == dilation) & (medians["case"] == OURS.name)]
+        base = medians[(medians["dilation"] == dilation) & (medians["case"] == BASE.name)]
+        above = ", ".join(
+            f"{month}: {base[base['month'] == month]['above'].median():.2f} to {rows['above'].median():.2f} %"
+            for month, rows in of.groupby("month", sort=False)
+        )
+        parts = [
+            f"{name} {of[f'{column}_change'].min():+.1f} to {of[f'{column}_change'].max():+.1f} %"
+            for name, column in (("makespan", "makespan"), ("user wait", "user_wait"), ("slowdown", "slowdown"))
+        ]
+        sure = int((of["user_wait_change_high"] < 0).sum())
+        yield (
+            f"With {DILATIONS[dilation]}, CEIL beside WFP: time above 95 % {above}; {', '.join(parts)}; user wait is "
+            f"surely less in {sure} of {len(of)} workloads."
+        )

@@ -1,0 +1,1 @@
+"""Cobalt at ALCF (Allcock et al.)."""

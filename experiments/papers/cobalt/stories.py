@@ -1,0 +1,136 @@
+"""Two stories of Cobalt's score: high initial scores that undo a drain, and short large jobs that saw at the machine.
+
+Both are told in a closed world of Mira's size by Allcock et al. (JSSPP 2017, doi:10.1007/978-3-319-77398-8_1), sections
+4.3.5 and 4.3.4. A stream of small jobs keeps the machine busy; the large ones need it drained.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from predictors.core.arrays import Ints
+from schedsim.cobalt.accounts import Accounts, Project
+from schedsim.cobalt.queues import MIRA_NODES
+from schedsim.cobalt.rules import Rules
+from schedsim.cobalt.score import Score
+from schedsim.engine.simulation import simulate
+from schedsim.policies.policy import make_policy
+from schedsim.results.schedule import BACKFILLED, Schedule
+from schedsim.workload.dependencies import Dependencies
+from schedsim.workload.workload import Workload
+
+HOUR: Final = 3600
+SMALL: Final = 2048
+LARGE_AT: Final = 12 * HOUR
+FAVOURED_AT: Final = (15 * HOUR, 26 * HOUR)
+DEBUG_AT: Final = 48 * HOUR
+HORIZON: Final = 108 * HOUR
+BACKLOG: Final = 432
+
+
+@dataclass(frozen=True, eq=False)
+class Story:
+    """What came of it.
+
+    Attributes
+    ----------
+    schedule : Schedule
+        All jobs.
+    large : int64 array
+        Rows of the large jobs.
+    begin, end : int
+        The stretch of time that is looked at [s].
+    overtakings : int
+        Jobs submitted after a large job that started before it, not as a backfill: they delayed it.
+    drains : int
+        Large jobs started in the stretch: each needs the machine drained.
+    lost_node_hours : float
+        Idle node-hours of the stretch.
+    """
+
+    schedule: Schedule
+    large: Ints
+    begin: int
+    end: int
+    overtakings: int
+    drains: int
+    lost_node_hours: float
+
+    @property
+    def large_started(self) -> int:
+        """When the first large job started [s]."""
+        return int(self.schedule.start[self.large[0]])
+
+    def in_use(self) -> tuple[Ints, Ints]:
+        """Return the seconds at which the nodes in use change, and how many are in use from then on."""
+        return in_use(self.schedule)
+
+
+def in_use(schedule: Schedule) -> tuple[Ints, Ints]:
+    """Return the seconds at which the processors in use change, and how many are in use from then on."""
+    times = np.concatenate([schedule.start, schedule.end])
+    change = np.concatenate([schedule.workload.procs, -schedule.workload.procs])
+    seconds, place = np.unique(times, return_inverse=True)
+    return seconds, np.cumsum(np.bincount(place, weights=change).astype(np.int64))
+
+
+def _told(schedule: Schedule, large: Ints, begin: int, end: int) -> Story:
+    seconds, used = in_use(schedule)
+    edges = np.clip(np.append(seconds, max(end, int(seconds[-1]))), begin, end)
+    idle = float(((MIRA_NODES - used) * np.diff(edges)).sum()) / HOUR
+    started = schedule.start[large]
+    row = int(large[0])
+    later = np.arange(len(schedule.start)) > row
+    ahead = later & (schedule.start < started[0]) & (schedule.started_by != BACKFILLED)
+    drains = int(((started >= begin) & (started < end)).sum())
+    return Story(schedule, large, begin, end, int(ahead.sum()), drains, idle)
+
+
+def _stream(until: int, every: int, procs: int = SMALL, backlog: int = 0) -> list[tuple[int, int, int]]:
+    """Return jobs of 3 to 5 hours, (submit, nodes, run time), so many of them waiting from the beginning."""
+    submits = [0] * backlog + list(range(0, until, every))
+    return [(submit, procs, 3 * HOUR + 300 * (7 * i % 25)) for i, submit in enumerate(submits)]
+
+
+def _workload(jobs: list[tuple[int, int, int]]) -> tuple[Workload, Ints]:
+    """Return a workload, and the row of each job given."""
+    order = np.argsort([submit for submit, _, _ in jobs], kind="stable")
+    submit, procs, run_time = np.array(jobs, dtype=np.int64)[order].T
+    ids = np.arange(1, len(jobs) + 1)
+    columns = {"submit": submit, "procs": procs, "requested": run_time, "run_time": run_time}
+    rows = np.empty(len(jobs), dtype=np.int64)
+    rows[order] = np.arange(len(jobs))
+    return Workload.from_columns(ids, machine_procs=MIRA_NODES, **columns), rows
+
+
+def drain(initial_score: float, until: int = 40 * HOUR) -> Story:
+    """Let a full-machine job wait for its drain while small jobs of a favoured project come with an initial score.
+
+    The stretch looked at is the large job's wait, or, where it is shorter, as long as `until` tells.
+    """
+    jobs = _stream(until, 630)
+    jobs += [(LARGE_AT, MIRA_NODES, 6 * HOUR), *((when, 512, 12 * HOUR) for when in FAVOURED_AT)]
+    workload, rows = _workload(jobs)
+    favoured = {int(workload.job_id[row]): 0 for row in rows[-len(FAVOURED_AT) :]}
+    projects = (Project("favoured", "incite", 1e9, start_score=initial_score),)
+    schedule = simulate(workload, make_policy("cobalt"), rules=Rules(accounts=Accounts(projects, favoured)))
+    large = rows[-len(FAVOURED_AT) - 1 : -len(FAVOURED_AT)]
+    return _told(schedule, large, LARGE_AT, until)
+
+
+def sawtooth(score: Score, n_runs: int = 60) -> Story:
+    """Let a user debug at scale: a job of 10 minutes on two thirds of the machine, and 5 minutes after it the next.
+
+    Three days of the others' work is waiting, as on Mira.
+
+    The runs are a chain with a think time, whose later links inherit nothing.
+    """
+    jobs = _stream(HORIZON, 600, backlog=BACKLOG) + [(DEBUG_AT, 32_768, 600)] * n_runs
+    workload, rows = _workload(jobs)
+    runs = rows[-n_runs:]
+    ids = workload.job_id[runs]
+    chain = Dependencies(ids[1:], ids[:-1], np.full(n_runs - 1, 300))
+    alone = Score(score.tick, score.floor, score.ceiling, heirs_share=0.0)
+    schedule = simulate(workload, make_policy("cobalt"), rules=Rules(score=alone, dependencies=chain))
+    return _told(schedule, runs, DEBUG_AT, HORIZON)

@@ -1,0 +1,248 @@
+"""FCFS, WFP and Cobalt's score on a machine like Mira.
+
+Allcock et al., once more.
+
+After Allcock et al. [1]_: FCFS, WFP (as CQSim has it) and Cobalt's score, all with EASY backfilling, prod-long kept to
+a third of the machine or not, by requested times and by the product's default estimates. Every seed is another
+synthetic log with Mira's mix of queues, or the given log, shaken; all cases of a seed see the same jobs. Medians over
+the seeds; intervals are order statistics that hold the median with at least 95 % confidence.
+
+References
+----------
+.. [1] Allcock, Rich, Fan & Lan. Experience and practice of batch scheduling on leadership supercomputers at Argonne.
+   JSSPP 2017. doi:10.1007/978-3-319-77398-8_1
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from experiments.compare.relative import over_seeds
+from experiments.papers.cobalt.cases import CASES, COUNTED, PARTITIONS, SYNTHETIC, log_of, rules_of, run_case, runs_of
+from experiments.papers.cobalt.figures import paint_story, paint_trajectories, paint_waits, story_table, trajectories
+from experiments.papers.cobalt.stories import Story, drain, sawtooth
+from experiments.reports.figures import draw, write_table
+from experiments.reports.report import Report
+from experiments.runs.checkpoints import run_all
+from experiments.runs.setting import Setting
+from predictors.core.intervals import median_interval
+from predictors.data.cleaning import clean
+from predictors.data.joblog import JobLog
+from predictors.data.report import ReadingReport
+from schedsim.cobalt.score import Score
+from schedsim.results.site_metrics import by_queue
+from schedsim.workload.workload import Workload
+
+QUESTION: Final = (
+    "What do Cobalt's score and Mira's queues do to waits and capability hours? Allcock et al., once more."
+)
+"""What its page asks."""
+
+HOUR: Final = 3600
+KEYS: Final = ["nodes", "estimates", "prod_long", "policy"]
+PAPER: Final = {
+    "prod-short": (1080, 45_243, 6754, 4361, 23_082),
+    "backfill": (1043, 61_279, 4118, 2789, 16_794),
+    "prod-capability": (13_530, 278_510, 20_151, 12_544, 656_480),
+    "prod-long": (1253, 276_839, 39_734, 24_907, 137_328),
+}
+"""Table 2 of [1]_: mean nodes, wait, walltime, run time [s], core-hours used; 16 cores a node."""
+
+
+def run(setting: Setting) -> Report:
+    """Simulate all cases by seed, ten (quick: three), and draw waits, scores and the two stories."""
+    begin = perf_counter()
+    given, account = _cleaned(setting)
+    seeds = tuple(range(setting.seed + 1, setting.seed + (4 if setting.quick else 11)))
+    found = run_all(setting, "Simulating by seed", runs_of, (given, setting.quick, setting.seed), seeds)
+    runs = pd.concat(found, ignore_index=True)
+    medians = over_seeds(runs, KEYS, [column for column in runs.columns if column not in (*KEYS, "seed")])
+    queues = [c.removeprefix("wait_").removesuffix("_h") for c in runs.columns if c.startswith("wait_")]
+    queues.remove("widest")
+    written = [write_table(runs, setting.folder / f"runs_{given.name}.csv")]
+    for estimates, rows in medians[medians["nodes"] == COUNTED].groupby("estimates", sort=False):
+        written += draw(setting.folder, f"waits_{estimates}", rows, paint_waits(queues), width=8.0, height=4.6)
+    written += draw(setting.folder, "score", trajectories(), paint_trajectories)
+    stories = told_stories()
+    for name, (title, versions) in stories.items():
+        marks = {version: (story.schedule.start[story.large] / HOUR).tolist() for version, story in versions.items()}
+        ends = {v: [h for h in hours if h * HOUR < versions[v].end] for v, hours in marks.items()}
+        written += draw(setting.folder, name, story_table(versions), paint_story(title, ends), width=8.0)
+    tables = dict(tables_of(medians, queues))
+    tables["Table 2, under Cobalt, beside the paper's"] = table_2(log_of(given, seeds[0], setting.quick))
+    tables["Sections 4.3.4 and 4.3.5"] = stories_in_numbers(stories)
+    return Report(
+        experiment="cobalt",
+        log=given.name,
+        seeds=seeds,
+        tables=tables,
+        figures=tuple(map(Path, written)),
+        seconds=perf_counter() - begin,
+        notes=tuple(_notes(given, account)),
+        verdict=tuple(verdict(runs, queues)),
+        question="What do Cobalt's score and a queue kept to a third of the machine do to waits and capability hours?",
+        facts={"jobs": len(given), "processors": given.max_procs or 0},
+    )
+
+
+def _cleaned(setting: Setting) -> tuple[JobLog, ReadingReport]:
+    """Return the log cleaned, without the jobs that no queue takes."""
+    log, account = clean(setting.jobs(), setting.procs, drop_wide=True)
+    _, left, more = rules_of(log)
+    return left, account + more
+
+
+def tables_of(medians: pd.DataFrame, queues: list[str]) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Return two tables for each kind of estimates: the machine's figures, and waits by queue."""
+    for (nodes, estimates), rows in medians.groupby(["nodes", "estimates"], sort=False):
+        head = {"policy": rows["policy"], "prod_long_sees": rows["prod_long"]}
+        machine = {
+            "utilisation_%": _told(rows, "utilisation", 100),
+            "capability_metric_%": _told(rows, "capability_share", 100),
+            "capability_hours_%": _told(rows, "capability_hours", 100),
+            "prod-long_over_a_third_%": _told(rows, "long_above_a_third", 100),
+            "bounded_slowdown": _told(rows, "bounded_slowdown"),
+            "longest_wait_h": _told(rows, "longest_wait_h"),
+        }
+        yield (
+            f"The machine until the last submission: nodes {nodes}, estimates {estimates}",
+            pd.DataFrame(head | machine),
+        )
+        waits = {f"{queue}_h": _told(rows, f"wait_{queue}_h") for queue in queues}
+        waits |= {"two_thirds_of_the_nodes_h": _told(rows, "wait_widest_h")}
+        yield f"Mean wait by queue: nodes {nodes}, estimates {estimates}", pd.DataFrame(head | waits)
+
+
+def _told(rows: pd.DataFrame, name: str, scale: float = 1.0) -> list[str]:
+    columns = [f"{name}{end}" for end in ("", "_low", "_high")]
+    return [
+        f"{scale * m:.1f} [{scale * low:.1f}, {scale * high:.1f}]"
+        for m, low, high in rows[columns].itertuples(index=False)
+    ]
+
+
+def table_2(log: JobLog) -> pd.DataFrame:
+    """Return Table 2's columns of one seed under Cobalt, node-hours for core-hours, the paper's in a second row."""
+    rules, log, _ = rules_of(log)
+    case = next(case for case in CASES if case.policy == "Cobalt" and case.restricted == "a third")
+    found = by_queue(run_case(log, Workload.from_log(log), rules, case), rules)
+    rows: list[dict[str, Any]] = []
+    for name, figures in found.items():
+        rows.append({"queue": name, "of": "here", **{k: round(v, 1) for k, v in figures.items()}})
+        if name in PAPER:
+            nodes, wait, walltime, run_time, core_hours = PAPER[name]
+            rows.append(
+                {
+                    "queue": name, "of": "Mira", "mean_nodes": nodes, "mean_wait_s": wait, "mean_walltime_s": walltime,
+                    "mean_run_time_s": run_time, "mean_node_hours": round(core_hours / 16, 1),
+                }
+            )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def told_stories() -> dict[str, tuple[str, dict[str, Story]]]:
+    """Return the two stories by the name of their picture: title, and the runs compared."""
+    return {
+        "drain": (
+            "A full-machine job is submitted at hour 12; small favoured jobs at 15 and 26",
+            {
+                "default initial scores (bar: the large job starts)": drain(0.0),
+                "initial score 1,000 for the favoured project": drain(1000.0),
+            },
+        ),
+        "sawtooth": (
+            "10-minute jobs on two thirds of the machine, one after the other (bars: their starts)",
+            {
+                "walltimes count as an hour at least": sawtooth(Score()),
+                "without that floor": sawtooth(Score(floor=60)),
+            },
+        ),
+    }
+
+
+def stories_in_numbers(stories: dict[str, tuple[str, dict[str, Story]]]) -> pd.DataFrame:
+    """Return what the stories cost."""
+    rows = [
+        {
+            "story": name, "run": version, "large_jobs_started": story.drains,
+            "first_starts_h": round(story.large_started / HOUR, 1), "overtaken_by": story.overtakings,
+            "idle_node_hours": round(story.lost_node_hours),
+        }
+        for name, (_, versions) in stories.items()
+        for version, story in versions.items()
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def verdict(runs: pd.DataFrame, queues: list[str]) -> Iterator[str]:
+    """Yield what came out, in words: differences are paired over the seeds."""
+    wide = f"wait_{queues[0]}_h"
+    counted = runs[runs["nodes"] == COUNTED]
+    for estimates, rows in counted.groupby("estimates", sort=False):
+        cases = {key: group.set_index("seed") for key, group in rows.groupby(["policy", "prod_long"], sort=False)}
+        cobalt, free = cases["Cobalt", "a third"], cases["Cobalt", "all"]
+        for other in ("FCFS", "WFP"):
+            base = cases[other, "a third"]
+            yield (
+                f"Estimates {estimates}: Cobalt's score beside {other}: mean wait of {queues[0]} "
+                f"{_change(cobalt[wide], base[wide])}, utilisation "
+                f"{_points(cobalt['utilisation'], base['utilisation'])}, capability hours "
+                f"{_points(cobalt['capability_hours'], base['capability_hours'])}."
+            )
+        if "wait_prod-long_h" in cobalt:
+            long = "wait_prod-long_h"
+            yield (
+                f"Estimates {estimates}: prod-long kept to a third: mean wait of {queues[0]} "
+                f"{_change(cobalt[wide], free[wide])}, of prod-long {_change(cobalt[long], free[long])}."
+            )
+
+    placed = runs[runs["nodes"] == PARTITIONS]
+    if len(placed):
+        cases = {key: group.set_index("seed") for key, group in placed.groupby(["policy", "prod_long"], sort=False)}
+        cobalt, free = cases["Cobalt", "a third"], cases["Cobalt", "all"]
+        yield (
+            f"On Mira's partitions, prod-long kept to a third under Cobalt: mean wait of {queues[0]} "
+            f"{_change(cobalt[wide], free[wide])}, of jobs on two thirds of the nodes or more "
+            f"{_change(cobalt['wait_widest_h'], free['wait_widest_h'])}, of prod-long "
+            f"{_change(cobalt['wait_prod-long_h'], free['wait_prod-long_h'])}, utilisation "
+            f"{_points(cobalt['utilisation'], free['utilisation'])}."
+        )
+
+
+def _median(values: npt.NDArray[np.float64]) -> float:
+    """Return the median of the values that exist."""
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if known.size else float("nan")
+
+
+def _change(ours: pd.Series, theirs: pd.Series) -> str:
+    change = (100 * (ours / theirs - 1)).to_numpy(dtype=np.float64)
+    low, high = median_interval(change)
+    return f"{_median(change):+.0f} % [{low:+.0f}, {high:+.0f}]"
+
+
+def _points(ours: pd.Series, theirs: pd.Series) -> str:
+    change = (100 * (ours - theirs)).to_numpy(dtype=np.float64)
+    low, high = median_interval(change)
+    return f"{_median(change):+.1f} points [{low:+.1f}, {high:+.1f}]"
+
+
+def _notes(log: JobLog, account: ReadingReport) -> Iterator[str]:
+    """Yield what the reader must know."""
+    yield "Allcock et al.: utilisation about 90 %, and capability hours above half of all; Table 2 is of 2013 to 2017."
+    if log.name.startswith(SYNTHETIC):
+        yield (
+            "The synthetic log has Table 2's mix and an offered load of 0.9, but twelve days, independent users "
+            "and no campaigns: waits of days as Mira's build up from months of backlog, which it does not have."
+        )
+    else:
+        yield (
+            f"Mira's queues are scaled to {log.max_procs:,} nodes: over a twelfth is capability, prod-long has a third."
+        )
+    if account.dropped:
+        yield f"{account.dropped:,} jobs are left out: {'; '.join(finding.text for finding in account.findings[:4])}."

@@ -1,0 +1,1 @@
+"""Reis: learning job run-times."""

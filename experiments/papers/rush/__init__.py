@@ -1,0 +1,1 @@
+"""RUSH (Nichols et al.)."""

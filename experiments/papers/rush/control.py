@@ -1,0 +1,129 @@
+"""Control jobs, and the norms of run times that they give.
+
+Control jobs on the experiments' machine, months before them.
+
+The control jobs meet the same machine, background and noise job as the experiments, while other jobs keep it busy. What
+is normal for an application on so many nodes is their mean and standard deviation, frozen: every policy's runs are
+measured against the same. Models learn from those on 16 nodes alone.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from experiments.papers.rush.jobs import MACHINE, NATIVE, SIZES, Scaling, key, scaled
+from experiments.papers.rush.trials import Surround
+from predictors.data.runs import Runs
+from predictors.data.telemetry.counters import COUNTERS
+from predictors.variability.classifiers.base import Classifier
+from predictors.variability.dataset import Dataset
+from predictors.variability.features import FEATURES
+from predictors.variability.labels import Norms
+from predictors.variability.selection.compare import Plan, answer
+from predictors.variability.selection.scores import scores
+from predictors.variability.selection.select import train
+from predictors.variability.splits import chronological, random_folds
+from schedsim.contention.applications import ALONE, placebo
+from schedsim.contention.campaign import Campaign
+
+DAYS: Final = 212
+"""August to February."""
+NORM_DAYS: Final = 60
+"""On 8 and 32 nodes, where nothing is learnt, control jobs of so many days tell what is normal."""
+MACHINE_WINDOW, OWN_WINDOW = ([f"{whose} {i}" for i in range(3 * len(COUNTERS))] for whose in ("machine", "own"))
+WINDOWS: Final = [*MACHINE_WINDOW, *OWN_WINDOW]
+"""Columns of `schedsim.contention.campaign.Collected`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Control:
+    """Control jobs.
+
+    Attributes
+    ----------
+    datasets : mapping of str to Dataset
+        Those on 16 nodes with their inputs, by node scope.
+    norms : mapping of str to Norms
+        What is normal, by scaling.
+    """
+
+    datasets: Mapping[str, Dataset]
+    norms: Mapping[Scaling, Norms]
+
+    def of(self, applications: Sequence[str], scope: str) -> Dataset:
+        """Return the dataset of some applications."""
+        dataset = self.datasets[scope]
+        return dataset.select(np.isin(dataset.runs.application, applications))
+
+
+Around = tuple[Surround, int, int]
+Task = tuple[Scaling, int]
+Do = Callable[[Callable[[Around, Task], pd.DataFrame], Around, Sequence[Task]], list[pd.DataFrame]]
+
+
+def one_by_one(
+    function: Callable[[Around, Task], pd.DataFrame], shared: Around, tasks: Sequence[Task]
+) -> list[pd.DataFrame]:
+    """Return `function(shared, task)` for each task."""
+    return [function(shared, task) for task in tasks]
+
+
+def collect(
+    around: Surround, seed: int, days: int = DAYS, scalings: Sequence[Scaling] = ("none",), do: Do = one_by_one
+) -> Control:
+    """Run the control jobs, on 16 nodes and, for what scales, on 8 and 32; `do` maps tasks."""
+    sizes = [(scaling, nodes) for scaling in scalings if scaling != "none" for nodes in SIZES if nodes != NATIVE]
+    tables = do(control_jobs, (around, seed, days), [("none", NATIVE), *sizes])
+    native, *others = (Runs.from_frame(table.drop(columns=WINDOWS)) for table in tables)
+    about: dict[str, Any] = {"days": days, "seed": seed, "tau": around.background.tau, "allocator": around.allocator}
+    datasets = {
+        scope: Dataset.build(native, tables[0][columns].to_numpy(), scope, about)[0]
+        for scope, columns in (("all", MACHINE_WINDOW), ("job", OWN_WINDOW))
+    }
+    norms: dict[Scaling, Norms] = {}
+    for scaling in scalings:
+        parts = [native, *(one for one, task in zip(others, sizes, strict=True) if task[0] == scaling)]
+        columns = ([getattr(runs, name) for runs in parts] for name in ("application", "node_count", "run_time"))
+        norms[scaling] = Norms.of(*(np.concatenate(column) for column in columns))
+    return Control(datasets, norms)
+
+
+def control_jobs(shared: Around, task: Task) -> pd.DataFrame:
+    """Return control jobs as `Runs.to_frame` has them, and the windows before them, over all nodes and their own."""
+    around, seed, days = shared
+    scaling, nodes = task
+    days = days if scaling == "none" else min(days, NORM_DAYS)
+    found = {key(name, nodes): scaled(name, nodes, scaling) for name in ALONE}
+    collected = Campaign(
+        days=days,
+        alone={name: round(seconds) for name, (_, seconds) in found.items()},
+        apps={name: app if around.contention else placebo(app) for name, (app, _) in found.items()},
+        nodes=nodes, topology=MACHINE, background=around.background, noise=around.noise, allocator=around.allocator,
+        seed=seed,
+    ).collect()  # fmt: skip
+    windows = pd.DataFrame(np.hstack([collected.machine, collected.own]), columns=WINDOWS)
+    return pd.concat([collected.runs.to_frame(), windows], axis=1)
+
+
+def learn(dataset: Dataset, model: str = "adaboost", seed: int = 0) -> Classifier:
+    """Return a classifier of three classes that has learnt from all of a dataset's runs."""
+    return train(dataset, model, Plan(models=(model,), seed=seed))[0]
+
+
+def judged(
+    control: Control, model: str = "adaboost", seed: int = 0, scopes: Sequence[str] = ("all", "job")
+) -> pd.DataFrame:
+    """Return how well a model learns from control jobs, by node scope: the last 30 % judged, or a fourth by chance."""
+    rows = []
+    for scope in scopes:
+        dataset = control.datasets[scope]
+        folds = {"chronological": chronological(dataset.runs), "shuffled": random_folds(dataset.runs, 4, seed)}
+        for split, (fold, *_) in folds.items():
+            said, probability, _ = answer(model, {}, seed, (dataset.rows, FEATURES), fold)
+            found = scores(fold.classes[fold.test] == 1, said, probability)
+            rows.append({"scope": scope, "split": split, "runs": found.n_test, "base_rate": found.base_rate,
+                         "f1": found.f1, "pr_auc": found.pr_auc})  # fmt: skip
+    return pd.DataFrame(rows).round(3)

@@ -1,0 +1,230 @@
+"""What RUSH's gain depends on: how fast the machine changes, and where jobs are placed.
+
+How slowly the machine changes, and how jobs are placed; ADAA, all else alike.
+
+*How slowly*: the correlation time of the load from outside, as a multiple of a job's length. Where it is short, the
+last five minutes tell nothing of the next; where it is long, nothing has changed when a job has been skipped ten times.
+*Placement*: a job inside one leaf switch sends nothing through the uplinks but its I/O. Control jobs, norms and model
+are made anew for every case; the model sees the counters of all nodes. Beside RUSH stands the oracle of the present,
+also with a hundred skips instead of ten.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
+
+from experiments.papers.rush.control import collect, judged, learn
+from experiments.papers.rush.jobs import EXPERIMENTS, jobs_of
+from experiments.papers.rush.measures import EASY, ORACLE, RUSH, with_z
+from experiments.papers.rush.study import MODEL, WORLDS
+from experiments.papers.rush.trials import Inputs, Learnt, Oracle, Surround, run_trial, world_of
+from experiments.reports.figures import COLOURS, MARKERS, draw, write_table
+from experiments.reports.report import Report
+from experiments.runs.checkpoints import run_all
+from experiments.runs.setting import Setting
+from predictors.core.intervals import mean_interval
+from schedsim.contention.applications import ALONE
+from schedsim.contention.background import Background
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+QUESTION: Final = (
+    "What does RUSH's gain hang on? How slowly the machine changes, and how jobs are placed; ADAA, all else alike."
+)
+"""What its page asks."""
+
+LENGTH: Final = float(np.mean(list(ALONE.values())))
+"""Mean length of an undisturbed job [s]."""
+RATIOS: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+QUICK_RATIOS: Final = (0.5, 4.0)
+PLACEMENTS: Final = ("scattered", "first-fit", "best-fit")
+"""Contiguous is not among them: between the noise job's nodes, two in each leaf, never more than 15 lie in a row."""
+QUICK_PLACEMENTS: Final = ("scattered", "best-fit")
+SEEDS: Final = 8
+QUICK_SEEDS: Final = 2
+DAYS: Final = 30
+QUICK_DAYS: Final = 16
+PATIENT: Final = 100
+POLICIES: Final = (RUSH, ORACLE, f"{ORACLE}, {PATIENT} skips")
+SCOPE: Final = "all"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A machine.
+
+    Parameters
+    ----------
+    ratio : float
+        Correlation time of the load from outside / length of a job.
+    placement : str
+        See `schedsim.machine.allocators`.
+    """
+
+    ratio: float = 2.0
+    placement: str = "scattered"
+
+    @property
+    def around(self) -> Surround:
+        """The machine as trials meet it."""
+        tau = self.ratio * LENGTH
+        return Surround(Background(tau=tau, step=min(60, max(10, 10 * int(tau / 20)))), allocator=self.placement)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much to do in each case."""
+
+    seed: int
+    seeds: int
+    days: int
+
+
+def run(setting: Setting) -> Report:
+    """Try each case with eight paired seeds (quick: two) after 30 days of control jobs (quick: 16)."""
+    begin = perf_counter()
+    quick = setting.quick
+    slow = [Case(ratio=ratio) for ratio in (QUICK_RATIOS if quick else RATIOS)]
+    placed = [Case(placement=name) for name in (QUICK_PLACEMENTS if quick else PLACEMENTS)]
+    cases = list(dict.fromkeys([*slow, *placed]))
+    plan = Plan(setting.seed, QUICK_SEEDS if quick else SEEDS, QUICK_DAYS if quick else DAYS)
+    found = dict(zip(cases, run_all(setting, "Trying cases", trials_of, plan, cases), strict=True))
+    trials = pd.concat([found[case] for case in cases], ignore_index=True)
+    by_tau = summed(pd.concat([found[case] for case in slow]), "ratio")
+    by_placement = summed(pd.concat([found[case] for case in placed]), "placement")
+    paths = [
+        write_table(trials, setting.folder / "trials.csv"),
+        *draw(setting.folder, "dose_f1", by_tau[by_tau["policy"] == EASY], paint_f1),
+        *draw(setting.folder, "dose_gain", by_tau[by_tau["policy"] != EASY], paint_gain),
+        *draw(setting.folder, "placement", by_placement, paint_placement, width=8.0),
+    ]
+    tables = {
+        "by correlation time / length": _told(by_tau, "ratio"),
+        "by placement": _told(by_placement, "placement"),
+    }
+    seeds = tuple(range(plan.seed, plan.seed + plan.seeds))
+    return Report(
+        experiment="rush-dose",
+        log="contention world",
+        seeds=seeds,
+        tables=tables,
+        figures=tuple(paths),
+        seconds=perf_counter() - begin,
+    )
+
+
+def trials_of(plan: Plan, case: Case) -> pd.DataFrame:
+    """Return one row a seed and policy of a case."""
+    control = collect(case.around, plan.seed, plan.days)
+    f1 = judged(control, MODEL, plan.seed, (SCOPE,)).set_index("split")["f1"]
+    model = learn(control.datasets[SCOPE], MODEL, plan.seed)
+    norms, rows = control.norms["none"], []
+    for seed in range(plan.seed, plan.seed + plan.seeds):
+        jobs = jobs_of(EXPERIMENTS["ADAA"], seed)
+        for policy in (EASY, *POLICIES):
+            world = world_of(jobs, case.around, WORLDS + seed)
+            oracle = Oracle(norms, jobs.apps, world.work(jobs.workload))
+            judge: Any = oracle if policy.startswith(ORACLE) else Learnt(model, Inputs(jobs.apps, SCOPE))
+            options: dict[str, Any] = {"threshold": PATIENT} if "skips" in policy else {}
+            trial = run_trial(jobs, world, case.placement, None if policy == EASY else judge, **options)
+            runs = with_z(trial.runs, norms)
+            late = runs["submit"] > 0
+            rows.append({
+                "ratio": case.ratio, "placement": case.placement, "seed": seed, "policy": policy,
+                "f1": f1["chronological"], "f1_shuffled": f1["shuffled"], "varying": int(runs["varies"].sum()),
+                "makespan_s": trial.makespan, "wait_s": float(runs["wait"][late].mean()),
+                "spread": float((runs["run_time"] / runs.groupby("application")["run_time"].transform("min")).max()),
+                "skips": trial.skips if policy != EASY else 0, "met": trial.met,
+            })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def summed(trials: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return means over seeds by case and policy, and what is gained on FCFS+EASY with intervals."""
+    base = trials[trials["policy"] == EASY].set_index([column, "seed"])[["varying", "makespan_s"]]
+    both = trials.join(base.add_suffix("_easy"), on=[column, "seed"])
+    both["fewer_varying"] = both["varying_easy"] - both["varying"]
+    both["makespan_saved_s"] = both["makespan_s_easy"] - both["makespan_s"]
+    rows = []
+    for (case, policy), group in both.groupby([column, "policy"], sort=False):
+        low, high = mean_interval(group["fewer_varying"].to_numpy(dtype=np.float64))
+        short, long = mean_interval(group["makespan_saved_s"].to_numpy(dtype=np.float64))
+        means = group[["f1", "f1_shuffled", "varying", "fewer_varying", "makespan_saved_s", "spread", "skips", "met"]]
+        rows.append({column: case, "policy": policy, **means.mean().to_dict(), "low": low, "high": high,
+                     "saved_low_s": short, "saved_high_s": long})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _told(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    shown = [
+        column,
+        "policy",
+        "f1",
+        "varying",
+        "fewer_varying",
+        "low",
+        "high",
+        "makespan_saved_s",
+        "spread",
+        "skips",
+        "met",
+    ]
+    return table[shown].round(2)
+
+
+def _ticks(axes: "Axes", ratios: Sequence[float]) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(list(ratios), [f"{ratio:g}" for ratio in ratios])
+    axes.minorticks_off()
+    axes.set_xlabel("correlation time of the load from outside / length of a job")
+
+
+def paint_f1(axes: "Axes", table: pd.DataFrame) -> None:
+    """F1 of the classifier on control jobs."""
+    for number, (column, label) in enumerate((("f1", "the last 30 % judged"), ("f1_shuffled", "a fourth, by chance"))):
+        axes.plot(table["ratio"], table[column], marker=MARKERS[number], color=COLOURS[number], label=label,
+                  linestyle=("-", "--")[number])  # fmt: skip
+    _ticks(axes, table["ratio"].tolist())
+    axes.set_ylim(0, 1)
+    axes.set(title="What the last five minutes tell: F1 of AdaBoost on control jobs", ylabel="F1 for variation")
+    axes.legend()
+
+
+def paint_gain(axes: "Axes", table: pd.DataFrame) -> None:
+    """Fewer runs that vary than under FCFS+EASY."""
+    ratios = sorted(table["ratio"].unique())
+    for number, policy in enumerate(POLICIES):
+        own = table[table["policy"] == policy]
+        at = own["ratio"] * 2 ** (0.1 * (number - 1.5))
+        gain = own["fewer_varying"]
+        axes.errorbar(at, gain, yerr=np.abs(np.stack([gain - own["low"], own["high"] - gain])), marker=MARKERS[number],
+                      color=COLOURS[number], linestyle=("-", "--", ":", "-.")[number], capsize=2, elinewidth=0.8,
+                      label=policy)  # fmt: skip
+    axes.axhline(0, color="black", linewidth=0.8)
+    _ticks(axes, ratios)
+    axes.set(title="What RUSH gains on FCFS+EASY by how slowly the machine changes, ADAA",
+             ylabel="fewer runs that vary a trial,\nmean and 95 % interval")  # fmt: skip
+    axes.legend(fontsize=8)
+
+
+def paint_placement(axes: "Axes", table: pd.DataFrame) -> None:
+    """Runs that vary, by placement and policy."""
+    names = list(dict.fromkeys(table["placement"]))
+    policies = (EASY, *POLICIES[:2])
+    for number, policy in enumerate(policies):
+        own = table[table["policy"] == policy].set_index("placement").reindex(names)
+        at = np.arange(len(names)) + 0.27 * (number - 1)
+        axes.bar(at, own["varying"], 0.25, color=COLOURS[number], hatch=("//", "", "..")[number], edgecolor="white",
+                 label=policy)  # fmt: skip
+        for x, height, spread in zip(at, own["varying"], own["spread"], strict=True):
+            axes.text(x, height, f"{spread:.1f}×", ha="center", va="bottom", fontsize=8)
+    axes.set_xticks(np.arange(len(names)), names)
+    axes.set(title="Runs that vary by placement, ADAA; above: longest run / shortest of its application",
+             xlabel="placement", ylabel="runs with z > 1.5 a trial, mean")  # fmt: skip
+    axes.title.set_fontsize(10)
+    axes.legend()

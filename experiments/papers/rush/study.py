@@ -1,0 +1,245 @@
+"""Table II and Figures 1 and 4 to 11 of Nichols et al. (IPDPS 2022).
+
+Table II, Figures 1 and 4 to 11 of Nichols et al. in a model world.
+
+Five experiments, each with paired seeds: the same jobs, background and noise under FCFS+EASY and under RUSH. Beside
+them stand the controls that the paper lacks: as many delays dealt to jobs by chance, a classifier that sees the true
+loads of now, and a world in which nobody is slowed down, where there is nothing to win.
+
+FCFS+EASY asks the model as well and does as it pleases, so that its words can be held against what came.
+
+The model learns from control jobs of half a year on the same machine; whether its counters are pooled over all nodes or
+over the job's is chosen by F1 on the last 30 % of these. Everything is drawn from the seed, also with several workers.
+
+References
+----------
+.. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource utilization aware job scheduling to mitigate
+   performance variability. IPDPS 2022.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from re import sub
+from time import perf_counter
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from experiments.papers.rush.control import DAYS, Control, collect, judged, learn
+from experiments.papers.rush.figures import draw_all
+from experiments.papers.rush.jobs import EXPERIMENTS, jobs_of
+from experiments.papers.rush.measures import (  # fmt: skip
+    CALM_EASY,
+    CALM_RUSH,
+    EASY,
+    ORACLE,
+    RANDOM,
+    RUSH,
+    beside_paper,
+    by_application,
+    foreseen,
+    paired,
+    per_trial,
+    shortened_by_size,
+    summary,
+    with_z,
+)
+from experiments.papers.rush.trials import Inputs, Learnt, Oracle, Surround, Trial, classifier_at, run_trial, world_of
+from experiments.reports.figures import write_table
+from experiments.reports.report import Report
+from experiments.runs.checkpoints import run_all
+from experiments.runs.setting import Setting
+from predictors.variability.classifiers.base import Classifier
+from predictors.variability.labels import Norms
+from schedsim.policies.rush import Scripted
+
+QUESTION: Final = (
+    "Does RUSH make runs steadier, and at what price? Table II, Figures 1 and 4 to 11 of Nichols et al. "
+    "in a model world."
+)
+"""What its page asks."""
+
+SEEDS: Final = 10
+QUICK_SEEDS: Final = 2
+QUICK_DAYS: Final = 24
+MODEL: Final = "adaboost"
+CONTROLS: Final = (RANDOM, ORACLE, CALM_EASY, CALM_RUSH)
+PATIENT: Final = 100
+VARIANTS: Final[Mapping[str, dict[str, Any]]] = {
+    f"RUSH, threshold {PATIENT}": {"threshold": PATIENT},
+    "RUSH, little delays too": {"labels": ("little", "variation")},
+    "RUSH, asked at every pass": {"count_on": "pass"},
+    f"oracle, threshold {PATIENT}": {"threshold": PATIENT},
+}
+"""Options of RUSH that are tried in ADAA besides."""
+FIGURES: Final = ["varying", "makespan_s", "wait_s", "longest_s", "calls", "skips", "met"]
+GAINS: Final = ["fewer_varying", "makespan_saved_s", "longest_shortened_pct", "wait_added_s"]
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What every trial needs; goes to worker processes.
+
+    Attributes
+    ----------
+    around : Surround
+        The machine.
+    norms : mapping of str to dict
+        `Norms.to_json` by scaling.
+    models : mapping of tuple to Classifier
+        By the applications that they learnt from.
+    scope : str
+        Whose counters they see.
+    policies : mapping of str to tuple of str
+        Which to run besides FCFS+EASY and RUSH, by experiment.
+    asked : str
+        Digest of the model, if one was named; empty: they have just learnt.
+    """
+
+    around: Surround
+    norms: Mapping[str, dict[str, Any]]
+    models: Mapping[tuple[str, ...], Classifier]
+    scope: str
+    policies: Mapping[str, tuple[str, ...]]
+    asked: str = ""
+
+
+def run(setting: Setting) -> Report:
+    """Run all experiments: ten paired seeds (quick: two, with control jobs of 24 days)."""
+    begin = perf_counter()
+    around, days = Surround(), QUICK_DAYS if setting.quick else DAYS
+    seeds = tuple(range(setting.seed, setting.seed + (QUICK_SEEDS if setting.quick else SEEDS)))
+    do = partial(run_all, setting, "Running control jobs")
+    control = collect(around, setting.seed, days, ("none", "weak", "strong"), do)
+    quality = judged(control, MODEL, setting.seed)
+    shared = shared_of(control, around, quality, setting)
+    tasks = [(name, seed) for name in EXPERIMENTS for seed in seeds]
+    found = run_all(setting, "Running trials", trials_of, shared, tasks, {"model": shared.asked})
+    runs, trials = tables_of(found, control)
+    tables = {
+        "beside the paper": beside_paper(trials),
+        "by policy": summary(trials, FIGURES)[[*_LEADING, *FIGURES]],
+        "gains on FCFS+EASY, means": summary(trials, GAINS)[[*_LEADING, *GAINS]],
+        "gains on FCFS+EASY, medians": summary(trials, GAINS)[[*_LEADING, *(f"{name}_median" for name in GAINS)]],
+        "runs that vary": by_application(runs).round(2),
+        "longest runs in SS": shortened_by_size(runs, "SS").round(2),
+        "classifier on control jobs": quality,
+        "classifier in the trials": foreseen(runs).round(3),
+    }
+    paths = [
+        write_table(runs, setting.folder / "runs.csv"),
+        write_table(trials, setting.folder / "trials.csv"),
+        *(write_table(table, setting.folder / f"{sub('[^A-Za-z]+', '_', name)}.csv") for name, table in tables.items()),
+        *draw_all(setting.folder, runs, trials, control.datasets["all"].runs),
+    ]
+    seconds = perf_counter() - begin
+    return Report(
+        experiment="rush",
+        log="contention world",
+        seeds=seeds,
+        tables=tables,
+        figures=tuple(paths),
+        seconds=seconds,
+        notes=(),
+        verdict=in_words(trials),
+    )
+
+
+_LEADING: Final = ["experiment", "policy", "trials"]
+_NAMES: Final = ["experiment", "seed", "policy"]
+_TRIAL: Final = "trial "
+"""How columns begin that tell of the trial, the same for all its runs."""
+_FIGURES: Final = {"makespan_s": "makespan", "calls": "calls", "skips": "skips", "met": "met"}
+"""Those columns, and the attributes of `Trial` that they are."""
+
+
+def shared_of(control: Control, around: Surround, quality: pd.DataFrame, setting: Setting) -> Shared:
+    """Train the models, or take the one that is named by its address, and say which policies to run."""
+    learnt, scope, asked = {one.learnt for one in EXPERIMENTS.values()}, best_scope(quality), ""
+    if setting.predictors:
+        named = classifier_at(setting.predictors[0])
+        models, scope, asked = dict.fromkeys(learnt, named.classifier), named.origin.scope, named.sha256
+    else:
+        models = {names: learn(control.of(names, scope), MODEL, setting.seed) for names in sorted(learnt)}
+    controls = ("ADAA",) if setting.quick else tuple(EXPERIMENTS)
+    policies: dict[str, tuple[str, ...]] = {name: CONTROLS if name in controls else () for name in EXPERIMENTS}
+    if not setting.quick:
+        policies["ADAA"] = (*CONTROLS, *VARIANTS)
+    norms: dict[str, dict[str, Any]] = {scaling: found.to_json() for scaling, found in control.norms.items()}
+    return Shared(around, norms, models, scope, policies, asked)
+
+
+def best_scope(quality: pd.DataFrame) -> str:
+    """Return the node scope with the highest F1 on the last 30 % of the control jobs; of equals, all nodes."""
+    last = quality[quality["split"] == "chronological"].set_index("scope")["f1"].fillna(-1.0)
+    return str(last.index[int(last.to_numpy().argmax())])
+
+
+def trials_of(shared: Shared, task: tuple[str, int]) -> pd.DataFrame:
+    """Run one experiment by one seed under every policy: one row a run, with what is told of its trial."""
+    experiment, seed = task
+    parts = []
+    for policy, trial in by_policy(shared, experiment, seed).items():
+        figures = {f"{_TRIAL}{name}": getattr(trial, figure) for name, figure in _FIGURES.items()}
+        parts.append(trial.runs.assign(experiment=experiment, seed=seed, policy=policy, **figures))
+    return pd.concat(parts, ignore_index=True)
+
+
+def by_policy(shared: Shared, name: str, seed: int) -> dict[str, Trial]:
+    """Run one experiment by one seed under every policy."""
+    experiment = EXPERIMENTS[name]
+    jobs, norms = jobs_of(experiment, seed), Norms.from_json(shared.norms[experiment.scaling])
+    inputs, model = Inputs(jobs.apps, shared.scope), shared.models[experiment.learnt]
+
+    def go(policy: str, around: Surround, **options: Any) -> Trial:
+        world = world_of(jobs, around, WORLDS + seed)
+        if policy.startswith(ORACLE):
+            judge: Any = Oracle(norms, jobs.apps, world.work(jobs.workload))
+        elif policy == RANDOM:
+            judge = Scripted(np.random.default_rng(seed).permutation(found[RUSH].runs["skips"].to_numpy()))
+        else:
+            judge = Learnt(model, inputs)
+        trial = run_trial(jobs, world, around.allocator, judge, **options)
+        return trial if policy not in (EASY, CALM_EASY) else replace(trial, runs=trial.runs.assign(skips=0))
+
+    calm, never = replace(shared.around, contention=False), {"labels": ()}
+    found: dict[str, Trial] = {EASY: go(EASY, shared.around, **never), RUSH: go(RUSH, shared.around)}
+    for policy in shared.policies[name]:
+        around = calm if policy in (CALM_EASY, CALM_RUSH) else shared.around
+        found[policy] = go(policy, around, **(never if policy == CALM_EASY else VARIANTS.get(policy, {})))
+    return found
+
+
+WORLDS: Final = 1000
+"""Worlds of trials have seeds from here on, those of control jobs from 0 on."""
+
+
+def tables_of(found: Sequence[pd.DataFrame], control: Control) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return one row a run, with its z, and one row a trial, with what it gains."""
+    everything = pd.concat(found, ignore_index=True)
+    of_trials = {f"{_TRIAL}{name}": name for name in _FIGURES}
+    of_runs = [name for name in everything if name not in (*_NAMES, *of_trials)]
+    trials = everything[[*_NAMES, *of_trials]].drop_duplicates(ignore_index=True).rename(columns=of_trials)
+    parts = [
+        with_z(part, control.norms[EXPERIMENTS[str(name)].scaling])
+        for name, part in everything[[*_NAMES, *of_runs]].groupby("experiment", sort=False)
+    ]
+    runs = pd.concat(parts, ignore_index=True)
+    return runs, paired(trials.merge(per_trial(runs), on=_NAMES), runs)
+
+
+def in_words(trials: pd.DataFrame) -> tuple[str, ...]:
+    """Say in words what came out."""
+    means = trials.groupby(["experiment", "policy"])[["varying", "makespan_s", "met", "skips"]].mean()
+    found = means.to_dict(orient="index")
+    told = []
+    for name in EXPERIMENTS:
+        easy, own = found[name, EASY], found[name, RUSH]
+        told.append(
+            f"{name}: {easy['varying']:.1f} runs vary under FCFS+EASY and {own['varying']:.1f} under RUSH, which skips "
+            f"{own['skips']:.0f} times, to the threshold {own['met']:.1f} times; makespan {easy['makespan_s']:.0f} and "
+            f"{own['makespan_s']:.0f} s."
+        )
+    return tuple(told)

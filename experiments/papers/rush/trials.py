@@ -1,0 +1,294 @@
+"""One trial of RUSH, and what its classifier sees.
+
+Everything of a trial but the policy hangs on (experiment's mix, seed): each policy meets the same jobs, the same load
+from outside and the same noise job.
+
+The 282 inputs of a start are those of the datasets: the window of counters as of now, from the ring that the world
+feeds, over the job's tentative nodes or over all; the probes, run now on these nodes; the kind of the application.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
+
+from experiments.papers.rush.jobs import MACHINE, Jobs
+from predictors.core.arrays import Floats, Ints
+from predictors.core.errors import JobcastError
+from predictors.core.variation import CLASSES, NONE, VARIATION
+from predictors.tracking.client import load_classifier
+from predictors.variability.classifiers.query import Question, ask
+from predictors.variability.features import check_scope, feature_row
+from predictors.variability.labels import UNLABELLED, Norms, classes_of
+from predictors.variability.ring import CounterRing
+from predictors.variability.windows import WINDOW
+from schedsim.contention.applications import App, placebo
+from schedsim.contention.background import Background, Noise
+from schedsim.contention.model import ContentionModel, ContentionState
+from schedsim.engine.simulation import Simulation
+from schedsim.machine.allocators import make_allocator
+from schedsim.policies.gates import Candidate
+from schedsim.policies.policy import make_policy
+from schedsim.policies.rush import Classifier, Rush, rush
+
+if TYPE_CHECKING:
+    from predictors.tracking.describe import LoadedClassifier
+    from predictors.variability.classifiers.base import Classifier as TrainedClassifier
+
+
+TAU: Final = 600.0
+"""Correlation time of the load from outside [s]: twice a job's length, so that what is coming can be seen, and a
+fourth of a trial, so that it changes while jobs wait."""
+
+
+@dataclass(frozen=True)
+class Surround:
+    """The machine that trials and control jobs meet.
+
+    Parameters
+    ----------
+    background : Background
+        Load from outside.
+    noise : Noise or None
+        The noise job.
+    allocator : str
+        Who places the jobs, see `schedsim.machine.allocators`.
+    contention : bool
+        Whether loads slow anybody down; if not, they are there and are counted all the same.
+    """
+
+    background: Background = field(default_factory=lambda: Background(tau=TAU))
+    noise: Noise | None = field(default_factory=Noise)
+    allocator: str = "scattered"
+    contention: bool = True
+
+
+def world_of(jobs: Jobs, around: Surround, seed: int, origin: int = 0) -> ContentionModel:
+    """Return the world of a trial, its counters kept in a ring of its own."""
+    apps = jobs.scaled if around.contention else {name: placebo(app) for name, app in jobs.scaled.items()}
+    return ContentionModel(
+        jobs.keys, MACHINE, apps, around.background, around.noise, seed=seed, origin=origin,
+        sink=CounterRing(np.arange(MACHINE.nodes)),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What came of a trial.
+
+    Attributes
+    ----------
+    runs : DataFrame
+        One row a job: application, nodes, submit, start, wait, run_time [s], how often it was skipped, and what the
+        classifier said lastly.
+    makespan : int
+        From the first submission to the last end [s].
+    calls, skips, met : int
+        Of the gate; 0 without one.
+    """
+
+    runs: pd.DataFrame
+    makespan: int
+    calls: int = 0
+    skips: int = 0
+    met: int = 0
+
+
+def run_trial(
+    jobs: Jobs,
+    world: ContentionModel,
+    allocator: str = "scattered",
+    classifier: Classifier | None = None,
+    **options: Any,
+) -> Trial:
+    """Run a trial under FCFS+EASY, with RUSH's gate if there is a classifier; options as of `rush`."""
+    said = None if classifier is None else Noted(classifier, len(jobs.workload))
+    policy = make_policy("easy") if said is None else rush(make_policy("easy"), said, **options)
+    placing = make_allocator(allocator, MACHINE, world.seed)
+    simulation = Simulation(jobs.workload, policy, kill=False, world=world, allocator=placing)
+    simulation.run()
+    schedule, live = simulation.schedule(), simulation.world
+    assert isinstance(live, ContentionState)
+    told, run_time = live.runs(), np.empty(len(jobs.workload))
+    run_time[np.searchsorted(jobs.workload.job_id, told.job_id)] = told.run_time
+    runs = pd.DataFrame(
+        {
+            "job_id": jobs.workload.job_id,
+            "application": [app.name for app in jobs.apps],
+            "nodes": jobs.workload.procs,
+            "submit": jobs.workload.submit,
+            "start": schedule.start,
+            "wait": schedule.wait,
+            "run_time": run_time.round(1),
+            "skips": 0 if said is None else said.skips,
+            "said": "" if said is None else said.words,
+        }
+    )
+    makespan = int(schedule.end.max() - jobs.workload.submit.min())
+    if not isinstance(policy.gate, Rush):
+        return Trial(runs, makespan)
+    tally = policy.gate.tally
+    return Trial(runs, makespan, tally.calls, tally.skips, tally.met)
+
+
+class Noted:
+    """A classifier whose last word on each job is written down, and how often the job was skipped."""
+
+    def __init__(self, classifier: Classifier, n_jobs: int) -> None:
+        self.classifier, self.words = classifier, [""] * n_jobs
+        self._holds, self._varies = np.zeros(n_jobs, dtype=np.int64), np.zeros(n_jobs, dtype=np.int64)
+
+    @property
+    def skips(self) -> Ints:
+        """How often each job was skipped, if variation alone delays."""
+        return self._holds + self._varies
+
+    def foresee(self, candidate: Candidate) -> str:
+        """Ask it, and write down what it says."""
+        found = self.classifier.foresee(candidate)
+        self.words[candidate.row] = found
+        self._holds[candidate.row], self._varies[candidate.row] = candidate.holds, found == VARIATION
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """The inputs of starts, as of now.
+
+    Parameters
+    ----------
+    apps : sequence of App
+        The application of each job, by row of the workload.
+    scope : {"all", "job"}
+        Whose counters are pooled: all nodes', or the job's.
+    probes : bool
+        Whether the probes are run; else they are missing.
+    """
+
+    apps: Sequence[App]
+    scope: str = "all"
+    probes: bool = True
+
+    def __post_init__(self) -> None:
+        check_scope(self.scope)
+
+    def row(self, live: ContentionState, row: int, nodes: Ints) -> Floats:
+        """Return the 282 inputs of a job that would start now on these nodes, in the order of `FEATURES`.
+
+        Raises
+        ------
+        JobcastError
+            If the world's counters are not kept in a ring.
+        """
+        asked = self.question(live, row, nodes)
+        return feature_row(asked.window, asked.probes, asked.workload)
+
+    def question(self, live: ContentionState, row: int, nodes: Ints) -> Question:
+        """Return what a classifier is asked about a job that would start now on these nodes.
+
+        Raises
+        ------
+        JobcastError
+            If the world's counters are not kept in a ring.
+        """
+        ring = live.sink
+        if not isinstance(ring, CounterRing):
+            raise JobcastError("RUSH needs the counters of the last minutes: give the world a CounterRing as its sink.")
+        now = float(live.model.origin + live.now)
+        pooled = nodes if self.scope == "job" else ring.nodes
+        found = ring.windows(now, nodes if self.scope == "job" else None)
+        probes = live.probe(row, nodes) if self.probes else None
+        silent = float(found.silent[0]) / len(pooled)
+        return Question(found.values[0], self.apps[row].workload, self.apps[row].name, probes, silent)
+
+
+@dataclass(eq=False)
+class Learnt:
+    """A fitted classifier, asked live.
+
+    Parameters
+    ----------
+    classifier : predictors.variability.classifiers.base.Classifier
+        Of two or three classes.
+    inputs : Inputs
+        What it is shown.
+    abstained : int
+        How often it did not know, or more nodes were silent than `predictors.variability.classifiers.query` lets pass;
+        the job then starts.
+    """
+
+    classifier: "TrainedClassifier"
+    inputs: Inputs
+    abstained: int = 0
+
+    def foresee(self, candidate: Candidate) -> str:
+        """Return the class that the classifier says, see `schedsim.policies.rush.Classifier`."""
+        live, nodes = seen(candidate)
+        found = ask(self.classifier, self.inputs.question(live, candidate.row, nodes))
+        self.abstained += found.abstained
+        return found.label
+
+
+@dataclass(frozen=True, eq=False)
+class Oracle:
+    """Sees the true loads of now, and takes them to last: what no counter can tell better.
+
+    Parameters
+    ----------
+    norms : Norms
+        What is normal.
+    apps : sequence of App
+        The application of each job, by row of the workload.
+    work : float64 array of shape (n_jobs,)
+        How long each job takes where nobody disturbs it [s].
+    """
+
+    norms: Norms
+    apps: Sequence[App]
+    work: Floats = field(repr=False)
+
+    def foresee(self, candidate: Candidate) -> str:
+        """Return the class of the run time that the present would make."""
+        live, nodes = seen(candidate)
+        seconds = self.work[candidate.row] * live.slowdown(candidate.row, nodes).total
+        found = int(classes_of(self.norms.z([self.apps[candidate.row].name], [len(nodes)], [seconds]), "three")[0])
+        return NONE if found == UNLABELLED else CLASSES[found]
+
+
+def seen(candidate: Candidate) -> tuple[ContentionState, Ints]:
+    """Return the world and the tentative nodes.
+
+    Raises
+    ------
+    JobcastError
+        If there is no world that tells counters.
+    """
+    if not isinstance(candidate.world, ContentionState) or candidate.nodes is None:
+        raise JobcastError(
+            "RUSH asks about a machine with contention: simulate with a schedsim.contention ContentionModel."
+        )
+    return candidate.world, candidate.nodes
+
+
+def classifier_at(where: str) -> "LoadedClassifier":
+    """Return a fitted classifier by its address.
+
+    Parameters
+    ----------
+    where : str
+        models:/NAME@ALIAS, models:/NAME/VERSION, runs:/RUN_ID, or a folder that `save_classifier` wrote.
+
+    Raises
+    ------
+    JobcastError
+        If there is none, or it learnt from windows of another length.
+    """
+    found = load_classifier(where)
+    if found.origin.window != WINDOW:
+        raise JobcastError(
+            f"{where}: learnt from windows of {found.origin.window:g} s; RUSH's ring keeps {WINDOW:g} s. Train it on "
+            "such windows."
+        )
+    return found

@@ -1,0 +1,139 @@
+"""Experiments by name."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, Final
+
+from experiments.reports.page import write_report
+from experiments.reports.report import Report
+from experiments.runs.checkpoints import with_checkpoints
+from experiments.runs.clusters import Pool
+from experiments.runs.setting import WITHOUT_LOG, Setting
+from predictors.core.errors import JobcastError, unknown_name
+
+EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        # learning run times: V. Reis's Table 2 and Figures 1 to 4
+        "reis": "experiments.papers.reis.study",
+        # every predictor: errors, where they fall, costs, what they buy
+        "runtime": "experiments.studies.runtime",
+        # what predictions gain in backfilling, and who pays
+        "backfilling": "experiments.studies.backfilling",
+        # can a waiting job be told when it will start?
+        "start-times": "experiments.studies.start_times",
+        # what a log tells: Allcock et al.'s observations, Li et al.'s section 3
+        "logstudy": "experiments.papers.logstudy.study",
+        # delaying jobs that would vary: Nichols et al., Table II, Figures 1 and 4 to 11
+        "rush": "experiments.papers.rush.study",
+        # what that hangs on: how slowly the machine changes, and placement
+        "rush-dose": "experiments.papers.rush.dose",
+        # a ceiling on utilisation, postponable jobs: Li et al., Table 6, Figures 4 and 5
+        "ceil": "experiments.papers.ceil.study",
+        # a score, and a queue kept to a third: Allcock et al., Table 2, section 4.3
+        "cobalt": "experiments.papers.cobalt.study",
+    }
+)
+"""Experiments by name: the module whose `run(setting)` makes the report."""
+
+
+MANY: Final = ("backfilling", "runtime", "rush", "rush-dose", "ceil", "cobalt")
+"""Experiments of many independent runs: several workers can do them, and started again they go on where they were."""
+
+OWN_LOGS: Final[Mapping[str, str]] = MappingProxyType(
+    {"ceil": "experiments.papers.ceil.cases", "cobalt": "experiments.papers.cobalt.cases"}
+)
+"""Experiments that need another log than the usual synthetic one where none is given: whose `default_log(seed)`."""
+
+
+_SIMULATING: Final = ("runtime", "backfilling", "start-times", "logstudy", "ceil", "cobalt")
+USED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "partition": ("reis", *_SIMULATING),
+        "procs": _SIMULATING,
+        "predictors": ("runtime", "rush"),
+        "failures": ("logstudy",),
+    }
+)
+"""Options of `jobcast experiment` that not every experiment has a use for, and which have."""
+
+
+def check_options(name: str, given: Mapping[str, object]) -> None:
+    """Refuse options that an experiment would ignore.
+
+    Raises
+    ------
+    JobcastError
+        Naming the option, and the experiments that it is for.
+
+    Examples
+    --------
+    >>> check_options("reis", {"partition": 1, "procs": None})
+    >>> check_options("reis", {"procs": 64})
+    Traceback (most recent call last):
+    predictors.core.errors.JobcastError: reis has no use for --procs, which is for runtime, backfilling, ...
+    """
+    for option, value in given.items():
+        if value not in (None, "", ()) and name not in USED_BY[option]:
+            raise JobcastError(f"{name} has no use for --{option}, which is for {', '.join(USED_BY[option])}.")
+
+
+def experiment_by_name(name: str) -> "Callable[[Setting], Report]":
+    """Return an experiment by its name.
+
+    Raises
+    ------
+    JobcastError
+        If there is none of that name.
+    """
+    if name not in EXPERIMENTS:
+        raise unknown_name("experiment", name, EXPERIMENTS)
+    run: Callable[[Setting], Report] = import_module(EXPERIMENTS[name]).run
+    return run
+
+
+def perform(name: str, setting: Setting) -> Report:
+    """Run an experiment by its name, and leave in its folder the page to read and what that is made from.
+
+    Raises
+    ------
+    JobcastError
+        If there is none of that name, or it cannot be run so.
+    """
+    run = experiment_by_name(name)
+    if name in MANY:
+        with with_checkpoints(name, setting) as kept:
+            return _written(name, kept, run(kept))
+    check_shared(name, setting.pool)
+    return _written(name, setting, run(setting))
+
+
+def check_shared(name: str, pool: Pool) -> None:
+    """Raise JobcastError if an experiment cannot be done by this pool of workers."""
+    if not pool.alone and name not in MANY:
+        raise JobcastError(
+            f"{name} is one long run, which several workers cannot share; leave --workers and its like out. "
+            f"They share {', '.join(MANY)}."
+        )
+
+
+def _written(name: str, setting: Setting, report: Report) -> Report:
+    """Return a report with what its page tells besides, and write it down."""
+    question: str = import_module(EXPERIMENTS[name]).QUESTION
+    report = replace(report, question=report.question or question, facts=report.facts or _facts(name, setting))
+    write_report(setting.folder, report)
+    return report
+
+
+def _facts(name: str, setting: Setting) -> dict[str, Any]:
+    """Return what was run, as the page tells it."""
+    if name in WITHOUT_LOG:
+        return {"mode": "quick"} if setting.quick else {}
+    log = setting.log
+    told: dict[str, Any] = {"jobs in the log": len(log), "processors": setting.procs or log.max_procs or "not told"}
+    if setting.partition is not None:
+        told["partition"] = setting.partition
+    if setting.quick:
+        told["mode"] = "quick"
+    return told | {"SHA-256 of the log's values": log.digest()}

@@ -1,0 +1,1 @@
+"""Reports: tables, pictures, the manifest and one HTML page."""

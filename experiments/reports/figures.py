@@ -1,0 +1,166 @@
+"""A figure on disk is three files: PNG, SVG and the CSV that it was drawn from."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from predictors.core.errors import JobcastError
+from predictors.core.files import whole_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000")
+"""Okabe and Ito's palette: told apart without full colour vision; markers and dashes tell them apart without any."""
+
+MARKERS = "osD^vPX*"
+
+HATCHES = ("", "//", "..", "xx", "\\\\", "--")
+"""Of bars side by side, drawn in white upon the colours."""
+
+LONGEST_NAME = 60
+LONGEST_TITLE = 100
+"""Letters of a line: beside an axis or in a legend, and above a picture."""
+
+_STYLE: dict[Any, Any] = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.titlesize": 11,
+    "font.size": 10,
+    "grid.alpha": 0.25,
+    "hatch.linewidth": 0.8,
+    "legend.frameon": False,
+}
+
+
+def report_folder(out: Path, name: str) -> Path:
+    """Return the folder `out/name`, made where it is missing.
+
+    Raises
+    ------
+    JobcastError
+        If it cannot be made.
+    """
+    folder = out / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise JobcastError(f"{folder}: cannot be made ({error.strerror}); choose another folder with --out.") from error
+    return folder
+
+
+def write_table(table: "pd.DataFrame", path: Path) -> Path:
+    """Write `table` as CSV, whole or not at all, and return the path."""
+    with whole_file(path) as part:
+        table.to_csv(part, index=False, lineterminator="\n")
+    return path
+
+
+def draw(
+    folder: Path,
+    name: str,
+    table: "pd.DataFrame",
+    paint: "Callable[[Axes, pd.DataFrame], None]",
+    *,
+    width: float = 7.0,
+    height: float = 4.2,
+) -> list[Path]:
+    """Draw `table` by `paint` on fresh axes and write `name`.png, .svg and .csv into `folder`.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the files go; it must exist.
+    name : str
+        Stem of the three files.
+    table : DataFrame
+        What is drawn; written as it is.
+    paint : callable
+        Draws the table on the axes, and sets title, labels with units, and legend.
+    width, height : float
+        Size of the picture in inches.
+
+    Returns
+    -------
+    list of Path
+        PNG, SVG, CSV.
+    """
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(_STYLE | {"svg.hashsalt": name}):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(figure)
+        paint(figure.add_subplot(), table)
+        _as_written(figure)
+        told = {"Title": _title(figure, name), "Description": in_words(figure)}
+        pictures = []
+        for suffix in (".png", ".svg"):
+            path = folder / f"{name}{suffix}"
+            with whole_file(path) as part:
+                figure.savefig(part, dpi=150, metadata=told | ({"Date": None} if suffix == ".svg" else {}))
+            pictures.append(path)
+    return [*pictures, write_table(table, folder / f"{name}.csv")]
+
+
+def _as_written(figure: "Figure") -> None:
+    """Let names from outside be no formulas, and leave room for the picture however long they are."""
+    from matplotlib.category import StrCategoryFormatter
+    from matplotlib.ticker import FuncFormatter
+
+    for axes in figure.axes:
+        legend = axes.get_legend()
+        named = [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts, *(legend.get_texts() if legend else ())]
+        for axis in (axes.xaxis, axes.yaxis):
+            name = axis.get_major_formatter()
+            if isinstance(name, FuncFormatter | StrCategoryFormatter):  # numbers have others
+                axis.set_major_formatter(FuncFormatter(lambda x, place, name=name: _shortened(name(x, place))))
+                named += axis.get_ticklabels()
+        for text in named:
+            text.set_parse_math(False)
+            text.set_text(_shortened(text.get_text(), LONGEST_TITLE if text is axes.title else LONGEST_NAME))
+
+
+def _shortened(text: str, longest: int = LONGEST_NAME) -> str:
+    r"""Return text whose lines are at most so long, their middle left out.
+
+    Examples
+    --------
+    >>> _shortened("easy, requested"), _shortened("a-log-of-a-machine\nof 1996", 9)
+    ('easy, requested', 'a-lo…hine\nof 1996')
+    """
+    half = (longest - 1) // 2
+    lines = text.split("\n")
+    return "\n".join(line if len(line) <= longest else f"{line[:half]}…{line[-half:]}" for line in lines)
+
+
+def number_beside(axes: "Axes", number: int, x: float, y: float) -> None:
+    """Write beside a point which entry of the legend it is, where colours alone would tell."""
+    axes.annotate(str(number), (x, y), (6, 5), textcoords="offset points", fontsize=8)
+
+
+def in_words(figure: "Figure") -> str:
+    """Return what a picture shows, for those who cannot see it: titles, axes with units, and the legend's entries."""
+    said = []
+    for axes in figure.axes:
+        names = {"across": axes.get_xlabel(), "upwards": axes.get_ylabel()}
+        legend = axes.get_legend()
+        entries = [text.get_text() for text in legend.get_texts()] if legend else []
+        parts = [axes.get_title(), *(f"{where}: {name}" for where, name in names.items() if name)]
+        parts += [f"shown: {', '.join(entries)}"] if entries else []
+        said += [_one_line(part) for part in parts if part]
+    return ". ".join(said)
+
+
+def _title(figure: "Figure", name: str) -> str:
+    """Return the first title on a picture, or its name."""
+    titles = [_one_line(axes.get_title()) for axes in figure.axes]
+    return next(filter(None, titles), name.replace("_", " "))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,254 @@
+"""report.json: a report as data, written and read.
+
+Every file is told with its size and digest, so that a page is never made of files that belong to another run.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+from xml.etree import ElementTree
+
+from experiments.console import plain
+from experiments.reports.figures import write_table
+from experiments.reports.provenance import provenance
+from predictors.core.errors import JobcastError, counted
+from predictors.core.files import whole_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from experiments.reports.report import Report
+
+MANIFEST: Final = "report.json"
+FORMAT: Final = "jobcast report"
+VERSION: Final = 1
+MAX_ROWS: Final = 1000
+"""Rows of a table that a page shows; its CSV has them all."""
+MAX_BYTES: Final = 64 * 2**20
+"""Size up to which a report is read."""
+LONGEST: Final = 1e12
+"""Seconds that no run takes."""
+
+_SHAPE: Final[Mapping[str, Any]] = {
+    "experiment": str,
+    "question": str,
+    "log": str,
+    "seeds": [int],
+    "seconds": (int, float),
+    "verdict": [str],
+    "details": [str],
+    "notes": [str],
+    "facts": {str: (str, int, float)},
+    "provenance": {str: str},
+    "tables": [{"title": str, "file": str, "n_rows": int, "columns": [str], "rows": [[object]]}],
+    "pictures": [{"title": str, "alt": str, "svg": str, "png": str, "csv": str}],
+    "files": [{"name": str, "bytes": int, "sha256": str}],
+}
+"""What must be there, and of what kind: a list's one entry stands for all, and so does `str` as a key."""
+
+
+def keep(folder: Path, report: "Report") -> Path:
+    """Write `report.json`, and the CSVs of those tables that have none yet, into the folder of a report.
+
+    Returns
+    -------
+    Path
+        The document.
+
+    Raises
+    ------
+    JobcastError
+        If a file that the report names is not in the folder, or nothing can be written there.
+    """
+    names = [path.name for path in report.figures]
+    tables = []
+    for title, table in report.tables.items():
+        name = f"{slug(title)}.csv"
+        if name not in names:
+            names.append(write_table(table, folder / name).name)
+        tables.append(_table(title, name, table))
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "experiment": report.experiment,
+        "question": report.question,
+        "log": report.log,
+        "seeds": report.seeds,
+        "seconds": report.seconds,
+        "verdict": report.verdict,
+        "details": report.details,
+        "notes": report.notes,
+        "facts": report.facts,
+        "provenance": provenance(),
+        "tables": tables,
+        "pictures": list(_pictures(folder, names)),
+        "files": [_file(folder / name) for name in dict.fromkeys(names)],
+    }
+    path = folder / MANIFEST
+    with whole_file(path) as part:
+        part.write_text(json.dumps(plain(document), indent=1, allow_nan=False) + "\n", encoding="ascii")
+    return path
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the document of a folder, checked: what is missing, cut short or of another run is told, never mended.
+
+    Raises
+    ------
+    JobcastError
+        If the folder has no report, or one that cannot be used.
+    """
+    path = folder / MANIFEST
+    if not folder.is_dir():
+        raise JobcastError(
+            f"{folder}: is no folder; name the one that an experiment wrote, such as reports/backfilling."
+        )
+    if not path.is_file():
+        raise JobcastError(
+            f"{folder}: has no {MANIFEST}, so no finished experiment or sweep wrote into it; run it (again) into there."
+        )
+    if path.stat().st_size > MAX_BYTES:
+        raise JobcastError(
+            f"{path}: is too big for a page, {path.stat().st_size:,} bytes where at most {MAX_BYTES:,} are read."
+        )
+    try:
+        document = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise JobcastError(f"{path}: is no whole JSON document ({error}); run the experiment again.") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise JobcastError(f"{path}: is not a report of jobcast (its format is not {FORMAT!r}).")
+    if document.get("version") != VERSION:
+        raise JobcastError(
+            f"{path}: is of version {document.get('version')!r}, this jobcast reads version {VERSION}; "
+            "use the jobcast that wrote it, or run the experiment again."
+        )
+    _check(document, _SHAPE, f"{path}: ")
+    if not 0 <= document["seconds"] < LONGEST:
+        raise JobcastError(f"{path}: seconds must be how long it took; got {str(document['seconds'])[:20]}.")
+    for table in document["tables"]:
+        if any(len(row) != len(table["columns"]) for row in table["rows"]):
+            raise JobcastError(f"{path}: table {table['title']!r} has rows of other lengths than its columns.")
+    _check_files(folder, document)
+    return document
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is none of JSON's numbers")
+
+
+def slug(title: str) -> str:
+    """Return a title as the stem of a file's name.
+
+    Examples
+    --------
+    >>> slug("all logs: lower ends")
+    'all_logs_lower_ends'
+    """
+    return re.sub(r"[^A-Za-z0-9]+", "_", title).strip("_")[:80] or "table"
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _table(title: str, name: str, table: "pd.DataFrame") -> dict[str, Any]:
+    shown = table.head(MAX_ROWS)
+    rows = [list(row) for row in shown.itertuples(index=False, name=None)]
+    return {"title": title, "file": name, "n_rows": len(table), "columns": list(map(str, table.columns)), "rows": rows}
+
+
+def _pictures(folder: Path, names: Iterable[str]) -> Iterable[dict[str, str]]:
+    """Yield each picture that is there as SVG and as PNG, with the words that `draw` wrote into it."""
+    there = set(names)
+    for name in names:
+        stem = name.removesuffix(".svg")
+        if stem == name or f"{stem}.png" not in there:
+            continue
+        tags = {tag: "{http://purl.org/dc/elements/1.1/}" + tag for tag in ("title", "description")}
+        about = ElementTree.parse(folder / name).find(".//{http://creativecommons.org/ns#}Work")
+        told = {key: (about.findtext(tag) or "") if about is not None else "" for key, tag in tags.items()}
+        title = told["title"] or stem.replace("_", " ")
+        data = f"{stem}.csv" if f"{stem}.csv" in there else ""
+        yield {"title": title, "alt": told["description"] or title, "svg": name, "png": f"{stem}.png", "csv": data}
+
+
+def _file(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise JobcastError(f"{path}: the report names this file, but it is not there.")
+    return {"name": path.name, "bytes": path.stat().st_size, "sha256": digest_of(path)}
+
+
+def _check(value: Any, shape: Any, place: str) -> None:
+    """Raise JobcastError where a value is not of its shape."""
+    if isinstance(shape, Mapping):
+        if not isinstance(value, dict):
+            raise JobcastError(f"{place.rstrip('. ')} must hold names and values; it is {_kind(value)}.")
+        for key in value if str in shape else shape:
+            if key not in value:
+                raise JobcastError(f"{place}{key!r} is missing: the document is not whole; run the experiment again.")
+            _check(value[key], shape[str] if str in shape else shape[key], f"{place}{key}.")
+    elif isinstance(shape, list):
+        if not isinstance(value, list):
+            raise JobcastError(f"{place.rstrip('. ')} must be a list; it is {_kind(value)}.")
+        for number, entry in enumerate(value):
+            _check(entry, shape[0], f"{place.rstrip('.')}[{number}].")
+    elif shape is object:
+        if isinstance(value, (list, dict)):
+            raise JobcastError(f"{place.rstrip('. ')} must be one value; it is {_kind(value)}.")
+    elif not isinstance(value, shape) or isinstance(value, bool):
+        raise JobcastError(f"{place.rstrip('. ')} cannot be {_kind(value)}.")
+
+
+def _kind(value: Any) -> str:
+    """Return what a JSON value is, in words.
+
+    Examples
+    --------
+    >>> [_kind(value) for value in ([], {}, "a", 1, None)]
+    ['a list', 'an object', 'text', 'a number', 'empty']
+    """
+    kinds = {list: "a list", dict: "an object", str: "text", bool: "true or false", type(None): "empty"}
+    return kinds.get(type(value), "a number")
+
+
+def _is_plain(name: str) -> bool:
+    r"""Return whether a name can be that of a file in a folder, and nowhere else.
+
+    Examples
+    --------
+    >>> [_is_plain(name) for name in ("a b.csv", "", "../a.csv", "/a.csv", ".lock", "a\\b.csv", "a\nb.csv", "x" * 300)]
+    [True, False, False, False, False, False, False, False]
+    """
+    plain = name.isprintable() and Path(name).name == name and not name.startswith(".") and "\\" not in name
+    return bool(name) and plain and len(name.encode()) <= 255
+
+
+def _check_files(folder: Path, document: Mapping[str, Any]) -> None:
+    """Raise JobcastError where a file is outside the folder, missing, or not the one that the report was made with."""
+    known = {file["name"]: file for file in document["files"]}
+    used = [table["file"] for table in document["tables"]]
+    used += [name for picture in document["pictures"] for name in (picture["svg"], picture["png"])]
+    used += [picture["csv"] for picture in document["pictures"] if picture["csv"]]
+    for name in used:
+        if name not in known:
+            raise JobcastError(f"{folder / MANIFEST}: uses {name[:80]!r}, which is not among its files.")
+    for name, file in known.items():
+        path = folder / name
+        if not _is_plain(name):
+            raise JobcastError(f"{folder / MANIFEST}: {name[:80]!r} is not the name of a file in its folder.")
+        if not path.is_file():
+            raise JobcastError(f"{path}: is missing, though {MANIFEST} names it; run the experiment again.")
+        if path.stat().st_size != file["bytes"] or digest_of(path) != file["sha256"]:
+            raise JobcastError(
+                f"{path}: is not the file that {MANIFEST} was written with: another run has begun and not finished, or "
+                "somebody changed it. Run the experiment again."
+            )
+    total = sum(min(known[picture[kind]]["bytes"] for kind in ("svg", "png")) for picture in document["pictures"])
+    if total > MAX_BYTES:
+        n_pictures = counted(len(document["pictures"]), "picture")
+        raise JobcastError(f"{folder}: {n_pictures} of {total:,} bytes are too big for a page; at most {MAX_BYTES:,}.")

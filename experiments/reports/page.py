@@ -1,0 +1,230 @@
+"""One page to read: a folder's report as a single HTML file that needs no network, no fonts and no build step.
+
+Everything that is told comes from `report.json` and is escaped; pictures are embedded as images, in which no script
+can run, and the page's own policy forbids whatever is not in it.
+"""
+
+import base64
+import hashlib
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from experiments.console import cell
+from experiments.reports.manifest import MANIFEST, keep, read_manifest
+from predictors.core.errors import JobcastError
+from predictors.core.files import whole_file
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from experiments.reports.report import Report
+
+PAGE: Final = "report.html"
+
+MAX_SVG: Final = 400_000
+"""Bytes up to which a picture is shown as SVG; bigger ones as PNG."""
+
+LONGEST_LEAD: Final = 80
+
+_UNITS: Final = {"_s": "s", "_s2": "s²", "_h": "h", "_us": "µs", "_pct": "%"}
+_PERCENT: Final = re.compile(r"(?<=\d) %")
+"""A sign that must not begin a line."""
+_UNSEEN: Final = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Marks that would turn the direction of the text after them."""
+
+
+def write_page(folder: Path) -> Path:
+    """Make the page of a folder from its `report.json`, whole or not at all, and return its path.
+
+    Raises
+    ------
+    JobcastError
+        If the folder has no report, or one that cannot be used.
+    """
+    text = page_of(read_manifest(folder), folder)
+    path = folder / PAGE
+    if path.is_symlink():  # somebody else's folder must not say where we write
+        raise JobcastError(f"{path}: is a link, and the page would be written where it leads; remove it.")
+    with whole_file(path) as part:
+        part.write_text(text, encoding="utf-8")
+    return path
+
+
+def write_report(folder: Path, report: "Report") -> Path:
+    """Write what a finished run leaves in its folder to be read: `report.json` and the page; return the page's path.
+
+    Raises
+    ------
+    JobcastError
+        If a file that the report names is not in the folder, or nothing can be written there.
+    """
+    keep(folder, report)
+    return write_page(folder)
+
+
+def files_of(folder: Path) -> list[str]:
+    """Return every file of a report that was just written, tables and pictures among them, the page first.
+
+    Raises
+    ------
+    JobcastError
+        If the folder has no report, or one that cannot be used.
+    """
+    names = [PAGE, MANIFEST, *(file["name"] for file in read_manifest(folder)["files"])]
+    return [str(folder / name) for name in names]
+
+
+def page_of(document: Mapping[str, Any], folder: Path) -> str:
+    """Return the page of a checked document, with the pictures of its folder."""
+    asset = {name: _asset(name) for name in ("report.css", "report.js")}
+    return _environment().get_template("report.html.jinja").render(
+        report=document,
+        tables=[_table(number, table) for number, table in enumerate(document["tables"], 1)],
+        pictures=[picture | {"src": _src(folder, picture)} for picture in document["pictures"]],
+        style=asset["report.css"],
+        script=asset["report.js"],
+        style_hash=_hash(asset["report.css"]),
+        script_hash=_hash(asset["report.js"]),
+        manifest=MANIFEST,
+    )  # fmt: skip
+
+
+def shown(text: object) -> str:
+    r"""Return text from outside without what cannot or must not be shown; escaping comes after.
+
+    Examples
+    --------
+    >>> ascii(shown("log\x00 \u202egnp.exe")), shown("a\tb")
+    ("'log\\ufffd \\ufffdgnp.exe'", 'a b')
+    """
+    return _PERCENT.sub("\u00a0%", "".join(_seen(letter) for letter in str(text)))
+
+
+def _seen(letter: str) -> str:
+    if letter in "\t\n\r":
+        return " "
+    return "\ufffd" if unicodedata.category(letter) in ("Cc", "Cs", "Cn") or letter in _UNSEEN else letter
+
+
+def led(sentence: str) -> tuple[str, str]:
+    """Return what a sentence is about, if it says so before a colon, and the rest.
+
+    Examples
+    --------
+    >>> led("Keep EASY: nothing is better."), led("P50 was off by 3 s.")
+    (('Keep EASY', 'nothing is better.'), ('', 'P50 was off by 3 s.'))
+    """
+    lead, colon, rest = sentence.partition(": ")
+    return (lead, rest) if colon and len(lead) <= LONGEST_LEAD else ("", sentence)
+
+
+def label(column: str) -> str:
+    """Return a column's name as a heading, its unit in brackets.
+
+    Examples
+    --------
+    >>> label("mean_wait_s"), label("sse_s2"), label("gap_closed"), label("ratio to last-two")
+    ('mean wait [s]', 'sse [s²]', 'gap closed', 'ratio to last-two')
+    """
+    for ending, unit in _UNITS.items():
+        if column.endswith(ending) and column != ending:
+            return f"{column.removesuffix(ending).replace('_', ' ')} [{unit}]"
+    return column.replace("_", " ")
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Return whole numbers in few words.
+
+    Examples
+    --------
+    >>> ranges([1, 2, 3, 7, 9, 10]), ranges([0]), ranges([])
+    ('1-3, 7, 9, 10', '0', 'none')
+    """
+    parts: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    words = [f"{part[0]}-{part[-1]}" if len(part) > 2 else ", ".join(map(str, part)) for part in parts]
+    return ", ".join(words) or "none"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words.
+
+    Examples
+    --------
+    >>> duration(0.5), duration(75), duration(7260)
+    ('0.5 s', '1 min 15 s', '2 h 1 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _table(number: int, table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table ready to be written: which columns are numbers, and each cell's text with what to sort by."""
+    columns = list(zip(*table["rows"], strict=True)) or [() for _ in table["columns"]]
+    numeric = [_is_numeric(values) for values in columns]
+    cells = [
+        [
+            {"text": cell(value), "sort": value if is_number else None}
+            for value, is_number in zip(row, numeric, strict=True)
+        ]
+        for row in table["rows"]
+    ]
+    heads = [{"label": label(name), "numeric": n} for name, n in zip(table["columns"], numeric, strict=True)]
+    title = table["title"].replace("_", " ")
+    return {**table, "title": title, "id": f"table-{number}", "heads": heads, "cells": cells, "long": len(cells) > 15}
+
+
+def _is_numeric(values: Sequence[Any]) -> bool:
+    there = [value for value in values if value is not None]
+    return bool(there) and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in there)
+
+
+def _src(folder: Path, picture: Mapping[str, str]) -> str:
+    """Return a picture as an address that carries it."""
+    path, kind = folder / picture["svg"], "svg+xml"
+    if path.stat().st_size > MAX_SVG:
+        path, kind = folder / picture["png"], "png"
+    return f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+
+
+def _asset(name: str) -> str:
+    return (files("experiments.reports") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """Return how a page's policy names an inline script or style that it allows."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+@cache
+def _environment() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("experiments.reports", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "shown": shown,
+        "ranges": ranges,
+        "duration": duration,
+        "fact": cell,
+        "led": led,
+        "address": lambda name: quote(name),
+    }
+    return made

@@ -1,0 +1,64 @@
+"""What an experiment gives back: its question, tables, pictures and facts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """An experiment's tables, by name, and the files that it wrote.
+
+    Attributes
+    ----------
+    experiment, log : str
+        Names.
+    seeds : tuple of int
+        Of everything drawn by chance.
+    tables : mapping of str to DataFrame
+        The results, under their titles.
+    figures : tuple of Path
+        Every file written: of each picture PNG, SVG and CSV, and the tables.
+    seconds : float
+        How long it took.
+    notes : tuple of str
+        What else the reader must know, a sentence each.
+    verdict : tuple of str
+        What came out, a sentence each: the page begins with it.
+    question : str
+        What was asked, in a line.
+    facts : mapping of str to str or number
+        What was run: jobs, processors, digest of the log.
+    details : tuple of str
+        The verdict in detail, a sentence or two each: it stands apart, so that the verdict stays short.
+    """
+
+    experiment: str
+    log: str
+    seeds: tuple[int, ...]
+    tables: Mapping[str, "pd.DataFrame"]
+    figures: tuple[Path, ...]
+    seconds: float
+    notes: tuple[str, ...] = field(default=())
+    verdict: tuple[str, ...] = field(default=())
+    question: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    details: tuple[str, ...] = field(default=())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document that `jobcast experiment --json` prints."""
+        return {
+            "experiment": self.experiment,
+            "log": self.log,
+            "seeds": list(self.seeds),
+            "tables": {name: table.to_dict(orient="records") for name, table in self.tables.items()},
+            "figures": [str(path) for path in self.figures],
+            "verdict": list(self.verdict),
+            "details": list(self.details),
+            "notes": list(self.notes),
+            "seconds": self.seconds,
+        }

@@ -1,0 +1,1 @@
+"""Runs: one simulation by names, pools of workers, checkpoints."""

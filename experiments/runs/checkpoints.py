@@ -1,0 +1,269 @@
+"""Checkpoints: a run directory with identity and lock, and the parts that are done.
+
+While an experiment goes on, what is done lies in a folder `unfinished-…` of its report folder, a Parquet file a run.
+That name is a digest of all that results depend on: the same command goes on there, another one (other options, log,
+versions, code) begins anew in a folder of its own. The folder goes when the report has been written.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from shutil import rmtree
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from experiments.console import progress
+from experiments.reports.provenance import code_digest, versions
+from experiments.runs.pool import JOB_BYTES, each
+from experiments.runs.setting import WITHOUT_LOG, Setting
+from predictors.core.errors import JobcastError, counted
+from predictors.core.files import whole_file
+from predictors.data.joblog import JobLog
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LOCK: Final = ".lock"
+
+
+def code_identity() -> dict[str, Any]:
+    """Return which code is at work: versions, and a digest of jobcast's own source."""
+    return {"versions": versions(), "code": code_digest()}
+
+
+def digest_of_values(known: Any) -> str:
+    """Return a digest of all that results depend on, plain values alone."""
+    return sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+
+
+def log_identity(log: JobLog) -> dict[str, Any]:
+    """Return what of a log results depend on: its jobs, and what it tells of the machine, its clock and names."""
+    return {
+        "name": log.name,
+        "sha256": log.digest(),
+        "procs": log.max_procs,
+        "nodes": log.max_nodes,
+        "epoch": log.epoch,
+        "time_zone": log.time_zone,
+        "names": digest_of_values(dict(log.categories)),
+    }
+
+
+@contextmanager
+def locked(path: Path, what: str) -> Iterator[None]:
+    """Keep a folder for a kind of work, made where it is missing, to this process while the block lasts.
+
+    Raises
+    ------
+    JobcastError
+        If another process is at work in it, or it holds something else: not even a lock is left in there then.
+    """
+    from filelock import FileLock, Timeout
+
+    try:
+        _refuse_foreign(path, what)
+        path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path / LOCK, timeout=0)
+        lock.acquire()
+    except Timeout as error:
+        raise JobcastError(
+            f"{path}: another process is at work there; wait for it, or choose another folder with --out."
+        ) from error
+    except OSError as error:
+        raise JobcastError(f"{path}: no folder of results can be made there ({error.strerror}).") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def write_identity(path: Path, what: str, identity: str, about: Mapping[str, Any]) -> None:
+    """Write into an empty folder whose it is, as `WHAT.json`; leave one that is this very work's as it is.
+
+    Parameters
+    ----------
+    path : Path
+        The folder; it is `locked`.
+    what : str
+        Kind of work, such as "sweep".
+    identity : str
+        Tells the work from all others.
+    about : mapping
+        What the identity is of, as plain values: the most telling first, to say in what another work differs.
+
+    Raises
+    ------
+    JobcastError
+        If the folder holds something else.
+    """
+    sheet = path / f"{what}.json"
+    if sheet.exists():
+        _refuse_other(sheet, what, identity, about)
+        return
+    _refuse_foreign(path, what)
+    with whole_file(sheet) as part:
+        part.write_text(json.dumps({"identity": identity, **about}, indent=1), encoding="utf-8")
+
+
+def _refuse_foreign(path: Path, what: str) -> None:
+    inside = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
+    visible = {name for name in inside if not name.startswith(".")}  # nor what a kill cut short
+    if visible and f"{what}.json" not in inside:
+        raise JobcastError(f"{path}: holds {min(visible)}, but no {what}; choose an empty folder with --out.")
+
+
+def _refuse_other(sheet: Path, what: str, identity: str, about: Mapping[str, Any]) -> None:
+    try:
+        kept = json.loads(sheet.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise JobcastError(f"{sheet}: cannot be read ({error}); choose another folder, or delete this one.") from error
+    if not isinstance(kept, dict) or not isinstance(kept.get("identity"), str):
+        raise JobcastError(f"{sheet}: does not say whose folder this is; choose another one, or delete it.")
+    if kept["identity"] != identity:
+        raise JobcastError(
+            f"{sheet.parent}: holds the results of another {what}, which differs in {_difference(kept, about)}; "
+            "choose another folder with --out, or delete this one."
+        )
+
+
+def _difference(kept: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """Return the first thing in which two works differ, in words.
+
+    Examples
+    --------
+    >>> _difference({"seeds": [1], "rest": {}}, {"seeds": [1, 2], "rest": {}})
+    'seeds (1; here 1, 2)'
+    >>> _difference({"rest": {"kill": True}}, {"rest": {"kill": False, "by": []}})
+    'kill, by'
+    """
+    for key, value in wanted.items():
+        other = kept.get(key)
+        if other == value:
+            continue
+        if isinstance(value, dict) and isinstance(other, dict):
+            return ", ".join(name for name, one in value.items() if name not in other or other[name] != one) or key
+        said, here = _short(other), _short(value)
+        return f"{key} ({said}; here {here})" if said != here else f"its {key}"
+    return "what it runs"
+
+
+def _short(value: Any) -> str:
+    """Return a value in a few words; of tables in a list the first thing that each tells."""
+    several = value if isinstance(value, list) else [value]
+    text = ", ".join(str(next(iter(one.values()), "")) if isinstance(one, dict) else str(one) for one in several)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+Task = TypeVar("Task")
+
+PARTS: Final = "parts"
+NEEDS: Final = 700e6
+"""Memory without which a worker cannot do them [bytes]; half a year of RUSH's control jobs takes most."""
+
+
+def run_all(
+    setting: Setting,
+    what: str,
+    function: "Callable[[Any, Task], pd.DataFrame]",
+    shared: Any,
+    tasks: Sequence[Task],
+    about: Mapping[str, str] | None = None,
+) -> "list[pd.DataFrame]":
+    """Return `function(shared, task)` for each task, in order; whoever does them, and whether at once or not.
+
+    Parameters
+    ----------
+    setting : Setting
+        Who works, and where to keep what is done.
+    what : str
+        What is being done, a word or two for the progress; no two calls of an experiment have the same.
+    function : callable
+        Of a module's top level; draws nothing by chance but by seeds in its task.
+    shared : object
+        What tasks have in common; goes to each worker once.
+    tasks : sequence
+        Small; their `repr` tells all of them.
+    about : mapping of str to str, optional
+        What else results hang on, beside the setting.
+
+    Raises
+    ------
+    JobcastError
+        If a task raised one, or workers fail (PoolError); what is done stays kept.
+    """
+    files = [None if setting.checkpoints is None else _file(setting.checkpoints, what, task, about) for task in tasks]
+    found = {number: _read(file) for number, file in enumerate(files) if file is not None and file.is_file()}
+    missing = [number for number in range(len(tasks)) if number not in found]
+    needs = NEEDS + JOB_BYTES * len(setting.log)
+    try:
+        with progress(what, len(tasks)) as advance:
+            advance(len(found))
+            work = [("", tasks[number]) for number in missing]
+            for place, table in each(function, {"": shared}, work, setting.pool, needs=needs):
+                file = files[missing[place]]
+                found[missing[place]] = table if file is None else _kept(table, file)
+                advance(1)
+    except JobcastError as error:
+        if not found or setting.checkpoints is None:
+            raise
+        kept = f"{len(found)} of {counted(len(tasks), 'run')} are kept in {setting.checkpoints}"
+        raise type(error)(f"{error} {kept}: the same command goes on there.") from error
+    return [found[number] for number in range(len(tasks))]
+
+
+@contextmanager
+def with_checkpoints(name: str, setting: Setting) -> Iterator[Setting]:
+    """Yield the setting with a folder for what is done, of this very experiment; it goes if the block succeeds.
+
+    Raises
+    ------
+    JobcastError
+        If another process is at work on the same.
+    """
+    log = setting.log
+    about = {
+        "experiment": name,
+        "seed": setting.seed,
+        "quick": setting.quick,
+        "partition": setting.partition,
+        "procs": setting.procs,
+        "predictors": list(setting.predictors),
+        "log": {} if name in WITHOUT_LOG else log_identity(log),
+        **code_identity(),
+    }
+    identity = digest_of_values(about)
+    folder = setting.folder / f"unfinished-{identity[:12]}"
+    with locked(folder, "experiment"):
+        write_identity(folder, "experiment", identity, about)
+        try:
+            yield replace(setting, checkpoints=folder)
+        except BaseException:
+            if not any(entry.is_dir() for entry in folder.iterdir()):  # nothing is kept
+                rmtree(folder, ignore_errors=True)
+            raise
+        rmtree(folder, ignore_errors=True)
+
+
+def _file(folder: Path, what: str, task: Any, about: Mapping[str, str] | None) -> Path:
+    return folder / PARTS / f"{digest_of_values([what, repr(task), dict(about or {})])[:24]}.parquet"
+
+
+def _kept(table: "pd.DataFrame", file: Path) -> "pd.DataFrame":
+    """Write a table down, and return it as it will be read: the same whether anything was killed in between."""
+    file.parent.mkdir(exist_ok=True)
+    with whole_file(file) as part:
+        table.to_parquet(part, index=False, compression="zstd", write_page_checksum=True)
+    return _read(file)
+
+
+def _read(file: Path) -> "pd.DataFrame":
+    import pandas as pd
+    import pyarrow as pa
+
+    try:
+        return pd.read_parquet(file, page_checksum_verification=True)
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise JobcastError(f"{file}: is damaged ({reason}); delete it, and it is done again.") from error

@@ -1,0 +1,66 @@
+"""The setting that an experiment is run with."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from experiments.runs.clusters import Pool
+from experiments.runs.pool import HERE
+from experiments.runs.simulate import of_partition
+
+if TYPE_CHECKING:
+    from predictors.data.joblog import JobLog
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What every experiment is told.
+
+    Attributes
+    ----------
+    log : JobLog
+        The job log, as read.
+    folder : Path
+        Where tables and figures go; it exists.
+    seed : int
+        Of everything drawn by chance.
+    quick : bool
+        Smaller models and fewer seeds, to see the whole in a minute or two.
+    partition : int or None
+        Keep only the jobs of one partition of the machine.
+    procs : int or None
+        Processors of the machine to simulate; by default as the log tells.
+    predictors : tuple of str
+        Names of those to study, where an experiment studies predictors; none: all, or what the experiment chooses.
+    pool : Pool
+        Who works, for the experiments of `MANY`; what comes out does not depend on it.
+    failures : Path or None
+        A log of failures beside the job log, for logstudy.
+    checkpoints : Path or None
+        Where those keep runs as they are done, see `experiments.runs.checkpoints`; None: nowhere.
+    """
+
+    log: "JobLog"
+    folder: Path
+    seed: int = 0
+    quick: bool = False
+    partition: int | None = None
+    procs: int | None = None
+    predictors: tuple[str, ...] = ()
+    pool: Pool = HERE
+    failures: Path | None = None
+    checkpoints: Path | None = None
+
+    def jobs(self) -> "JobLog":
+        """Return the log, or of it the jobs of the partition.
+
+        Raises
+        ------
+        JobcastError
+            If the log has no job in that partition.
+        """
+        return of_partition(self.log, self.partition)
+
+
+WITHOUT_LOG: Final = frozenset({"rush", "rush-dose"})
+"""Experiments in a model world, which look at no job log."""

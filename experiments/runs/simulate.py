@@ -1,0 +1,302 @@
+"""A simulation by names of policy and estimates; explanation and validation of one."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from predictors.core.arrays import Ints
+from predictors.core.errors import JobcastError, unknown_name
+from predictors.data.joblog import JobLog
+from predictors.models.baselines import Requested
+from predictors.models.conformal import WithBudget
+from predictors.models.similar_jobs import REVISED_ESTIMATES, SimilarRuns
+from predictors.models.stream import forecast
+from predictors.registry import PREDICTORS, make_predictor
+from predictors.tracking.client import load_model
+from schedsim.cobalt.rules import Rules
+from schedsim.engine.simulation import Simulation
+from schedsim.explain.explain import Explanation, explain
+from schedsim.machine.allocators import Allocator
+from schedsim.machine.outages import Outages
+from schedsim.machine.partitions import widened
+from schedsim.machine.run_times import RunTimes
+from schedsim.policies.corrections import correction_code
+from schedsim.policies.policy import Policy, make_policy
+from schedsim.results.metrics import by_run_time, by_size, by_user, figures, how_started
+from schedsim.results.schedule import Schedule
+from schedsim.results.site_metrics import by_queue, disturbed_figures
+from schedsim.validate.validate import check
+from schedsim.workload.estimates import Estimates, RevisedEstimates, clairvoyant, requested
+from schedsim.workload.workload import Workload, row_of
+
+if TYPE_CHECKING:
+    from predictors.tracking.describe import LoadedModel
+
+
+GIVEN = {"requested": requested, "clairvoyant": clairvoyant}
+"""Estimates that need no predictor: what the users asked for, and the truth."""
+
+
+def loaded(name: str) -> "str | LoadedModel":
+    """Return the kept model, if the name is a model's address, else the name as it stands.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such model.
+    """
+    if "/" not in name:
+        return name
+
+    return load_model(name)
+
+
+def of_partition(log: JobLog, partition: int | None) -> JobLog:
+    """Return the log, or of it the jobs of one partition of the machine.
+
+    Raises
+    ------
+    JobcastError
+        If the log has no job in that partition.
+    """
+    if partition is None:
+        return log
+    in_it = log.known("partition") & (log.filled("partition") == partition)
+    if not in_it.any():
+        raise JobcastError(f"{log.name}: has no job in partition {partition}.")
+    return log.select(in_it)
+
+
+def learnt_from(given: "str | LoadedModel", *logs: JobLog) -> bool:
+    """Tell whether a kept model has learnt from one of these very logs: in their loop it would know the future."""
+    return not isinstance(given, str) and given.origin.log_sha256 in [log.digest() for log in logs]
+
+
+def check_names(
+    policy: str, estimates: "str | SimilarRuns", correction: str = "requested", budget: float | None = None
+) -> None:
+    """Raise what `run_by_name` would raise for these names, before a log is read; a model's address is looked up.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such policy, estimates, model, correction or budget, or they do not go together.
+    """
+    rule, _ = make_policy(policy), correction_code(correction)
+    if budget is not None:
+        _within(str(estimates), budget)
+    elif isinstance(estimates, str) and "/" in estimates:
+        loaded(estimates)
+    elif isinstance(estimates, str) and estimates not in (*GIVEN, *REVISED_ESTIMATES, *PREDICTORS):
+        raise unknown_name("estimates", estimates, (*GIVEN, *REVISED_ESTIMATES, *PREDICTORS, "models:/NAME@ALIAS"))
+    if rule.kind == "compress" and (not isinstance(estimates, str) or estimates in REVISED_ESTIMATES):
+        raise JobcastError(
+            f"{policy} keeps reservations by the estimates that they were made with: revised estimates ({estimates}) "
+            "do not go with it; take conservative-replan or EASY."
+        )
+
+
+def estimates_by_name(
+    name: "str | LoadedModel | SimilarRuns", log: JobLog, workload: Workload, budget: float | None = None
+) -> Estimates | RevisedEstimates:
+    """Return what the scheduler shall believe.
+
+    Parameters
+    ----------
+    name : str, LoadedModel or SimilarRuns
+        `requested`, `clairvoyant`, revised estimates (`default`, `bold`), a registered predictor (both start knowing
+        nothing and learn as jobs end), or a model's address (`models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/…`, a
+        folder) or the model itself: that is served as it is; or the rule of revised estimates.
+    log : JobLog
+        The cleaned log, rows as in `workload`.
+    workload : Workload
+        The jobs to be simulated.
+    budget : float or None
+        Share of the jobs that may run longer than estimated: a registered predictor is moved until that is so, as jobs
+        end (`predictors.models.conformal`).
+
+    Raises
+    ------
+    JobcastError
+        If there is no such predictor or model, or the budget is no share or asked of what does not learn in the loop.
+    """
+    if budget is not None:
+        return forecast(_within(_called(name), budget), log)
+    given = loaded(name) if isinstance(name, str) else name
+    if isinstance(given, SimilarRuns):
+        return given.forecast(log)
+    if not isinstance(given, str):
+        return forecast(given.predictor, log)
+    if given in GIVEN:
+        return GIVEN[given](workload)
+
+    if given in REVISED_ESTIMATES:
+        return REVISED_ESTIMATES[given].forecast(log)
+    if given in PREDICTORS:
+        return forecast(make_predictor(given), log)
+    raise unknown_name("estimates", given, (*GIVEN, *REVISED_ESTIMATES, *PREDICTORS, "models:/NAME@ALIAS"))
+
+
+def _called(name: "str | LoadedModel | SimilarRuns") -> str:
+    """Return what to call estimates in a table."""
+    if isinstance(name, SimilarRuns):
+        return repr(name)
+    return name if isinstance(name, str) else name.uri
+
+
+def _within(name: str, budget: float) -> "WithBudget":
+    """Return a registered predictor that keeps a budget, unfitted."""
+    fixed = {
+        **dict.fromkeys(GIVEN, "these estimates are given, not learnt"),
+        Requested.name: "no estimate may be above the request, so there is nowhere to move it",
+        **dict.fromkeys(REVISED_ESTIMATES, "it plans by many estimates of a job, not by one"),
+        WithBudget.name: "it keeps a budget of its own already; name the predictor inside",
+    }
+    if name in fixed:
+        raise JobcastError(f"A budget cannot go with the estimates {name}: {fixed[name]}. Name a predictor: similar.")
+    if name not in PREDICTORS and "/" in name:
+        raise JobcastError(
+            f"A budget cannot go with {name}: a kept model is served as it is. Name a predictor: similar."
+        )
+    if name not in PREDICTORS:
+        raise unknown_name("predictor", name, PREDICTORS)
+    found = WithBudget(predictor=make_predictor(name), budget=budget)
+    found.check()
+    return found
+
+
+TABLES: dict[str, Callable[[Schedule], Mapping[Any, Mapping[str, float]]]] = {
+    "user": by_user,
+    "size": by_size,
+    "run-time": by_run_time,
+    "start": how_started,
+}
+"""What a schedule's figures can be split by: user, class of width, class of run time, how the jobs came to start."""
+
+
+def table_by(schedule: Schedule, what: str, rules: Rules | None = None) -> dict[str, dict[str, Any]]:
+    """Return a schedule's figures by group, under the groups' names.
+
+    Raises
+    ------
+    JobcastError
+        If it cannot be split by that.
+    """
+    if what == "queue":
+        if rules is None:
+            raise JobcastError("A table by queue needs queues: name a --site, or take the policy cobalt.")
+        return {name: dict(row) for name, row in by_queue(schedule, rules).items()}
+    if what not in TABLES:
+        raise unknown_name("table by", what, (*TABLES, "queue"))
+    return {str(group): dict(row) for group, row in TABLES[what](schedule).items()}
+
+
+def run_by_name(
+    log: JobLog,
+    policy: str,
+    estimates: "str | LoadedModel | SimilarRuns" = "requested",
+    correction: str = "requested",
+    *,
+    kill: bool = True,
+    budget: float | None = None,
+    allocator: Allocator | None = None,
+    workload: Workload | None = None,
+    rule: Policy | None = None,
+    world: RunTimes | None = None,
+    deadline: Ints | None = None,
+    rules: Rules | None = None,
+    outages: Outages | None = None,
+) -> tuple[Schedule, dict[str, Any]]:
+    """Simulate a cleaned log; return the schedule and its figures under the names of `jobcast simulate --json`.
+
+    Who simulates a log more than once may give its `workload`, made once. `rule` is what the policy's name stands for,
+    where options have changed it; `deadline` those of jobs that may be postponed; the rest as for `simulate`.
+    """
+    rule = make_policy(policy) if rule is None else rule
+    workload = widened(workload or Workload.from_log(log), allocator)
+    if deadline is not None:
+        workload = replace(workload, deadline=deadline)
+    estimated = estimates_by_name(estimates, log, workload, budget)
+    simulation = Simulation(workload, rule, estimated, correction, kill, allocator, world, rules, outages)
+    simulation.run()
+    schedule = simulation.schedule()
+    late = {"commands_too_late": len(simulation.ignored)} if rules is not None and rules.commands else {}
+    return schedule, {
+        "log": log.name,
+        "policy": policy,
+        "estimates": _called(estimates),
+        "budget": budget,
+        "correction": correction,
+        "procs": workload.machine_procs,
+        **figures(schedule),
+        **disturbed_figures(schedule),
+        "engine_seconds": schedule.engine_seconds,
+        "jobs_per_second": len(workload) / schedule.engine_seconds,
+        **late,
+    }
+
+
+def refuse_unknown_job(log: JobLog, job_id: int) -> None:
+    """Raise JobcastError if a cleaned log has no such job."""
+    row_of(Workload.from_log(log), job_id)
+
+
+def explain_by_name(
+    log: JobLog,
+    schedule: Schedule,
+    job_id: int,
+    policy: str,
+    estimates: "str | LoadedModel",
+    correction: str,
+    *,
+    kill: bool,
+    budget: float | None = None,
+    allocator: Allocator | None = None,
+    rule: Policy | None = None,
+    world: RunTimes | None = None,
+    rules: Rules | None = None,
+    outages: Outages | None = None,
+) -> Explanation:
+    """Explain a job's start in a schedule of a cleaned log; the other names as `run_by_name` was given."""
+    estimated = estimates_by_name(estimates, log, schedule.workload, budget)
+    rule = make_policy(policy) if rule is None else rule
+    asked = schedule.workload
+    if rules is not None and rules.commands:  # the schedule's jobs are as altered, the simulation starts with these
+        as_submitted = widened(Workload.from_log(log), allocator)
+        asked = replace(asked, procs=as_submitted.procs, requested=as_submitted.requested)
+    return explain(
+        schedule,
+        job_id,
+        rule,
+        estimated,
+        correction,
+        kill,
+        allocator=allocator,
+        world=world,
+        rules=rules,
+        workload=asked,
+        outages=outages,
+    )
+
+
+def check_by_name(
+    log: JobLog,
+    schedule: Schedule,
+    policy: str,
+    estimates: "str | LoadedModel",
+    *,
+    kill: bool,
+    budget: float | None = None,
+    rule: Policy | None = None,
+    rules: Rules | None = None,
+) -> dict[str, Any]:
+    """Check the laws of a schedule of a cleaned log; return those kept, and those left out with the reason.
+
+    Raises
+    ------
+    JobcastError
+        At the first law that is broken.
+    """
+    estimated = estimates_by_name(estimates, log, schedule.workload, budget)
+    checked = check(schedule, make_policy(policy) if rule is None else rule, estimated, kill, rules)
+    return {"kept": list(checked.kept), "left_out": dict(checked.left_out)}

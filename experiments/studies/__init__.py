@@ -1,0 +1,1 @@
+"""Studies of our own, beside those of the papers."""

@@ -1,0 +1,237 @@
+"""The study of backfilling: gap closed, and who pays.
+
+*Gap closed* = (EASY - ours) / (EASY - clairvoyant EASY-SJBF) in mean bounded slowdown; mean wait, 99th percentile,
+longest wait and mean wait of the widest 5 % of jobs as multiples of EASY's. Each seed shakes the log anew and is
+scheduled by every case, so that differences are paired. Medians over the seeds; their intervals are order
+statistics that hold the median of all shakes with at least 95 % confidence (ten seeds: the second smallest to the
+second largest).
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+
+from experiments.compare.measures import AS_LOGGED
+from experiments.compare.measures import MEASURES as TITLES
+from experiments.compare.relative import MEASURES, RATIOS, left_out, over_logs, relative, shaken_beside_as_logged
+from experiments.reports.figures import COLOURS, draw, number_beside, write_table
+from experiments.reports.report import Report
+from experiments.runs.setting import Setting
+from experiments.sweeps.run import run_sweep
+from experiments.sweeps.sweep import Case, Sweep
+from predictors.data.cleaning import clean
+from predictors.models.similar_jobs import REVISED_ESTIMATES, SimilarRuns
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+EASY: Final = "EASY"
+CLAIRVOYANT: Final = "clairvoyant EASY-SJBF"
+CASES: Final = (
+    Case(EASY, "easy"),
+    Case(CLAIRVOYANT, "easy-sjbf", "clairvoyant"),
+    Case("clairvoyant EASY", "easy", "clairvoyant", shaken=False),
+    Case("EASY-SJBF", "easy-sjbf"),
+    Case("EASY++", "easy-sjbf", "tsafrir"),
+    Case("EASY++, incremental", "easy-sjbf", "tsafrir", "incremental"),
+    Case("EASY++, doubling", "easy-sjbf", "tsafrir", "doubling", shaken=False),
+    Case("EASY++ + promise", "easy-sjbf+promise", "tsafrir"),
+    Case("clairvoyant + promise", "easy-sjbf+promise", "clairvoyant"),
+    Case("default", "default", "default"),
+    Case("default, no promise", "easy-sjbf", "default", shaken=False),
+    Case("default, promise without slack", "easy-sjbf+promise", "default", shaken=False),
+    Case("default, factor 0.7", "default", SimilarRuns(factor=0.7), shaken=False),
+    Case("default, factor 1", "default", SimilarRuns(factor=1.0), shaken=False),
+    Case("bold", "default", "bold"),
+    Case("bold, no promise", "easy-sjbf", "bold", shaken=False),
+    Case("last-two", "easy-sjbf", "last-two", shaken=False),
+    Case("user-mean", "easy-sjbf", "user-mean", shaken=False),
+)
+"""The published ways, perfect knowledge, the default and what it is made of.
+
+`jobcast experiment runtime` has every predictor by correction and promise, unshaken: some take minutes a schedule.
+"""
+QUICK: Final = (EASY, CLAIRVOYANT, "EASY-SJBF", "EASY++", "default", "bold")
+
+
+OPTIONS: Final = {
+    ("easy", "requested"): ("no backfill order", "X"),
+    ("easy-sjbf", "requested"): ("expired: the request", "o"),
+    ("easy-sjbf", "incremental"): ("expired: incremental", "^"),
+    ("easy-sjbf", "doubling"): ("expired: doubling", "v"),
+    ("easy-sjbf+promise", "requested"): ("promise", "s"),
+    ("default", "requested"): ("promise with slack", "D"),
+}
+"""Label and marker of each option, by policy and correction."""
+
+
+def frontier_of(what: str) -> "Callable[[Axes, pd.DataFrame], None]":
+    """Return what draws a point a case, medians with intervals or as logged, of a log by its name."""
+
+    def paint(axes: "Axes", table: "pd.DataFrame") -> None:
+        _paint(axes, table)
+        axes.set_title(f"What is gained, and what the widest jobs pay for it: {what}")
+
+    return paint
+
+
+def _paint(axes: "Axes", table: "pd.DataFrame") -> None:
+    from matplotlib.lines import Line2D
+
+    axes.axvline(1.0, color="#999999", linewidth=0.8)
+    cases = {case.name: case for case in CASES}
+    families: list[str] = []
+    options: dict[str, str] = {}
+    for row in table.to_dict(orient="records"):
+        case = cases[row["case"]]
+        family = _family(case.name)
+        families += [] if family in families else [family]
+        label, marker = OPTIONS[case.policy, case.correction]
+        options[label] = marker
+        if not case.shaken:
+            row |= {measure: row[f"{measure}_as_logged"] for measure in ("widest", "gap_closed")}
+        x, y, chosen = row["widest"], 100 * row["gap_closed"], case.name in ("default", "bold")
+        axes.errorbar(
+            x, y,
+            xerr=_bar(x, row["widest_low"], row["widest_high"]) if case.shaken else None,
+            yerr=_bar(y, 100 * row["gap_closed_low"], 100 * row["gap_closed_high"]) if case.shaken else None,
+            marker=marker, markersize=11 if chosen else 6, linestyle="none", elinewidth=0.6,
+            zorder=3 if chosen else 2, **_look(families.index(family)),
+        )  # fmt: skip
+        number_beside(axes, families.index(family) + 1, x, y)
+    kinds = [
+        Line2D([], [], marker="o", linestyle="none", label=f"{n + 1}  {name}", **_look(n))
+        for n, name in enumerate(families)
+    ]
+    ways = [
+        Line2D([], [], marker=marker, color="#444444", linestyle="none", label=label)
+        for label, marker in options.items()
+    ]
+    axes.set_xlabel(f"{TITLES[RATIOS['widest']].title} of jobs, relative to EASY")
+    axes.set_ylabel("gap to clairvoyant EASY-SJBF closed, mean bounded slowdown [%]")
+    axes.legend(handles=[*kinds, *ways], loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+
+
+def _bar(middle: float, low: float, high: float) -> list[list[float]]:
+    """Return an error bar's lengths."""
+    return [[max(middle - low, 0.0)], [max(high - middle, 0.0)]]
+
+
+def _family(case: str) -> str:
+    """Return the estimates of a case without its options.
+
+    Examples
+    --------
+    >>> [_family(name) for name in ("EASY++ + promise", "default, factor 0.7", "bold")]
+    ['EASY++', 'default', 'bold']
+    """
+    return case.split(",")[0].split(" + ")[0]
+
+
+def _look(number: int) -> dict[str, Any]:
+    """Return a family's colour; from the ninth on the same colours, hollow."""
+    colour = COLOURS[number % len(COLOURS)]
+    return {"color": colour, "markerfacecolor": colour if number < len(COLOURS) else "white"}
+
+
+QUESTION: Final = (
+    "Who gains and who pays when backfilling plans with predictions? The frontier, over shaken logs, all beside EASY."
+)
+"""What its page asks."""
+
+
+def run(setting: Setting) -> Report:
+    """Schedule a log, as it is and shaken ten times (quick: three), by every case, and draw the frontier.
+
+    Where the folder holds the runs of other logs by the same cases and seeds, the frontier and a table over all of them
+    are made as well, by the seeds that all have.
+    """
+    begin = perf_counter()
+    log, account = clean(setting.jobs(), setting.procs, drop_wide=True)
+    seeds = tuple(range(setting.seed + 1, setting.seed + (4 if setting.quick else 11)))
+    cases = tuple(case for case in CASES if not setting.quick or case.name in QUICK)
+    place = setting.checkpoints and setting.checkpoints / "sweep"
+    found = run_sweep(Sweep(cases=cases, seeds=seeds), [log], pool=setting.pool, folder=place)
+    runs = beside_easy(found.runs)
+    file = write_table(runs, setting.folder / f"runs_{log.name}.csv")
+    medians = shaken_beside_as_logged(runs)
+    tables = _told(medians, "")
+    written = [
+        file,
+        *draw(setting.folder, f"frontier_{log.name}", medians, frontier_of(log.name), width=9.5, height=7.5),
+    ]
+    notes, verdict = [account.summary()], list(_who_pays(medians))
+    everything = alike(runs, setting.folder)
+    names = sorted(everything["log"].unique())
+    if len(names) > 1:
+        pooled = over_logs(everything)
+        tables |= _told(pooled, "all logs: ")
+        notes.append(f"All logs: {', '.join(names)}; the seeds that all have. {left_out(everything)}".rstrip())
+        about = f"mean of {len(names)} logs"
+        written += draw(setting.folder, "frontier", pooled, frontier_of(about), width=9.5, height=7.5)
+    return Report(
+        experiment="backfilling",
+        log=log.name,
+        seeds=seeds,
+        tables=tables,
+        figures=tuple(map(Path, written)),
+        seconds=perf_counter() - begin,
+        notes=tuple(notes),
+        verdict=tuple(verdict),
+    )
+
+
+def alike(runs: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    """Return these runs, and from a folder those of other logs that were made by the same cases and some same seed."""
+    found = [runs]
+    for path in sorted(folder.glob("runs_*.csv")):
+        other = pd.read_csv(path)
+        if list(other.columns) != list(runs.columns) or set(other["log"]) & set(runs["log"]):
+            continue
+        same_seeds = (set(other["seed"]) & set(runs["seed"])) - {AS_LOGGED}
+        if same_seeds and set(other["case"]) == set(runs["case"]):
+            found.append(other)
+    return pd.concat(found, ignore_index=True)
+
+
+def _told(table: pd.DataFrame, about: str) -> dict[str, pd.DataFrame]:
+    """Return a wide table as several that fit on a screen."""
+    parts = {
+        "medians": "",
+        "lower ends": "_low",
+        "upper ends": "_high",
+        "as logged": "_as_logged",
+        "worst log": "_worst",
+    }
+    return {
+        about + name: table[["case", *(measure + suffix for measure in MEASURES)]]
+        for name, suffix in parts.items()
+        if f"wait{suffix}" in table
+    }
+
+
+def beside_easy(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs of a sweep relative to EASY, by seed: a row a seed and case."""
+    rows = []
+    for (log, seed), part in runs.groupby(["log", "seed"], sort=False):
+        records: list[dict[Any, Any]] = part.to_dict(orient="records")
+        found = {row["case"]: row for row in records}
+        rows += [
+            {"log": log, "seed": seed, "case": name, **relative(own, found[EASY], found[CLAIRVOYANT])}
+            for name, own in found.items()
+        ]
+    return pd.DataFrame(rows)
+
+
+def _who_pays(medians: pd.DataFrame) -> Iterator[str]:
+    """Yield a sentence on each named setting: what of it is worse than EASY."""
+    for row in medians[medians["case"].isin(REVISED_ESTIMATES)].to_dict(orient="records"):
+        worse = [f"{TITLES[name].title} x {row[ratio]:.2f}" for ratio, name in RATIOS.items() if row[ratio] > 1.0]
+        gap = row["gap_closed"]
+        yield (f"{row['case']} closes {gap:.0%} of the gap" if gap == gap else f"{row['case']}: EASY leaves no gap") + (
+            f"; worse than EASY in {', '.join(worse)}." if worse else "; no figure is worse than EASY's."
+        )

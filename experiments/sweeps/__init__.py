@@ -1,0 +1,1 @@
+"""Sweeps: logs × cases × seeds."""

@@ -1,0 +1,194 @@
+"""Plan of a sweep: its runs, dealt into batches.
+
+Its logs are read once, its cells listed and dealt into batches.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from experiments.runs.checkpoints import code_identity, digest_of_values, log_identity
+from experiments.runs.simulate import of_partition
+from experiments.sweeps.sweep import Case, Cell, Learner, LogFile, Sweep
+from predictors.core.errors import JobcastError
+from predictors.data.cleaning import clean
+from predictors.data.formats.detect import read_log
+from predictors.data.joblog import JobLog
+from predictors.data.report import ReadingReport
+from predictors.models.baselines import ColumnPredictor
+from predictors.models.online.base import OnlinePredictor
+from predictors.registry import PREDICTORS
+from predictors.tracking.client import version_of
+from predictors.tracking.describe import code_tags
+from predictors.tracking.uri import ModelUri
+from schedsim.policies.policy import make_policy
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedLog:
+    """A log as its runs use it.
+
+    Attributes
+    ----------
+    jobs : JobLog
+        Cleaned for simulations, as read else.
+    account : ReadingReport
+        What reading and cleaning dropped or changed.
+    path : str
+        Where it was read; empty if it came from memory.
+    digests : tuple of str
+        SHA-256 as used, and as read: a kept model that learnt from either knows the future.
+    """
+
+    jobs: JobLog
+    account: ReadingReport
+    path: str
+    digests: tuple[str, str]
+
+    @property
+    def sha256(self) -> str:
+        """Digest of the log as it is used."""
+        return self.digests[0]
+
+    @property
+    def key(self) -> str:
+        """What tells it from any other log, on whatever machine: two that are cut alike may differ in their size."""
+        return f"{self.sha256}-{self.jobs.max_procs}-{self.jobs.name}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the provenance tells of it."""
+        return {
+            **log_identity(self.jobs),
+            "path": self.path,
+            "jobs": len(self.jobs),
+            "account": self.account.to_dict(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A sweep with its logs read.
+
+    Attributes
+    ----------
+    sweep : Sweep
+        What was declared, addresses of models pinned to versions.
+    logs : mapping of str to PlannedLog
+        By digest, in the order of the sweep.
+    cells : tuple of Cell
+        The runs, by log, seed and case.
+    """
+
+    sweep: Sweep
+    logs: Mapping[str, PlannedLog]
+    cells: tuple[Cell, ...]
+
+    def about(self) -> dict[str, Any]:
+        """Return the provenance that is known before anything is run."""
+        return {
+            "kind": self.sweep.kind,
+            "cases": [case.told() for case in self.sweep.all_cases],
+            "seeds": list(self.sweep.seeds),
+            "logs": [log.to_json() for log in self.logs.values()],
+            **code_identity(),
+            "sweep": self.sweep.to_json(),
+            "git_commit": code_tags().get("mlflow.source.git.commit"),
+        }
+
+    def identity(self) -> str:
+        """Return a digest of all that results depend on: what is run on which jobs, by which code."""
+        about = self.about()
+        logs = [log_identity(log.jobs) for log in self.logs.values()]
+        sweep = {key: value for key, value in about["sweep"].items() if key not in ("logs", "beside", "measure")}
+        known = [sweep, about["cases"], logs, about["versions"], about["code"]]
+        return digest_of_values(known)
+
+
+def plan(sweep: Sweep, logs: Sequence[JobLog] = ()) -> Plan:
+    """Read a sweep's logs, or take them from memory, and list its runs.
+
+    Raises
+    ------
+    JobcastError
+        If there is no log, one cannot be read or cleaned, or two have the same name or the same jobs.
+    """
+    if bool(logs) == bool(sweep.logs):
+        raise JobcastError("A sweep needs logs." if not logs else "Give a sweep's logs once: as files or in memory.")
+    given = [_read(one) for one in sweep.logs] or [(log, ReadingReport(log.name), LogFile(log.name)) for log in logs]
+    found: dict[str, PlannedLog] = {}
+    for jobs, account, source in given:
+        planned = _planned(sweep, jobs, account, source, from_file=bool(sweep.logs))
+        if planned.sha256 in found:
+            raise JobcastError(
+                f"{source.path}: holds the same jobs as {found[planned.sha256].jobs.name}; give it once."
+            )
+        if any(planned.jobs.name == other.jobs.name for other in found.values()):
+            raise JobcastError(f"{source.path}: another log of this sweep is called {planned.jobs.name}; rename one.")
+        found[planned.sha256] = planned
+    pinned = sweep
+    if sweep.kind == "simulate":
+        cases = tuple(_pinned(case) for case in sweep.all_cases if isinstance(case, Case))
+        pinned = replace(sweep, cases=cases, policies=(), estimates=(), corrections=(), budget=None)
+    cells = tuple(Cell(sha256, case, seed) for sha256 in found for case, seed in pinned.runs_of_a_log)
+    return Plan(pinned, found, cells)
+
+
+def _read(source: LogFile) -> tuple[JobLog, ReadingReport, LogFile]:
+
+    jobs, account = read_log(source.path)
+    return of_partition(jobs, source.partition), account, source
+
+
+def _planned(sweep: Sweep, jobs: JobLog, account: ReadingReport, source: LogFile, *, from_file: bool) -> PlannedLog:
+    path = source.path if from_file else ""
+    if sweep.kind != "simulate":
+        return PlannedLog(jobs, account, path, (jobs.digest(),) * 2)
+    cleaned, cleaning = clean(jobs, source.procs, sweep.drop_wide)
+    return PlannedLog(cleaned, account + cleaning, path, (cleaned.digest(), jobs.digest()))
+
+
+def _pinned(case: Case) -> Case:
+    """Return the case with an alias of a kept model replaced by the version that it means now."""
+    if not isinstance(case.estimates, str) or not case.estimates.startswith("models:/"):
+        return case
+
+    return replace(case, estimates=f"models:/{ModelUri.parse(case.estimates).name}/{version_of(case.estimates)}")
+
+
+HEAVY: Final = 50.0
+"""How many times longer than EASY takes what is slow: whole plans, predictors that are fitted again and again."""
+MOST: Final = 1_200_000.0
+"""Jobs, weighted so, in a batch at most: seconds of work, so that little is lost with a worker."""
+LEAST: Final = 60_000.0
+"""And at least, so that little of the time goes into handing out work."""
+
+
+def batches(plan: Plan, cells: Sequence[Cell], workers: int) -> list[tuple[Cell, ...]]:
+    """Deal cells into batches of one log each, the largest first; runs of a seed stay together where they can.
+
+    Only speed hangs on it: of one worker's work a worker's death loses a batch.
+    """
+    costs = {cell: _weight(cell.case) * len(plan.logs[cell.log].jobs) for cell in cells}
+    room = min(MOST, max(LEAST, sum(costs.values()) / (8 * workers)))
+    dealt = list(_dealt(cells, costs, room))
+    return sorted(dealt, key=lambda batch: -sum(costs[cell] for cell in batch))
+
+
+def _dealt(cells: Sequence[Cell], costs: Mapping[Cell, float], room: float) -> Iterator[tuple[Cell, ...]]:
+    batch: list[Cell] = []
+    for cell in cells:
+        if batch and (cell.log != batch[0].log or sum(costs[one] for one in batch) + costs[cell] > room):
+            yield tuple(batch)
+            batch = []
+        batch.append(cell)
+    if batch:
+        yield tuple(batch)
+
+
+def _weight(case: Case | Learner) -> float:
+    if isinstance(case, Learner):
+        return HEAVY
+    slow = make_policy(case.policy).kind in ("profile", "compress", "knapsack")
+    predictor = PREDICTORS.get(str(case.estimates))
+    fitted = predictor is not None and not issubclass(predictor, ColumnPredictor | OnlinePredictor)
+    return HEAVY if slow or fitted else 1.0 if case.policy == "easy" else 3.0

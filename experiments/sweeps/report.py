@@ -1,0 +1,192 @@
+"""Report of a sweep.
+
+Comparisons first, then figures by case and log, and a picture of who gains and who pays.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
+
+from experiments.compare import sentences
+from experiments.compare.compare import choose, compare_all
+from experiments.compare.measures import AS_LOGGED, COMPARED, MEASURES
+from experiments.compare.result import LEVEL, PRICES, Choice, Comparison
+from experiments.reports.figures import COLOURS, MARKERS, draw, write_table
+from experiments.reports.report import Report
+from experiments.sweeps.results import GROUP_TABLE, TABLE, Results
+from predictors.core.errors import counted
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+QUESTIONS: Final = {
+    "simulate": "Which way to schedule serves the jobs best, how surely, and who waits longer for it?",
+    "evaluate": "Which predictor errs least, how surely, and where does it err more?",
+    "train": "Which predictor errs least, and what has each learnt from the whole log?",
+}
+SHOWN: Final = {
+    "simulate": ("mean_bounded_slowdown", *PRICES["simulate"], "utilisation", "killed"),
+    "evaluate": ("sse_ratio_to_last_two", "mae_s", "median_ae_s", "r2", "mean_accuracy", "underestimation_rate"),
+}
+APART: Final = " That is so of the figure that decides; of those that are paid in, each is told by itself."
+LEAST: Final = 1e-3
+"""Figures below this count as this in geometric means."""
+MOST_DRAWN: Final = 20
+"""Cases in a picture."""
+
+
+Compared = tuple[tuple[Comparison, ...], Choice | None]
+
+
+def compared(found: Results, beside: str | None = None, measure: str | None = None) -> Compared:
+    """Return each case beside one, by default the first; and the choice among all, where there are several.
+
+    Where the others are shaken, cases that are run on the log as it is alone are not judged.
+    """
+    runs = found.runs[~found.runs["case"].isin(_as_logged_alone(found.runs))]
+    if runs["case"].nunique() < 2:
+        return (), None
+    options: dict[str, Any] = {"kind": found.kind, "groups": found.groups, "measure": measure}
+    return compare_all(runs, beside, **options), choose(runs, **options)
+
+
+def _as_logged_alone(runs: pd.DataFrame) -> list[str]:
+    """Return the cases without shaken runs, if others have some."""
+    shaken = set(runs.loc[runs["seed"] != AS_LOGGED, "case"])
+    return [case for case in dict.fromkeys(runs["case"]) if shaken and case not in shaken]
+
+
+def report_of(found: Results, folder: Path, said: Compared) -> Report:
+    """Write a sweep's tables and picture into a folder, and return what its page is made from.
+
+    Parameters
+    ----------
+    said : tuple
+        What `compared` says.
+    """
+    comparisons, choice = said
+    tables = {"by case": medians(found, ["case"]), "by case and log": medians(found, ["log", "case"])}
+    written = [folder / TABLE, *([folder / GROUP_TABLE] if len(found.groups) else [])]
+    if comparisons:
+        tables |= {"judgements": as_table(comparisons)}
+        written += draw(folder, "ratios", ratios(comparisons), paint_ratios(comparisons[0]), width=8.5,
+                        height=1.8 + 0.5 * min(len(comparisons), MOST_DRAWN))  # fmt: skip
+    written.append(write_table(found.runs, folder / "runs.csv"))
+    logs = ", ".join(log["name"] for log in found.about["logs"])
+    verdict = [sentences.of(one) for one in comparisons] + ([sentences.of(choice)] if choice else [])
+    notes = [sentences.together(LEVEL, len(comparisons)) + APART] if comparisons else []
+    notes += [log["account"]["source"] + ": " + _told(log["account"]) for log in found.about["logs"]]
+    if alone := _as_logged_alone(found.runs):
+        notes.append(f"Run on the logs as they are alone, and so not judged: {', '.join(alone)}.")
+    if "look_ahead" in found.runs and found.runs["look_ahead"].any():
+        ahead = ", ".join(dict.fromkeys(found.runs.loc[found.runs["look_ahead"], "case"]))
+        notes.append(f"Learnt from a log that they then were used on, its future included: {ahead}; these say nothing.")
+    return Report(
+        experiment="sweep",
+        log=logs,
+        seeds=tuple(found.about["seeds"]),
+        tables=tables,
+        figures=tuple(written),
+        seconds=found.about["seconds"],
+        notes=tuple(notes),
+        verdict=tuple(verdict),
+        question=QUESTIONS[found.kind],
+        facts=_facts(found),
+    )
+
+
+def medians(found: Results, by: list[str]) -> pd.DataFrame:
+    """Return medians over the shaken seeds (else over all), by case or by log and case; of logs the geometric mean.
+
+    Cases that are run on the log as it is alone stand among them with that run.
+    """
+    runs = found.runs
+    shaken = runs["seed"] != AS_LOGGED
+    used = runs[shaken | runs["case"].isin(_as_logged_alone(runs))] if shaken.any() else runs
+    columns = [name for name in SHOWN["simulate" if found.kind == "simulate" else "evaluate"] if name in runs]
+    per_log = used.groupby(["log", "case"], sort=False)[columns].median().reset_index()
+    if "log" in by:
+        return per_log
+    if per_log["log"].nunique() > 1:
+        columns = [name for name in columns if name in COMPARED]
+        per_log[columns] = per_log[columns].clip(lower=LEAST).transform(np.log)
+        means = per_log.groupby(by, sort=False)[columns].mean()
+        return means.transform(np.exp).reset_index()
+    return per_log.drop(columns="log")
+
+
+def as_table(comparisons: tuple[Comparison, ...]) -> pd.DataFrame:
+    """Return comparisons as a table, a row each."""
+    return pd.DataFrame(
+        {
+            "case": one.case,
+            "beside": one.beside,
+            "outcome": one.outcome,
+            "ratio": one.ratio.value,
+            "low": one.ratio.low,
+            "high": one.ratio.high,
+            "better on": one.on("better"),
+            "worse on": one.on("worse"),
+            "logs": len(one.logs),
+            "paid in": ", ".join(MEASURES[price.measure].title for price in one.paid),
+        }
+        for one in comparisons
+    )
+
+
+def ratios(comparisons: tuple[Comparison, ...]) -> pd.DataFrame:
+    """Return what is compared and what may be paid, a row a case and figure."""
+    return pd.DataFrame(
+        {"case": one.case, "figure": MEASURES[name].title, "ratio": r.value, "low": r.low, "high": r.high}
+        for one in comparisons
+        for name, r in ((one.measure, one.ratio), *((price.measure, price.ratio) for price in one.prices))
+    )
+
+
+def paint_ratios(first: Comparison) -> "Callable[[Axes, pd.DataFrame], None]":
+    """Return what paints ratios with their intervals: a row a case, a marker a figure; left of 1 is better."""
+
+    def paint(axes: "Axes", table: pd.DataFrame) -> None:
+        cases = list(dict.fromkeys(table["case"]))[:MOST_DRAWN]
+        names = list(dict.fromkeys(table["figure"]))
+        for number, name in enumerate(names):
+            part = table[(table["figure"] == name) & table["case"].isin(cases)]
+            place = [cases.index(case) + 0.14 * (number - (len(names) - 1) / 2) for case in part["case"]]
+            value = part["ratio"].to_numpy()
+            ends = np.nan_to_num(np.abs(np.stack([value - part["low"], part["high"] - value])))
+            axes.errorbar(value, place, xerr=ends, fmt=MARKERS[number], color=COLOURS[number], ms=6 if number else 8,
+                          capsize=2, lw=1.2, label=name)  # fmt: skip
+        axes.axvline(1.0, color="0.3", lw=1.0)
+        axes.set_xscale("log")
+        axes.set_yticks(range(len(cases)), cases)
+        axes.invert_yaxis()
+        axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+        axes.xaxis.set_minor_formatter(lambda x, _: f"{x:g}" if round(x, 6) in (0.2, 0.5, 2.0, 5.0, 0.8, 1.2) else "")
+        axes.tick_params(axis="x", which="both", length=3.5, pad=3.5)
+        axes.set(xlabel=f"ratio to {first.beside}: left of 1 is less", title=f"Each case beside {first.beside}")
+        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
+
+    return paint
+
+
+def _facts(found: Results) -> dict[str, str | int | float]:
+    about = found.about
+    return {
+        "runs": len(found.runs),
+        "cases": found.runs["case"].nunique(),
+        "jobs": ", ".join(f"{log['name']}: {log['jobs']:,}" for log in about["logs"]),
+        "SHA-256 of the logs": ", ".join(log["sha256"] for log in about["logs"]),
+        "code": about["git_commit"] or about["versions"]["jobcast"],
+        "SHA-256 of the code": about["code"],
+        "seconds of all workers": round(about["seconds"], 1),
+    }
+
+
+def _told(account: dict[str, int]) -> str:
+    told = [
+        f"{counted(account[effect], 'row')} {effect}" for effect in ("dropped", "changed", "noted") if account[effect]
+    ]
+    return ", ".join(told) or "nothing dropped, nothing changed"

@@ -1,0 +1,217 @@
+"""Results of a sweep as tables, and the parts that are done.
+
+Columns of `results.parquet`, whatever was run: `LEADING`, then the figures under the names that `jobcast simulate
+--json` and `jobcast evaluate --json` give cluster, then `seconds`. Two machines agree on all but `TIMES`.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from shutil import rmtree
+from typing import TYPE_CHECKING, Any, Final
+
+from experiments.runs.checkpoints import write_identity
+from experiments.sweeps.plan import Plan
+from experiments.sweeps.work import Done
+from predictors.core.errors import JobcastError
+from predictors.core.files import drop_unfinished, whole_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+LEADING: Final = {
+    "simulate": ("log", "log_sha256", "case", "policy", "estimates", "correction", "budget", "seed"),
+    "evaluate": ("log", "log_sha256", "case", "predictor", "budget", "seed"),
+    "train": ("log", "log_sha256", "case", "predictor", "budget", "seed", "model_sha256"),
+}
+"""First columns by kind of sweep; (log, case, seed) tells the runs apart. `log_sha256` is of the log as it was used:
+cleaned for simulations, as read else."""
+TIMES: Final = ("fit_seconds", "predict_us_per_job", "seconds")
+"""Columns that tell how long something took."""
+GROUPS: Final = ("log", "case", "seed", "by", "group")
+"""First columns of `groups.parquet`: one row a run and group, `by` saying what groups are.
+
+Simulations, where asked for: `size`, `user`, `run-time` or `start`, then what `jobcast simulate --by` shows.
+Evaluations, always: `user`, then n_jobs and the sums sse_s2, error_s (absolute) and underestimated (jobs)."""
+
+TABLE: Final = "results.parquet"
+GROUP_TABLE: Final = "groups.parquet"
+_KEY: Final = b"jobcast.sweep"
+_N_GROUPS: Final = b"jobcast.groups"
+"""In the metadata of `results.parquet`: how many rows `groups.parquet` has; without any there is no such file."""
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """The table of a sweep.
+
+    Attributes
+    ----------
+    runs : DataFrame
+        One row a run, in the order of the sweep: log, seed, case.
+    groups : DataFrame
+        Figures by group, if any were asked for; else empty.
+    about : dict
+        Provenance: `sweep` (the declaration, as a dictionary), `kind`, `logs` (name, path, sha256, jobs, account),
+        `versions`, `code` (SHA-256 of jobcast's source), `git_commit`, `seeds`, `seconds` (all workers together),
+        `wall_seconds`, `finished` (UTC).
+    models : mapping of str to dict
+        Files of trained models, if the sweep was not given a folder to keep them in.
+    """
+
+    runs: "pd.DataFrame"
+    groups: "pd.DataFrame"
+    about: dict[str, Any]
+    models: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        """What was run: simulate, evaluate or train."""
+        return str(self.about["kind"])
+
+
+def write_results(folder: Path, found: Results) -> list[Path]:
+    """Write the tables into a folder, each whole or not at all; the provenance is in each of them.
+
+    The runs come last: a folder that has them is finished, so what is killed before that goes on from its parts.
+    """
+    groups = [_write(found.groups, folder / GROUP_TABLE, found.about)] if len(found.groups) else []
+    return [*groups, _write(found.runs, folder / TABLE, found.about, {_N_GROUPS: str(len(found.groups))})]
+
+
+def read_results(folder: Path) -> Results:
+    """Return what a sweep left in a folder.
+
+    Raises
+    ------
+    JobcastError
+        If the folder holds no finished sweep, or one of its tables is damaged or was taken away.
+    """
+    import pandas as pd
+    from pyarrow import parquet
+
+    path = folder / TABLE
+    if not path.is_file():
+        raise JobcastError(f"{folder}: holds no {TABLE}; let `jobcast sweep --out {folder}` finish first.")
+    runs, about = _read(path)
+    if (folder / GROUP_TABLE).is_file():
+        groups, _ = _read(folder / GROUP_TABLE)
+    elif (parquet.read_schema(path).metadata or {}).get(_N_GROUPS, b"0") != b"0":
+        raise _damaged(folder / GROUP_TABLE, "it is not there")
+    else:
+        groups = pd.DataFrame(columns=list(GROUPS))
+    return Results(runs, groups, about)
+
+
+def _write(
+    table: "pd.DataFrame", path: Path, about: dict[str, Any], besides: Mapping[bytes, str] | None = None
+) -> Path:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    arrow = pa.Table.from_pandas(table, preserve_index=False)
+    arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), _KEY: json.dumps(about), **(besides or {})})
+    with whole_file(path) as part:
+        parquet.write_table(arrow, part, compression="zstd", write_page_checksum=True)
+    return path
+
+
+def _read(path: Path) -> "tuple[pd.DataFrame, dict[str, Any]]":
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        arrow = parquet.read_table(path, page_checksum_verification=True)
+        about = json.loads((arrow.schema.metadata or {})[_KEY])
+        missing = {*(LEADING[about["kind"]] if path.name == TABLE else GROUPS)} - {*arrow.column_names}
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _damaged(path, str(error).strip().partition("\n")[0]) from error
+    if missing:
+        raise _damaged(path, f"no column {min(missing)}")
+    return arrow.to_pandas(), about
+
+
+def _damaged(path: Path, reason: str) -> JobcastError:
+    return JobcastError(
+        f"{path}: is no table of a sweep, or a damaged one ({reason}); "
+        f"delete {path.with_name(TABLE)} and run the same command again."
+    )
+
+
+PARTS: Final = "parts"
+MODELS: Final = "models"
+
+
+class SweepFolder:
+    """A folder that keeps a sweep's runs while it goes on.
+
+    Parameters
+    ----------
+    path : Path
+        `locked`; empty, or of this very sweep.
+    plan : Plan
+        The sweep.
+
+    Raises
+    ------
+    JobcastError
+        If the folder holds something else.
+    """
+
+    def __init__(self, path: Path, plan: Plan) -> None:
+        self.path = path
+        self.cells = {cell.key for cell in plan.cells}
+        write_identity(path, "sweep", plan.identity(), plan.about())
+        for inside in (PARTS, MODELS):
+            drop_unfinished(path / inside)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the table has been written."""
+        return (self.path / TABLE).is_file()
+
+    def kept(self) -> Done:
+        """Return what is done already, models left out: they lie in their folders."""
+        found, seen = Done(), set[tuple[Any, ...]]()
+        for path in sorted((self.path / PARTS).glob("*.json")):
+            content = path.read_bytes()
+            if _name(content) != path.name:
+                raise JobcastError(f"{path}: is damaged; delete it, and its runs are done again.")
+            part = json.loads(content)
+            keys = {(row["log_sha256"], row["case"], row["seed"]) for row in part["rows"]}
+            if keys - self.cells or keys & seen:
+                raise JobcastError(f"{path}: holds runs of another sweep, or runs twice; take it out of this folder.")
+            seen |= keys
+            found.rows.extend(part["rows"])
+            found.groups.extend(part["groups"])
+        return found
+
+    def keep(self, done: Done) -> None:
+        """Write down what came back, the models first."""
+        for name, files in done.models.items():
+            for file, content in files.items():
+                target = self.model(name) / file
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with whole_file(target) as part:
+                    part.write_bytes(content)
+        if done.rows:
+            content = json.dumps({"rows": done.rows, "groups": done.groups}).encode()
+            (self.path / PARTS).mkdir(exist_ok=True)
+            with whole_file(self.path / PARTS / _name(content)) as part:
+                part.write_bytes(content)
+
+    def model(self, name: str) -> Path:
+        """Return the folder of a trained model."""
+        return self.path / MODELS / name
+
+    def drop_parts(self) -> None:
+        """Remove what the table holds now."""
+        rmtree(self.path / PARTS, ignore_errors=True)
+
+
+def _name(content: bytes) -> str:
+    """Return what a part is called: whether it is damaged can be told from its name."""
+    return f"{sha256(content).hexdigest()[:24]}.json"

@@ -1,0 +1,344 @@
+"""Declaration of a sweep, as a value or a TOML file, and its cases."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final, Self, TypeVar
+
+from pydantic import Field
+
+from experiments.compare.measures import AS_LOGGED, COMPARED
+from experiments.runs.simulate import GIVEN, TABLES, check_names
+from predictors.core.declarations import STRICT, check_fields, declared, parse_toml
+from predictors.core.errors import JobcastError, unknown_name
+from predictors.evaluation.evaluate import PROTOCOLS
+from predictors.models.similar_jobs import SimilarRuns
+from predictors.registry import make_predictor
+from schedsim.policies.corrections import correction_code
+
+T = TypeVar("T")
+Name = Annotated[str, Field(min_length=1)]
+Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
+"""What every library that draws by a seed takes."""
+NEVER_EXPIRE: Final = tuple(GIVEN)
+"""Estimates that no correction ever meets, since jobs are killed at their request."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A way to schedule: names as of `jobcast simulate`, or the rule of revised estimates that has no name.
+
+    With `shaken=False` it is run on the log as it is alone: to see where it stands, not how sure that is.
+    """
+
+    __pydantic_config__: ClassVar[Any] = STRICT
+
+    name: Name
+    policy: Name
+    estimates: str | SimilarRuns = "requested"
+    correction: Name = "requested"
+    shaken: bool = True
+    budget: float | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, f"Case {self.name!r}")
+        if not self.name.isprintable():
+            raise JobcastError(f"A case's name is shown: no line breaks or control characters; got {self.name!r}.")
+
+    def check(self, kill: bool = True) -> None:
+        """Raise JobcastError unless there is such a policy, estimates and correction, and they go together."""
+        try:
+            check_names(self.policy, self.estimates, self.correction, self.budget)
+            if not kill and self.correction not in ("requested", "doubling"):
+                raise JobcastError(
+                    f"jobs that are not killed at their request double their estimates: the correction "
+                    f"{self.correction} does not go with kill = false."
+                )
+        except JobcastError as error:
+            raise JobcastError(f"Case {self.name!r}: {error}") from error
+
+    def told(self) -> dict[str, Any]:
+        """Return what stands in a table."""
+        estimates = self.estimates if isinstance(self.estimates, str) else repr(self.estimates)
+        return {
+            "case": self.name,
+            "policy": self.policy,
+            "estimates": estimates,
+            "correction": self.correction,
+            "budget": self.budget,
+        }
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A predictor to be evaluated or trained."""
+
+    name: str
+    predictor: str
+    budget: float | None = None
+
+    def told(self) -> dict[str, Any]:
+        """Return what stands in a table."""
+        return {"case": self.name, "predictor": self.predictor, "budget": self.budget}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a sweep: a log by its digest, a case, a seed."""
+
+    log: str
+    case: Case | Learner
+    seed: int
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What tells the runs of a sweep apart."""
+        return self.log, self.case.name, self.seed
+
+
+def crossed(
+    policies: tuple[str, ...], estimates: tuple[str, ...], corrections: tuple[str, ...], budget: float | None = None
+) -> tuple[Case, ...]:
+    """Return a case for every combination, named by what tells it from the others.
+
+    Estimates that never expire are combined with one correction only: the others would give the same schedule.
+
+    Examples
+    --------
+    >>> [case.name for case in crossed(("easy", "easy-sjbf"), ("requested",), ("requested",))]
+    ['easy', 'easy-sjbf']
+    >>> [case.name for case in crossed(("easy",), ("requested", "tsafrir"), ("requested", "doubling"))]
+    ['easy, requested', 'easy, tsafrir, requested', 'easy, tsafrir, doubling']
+    """
+    cases = []
+    for policy, estimated, correction in product(policies, estimates, corrections):
+        if estimated in NEVER_EXPIRE and correction != corrections[0]:
+            continue
+        fixed = estimated in NEVER_EXPIRE
+        names = [policy, *([estimated] if len(estimates) > 1 else []),
+                 *([correction] if len(corrections) > 1 and not fixed else [])]  # fmt: skip
+        cases.append(Case(", ".join(names), policy, estimated, "requested" if fixed else correction, budget=budget))
+    return tuple(cases)
+
+
+KINDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "simulate": ("policies", "estimates", "corrections", "cases", "as_logged", "kill", "drop_wide", "by"),
+    "evaluate": ("predictors", "train", "protocol"),
+    "train": ("predictors", "train"),
+}
+"""What can be run, and the fields that only this kind has."""
+MOST_SEEDS: Final = 100_000
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A log to read, and the machine that it ran on where it does not tell."""
+
+    __pydantic_config__: ClassVar[Any] = STRICT
+
+    path: Name
+    procs: Annotated[int, Field(ge=1)] | None = None
+    partition: Annotated[int, Field(ge=0)] | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, f"Log {self.path!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """Many runs: every log by every case by every seed.
+
+    Parameters
+    ----------
+    logs : tuple of LogFile
+        What is read; none where the logs are in memory (see `experiments.sweeps.plan.plan`).
+    kind : {"simulate", "evaluate", "train"}
+        Simulate policies, score predictors, or score them and keep the models.
+    policies, estimates, corrections : tuple of str
+        Simulations: every combination is a case, see `experiments.sweeps.sweep.crossed`.
+    cases : tuple of Case
+        Simulations: the cases one by one, instead.
+    predictors : tuple of str
+        Evaluations and trainings: every one is a case. The baseline, last-two, stands beside them.
+    seeds : tuple of int
+        Simulations: shakes of the log (`schedsim.workload.shaking`), the same for every case. Else what
+        predictors draw by; by default 0.
+    as_logged : bool
+        Simulations: run the logs as they are, too.
+    kill, drop_wide : bool
+        Simulations: stop jobs at their requested time; leave out jobs wider than the machine.
+    budget : float, optional
+        Share of the jobs that may run longer than estimated, of all predictors.
+    by : tuple of str
+        Simulations: figures by `size`, `user`, `run-time` or `start` besides.
+    train : float
+        Evaluations and trainings: share of the jobs that is learnt from for the figures.
+    protocol : str
+        Evaluations: `strict` or `reis`.
+    beside : str, optional
+        Case that the others are judged beside; by default the first.
+    measure : str, optional
+        Figure that decides.
+    """
+
+    __pydantic_config__: ClassVar[Any] = STRICT
+
+    logs: tuple[LogFile, ...] = ()
+    kind: str = "simulate"
+    policies: tuple[Name, ...] = ()
+    estimates: tuple[Name, ...] = ()
+    corrections: tuple[Name, ...] = ()
+    cases: tuple[Case, ...] = ()
+    predictors: tuple[Name, ...] = ()
+    seeds: tuple[Seed, ...] = ()
+    as_logged: bool = True
+    kill: bool = True
+    drop_wide: bool = False
+    budget: float | None = None
+    by: tuple[Name, ...] = ()
+    train: Annotated[float, Field(gt=0, lt=1)] = 0.8
+    protocol: str = "strict"
+    beside: str | None = None
+    measure: str | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, "The sweep")
+        if self.kind not in KINDS:
+            raise unknown_name("kind of sweep", self.kind, KINDS)
+        self._refuse_foreign()
+        if len(self.seeds) > MOST_SEEDS:
+            raise JobcastError(f"A sweep has at most {MOST_SEEDS:,} seeds; give fewer.")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise JobcastError(f"The seeds of a sweep must differ; {_twice(self.seeds)} is given twice.")
+        if self.protocol not in PROTOCOLS:
+            raise unknown_name("protocol", self.protocol, PROTOCOLS)
+        for name in self.by:
+            if name not in TABLES:
+                raise unknown_name("table by", name, TABLES)
+        if self.measure is not None and self.measure not in COMPARED:
+            raise unknown_name("measure", self.measure, COMPARED)
+        names = [case.name for case in self.all_cases]
+        if len(set(names)) < len(names):
+            raise JobcastError(f"Two cases of the sweep are called {_twice(names)!r}; give each a name of its own.")
+        if self.beside is not None and self.beside not in names:
+            raise unknown_name("case to stand beside", self.beside, names)
+        if self.beside is not None and self.seeds and self.kind == "simulate":
+            shaken = [case.name for case in self.all_cases if _shaken(case)]
+            if shaken and self.beside not in shaken:
+                raise JobcastError(
+                    f"{self.beside!r} is run on the logs as they are alone, the others are shaken: nothing can be "
+                    "judged beside it; let it be shaken, or take another case."
+                )
+        if not self.runs_of_a_log:
+            raise JobcastError("This sweep runs nothing: give seeds, or as_logged = true.")
+
+    def _refuse_foreign(self) -> None:
+        """Raise JobcastError for fields that this kind of sweep would not look at, and for cases that cannot be."""
+        usual = {f.name: f.default for f in fields(self)}
+        for kind, own in KINDS.items():
+            for name in own:
+                if name not in KINDS[self.kind] and getattr(self, name) != usual[name]:
+                    raise JobcastError(f"{name} is for sweeps that {kind}; this one is to {self.kind}.")
+        if self.kind == "simulate":
+            if self.cases and (self.policies or self.estimates or self.corrections or self.budget is not None):
+                raise JobcastError("Give either cases, or policies, estimates, corrections and budget; not both.")
+            for name in self.corrections:
+                correction_code(name)
+            for case in self.all_cases:
+                if isinstance(case, Case):
+                    case.check(self.kill)
+            return
+        if not self.predictors:
+            raise JobcastError(f"A sweep that is to {self.kind} needs predictors.")
+        if self.kind == "train" and self.budget is not None:
+            raise JobcastError("A budget goes with simulations and evaluations; name with-budget as a predictor.")
+        for name in self.predictors:
+            make_predictor(name)
+
+    @property
+    def all_cases(self) -> tuple[Case, ...] | tuple[Learner, ...]:
+        """The cases, by name."""
+        if self.kind != "simulate":
+            return tuple(Learner(name, name, self.budget) for name in self.predictors)
+        if self.cases:
+            return self.cases
+        return crossed(
+            self.policies or ("easy",),
+            self.estimates or ("requested",),
+            self.corrections or ("requested",),
+            self.budget,
+        )
+
+    @property
+    def runs_of_a_log(self) -> tuple[tuple[Case | Learner, int], ...]:
+        """The runs of each log, case and seed, by seed; the log as it is comes last."""
+        if self.kind != "simulate":
+            return tuple((case, seed) for seed in self.seeds or (0,) for case in self.all_cases)
+        found = [(case, seed) for seed in self.seeds for case in self.all_cases if _shaken(case)]
+        return (*found, *((case, AS_LOGGED) for case in self.all_cases if self.as_logged))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the declaration as plain values; rules that have no name as text."""
+        return {
+            name: [repr(one) if not isinstance(one, str | int) and name != "logs" else one for one in value]
+            if isinstance(value, tuple)
+            else value
+            for name, value in {**asdict(self), "cases": self.cases, "logs": [asdict(log) for log in self.logs]}.items()
+        }
+
+    @classmethod
+    def from_toml(cls, text: str, where: str, folder: Path = Path()) -> Self:
+        """Read a declaration; paths of logs start from `folder`, `seeds = 10` means 1 to 10.
+
+        Raises
+        ------
+        JobcastError
+            If it is no TOML, has an unknown key, or declares what cannot be run; `where` is named.
+        """
+        table = parse_toml(text, where)
+        seeds = table.get("seeds", [])
+        if not isinstance(seeds, list):
+            if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 0:
+                raise JobcastError(f"{where}: seeds must be whole numbers from 0, or how many; got {seeds!r}.")
+            table["seeds"] = first_seeds(seeds)
+        for case in cases if isinstance(cases := table.get("cases"), list) else ():
+            if isinstance(case, dict) and not isinstance(case.get("estimates", ""), str):
+                raise JobcastError(f"{where}: estimates of a case must be a text; got {case['estimates']!r}.")
+        logs = table.get("logs", [])
+        for log in logs if isinstance(logs, list) else [logs]:
+            if not isinstance(log, str | dict):
+                raise JobcastError(f"{where}: a log of a sweep is a path, or {{path = ..., procs = ...}}; got {log!r}.")
+        table["logs"] = [
+            {"path": log} if isinstance(log, str) else log for log in (logs if isinstance(logs, list) else [logs])
+        ]
+        made = declared(cls, table, where)
+        return replace(made, logs=tuple(_in_folder(log, folder, where) for log in made.logs))
+
+
+def first_seeds(count: int, start: int = 1) -> tuple[int, ...]:
+    """Return so many seeds; of more than a sweep can have one too many, so that it is refused and not held in memory.
+
+    Examples
+    --------
+    >>> first_seeds(3), len(first_seeds(10**9)) - MOST_SEEDS
+    ((1, 2, 3), 1)
+    """
+    return tuple(range(start, start + min(count, MOST_SEEDS + 1)))
+
+
+def _in_folder(log: LogFile, folder: Path, where: str) -> LogFile:
+    try:
+        return replace(log, path=str(folder / Path(log.path).expanduser()))
+    except RuntimeError as error:
+        raise JobcastError(f"{where}: log {log.path}: there is no such user; write the path out.") from error
+
+
+def _twice(values: Sequence[T]) -> T:
+    """Return a value that is there twice."""
+    return next(one for one, times in Counter(values).items() if times > 1)
+
+
+def _shaken(case: Case | Learner) -> bool:
+    return isinstance(case, Case) and case.shaken

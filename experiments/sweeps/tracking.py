@@ -1,0 +1,64 @@
+"""A finished sweep in MLflow: a parent run, and a child for each case on each log, written by this one process.
+
+Workers never touch the store: what they did lies in the folder of results, from where it is written down in the end, so
+that no two processes ever write at once. The seeds of a case are the steps of its child's metrics.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+from experiments.sweeps.plan import Plan
+from experiments.sweeps.results import MODELS, TABLE, TIMES, Results
+from experiments.sweeps.work import model_folder
+from predictors.data.joblog import JobLog
+from predictors.tracking.client import Child, log_run, sweep_run
+from predictors.tracking.model_folder import open_model
+
+_NAMES: Final = ("log", "log_sha256", "case", "policy", "estimates", "correction", "budget", "predictor", "protocol",
+                 "split", "model_sha256")  # fmt: skip
+
+
+def track_sweep(found: Results, planned: Plan, folder: Path) -> str:
+    """Write a sweep down, models of trainings included, and return the id of its parent run; once, however often asked.
+
+    Raises
+    ------
+    JobcastError
+        If the store cannot be written, or a model is not the one that was trained.
+    """
+    about = found.about
+    tags = {"jobcast.sweep": planned.identity(), "jobcast.kind": found.kind}
+    params = {"kind": found.kind, "runs": len(found.runs), "seeds": ", ".join(map(str, about["seeds"]))}
+    names = ", ".join(log["name"] for log in about["logs"])
+    with sweep_run(f"sweep on {names}", tags, params, folder / TABLE) as parent:
+        if not parent.new:
+            return parent.run_id
+        if found.kind == "train":
+            for cell in planned.cells:
+                model = folder / MODELS / model_folder(cell)
+                row = found.runs[(found.runs["log_sha256"] == cell.log) & (found.runs["case"] == cell.case.name)
+                                 & (found.runs["seed"] == cell.seed)].iloc[0]  # fmt: skip
+                _log_model(
+                    model, planned.logs[cell.log].jobs, {str(k): v for k, v in row.items()}, cell.seed, parent.run_id
+                )
+            return parent.run_id
+        for (log, case), part in found.runs.groupby(["log", "case"], sort=False):
+            first = part.iloc[0]
+            told = {name: str(first[name]) for name in _NAMES if name in part and first[name] == first[name]}
+            figures = part.drop(columns=[name for name in (*_NAMES, *TIMES) if name in part])
+            parent.add(Child(f"{case} on {log}", told, tuple(_steps(figures))))
+        return parent.run_id
+
+
+def _steps(figures: Any) -> Any:
+    for row in figures.to_dict(orient="records"):
+        yield row.pop("seed"), row
+
+
+def _log_model(folder: Path, log: JobLog, row: dict[str, Any], seed: int, parent: str) -> None:
+
+    saved = open_model(folder, row["model_sha256"])
+    figures = {name: value for name, value in row.items() if name not in (*_NAMES, "seed", "seconds")}
+    split = f"{row['split']}, protocol {row['protocol']}; then the model learnt from all jobs that ran"
+    until = saved.origin.trained_until
+    log_run(saved.predictor, log, figures, split=split, seed=seed, trained_until=until, parent=parent)

@@ -1,0 +1,1 @@
+"""The ground that every package stands on. It imports nothing else of ours."""

@@ -1,0 +1,106 @@
+"""The bytes behind a path, unpacked if gzip packed them, or a clear error."""
+
+import gzip
+import io
+import os
+import zlib
+from pathlib import Path
+from typing import Final
+
+from predictors.core.errors import JobcastError
+
+_GZIP: Final = b"\x1f\x8b"
+
+HARMLESS: Final = 64 << 20
+"""What a gzip file may hold whatever its own size [bytes]."""
+MOST_TIMES: Final = 200
+"""How many times its own size a larger one may hold: job logs are packed to a tenth, a thirtieth at best."""
+_PIECE: Final = 8 << 20
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Return what a file holds; a gzip file, whatever its name, is unpacked.
+
+    Raises
+    ------
+    JobcastError
+        If the file is missing, a folder, not readable, empty, or a gzip file that is damaged, cut short or holds far
+        more than a packed job log can.
+    """
+    data = _read(Path(path), "a job log")
+    if data.startswith(_GZIP):
+        data = _unpack(data, path)
+    if not data:
+        raise JobcastError(f"{path}: is empty; give a file that holds a job log.")
+    return data
+
+
+def read_text(path: str | os.PathLike[str], what: str = "text") -> str:
+    """Return the text of a file that people write: UTF-8, with or without a byte order mark before it.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; a gzip file is unpacked.
+    what : str
+        What it should be, for messages.
+
+    Raises
+    ------
+    JobcastError
+        If the file is missing, a folder, not readable, a damaged gzip file, or no UTF-8.
+    """
+    data = _read(Path(path), what)
+    if data.startswith(_GZIP):
+        data = _unpack(data, path)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise JobcastError(f"{path}: is no text in UTF-8 (line {line}); save {what} as UTF-8.") from error
+
+
+def log_name(path: str | os.PathLike[str]) -> str:
+    """Return what to call the log of a file: its name without the endings that name the format.
+
+    Examples
+    --------
+    >>> log_name("/data/KTH-SP2-1996-2.1-cln.swf.gz")
+    'KTH-SP2-1996-2.1-cln'
+    """
+    name = Path(path).name
+    for ending in (".gz", ".swf", ".parquet", ".csv", ".json", ".txt"):
+        name = name.removesuffix(ending)
+    return name or "log"
+
+
+def _read(path: Path, what: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise JobcastError(f"{path}: cannot be read (no such file); check the path.") from error
+    except IsADirectoryError as error:
+        raise JobcastError(f"{path}: is a folder; give a file that holds {what}.") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise JobcastError(f"{path}: cannot be read ({reason}); check the path and its permissions.") from error
+
+
+def _unpack(data: bytes, path: str | os.PathLike[str]) -> bytes:
+    most = max(HARMLESS, MOST_TIMES * len(data))
+    pieces, size = list[bytes](), 0
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
+            while piece := packed.read(_PIECE):
+                pieces.append(piece)
+                size += len(piece)
+                if size > most:
+                    raise JobcastError(
+                        f"{path}: the gzip file of {len(data):,} bytes holds more than {most:,}, as no job log does; "
+                        "unpack it yourself if you trust it."
+                    )
+        return b"".join(pieces)
+    except EOFError as error:
+        raise JobcastError(f"{path}: the gzip file is cut short; copy or download it again.") from error
+    except (OSError, zlib.error) as error:
+        raise JobcastError(f"{path}: the gzip file is damaged ({error}); copy or download it again.") from error

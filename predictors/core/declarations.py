@@ -1,0 +1,226 @@
+"""Declarations: values that a user writes as tables of TOML, checked by pydantic, with one way to say what is wrong.
+
+A declaration is a `Declaration`, or a frozen dataclass where it is built in Python too. Both are checked strictly: no
+text is taken for a number, no 1 for true.
+"""
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Annotated, Any, Final, TypeVar, cast, get_args, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from predictors.core.compressed import read_text
+from predictors.core.errors import JobcastError, unknown_name
+
+
+class Declaration(BaseModel):
+    """Base of declarations: immutable, no conversion of types, no unknown keys."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+
+Texts = Annotated[tuple[str, ...], Field(strict=False)]
+"""A list of texts."""
+Text = Annotated[str, Field(min_length=1)]
+"""A text that is not empty."""
+
+STRICT: Final = {"extra": "forbid", "arbitrary_types_allowed": True}
+"""What a dataclass that is a declaration has as its `__pydantic_config__`."""
+
+D = TypeVar("D")
+
+_RULES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "string_type": "a text",
+        "string_too_short": "a text that is not empty",
+        "literal_error": "{expected}",
+        "path_type": "a text",
+        "is_instance_of": "a text",
+        "int_type": "a whole number",
+        "int_from_float": "a whole number",
+        "float_type": "a number",
+        "finite_number": "a finite number",
+        "bool_type": "true or false",
+        "tuple_type": "a list",
+        "list_type": "a list",
+        "dict_type": "a table",
+        "dataclass_type": "a table",
+        "greater_than_equal": "at least {ge}",
+        "greater_than": "above {gt}",
+        "less_than_equal": "at most {le}",
+        "less_than": "below {lt}",
+    }
+)
+"""What a value must be, by pydantic's type of the error."""
+
+
+def read_toml(path: str | os.PathLike[str], what: str) -> dict[str, Any]:
+    """Return the document of a TOML file.
+
+    Raises
+    ------
+    JobcastError
+        If it cannot be read or is no TOML; `what` says what it should have been.
+    """
+    return parse_toml(read_text(path, what), os.fspath(path))
+
+
+def parse_toml(text: str, where: str) -> dict[str, Any]:
+    """Return the document that a text is; `where` says where it was read."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise JobcastError(f"{where}: is no TOML file ({error}).") from error
+
+
+def known_keys(table: Any, known: tuple[str, ...], where: str) -> Mapping[str, Any]:
+    """Return a table if it is one and all its keys are known.
+
+    Raises
+    ------
+    JobcastError
+        Naming the place and the key, with the nearest known one.
+    """
+    if not isinstance(table, Mapping):
+        raise JobcastError(f"{where} must be a table; got {table!r}.")
+    for key in table:
+        if key not in known:
+            raise JobcastError(f"{where}: {unknown_name('key', str(key), known)}")
+    return table
+
+
+def declared(kind: type[D], table: Any, where: str, *, hidden: Mapping[str, Any] = MappingProxyType({})) -> D:
+    """Return the declaration that a table describes.
+
+    Parameters
+    ----------
+    kind : type
+        What it declares: a Declaration, or a dataclass, whose fields may be further ones and tuples of them. Dates are
+        text to a dataclass.
+    table : object
+        The table as read.
+    where : str
+        What to call its place.
+    hidden : mapping
+        Values of fields that do not stand in the table, and whose keys it may not have.
+
+    Raises
+    ------
+    JobcastError
+        Naming the place, the key, the rule and the value.
+
+    Examples
+    --------
+    >>> class Job(Declaration):
+    ...     nodes: int = 1
+    >>> declared(Job, {"nodes": 4}, "[job]").nodes
+    4
+    >>> declared(Job, {"nodes": "4"}, "[job]")
+    Traceback (most recent call last):
+    predictors.core.errors.JobcastError: [job]: nodes must be a whole number; got '4'.
+    >>> declared(Job, {"node": 4}, "[job]")
+    Traceback (most recent call last):
+    predictors.core.errors.JobcastError: [job]: No key 'node'; did you mean 'nodes'? Known: nodes.
+    """
+    try:
+        if is_dataclass(kind):
+            known_keys(table, tuple(one.name for one in fields(kind)), where)
+            made: D = _adapter(cast("Any", kind)).validate_json(json.dumps(table, default=str), strict=True)
+            return made
+        known = cast("type[Declaration]", kind).model_fields
+        known_keys(table, tuple(name for name in known if name not in hidden), where)
+        return cast("D", cast("type[Declaration]", kind).model_validate({**table, **hidden}))
+    except ValidationError as error:
+        raise JobcastError(f"{where}: {_first(error, kind)}") from error
+
+
+def check_fields(made: Any, what: str) -> None:
+    """Refuse a dataclass built in Python with values of other types than its fields declare.
+
+    Raises
+    ------
+    JobcastError
+        Naming the field, the rule and the value, after `what`.
+    """
+    kind: Any = type(made)
+    for name, adapter in _adapters(kind).items():
+        try:
+            adapter.validate_python(getattr(made, name), strict=True)
+        except ValidationError as error:
+            raise JobcastError(f"{what}: {_first(error, kind, (name,))}") from error
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+@cache
+def _adapters(kind: Any) -> dict[str, TypeAdapter[Any]]:
+    """Return what checks each field of a dataclass."""
+    hints, config = get_type_hints(kind, include_extras=True), ConfigDict(arbitrary_types_allowed=True)
+    return {
+        one.name: TypeAdapter(hints[one.name], config=None if is_dataclass(hints[one.name]) else config)
+        for one in fields(kind)
+    }
+
+
+def _first(error: ValidationError, kind: Any, at: tuple[str, ...] = ()) -> str:
+    """Return the first finding of a validation in words; a key that is misspelt comes before one that is missing."""
+    errors = error.errors(include_url=False)
+    found = next((one for one in errors if one["type"] == "unexpected_keyword_argument"), errors[0])
+    context, loc = found.get("ctx", {}), (*at, *found["loc"])
+    key = _path(loc)
+    if found["type"] == "unexpected_keyword_argument":
+        inside = f"{_path(loc[:-1])}: " if loc[:-1] else ""
+        return f"{inside}{unknown_name('key', str(loc[-1]), _keys_at(kind, loc[:-1]))}"
+    if found["type"] == "missing" and isinstance(loc[-1], int):
+        return f"{_path(loc[:-1])} must have {loc[-1] + 1} values or more; got {found['input']!r}."
+    if found["type"] == "missing":
+        inside = f"{_path(loc[:-1])}: " if loc[:-1] else ""
+        return f"{inside}{str(loc[-1])!r} is missing."
+    if found["type"] in ("tuple_type", "list_type") and isinstance(found["input"], Mapping):
+        return f"{key} must be a list of tables; write each as [[{loc[-1]}]]."
+    if found["type"] == "dataclass_type" and isinstance(found["input"], list | tuple):
+        return f"{key} must be one table; write [{loc[-1]}]."
+    if found["type"] == "value_error":
+        return f"{key}: {context['error']}" if key and is_dataclass(kind) else str(context["error"])
+    if found["type"] == "literal_error" and isinstance(found["input"], str) and not is_dataclass(kind):
+        return str(unknown_name(key, found["input"], map(str, get_args(kind.model_fields[key].annotation))))
+    if found["type"] not in _RULES:
+        return f"{key}: {found['msg']}; got {found['input']!r}."
+    same = [one for one in errors if _path((*at, *one["loc"])) == key and one["type"] in _RULES]  # a union's branches
+    rules = dict.fromkeys(_RULES[one["type"]].format(**one.get("ctx", {})) for one in same)
+    return f"{key} must be {' or '.join(rules)}; got {found['input']!r}."
+
+
+def _path(loc: Sequence[Any]) -> str:
+    """Return where a value stands, entries of lists counted from 1.
+
+    Examples
+    --------
+    >>> _path(["queue", 0, "share"])
+    'queue 1: share'
+    """
+    words = ""
+    for part in (one for one in loc if one not in ("int", "str")):  # the kinds of a value that may be of either
+        words += f" {part + 1}" if isinstance(part, int) else f": {part}" if words else str(part)
+    return words
+
+
+def _keys_at(kind: Any, path: Sequence[Any]) -> list[str]:
+    """Return the keys that a dataclass knows at a path."""
+    for part in path:
+        if isinstance(part, int):
+            kind = get_args(kind)[0]
+        elif is_dataclass(kind):
+            kind = get_type_hints(kind)[part]
+        else:  # the branch of a union that a value was tried as
+            kind = next((one for one in get_args(kind) if getattr(one, "__name__", "") == part), kind)
+    return [one.name for one in fields(kind)] if is_dataclass(kind) else []

@@ -1,0 +1,50 @@
+"""Errors that a user can act on: the thing, the rule, the value found, the place, the way out."""
+
+import difflib
+from collections.abc import Iterable
+
+LONGEST_NAME = 80
+"""Letters of an unknown name that a message shows."""
+
+
+class JobcastError(ValueError):
+    """Something the user gave cannot be used; the message says what, where and what to do.
+
+    The command line prints it as one line and exits with status 2.
+    """
+
+
+def printable(text: str) -> str:
+    r"""Return text that does nothing to a terminal but stand there: no line breaks, no control characters.
+
+    Examples
+    --------
+    >>> ascii(printable("a\x1b[2Jb\nc")), printable("KTH, übung")
+    ("'a\\ufffd[2Jb\\ufffdc'", 'KTH, übung')
+    """
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
+
+
+def counted(number: int, thing: str) -> str:
+    """Return a number of things in words.
+
+    Examples
+    --------
+    >>> counted(1, "job"), counted(2000, "job")
+    ('1 job', '2,000 jobs')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> JobcastError:
+    """Return the error for a name that is not registered, with the nearest one that is.
+
+    Examples
+    --------
+    >>> print(unknown_name("policy", "eazy", ["easy", "fcfs"]))
+    No policy 'eazy'; did you mean 'easy'? Known: easy, fcfs.
+    """
+    names, told = list(dict.fromkeys(known)), name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+    near = difflib.get_close_matches(told, names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    return JobcastError(f"No {kind} {told!r}{hint} Known: {', '.join(names)}.")

@@ -1,0 +1,9 @@
+"""Names of the classes of performance variation, from the least to the most."""
+
+from typing import Final
+
+NONE: Final = "none"
+LITTLE: Final = "little"
+VARIATION: Final = "variation"
+CLASSES: Final = (NONE, LITTLE, VARIATION)
+"""What may be said of a run: a classifier's answers, and what RUSH's gate is told."""

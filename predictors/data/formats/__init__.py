@@ -1,0 +1,1 @@
+"""Readers and writers of job logs. The format is told by the content."""

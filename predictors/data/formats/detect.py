@@ -1,0 +1,176 @@
+"""read_log and write_log: the format of a file is recognised by its content.
+
+By content when reading, by name when writing.
+"""
+
+import gzip
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from predictors.core.compressed import read_bytes
+from predictors.core.errors import JobcastError
+from predictors.data.formats.alcf import is_alcf, parse_alcf
+from predictors.data.formats.parquet import MAGIC, parse_parquet, write_parquet
+from predictors.data.formats.pbs import is_pbs, parse_pbs
+from predictors.data.formats.slurm import is_sacct, is_sacct_json, parse_sacct, parse_sacct_json
+from predictors.data.formats.swf import parse_swf, write_swf
+from predictors.data.joblog import JobLog
+from predictors.data.report import ReadingReport
+
+_HEAD: Final = 65_536
+_SWF_ROW: Final = re.compile(rb"[ \t]*[+-]?[0-9][^\s,;|]*(?:[ \t]+[^\s,;|]+){17,}[ \t]*\r?")
+
+
+class Format(NamedTuple):
+    """A format that can be read; `parse_local` takes the zone of its local times besides, where it may have any."""
+
+    title: str
+    recognises: Callable[[bytes], bool]
+    parse: Callable[[bytes, str, bool], tuple[JobLog, ReadingReport]]
+    parse_local: Callable[[bytes, str, bool, str | None], tuple[JobLog, ReadingReport]] | None = None
+
+
+def _is_parquet(data: bytes) -> bool:
+    return data.startswith(MAGIC)
+
+
+def _is_swf(data: bytes) -> bool:
+    """Tell whether a file begins with a `;` line, or has a row of 18 fields, the first a number, near its top."""
+    head = data[:_HEAD].removeprefix(b"\xef\xbb\xbf").lstrip()
+    return head.startswith(b";") or any(_SWF_ROW.fullmatch(line) for line in head.split(b"\n", 200)[:200])
+
+
+FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
+    {
+        "parquet": Format("Parquet written by jobcast", _is_parquet, parse_parquet),
+        "swf": Format("Standard Workload Format", _is_swf, parse_swf),
+        "alcf": Format("ALCF's public job logs (CSV)", is_alcf, parse_alcf, parse_alcf),
+        "sacct": Format("Slurm's sacct --parsable2", is_sacct, parse_sacct, parse_sacct),
+        "sacct-json": Format("Slurm's sacct --json", is_sacct_json, parse_sacct_json, parse_sacct_json),
+        "pbs": Format("PBS or TORQUE accounting", is_pbs, parse_pbs, parse_pbs),
+    }
+)
+"""The formats by name, in the order in which they are tried."""
+
+WRITERS: Final[Mapping[str, Callable[[JobLog, Path], ReadingReport]]] = MappingProxyType(
+    {".swf": write_swf, ".swf.gz": write_swf, ".parquet": write_parquet}
+)
+"""What writes a log, by how the file's name ends."""
+
+_FOREIGN: Final[Mapping[bytes, str]] = MappingProxyType(
+    {
+        b"BZh": "packed by bzip2; unpack it first",
+        b"\xfd7zXZ": "packed by xz; unpack it first",
+        b"\x28\xb5\x2f\xfd": "packed by zstd; unpack it first",
+        b"PK\x03\x04": "a zip archive; unpack it first",
+        b"SQLite format 3": "a database",
+    }
+)
+
+
+def detect(data: bytes, source: str) -> str:
+    """Return the name of the format that a file's bytes are in.
+
+    Raises
+    ------
+    JobcastError
+        If it is none of `FORMATS`.
+
+    Examples
+    --------
+    >>> detect(b"; Version: 2.2", "a.log")
+    'swf'
+    """
+    for name, form in FORMATS.items():
+        if form.recognises(data):
+            return name
+    known = "; ".join(form.title for form in FORMATS.values())
+    raise JobcastError(
+        f"{source}: is no job log that jobcast can read, but {_kind(data)}. It reads: {known}; plain or packed by gzip."
+    )
+
+
+def _kind(data: bytes) -> str:
+    for magic, kind in _FOREIGN.items():
+        if data.startswith(magic):
+            return kind
+    if b"\0" in data[:_HEAD]:
+        return "a binary file"
+    if re.match(rb"\s*JobID\w*[ \t]+\w+[^\n|]*\n[- \t]+\r?\n", data[:2000]):
+        return "sacct's table for people, which cuts what is long; export it with sacct --parsable2"
+    first = data.lstrip()[:40].split(b"\n")[0].decode("ascii", "backslashreplace").strip()
+    return f"text that begins {first!r}"
+
+
+def is_parquet(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a file begins as one that jobcast wrote as Parquet does, plain or packed by gzip."""
+    with Path(path).open("rb") as file:
+        if not file.peek(2).startswith(b"\x1f\x8b"):
+            return _is_parquet(file.read(len(MAGIC)))
+        with gzip.GzipFile(fileobj=file) as packed:
+            return _is_parquet(packed.read(len(MAGIC)))
+
+
+def read_log(
+    path: str | os.PathLike[str], strict: bool = False, time_zone: str | None = None
+) -> tuple[JobLog, ReadingReport]:
+    """Read a job log in any known format, recognised by its content.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    strict : bool
+        Raise at the first row that would be dropped or changed.
+    time_zone : str, optional
+        IANA name of the zone in which the file writes its times, where it writes local ones without telling.
+
+    Returns
+    -------
+    log : JobLog
+        Sorted by (submit, job id).
+    account : ReadingReport
+        What was dropped or changed.
+
+    Raises
+    ------
+    JobcastError
+        If the file is missing, a folder, not readable, empty, damaged, cut short or in no known format, or the zone is
+        not known or the format has no local times; with `strict`, naming the first bad row.
+    """
+    data, source = read_bytes(path), os.fspath(path)
+    form = FORMATS[detect(data, source)]
+    if time_zone is None:
+        return form.parse(data, source, strict)
+    if form.parse_local is None:
+        raise JobcastError(f"{source}: is in a format without local times ({form.title}); leave the time zone out.")
+    return form.parse_local(data, source, strict, time_zone)
+
+
+def write_log(log: JobLog, path: str | os.PathLike[str]) -> ReadingReport:
+    """Write a job log in the format that the file's name ends in: `.swf`, `.swf.gz` or `.parquet`.
+
+    Returns
+    -------
+    ReadingReport
+        What the format has no place for.
+
+    Raises
+    ------
+    JobcastError
+        If the name ends otherwise, or the file cannot be made.
+    """
+    return writer_for(path)(log, Path(path))
+
+
+def writer_for(path: str | os.PathLike[str]) -> Callable[[JobLog, Path], ReadingReport]:
+    """Return what writes a file of that name, or raise a JobcastError; nothing is written yet."""
+    name = Path(path).name.lower()
+    for ending, write in WRITERS.items():
+        if name.endswith(ending):
+            return write
+    raise JobcastError(f"{path}: the name tells no format; end it in {', '.join(WRITERS)}.")

@@ -1,0 +1,429 @@
+"""Accounting logs of PBS and TORQUE.
+
+A job is its E record (ended); without one, its Q, S and D records (queued, started, deleted). R (rerun)
+begins another run of the same job. The times within an E record are Unix time; the time before the first semicolon is
+the server's local one, whose zone the E records give. Format: the administrators' guides of PBS Professional and
+TORQUE, chapters on accounting.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from predictors.core.compressed import log_name
+from predictors.core.errors import JobcastError
+from predictors.data.formats import slurm
+from predictors.data.formats._swf_scan import LARGEST_QUANTITY
+from predictors.data.formats.columns import MISSING, Names, span, unix_time
+from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES, Draft, finish, known_zone
+from predictors.data.joblog import JobLog
+from predictors.data.report import ReadingReport, ReportBuilder
+
+_KEYS: Final = (
+    "user|group|account|project|jobname|queue|ctime|qtime|etime|start|owner|exec_host|exec_vnode|hostlist|session|"
+    "alt_id|end|Exit_status|run_count|runcount|requestor|array_indices|total_execution_slots|unique_node_count|"
+    r"accounting_id|login_node|resvname|resvID|eligible_time|estimated\.\w+|Resource_List\.\w+|resources_used\.\w+"
+)
+_PAIR: Final = re.compile(rf"(?:^| )({_KEYS})=")
+_BEFORE_NAME: Final = ("user", "group", "account", "project")
+_SIGNAL: Final = 256
+_SIZE_KEYS: Final = (
+    *(f"Resource_List.{key}" for key in ("ncpus", "nodect", "select", "nodes")),
+    "total_execution_slots",
+)
+_MANY: Final = 1 << 16
+
+
+def pairs_of(text: str) -> tuple[dict[str, str], list[str]]:
+    """Return values by key, and the keys that come twice; a value runs to the next key that PBS knows.
+
+    Of a key that PBS writes before the job's name the first counts, of the others the last: what lies between was
+    written into the name by a user.
+
+    Examples
+    --------
+    >>> pairs_of('user=ana jobname="my job" x=1 queue=fast')
+    ({'user': 'ana', 'jobname': 'my job" x=1', 'queue': 'fast'}, [])
+    """
+    parts = _PAIR.split(text)
+    keys, texts = parts[1::2], parts[2::2]
+    found = dict(zip(keys, [value.strip('"') if value[:1] == '"' else value for value in texts], strict=True))
+    if len(found) == len(keys):
+        return found, []
+    twice = [key for key in found if keys.count(key) > 1]
+    found |= {key: texts[keys.index(key)] for key in twice if key in _BEFORE_NAME}
+    return found, twice
+
+
+def requested(pairs: Mapping[str, str]) -> tuple[int, int]:
+    """Return processors and nodes asked for.
+
+    Examples
+    --------
+    >>> requested({"Resource_List.select": "2:ncpus=8:mpiprocs=8+1:ncpus=4", "Resource_List.nodect": "3"})
+    (20, 3)
+    >>> requested({"Resource_List.nodes": "2:ppn=12+n7:ppn=4"})
+    (28, 3)
+    """
+    return _requested(*(pairs.get(key, "") for key in _SIZE_KEYS))
+
+
+@lru_cache(_MANY)
+def _requested(ncpus: str, nodect: str, select: str, listed: str, slots: str) -> tuple[int, int]:
+    procs, nodes = whole(ncpus), whole(nodect)
+    for text, share in ((select, "ncpus"), (listed, "ppn")):
+        if text:
+            chunks = [_chunk(chunk, share) for chunk in text.split("+")]
+            found = sum(count * each for count, each in chunks)
+            # TORQUE writes ncpus=1 beside nodes=2:ppn=12.
+            procs = found if share == "ppn" else max(procs, found)
+            nodes = nodes if nodes > 0 else sum(count for count, _ in chunks)
+    procs = whole(slots) if whole(slots) > 0 else procs
+    return (procs if procs > 0 else MISSING), (nodes if nodes > 0 else MISSING)
+
+
+def _chunk(text: str, share: str) -> tuple[int, int]:
+    parts = text.split(":")
+    each = next((int(p.split("=")[1]) for p in parts if re.fullmatch(rf"{share}=\d{{1,9}}", p)), 1)
+    return max(whole(parts[0][:9]), 1), each
+
+
+def given(pairs: Mapping[str, str]) -> int:
+    """Return the processors given, as `exec_vnode` or `exec_host` list them.
+
+    Examples
+    --------
+    >>> given({"exec_vnode": "(n1:ncpus=8:mem=4gb)+(n2:ncpus=4)"}), given({"exec_host": "n1/0*8+n2/0*4"})
+    (12, 12)
+    >>> given({"exec_host": "n1/0-11"}), given({"exec_host": "n1/1+n1/0+n2/0"})
+    (12, 3)
+    """
+    vnodes = re.findall(r"ncpus=(\d{1,9})", pairs.get("exec_vnode", ""))
+    if vnodes:
+        return sum(map(int, vnodes))
+    hosts = pairs.get("exec_host", "")
+    if "/" not in hosts:
+        return MISSING
+    total = 0
+    for host in hosts.split("+"):
+        slots = host.partition("/")[2]
+        starred = slots.partition("*")[2]
+        if starred:
+            total += max(whole(starred[:9]), 1)
+        else:
+            total += sum(_slots(part) for part in slots.split(","))
+    return total if total > 0 else MISSING
+
+
+def _slots(text: str) -> int:
+    """Return how many slots of a host `0-11` or `3` are."""
+    first, dash, last = text.partition("-")
+    return max(whole(last) - whole(first), 0) + 1 if dash and min(whole(first), whole(last)) >= 0 else 1
+
+
+def exit_code(text: str) -> int:
+    """Return the exit code; 128 + n for a job that signal n ended, which PBS writes as 256 + n.
+
+    Examples
+    --------
+    >>> [exit_code(text) for text in ("0", "3", "271", "-11")]
+    [0, 3, 143, -11]
+    """
+    value = whole(text)
+    return value - _SIGNAL + 128 if _SIGNAL < value < _SIGNAL + 128 else value
+
+
+def whole(text: str) -> int:
+    """Return a whole number, `MISSING` if the text is none."""
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdigit() and len(digits) < 19 else MISSING
+
+
+@lru_cache(_MANY)
+def seconds(text: str) -> int:
+    """Return a span of time [s], `MISSING` if the text is none."""
+    found = span(text) if text else None
+    return MISSING if found is None else found
+
+
+@lru_cache(_MANY)
+def memory(text: str, procs: int) -> int:
+    """Return memory a processor [KB]; a number without a suffix counts bytes.
+
+    Examples
+    --------
+    >>> [memory(text, 4) for text in ("8gb", "4096kb", "1048576b", "")]
+    [2097152, 1024, 256, -9223372036854775808]
+    """
+    found = re.fullmatch(r"(\d{1,15})([kmgtp]?)(b|w)?", text, re.IGNORECASE)
+    if not found:
+        return MISSING
+    if not found[2]:
+        return int(found[1]) * (8 if found[3] == "w" else 1) // 1024 // procs
+    job = slurm.memory(f"{found[1]}{found[2].upper()}")
+    return MISSING if job is None else int(min(job[0], 2.0**53)) // procs
+
+
+_LINE: Final = re.compile(rb"(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d);([A-Za-z]);([^;\s]*);(.*)")
+_HEAD: Final = re.compile(rb"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z]{1,2};[^;\n]*;")
+_ID: Final = re.compile(r"(\d+)(?:\[(\d*)\]|-(\d+))?(?:\..*)?")
+_QUARTER: Final = 900
+
+_TEXTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "user": ("user",),
+        "group": ("group",),
+        "project": ("account", "project"),
+        "queue": ("queue",),
+        "executable": ("jobname",),
+        "location": ("exec_host", "exec_vnode"),
+    }
+)
+
+
+@dataclass
+class _Job:
+    """What the records read so far say about one run of a job."""
+
+    line: int
+    word: str
+    pairs: dict[str, str] = field(default_factory=dict)
+    local: dict[str, int] = field(default_factory=dict)  # seconds since 1970 by the server's clock, by type of record
+    again: bool = False  # it went back into the queue
+
+
+def is_pbs(data: bytes) -> bool:
+    """Tell whether one of the first lines of a text is an accounting record."""
+    return any(_HEAD.match(line) for line in data[:20_000].split(b"\n")[:20])
+
+
+def parse_pbs(
+    data: bytes, source: str, strict: bool = False, time_zone: str | None = None
+) -> tuple[JobLog, ReadingReport]:
+    """Return the job log that accounting records hold, and the account.
+
+    Parameters
+    ----------
+    time_zone : str, optional
+        IANA name of the server's zone; by default the offset from UTC is taken from the E records, of which each
+        gives its own end both ways.
+
+    Raises
+    ------
+    JobcastError
+        If no record is a job; with `strict`, at the first record dropped or changed.
+    """
+    ledger = ReportBuilder(source, RULES)
+    jobs, arrays = _jobs(data, ledger)
+    ledger.add("array-itself", arrays)
+    if not jobs:
+        raise JobcastError(f"{source}: holds no record of a job.")
+    shift = _Shift(jobs, time_zone)
+    if time_zone is not None:
+        known_zone(time_zone)
+    elif not shift.known and any(not job.pairs.get("end") for job in jobs):
+        ledger.note("local-time", "no E record tells the offset of the server's clock; local times are taken as UTC")
+    lines = np.array([job.line for job in jobs], dtype=np.int64)
+    draft = Draft(source, [job.word for job in jobs], lambda rows: lines[rows], ledger)
+    _times(draft, jobs, shift)
+    _sizes(draft, jobs)
+    _ends(draft, jobs)
+    for column, keys in _TEXTS.items():
+        draft.names[column] = _named([next((job.pairs[k] for k in keys if job.pairs.get(k)), "") for job in jobs])
+    return finish(draft, log_name(source), strict, time_zone=time_zone)
+
+
+def _jobs(data: bytes, ledger: ReportBuilder) -> tuple[list[_Job], list[int]]:
+    """Return the runs of jobs in the order in which they come first, and the lines of whole arrays' records."""
+    runs: dict[str, _Job] = {}
+    closed: list[_Job] = []
+    torn, arrays, twice = list[int](), list[int](), dict[str, list[int]]()
+    example = ""
+    for number, (moment, kind, word, text) in _records(data):
+        if kind == "":
+            example = example or text
+            torn.append(number)
+            continue
+        match = _ID.fullmatch(word)
+        if kind not in "QSEDRAC" or match is None:
+            continue  # licences, reservations, checkpoints: not about one job
+        if match[2] == "":
+            arrays.append(number)
+            continue
+        job = runs.get(word)
+        if job is not None and "E" in job.local and kind in "RDAC":
+            continue  # it had ended before
+        if job is None or "E" in job.local or (kind == "S" and job.again):
+            if job is not None:
+                job.again |= kind == "S"
+                closed.append(job)
+            job = runs[word] = _Job(number, word)
+            if kind == "S" and closed and closed[-1].word == word:
+                job.pairs |= {k: v for k, v in closed[-1].pairs.items() if k in ("ctime", "qtime", "etime")}
+        job.again |= kind == "R"
+        job.local.setdefault(kind, moment)
+        if kind == "E":
+            job.line = number
+        pairs, forged = pairs_of(text)
+        job.pairs |= pairs
+        for key in forged:
+            twice.setdefault(key, []).append(number)
+    ledger.add("not-a-record", torn, example=example[:40])
+    for key, places in twice.items():
+        ledger.add("repeated-key", places, key)
+    return [*closed, *runs.values()], arrays
+
+
+def _records(data: bytes) -> Iterator[tuple[int, tuple[int, str, str, str]]]:
+    """Yield line number and (local time, type, job, text) of each record; type "" for a line that is none."""
+    for number, line in enumerate(data.split(b"\n"), 1):
+        line = line.rstrip(b"\r")
+        match = _LINE.fullmatch(line)
+        if match is None:
+            if line.strip():
+                yield number, (0, "", "", line[:60].decode("ascii", "backslashreplace"))
+            continue
+        moment = _local(match[1].decode())
+        if moment is None:
+            yield number, (0, "", "", line[:60].decode("ascii", "backslashreplace"))
+            continue
+        yield (
+            number,
+            (moment, match[2].decode(), match[3].decode("utf-8", "replace"), match[4].decode("utf-8", "replace")),
+        )
+
+
+@lru_cache(4096)
+def _midnight(day: str) -> int | None:
+    try:
+        return int(datetime(int(day[6:]), int(day[:2]), int(day[3:5]), tzinfo=UTC).timestamp())
+    except ValueError:
+        return None
+
+
+def _local(text: str) -> int | None:
+    """Return the seconds since 1970 of `MM/DD/YYYY HH:MM:SS` on the server's wall, None if there is no such time."""
+    midnight = _midnight(text[:10])
+    hours, minutes, seconds = int(text[11:13]), int(text[14:16]), int(text[17:])
+    if midnight is None or hours > 23 or minutes > 59 or seconds > 60:
+        return None
+    return midnight + hours * 3600 + minutes * 60 + seconds
+
+
+class _Shift:
+    """From the server's clock on the wall to Unix time."""
+
+    def __init__(self, jobs: list[_Job], time_zone: str | None) -> None:
+        self._zone = time_zone
+        seen: dict[int, int] = {}  # local time of the end: offset
+        for job in jobs:
+            end = whole(job.pairs.get("end", ""))
+            if "E" in job.local and end > 0:
+                seen[job.local["E"]] = round((job.local["E"] - end) / _QUARTER) * _QUARTER
+        self.known = bool(seen)
+        self._at = np.array(sorted(seen), dtype=np.int64)
+        self._offset = np.array([seen[at] for at in self._at.tolist()], dtype=np.int64)
+
+    def unix(self, local: int) -> int:
+        """Return Unix time: by the zone where it is given, else by the offset of the nearest E record."""
+        if self._zone is not None:
+            return int(unix_time(np.array([local], dtype=np.int64), self._zone)[0])
+        if not len(self._at):
+            return local
+        k = int(np.searchsorted(self._at, local))
+        near = [j for j in (k - 1, k) if 0 <= j < len(self._at)]
+        return local - int(self._offset[min(near, key=lambda j: abs(int(self._at[j]) - local))])
+
+
+def _times(draft: Draft, jobs: list[_Job], shift: _Shift) -> None:
+    def moment(job: _Job, keys: tuple[str, ...], kinds: tuple[str, ...]) -> int:
+        for key in keys:
+            if (value := whole(job.pairs.get(key, ""))) > 0:
+                return value
+        for kind in kinds:
+            if kind in job.local:
+                return shift.unix(job.local[kind])
+        return MISSING
+
+    submit = [moment(job, ("ctime", "qtime"), ("Q",)) for job in jobs]
+    start = [moment(job, ("start",), ("S",)) for job in jobs]
+    end = [moment(job, ("end",), ("E", "R", "D", "A")) for job in jobs]
+    draft.numbers |= {k: np.array(v, dtype=np.int64) for k, v in (("submit", submit), ("start", start), ("end", end))}
+    told = [seconds(job.pairs.get("resources_used.walltime", "")) for job in jobs]
+    # A walltime of 0 beside an end later than the start: the job was killed before PBS asked for its usage.
+    between = draft.numbers["end"] - draft.numbers["start"]
+    run_time = np.array(told, dtype=np.int64)
+    draft.numbers["run_time"] = np.where(
+        (run_time == 0) & (between > 60) & (draft.numbers["start"] != MISSING), MISSING, run_time
+    )
+    eligible = np.array([whole(job.pairs.get("etime", "")) for job in jobs], dtype=np.int64)
+    known = (eligible > 0) & (draft.numbers["start"] >= eligible)
+    draft.numbers["eligible_wait"] = np.where(known, draft.numbers["start"] - np.where(known, eligible, 0), MISSING)
+    draft.put_back = np.array([job.again for job in jobs], dtype=np.bool_)
+
+
+def _sizes(draft: Draft, jobs: list[_Job]) -> None:
+    asked, allocated, nodes, limits = list[int](), list[int](), list[int](), list[int]()
+    cpu, memory_asked, memory_used = list[int](), list[int](), list[int]()
+    for job in jobs:
+        pairs = job.pairs
+        procs_asked, nodes_asked = requested(pairs)
+        procs_given = given(pairs)
+        asked.append(procs_asked)
+        allocated.append(procs_given)
+        nodes.append(nodes_asked)
+        limits.append(seconds(pairs.get("Resource_List.walltime", "")))
+        procs = max(procs_given, procs_asked, 1)
+        used = seconds(pairs.get("resources_used.cput", ""))
+        cpu.append(used // procs if used != MISSING else MISSING)
+        memory_asked.append(memory(pairs.get("Resource_List.mem", ""), procs))
+        memory_used.append(memory(pairs.get("resources_used.mem", ""), procs))
+    columns = {
+        "requested_procs": asked,
+        "allocated_procs": allocated,
+        "requested_nodes": nodes,
+        "nodes": nodes,
+        "requested_time": limits,
+        "cpu_time": cpu,
+        "requested_memory": memory_asked,
+        "used_memory": memory_used,
+    }
+    for column, found in columns.items():
+        large = [value > LARGEST_QUANTITY for value in found]
+        draft.report("too-large", np.array(large, dtype=np.bool_), column, max(found))
+        draft.numbers[column] = np.array(
+            [MISSING if big else value for value, big in zip(found, large, strict=True)], dtype=np.int64
+        )
+    draft.numbers["nodes"][draft.numbers["start"] == MISSING] = MISSING
+    bad = [job.pairs.get("Resource_List.walltime", "") != "" for job in jobs]
+    unread = np.array(bad, dtype=np.bool_) & (draft.numbers["requested_time"] == MISSING)
+    draft.report("not-a-time", unread, "requested_time")
+
+
+def _ends(draft: Draft, jobs: list[_Job]) -> None:
+    """How each job ended: exit code, status, arrays, how often it ran before."""
+    codes = [exit_code(job.pairs.get("Exit_status", "")) for job in jobs]
+    deleted = np.array([bool({"D", "A"} & set(job.local)) for job in jobs], dtype=np.bool_)
+    ended = np.array(["E" in job.local for job in jobs], dtype=np.bool_)
+    code = np.array(codes, dtype=np.int64)
+    status = np.where(code == 0, COMPLETED, FAILED)
+    status[deleted & (code != 0)] = CANCELLED
+    draft.numbers["exit_code"] = code
+    draft.numbers["status"] = np.where((ended & (code != MISSING)) | deleted, status, MISSING)
+    draft.waiting = deleted & (draft.numbers["start"] == MISSING)
+    matches = [_ID.fullmatch(job.word) for job in jobs]
+    arrays = [int(m[1]) if m and (m[2] or m[3]) else MISSING for m in matches]
+    draft.numbers["array"] = np.array(arrays, dtype=np.int64)
+    runs = [whole(job.pairs.get("run_count", "") or job.pairs.get("runcount", "")) for job in jobs]
+    draft.numbers["restarts"] = np.array([max(n - 1, 0) if n > 0 else MISSING for n in runs], dtype=np.int64)
+
+
+def _named(texts: list[Any]) -> Names:
+    places = {text: k for k, text in enumerate(dict.fromkeys(text for text in texts if text))}
+    return np.array([places.get(text, MISSING) for text in texts], dtype=np.int64), tuple(places)

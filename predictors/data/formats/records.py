@@ -1,0 +1,318 @@
+"""Records of a scheduler as a job log: the rules that all formats share."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.core.arrays import Bools, Ints
+from predictors.core.errors import JobcastError, counted
+from predictors.data.formats.columns import MISSING, Names, check_one_clock, timestamps, unix_time
+from predictors.data.joblog import COLUMNS, JobLog
+from predictors.data.report import Effect, ReadingReport, ReportBuilder
+
+COMPLETED: Final = 1
+FAILED: Final = 0
+CANCELLED: Final = 5
+
+RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
+    {
+        "too-few-fields": ("dropped", "the row has fewer fields than the first line names"),
+        "surplus-fields": ("dropped", "the row has more fields than the first line names"),
+        "no-job-id": ("dropped", "a job has an id"),
+        "no-submission": ("dropped", "a job has a submission time"),
+        "repeated-row": ("dropped", "an equal row stands elsewhere in the file"),
+        "earlier-attempt": ("dropped", "a run after which the job went back into the queue; its last run is kept"),
+        "not-a-record": ("dropped", "the line is no record of this format"),
+        "no-clock": ("dropped", "the record tells local time, and no other tells the offset from UTC"),
+        "not-a-number": ("changed", "read as unknown"),
+        "not-finite": ("changed", "read as unknown"),
+        "negative": ("changed", "read as unknown"),
+        "too-large": ("changed", "beyond what the column can hold; read as unknown"),
+        "not-a-time": ("changed", "read as unknown"),
+        "not-a-memory": ("changed", "read as unknown"),
+        "start-before-submission": ("changed", "the wait is read as unknown"),
+        "end-before-start": ("changed", "the run time is read as unknown"),
+        "delimiter-in-text": ("changed", "where a field ends cannot be told; what is in doubt is read as unknown"),
+        "repeated-key": ("changed", "a user wrote it into the job's name, which is cut there"),
+        "rejoined": ("noted", "a delimiter or a line break within a field; put together again"),
+        "fraction": ("noted", "rounded to a whole number, halves up"),
+        "step": ("noted", "a step of a job, not a job"),
+        "array-itself": ("noted", "stands for a whole job array; its members are the jobs"),
+        "no-limit": ("noted", "no time limit of its own; the requested time is read as unknown"),
+        "truncated-name": ("noted", "ends in +: cut by the program that wrote it, two people may look like one"),
+        "run-time-differs": ("noted", "end - start is not the run time that the record tells; the run time counts"),
+        "clock-change": ("noted", "end - start is an hour off the run time: the clock was changed between them"),
+        "never-started": ("noted", "cancelled while it waited; run time 0, and it waited until then"),
+        "unfinished": ("noted", "not ended when the log was written; the run time is unknown"),
+        "local-time": ("noted", ""),
+        "ids": ("noted", ""),
+        "columns": ("noted", ""),
+        "text": ("noted", ""),
+    }
+)
+"""What readers of schedulers' records may write into their accounts."""
+
+
+@dataclass
+class Draft:
+    """Records on their way into a job log.
+
+    Parameters
+    ----------
+    source : str
+        The file.
+    ids : list of str
+        What the scheduler calls each job; "" where it does not say.
+    places : callable
+        From rows to line numbers of the file.
+    ledger : ReportBuilder
+        Where is written down what was dropped or changed.
+    numbers : dict of str to int64 array
+        Columns of the job log that are plain numbers; besides `submit`, `start`, `end` [s], and `run_time` where the
+        record gives it. `MISSING` where unknown.
+    names : dict of str to (codes, names)
+        Columns that are names.
+    put_back : bool array or None
+        Records of runs after which the job went back into the queue.
+    waiting : bool array or None
+        Records of jobs that had ended without having started.
+    """
+
+    source: str
+    ids: list[str]
+    places: Callable[[Ints], npt.ArrayLike]
+    ledger: ReportBuilder
+    numbers: dict[str, Ints] = field(default_factory=dict)
+    names: dict[str, Names] = field(default_factory=dict)
+    put_back: Bools | None = None
+    waiting: Bools | None = None
+
+    def number(self, column: str) -> Ints:
+        """Return a column, `MISSING` throughout where the records have no such column."""
+        found = self.numbers.get(column)
+        return np.full(len(self.ids), MISSING, dtype=np.int64) if found is None else found
+
+    def report(self, rule: str, rows: npt.ArrayLike, column: str = "", example: object = "") -> None:
+        """Write down that some rows, given by mask or number, met a rule."""
+        where = np.asarray(rows)
+        where = np.flatnonzero(where) if where.dtype == np.bool_ else where
+        if len(where):
+            self.ledger.add(rule, self.places(where), column, str(example)[:60])
+
+
+def finish(
+    draft: Draft, name: str, strict: bool, epoch_known: bool = True, **about: object
+) -> tuple[JobLog, ReadingReport]:
+    """Return the job log of the records, and the account.
+
+    Of several records with one id and one submission, or that say of themselves that the job was put back, the last
+    run is the job. Ids that come again otherwise are other jobs: then all jobs are numbered anew.
+
+    Raises
+    ------
+    JobcastError
+        With `strict`, at the first row dropped or changed; and if no record is a job.
+    """
+    kept = _keep(draft)
+    columns = _columns(draft, kept)
+    account = draft.ledger.close()
+    if strict:
+        account.require_clean()
+    rows = np.flatnonzero(kept)
+    if not len(rows):
+        raise JobcastError(
+            f"{draft.source}: none of its {counted(len(kept), 'record')} is a job. {account}".split("\n")[0]
+        )
+    job_id, label = _job_ids(draft, rows, columns["submit"])
+    categories = {}
+    if label is not None:
+        columns["label"], categories["label"] = np.arange(len(rows)), label
+    for column, (codes, names) in draft.names.items():
+        columns[column], categories[column] = _used(codes[rows], names)
+    masks = {column: values == MISSING for column, values in columns.items()}
+    columns = {c: v for c, v in columns.items() if c in COLUMNS or not masks[c].all()}
+    log = JobLog.from_columns(
+        {"job_id": job_id, **columns},
+        {column: masks[column] for column in columns},
+        categories={column: names for column, names in categories.items() if column in columns},
+        name=name,
+        **about,
+    )
+    return (replace(log, epoch=log.origin) if epoch_known else log), draft.ledger.close()
+
+
+def _keep(draft: Draft) -> Bools:
+    kept = np.ones(len(draft.ids), dtype=np.bool_)
+
+    def drop(rule: str, bad: Bools, column: str = "") -> None:
+        draft.report(rule, bad & kept, column)
+        kept[bad] = False
+
+    if "" in draft.ids:
+        drop("no-job-id", np.array([not text for text in draft.ids], dtype=np.bool_))
+    drop("no-submission", draft.number("submit") == MISSING, "submit")
+    rows = np.flatnonzero(kept)
+    for rule, again in _attempts(draft, rows).items():
+        drop(rule, again)
+    return kept
+
+
+def _attempts(draft: Draft, rows: Ints) -> dict[str, Bools]:
+    """Return which records are not the last of their job, by rule."""
+    repeated, earlier = np.zeros(len(draft.ids), np.bool_), np.zeros(len(draft.ids), np.bool_)
+    ids = draft.ids if len(rows) == len(draft.ids) else [draft.ids[row] for row in rows.tolist()]
+    if len(set(ids)) == len(rows):
+        return {}
+    numbered = {text: number for number, text in enumerate(dict.fromkeys(ids))}
+    job = np.array([numbered[text] for text in ids], dtype=np.int64)
+    submit, start, end = (draft.number(column)[rows] for column in ("submit", "start", "end"))
+    put_back = np.zeros(len(rows), np.bool_) if draft.put_back is None else draft.put_back[rows]
+    # Oldest first; of one submission, what did not end comes last: it still runs.
+    order = np.lexsort((rows, np.where(end == MISSING, np.iinfo(np.int64).max, end), ~put_back, submit, job))
+    here, following = order[:-1], order[1:]
+    same_job = job[here] == job[following]
+    same_submit = same_job & (submit[here] == submit[following])
+    alike = same_submit & (start[here] == start[following]) & (end[here] == end[following])
+    alike &= put_back[here] == put_back[following]
+    repeated[rows[here[alike]]] = True
+    earlier[rows[here[same_job & ~alike & (same_submit | put_back[here])]]] = True
+    return {"repeated-row": repeated, "earlier-attempt": earlier}
+
+
+def _columns(draft: Draft, kept: Bools) -> dict[str, Ints]:
+    """Return the number columns of the job log, of the rows kept."""
+    columns = {c: v.copy() for c, v in draft.numbers.items() if c not in ("start", "end", "run_time")}
+    submit, start, end, told = (draft.number(column) for column in ("submit", "start", "end", "run_time"))
+    for column, values in columns.items():
+        if column not in ("exit_code", "submit", "status"):
+            bad = kept & (values < 0) & (values != MISSING)
+            draft.report("negative", bad, column, values[bad][:1].tolist())
+            values[bad] = MISSING
+    wait = _difference(start, submit)
+    bad = kept & (wait < 0) & (wait != MISSING)
+    draft.report("start-before-submission", bad, "wait", wait[bad][:1].tolist())
+    wait[bad] = MISSING
+    columns["wait"], columns["run_time"] = wait, _run_time(draft, kept, start, end, told)
+    if draft.waiting is not None:
+        never = draft.waiting & kept & (end != MISSING)
+        draft.report("never-started", never)
+        columns["run_time"][draft.waiting] = 0
+        columns["wait"][draft.waiting] = np.maximum(_difference(end, submit)[draft.waiting], MISSING)
+    draft.report("unfinished", kept & (end == MISSING) & (told == MISSING))
+    return {column: values[kept] for column, values in columns.items()}
+
+
+def _run_time(draft: Draft, kept: Bools, start: Ints, end: Ints, told: Ints) -> Ints:
+    between = _difference(end, start)
+    negative = kept & (told < 0) & (told != MISSING)
+    draft.report("negative", negative, "run_time", told[negative][:1].tolist())
+    told = np.where(told < 0, MISSING, told)
+    off = np.abs(between - told) * (kept & (between != MISSING) & (told != MISSING))
+    draft.report("clock-change", np.abs(off - 3600) <= 1, "run_time")
+    draft.report("run-time-differs", (off > 1) & (np.abs(off - 3600) > 1), "run_time")
+    bad = kept & (between < 0) & (between != MISSING) & (told == MISSING)
+    draft.report("end-before-start", bad, "run_time", between[bad][:1].tolist())
+    return np.where(told != MISSING, told, np.where(between < 0, MISSING, between))
+
+
+def _difference(later: Ints, earlier: Ints) -> Ints:
+    return np.where(
+        (later == MISSING) | (earlier == MISSING), MISSING, later - np.where(earlier == MISSING, 0, earlier)
+    )
+
+
+def _job_ids(draft: Draft, rows: Ints, submit: Ints) -> tuple[Ints, tuple[str, ...] | None]:
+    """Return the numbers of the jobs; and their ids as text, where these are not the numbers themselves."""
+    texts = draft.ids if len(rows) == len(draft.ids) else [draft.ids[row] for row in rows.tolist()]
+    joined = "".join(texts)
+    plain = joined.isascii() and joined.isdigit() and len(max(texts, key=len)) < 19
+    starts = texts if plain else [_leading_digits(text) for text in texts]
+    if all(starts):
+        numbers = np.array(starts).astype(np.int64)
+        if (np.diff(np.sort(numbers)) > 0).all():
+            return numbers, None if plain else tuple(texts)
+    draft.ledger.note("ids", "ids are no numbers or come again for other jobs; jobs are numbered by submission")
+    numbers = np.empty(len(rows), dtype=np.int64)
+    numbers[np.lexsort((rows, submit))] = np.arange(1, len(rows) + 1)
+    return numbers, tuple(texts)
+
+
+def _leading_digits(text: str) -> str:
+    length = len(text) - len(text.lstrip("0123456789"))
+    return text[:length] if 0 < length < 19 else ""
+
+
+def _used(codes: Ints, names: tuple[str, ...]) -> tuple[Ints, tuple[str, ...]]:
+    """Return codes and names without the names that no row has."""
+    known = codes != MISSING
+    has = np.zeros(len(names), dtype=np.bool_)
+    has[codes[known]] = True
+    if has.all():
+        return codes, names
+    used = np.flatnonzero(has)
+    places = np.zeros(len(names), dtype=np.int64)
+    places[used] = np.arange(len(used))
+    return np.where(known, places[np.where(known, codes, 0)] if len(names) else MISSING, MISSING), tuple(
+        names[code] for code in used.tolist()
+    )
+
+
+_NOTE: Final = (
+    "times tell no zone and are taken as UTC, so that hours and days are those of the clock that wrote them; "
+    "give its zone to have Unix time"
+)
+
+
+def clocked(columns: Mapping[str, Any], draft: Draft, time_zone: str | None) -> dict[str, Ints]:
+    """Return columns of text as Unix time [s], `MISSING` where unknown.
+
+    Parameters
+    ----------
+    columns : mapping of str to arrow array of text
+        By what they are in the draft.
+    draft : Draft
+        Told what is no time, and that local times are taken as UTC.
+    time_zone : str or None
+        IANA name of the zone that local times are in.
+
+    Raises
+    ------
+    JobcastError
+        If some times have an offset from UTC and others do not, or the zone is not known.
+    """
+    if time_zone is not None:
+        known_zone(time_zone)
+    read = {name: timestamps(column) for name, column in columns.items()}
+    for name, found in read.items():
+        draft.report("not-a-time", found.bad, name, columns[name][int(found.bad[0])].as_py() if len(found.bad) else "")
+
+    def place(name: str, row: int) -> str:
+        line = int(np.asarray(draft.places(np.array([row])))[0])
+        return f"{draft.source}:{line}: {name} {columns[name][row].as_py()!r}"
+
+    fixed = check_one_clock(read, place)
+    if fixed or not any((found.seconds != MISSING).any() for found in read.values()):
+        return {name: found.seconds for name, found in read.items()}
+    if time_zone is None:
+        draft.ledger.note("local-time", _NOTE)
+        return {name: found.seconds for name, found in read.items()}
+    return {name: unix_time(found.seconds, time_zone) for name, found in read.items()}
+
+
+def known_zone(time_zone: str) -> ZoneInfo:
+    """Return a time zone by its IANA name.
+
+    Raises
+    ------
+    JobcastError
+        If the system knows none of that name.
+    """
+    try:
+        return ZoneInfo(time_zone)
+    except (KeyError, ValueError, OSError) as error:
+        raise JobcastError(f"No time zone {time_zone!r}; give an IANA name, such as Europe/Paris.") from error

@@ -1,0 +1,521 @@
+"""Slurm's records: `sacct --parsable2` and `--json`.
+
+The fields are those of sacct(1); `jobcast` reads those of `ALIASES` by name, in any order. Best exported with
+`SLURM_TIME_FORMAT=%s`, which leaves no doubt about the clock.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from predictors.core.arrays import Bools, Ints
+from predictors.core.compressed import log_name
+from predictors.core.errors import JobcastError
+from predictors.data.formats._delimited import Table, bar_delimited_table, header_names
+from predictors.data.formats.columns import MISSING, matches, names, numbers, spans_of
+from predictors.data.formats.parquet import row_array, text_array
+from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES, Draft, clocked, finish
+from predictors.data.joblog import JobLog
+from predictors.data.report import ReadingReport, ReportBuilder
+
+STATES: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "COMPLETED": COMPLETED,
+        "CANCELLED": CANCELLED,
+        "FAILED": FAILED,
+        "TIMEOUT": FAILED,
+        "OUT_OF_MEMORY": FAILED,
+        "NODE_FAIL": FAILED,
+        "BOOT_FAIL": FAILED,
+        "LAUNCH_FAILED": FAILED,
+        "DEADLINE": FAILED,
+        "PREEMPTED": FAILED,
+        "REVOKED": CANCELLED,
+        "REQUEUED": MISSING,
+        "REQUEUED_HOLD": MISSING,
+        "REQUEUE_FED": MISSING,
+        "RESIZING": MISSING,
+        "PENDING": MISSING,
+        "CONFIGURING": MISSING,
+        "RUNNING": MISSING,
+        "COMPLETING": MISSING,
+        "STAGE_OUT": MISSING,
+        "SIGNALING": MISSING,
+        "SUSPENDED": MISSING,
+        "STOPPED": MISSING,
+        "SPECIAL_EXIT": FAILED,
+    }
+)
+"""SWF's status of each state of a job; `MISSING` where the job has not ended."""
+
+PUT_BACK: Final = frozenset(
+    ("REQUEUED", "REQUEUED_HOLD", "REQUEUE_FED", "RESIZING", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL")
+)
+"""States in which a job may go back into the queue: if a later record of the job follows, it did."""
+
+_SHORT: Final = MappingProxyType(
+    {"CA": "CANCELLED", "CD": "COMPLETED", "F": "FAILED", "TO": "TIMEOUT", "OOM": "OUT_OF_MEMORY"}
+)
+_JOB: Final = re.compile(r"([0-9]{1,18})(?:_([0-9]+|\[[^\]]*\].*)|\+([0-9]+))?(?:\.(.+))?")
+_MEMORY: Final = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)B?([cn]?)", re.IGNORECASE)
+_KILOBYTES: Final = MappingProxyType(
+    {"": 1024.0, "K": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3, "P": 1024.0**4}
+)
+_EXIT: Final = re.compile(r"([0-9]{1,9})(?::([0-9]{0,9}))?")
+_SIGNAL: Final = 128
+
+
+def state_of(text: str) -> str:
+    """Return the bare state of a job.
+
+    Examples
+    --------
+    >>> [state_of(text) for text in ("CANCELLED by 1004", "COMPLETED", "CANCELLED+", "TO")]
+    ['CANCELLED', 'COMPLETED', 'CANCELLED', 'TIMEOUT']
+    """
+    word = text.split(" ")[0].rstrip("+").upper()
+    if word in STATES:
+        return word
+    begun = [state for state in STATES if len(word) > 3 and state.startswith(word)]
+    return begun[0] if len(begun) == 1 else _SHORT.get(word, word)
+
+
+def array_of(job: str) -> int:
+    """Return the number of the array that a job id such as `12_3` belongs to, `MISSING` if none."""
+    match = _JOB.fullmatch(job)
+    return int(match[1]) if match and match[2] is not None else MISSING
+
+
+def members(job: str) -> int:
+    """Return how many jobs a record stands for: several for an array whose members still wait, `12_[1-50%10]`.
+
+    Examples
+    --------
+    >>> [members(job) for job in ("12", "12_3", "12_[1-50%10]", "12_[1,3,7-9]", "12_[0-10:5]")]
+    [1, 1, 50, 5, 3]
+    """
+    match = _JOB.fullmatch(job)
+    if not match or not match[2] or not match[2].startswith("["):
+        return 1
+    total = 0
+    for part in match[2][1:].split("]")[0].split("%")[0].split(","):
+        found = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18})(?::([0-9]{1,18}))?)?", part)
+        if found:
+            first, last = int(found[1]), int(found[2] or found[1])
+            total += max(last - first, 0) // max(int(found[3] or 1), 1) + 1
+    return max(total, 1)
+
+
+def exit_code(text: str) -> int:
+    """Return the exit code behind sacct's `code:signal`; 128 + signal where a signal ended the job.
+
+    Examples
+    --------
+    >>> exit_code("3:0"), exit_code("0:11")
+    (3, 139)
+    """
+    found = _EXIT.fullmatch(text)
+    if found is None:
+        return MISSING
+    code, signal = int(found[1]), int(found[2] or 0)
+    return _SIGNAL + signal if signal else code
+
+
+def memory(text: str) -> tuple[float, str] | None:
+    """Return the memory [KB] that sacct's `ReqMem` asks for, and whose it is; None if it cannot be read.
+
+    `c` at the end says that it is a processor's, `n` a node's; "", as Slurm writes it from 21.08 on, that it is the
+    whole job's. A number without K, M, G, T or P counts megabytes.
+
+    Examples
+    --------
+    >>> [memory(text) for text in ("2Gc", "16000Mn", "512K", "7", "?")]
+    [(2097152.0, 'c'), (16384000.0, 'n'), (512.0, ''), (7168.0, ''), None]
+    """
+    match = _MEMORY.fullmatch(text.removesuffix("?"))
+    return (float(match[1]) * _KILOBYTES[match[2].upper()], match[3].lower()) if match else None
+
+
+def unknown_states(states: Iterable[str]) -> list[str]:
+    """Return the states that this table does not know."""
+    return sorted({state for state in states if state and state not in STATES})
+
+
+ALIASES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "id": ("JobIDRaw", "JobID"),
+        "word": ("JobID", "JobIDRaw"),
+        "submit": ("Submit",),
+        "eligible": ("Eligible",),
+        "start": ("Start",),
+        "end": ("End",),
+        "run_time": ("ElapsedRaw", "Elapsed"),
+        "requested_time": ("TimelimitRaw", "Timelimit"),
+        "requested_procs": ("ReqCPUS",),
+        "allocated_procs": ("AllocCPUS", "NCPUS"),
+        "requested_nodes": ("ReqNodes",),
+        "nodes": ("AllocNodes", "NNodes"),
+        "memory": ("ReqMem",),
+        "cpu_time": ("TotalCPU",),
+        "state": ("State",),
+        "exit_code": ("ExitCode",),
+        "user": ("User",),
+        "group": ("Group", "Account"),
+        "project": ("Account",),
+        "queue": ("Partition",),
+        "qos": ("QOS",),
+        "executable": ("JobName",),
+        "directory": ("WorkDir",),
+        "command": ("SubmitLine",),
+        "location": ("NodeList",),
+        "restarts": ("Restarts",),
+    }
+)
+"""The names under which sacct gives what a job log knows, the better one first."""
+
+_FREE: Final = ("jobname", "submitline", "comment", "admincomment", "systemcomment", "reason", "extra")
+_TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|\d{9,11}|Unknown|None|"
+_SPAN: Final = r"[\d:.-]*|UNLIMITED|Partition_Limit|INVALID"
+_TYPED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(("jobid", "jobidraw"), r"\d[^|\n]*"),
+        **dict.fromkeys(("submit", "eligible", "start", "end"), _TIME),
+        **dict.fromkeys(("elapsed", "elapsedraw", "timelimit", "timelimitraw", "totalcpu", "cputimeraw"), _SPAN),
+        **dict.fromkeys(("reqnodes", "allocnodes", "nnodes", "reqcpus", "alloccpus", "ncpus"), r"\d*[KMG]?"),
+        "workdir": r"/[^|\n]*|",
+        "state": r"[A-Z_]+\+?(?: by \d+)?",
+        "exitcode": r"\d*(?::\d*)?",
+    }
+)
+_NO_LIMIT: Final = frozenset(("UNLIMITED", "Partition_Limit", "INVALID"))
+_MARKS: Final = frozenset(
+    ("submit", "start", "end", "state", "elapsed", "elapsedraw", "user", "timelimit", "timelimitraw")
+)
+_SUFFIXED: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{0,9})?[KMG]")
+_SUFFIXES: Final = MappingProxyType({"K": 1_000, "M": 1_000_000, "G": 1_000_000_000})
+
+
+def is_sacct(data: bytes) -> bool:
+    """Tell whether a text begins with names of sacct's between bars."""
+    found = {name.lower() for name in header_names(data[:20_000], "|")}
+    return bool(found & {"jobid", "jobidraw"}) and bool(found & _MARKS)
+
+
+def parse_sacct(
+    data: bytes, source: str, strict: bool = False, time_zone: str | None = None
+) -> tuple[JobLog, ReadingReport]:
+    """Return the job log that sacct's text holds, and the account.
+
+    Parameters
+    ----------
+    time_zone : str, optional
+        IANA name of the zone of the clock that wrote local times; without it they are taken as they stand, as UTC.
+
+    Raises
+    ------
+    JobcastError
+        If a needed column is missing, the file mixes ways of writing times, or no record is a job; with `strict`, at
+        the first row dropped or changed.
+    """
+    ledger = ReportBuilder(source, RULES)
+    if header_names(data, "|")[-1] == "":  # --parsable ends every line in a bar
+        raise JobcastError(f"{source}: its lines end in a bar; export it with sacct --parsable2, not --parsable.")
+    table = bar_delimited_table(
+        data, source, [a for aliases in ALIASES.values() for a in aliases], _FREE, _TYPED, ledger
+    )
+    need = {"id": "JobID", "submit": "Submit", "start": "Start", "end": "End", "state": "State"}
+    missing = [name for key, name in need.items() if table.first(ALIASES[key]) is None]
+    if missing:
+        raise JobcastError(
+            f"{source}: lacks the column {', '.join(missing)} (it has {', '.join(table.names[:8])}); export it with "
+            "sacct --parsable2 --format=JobIDRaw,JobID,User,Account,Partition,AllocCPUS,ReqCPUS,TimelimitRaw,Submit,"
+            "Eligible,Start,End,ElapsedRaw,State,ExitCode,…"
+        )
+    draft = _draft(table, source, ledger, time_zone)
+    return finish(draft, log_name(source), strict, time_zone=time_zone)
+
+
+def _draft(table: Table, source: str, ledger: ReportBuilder, time_zone: str | None) -> Draft:
+    column = table.columns[table.first(ALIASES["word"]) or ""]
+    words = column.to_pylist()
+    jobs = ~matches(column, r"\.")
+    ledger.add("step", table.places(np.flatnonzero(~jobs)))
+    rows = np.flatnonzero(jobs)
+    if not jobs.all():
+        kept = row_array(rows)
+        table = Table(table.names, {c: v.take(kept) for c, v in table.columns.items()}, _moved(table, rows))
+        words = [word for word, is_job in zip(words, jobs.tolist(), strict=True) if is_job]
+    raw = table.columns[table.first(ALIASES["id"]) or ""]
+    ids = words if raw.equals(table.columns[table.first(ALIASES["word"]) or ""]) else raw.to_pylist()
+    draft = Draft(source, ids, table.places, ledger)
+    fill(draft, table, words, time_zone)
+    return draft
+
+
+def _moved(table: Table, rows: Ints) -> Callable[[Ints], Ints]:
+    places = table.places
+    return lambda picked: places(rows[picked])
+
+
+def fill(draft: Draft, table: Table, words: list[str], time_zone: str | None) -> None:
+    """Fill a draft with what the columns of a table say."""
+    column = {key: table.columns[found] for key, aliases in ALIASES.items() if (found := table.first(aliases))}
+    states, state_names = names(column["state"])
+    bare = [state_of(name) for name in state_names]
+    odd = unknown_states(bare)
+    if odd:
+        draft.ledger.note("columns", f"states that Slurm's manual does not name: {', '.join(odd)[:80]}")
+    state = np.array([*bare, ""])[np.where(states == MISSING, len(bare), states)]
+    status = np.array([STATES.get(name, MISSING) for name in bare] + [MISSING], dtype=np.int64)
+    draft.numbers["status"] = status[np.where(states == MISSING, len(bare), states)]
+    times: dict[str, Any] = {key: column[key] for key in ("submit", "eligible", "start", "end") if key in column}
+    clock = clocked(times, draft, time_zone)
+    draft.numbers |= {key: clock[key] for key in ("submit", "start", "end")}
+    ended = draft.numbers["end"] != MISSING
+    draft.put_back = np.isin(state, list(PUT_BACK))
+    never = (draft.numbers["start"] == MISSING) | (draft.numbers["start"] == 0)
+    draft.waiting = ended & never & (draft.numbers["status"] == CANCELLED)
+    _quantities(draft, column, ended)
+    if "eligible" in clock:
+        draft.numbers["eligible_wait"] = _eligible_wait(clock["eligible"], draft.numbers["start"])
+    in_array = [row for row, word in enumerate(words) if "_" in word]
+    draft.numbers["array"] = np.full(len(words), MISSING, dtype=np.int64)
+    draft.numbers["array"][in_array] = [array_of(words[row]) for row in in_array]
+    waiting = [row for row in in_array if members(words[row]) > 1]
+    draft.report("array-itself", np.array(waiting, dtype=np.int64), "array", words[waiting[0]] if waiting else "")
+    for key in ("user", "group", "project", "queue", "qos", "executable", "directory", "command", "location"):
+        if key in column:
+            draft.names[key] = names(column[key])
+    draft.names["state"] = _states(states, bare)
+    if "user" in draft.names:
+        codes, people = draft.names["user"]
+        cut = np.array([name.endswith("+") for name in people] + [False], dtype=np.bool_)
+        draft.report("truncated-name", cut[np.where(codes == MISSING, len(people), codes)], "user")
+
+
+def _eligible_wait(eligible: Ints, start: Ints) -> Ints:
+    known = (eligible != MISSING) & (start != MISSING) & (eligible <= start)
+    return np.where(known, start - np.where(known, eligible, 0), MISSING)
+
+
+def _states(codes: Ints, bare: list[str]) -> tuple[Ints, tuple[str, ...]]:
+    """Return states without the user who cancelled: one code a state."""
+    distinct = tuple(dict.fromkeys(bare))
+    place = np.array([distinct.index(name) for name in bare] + [MISSING], dtype=np.int64)
+    return place[np.where(codes == MISSING, len(bare), codes)], distinct
+
+
+def _quantities(draft: Draft, column: Mapping[str, Any], ended: Bools) -> None:
+    for key in ("requested_procs", "allocated_procs", "requested_nodes", "nodes"):
+        if key in column:
+            draft.numbers[key] = _counts(column[key], key, draft)
+    if "restarts" in column:
+        draft.numbers["restarts"] = numbers(column["restarts"], "restarts", draft.report)
+    if "run_time" in column:
+        elapsed = spans_of(column["run_time"], "run_time", draft.report)
+        draft.numbers["run_time"] = np.where(ended, elapsed, MISSING)
+    if "requested_time" in column:
+        draft.numbers["requested_time"] = spans_of(
+            column["requested_time"], "requested_time", draft.report, 60, _NO_LIMIT
+        )
+    for key in ("allocated_procs", "nodes"):  # sacct shows what was asked for where nothing was given
+        if key in draft.numbers:
+            draft.numbers[key][draft.numbers["start"] == MISSING] = MISSING
+    procs = np.maximum(draft.number("allocated_procs"), draft.number("requested_procs"))
+    if "cpu_time" in column:
+        total = spans_of(column["cpu_time"], "cpu_time", draft.report)
+        draft.numbers["cpu_time"] = np.where((total > 0) & (procs > 0), total // np.maximum(procs, 1), MISSING)
+    if "memory" in column:
+        draft.numbers["requested_memory"] = _memory(column["memory"], procs, draft)
+    if "exit_code" in column:
+        codes, texts = names(column["exit_code"])
+        table = np.array([exit_code(text) for text in texts] + [MISSING], dtype=np.int64)
+        draft.numbers["exit_code"] = np.where(ended, table[np.where(codes == MISSING, len(texts), codes)], MISSING)
+
+
+def _counts(column: Any, key: str, draft: Draft) -> Ints:
+    """Return a count, perhaps written with K, M or G."""
+    codes, texts = names(column)
+    if not any(map(_SUFFIXED.fullmatch, texts)):
+        return numbers(column, key, draft.report)
+    plain = [str(int(float(text[:-1]) * _SUFFIXES[text[-1]])) if _SUFFIXED.fullmatch(text) else text for text in texts]
+    places = np.where(codes == MISSING, len(texts), codes)
+    return numbers(text_array([*plain, ""]).take(row_array(places)), key, draft.report)
+
+
+def _memory(column: Any, procs: Ints, draft: Draft) -> Ints:
+    codes, texts = names(column)
+    read = [memory(text) for text in texts] + [None]
+    place = np.where(codes == MISSING, len(texts), codes)
+    total = np.array([0.0 if one is None else one[0] for one in read])[place]
+    whose = np.array(["" if one is None else one[1] for one in read])[place]
+    share = np.select(
+        [whose == "c", whose == "n"], [1.0, np.maximum(draft.number("nodes"), 1) / np.maximum(procs, 1)], 0
+    )
+    share = np.where(share == 0, 1.0 / np.maximum(procs, 1), share)
+    unread = np.array([one is None for one in read])[place]
+    bad = unread & (codes != MISSING)
+    draft.report("not-a-memory", bad, "requested_memory", texts[codes[bad][0]] if bad.any() else "")
+    kilobytes = np.minimum(total * share, 2.0**53).astype(np.int64)
+    return np.where(unread, MISSING, kilobytes)
+
+
+_NO_VALUES: Final = frozenset((4_294_967_294, 18_446_744_073_709_551_614))
+_INFINITE: Final = frozenset((4_294_967_295, 18_446_744_073_709_551_615))
+
+
+def is_sacct_json(data: bytes) -> bool:
+    """Tell whether a text begins as JSON that holds jobs."""
+    head = data[:4_000_000].removeprefix(b"\xef\xbb\xbf").lstrip()
+    return head.startswith(b"{") and (b'"jobs"' in head or b"Slurm" in head)
+
+
+def parse_sacct_json(
+    data: bytes, source: str, strict: bool = False, time_zone: str | None = None
+) -> tuple[JobLog, ReadingReport]:
+    """Return the job log that sacct's JSON holds, and the account; a place in it is a job's id.
+
+    Raises
+    ------
+    JobcastError
+        If the text is no JSON or holds no list of jobs; with `strict`, at the first job dropped or changed.
+    """
+    jobs = _jobs(data, source)
+    ledger = ReportBuilder(source, RULES, place="job")
+    sound = [job for job in jobs if isinstance(job, Mapping) and _is_whole(_plain(job.get("job_id")))]
+    ledger.add("no-job-id", [0] * (len(jobs) - len(sound)))
+    rows, words = [_row(job) for job in sound], [_word(job) for job in sound]
+    columns = _columns(rows)
+    at = np.array([min(int(row["jobidraw"]), 2**62) for row in rows], dtype=np.int64)
+    table = Table(tuple(columns), columns, lambda picked: at[picked])
+    draft = Draft(source, [row["jobidraw"] for row in rows], table.places, ledger)
+    fill(draft, table, words, time_zone)
+    return finish(draft, log_name(source), strict, time_zone=time_zone)
+
+
+def _jobs(data: bytes, source: str) -> list[Any]:
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise JobcastError(f"{source}: is no whole JSON document ({str(error)[:80]}); export it again.") from error
+    jobs = document.get("jobs") if isinstance(document, dict) else None
+    if not isinstance(jobs, list) or not jobs:
+        raise JobcastError(f"{source}: is JSON, but holds no list of jobs; make it with sacct --json.")
+    return jobs
+
+
+def _columns(rows: list[dict[str, str]]) -> dict[str, Any]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    names |= dict.fromkeys(("jobidraw", "submit", "start", "end", "state"))
+    return {name: text_array([row.get(name, "") for row in rows]) for name in names}
+
+
+def _row(job: Mapping[str, Any]) -> dict[str, str]:
+    """Return a job as sacct's text would have it, by field in small letters."""
+    time, required, tres = (_part(job, key) for key in ("time", "required", "tres"))
+    association = _part(job, "association")
+    requested, allocated = _trackable(tres.get("requested")), _trackable(tres.get("allocated"))
+    state = _first(_part(job, "state").get("current") if isinstance(job.get("state"), Mapping) else job.get("state"))
+    return {
+        "jobidraw": _plain(job.get("job_id")),
+        "submit": _timestamp(time.get("submission")),
+        "eligible": _timestamp(time.get("eligible")),
+        "start": _timestamp(time.get("start")),
+        "end": _timestamp(time.get("end")),
+        "elapsedraw": _plain(time.get("elapsed")),
+        "timelimitraw": _limit(time.get("limit")),
+        "totalcpu": _plain(_part(time, "total").get("seconds")),
+        "reqcpus": requested.get("cpu") or _plain(required.get("CPUs")),
+        "alloccpus": allocated.get("cpu", ""),
+        "reqnodes": requested.get("node", ""),
+        "allocnodes": allocated.get("node") or _plain(job.get("allocation_nodes")),
+        "reqmem": f"{requested['mem']}M" if requested.get("mem") else "",
+        "state": state,
+        "exitcode": _exit_code(_part(job, "exit_code"), state),
+        "user": _plain(job.get("user")) or _plain(association.get("user")),
+        "group": _plain(job.get("group")),
+        "account": _plain(job.get("account")) or _plain(association.get("account")),
+        "partition": _plain(job.get("partition")),
+        "qos": _plain(job.get("qos")),
+        "jobname": _plain(job.get("name")),
+        "workdir": _plain(job.get("working_directory")),
+        "submitline": _plain(job.get("submit_line")),
+        "nodelist": _plain(job.get("nodes")),
+        "restarts": _plain(job.get("restart_cnt")),
+    }
+
+
+def _word(job: Mapping[str, Any]) -> str:
+    """Return the id as sacct's text shows it: `12_3` for the third of array 12."""
+    array, own = _part(job, "array"), _plain(job.get("job_id"))
+    parent, task = _plain(array.get("job_id")), _plain(array.get("task_id"))
+    if parent in ("", "0"):
+        return own
+    return f"{parent}_{task}" if task else f"{parent}_[{_waiting(_plain(array.get('task')))}]"
+
+
+def _waiting(tasks: str) -> str:
+    """Return the tasks of an array that still wait; Slurm 22.05 writes them as the bits of a number."""
+    if not tasks.lower().startswith("0x"):
+        return tasks
+    try:
+        bits = f"{int(tasks, 16):b}"
+    except ValueError:
+        return ""
+    return ",".join(str(task) for task, bit in enumerate(reversed(bits)) if bit == "1")
+
+
+def _part(job: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = job.get(key)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _first(value: Any) -> str:
+    return _plain(value[0] if isinstance(value, list) and value else value)
+
+
+def _plain(value: Any) -> str:
+    """Return a value as text: a number as it stands or as `{"set": …, "number": …}`; "" where it is not set."""
+    if isinstance(value, Mapping):
+        if value.get("infinite"):
+            return "UNLIMITED"
+        return _plain(value.get("number")) if value.get("set") else ""
+    if value is None or isinstance(value, (list, bool)) or value in _NO_VALUES:
+        return ""
+    return str(value)
+
+
+def _timestamp(value: Any) -> str:
+    text = _plain(value)
+    return text if text != "0" and _is_whole(text) else ""
+
+
+def _is_whole(text: str) -> bool:
+    """Return whether a text is a whole number from 0 that can be stored."""
+    return text.isascii() and text.isdigit() and len(text) < 400
+
+
+def _limit(value: Any) -> str:
+    if value is None or (isinstance(value, int) and value in _INFINITE):
+        return "UNLIMITED"
+    return _plain(value)
+
+
+def _trackable(entries: Any) -> dict[str, str]:
+    """Return the counts of trackable resources by their type."""
+    if not isinstance(entries, list):
+        return {}
+    return {str(e["type"]): _plain(e.get("count")) for e in entries if isinstance(e, Mapping) and e.get("type")}
+
+
+def _exit_code(found: Mapping[str, Any], state: str) -> str:
+    signal = _part(found, "signal")
+    number = _plain(signal.get("signal_id")) or _plain(signal.get("id"))
+    code = _plain(found.get("return_code"))
+    if state == "FAILED" and code in ("", "0") and number in ("", "0"):
+        return ""  # a job that failed has no code 0: Slurm 22.05 writes 0 whatever the code was
+    return f"{code or 0}:{number or 0}" if code or number else ""

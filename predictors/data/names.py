@@ -1,0 +1,201 @@
+"""Names behind codes: one numbering for one machine.
+
+The names behind them, and another log of the same machine in the same codes.
+
+Files that have names number them anew, each in the order in which they come first. A code with a name is that name's,
+whatever its number; a code without one is the number itself, as in the Standard Workload Format.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
+
+import numpy as np
+
+from predictors.core.arrays import Ints
+from predictors.core.errors import JobcastError
+from predictors.data.joblog import UNKNOWN, JobLog
+
+MOST_NAMES: Final = 100_000
+"""Names that are kept of a column, those of the newest jobs: as many groups of a kind as a history keeps."""
+_MOST_CODES: Final = 1 << 26
+_MOST_NUMBER: Final = 1_000_000  # where numbers and names are mixed, new names come after the greatest number
+
+
+@dataclass(frozen=True)
+class Codes:
+    """What the codes of one column stand for.
+
+    Parameters
+    ----------
+    names : mapping of str to int
+        The code of each name.
+    free : int
+        From here on no code is in use; 0 where nothing is known.
+
+    Examples
+    --------
+    >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 9], "user": [1, 0]}, {},
+    ...                           categories={"user": ("ana", "ben")})
+    >>> Codes.of(log, "user")
+    Codes(names={'ana': 0, 'ben': 1}, free=2)
+    """
+
+    names: Mapping[str, int] = field(default_factory=dict)
+    free: int = 0
+
+    def __post_init__(self) -> None:
+        codes = list(self.names.values())
+        whole = all(isinstance(code, int) and not isinstance(code, bool) for code in (*codes, self.free))
+        most = min(self.free, _MOST_CODES) if whole else 0
+        if not whole or len(set(codes)) < len(codes) or not all(0 <= code < most for code in codes):
+            raise JobcastError("The names of a log have codes from 0 on, each its own, below the first free one.")
+
+    @classmethod
+    def of(cls, log: JobLog, column: str) -> Self:
+        """Return what the codes of a log's column stand for; a name that stands at two codes names neither."""
+        texts = log.names(column)
+        often = Counter(texts)
+        named = {name: code for code, name in enumerate(texts) if name and often[name] == 1}
+        return cls(named, max(len(texts), int(log.filled(column).max(initial=-1)) + 1))
+
+    @property
+    def forgot(self) -> bool:
+        """Whether names may have been left out: any code below the first free one may be somebody's then."""
+        return len(self.names) >= MOST_NAMES
+
+    def newest(self, log: JobLog, column: str, most: int = MOST_NAMES) -> Self:
+        """Return them without the names that the newest jobs of their log have not had for longest, beyond `most`."""
+        if len(self.names) <= most:
+            return self
+        last = np.full(self.free, -1, dtype=np.int64)
+        rows = np.flatnonzero(log.known(column))
+        np.maximum.at(last, log.filled(column)[rows], rows)
+        kept = sorted(self.names.items(), key=lambda one: (-last[one[1]], one[1]))[:most]
+        return type(self)(dict(sorted(kept, key=lambda one: one[1])), self.free)
+
+    def texts(self) -> tuple[str, ...]:
+        """Return the name behind each code, as `JobLog.categories` has them; "" where there is none."""
+        by_code = {code: name for name, code in self.names.items()}
+        return tuple(by_code.get(code, "") for code in range(max(by_code, default=-1) + 1))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        return {"names": dict(self.names), "free": self.free}
+
+    @classmethod
+    def from_json(cls, about: Mapping[str, Any]) -> Self:
+        """Return what `to_json` described."""
+        return cls({str(name): code for name, code in about["names"].items()}, about["free"])
+
+
+def codes_of(log: JobLog, columns: Sequence[str]) -> dict[str, Codes]:
+    """Return what the codes of some columns stand for: the newest `MOST_NAMES` names of each."""
+    return {column: Codes.of(log, column).newest(log, column) for column in columns}
+
+
+def renumbered(log: JobLog, known: Mapping[str, Codes], whose: str = "the model") -> JobLog:
+    """Return the same log with the codes of another in the columns of `known`.
+
+    A name gets the code that it has there, a new name a code that is free, in the order of the log's own codes.
+    Numbers without a name stay as they are.
+
+    Parameters
+    ----------
+    log : JobLog
+        Any log.
+    known : mapping of str to Codes
+        What the codes stand for, by column.
+    whose : str
+        Whose codes those are, for the messages.
+
+    Raises
+    ------
+    JobcastError
+        If one of the two has names and the other has numbers only: users cannot be matched.
+
+    Examples
+    --------
+    >>> march = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 9], "user": [0, 1]}, {},
+    ...                             categories={"user": ("ana", "ben")})
+    >>> april = JobLog.from_columns({"job_id": [3, 4], "submit": [0, 9], "user": [0, 1]}, {},
+    ...                             categories={"user": ("cem", "ana")})
+    >>> both = renumbered(april, codes_of(march, ["user"]))
+    >>> both["user"].tolist(), both.names("user")
+    ([2, 0], ('ana', 'ben', 'cem'))
+    """
+    changed, names = {}, dict(log.categories)
+    for column, codes in known.items():
+        own = Codes.of(log, column)
+        values, is_known = log.filled(column), log.known(column)
+        used = np.unique(values[is_known])
+        if not codes.free or not len(used):
+            continue
+        new = _new_codes(used.tolist(), own, codes)
+        if new is None:
+            raise names_against_numbers(log, column, not codes.names, whose)
+        if not codes.names and not own.names:
+            continue
+        told = np.array([new[code] for code in used.tolist()], dtype=np.int64)
+        changed[column] = np.where(is_known, _looked_up(values, used, told), UNKNOWN)
+        names[column] = _names(own, codes, new)
+    return replace(log, values={**log.values, **changed}, categories=names) if changed else log
+
+
+def new_names(log: JobLog, known: Mapping[str, Codes]) -> dict[str, tuple[int, int]]:
+    """Return how many names of a log's jobs are known, and how many are new, by column; none where there are no names.
+
+    Examples
+    --------
+    >>> april = JobLog.from_columns({"job_id": [3, 4], "submit": [0, 9], "user": [0, 1]}, {},
+    ...                             categories={"user": ("cem", "ana")})
+    >>> new_names(april, {"user": Codes({"ana": 0}, 1)})
+    {'user': (1, 1)}
+    """
+    found = {}
+    for column, codes in known.items():
+        used = set(np.unique(log.filled(column)[log.known(column)]).tolist())
+        names = [name for name, code in Codes.of(log, column).names.items() if code in used]
+        if names:
+            there = sum(name in codes.names for name in names)
+            found[column] = there, len(names) - there
+    return found
+
+
+def _new_codes(used: Sequence[int], own: Codes, codes: Codes) -> dict[int, int] | None:
+    """Return the new code of each old one in use; None if they cannot be matched."""
+    name_of = {code: name for name, code in own.names.items()}
+    numbers = {code for code in used if code not in name_of}
+    taken = {code for code in numbers if code < codes.free} if codes.forgot else set(codes.names.values())
+    strangers = numbers & taken if own.names else numbers if codes.names else set()
+    if strangers or (own.names and not codes.names and len(numbers) < len(used)):
+        return None
+    free = max(codes.free, max(numbers, default=-1) + 1)
+    if numbers and own.names and free > _MOST_NUMBER:
+        return None
+    new = {code: code for code in numbers}
+    for code in used:
+        if code in name_of:
+            there = codes.names.get(name_of[code])
+            new[code], free = (free, free + 1) if there is None else (there, free)
+    return new
+
+
+def _names(own: Codes, codes: Codes, new: Mapping[int, int]) -> tuple[str, ...]:
+    """Return the names behind the new codes; "" where there is none."""
+    found = {**codes.names, **{name: new[code] for name, code in own.names.items() if code in new}}
+    return Codes(found, max(found.values(), default=-1) + 1).texts()
+
+
+def _looked_up(values: Ints, used: Ints, told: Ints) -> Ints:
+    return told[np.minimum(np.searchsorted(used, values), len(used) - 1)]
+
+
+def names_against_numbers(log: JobLog, column: str, names: bool, whose: str) -> JobcastError:
+    """Return the error for a log that has names, or else numbers, where others have the other."""
+    own, other = ("names", "numbers") if names else ("numbers", "names")
+    return JobcastError(
+        f"{log.name}: has {own} for its {column}s where {whose} goes by {other}: nobody can tell who is who; both need "
+        "names, or both the same numbers."
+    )

@@ -1,0 +1,275 @@
+"""ReadingReport: what a reader or a cleaning dropped or changed, by rule, with counts and the first places.
+
+Nothing is dropped in silence: every function that makes a `JobLog` from something else also returns a `ReadingReport`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.core.errors import JobcastError, unknown_name
+
+Effect = Literal["dropped", "changed", "noted"]
+
+EFFECTS: Final = MappingProxyType(
+    {
+        "dropped": "the row is not in the log",
+        "changed": "the row is kept, a value of it is lost",
+        "noted": "nothing is lost, but the log is not what the file literally says",
+    }
+)
+N_PLACES: Final = 5
+"""How many places a finding keeps."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One rule that some rows met.
+
+    Parameters
+    ----------
+    rule : str
+        Short name of the rule, such as `negative`.
+    effect : {"dropped", "changed", "noted"}
+        What was done to those rows: see `EFFECTS`.
+    text : str
+        What the rule says and what was done.
+    count : int
+        How often, at least 1.
+    places : tuple of int
+        The first few places, ascending: line numbers of the file, or job ids; empty where a place makes no sense.
+    place : {"line", "job"}
+        What a place is.
+    column : str
+        The column concerned, empty where it is the whole row.
+    example : str
+        The value found at the first place, empty where there is none.
+    """
+
+    rule: str
+    effect: Effect
+    text: str
+    count: int = 1
+    places: tuple[int, ...] = ()
+    place: Literal["line", "job"] = "line"
+    column: str = ""
+    example: str = ""
+
+    def __post_init__(self) -> None:
+        if self.effect not in EFFECTS:
+            raise unknown_name("effect", self.effect, EFFECTS)
+        if self.count < 1:
+            raise JobcastError(f"A finding of rule {self.rule!r} must count at least one row; got {self.count}.")
+        object.__setattr__(self, "places", tuple(sorted(self.places)[:N_PLACES]))
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """The key by which findings are joined when reports are added."""
+        return self.effect, self.rule, self.column or self.text, self.place
+
+    def __add__(self, other: "Finding") -> "Finding":
+        """Join two findings of the same rule; the text and the example are those of the first place."""
+        first = min(self, other, key=lambda finding: finding.places[:1] or (0,))
+        return Finding(
+            self.rule,
+            self.effect,
+            first.text,
+            self.count + other.count,
+            self.places + other.places,
+            self.place,
+            self.column,
+            first.example,
+        )
+
+    def where(self) -> str:
+        """Return the places as text.
+
+        Examples
+        --------
+        >>> Finding("blank", "noted", "", 7, (3, 4, 9, 12, 15, 16)).where()
+        'lines 3, 4, 9, 12, 15, …'
+        """
+        if not self.places:
+            return ""
+        more = ", …" if self.count > len(self.places) else ""
+        plural = "s" if self.count > 1 else ""
+        return f"{self.place}{plural} {', '.join(map(str, self.places))}{more}"
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the finding as plain values for JSON."""
+        return {
+            "effect": self.effect,
+            "rule": self.rule,
+            "column": self.column or None,
+            "count": self.count,
+            "place": self.place,
+            "first": list(self.places),
+            "example": self.example or None,
+            "text": self.text,
+        }
+
+
+@dataclass(frozen=True)
+class ReadingReport:
+    """What became of a file's rows on their way into a job log.
+
+    Parameters
+    ----------
+    source : str
+        The file or log that was read.
+    findings : tuple of Finding
+        In the order dropped, changed, noted; equal rules are joined.
+
+    Examples
+    --------
+    >>> negative = Finding("negative", "changed", "read as unknown", 2, (31, 40), column="wait")
+    >>> no_run_time = Finding("no-run-time", "dropped", "run time is 0 or unknown", 3, (5,), "job")
+    >>> both = ReadingReport("kth.swf", (negative,)) + ReadingReport("kth.swf", (no_run_time,))
+    >>> both.dropped, both.changed, both.noted
+    (3, 2, 0)
+    >>> print(both)
+    kth.swf: 3 dropped, 2 changed
+      dropped  3  no-run-time           run time is 0 or unknown  (jobs 5, …)
+      changed  2  negative        wait  read as unknown           (lines 31, 40)
+    """
+
+    source: str = "log"
+    findings: tuple[Finding, ...] = ()
+
+    def __post_init__(self) -> None:
+        joined: dict[tuple[str, str, str, str], Finding] = {}
+        for finding in self.findings:
+            joined[finding.key] = joined[finding.key] + finding if finding.key in joined else finding
+        rank = list(EFFECTS).index
+        object.__setattr__(self, "findings", tuple(sorted(joined.values(), key=lambda f: rank(f.effect))))
+
+    def __add__(self, other: "ReadingReport") -> "ReadingReport":
+        """Return the account of both, equal rules joined, under this one's source."""
+        return ReadingReport(self.source, self.findings + other.findings)
+
+    @property
+    def dropped(self) -> int:
+        """Rows dropped."""
+        return self._total("dropped")
+
+    @property
+    def changed(self) -> int:
+        """Values lost of rows that were kept."""
+        return self._total("changed")
+
+    @property
+    def noted(self) -> int:
+        """Values or rows taken otherwise than the file literally says, without loss."""
+        return self._total("noted")
+
+    def _total(self, effect: Effect) -> int:
+        return sum(finding.count for finding in self.findings if finding.effect == effect)
+
+    def count(self, rule: str) -> int:
+        """Return how often a rule was met, over all columns."""
+        return sum(finding.count for finding in self.findings if finding.rule == rule)
+
+    def require_clean(self) -> None:
+        """Raise at the first place where a row was dropped or changed: this is what `strict` means.
+
+        Raises
+        ------
+        JobcastError
+            Naming file and line, the rule and the value.
+        """
+        bad = [finding for finding in self.findings if finding.effect != "noted"]
+        if not bad:
+            return
+        first = min(bad, key=lambda finding: finding.places[:1] or (0,))
+        place = f"{first.places[0]}" if first.places else ""
+        at = f":{place}" if place and first.place == "line" else f" job {place}" * bool(place)
+        column = f" {first.column}" if first.column else ""
+        value = f", found {first.example!r}" if first.example else ""
+        raise JobcastError(
+            f"{self.source}{at}: {first.rule}{column}{value} ({first.text}). "
+            "Mend the row, or read without strict to have it handled so."
+        )
+
+    def summary(self) -> str:
+        """Return one line.
+
+        Examples
+        --------
+        >>> ReadingReport("a.swf").summary()
+        'a.swf: nothing dropped, nothing changed'
+        """
+        totals = ((self.dropped, "dropped"), (self.changed, "changed"), (self.noted, "noted"))
+        parts = [f"{count:,} {effect}" for count, effect in totals if count]
+        return f"{self.source}: {', '.join(parts) or 'nothing dropped, nothing changed'}"
+
+    def rows(self) -> list[tuple[str, str, str, str, str, str]]:
+        """Return the table's rows: effect, count, rule, column, text, first places."""
+        return [(f.effect, f"{f.count:,}", f.rule, f.column, f.text, f.where()) for f in self.findings]
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        widths = [max((len(row[k]) for row in rows), default=0) for k in range(5)]
+        lines = [self.summary()]
+        for effect, count, rule, column, text, where in rows:
+            cells = (effect, f"{count:>{widths[1]}}", rule, column, text)
+            padded = "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True))
+            lines.append(f"  {padded}  {f'({where})' if where else ''}".rstrip())
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the account as plain values for JSON."""
+        return {
+            "source": self.source,
+            "dropped": self.dropped,
+            "changed": self.changed,
+            "noted": self.noted,
+            "findings": [finding.to_dict() for finding in self.findings],
+        }
+
+
+class ReportBuilder:
+    """Where a reader writes down, while it reads, what will be its account.
+
+    Parameters
+    ----------
+    source : str
+        The file or log that is read.
+    rules : mapping of str to (effect, text)
+        Every rule that the reader may meet.
+
+    Examples
+    --------
+    >>> report = ReportBuilder("a.swf", {"negative": ("changed", "read as unknown")})
+    >>> report.add("negative", [7, 3], "wait", "-4")
+    >>> print(report.close().summary())
+    a.swf: 2 changed
+    """
+
+    def __init__(
+        self, source: str, rules: Mapping[str, tuple[Effect, str]], place: Literal["line", "job"] = "line"
+    ) -> None:
+        self._source, self._rules, self._place = source, rules, place
+        self._findings: list[Finding] = []
+
+    def add(self, rule: str, places: npt.ArrayLike, column: str = "", example: str = "") -> None:
+        """Write down that `rule` was met at `places`, `example` being the value at the first of them.
+
+        No places, nothing written.
+        """
+        where = np.sort(np.atleast_1d(np.asarray(places, dtype=np.int64)))
+        if len(where):
+            effect, text = self._rules[rule]
+            first = tuple(where[:N_PLACES].tolist())
+            self._findings.append(Finding(rule, effect, text, len(where), first, self._place, column, example))
+
+    def note(self, rule: str, text: str) -> None:
+        """Write down something that concerns no single place."""
+        self._findings.append(Finding(rule, self._rules[rule][0], text, place=self._place))
+
+    def close(self) -> ReadingReport:
+        """Return the account."""
+        return ReadingReport(self._source, tuple(self._findings))

@@ -1,0 +1,1 @@
+"""Node counters: samples and readers."""

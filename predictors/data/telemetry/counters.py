@@ -1,0 +1,251 @@
+"""The 90 counters of LDMS samplers.
+
+The paper on RUSH (Nichols, Marathe, Shoga, Gamblin, Bhatele: Resource Utilization Aware Job Scheduling to Mitigate
+Performance Variability, IPDPS 2022, Table I) gives their numbers, 22 + 34 + 34, and names few. Here they are fixed:
+
+* sysclassib: the 22 of LDMS's sampler of that name, in its order;
+* opa_info: the 8 of LDMS's public sampler opa2, the 21 others of an Omni-Path port's status, and the first 5 that the
+  port keeps for virtual lane 0: the sampler of that name at LLNL is not public, so which 34 it had is our choice;
+* lustre2_client: the 34 of LDMS's sampler of that name for a mounted file system, in its order.
+
+In files they are cumulative unsigned integers; in memory we hold rates per second. In the simulation a counter's
+rate on a node is `scale` times the value of its `driver` on that node, give or take a little noise.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Literal
+
+from predictors.core.errors import JobcastError, unknown_name
+
+Sampler = Literal["sysclassib", "opa_info", "lustre2_client"]
+
+SAMPLERS: Final[Mapping[str, str]] = MappingProxyType(
+    {"sysclassib": "ib.", "opa_info": "", "lustre2_client": "client."}
+)
+"""The samplers in order, with what LDMS puts before the names of their metrics."""
+
+DRIVERS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "sent": "bytes per second that the node sends over the network",
+        "received": "bytes per second that the node receives over the network",
+        "stall": "share of time, 0 to 1, that the node's uplink makes it wait",
+        "read": "bytes per second that the node reads from the parallel file system",
+        "written": "bytes per second that the node writes to the parallel file system",
+        "calls": "metadata operations per second of the node on the parallel file system",
+        "noise": "a random number, never negative and 1 on average, that has to do with nothing",
+        "none": "nothing: the counter stands still",
+    }
+)
+"""What can move a counter."""
+
+
+@dataclass(frozen=True)
+class Counter:
+    """One counter of a node.
+
+    Parameters
+    ----------
+    name : str
+        As LDMS names it, without prefix and device.
+    sampler : {"sysclassib", "opa_info", "lustre2_client"}
+        The sampler, and thus the file, that it comes from.
+    driver : str
+        What moves it in the simulation: see `DRIVERS`.
+    scale : float
+        Its rate per second for each unit of the driver.
+    unit : str
+        What it counts in; its rate is that per second.
+    meaning : str
+        What it counts.
+    bits : {32, 64}
+        Width: it begins again at 0 after 2**bits - 1, or stays there if the hardware saturates.
+    """
+
+    name: str
+    sampler: Sampler
+    driver: str
+    scale: float
+    unit: str
+    meaning: str
+    bits: int = 64
+
+    def __post_init__(self) -> None:
+        if self.sampler not in SAMPLERS:
+            raise unknown_name("sampler", self.sampler, SAMPLERS)
+        if self.driver not in DRIVERS:
+            raise unknown_name("driver", self.driver, DRIVERS)
+        if self.bits not in (32, 64):
+            raise JobcastError(f"Counter {self.name!r} must have 32 or 64 bits; got {self.bits}.")
+        if not self.scale >= 0 or (self.driver == "none") != (self.scale == 0):
+            raise JobcastError(f"Counter {self.name!r} must have a scale above 0, or 0 with the driver none.")
+
+    @property
+    def column(self) -> str:
+        """The counter's column in a file that LDMS writes, without the device.
+
+        Examples
+        --------
+        >>> COUNTERS[0].column
+        'ib.symbol_error'
+        """
+        return SAMPLERS[self.sampler] + self.name
+
+
+def _ib(name: str, driver: str, scale: float, unit: str, meaning: str, bits: int = 64) -> Counter:
+    return Counter(name, "sysclassib", driver, scale, unit, meaning, bits)
+
+
+def _opa(name: str, driver: str, scale: float, unit: str, meaning: str, bits: int = 64) -> Counter:
+    return Counter(name, "opa_info", driver, scale, unit, meaning, bits)
+
+
+def _lustre(name: str, driver: str, scale: float, unit: str, meaning: str) -> Counter:
+    return Counter(name, "lustre2_client", driver, scale, unit, meaning)
+
+
+COUNTERS: Final[tuple[Counter, ...]] = (
+    # InfiniBand counts data in words of 4 bytes; packets are taken to be 2 KiB, waiting ticks to be microseconds.
+    _ib("symbol_error", "none", 0, "errors", "minor link errors; Omni-Path keeps none", 32),
+    _ib("link_error_recovery", "noise", 1e-4, "events", "times the link recovered from an error", 32),
+    _ib("link_downed", "none", 0, "events", "times the link went down", 32),
+    _ib("port_rcv_errors", "noise", 1e-3, "packets", "packets received with an error", 32),
+    _ib("port_rcv_remote_physical_errors", "noise", 1e-3, "packets", "packets received that were marked bad", 32),
+    _ib("port_rcv_switch_relay_errors", "none", 0, "packets", "packets that a switch could not pass on", 32),
+    _ib("port_xmit_discards", "stall", 10.0, "packets", "outgoing packets given up after waiting too long", 32),
+    _ib("port_xmit_constraint_errors", "none", 0, "packets", "outgoing packets that the switch forbids", 32),
+    _ib("port_rcv_constraint_errors", "none", 0, "packets", "incoming packets that the switch forbids", 32),
+    _ib("COUNTER_SELECT2_F", "none", 0, "flags", "no counter: a field of the query, always 0", 32),
+    _ib("local_link_integrity_errors", "noise", 1e-3, "errors", "times the link had too many errors", 32),
+    _ib("excessive_buffer_overrun_errors", "none", 0, "errors", "times buffers overran again and again", 32),
+    _ib("VL15_dropped", "none", 0, "packets", "management packets dropped for want of room", 32),
+    _ib("port_xmit_data", "sent", 1 / 4, "4 bytes", "data sent"),
+    _ib("port_rcv_data", "received", 1 / 4, "4 bytes", "data received"),
+    _ib("port_xmit_packets", "sent", 1 / 2048, "packets", "packets sent"),
+    _ib("port_rcv_packets", "received", 1 / 2048, "packets", "packets received"),
+    _ib("port_xmit_wait", "stall", 1e6, "ticks", "time with data to send and no leave to send it"),
+    _ib("port_unicast_xmit_packets", "sent", 1 / 2048, "packets", "packets sent to one port"),
+    _ib("port_unicast_rcv_packets", "received", 1 / 2048, "packets", "packets received that were for this port only"),
+    _ib("port_multicast_xmit_packets", "noise", 0.1, "packets", "packets sent to several ports"),
+    _ib("port_multicast_rcv_packets", "noise", 0.5, "packets", "packets received that were for several ports"),
+    # Omni-Path counts data and waiting in flits of 8 bytes, 1.5625e9 a second at 100 Gbit/s; packets of 4 KiB.
+    _opa("PortXmitData", "sent", 1 / 8, "8 bytes", "data sent"),
+    _opa("PortRcvData", "received", 1 / 8, "8 bytes", "data received"),
+    _opa("PortXmitPkts", "sent", 1 / 4096, "packets", "packets sent"),
+    _opa("PortRcvPkts", "received", 1 / 4096, "packets", "packets received"),
+    _opa("PortUnicastXmitPkts", "sent", 1 / 4096, "packets", "packets sent to one port"),
+    _opa("PortUnicastRcvPkts", "received", 1 / 4096, "packets", "packets received that were for this port only"),
+    _opa("PortMulticastXmitPkts", "noise", 0.1, "packets", "packets sent to several ports"),
+    _opa("PortMulticastRcvPkts", "noise", 0.5, "packets", "packets received that were for several ports"),
+    _opa("PortXmitWait", "stall", 1.5625e9, "flit times", "time with data to send and no leave to send it"),
+    _opa("SwPortCongestion", "none", 0, "packets", "packets that a switch's port dropped as congested; 0 at a node"),
+    _opa("PortRcvFECN", "stall", 2e4, "packets", "packets received that met congestion on their way"),
+    _opa("PortRcvBECN", "stall", 1e4, "packets", "packets received that tell of congestion on the way out"),
+    _opa("PortXmitTimeCong", "stall", 1.2e9, "flit times", "time in which the port was congested"),
+    _opa("PortXmitWastedBW", "stall", 1.5e8, "flit times", "idle time amid a packet that others waited behind"),
+    _opa("PortXmitWaitData", "stall", 3e8, "flit times", "idle time amid a packet while the receiver had no room"),
+    _opa("PortRcvBubble", "received", 1 / 64, "flit times", "idle time amid a packet on the way in"),
+    _opa("PortMarkFECN", "none", 0, "packets", "packets that a switch's port marked as congested; 0 at a node"),
+    _opa("PortRcvConstraintErrors", "none", 0, "packets", "incoming packets that the fabric forbids"),
+    _opa("PortRcvSwitchRelayErrors", "none", 0, "packets", "packets that a switch could not pass on"),
+    _opa("PortXmitDiscards", "stall", 10.0, "packets", "outgoing packets given up after waiting too long"),
+    _opa("PortXmitConstraintErrors", "none", 0, "packets", "outgoing packets that the fabric forbids"),
+    _opa("PortRcvRemotePhysicalErrors", "noise", 1e-3, "packets", "packets received that were marked bad"),
+    _opa("LocalLinkIntegrityErrors", "noise", 1e-2, "errors", "pieces sent again over the link"),
+    _opa("PortRcvErrors", "noise", 1e-3, "packets", "packets received with an error"),
+    _opa("ExcessiveBufferOverruns", "none", 0, "errors", "times buffers overran"),
+    _opa("FMConfigErrors", "none", 0, "errors", "packets against the fabric manager's configuration"),
+    _opa("LinkErrorRecovery", "noise", 1e-4, "events", "times the link recovered from an error", 32),
+    _opa("LinkDowned", "none", 0, "events", "times the link went down", 32),
+    _opa("UncorrectableErrors", "none", 0, "errors", "errors in the port's hardware", 32),
+    _opa("PortVLXmitData", "sent", 0.95 / 8, "8 bytes", "data sent on virtual lane 0"),
+    _opa("PortVLRcvData", "received", 0.95 / 8, "8 bytes", "data received on virtual lane 0"),
+    _opa("PortVLXmitPkts", "sent", 0.95 / 4096, "packets", "packets sent on virtual lane 0"),
+    _opa("PortVLRcvPkts", "received", 0.95 / 4096, "packets", "packets received on virtual lane 0"),
+    _opa("PortVLXmitWait", "stall", 1.5e9, "flit times", "waiting time as of PortXmitWait, on virtual lane 0"),
+    # Lustre's client counts bytes where its statistics have a sum, else calls; an operation is spread over the calls.
+    _lustre("dirty_pages_hits", "written", 1 / 4096, "pages", "writes to a page that was dirty already"),
+    _lustre("dirty_pages_misses", "written", 1 / 8192, "pages", "writes to a page that was clean"),
+    _lustre("read_bytes", "read", 1.0, "bytes", "data that programs read"),
+    _lustre("write_bytes", "written", 1.0, "bytes", "data that programs wrote"),
+    _lustre("brw_read", "read", 1 / 4096, "pages", "pages read from the servers in bulk"),
+    _lustre("brw_write", "written", 1 / 4096, "pages", "pages written to the servers in bulk"),
+    _lustre("osc_read", "read", 0.9, "bytes", "data read from the object servers"),
+    _lustre("osc_write", "written", 1.0, "bytes", "data written to the object servers"),
+    _lustre("ioctl", "noise", 0.2, "calls", "control calls"),
+    _lustre("open", "calls", 0.20, "calls", "files opened"),
+    _lustre("close", "calls", 0.20, "calls", "files closed"),
+    _lustre("mmap", "noise", 0.05, "calls", "files mapped into memory"),
+    _lustre("seek", "calls", 0.05, "calls", "positions set within files"),
+    _lustre("fsync", "written", 1e-8, "calls", "files forced to the servers"),
+    _lustre("readdir", "calls", 0.02, "calls", "directories read"),
+    _lustre("setattr", "calls", 0.03, "calls", "attributes set"),
+    _lustre("truncate", "calls", 0.01, "calls", "files cut"),
+    _lustre("flock", "noise", 0.02, "calls", "files locked"),
+    _lustre("getattr", "calls", 0.25, "calls", "attributes read"),
+    _lustre("create", "calls", 0.05, "calls", "files made"),
+    _lustre("link", "none", 0, "calls", "hard links made"),
+    _lustre("unlink", "calls", 0.05, "calls", "files removed"),
+    _lustre("symlink", "none", 0, "calls", "symbolic links made"),
+    _lustre("mkdir", "calls", 0.01, "calls", "directories made"),
+    _lustre("rmdir", "calls", 0.01, "calls", "directories removed"),
+    _lustre("mknod", "none", 0, "calls", "special files made"),
+    _lustre("rename", "calls", 0.01, "calls", "files renamed"),
+    _lustre("statfs", "noise", 0.1, "calls", "questions about the file system's free space"),
+    _lustre("alloc_inode", "calls", 0.06, "calls", "inodes taken into the node's memory"),
+    _lustre("setxattr", "none", 0, "calls", "extended attributes set"),
+    _lustre("getxattr", "calls", 0.05, "calls", "extended attributes read"),
+    _lustre("listxattr", "none", 0, "calls", "extended attributes listed"),
+    _lustre("removexattr", "none", 0, "calls", "extended attributes removed"),
+    _lustre("inode_permission", "calls", 2.0, "calls", "permissions checked, one for each part of a path"),
+)
+"""The counters: 22 of sysclassib, 34 of opa_info, 34 of lustre2_client."""
+
+COUNTER_NAMES: Final[tuple[str, ...]] = tuple(counter.name for counter in COUNTERS)
+"""Their names, in that order; no two are alike."""
+
+_HEAD: Final = "| counter | sampler | bits | unit | counts | moved by | rate per unit of that |"
+
+
+def counters_of(sampler: str) -> tuple[Counter, ...]:
+    """Return a sampler's counters in order.
+
+    Examples
+    --------
+    >>> [len(counters_of(sampler)) for sampler in SAMPLERS]
+    [22, 34, 34]
+    """
+    return tuple(counter for counter in COUNTERS if counter.sampler == sampler)
+
+
+def table() -> str:
+    """Return the table of counters as Markdown.
+
+    `python -m predictors.data.telemetry.counters PAGE` puts it into a page.
+    """
+    rows = [
+        f"| `{c.name}` | {c.sampler} | {c.bits} | {c.unit} | {c.meaning} | {c.driver} | {c.scale:.6g} |"
+        for c in COUNTERS
+    ]
+    drivers = [f"* **{name}**: {meaning};" for name, meaning in DRIVERS.items()]
+    return "\n".join([_HEAD, "|---|---|---|---|---|---|---|", *rows, "", "What moves a counter:", "", *drivers]) + "\n"
+
+
+def with_table(page: str) -> str:
+    """Return a page with the table put between its marks, `<!-- counters -->` and `<!-- end -->`."""
+    head, begin, rest = page.partition("<!-- counters -->\n")
+    _, end, tail = rest.partition("<!-- end -->")
+    if not begin or not end:
+        raise JobcastError("The page has no place for the table: lines <!-- counters --> and <!-- end -->.")
+    return f"{head}{begin}\n{table()}\n{end}{tail}"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        page = Path(sys.argv[1])
+        page.write_text(with_table(page.read_text(encoding="utf-8")), encoding="utf-8")
+    else:
+        sys.stdout.write(table())

@@ -1,0 +1,304 @@
+"""Columns of a telemetry file, from an LDMS header or a mapping file.
+
+LDMS writes `metric#instance` for each device of a node (ports of the network card, mounted file systems), or a row a
+device with columns that name it. Either way a node's rate is the sum over its devices.
+
+One table `[[files]]` for each kind of file, and perhaps `[nodes]`, the ids of the producers:
+
+    [nodes]
+    login-a = 900
+
+    [[files]]
+    match = "fabric/*.csv"      # below the folder; in order of name, the files follow one another …
+    parallel = false            # … unless they are of the same time, say one file a node
+    time = "timestamp"
+    clock = "ms"                # s (default), ms, us, ns, or datetime (ISO 8601, UTC unless it says otherwise)
+    node = "host"               # the node's id, or a name that ends in it
+    devices = ["port"]          # columns that tell a node's devices apart; they are added up
+
+    [files.counters]            # ours = theirs
+    port_xmit_data = { column = "tx_bytes", scale = 0.25, kind = "cumulative", bits = 32 }
+    port_rcv_data = "rx_words"  # cumulative, the width that the table of counters says, scale 1
+    read_bytes = { column = "read_rate", kind = "rate" }
+"""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from predictors.core.declarations import Declaration, Text, Texts, declared, known_keys, read_toml
+from predictors.core.errors import JobcastError, unknown_name
+from predictors.data.telemetry.counters import COUNTER_NAMES, COUNTERS, SAMPLERS
+
+Kind = Literal["cumulative", "rate"]
+Clock = Literal["s", "ms", "us", "ns", "ms+us", "datetime"]
+
+_PREFIX: Final = re.compile(r"^(ib|client)\.")
+_RATE: Final = re.compile(r"[._]rate$")
+_SERVER: Final = re.compile(r"^(osc|mdc)\.|-(osc|mdc)-")
+_DEVICE_COLUMNS: Final = ("ca_name", "port", "hfi", "hca", "fs_name", "llite", "instance")
+_OURS: Final[Mapping[str, int]] = MappingProxyType({name: k for k, name in enumerate(COUNTER_NAMES)})
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A column that holds a counter.
+
+    Parameters
+    ----------
+    column : int
+        Which column.
+    counter : int
+        Which counter: its position in `COUNTERS`.
+    kind : {"cumulative", "rate"}
+        Whether the column counts up, or holds rates per second.
+    bits : {32, 64}
+        Width of what counts up.
+    scale : float
+        What a unit of the column is in the counter's unit.
+    flag : int
+        Column that is not 0 where the value must not be used; -1: none.
+    """
+
+    column: int
+    counter: int
+    kind: Kind = "cumulative"
+    bits: int = 64
+    scale: float = 1.0
+    flag: int = -1
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the columns of one file are.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The columns.
+    clock : str
+        What the time column is in; `ms+us`: milliseconds, and microseconds on top in the second time column.
+    time : tuple of int
+        The time column or columns.
+    node : int
+        The column with the node's id, or with the name that it ends.
+    component : int
+        Column with LDMS's component_id, asked where the name has no number; -1: none.
+    devices : tuple of int
+        Columns that tell a node's devices apart.
+    metrics : tuple of Metric
+        The counters, by column.
+    ignored : tuple of str
+        Columns with anything else that might have been meant.
+    """
+
+    names: tuple[str, ...]
+    clock: Clock
+    time: tuple[int, ...]
+    node: int
+    component: int = -1
+    devices: tuple[int, ...] = ()
+    metrics: tuple[Metric, ...] = ()
+    ignored: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def counters(self) -> tuple[int, ...]:
+        """The counters that there are, positions in `COUNTERS`, ascending."""
+        return tuple(sorted({metric.counter for metric in self.metrics}))
+
+
+def header_names(line: str) -> tuple[str, ...]:
+    """Return the names of columns in a header line, without LDMS's mark and any quotes.
+
+    Examples
+    --------
+    >>> header_names('#"Time","Time_usec","ProducerName"')
+    ('Time', 'Time_usec', 'ProducerName')
+    """
+    return tuple(name.strip().strip('"').strip() for name in line.strip().removeprefix("#").split(","))
+
+
+def is_ldms_header(line: str) -> bool:
+    """Tell whether a line is the header of a file that LDMS's CSV stores wrote."""
+    return line.startswith("#") and header_names(line)[0] in ("Time", "Time_msec")
+
+
+def ldms_layout(names: Sequence[str], source: str) -> Layout:
+    """Return what the columns of a file by LDMS's `store_csv` or `store_function_csv` are.
+
+    A counter is found by its name, with or without the sampler's prefix (`ib.`, `client.`), with `.sum` (the newer
+    Lustre sampler) or `.value` behind it. With `.rate` or `_rate` behind it the column holds rates, and is ignored if
+    the counter itself is there too. Metrics of Lustre's servers (`#osc.…`, `#mdc.…`) are ignored: they count what the
+    mounted file system counts already. A file belongs to the sampler most of whose counters it has.
+
+    Raises
+    ------
+    JobcastError
+        If a column that LDMS always writes is missing, or none holds a counter.
+
+    Examples
+    --------
+    >>> layout = ldms_layout(("Time", "Time_usec", "ProducerName", "ib.port_xmit_data#hfi1_0.1"), "a.csv")
+    >>> [(COUNTER_NAMES[m.counter], m.kind) for m in layout.metrics]
+    [('port_xmit_data', 'cumulative')]
+    """
+    at = {name: k for k, name in reversed(list(enumerate(names)))}
+    node = at.get("ProducerName", at.get("node", -1))
+    if node < 0 or names[0] not in ("Time", "Time_msec") or (names[0] == "Time_msec" and "Time_usec" not in at):
+        raise JobcastError(
+            f"{source}: the header begins {','.join(names[:4])!r}; LDMS begins it #Time,Time_usec,ProducerName or "
+            "#Time_msec,Time_usec,ProducerName. Give a mapping file for other schemas."
+        )
+    found, ignored = _metrics(names, at)
+    if not found:
+        raise JobcastError(
+            f"{source}: no column holds a counter that is known (columns {', '.join(names[3:8])}…); give a mapping "
+            "file that says which are."
+        )
+    return Layout(
+        names=tuple(names),
+        clock="s" if names[0] == "Time" else "ms+us",
+        time=(0,) if names[0] == "Time" else (0, at["Time_usec"]),
+        node=node,
+        component=at.get("component_id", -1),
+        devices=tuple(at[name] for name in _DEVICE_COLUMNS if name in at),
+        metrics=found,
+        ignored=ignored,
+    )
+
+
+def _metrics(names: Sequence[str], at: Mapping[str, int]) -> tuple[tuple[Metric, ...], tuple[str, ...]]:
+    cumulative: dict[int, tuple[int, str]] = {}
+    rates: dict[int, tuple[int, str]] = {}
+    for column, name in enumerate(names):
+        metric, _, device = name.removesuffix(".value").partition("#")
+        is_rate = _RATE.search(metric) is not None
+        counter = _OURS.get(_PREFIX.sub("", _RATE.sub("", metric)).removesuffix(".sum"))
+        if counter is not None and not _SERVER.search(device) and not name.endswith(".userdata"):
+            (rates if is_rate else cumulative)[column] = (counter, device)
+    votes = [COUNTERS[counter].sampler for counter, _ in (*cumulative.values(), *rates.values())]
+    sampler = max(SAMPLERS, key=lambda name: sum(vote == name for vote in votes))
+    counted = set(cumulative.values())
+    found = [
+        Metric(column, counter, kind, COUNTERS[counter].bits, flag=at.get(f"{names[column]}.Flag", -1))
+        for kind, columns in _both(cumulative, rates)
+        for column, (counter, device) in columns.items()
+        if COUNTERS[counter].sampler == sampler and (kind == "cumulative" or (counter, device) not in counted)
+    ]
+    used = {metric.column for metric in found} | {metric.flag for metric in found}
+    plumbing = {"Time", "Time_msec", "Time_usec", "DT", "DT_usec", "ProducerName", "node", "component_id", "job_id",
+                "app_id", "TimeFlag", *_DEVICE_COLUMNS}  # fmt: skip
+    ignored = tuple(name for column, name in enumerate(names) if column not in used and name not in plumbing)
+    return tuple(sorted(found, key=lambda metric: metric.column)), ignored
+
+
+def _both(
+    cumulative: dict[int, tuple[int, str]], rates: dict[int, tuple[int, str]]
+) -> tuple[tuple[Kind, dict[int, tuple[int, str]]], ...]:
+    return ("cumulative", cumulative), ("rate", rates)
+
+
+class CounterSource(Declaration):
+    """Where a counter comes from: a column, whether it counts up or holds rates, its width, its unit in ours."""
+
+    counter: int
+    column: Text
+    kind: Kind = "cumulative"
+    bits: Literal[32, 64] = 64
+    scale: float = Field(1.0, gt=0, allow_inf_nan=False)
+
+
+class FileMapping(Declaration):
+    """One table `[[files]]`."""
+
+    match: Text
+    time: Text
+    node: Text
+    counters: tuple[CounterSource, ...]
+    clock: Literal["s", "ms", "us", "ns", "datetime"] = "s"
+    devices: Texts = ()
+    parallel: bool = False
+
+    def layout(self, names: Sequence[str], source: str) -> Layout:
+        """Return what the columns of a file are.
+
+        Raises
+        ------
+        JobcastError
+            If a column that the mapping names is not there.
+        """
+        at = {name: k for k, name in reversed(list(enumerate(names)))}
+        for name in (self.time, self.node, *self.devices, *(one.column for one in self.counters)):
+            if name not in at:
+                raise JobcastError(
+                    f"{source}: the mapping names a column that is missing. {unknown_name('column', name, names)}"
+                )
+        metrics = [Metric(at[one.column], one.counter, one.kind, one.bits, one.scale) for one in self.counters]
+        used = {self.time, self.node, *self.devices, *(one.column for one in self.counters)}
+        return Layout(
+            names=tuple(names),
+            clock=self.clock,
+            time=(at[self.time],),
+            node=at[self.node],
+            devices=tuple(at[name] for name in self.devices),
+            metrics=tuple(sorted(metrics, key=lambda metric: metric.column)),
+            ignored=tuple(name for name in names if name not in used),
+        )
+
+
+@dataclass(frozen=True)
+class SchemaMapping:
+    """A mapping file."""
+
+    files: tuple[FileMapping, ...]
+    nodes: Mapping[str, int] | None = None
+
+
+def read_mapping(path: str | os.PathLike[str]) -> SchemaMapping:
+    """Read a mapping file.
+
+    Raises
+    ------
+    JobcastError
+        If it cannot be read, is no TOML, has a key that is not known, or lacks one that is needed.
+    """
+    return mapping_of(read_toml(path, "a mapping, a TOML file"), os.fspath(path))
+
+
+def mapping_of(document: Mapping[str, Any], source: str = "mapping") -> SchemaMapping:
+    """Return the mapping that such a document, as plain values, describes."""
+    known_keys(document, ("nodes", "files"), source)
+    tables = document.get("files")
+    if not isinstance(tables, list) or not tables:
+        raise JobcastError(f"{source}: needs at least one table [[files]].")
+    nodes = document.get("nodes")
+    if nodes is not None and not (
+        isinstance(nodes, dict) and all(type(node) is int and node >= 0 for node in nodes.values())
+    ):
+        raise JobcastError(f"{source}: [nodes] must give an id, 0 or more, for each producer.")
+    return SchemaMapping(tuple(_file(table, f"{source}: [[files]] {k + 1}") for k, table in enumerate(tables)), nodes)
+
+
+def _file(table: Any, where: str) -> FileMapping:
+    known_keys(table, tuple(FileMapping.model_fields), where)
+    given = table.get("counters")
+    if not isinstance(given, dict) or not given:
+        raise JobcastError(f"{where}: needs a table [files.counters] with at least one counter.")
+    counters = tuple(_counter(name, value, f"{where}, counter {name}") for name, value in given.items())
+    rest = {key: value for key, value in table.items() if key != "counters"}
+    return declared(FileMapping, rest, where, hidden={"counters": counters})
+
+
+def _counter(name: str, value: Any, where: str) -> CounterSource:
+    if name not in COUNTER_NAMES:
+        raise unknown_name("counter", name, COUNTER_NAMES)
+    counter = COUNTER_NAMES.index(name)
+    given = {"column": value} if isinstance(value, str) else value
+    if isinstance(given, dict):
+        given = {"bits": COUNTERS[counter].bits, **given}
+    return declared(CounterSource, given, where, hidden={"counter": counter})

@@ -1,0 +1,202 @@
+"""Samples of counters and dense blocks of rates; their Parquet cache.
+
+Files hold cumulative integers; here a rate belongs to the time at which its counter was read, and is how fast the
+counter moved since the reading before. What is not known is NaN, never 0.
+
+Columns: `Time` (seconds), `node`, and `<metric>.rate` for each counter, named as LDMS names it.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.core.arrays import Floats, Ints
+from predictors.core.errors import JobcastError
+from predictors.core.files import whole_file
+from predictors.data.telemetry.counters import COUNTERS
+
+Rates = npt.NDArray[np.float32]
+
+TOLERANCE: Final = 1.0
+"""Readings less than this apart [s] are of one instant where instants are asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Rows of readings, one a node and time: how telemetry that does not fit into memory is handed on, in parts.
+
+    Parameters
+    ----------
+    time : float64 array of shape (n,)
+        When the counters were read [s], ascending.
+    node : int64 array of shape (n,)
+        Which node, ascending within a time.
+    rates : float32 array of shape (n, m)
+        Rates per second, NaN where not known.
+    counters : int64 array of shape (m,)
+        Which counters: positions in `COUNTERS`, ascending.
+    """
+
+    time: Floats
+    node: Ints
+    rates: Rates
+    counters: Ints
+
+    def __post_init__(self) -> None:
+        n, m = len(self.time), len(self.counters)
+        _fix(self, "time", np.float64, (n,))
+        _fix(self, "node", np.int64, (n,))
+        _fix(self, "rates", np.float32, (n, m))
+        _fix(self, "counters", np.int64, (m,))
+        late = np.diff(self.time)
+        if not np.isfinite(self.time).all() or ((late < 0) | ((late == 0) & (np.diff(self.node) <= 0))).any():
+            raise JobcastError("Samples: must be sorted by time and node, each pair once.")
+        if m and (self.counters[0] < 0 or self.counters[-1] >= len(COUNTERS) or (np.diff(self.counters) <= 0).any()):
+            raise JobcastError(f"Samples: counters must ascend within 0 to {len(COUNTERS) - 1}.")
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+
+@dataclass(frozen=True, eq=False)
+class Telemetry:
+    """A dense block: the rates of every counter of every node at every instant.
+
+    Parameters
+    ----------
+    time : float64 array of shape (t,)
+        The instants [s], ascending.
+    nodes : int64 array of shape (k,)
+        The nodes, ascending.
+    rates : float32 array of shape (t, k, 90)
+        Rates per second in the order of `COUNTERS`, NaN where not known.
+
+    Examples
+    --------
+    >>> block = Telemetry(np.array([0.0, 10.0]), np.array([3, 7]), np.zeros((2, 2, 90), dtype=np.float32))
+    >>> len(block), block.samples().node.tolist()
+    (2, [3, 7, 3, 7])
+    """
+
+    time: Floats
+    nodes: Ints
+    rates: Rates
+
+    def __post_init__(self) -> None:
+        t, k = len(self.time), len(self.nodes)
+        _fix(self, "time", np.float64, (t,))
+        _fix(self, "nodes", np.int64, (k,))
+        _fix(self, "rates", np.float32, (t, k, len(COUNTERS)))
+        if not np.isfinite(self.time).all() or (np.diff(self.time) <= 0).any() or (np.diff(self.nodes) <= 0).any():
+            raise JobcastError("Telemetry: instants and nodes must ascend, each once.")
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def samples(self) -> Samples:
+        """Return the block as rows."""
+        t, k, m = self.rates.shape
+        time, node = np.repeat(self.time, k), np.tile(self.nodes, t)
+        return Samples(time, node, self.rates.reshape(t * k, m), np.arange(m, dtype=np.int64))
+
+    @classmethod
+    def of_samples(cls, parts: Sequence[Samples], tolerance: float = TOLERANCE) -> Self:
+        """Join rows, of several samplers or of several stretches of time, into a block.
+
+        Readings belong to one instant as long as they come less than `tolerance` [s] after its first, whose time it
+        has; so clocks that differ by less, and samplers that run one after the other, meet. Where a node has two
+        readings of a counter in an instant, the later one that is known stands.
+
+        Raises
+        ------
+        JobcastError
+            If there is no row at all.
+        """
+        rows = [part for part in parts if len(part)]
+        if not rows:
+            raise JobcastError("Telemetry: there is no sample.")
+        times = np.unique(np.concatenate([part.time for part in rows]))
+        firsts = _firsts(times, tolerance)
+        nodes = np.unique(np.concatenate([part.node for part in rows]))
+        rates = np.full((len(firsts), len(nodes), len(COUNTERS)), np.nan, dtype=np.float32)
+        for part in rows:
+            instant = np.searchsorted(firsts, part.time, side="right") - 1
+            place = np.searchsorted(nodes, part.node)
+            for k, counter in enumerate(part.counters):
+                known = ~np.isnan(part.rates[:, k])
+                rates[instant[known], place[known], counter] = part.rates[known, k]
+        return cls(firsts, nodes, rates)
+
+
+def _firsts(times: Floats, tolerance: float) -> Floats:
+    """Return the first time of every instant."""
+    firsts: list[float] = []
+    if len(times) and (np.diff(times) >= tolerance).all():
+        return times
+    for time in times.tolist():
+        if not firsts or time - firsts[-1] >= tolerance:
+            firsts.append(time)
+    return np.array(firsts, dtype=np.float64)
+
+
+def _fix(owner: Any, name: str, kind: Any, shape: tuple[int, ...]) -> None:
+    array = np.asarray(getattr(owner, name), dtype=kind).view()
+    if array.shape != shape:
+        raise JobcastError(f"{type(owner).__name__}: {name} has shape {array.shape}; it must have {shape}.")
+    array.flags.writeable = False
+    object.__setattr__(owner, name, array)
+
+
+def write_rates(telemetry: Telemetry | Iterable[Samples], folder: str | os.PathLike[str]) -> int:
+    """Write rates to `FOLDER/SAMPLER.parquet`, part by part, and return the number of rows.
+
+    Every file appears whole or not at all. `predictors.data.telemetry.read.Scan` reads such a folder like any other.
+
+    Raises
+    ------
+    JobcastError
+        If there is nothing to write, or a file cannot be made.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    target, rows = Path(folder), 0
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise JobcastError(f"{folder}: cannot be made ({error.strerror}); choose another place.") from error
+    with ExitStack() as stack:
+        writers: dict[str, Any] = {}
+        for part in _by_sampler(telemetry):
+            sampler = COUNTERS[part.counters[0]].sampler
+            columns: dict[str, Any] = {"Time": part.time, "node": part.node}
+            columns |= {f"{COUNTERS[c].column}.rate": part.rates[:, k] for k, c in enumerate(part.counters)}
+            table = pa.table(columns)
+            if sampler not in writers:
+                path = stack.enter_context(whole_file(target / f"{sampler}.parquet"))
+                writers[sampler] = stack.enter_context(
+                    parquet.ParquetWriter(path, table.schema, compression="zstd", write_page_checksum=True)
+                )
+            if not table.schema.equals(writers[sampler].schema):
+                raise JobcastError(f"{folder}: the parts of {sampler} hold different counters; write them apart.")
+            writers[sampler].write_table(table)
+            rows += len(part)
+    if not rows:
+        raise JobcastError(f"{folder}: there is no rate to write.")
+    return rows
+
+
+def _by_sampler(telemetry: Telemetry | Iterable[Samples]) -> Iterable[Samples]:
+    """Yield parts that hold one sampler's counters only, and at least one row."""
+    for part in [telemetry.samples()] if isinstance(telemetry, Telemetry) else telemetry:
+        samplers = [COUNTERS[counter].sampler for counter in part.counters]
+        for sampler in dict.fromkeys(samplers):
+            mine = [k for k, name in enumerate(samplers) if name == sampler]
+            if len(part):
+                yield Samples(part.time, part.node, part.rates[:, mine], part.counters[mine])

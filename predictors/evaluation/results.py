@@ -1,0 +1,205 @@
+"""Scores of an evaluation, as table and JSON."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.core.arrays import Bools, Floats
+from predictors.core.errors import unknown_name
+from predictors.data.joblog import JobLog
+from predictors.evaluation.metrics import Figures, figures
+from predictors.history._tables import utc_offsets
+from predictors.models.base import Predictor
+from predictors.models.baselines import LastTwo
+
+RUN_TIME_BINS: Final[Mapping[str, float]] = MappingProxyType(
+    {"<= 10 min": 600, "<= 1 h": 3600, "<= 4 h": 14_400, "<= 12 h": 43_200, "<= 24 h": 86_400, "<= 10 d": 864_000}
+)
+"""Upper ends of the run-time bins [s], each included; longer jobs make one more bin."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The figures of one predictor on some of the test jobs.
+
+    Attributes
+    ----------
+    by : {"run time", "user", "month"}
+        What the jobs were sliced by.
+    label : str
+        Which slice.
+    figures : Figures
+        Of these jobs alone; the ratio is to last-two on the same jobs.
+    """
+
+    by: str
+    label: str
+    figures: Figures
+
+
+def slices(log: JobLog, rows: Bools, ended_count: Floats, predicted: Floats, baseline: Floats) -> tuple[Slice, ...]:
+    """Return the figures of `predicted` on every slice that has jobs.
+
+    Parameters
+    ----------
+    log : JobLog
+        Whose jobs were predicted.
+    rows : bool array of shape (n_jobs,)
+        Jobs to score.
+    ended_count : float64 array of shape (n_jobs,)
+        Ended jobs of the user at the submission; NaN for unknown users. Users without one are cold.
+    predicted, baseline : float64 arrays of shape (n_jobs,)
+        Predictions [s]; only those of `rows` are read.
+    """
+    run_time = log.filled("run_time").astype(np.float64)
+    return tuple(
+        Slice(by, label, figures(run_time[chosen], predicted[chosen], baseline[chosen]))
+        for by, label, where in _parts(log, run_time, ended_count)
+        if (chosen := where & rows).any()
+    )
+
+
+def _parts(log: JobLog, run_time: Floats, ended_count: Floats) -> Iterator[tuple[str, str, Bools]]:
+    low = -np.inf
+    for label, high in RUN_TIME_BINS.items():
+        yield "run time", label, (run_time > low) & (run_time <= high)
+        low = high
+    yield "run time", "> 10 d", run_time > low
+    warm = ended_count > 0
+    yield "user", "warm", warm
+    yield "user", "cold", ~warm
+    months = months_of(log)
+    for label in np.unique(months):
+        yield "month", str(label), months == label
+
+
+def months_of(log: JobLog) -> npt.NDArray[np.str_]:
+    """Return the month of each submission in the machine's time zone; without an epoch, months of 30 days from 01 on.
+
+    Examples
+    --------
+    >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 86400]}, {}, epoch=1_706_659_200)
+    >>> months_of(log).tolist()
+    ['2024-01', '2024-02']
+    """
+    submit = log.filled("submit")
+    if log.epoch is None:
+        return np.char.zfill((submit // (30 * 86400) + 1).astype(np.str_), 2)
+    unix = log.epoch + submit
+    offsets = utc_offsets(log.time_zone)
+    which = np.maximum(np.searchsorted(offsets[:, 0], unix, side="right") - 1, 0)
+    local = (unix + offsets[which, 1]).astype("datetime64[s]")
+    names: npt.NDArray[np.str_] = np.datetime_as_string(local.astype("datetime64[M]"))
+    return names
+
+
+JSON_FIGURES: Final = (
+    "n_test",
+    "sse_s2",
+    "sse_ratio_to_last_two",
+    "mae_s",
+    "rmse_s",
+    "median_ae_s",
+    "r2",
+    "mean_accuracy",
+    "underestimation_rate",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """How one predictor did.
+
+    Attributes
+    ----------
+    name : str
+        The predictor's registered name, or what the caller calls it.
+    figures : Figures
+        On all test jobs.
+    interval : tuple of float
+        95 % interval of the ratio to last-two, resampling users.
+    fit_seconds : float
+        Time spent learning, the features not included [s].
+    predict_us_per_job : float
+        Time spent predicting, a job [µs]; prequential: history included.
+    slices : tuple of Slice
+        By run time, cold and warm users, and month.
+    predicted : float64 array of shape (n_test,)
+        Predictions [s].
+    predictor : Predictor
+        As fitted here.
+    """
+
+    name: str
+    figures: Figures
+    interval: tuple[float, float]
+    fit_seconds: float
+    predict_us_per_job: float
+    slices: tuple[Slice, ...] = field(repr=False)
+    predicted: Floats = field(repr=False)
+    predictor: Predictor = field(repr=False)
+
+    def to_json(self, detailed: bool = False) -> dict[str, Any]:
+        """Return the figures by name; `detailed` adds the interval, the remaining figures and the slices."""
+        found = self.figures.to_dict()
+        short = {"name": self.name, **{name: found[name] for name in JSON_FIGURES}}
+        times = {"fit_seconds": self.fit_seconds, "predict_us_per_job": self.predict_us_per_job}
+        if not detailed:
+            return short | times
+        more = {name: value for name, value in found.items() if name not in JSON_FIGURES}
+        parts = [{"by": part.by, "slice": part.label, **part.figures.to_dict()} for part in self.slices]
+        return short | times | more | {"sse_ratio_interval": list(self.interval), "slices": parts}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """What was predicted, how, and how well.
+
+    Attributes
+    ----------
+    log, split, protocol : str
+        Name of the log, the split in words, the protocol's name.
+    partition : int or None
+        The partition that the log was cut down to.
+    capped : bool
+        Whether predictions were capped at the request.
+    n_train, n_test : int
+        Jobs learnt from and scored.
+    run_time : float64 array of shape (n_test,)
+        True run times of the test jobs [s].
+    user : int64 array of shape (n_test,)
+        Whose jobs they are; -1 is unknown.
+    scores : tuple of Score
+        The baseline, last-two, is always among them, and first.
+    """
+
+    log: str
+    split: str
+    protocol: str
+    partition: int | None
+    capped: bool
+    n_train: int
+    n_test: int
+    run_time: Floats = field(repr=False)
+    user: npt.NDArray[np.int64] = field(repr=False)
+    scores: tuple[Score, ...]
+
+    def __getitem__(self, name: str) -> Score:
+        for score in self.scores:
+            if score.name == name:
+                return score
+        raise unknown_name("score of a predictor", name, [score.name for score in self.scores])
+
+    def to_json(self, detailed: bool = False) -> dict[str, Any]:
+        """Return the document that `jobcast evaluate --json` prints; NaN stands for figures that do not exist."""
+        return {
+            "log": self.log,
+            "split": self.split,
+            "protocol": self.protocol,
+            "baseline": {"name": LastTwo.name, "capped": self.capped, "rows": self.n_test},
+            "predictors": [score.to_json(detailed) for score in self.scores],
+        }

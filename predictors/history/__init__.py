@@ -1,0 +1,1 @@
+"""As-of features: what is known at a submission."""

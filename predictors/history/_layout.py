@@ -1,0 +1,217 @@
+"""Where each fact stands in the few arrays that the history's compiled step works on.
+
+`jobs` (n_slots, JOB_COLUMNS) int64: one record a job. `users` (n_users, USER_COLUMNS) int64: what is known of each
+user. Where features of groups are asked for, a job's record goes on with its slot in each further group of KEYS, and
+`users` holds these groups as well, all with GROUP_COLUMNS; fields marked float hold a float64's bits. `clock` int64:
+the present second, the rules and list heads (CLOCK_FIELDS), then the facts that make a row, then from field CALENDAR on
+the time zone's pairs (from Unix time [s], offset to UTC [s]). `recent` (n_users, RECENT_COLUMNS) float64: the newest
+runs of each user, empty where no kernel mean is asked for. `facts` (N_FACTS,) float64: all that is known of one
+submission. Few arrays, because each costs a call some 0.15 µs. Links are slots; `NONE` ends a list. A value below 0 in
+a job's record is unknown.
+"""
+
+import math
+from typing import Final
+
+NONE: Final = -1
+
+# --- jobs: what the submission tells …
+SUBMIT: Final = 0
+PROCS: Final = 1
+REQUESTED: Final = 2
+USER: Final = 3
+GROUP: Final = 4
+EXECUTABLE: Final = 5
+QUEUE: Final = 6
+PARTITION: Final = 7
+USER_SLOT: Final = 8
+"""Row of the user in `users`; `NONE` for an unknown user and, in questions, for one without history."""
+# … and what happens to the job afterwards
+STATUS: Final = 9
+"""Read when the job ends, never before."""
+STATE: Final = 10
+START: Final = 11
+END: Final = 12
+OLDER: Final = 13
+"""The same user's running job that started before this one."""
+NEWER: Final = 14
+NEXT: Final = 15
+"""Next job in the list of deferred ends, or of free slots."""
+JOB_COLUMNS: Final = 16
+
+# --- a job's state
+NEW: Final = 0
+PENDING: Final = 1
+RUNNING: Final = 2
+OVER: Final = 3
+
+# --- users
+ENDED_COUNT: Final = 0
+LAST_RUN: Final = 1
+SECOND_RUN: Final = 2
+LAST_STATUS: Final = 3
+SECOND_STATUS: Final = 4
+LAST_END: Final = 5
+RUN_SUM: Final = 6
+PENDING_COUNT: Final = 7
+RUNNING_COUNT: Final = 8
+START_SUM: Final = 9
+PROCS_HELD: Final = 10
+OLDEST: Final = 11
+NEWEST: Final = 12
+CODE: Final = 13
+LAST_EVENT: Final = 14
+"""Number of the newest event of one of the user's jobs; 0 before the first."""
+KIND: Final = 15
+"""Which of KEYS the record is about; 0 is a user."""
+USER_COLUMNS: Final = 16
+OF_ENDED_JOBS: Final = (ENDED_COUNT, LAST_RUN, SECOND_RUN, LAST_STATUS, SECOND_STATUS, LAST_END, RUN_SUM, LAST_EVENT)
+"""What remains of a user when no job is queued or running."""
+
+# --- groups of jobs that share a key; PENDING_COUNT of one that is no user counts its jobs queued or running
+KEYS: Final = (
+    (USER,),
+    (USER, PROCS),
+    (USER, REQUESTED),
+    (USER, EXECUTABLE),
+    (USER, PROCS, REQUESTED),
+    (PROCS, REQUESTED),
+    (GROUP,),
+    (QUEUE,),
+)
+"""Columns of `jobs` that make the key of each kind of group; a job that lacks one of them is in no such group."""
+N_KINDS: Final = len(KEYS)
+BACK_OFF: Final = (4, 2, 1, 0, 5)
+"""Kinds from the most specific to the last resort: the first that has history speaks for a job."""
+CODE_2: Final = 16
+CODE_3: Final = 17
+RUN_WEIGHTED: Final = 18
+"""float: weighted mean of run times [s]."""
+RATIO_WEIGHTED: Final = 19
+"""float: weighted mean of run time / requested time."""
+RATIO_COUNT: Final = 20
+SUBMIT_COUNT: Final = 21
+LAST_SUBMIT: Final = 22
+LAST_PROCS: Final = 23
+LAST_REQUESTED: Final = 24
+LAST_EXECUTABLE: Final = 25
+BURST: Final = 26
+RING: Final = 27
+RING_SIZE: Final = 10
+"""Newest run times kept."""
+RECENT: Final = RING + RING_SIZE
+"""Row of a user in `recent`; `NONE` for other groups, and where no kernel mean is asked for."""
+GROUP_COLUMNS: Final = RECENT + 1
+JOB_AND_GROUP_COLUMNS: Final = JOB_COLUMNS + N_KINDS - 1
+LEAST_WEIGHT: Final = 0.1
+"""Of the newest value in a weighted mean; the first ten count the same."""
+BURST_GAP: Final = 60
+"""Longest pause between two submissions of one burst [s]."""
+
+# --- the newest runs of a user: blocks of MEMORY run times [s], logarithms of requests [s] and of processors, ends [s]
+MEMORY: Final = 64
+"""Newest runs of a user that kernel means look at."""
+R_RUN: Final = 0
+R_LOG_REQUEST: Final = MEMORY
+R_LOG_PROCS: Final = 2 * MEMORY
+R_END: Final = 3 * MEMORY
+RECENT_COLUMNS: Final = 4 * MEMORY
+KERNELS: Final = (
+    (0.1, 0.5, 10.0, math.inf),
+    (0.3, 1.0, 10.0, math.inf),
+    (0.1, 0.5, 30.0, 1.0),
+)
+"""Of each kernel mean: how much of ln request, of ln processors, of runs since then and of ln(1 + hours since then)
+lowers a run's weight to 1/e."""
+
+# --- clock
+NOW: Final = 0
+EPOCH: Final = 1
+HAS_EPOCH: Final = 2
+SAME_SECOND: Final = 3
+LEAST_ENDED: Final = 4
+FAMILIES: Final = 5
+DEFERRED_FIRST: Final = 6
+DEFERRED_LAST: Final = 7
+FREE: Final = 8
+LATE_EVENTS: Final = 9
+EVENTS: Final = 10
+CALENDAR: Final = 11
+MACHINE_PENDING: Final = 12
+MACHINE_PENDING_PROCS: Final = 13
+MACHINE_RUNNING: Final = 14
+MACHINE_RUNNING_PROCS: Final = 15
+MACHINE_PROCS: Final = 16
+"""Processors of the machine; 0: not known."""
+CLOCK_FIELDS: Final = 17
+
+# --- families of features, as bits
+JOB_FAMILY: Final = 1
+CALENDAR_FAMILY: Final = 2
+ENDED_FAMILY: Final = 4
+RUNNING_FAMILY: Final = 8
+SUBMISSIONS_FAMILY: Final = 16
+MACHINE_FAMILY: Final = 32
+GROUPS_FAMILY: Final = 64
+SIMILAR_FAMILY: Final = 128
+KERNEL_FAMILY: Final = 256
+GROUP_FAMILIES: Final = SUBMISSIONS_FAMILY | GROUPS_FAMILY | SIMILAR_FAMILY | KERNEL_FAMILY
+"""Those that need records of groups."""
+
+# --- facts: position of each feature
+F_PROCS: Final = 0
+F_REQUESTED: Final = 1
+F_USER: Final = 2
+F_GROUP: Final = 3
+F_EXECUTABLE: Final = 4
+F_QUEUE: Final = 5
+F_PARTITION: Final = 6
+F_WEEKDAY: Final = 7
+F_HOUR: Final = 8
+F_LAST_TWO_MEAN: Final = 9
+F_LAST_RUN: Final = 10
+F_SECOND_RUN: Final = 11
+F_THINK_TIME: Final = 12
+F_LAST_STATUS: Final = 13
+F_SECOND_STATUS: Final = 14
+F_ENDED_COUNT: Final = 15
+F_ENDED_MEAN: Final = 16
+F_LONGEST_RUNNING: Final = 17
+F_RUNNING_SUM: Final = 18
+F_RUNNING_COUNT: Final = 19
+F_RUNNING_MEAN: Final = 20
+F_PROCS_HELD: Final = 21
+F_PENDING_COUNT: Final = 22
+F_SINCE_SUBMIT: Final = 23
+F_BURST: Final = 24
+F_SAME_PROCS: Final = 25
+F_SAME_REQUESTED: Final = 26
+F_SAME_EXECUTABLE: Final = 27
+F_MACHINE_PENDING: Final = 28
+F_MACHINE_PENDING_PROCS: Final = 29
+F_MACHINE_RUNNING: Final = 30
+F_MACHINE_RUNNING_PROCS: Final = 31
+F_MACHINE_FREE_PROCS: Final = 32
+F_KERNEL: Final = 33
+"""First of the kernel means, in the order of KERNELS."""
+F_SIMILAR: Final = F_KERNEL + len(KERNELS)
+"""First of the facts of the most specific group with history: those of any group, and then its rank in BACK_OFF."""
+OF_COUNT: Final = 0
+OF_LAST: Final = 1
+OF_WEIGHTED: Final = 2
+OF_RATIO: Final = 3
+OF_MEAN: Final = 4
+OF_GEOMETRIC: Final = 5
+OF_MIN: Final = 6
+OF_LOWER: Final = 7
+OF_MEDIAN: Final = 8
+OF_UPPER: Final = 9
+OF_MAX: Final = 10
+OF_AGE: Final = 11
+GROUP_FACTS: Final = 12
+F_SIMILAR_RANK: Final = F_SIMILAR + GROUP_FACTS
+F_GROUPS: Final = F_SIMILAR_RANK + 1
+"""First of the facts of the first kind of group; GROUP_FACTS each."""
+N_FACTS: Final = F_GROUPS + N_KINDS * GROUP_FACTS
+SCRATCH: Final = RING_SIZE
+"""Room behind the facts to sort a ring in."""

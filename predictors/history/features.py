@@ -1,0 +1,357 @@
+"""Which features a history can give: names, units and definitions, in one table.
+
+All are facts as of a submission at second `now`. *Ended* and *running* are by the as-of rule in use
+(`predictors.history.history.AsOfRule`); a user's ended jobs are ordered by (end, start, job id). What is not known is
+missing (NaN): an unknown user has neither history nor running jobs, a user without an ended job has no last run time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from predictors.core.arrays import Ints
+from predictors.core.errors import JobcastError, unknown_name
+from predictors.history import _layout as at
+
+REQUESTED_TIME: Final = "requested_time"
+"""The feature that every predictor reads: predictions are capped by it, and fall back on it."""
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One column of a feature row.
+
+    Parameters
+    ----------
+    position : int
+        Where the compiled step puts it.
+    family : int
+        Bit of the small compiled function that computes it.
+    kind : {"number", "category"}
+        Whether its values can be ordered and averaged, or only compared for equality.
+    unit : str
+        Unit of a number; what a category's codes are.
+    definition : str
+        Value for a submission at second `now`.
+    """
+
+    position: int
+    family: int
+    kind: Literal["number", "category"]
+    unit: str
+    definition: str
+
+
+_J, _C, _E, _R = at.JOB_FAMILY, at.CALENDAR_FAMILY, at.ENDED_FAMILY, at.RUNNING_FAMILY
+_S, _M = at.SUBMISSIONS_FAMILY, at.MACHINE_FAMILY
+
+_GROUPS: Final[dict[str, str]] = {
+    "user": "ended jobs of the user",
+    "user_procs": "ended jobs of the user with the same processors",
+    "user_request": "ended jobs of the user with the same requested time",
+    "user_executable": "ended jobs of the user with the same executable",
+    "user_procs_request": "ended jobs of the user with the same processors and requested time",
+    "procs_request": "ended jobs of all users with the same processors and requested time",
+    "group": "ended jobs of the group",
+    "queue": "ended jobs of the queue",
+}
+"""What the kinds of groups are called, in the order of `_layout.KEYS`."""
+
+_OF_GROUP: Final[dict[str, tuple[str, str]]] = {
+    "count": ("jobs", "number of the {}"),
+    "last": ("s", "run time of the last of the {}"),
+    "weighted": (
+        "s",
+        "weighted mean run time of the {}: the newest weighs 1/10, what was before 9/10; the first ten weigh the same",
+    ),
+    "ratio": ("1", "weighted mean, as above, of run time / requested time of the {}, of requests above 0"),
+    "mean": ("s", "mean run time of the last ten {}"),
+    "geometric": ("s", "geometric mean run time of the last ten {}, each counted as at least 1 s"),
+    "min": ("s", "shortest run time of the last ten {}"),
+    "lower": ("s", "lower quartile of the run times of the last ten {}, linear between neighbours"),
+    "median": ("s", "median run time of the last ten {}"),
+    "upper": ("s", "upper quartile of the run times of the last ten {}, linear between neighbours"),
+    "max": ("s", "longest run time of the last ten {}"),
+    "age": ("s", "now - end of the last of the {}"),
+}
+"""Unit and definition of each fact of a group, in the order of the layout; missing where the group has none."""
+
+_MOST_SPECIFIC: Final = (
+    "ended jobs of the most specific group with any: of the same user, processors and requested time; else of the same "
+    "user and requested time; user and processors; user; all users' processors and requested time"
+)
+
+
+def _of_group(name: str, members: str, first: int, family: int) -> "dict[str, Feature]":
+    return {
+        f"{name}_{fact}": Feature(first + k, family, "number", unit, definition.format(members))
+        for k, (fact, (unit, definition)) in enumerate(_OF_GROUP.items())
+    }
+
+
+KERNEL_MEANS: Final = ("kernel_near", "kernel_wide", "kernel_timed")
+"""What the kernel means are called, in the order of `_layout.KERNELS`."""
+_KERNEL: Final = (
+    f"mean run time of the user's last {at.MEMORY} ended jobs, each of weight exp(-d): d = {{}}; what is unknown or "
+    "below 1 counts as 1"
+)
+
+
+def _distance(request: float, procs: float, runs: float, hours: float) -> str:
+    """Return the formula of a run's distance from a job."""
+    in_time = f" + ln(1 + hours since its end)/{hours:g}" if hours < float("inf") else ""
+    return (
+        f"abs(ln(request/its request))/{request:g} + abs(ln(procs/its procs))/{procs:g} + "
+        f"jobs ended since/{runs:g}{in_time}"
+    )
+
+
+FEATURES: Final[dict[str, Feature]] = {
+    "procs": Feature(at.F_PROCS, _J, "number", "processors", "processors that the job asks for"),
+    "requested_time": Feature(at.F_REQUESTED, _J, "number", "s", "walltime that the job asks for"),
+    "last_two_mean": Feature(
+        at.F_LAST_TWO_MEAN, _E, "number", "s",
+        "mean run time of the user's last two ended jobs; of a single one: its own, or missing, by the as-of rule",
+    ),
+    "last_run_time": Feature(at.F_LAST_RUN, _E, "number", "s", "run time of the user's last ended job"),
+    "second_last_run_time": Feature(
+        at.F_SECOND_RUN, _E, "number", "s", "run time of the ended job of the user before the last"
+    ),
+    "think_time": Feature(at.F_THINK_TIME, _E, "number", "s", "now - end of the user's last ended job"),
+    "longest_running": Feature(
+        at.F_LONGEST_RUNNING, _R, "number", "s", "longest elapsed time, now - start, among the user's running jobs"
+    ),
+    "running_sum": Feature(at.F_RUNNING_SUM, _R, "number", "s", "sum of the elapsed times of the user's running jobs"),
+    "running_count": Feature(at.F_RUNNING_COUNT, _R, "number", "jobs", "number of the user's running jobs"),
+    "running_mean": Feature(
+        at.F_RUNNING_MEAN, _R, "number", "s", "mean elapsed time of the user's running jobs"
+    ),
+    "procs_held": Feature(
+        at.F_PROCS_HELD, _R, "number", "processors", "processors of the user's running jobs; an unknown number counts 0"
+    ),
+    "user": Feature(at.F_USER, _J, "category", "user code", "who submits the job"),
+    "group": Feature(at.F_GROUP, _J, "category", "group code", "the user's group or account"),
+    "weekday": Feature(
+        at.F_WEEKDAY, _C, "category", "0 Monday … 6 Sunday",
+        "day of the week at now in the machine's time zone (UTC if not told); missing if the epoch is not known",
+    ),
+    "last_status": Feature(at.F_LAST_STATUS, _E, "category", "SWF status", "status of the user's last ended job"),
+    "second_last_status": Feature(
+        at.F_SECOND_STATUS, _E, "category", "SWF status", "status of the ended job of the user before the last"
+    ),
+    "executable": Feature(at.F_EXECUTABLE, _J, "category", "executable code", "application of the job"),
+    "queue": Feature(at.F_QUEUE, _J, "category", "queue code", "queue that the job is submitted to"),
+    "partition": Feature(at.F_PARTITION, _J, "category", "partition code", "partition that the job is submitted to"),
+    "hour": Feature(
+        at.F_HOUR, _C, "number", "h", "time of day at now in the machine's time zone, 0 ≤ hour < 24, as weekday"
+    ),
+    "ended_count": Feature(at.F_ENDED_COUNT, _E, "number", "jobs", "number of the user's ended jobs"),
+    "ended_mean": Feature(at.F_ENDED_MEAN, _E, "number", "s", "mean run time of all the user's ended jobs"),
+    "pending_count": Feature(
+        at.F_PENDING_COUNT, _R, "number", "jobs", "number of the user's jobs in the queue, this one not counted"
+    ),
+    "since_submit": Feature(at.F_SINCE_SUBMIT, _S, "number", "s", "now - the user's last submission"),
+    "burst": Feature(
+        at.F_BURST, _S, "number", "jobs",
+        "submissions of the user before this one, each at most 60 s before the next; 0 begins a burst",
+    ),
+    "same_procs": Feature(
+        at.F_SAME_PROCS, _S, "number", "0 or 1", "whether the user's last submission asked for as many processors"
+    ),
+    "same_request": Feature(
+        at.F_SAME_REQUESTED, _S, "number", "0 or 1", "whether the user's last submission asked for the same walltime"
+    ),
+    "same_executable": Feature(
+        at.F_SAME_EXECUTABLE, _S, "number", "0 or 1", "whether the user's last submission had the same executable"
+    ),
+    "machine_pending": Feature(at.F_MACHINE_PENDING, _M, "number", "jobs", "jobs in the queue of the machine"),
+    "machine_pending_procs": Feature(
+        at.F_MACHINE_PENDING_PROCS, _M, "number", "processors", "processors that the jobs in the queue ask for"
+    ),
+    "machine_running": Feature(at.F_MACHINE_RUNNING, _M, "number", "jobs", "jobs running on the machine"),
+    "machine_running_procs": Feature(
+        at.F_MACHINE_RUNNING_PROCS, _M, "number", "processors", "processors of the jobs running on the machine"
+    ),
+    "machine_free_procs": Feature(
+        at.F_MACHINE_FREE_PROCS, _M, "number", "processors",
+        "processors of the machine that no running job has; missing if the machine's size is not known",
+    ),
+    **{
+        name: Feature(at.F_KERNEL + k, at.KERNEL_FAMILY, "number", "s", _KERNEL.format(_distance(*at.KERNELS[k])))
+        for k, name in enumerate(KERNEL_MEANS)
+    },
+    **_of_group("similar", _MOST_SPECIFIC, at.F_SIMILAR, at.SIMILAR_FAMILY),
+    "similar_rank": Feature(
+        at.F_SIMILAR_RANK, at.SIMILAR_FAMILY, "number", "rank",
+        "which of these groups it is, 0 the most specific … 4 that of all users",
+    ),
+    **{
+        name: feature
+        for kind, (group, members) in enumerate(_GROUPS.items())
+        for name, feature in _of_group(
+            f"of_{group}", members, at.F_GROUPS + kind * at.GROUP_FACTS, at.GROUPS_FAMILY
+        ).items()
+    },
+}  # fmt: skip
+"""Every feature by name."""
+
+REIS_FEATURES: Final[tuple[str, ...]] = (
+    "procs",
+    "requested_time",
+    "last_two_mean",
+    "last_run_time",
+    "second_last_run_time",
+    "think_time",
+    "longest_running",
+    "running_sum",
+    "running_count",
+    "running_mean",
+    "procs_held",
+    "user",
+    "group",
+    "weekday",
+    "last_status",
+    "second_last_status",
+)
+"""The sixteen of V. Reis, Learning job run-times in HPC systems (master's report, MoSIG, Grenoble), Table 1."""
+
+RICH_FEATURES: Final[tuple[str, ...]] = (
+    "procs",
+    "requested_time",
+    "user",
+    "last_two_mean",
+    "ended_mean",
+    "longest_running",
+    "running_count",
+    "procs_held",
+    "hour",
+    "weekday",
+    "since_submit",
+    "burst",
+    "same_request",
+    "machine_pending",
+    "machine_running_procs",
+    *(f"similar_{fact}" for fact in ("count", "last", "weighted", "ratio", "median", "lower", "max", "age", "rank")),
+    *(
+        f"of_{group}_{fact}"
+        for group in ("user", "user_procs", "user_request", "user_procs_request", "procs_request")
+        for fact in ("weighted", "max")
+    ),
+    "of_user_ratio",
+    "of_user_median",
+    "of_procs_request_ratio",
+    "of_user_executable_weighted",
+    "of_group_weighted",
+    "of_queue_weighted",
+)
+"""Forty for learners that take more than the sixteen: above all the history of similar jobs."""
+
+WIDE_FEATURES: Final[tuple[str, ...]] = (
+    *RICH_FEATURES,
+    *KERNEL_MEANS,
+    "machine_free_procs",
+    "machine_pending_procs",
+    "think_time",
+    "last_status",
+    "last_run_time",
+    "second_last_run_time",
+    "group",
+    "executable",
+    "queue",
+    "running_sum",
+    "running_mean",
+    "pending_count",
+    "same_procs",
+    "same_executable",
+    *(f"similar_{fact}" for fact in ("mean", "geometric", "min", "upper")),
+)
+"""The forty and twenty-one more: kernel means, the machine's state, more of similar jobs and of the user's newest."""
+
+CATEGORIES: Final[frozenset[str]] = frozenset(name for name, one in FEATURES.items() if one.kind == "category")
+
+CODED: Final = ("user", "group", "executable", "queue", "partition")
+"""The categories whose codes are a log's own."""
+
+
+def feature_plan(names: Sequence[str]) -> Ints:
+    """Return the positions of features in the compiled step's facts, int64 of shape (n_features,).
+
+    Raises
+    ------
+    JobcastError
+        If a name is not in `FEATURES`, stands twice, or none is given.
+
+    Examples
+    --------
+    >>> feature_plan(["requested_time", "procs"]).tolist()
+    [1, 0]
+    """
+    for name in names:
+        if name not in FEATURES:
+            raise unknown_name("feature", name, FEATURES)
+    if not names or len(set(names)) < len(names):
+        raise JobcastError(f"Features must be at least one name, none twice; got {', '.join(names) or 'none'}.")
+    return np.array([FEATURES[name].position for name in names], dtype=np.int64)
+
+
+def families_of(names: Sequence[str]) -> int:
+    """Return the families that the features need, as bits."""
+    bits = 0
+    for name in names:
+        bits |= FEATURES[name].family
+    return bits
+
+
+def codes_read(names: Sequence[str], past: bool = False) -> tuple[str, ...]:
+    """Return the columns of a log whose codes stand in rows of these features; if `past`, those of their history, too.
+
+    Examples
+    --------
+    >>> codes_read(["requested_time", "last_two_mean"]), codes_read(["requested_time", "last_two_mean"], past=True)
+    ((), ('user',))
+    """
+    found = {name for name in CODED if name in names}
+    families = families_of(names)
+    if past and families & at.GROUP_FAMILIES:
+        found |= {"user", "group", "executable", "queue"}
+    elif past and families & (at.ENDED_FAMILY | at.RUNNING_FAMILY):
+        found.add("user")
+    return tuple(name for name in CODED if name in found)
+
+
+_PAGE: Final = """# Features
+
+What a history knows of a job at its submission, at second `now`. *Ended* and *running* are by the as-of rule in use; a
+user's ended jobs are ordered by end, start and job id. What is not known is missing (NaN). Names go to
+`JobHistory(features)`, `replay(log, features)` and the `features` of a predictor; a family of features is computed only
+if one of them is asked for. A group of jobs is forgotten when there are more than `capacity` of its kind: the one whose
+jobs have been without any event for longest, but never one with a job queued or running. Kernel means keep the newest
+64 runs of each user, 2 KB.
+
+*16*: the sixteen of Reis (`REIS_FEATURES`); *40*: the forty of `boosted` and `censored` (`RICH_FEATURES`); *61*: the
+sixty-one of `average` (`WIDE_FEATURES`).
+
+Made from `predictors.history.features.FEATURES` by `python -m predictors.history.features > docs/features.md`; a test
+keeps it so.
+
+| feature | unit | definition | in |
+|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """Return the page docs/features.md: every feature with its unit and definition."""
+    rows = []
+    for name, one in FEATURES.items():
+        sets = ", ".join(
+            n for n, names in (("16", REIS_FEATURES), ("40", RICH_FEATURES), ("61", WIDE_FEATURES)) if name in names
+        )
+        unit = f"category: {one.unit}" if one.kind == "category" else one.unit
+        rows.append(f"| `{name}` | {unit} | {one.definition} | {sets} |\n")
+    return _PAGE + "".join(rows)
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,147 @@
+"""What goes into a history and comes out of it: the as-of rule, a submitted job, the outcome of a job."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.core.arrays import Floats, Ints
+from predictors.core.errors import JobcastError, unknown_name
+
+
+@dataclass(frozen=True)
+class AsOfRule:
+    """What counts as ended at a submission.
+
+    Parameters
+    ----------
+    same_second : bool
+        Whether a job that ends in the very second of a submission is known to it. If not, it still counts as running.
+    least_ended : {1, 2}
+        Ended jobs of the user that `last_two_mean` needs; of a single one the mean is its own run time.
+    """
+
+    same_second: bool = True
+    least_ended: int = 1
+
+    def __post_init__(self) -> None:
+        if self.least_ended not in (1, 2):
+            raise JobcastError(f"AsOfRule.least_ended must be 1 or 2; got {self.least_ended!r}.")
+
+
+AS_OF_RULES: Final[dict[str, AsOfRule]] = {
+    "strict": AsOfRule(),
+    "reis": AsOfRule(same_second=False, least_ended=2),
+}
+"""The rules by protocol: `strict` (ends come before submissions); `reis`, as in his report (see `REIS_FEATURES`)."""
+
+
+def as_of_rule(rule: str | AsOfRule) -> AsOfRule:
+    """Return a rule by its name in `AS_OF_RULES`, or the rule itself."""
+    if isinstance(rule, AsOfRule):
+        return rule
+    if rule not in AS_OF_RULES:
+        raise unknown_name("as-of rule", rule, AS_OF_RULES)
+    return AS_OF_RULES[rule]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as its submission describes it; None stands for unknown. An unknown user has no history.
+
+    Parameters
+    ----------
+    job_id : int
+        Unique among the jobs that have not ended.
+    submit : int
+        Submission [s on the history's clock].
+    procs : int or None
+        Processors asked for.
+    requested_time : int or None
+        Walltime asked for [s].
+    user, group, executable, queue, partition : int or None
+        Codes, not below 0.
+    """
+
+    job_id: int
+    submit: int
+    procs: int | None = None
+    requested_time: int | None = None
+    user: int | None = None
+    group: int | None = None
+    executable: int | None = None
+    queue: int | None = None
+    partition: int | None = None
+
+
+class Outcome(NamedTuple):
+    """What became of one job: its row and prediction at submission, and how long it ran, or has run so far."""
+
+    row: Floats
+    """Features at the submission, shape (n_features,)."""
+    issued: float
+    """The prediction that was given for it [s]; missing (NaN) if none was."""
+    seconds: float
+    """Run time, or elapsed time of a job that still runs [s]."""
+    observed: bool
+    """Whether the job has ended: otherwise its run time is censored at `seconds`."""
+    time: int
+    """When this was so: the job's end, or now [s]."""
+    told: bool = False
+    """Whether an outcome was sent before, while the job still ran, that it had run longer than `issued`."""
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Outcomes of many jobs as columns of equal length; see `Outcome`."""
+
+    rows: Floats
+    issued: Floats
+    seconds: Floats
+    observed: npt.NDArray[np.bool_]
+    time: Ints
+    told: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
+    """By default of none."""
+
+    def __post_init__(self) -> None:
+        if len(self.told) != len(self.seconds):
+            object.__setattr__(self, "told", np.zeros(len(self.seconds), dtype=np.bool_))
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    def __iter__(self) -> Iterator[Outcome]:
+        """Yield the outcomes one by one."""
+        for i in range(len(self)):
+            yield Outcome(
+                self.rows[i], float(self.issued[i]), float(self.seconds[i]), bool(self.observed[i]), int(self.time[i]),
+                bool(self.told[i]),
+            )  # fmt: skip
+
+    @classmethod
+    def stack(cls, outcomes: Sequence[Outcome], features: Sequence[str]) -> Self:
+        """Return single outcomes as columns."""
+        rows, issued, seconds, observed, time, told = zip(*outcomes, strict=True) if outcomes else ((),) * 6
+        return cls(
+            np.array(rows, dtype=np.float64).reshape(len(outcomes), len(features)),
+            np.array(issued, dtype=np.float64),
+            np.array(seconds, dtype=np.float64),
+            np.array(observed, dtype=np.bool_),
+            np.array(time, dtype=np.int64),
+            np.array(told, dtype=np.bool_),
+        )
+
+    def select(self, chosen: Ints) -> Self:
+        """Return the outcomes at some positions."""
+        return type(self)(**{column.name: getattr(self, column.name)[chosen] for column in fields(self)})
+
+    def arrays(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
+        """Return the columns as plain arrays, each named by `prefix` and its column."""
+        return {prefix + column.name: getattr(self, column.name) for column in fields(self)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> Self:
+        """Return what `arrays` gave."""
+        return cls(**{column.name: arrays[prefix + column.name] for column in fields(cls)})

@@ -1,0 +1,228 @@
+"""Any scikit-learn regressor or pipeline as a predictor: learnt from the history's rows, fitted again on a stream."""
+
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from predictors.core.arrays import Floats
+from predictors.core.errors import JobcastError
+from predictors.core.files import whole_file
+from predictors.history.features import REIS_FEATURES, REQUESTED_TIME, feature_plan
+from predictors.models.refit import RefittingPredictor
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from sklearn.base import RegressorMixin
+
+
+MODEL: Final = "regressor.skops"
+UNFITTED: Final = "unfitted.skops"
+HARMLESS: Final = ("numpy.dtype",)
+"""What skops does not list, though it can do nothing; imputers hold one."""
+_TRUSTED: ContextVar[tuple[str, ...]] = ContextVar("trusted types", default=HARMLESS)
+
+
+@contextmanager
+def trusting(*types: str) -> Iterator[None]:
+    """Within this block, models that hold these types may be saved and loaded as well.
+
+    Trusting a type means trusting the file: skops rebuilds such objects from what the file says.
+
+    Examples
+    --------
+    >>> with trusting("sklearn.tree._tree.Tree"):
+    ...     pass
+    """
+    token = _TRUSTED.set((*_TRUSTED.get(), *types))
+    try:
+        yield
+    finally:
+        _TRUSTED.reset(token)
+
+
+@dataclass(frozen=True, eq=False)
+class SklearnEstimator:
+    """A fitted scikit-learn regressor over tables that have the features as columns; it is not changed any more.
+
+    Parameters
+    ----------
+    model : scikit-learn regressor
+        As fitted.
+    features : tuple of str
+        Names of the columns.
+    """
+
+    model: Any
+    features: tuple[str, ...]
+
+    def predict(self, rows: Floats) -> Floats:
+        """Return seconds, shape (n_rows,); NaN where the regressor gives no finite number."""
+        if not len(rows):
+            return np.empty(0)
+        found = np.asarray(self.model.predict(table(rows, self.features)), dtype=np.float64).reshape(len(rows))
+        return np.where(np.isfinite(found), found, np.nan)
+
+    def predict_one(self, row: Floats) -> float:
+        """Return seconds for one row."""
+        return float(self.predict(row[np.newaxis])[0])
+
+
+class SklearnPredictor(RefittingPredictor):
+    """A scikit-learn regressor or pipeline over the history's features; `adapters.from_sklearn` makes one.
+
+    It gets tables with the features as columns; categories are the codes of the log. If it takes no missing values,
+    they are filled by the median that the jobs it learns from have (0 where they have none). One prediction costs what
+    the regressor's `predict` costs for a table of one row, often a millisecond.
+
+    Parameters
+    ----------
+    regressor : scikit-learn regressor
+        Never changed: each fit works on a clone.
+    features : tuple of str
+        From `predictors.history.features.FEATURES`; the requested time must be among them.
+    refit_every, window, cap, as_of
+        As in `RefittingPredictor`.
+    """
+
+    name = "from-sklearn"
+    features: tuple[str, ...]  # type: ignore[misc]  # chosen by the user, not by the class
+
+    def __init__(
+        self,
+        *,
+        regressor: "RegressorMixin",
+        features: tuple[str, ...] = REIS_FEATURES,
+        refit_every: int | None = 30 * 86400,
+        window: int = 60_000,
+        cap: bool = True,
+        as_of: str = "strict",
+    ) -> None:
+        super().__init__(refit_every=refit_every, window=window, cap=cap, as_of=as_of)
+        self.regressor = regressor
+        self.features = features
+
+    def check(self) -> None:
+        """Raise a `JobcastError` that names the first parameter that cannot be used."""
+        super().check()
+        check_features(self.name, self.features)
+        if not (hasattr(self.regressor, "fit") and hasattr(self.regressor, "predict")):
+            raise JobcastError(
+                f"{self.name}: the regressor needs fit and predict, as scikit-learn's have; got {self.regressor!r}."
+            )
+
+    def learn(self, rows: Floats, seconds: Floats) -> SklearnEstimator:
+        """Fit a clone of the regressor on ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""
+        from sklearn.base import clone
+
+        model = clone(self.regressor)
+        if not takes_missing(model):
+            model = _filled(model)
+        return SklearnEstimator(model.fit(table(rows, self.features), seconds), self.features)
+
+    def save_estimator(self, folder: Path) -> None:
+        """Write the window as arrays, the regressor by skops, if it holds nothing but trusted types."""
+        super().save_estimator(folder)
+        assert isinstance(self.estimator_, SklearnEstimator)
+        dump(folder / MODEL, self.estimator_.model)
+
+    def load_estimator(self, folder: Path) -> None:
+        """Take back the window and the regressor, if it holds nothing but trusted types."""
+        super().load_estimator(folder)
+        self.estimator_ = SklearnEstimator(undump(folder / MODEL), self.features)
+
+    def save_params(self, folder: Path) -> dict[str, Any]:
+        """Write the regressor as it was before any fit; return the other parameters."""
+        dump(folder / UNFITTED, self.regressor)
+        return {**self.get_params(), "regressor": None, "features": list(self.features)}
+
+    @classmethod
+    def from_saved(cls, folder: Path, params: dict[str, Any]) -> "SklearnPredictor":
+        """Return the unfitted predictor that `save_params` wrote."""
+        given = {**params, "regressor": undump(folder / UNFITTED), "features": tuple(params["features"])}
+        return cls(**given)
+
+
+def check_features(name: str, features: Sequence[str]) -> None:
+    """Raise a `JobcastError` if a feature is unknown or the requested time is not among them."""
+    feature_plan(features)
+    if REQUESTED_TIME not in features or not isinstance(features, tuple):
+        raise JobcastError(f"{name}: features must be a tuple with {REQUESTED_TIME!r} in it; got {features!r}.")
+
+
+def table(rows: Floats, features: Sequence[str]) -> "pd.DataFrame":
+    """Return rows as a table with the features as columns."""
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=list(features))
+
+
+def takes_missing(model: Any) -> bool:
+    """Return whether a regressor takes missing values: by its tags, a pipeline if each step until an imputer does.
+
+    A column transformer is taken at its word: whoever writes one sees to the columns.
+    """
+    from sklearn.utils import get_tags
+
+    for part in [step for _, step in model.steps] if hasattr(model, "steps") else [model]:
+        if hasattr(part, "transformers") or type(part).__name__.endswith("Imputer"):
+            return True
+        if part not in (None, "passthrough") and not get_tags(part).input_tags.allow_nan:
+            return False
+    return True
+
+
+def _filled(model: Any) -> Any:
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+
+    imputer = SimpleImputer(strategy="median", keep_empty_features=True).set_output(transform="pandas")
+    return make_pipeline(imputer, model)
+
+
+def dump(path: Path, model: Any) -> None:
+    """Write a model by skops, unless it holds types that are not trusted."""
+    from skops.io import dumps
+
+    try:
+        data = dumps(model, compression=zipfile.ZIP_DEFLATED, compresslevel=6)
+    except Exception as error:  # what a type cannot do shows anywhere inside skops
+        raise JobcastError(
+            f"{path}: skops cannot save this {type(model).__name__} ({error}); keep the code that makes it, and fit "
+            "again instead of loading."
+        ) from error
+    _check_types(path, data)
+    with whole_file(path) as part:
+        part.write_bytes(data)
+
+
+def undump(path: Path) -> Any:
+    """Return the model that `dump` wrote, unless the file holds types that are not trusted."""
+    from skops.io import loads
+
+    try:
+        data = path.read_bytes()
+        _check_types(path, data)
+        return loads(data, trusted=list(_TRUSTED.get()))
+    except JobcastError:
+        raise
+    except Exception as error:  # a damaged file can fail anywhere inside skops
+        raise JobcastError(
+            f"{path}: cannot be read ({type(error).__name__}: {error}); train the model again."
+        ) from error
+
+
+def _check_types(path: Path, data: bytes) -> None:
+    from skops.io import get_untrusted_types
+
+    if foreign := sorted(set(get_untrusted_types(data=data)) - set(_TRUSTED.get())):
+        names = ", ".join(repr(one) for one in foreign)
+        raise JobcastError(
+            f"{path}: holds {names}, which skops does not trust by itself. If you do, save and load within "
+            f"`with predictors.models.adapters.trusting({names}):`."
+        )

@@ -1,0 +1,280 @@
+"""Predictors that read their answer off the feature row: requested, last-two, tsafrir, user-mean, similar."""
+
+import copy
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from predictors.core.arrays import Floats, Ints
+from predictors.core.events import JOB, KIND, SUBMITTED
+from predictors.core.jit import compiled
+from predictors.data.joblog import JobLog
+from predictors.history._step import consume
+from predictors.history.features import REQUESTED_TIME
+from predictors.history.history import JobHistory
+from predictors.history.replay import LogHistory
+from predictors.models.base import Estimator, Predictor
+from predictors.models.range import in_range_one
+
+
+@compiled
+def column_mean(row: Floats, first: int, whole: bool) -> float:
+    """Mean of the row's columns from `first` on, rounded down if `whole`; NaN if one is missing."""
+    total = 0.0
+    for k in range(first, len(row)):
+        total += row[k]
+    mean = total / (len(row) - first)
+    return math.floor(mean) if whole and not np.isnan(mean) else mean
+
+
+@compiled
+def column_means(rows: Floats, first: int, whole: bool, out: Floats) -> None:
+    """`column_mean` of each row."""
+    for i in range(len(rows)):
+        out[i] = column_mean(rows[i], first, whole)
+
+
+@compiled
+def advance(
+    events: Ints, seconds: Floats, rows: Floats, jobs: Ints, users: Ints, clock: Ints, recent: Floats, rule: Floats
+) -> int:
+    """Take in events, and write the capped column mean of each submitted job; column 0 is the requested time.
+
+    `rule` holds the first column of the mean, whether to round it, and whether to cap it: one array, since each
+    argument of a compiled call costs time.
+
+    Returns what `consume` does: -1, or the position of an event that cannot be.
+    """
+    bad = consume(events, rows, jobs, users, clock, recent)
+    if bad >= 0:
+        return bad
+    first, whole, cap = int(rule[0]), rule[1] != 0, rule[2] != 0
+    for i in range(len(events)):
+        if events[i, KIND] == SUBMITTED:
+            job = events[i, JOB]
+            seconds[job] = in_range_one(column_mean(rows[job], first, whole), rows[job, 0], cap)
+    return -1
+
+
+@dataclass(frozen=True)
+class ColumnMean:
+    """The mean of a row's columns from `first` on; missing if one of them is.
+
+    Parameters
+    ----------
+    first : int
+        First column of the mean.
+    whole : bool
+        Whether the mean is rounded down to whole seconds.
+    """
+
+    first: int
+    whole: bool = False
+
+    def predict(self, rows: Floats) -> Floats:
+        """Return seconds, shape (n_rows,)."""
+        out = np.empty(len(rows))
+        column_means(rows, self.first, self.whole, out)
+        return out
+
+    def predict_one(self, row: Floats) -> float:
+        """Return seconds for one row."""
+        return column_mean(row, self.first, self.whole)
+
+
+class ColumnPredictor(Predictor):
+    """Base of predictors that need no fit: they predict from `estimator`, the same always.
+
+    The first feature is the requested time.
+    """
+
+    estimator: ClassVar[ColumnMean]
+
+    @property
+    def estimator_(self) -> Estimator:
+        """What it predicts from, fitted or not."""
+        return self.estimator
+
+    @estimator_.setter
+    def estimator_(self, learnt: Estimator) -> None:
+        """Nothing is learnt: the setter is there for `fit`."""
+
+    def learn(self, rows: Floats, seconds: Floats) -> Estimator:
+        """Return the estimator; what there is to learn, the history has learnt."""
+        return self.estimator
+
+    def own_forecast(self, log: JobLog, *, learns: bool, after: JobHistory | None) -> "ColumnForecast":
+        """Return estimates for the jobs of `log` while its events go by, in one compiled call a slice."""
+        return ColumnForecast(self, log, after)
+
+
+class ColumnForecast:
+    """A `Forecast` that reads the estimate off the history's row.
+
+    Parameters
+    ----------
+    predictor : ColumnPredictor
+        What to read, and the range.
+    log : JobLog
+        Whose rows the events speak of.
+    after : JobHistory, optional
+        What was known before.
+    """
+
+    def __init__(self, predictor: ColumnPredictor, log: JobLog, after: JobHistory | None = None) -> None:
+        assert predictor.features[0] == REQUESTED_TIME
+        self._history = LogHistory(log, predictor.features, predictor.as_of, after)
+        rows = np.full((len(log), len(predictor.features)), np.nan)
+        about = (predictor.estimator.first, predictor.estimator.whole, predictor.cap)
+        self._arguments = (rows, *self._history.arrays, np.array(about, dtype=np.float64))
+
+    def advance(self, events: Ints, seconds: Floats) -> None:
+        """Take in the events since the last call; write `seconds[job]` for each submission among them."""
+        bad = advance(events, seconds, *self._arguments)
+        if bad >= 0:
+            self._history.consume(events[bad:], self._arguments[0])  # tells which event cannot be, and why
+
+    def fork(self) -> "ColumnForecast":
+        """Return a copy that goes on by itself; it costs memory by the jobs of the whole log."""
+        return copy.deepcopy(self, {id(self._history.log): self._history.log})
+
+
+class Requested(ColumnPredictor):
+    """A job runs as long as its user asked for; one hour where that is unknown.
+
+    Parameters
+    ----------
+    cap, as_of
+        As in `Predictor`; neither changes a prediction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Requested().predict_one(np.array([600.0])).seconds
+    600.0
+    """
+
+    name = "requested"
+    features = (REQUESTED_TIME,)
+    estimator = ColumnMean(first=0)
+
+
+class LastTwo(ColumnPredictor):
+    """Mean run time of the user's last two ended jobs.
+
+    One ended job only: by the rule `strict` that one, by the rule `reis` the requested time. None: the requested time.
+
+    Parameters
+    ----------
+    cap : bool
+        Keep predictions within [1 s, requested time].
+    as_of : {"strict", "reis"}
+        What counts as ended: `strict`, also what ends in the second of the submission; `reis`, only what ended before.
+
+    References
+    ----------
+    .. [1] D. Tsafrir, Y. Etsion, D. G. Feitelson. Backfilling using system-generated predictions rather than user
+       runtime estimates. IEEE Transactions on Parallel and Distributed Systems 18(6), 2007. doi:10.1109/TPDS.2007.70606
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> LastTwo().predict_rows(np.array([[600.0, 75.5], [600.0, np.nan], [60.0, 75.5]])).tolist()
+    [75.5, 600.0, 60.0]
+    """
+
+    name = "last-two"
+    features = (REQUESTED_TIME, "last_two_mean")
+    estimator = ColumnMean(first=1)
+
+
+class Tsafrir(ColumnPredictor):
+    """Integer mean of the user's last two ended run times; fewer than two: the requested time.
+
+    Parameters
+    ----------
+    cap, as_of
+        As in `Predictor`.
+
+    References
+    ----------
+    .. [1] D. Tsafrir, Y. Etsion, D. G. Feitelson. Backfilling using system-generated predictions rather than user
+       runtime estimates. IEEE Transactions on Parallel and Distributed Systems 18(6), 2007. doi:10.1109/TPDS.2007.70606
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Tsafrir().predict_rows(np.array([[600.0, 75.0, 76.0], [600.0, 75.0, np.nan]])).tolist()
+    [75.0, 600.0]
+    """
+
+    name = "tsafrir"
+    features = (REQUESTED_TIME, "last_run_time", "second_last_run_time")
+    estimator = ColumnMean(first=1, whole=True)
+
+
+class UserMean(ColumnPredictor):
+    """Mean run time of all the user's ended jobs; none: the requested time.
+
+    Parameters
+    ----------
+    cap, as_of
+        As in `Predictor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> UserMean().predict_rows(np.array([[600.0, 40.0], [600.0, np.nan]])).tolist()
+    [40.0, 600.0]
+    """
+
+    name = "user-mean"
+    features = (REQUESTED_TIME, "ended_mean")
+    estimator = ColumnMean(first=1)
+
+
+class Similar(ColumnPredictor):
+    """Median of the last ten run times of the most specific group with history: the least absolute error.
+
+    Groups, the most specific first: ended jobs of the same user, processors and requested time; of the same user and
+    requested time; user and processors; user; all users' processors and requested time. None: the requested time.
+
+    Parameters
+    ----------
+    cap, as_of
+        As in `Predictor`.
+
+    References
+    ----------
+    .. [1] W. Smith, I. Foster, V. Taylor. Predicting application run times using historical information. JSSPP 1998,
+       LNCS 1459. doi:10.1007/BFb0053984
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Similar().predict_rows(np.array([[600.0, 75.5], [600.0, np.nan], [60.0, 75.5]])).tolist()
+    [75.5, 600.0, 60.0]
+    """
+
+    name = "similar"
+    features = (REQUESTED_TIME, "similar_median")
+    estimator = ColumnMean(first=1)
+
+
+class SimilarMean(Similar):
+    """Exponentially weighted mean run time of the same group as of `Similar`: less squared error than the median."""
+
+    name = "similar-mean"
+    features = (REQUESTED_TIME, "similar_weighted")
+
+
+class SimilarLow(Similar):
+    """Lower quartile of the run times of which `Similar` is the median: low on purpose, for backfilling.
+
+    Three jobs of four run longer, so it serves only a scheduler with an honest answer to estimates that expire.
+    """
+
+    name = "similar-low"
+    features = (REQUESTED_TIME, "similar_lower")

@@ -1,0 +1,498 @@
+"""XGBoost on the rich features, and the average of several members."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Literal, Protocol
+
+import numpy as np
+
+from predictors.core.arrays import Floats, Ints
+from predictors.core.errors import JobcastError
+from predictors.core.files import whole_file
+from predictors.core.limits import UNKNOWN_REQUEST
+from predictors.core.model_files import damage_as_error, read_arrays, write_arrays
+from predictors.core.params import BETWEEN, FROM_0, SHARE, Rule, one_of, whole
+from predictors.history.features import KERNEL_MEANS, REQUESTED_TIME, RICH_FEATURES, WIDE_FEATURES
+from predictors.models.refit import RefittingPredictor
+from predictors.models.trees import CompiledForest, compile_booster, forest_arrays, forest_from_arrays, node_budget
+
+GROWTH: Final[MappingProxyType[str, Rule]] = MappingProxyType(
+    {
+        "n_estimators": whole(1),
+        "learning_rate": SHARE,
+        "max_depth": whole(1),
+        "min_child_weight": FROM_0,
+        "subsample": SHARE,
+        "colsample": SHARE,
+        "random_state": whole(0),
+    }
+)
+"""Rules of the parameters that say how trees grow."""
+
+
+class Growth(Protocol):
+    """Whoever has these parameters, with XGBoost's meanings; `colsample` is its `colsample_bytree`."""
+
+    n_estimators: int
+    learning_rate: float
+    max_depth: int
+    subsample: float
+    colsample: float
+    random_state: int
+
+
+def grow_trees(
+    how: Growth, rows: Floats, objective: Mapping[str, Any], min_child_weight: float, **labels: Any
+) -> bytes:
+    """Return trees in XGBoost's own JSON.
+
+    Parameters
+    ----------
+    how : Growth
+        How they grow.
+    rows : float64 array of shape (n, n_features)
+        What they learn from; missing is NaN.
+    objective : mapping
+        What is made small: XGBoost's `objective` and the settings that belong to it.
+    min_child_weight : float
+        Least weight in a leaf, for so many rows.
+    **labels
+        What is learnt, as `xgboost.QuantileDMatrix` takes it: `label`, or `label_lower_bound` and
+        `label_upper_bound`.
+    """
+    import xgboost
+
+    settings = {
+        **objective,
+        "learning_rate": how.learning_rate,
+        "max_depth": how.max_depth,
+        "min_child_weight": min_child_weight,
+        "subsample": how.subsample,
+        "colsample_bytree": how.colsample,
+        "seed": how.random_state,
+        "tree_method": "hist",
+        "nthread": 1,
+        "verbosity": 0,
+    }
+    jobs = xgboost.QuantileDMatrix(rows.astype(np.float32), nthread=1, **labels)
+    return bytes(xgboost.train(settings, jobs, num_boost_round=how.n_estimators).save_raw("json"))
+
+
+MODEL: Final = "boosted.json"
+SETTINGS: Final = "boosted.npz"
+
+
+@dataclass(frozen=True, eq=False)
+class BoostedEstimator:
+    """Boosted trees; immutable.
+
+    Parameters
+    ----------
+    model : bytes
+        What XGBoost made, in its own JSON.
+    forest : CompiledForest
+        The same trees.
+    start : float
+        What is added to the trees' sum.
+    base : int
+        Column of the row that is added as well, capped at the request; -1 if none.
+    request : int
+        Column of the requested time.
+    longest : float
+        Longest run time learnt from [s]: longer requests say nothing, and do not cap the base.
+    factor : float
+        What exp(sum) is multiplied with to be unbiased; 0: the sum is in seconds.
+    """
+
+    model: bytes
+    forest: CompiledForest
+    start: float
+    base: int
+    request: int
+    longest: float
+    factor: float
+
+    def predict(self, rows: Floats) -> Floats:
+        """Return seconds, shape (n_rows,); NaN for rows of which nothing is known."""
+        return self._seconds(self.forest.predict(rows), rows)
+
+    def predict_one(self, row: Floats) -> float:
+        """Return seconds for one row."""
+        mean = self.forest.predict_one(row.astype(np.float32))
+        return float(self._seconds(np.array([mean]), row[None])[0])
+
+    def _seconds(self, means: Floats, rows: Floats) -> Floats:
+        total = means * len(self.forest.roots) + self.start
+        if self.factor > 0:
+            return np.exp(np.minimum(total, 30.0)) * self.factor
+        return total if self.base < 0 else total + base_of(rows, self.base, self.request, self.longest)
+
+
+def base_of(rows: Floats, base: int, request: int, longest: float) -> Floats:
+    """Return what residuals are learnt over [s]: a column, else the request, none above the request or `longest`.
+
+    Examples
+    --------
+    >>> base_of(np.array([[600.0, 70.0], [600.0, np.nan], [1e9, np.nan], [np.nan, 70.0]]), 1, 0, 5000.0).tolist()
+    [70.0, 600.0, 5000.0, 70.0]
+    """
+    asked = rows[:, request]
+    limit = np.minimum(np.where(asked > 0, asked, UNKNOWN_REQUEST), longest)
+    found = rows[:, base]
+    return np.where(np.isnan(found), limit, np.where(asked > 0, np.minimum(found, limit), found))
+
+
+_OBJECTIVES: Final = {
+    "squared": "reg:squarederror",
+    "absolute": "reg:absoluteerror",
+    "quantile": "reg:quantileerror",
+}
+_TARGETS: Final = ("seconds", "residual", "log")
+
+
+class BoostingPredictor(RefittingPredictor):
+    """Base of predictors whose estimator is boosted trees: the parameters of their growth, and their files.
+
+    Parameters
+    ----------
+    n_estimators, learning_rate, max_depth, min_child_weight, subsample, colsample, random_state
+        As in `Boosted`.
+    refit_every, window, cap, as_of
+        As in `RefittingPredictor`.
+    """
+
+    rules = GROWTH
+
+    def __init__(
+        self,
+        *,
+        n_estimators: int,
+        learning_rate: float,
+        max_depth: int,
+        min_child_weight: float,
+        subsample: float,
+        colsample: float,
+        random_state: int,
+        refit_every: int | None,
+        window: int,
+        cap: bool,
+        as_of: str,
+    ) -> None:
+        super().__init__(refit_every=refit_every, window=window, cap=cap, as_of=as_of)
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.min_child_weight = min_child_weight
+        self.subsample = subsample
+        self.colsample = colsample
+        self.random_state = random_state
+
+    def save_estimator(self, folder: Path) -> None:
+        """Write the window and the trees, in XGBoost's own format."""
+        super().save_estimator(folder)
+        assert isinstance(self.estimator_, BoostedEstimator)
+        save_boosted(self.estimator_, folder)
+
+    def load_estimator(self, folder: Path) -> None:
+        """Take back the window and the trees, after checking that they do not point outside themselves."""
+        super().load_estimator(folder)
+        self.estimator_ = load_boosted(folder, self.features)
+
+
+class Boosted(BoostingPredictor):
+    """Gradient-boosted trees on `RICH_FEATURES`.
+
+    Parameters
+    ----------
+    objective : {"squared", "absolute", "quantile"}
+        What is made small: the mean, the median, or the given quantile is predicted.
+    quantile : float
+        Of the objective `quantile`: the share of jobs that run no longer than predicted.
+    target : {"seconds", "residual", "log"}
+        What is learnt: run times; what they lie above the weighted mean of similar jobs; their logarithms.
+    smear : bool
+        Whether predictions from logarithms are scaled so that they sum up to the run times learnt from [2]_; unscaled
+        they are too low on the mean.
+    n_estimators, learning_rate, max_depth, min_child_weight, subsample, colsample
+        As XGBoost's: trees, the share of each that counts, levels, least jobs in a leaf, shares of jobs and of features
+        that a tree sees.
+    random_state : int
+        Seed: equal seeds, equal trees.
+    window : int
+        Newest outcomes that a fit on a stream learns from. Fewer cost accuracy where a log is long: the newest 60,000,
+        120,000 and 200,000 of CEA-Curie's jobs leave .681, .645 and .636 of last-two's squared error to boosted trees.
+    refit_every, cap, as_of
+        As in `RefittingPredictor`.
+
+    References
+    ----------
+    .. [1] T. Chen, C. Guestrin. XGBoost: a scalable tree boosting system. KDD 2016. doi:10.1145/2939672.2939785
+    .. [2] N. Duan. Smearing estimate: a nonparametric retransformation method. Journal of the American Statistical
+       Association 78(383), 1983. doi:10.1080/01621459.1983.10478017
+
+    Examples
+    --------
+    >>> from predictors.data.synthetic.generate import generate_log
+    >>> log = generate_log(300, seed=1)
+    >>> boosted = Boosted(n_estimators=5).fit(log)
+    >>> bool((boosted.predict(log) <= log.filled("requested_time")).all())
+    True
+    """
+
+    name = "boosted"
+    features = RICH_FEATURES
+    rules = MappingProxyType({"objective": one_of(*_OBJECTIVES), "target": one_of(*_TARGETS), "quantile": BETWEEN})
+
+    def __init__(
+        self,
+        *,
+        objective: Literal["squared", "absolute", "quantile"] = "squared",
+        quantile: float = 0.5,
+        target: Literal["seconds", "residual", "log"] = "seconds",
+        smear: bool = True,
+        n_estimators: int = 300,
+        learning_rate: float = 0.04,
+        max_depth: int = 8,
+        min_child_weight: float = 10.0,
+        subsample: float = 0.7,
+        colsample: float = 0.4,
+        random_state: int = 0,
+        refit_every: int | None = 30 * 86400,
+        window: int = 200_000,
+        cap: bool = True,
+        as_of: str = "strict",
+    ) -> None:
+        super().__init__(
+            n_estimators=n_estimators,
+            learning_rate=learning_rate,
+            max_depth=max_depth,
+            min_child_weight=min_child_weight,
+            subsample=subsample,
+            colsample=colsample,
+            random_state=random_state,
+            refit_every=refit_every,
+            window=window,
+            cap=cap,
+            as_of=as_of,
+        )
+        self.objective = objective
+        self.quantile = quantile
+        self.target = target
+        self.smear = smear
+
+    def learn(self, rows: Floats, seconds: Floats) -> BoostedEstimator:
+        """Grow trees on ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""
+        return boost(self, self.features, rows, seconds)
+
+
+def boost(how: Boosted, features: tuple[str, ...], rows: Floats, seconds: Floats) -> BoostedEstimator:
+    """Return boosted trees learnt from ended jobs by the parameters of `how`."""
+    request, longest = features.index(REQUESTED_TIME), float(seconds.max())
+    base = features.index("similar_weighted") if how.target == "residual" else -1
+    target = seconds
+    if base >= 0:
+        target = seconds - base_of(rows, base, request, longest)
+    elif how.target == "log":
+        target = np.log(np.maximum(seconds, 1.0))
+    objective: dict[str, object] = {"objective": _OBJECTIVES[how.objective]}
+    if how.objective == "quantile":
+        objective["quantile_alpha"] = how.quantile
+    least = min(how.min_child_weight, max(1.0, len(rows) / 100))
+    model = grow_trees(how, rows, objective, least, label=target)
+    forest, start = compile_booster(model)
+    found = BoostedEstimator(model, forest, start, base, request, longest, 1.0 if how.target == "log" else 0.0)
+    if how.target != "log" or not how.smear:
+        return found
+    factor = float(seconds.sum() / found.predict(rows).sum())
+    return BoostedEstimator(model, forest, start, base, request, longest, factor if factor > 0 else 1.0)
+
+
+def save_boosted(estimator: BoostedEstimator, folder: Path) -> None:
+    """Write boosted trees into a folder."""
+    with whole_file(folder / MODEL) as part:
+        part.write_bytes(estimator.model)
+    about = [estimator.base, estimator.request, estimator.longest, estimator.factor]
+    write_arrays(folder / SETTINGS, {"settings": np.array(about, dtype=np.float64)})
+
+
+def load_boosted(folder: Path, features: tuple[str, ...]) -> BoostedEstimator:
+    """Return what `save_boosted` wrote, for rows of these features."""
+    with damage_as_error(folder / MODEL):
+        model = (folder / MODEL).read_bytes()
+        base, request, longest, factor = read_arrays(folder / SETTINGS)["settings"].tolist()
+    forest, start = compile_booster(model)
+    columns = (int(base), int(request))
+    if forest.n_features != len(features) or not all(-1 <= column < len(features) for column in columns):
+        raise JobcastError(f"{folder / MODEL}: learnt from other features; train the model again.")
+    return BoostedEstimator(model, forest, start, *columns, longest, factor)
+
+
+MISSING: Final = -1.0
+"""What missing values read as in extra trees: every known one is >= 0."""
+
+BOOSTED: Final[Mapping[str, tuple[Literal["seconds", "residual"], tuple[str, ...]]]] = MappingProxyType(
+    {
+        "over-similar": ("residual", RICH_FEATURES),
+        "seconds": ("seconds", RICH_FEATURES),
+        "seconds-kernel": ("seconds", (*RICH_FEATURES, *KERNEL_MEANS)),
+        "seconds-wide": ("seconds", WIDE_FEATURES),
+    }
+)
+"""What each of the boosted members learns (`Boosted`'s target), and from which features."""
+FORESTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({"extra": RICH_FEATURES, "extra-wide": WIDE_FEATURES})
+"""From which features each of the extra-trees members learns."""
+BASE: Final = WIDE_FEATURES.index("similar_weighted")
+REQUEST: Final = WIDE_FEATURES.index(REQUESTED_TIME)
+"""Columns of the member that learns nothing, and of what stands in for it."""
+AVERAGE_SETTINGS: Final = "average.npz"
+
+
+def columns_of(features: tuple[str, ...]) -> Ints:
+    """Return which columns of a row a member reads."""
+    return np.array([WIDE_FEATURES.index(feature) for feature in features], dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class AverageEstimator:
+    """The mean of the members' answers; immutable.
+
+    Parameters
+    ----------
+    boosted, forests : tuples of (int64 array, estimator)
+        Members, each with the columns that it reads.
+    longest : float
+        Longest run time learnt from [s], which caps the request where it stands in for similar jobs.
+    """
+
+    boosted: tuple[tuple[Ints, BoostedEstimator], ...]
+    forests: tuple[tuple[Ints, CompiledForest], ...]
+    longest: float
+
+    def predict(self, rows: Floats) -> Floats:
+        """Return seconds, shape (n_rows,)."""
+        filled = np.where(np.isnan(rows), MISSING, rows)
+        answers = [member.predict(rows[:, columns]) for columns, member in self.boosted]
+        answers += [member.predict(filled[:, columns]) for columns, member in self.forests]
+        answers.append(base_of(rows, BASE, REQUEST, self.longest))
+        total = answers[0]
+        for answer in answers[1:]:
+            total = total + answer
+        return total / len(answers)
+
+    def predict_one(self, row: Floats) -> float:
+        """Return seconds for one row."""
+        filled = np.where(np.isnan(row), MISSING, row).astype(np.float32)
+        answers = [member.predict_one(row[columns]) for columns, member in self.boosted]
+        answers += [member.predict_one(filled[columns]) for columns, member in self.forests]
+        answers.append(float(base_of(row[None], BASE, REQUEST, self.longest)[0]))
+        return sum(answers) / len(answers)
+
+
+class Average(RefittingPredictor):
+    """Mean of seven unlike answers: four boosters (`BOOSTED`), two of extra trees (`FORESTS`), a weighted mean.
+
+    The last is that of similar jobs, which learns nothing, and so steadies the others where a few bursts of one user
+    hold most of the error. They err differently: their plain mean has less squared error than each of them on most
+    logs, and weights learnt for them do no better.
+
+    Parameters
+    ----------
+    n_boosted : int
+        Trees of each booster.
+    n_forest : int
+        Extra trees of each kind, each grown on half of the jobs, drawn with replacement.
+    random_state : int
+        Seed: equal seeds, equal trees.
+    window : int
+        Newest outcomes that a fit on a stream learns from; see `Boosted`.
+    refit_every, cap, as_of
+        As in `RefittingPredictor`.
+
+    References
+    ----------
+    .. [1] P. Geurts, D. Ernst, L. Wehenkel. Extremely randomized trees. Machine Learning 63(1), 2006.
+       doi:10.1007/s10994-006-6226-1
+
+    Examples
+    --------
+    >>> from predictors.data.synthetic.generate import generate_log
+    >>> log = generate_log(300, seed=1)
+    >>> average = Average(n_boosted=5, n_forest=3).fit(log)
+    >>> bool((average.predict(log) <= log.filled("requested_time")).all())
+    True
+    """
+
+    name = "average"
+    features = WIDE_FEATURES
+    rules = MappingProxyType({"n_boosted": whole(1), "n_forest": whole(1), "random_state": whole(0)})
+
+    def __init__(
+        self,
+        *,
+        n_boosted: int = 300,
+        n_forest: int = 60,
+        random_state: int = 0,
+        refit_every: int | None = 30 * 86400,
+        window: int = 200_000,
+        cap: bool = True,
+        as_of: str = "strict",
+    ) -> None:
+        super().__init__(refit_every=refit_every, window=window, cap=cap, as_of=as_of)
+        self.n_boosted = n_boosted
+        self.n_forest = n_forest
+        self.random_state = random_state
+
+    def learn(self, rows: Floats, seconds: Floats) -> AverageEstimator:
+        """Grow both on ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""
+        from sklearn.ensemble import ExtraTreesRegressor
+
+        boosted, forests = [], []
+        for target, features in BOOSTED.values():
+            how = Boosted(target=target, n_estimators=self.n_boosted, random_state=self.random_state)
+            columns = columns_of(features)
+            boosted.append((columns, boost(how, features, rows[:, columns], seconds)))
+        filled = np.where(np.isnan(rows), MISSING, rows).astype(np.float32)
+        for features in FORESTS.values():
+            forest = ExtraTreesRegressor(
+                self.n_forest,
+                max_features=0.33,
+                min_samples_leaf=3,
+                bootstrap=True,
+                max_samples=0.5 if len(rows) > 1 else None,
+                max_leaf_nodes=node_budget(self.n_forest),
+                random_state=self.random_state,
+                n_jobs=1,
+            )
+            columns = columns_of(features)
+            forests.append((columns, CompiledForest.from_sklearn(forest.fit(filled[:, columns], seconds))))
+        return AverageEstimator(tuple(boosted), tuple(forests), float(seconds.max()))
+
+    def save_estimator(self, folder: Path) -> None:
+        """Write the window, the boosted trees in XGBoost's own format, and the extra trees as arrays."""
+        super().save_estimator(folder)
+        assert isinstance(self.estimator_, AverageEstimator)
+        for name, (_, booster) in zip(BOOSTED, self.estimator_.boosted, strict=True):
+            (folder / name).mkdir(exist_ok=True)
+            save_boosted(booster, folder / name)
+        for name, (_, forest) in zip(FORESTS, self.estimator_.forests, strict=True):
+            write_arrays(folder / f"{name}.npz", forest_arrays(forest))
+        write_arrays(folder / AVERAGE_SETTINGS, {"longest": np.array(self.estimator_.longest)})
+
+    def load_estimator(self, folder: Path) -> None:
+        """Take back what was written, after checking that no tree points outside itself."""
+        super().load_estimator(folder)
+        forests = []
+        for name, features in FORESTS.items():
+            forest = forest_from_arrays(read_arrays(folder / f"{name}.npz"))
+            if forest.n_features != len(features):
+                raise JobcastError(f"{folder / name}.npz: learnt from other features; train the model again.")
+            forests.append((columns_of(features), forest))
+        boosted = [
+            (columns_of(features), load_boosted(folder / name, features)) for name, (_, features) in BOOSTED.items()
+        ]
+        longest = read_arrays(folder / AVERAGE_SETTINGS).get("longest", np.empty(0))
+        if longest.shape != () or not np.isfinite(longest):
+            raise JobcastError(f"{folder / SETTINGS}: does not hold the longest run time; train the model again.")
+        self.estimator_ = AverageEstimator(tuple(boosted), tuple(forests), float(longest))

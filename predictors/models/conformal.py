@@ -1,0 +1,400 @@
+"""Conformal budgets: any predictor within a share of underestimates, with intervals.
+
+A *share* says how far: 0 is the prediction p itself, 1 the limit R (the request), -1 one second; in between the way is
+geometric, p^(1 - share) R^share upwards and p^(1 + share) downwards. The share that would have been just enough for a
+job is known when it has ended. Its quantile over past jobs is the start (split conformal prediction), and from then on
+every outcome moves it a little: up by `step` (1 - budget) when the job ran longer than said, down by `step` budget when
+not. In the long run the rate of the first is the budget, whatever the jobs and the predictor do, unless the limit
+itself is outrun more often [1]_.
+
+References
+----------
+.. [1] I. Gibbs, E. Candès. Adaptive conformal inference under distribution shift. NeurIPS 2021.
+   doi:10.48550/arXiv.2106.00170
+"""
+
+import heapq
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.core.arrays import Floats, Ints
+from predictors.core.errors import JobcastError
+from predictors.core.limits import SHORTEST
+from predictors.core.model_files import read_arrays, write_arrays
+from predictors.core.params import BETWEEN, or_none
+from predictors.history.history import Outcome, as_of_rule
+from predictors.models.base import Estimator, Predictor
+from predictors.models.baselines import Similar
+from predictors.models.range import Prediction, in_range
+from predictors.models.stream import overrun_at
+from predictors.models.wrapper import Wrapper
+
+HELD_OUT: Final = 0.2
+"""Share of the jobs of a fit, the newest, that calibrate what was learnt from the others."""
+STEP: Final = 0.02
+"""How much one outcome moves a share."""
+FURTHEST: Final = 2.0
+"""Where a share stops."""
+
+
+def at_share(predicted: Floats, limit: Floats, share: float) -> Floats:
+    """Return estimates [s] moved by a share, for predictions and limits of at least 1 s.
+
+    Examples
+    --------
+    >>> at_share(np.array([100.0, 100.0]), np.array([10_000.0, 50.0]), 0.5).round(6).tolist()
+    [1000.0, 100.0]
+    >>> at_share(np.array([100.0]), np.array([10_000.0]), -0.5).round(6).tolist()
+    [10.0]
+    """
+    if share == 0:
+        return predicted
+    if share < 0:
+        return np.exp(np.log(predicted) * (1.0 + max(share, -1.0)))
+    if share >= 1:
+        return np.maximum(predicted, limit)
+    moved: Floats = predicted * np.exp(np.log(np.maximum(limit / predicted, 1.0)) * share)
+    return moved
+
+
+def shares(seconds: Floats, predicted: Floats, limit: Floats) -> Floats:
+    """Return the least share at which each estimate would have been long enough; 1 where the limit was too short.
+
+    Examples
+    --------
+    >>> shares(np.array([1000.0, 10.0, 9e9]), np.full(3, 100.0), np.full(3, 10_000.0)).round(6).tolist()
+    [0.5, -0.5, 1.0]
+    """
+    ran, floor = np.maximum(seconds, 1.0), np.maximum(predicted, 1.0 + 1e-9)
+    room = np.log(np.maximum(limit / floor, 1.0 + 1e-9))
+    up = np.log(np.maximum(ran / floor, 1.0)) / room
+    down = np.log(ran) / np.log(floor) - 1.0
+    return np.clip(np.where(ran > predicted, up, np.minimum(down, 0.0)), -1.0, 1.0)
+
+
+def limits(requested: Floats) -> Floats:
+    """Return what estimates move towards [s]: the request, or `UNKNOWN_REQUEST` where there is none."""
+    return in_range(np.full(len(requested), np.nan), requested, cap=True)
+
+
+def reachable(seconds: Floats, requested: Floats) -> Floats:
+    """Return run times [s] as a prediction can reach them: a job that outran its request counts as long as that.
+
+    Examples
+    --------
+    >>> reachable(np.array([70.0, 70.0, 70.0]), np.array([60.0, 600.0, np.nan])).tolist()
+    [60.0, 70.0, 70.0]
+    """
+    return np.where(requested > 0, np.minimum(seconds, np.maximum(requested, SHORTEST)), seconds)
+
+
+def ends_around(point: Floats, limit: Floats, low: float, high: float) -> tuple[Floats, Floats]:
+    """Return the ends of intervals around predictions [s], moved from them by shares.
+
+    Examples
+    --------
+    >>> lower, upper = ends_around(np.array([100.0]), np.array([10_000.0]), -0.5, 0.5)
+    >>> lower.round(6).tolist(), upper.round(6).tolist()
+    ([10.0], [1000.0])
+    >>> ends_around(np.array([100.0]), np.array([10_000.0]), 0.5, -0.5)[0].tolist()  # never beyond the prediction
+    [100.0]
+    """
+    return at_share(point, limit, min(low, 0.0)), at_share(point, limit, max(high, 0.0))
+
+
+def conformal_share(found: Floats, budget: float) -> float:
+    """Return the share that all but `budget` of past jobs, and one more for safety, would have been content with.
+
+    Examples
+    --------
+    >>> conformal_share(np.linspace(0, 1, 101), 0.1)
+    0.91
+    >>> conformal_share(np.empty(0), 0.1)
+    0.0
+    """
+    if not len(found):
+        return 0.0
+    place = min(math.ceil((len(found) + 1) * (1.0 - budget)), len(found))
+    return float(np.sort(found)[place - 1])
+
+
+def moved(share: float, outran: bool, budget: float) -> float:
+    """Return the share after one more outcome; it may go beyond what moves an estimate, or the rate would drift."""
+    return min(max(share + STEP * ((1.0 if outran else 0.0) - budget), -FURTHEST), FURTHEST)
+
+
+GAP: Final = 0.05
+"""Share of the jobs of a fit, before those, that is left out while they are predicted."""
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratedEstimator:
+    """An estimator whose answers are moved by a share towards the request; immutable."""
+
+    inner: Estimator
+    request: int
+    share: float
+
+    def predict(self, rows: Floats) -> Floats:
+        """Return seconds, shape (n_rows,)."""
+        return self._moved(self.inner.predict(rows), rows)
+
+    def predict_one(self, row: Floats) -> float:
+        """Return seconds for one row."""
+        return float(self._moved(np.array([self.inner.predict_one(row)]), row[None])[0])
+
+    def _moved(self, seconds: Floats, rows: Floats) -> Floats:
+        limit = limits(rows[:, self.request])
+        return at_share(np.maximum(seconds, SHORTEST), limit, self.share)
+
+
+class WithBudget(Wrapper):
+    """A predictor that is moved until jobs outrun it just as often as `budget` says.
+
+    How far it is moved is decided in `predictors.models.conformal`.
+    `boosted` is asked for that quantile in the first place; what others predict is moved only. Every outcome of a
+    stream calibrates further, by the prediction that was issued, and teaches the predictor inside. A job that outran
+    its very request counts as run for that long: no prediction within the request could have been long enough.
+
+    Parameters
+    ----------
+    predictor : Predictor or None
+        What to have inside, as in `Wrapper`; None: `Similar()`.
+    budget : float or None
+        Share of the jobs that may run longer than predicted; None leaves the predictions as they are.
+    coverage : float
+        Share of the jobs that shall run as long as `lower` to `upper` of a prediction says.
+    cap, as_of
+        As in `Predictor`.
+
+    Attributes
+    ----------
+    shares_ : tuple of three float
+        How far the prediction is moved from that of the predictor inside, and the ends of the interval from it.
+
+    Examples
+    --------
+    >>> from predictors.data.synthetic.generate import generate_log
+    >>> log = generate_log(2000, seed=1)
+    >>> careful = WithBudget(predictor=Similar(), budget=0.1).fit(log)
+    >>> plain = WithBudget(predictor=Similar(), budget=None).fit(log)
+    >>> [round(float(np.mean(one.predict(log) < log.filled("run_time"))), 2) for one in (plain, careful)]
+    [0.48, 0.17]
+    """
+
+    name = "with-budget"
+    default = Similar
+    rules = MappingProxyType({"budget": or_none(BETWEEN), "coverage": BETWEEN})
+
+    def __init__(
+        self,
+        *,
+        predictor: Predictor | None = None,
+        budget: float | None = 0.05,
+        coverage: float = 0.9,
+        cap: bool = True,
+        as_of: str = "strict",
+    ) -> None:
+        super().__init__(predictor=predictor, cap=cap, as_of=as_of)
+        self.budget = budget
+        self.coverage = coverage
+
+    @property
+    def features(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Those of the predictor inside."""
+        return self.inside_features
+
+    @property
+    def fitted(self) -> bool:
+        """Whether anything has been learnt, if only how to calibrate."""
+        return "shares_" in vars(self)
+
+    @property  # type: ignore[override]
+    def estimator_(self) -> Estimator | None:
+        """The estimator inside, moved; None as long as it has learnt nothing."""
+        inner: Estimator | None = getattr(self._base(), "estimator_", None)
+        return None if inner is None else CalibratedEstimator(inner, self._request, self._shares()[0])
+
+    @estimator_.setter
+    def estimator_(self, learnt: Estimator) -> None:
+        """What is learnt stands in `base_` and `shares_`."""
+
+    @property
+    def learns_from_overruns(self) -> bool:
+        """True: an overrun moves the share before the job ends."""
+        return True
+
+    def learn(self, rows: Floats, seconds: Floats) -> Estimator:
+        """Learn from the older jobs, calibrate on the newest, and learn from all.
+
+        The jobs between the two are left out: those learnt from have hardly any end that a held-out one could not know.
+        """
+        base, n_first = self.made(), len(rows) - int(HELD_OUT * len(rows))
+        first = slice(n_first - int(GAP * len(rows)))
+        base.fit_with_running(rows[first], seconds[first], self.running_outcomes)
+        held, ran = rows[n_first:], reachable(seconds[n_first:], rows[n_first:, self._request])
+        predicted, limit = self._unmoved(base, held), limits(held[:, self._request])
+        share = 0.0 if self.budget is None else conformal_share(shares(ran, predicted, limit), self.budget)
+        around = shares(ran, at_share(predicted, limit, share), limit)
+        low, high = (conformal_share(around, outside) for outside in self._outside)
+        self.base_ = self.watching(base.fit_with_running(rows, seconds, self.running_outcomes) if len(held) else base)
+        self.shares_ = share, low, high
+        estimator = self.estimator_
+        assert estimator is not None
+        return estimator
+
+    def learn_one(self, outcome: Outcome) -> None:
+        """Take in what became of one job: calibrate by the prediction that was issued, and teach the one inside.
+
+        One that still runs moves the budget's share if it has run longer than predicted already; its end must then be
+        marked so, or it would count twice. How far the job went beyond is known at its end alone.
+        """
+        if not self.fitted:
+            self.shares_ = 0.0, 0.0, 0.0
+        request, issued = outcome.row[self._request : self._request + 1], outcome.issued
+        ran = float(reachable(np.array([outcome.seconds]), request)[0])
+        outran = outcome.observed or outcome.seconds > issued
+        if issued == issued and outran and not outcome.told:
+            self._move_share(ran, issued)
+        if issued == issued and outcome.observed:
+            self._move_ends(ran, issued, limits(request))
+        self.taught(outcome)
+
+    def predict_one(self, row: Floats) -> Prediction:
+        """Return the prediction for one feature row, with its interval."""
+        found = super().predict_one(row)
+        if found.fallback:
+            return found
+        low, high = self.predict_interval(row[None])
+        return found._replace(lower=float(low[0]), upper=float(high[0]))
+
+    def predict_interval(self, rows: Floats) -> tuple[Floats, Floats]:
+        """Return lower and upper ends [s], each of shape (n_rows,), with the prediction between them.
+
+        Where nothing is known they are 1 s and the request.
+        """
+        rows = self._checked(rows)
+        limit = limits(rows[:, self._request])
+        estimator = self.estimator_
+        if estimator is None:
+            return np.full(len(rows), SHORTEST), limit
+        missing, said = np.isnan(estimator.predict(rows)), np.maximum(self.predict_rows(rows), SHORTEST)
+        _, low, high = self._shares()
+        lower, upper = ends_around(said, limit, low, high)
+        return np.where(missing, SHORTEST, lower), np.where(missing, limit, upper)
+
+    def predict_as_they_end(
+        self, rows: Floats, submit: Ints, seconds: Floats, end: Ints
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return predictions, lower and upper ends, each calibrated by what had happened before its submission.
+
+        That a job outran its prediction counts from that second on, all else at its end. The predictor inside stays as
+        it is, and this one as well: the calibration goes on in a copy.
+
+        Parameters
+        ----------
+        rows : float64 array of shape (n_jobs, n_features)
+            Jobs in order of submission.
+        submit, end : int64 arrays of shape (n_jobs,)
+            Submissions and ends [s].
+        seconds : float64 array of shape (n_jobs,)
+            Run times [s]; that of a job is looked at when it has run for so long.
+        """
+        copy = self.clone()
+        copy.base_, copy.shares_ = self._base(), self._shares()
+        predicted, limit = self._unmoved(copy.base_, rows), limits(rows[:, self._request])
+        ran, same_second = reachable(seconds, rows[:, self._request]), as_of_rule(self.as_of).same_second
+        said = np.empty((len(rows), 3))
+        pending: list[tuple[float, int, bool]] = []
+        for i in range(len(rows)):
+            one = slice(i, i + 1)
+            while pending and (pending[0][0] < submit[i] or (same_second and pending[0][0] == submit[i])):
+                _, job, ended = heapq.heappop(pending)
+                issued = float(said[job, 0])
+                if not ended or ran[job] <= issued:
+                    copy._move_share(float(ran[job]), issued)
+                if ended:
+                    copy._move_ends(float(ran[job]), issued, limit[job : job + 1])
+            share, low, high = copy.shares_
+            point = at_share(predicted[one], limit[one], share)
+            lower, upper = ends_around(point, limit[one], low, high)
+            said[i] = point[0], lower[0], upper[0]
+            heapq.heappush(pending, (float(end[i]), i, True))
+            if ran[i] > point[0]:
+                outran = overrun_at(float(end[i] - seconds[i]), float(point[0]))
+                heapq.heappush(pending, (min(float(end[i]), outran), i, False))
+        return said[:, 0], said[:, 1], said[:, 2]
+
+    def save_estimator(self, folder: Path) -> None:
+        """Write the shares."""
+        write_arrays(folder / "shares.npz", {"shares": np.array(self.shares_)})
+
+    def load_estimator(self, folder: Path) -> None:
+        """Take back the shares."""
+        found = read_arrays(folder / "shares.npz").get("shares", np.empty(0))
+        if found.shape != (3,) or not np.isfinite(found).all():
+            raise JobcastError(f"{folder / 'shares.npz'}: does not hold three shares; train the model again.")
+        self.shares_ = float(found[0]), float(found[1]), float(found[2])
+
+    def get_state(self) -> dict[str, npt.NDArray[Any]] | None:
+        """Return what the predictor inside has learnt, its arrays prefixed, and the shares; None if it cannot."""
+        arrays = super().get_state()
+        return arrays if arrays is None or not self.fitted else arrays | {"shares": np.array(self.shares_)}
+
+    def set_state(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Go on from what `get_state` returned; the predictor inside is replaced, never changed."""
+        super().set_state(arrays)
+        if "shares" in arrays:
+            share, low, high = arrays["shares"].tolist()
+            self.shares_ = share, low, high
+
+    @property
+    def _outside(self) -> tuple[float, float]:
+        """Shares of the jobs that shall run longer than the lower and the upper end say."""
+        tail = (1.0 - self.coverage) / 2
+        return 1.0 - tail, tail
+
+    def _move_share(self, seconds: float, issued: float) -> None:
+        """Move the budget's share by a job that ran, or has run, for `seconds`."""
+        share, low, high = self.shares_
+        if self.budget is not None:
+            self.shares_ = moved(share, seconds > issued, self.budget), low, high
+
+    def _move_ends(self, seconds: float, issued: float, limit: Floats) -> None:
+        """Move the interval by a job that ran for `seconds`; its interval is the present one around issued.
+
+        So nothing is asked of the predictor inside, which may have learnt from this very job.
+        """
+        share, low, high = self.shares_
+        point = np.array([max(issued, SHORTEST)])
+        lower, upper = ends_around(point, limit, low, high)
+        outside = self._outside
+        self.shares_ = (
+            share,
+            moved(low, seconds > lower[0], outside[0]),
+            moved(high, seconds > upper[0], outside[1]),
+        )
+
+    def _shares(self) -> tuple[float, float, float]:
+        found: tuple[float, float, float] = vars(self).get("shares_", (0.0, 0.0, 0.0))
+        return found
+
+    def _base(self) -> Predictor:
+        base: Predictor | None = vars(self).get("base_")
+        return self.made() if base is None else base
+
+    def made(self) -> Predictor:
+        """Return a new predictor to be the one inside: of the budget's quantile, if it can predict one."""
+        base = super().made()
+        has_quantiles = self.budget is not None and "objective" in base.get_params()
+        return base.set_params(objective="quantile", quantile=1.0 - (self.budget or 0.0)) if has_quantiles else base
+
+    def _unmoved(self, base: Predictor, rows: Floats) -> Floats:
+        return np.maximum(base.predict_rows(rows), SHORTEST)

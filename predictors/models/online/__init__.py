@@ -1,0 +1,1 @@
+"""Predictors that learn one job at a time."""

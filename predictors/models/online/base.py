@@ -1,0 +1,184 @@
+"""OnlinePredictor: the base of predictors that learn one job at a time by a compiled step."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.core.arrays import Floats, Ints
+from predictors.core.errors import JobcastError
+from predictors.core.events import ENDED, KIND, TIME
+from predictors.core.model_files import read_arrays, write_arrays
+from predictors.data.joblog import JobLog
+from predictors.history.history import JobHistory, Outcome
+from predictors.models.base import Estimator, Predictor
+from predictors.models.online import _nag as nag
+from predictors.models.stream import LearningForecast
+
+MODEL: Final = "online.npz"
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """The weights of a linear model so far; learning changes the arrays in place.
+
+    Parameters
+    ----------
+    weights, squares : float64 arrays of shape (n_weights,)
+        Of the dense inputs, then of the marks.
+    scales : float64 array of shape (n_dense,)
+        Greatest absolute value of each dense input.
+    sums : float64 array of shape (4,)
+        Counts at the positions that `predictors.models.online._nag` names.
+    """
+
+    weights: Floats
+    scales: Floats
+    squares: Floats
+    sums: Floats
+
+    @classmethod
+    def empty(cls, n_dense: int, n_marks: int = 0) -> Self:
+        """Return a model that has learnt nothing."""
+        n = n_dense + n_marks
+        return cls(np.zeros(n), np.zeros(n_dense), np.zeros(n), np.zeros(nag.N_SUMS))
+
+    @property
+    def arrays(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """The four arrays, in the order that the kernels take them."""
+        return self.weights, self.scales, self.squares, self.sums
+
+    def named(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays by name, to be saved."""
+        return {"weights": self.weights, "scales": self.scales, "squares": self.squares, "sums": self.sums}
+
+    def checked(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Return the model that `named` described, of the same shape as this one."""
+        for name, own in self.named().items():
+            found = arrays.get(name)
+            if found is None or found.shape != own.shape or found.dtype != own.dtype or not np.isfinite(found).all():
+                raise JobcastError(
+                    f"The model's {name} cannot be used: {own.shape} finite numbers are needed; train again."
+                )
+        return type(self)(**{name: np.ascontiguousarray(arrays[name]) for name in self.named()})
+
+
+class OnlinePredictor(Predictor):
+    """Base of predictors that learn from each job when it ends.
+
+    `fit` forgets and learns from a log's jobs one after the other. `learn_one` takes in one more outcome, with the row
+    that the job's prediction was issued from, and then swaps `estimator_` for a new one: an estimator never changes,
+    so another thread may predict from it meanwhile.
+
+    Attributes
+    ----------
+    gradient_ : Gradient
+        What was learnt, still changing.
+    """
+
+    @abstractmethod
+    def begin(self) -> Gradient:
+        """Return a model that has learnt nothing."""
+
+    @abstractmethod
+    def snapshot(self, weights: Floats, sums: Floats) -> Estimator:
+        """Return the estimator of these weights, which are not changed any more."""
+
+    @abstractmethod
+    def step(self, rows: Floats, seconds: Floats, gradient: Gradient) -> None:
+        """Learn from jobs in their order."""
+
+    @abstractmethod
+    def follow(self, events: Ints, seconds: Floats, rows: Floats, jobs: Ints, learns: bool, gradient: Gradient) -> None:
+        """Go through events: predict the submitted jobs, learn from the ended ones."""
+
+    def learn(self, rows: Floats, seconds: Floats) -> Estimator:
+        """Forget, then learn from ended jobs in their order: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""
+        self.gradient_ = self.begin()
+        self.step(rows, seconds, self.gradient_)
+        return self.published()
+
+    def learn_one(self, outcome: Outcome) -> None:
+        """Take in what became of one job; one that still runs, or ran for 0 s, teaches nothing."""
+        if not outcome.observed or not outcome.seconds > 0:
+            return
+        if not hasattr(self, "gradient_"):
+            self.gradient_ = self.begin()
+        self.step(outcome.row[np.newaxis], np.array([outcome.seconds]), self.gradient_)
+        self.estimator_ = self.published()
+
+    def published(self) -> Estimator:
+        """Return an estimator of what has been learnt until now."""
+        weights, sums = self.gradient_.weights.copy(), self.gradient_.sums.copy()
+        weights.flags.writeable = sums.flags.writeable = False
+        return self.snapshot(weights, sums)
+
+    def own_forecast(self, log: JobLog, *, learns: bool, after: JobHistory | None) -> "OnlineForecast":
+        """Return estimates for the jobs of `log` while its events go by, in one compiled call a slice."""
+        return OnlineForecast(self, log, learns=learns, after=after)
+
+    def get_state(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the weights and what they were scaled by; empty before the first outcome."""
+        return self.gradient_.named() if hasattr(self, "gradient_") else {}
+
+    def set_state(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Go on from what `get_state` returned."""
+        if arrays:
+            self.gradient_ = self.begin().checked(arrays)
+            self.estimator_ = self.published()
+
+    def save_estimator(self, folder: Path) -> None:
+        """Write what was learnt, as arrays."""
+        write_arrays(folder / MODEL, self.gradient_.named())
+
+    def load_estimator(self, folder: Path) -> None:
+        """Take back what was learnt, after checking its shape."""
+        self.gradient_ = self.begin().checked(read_arrays(folder / MODEL))
+        self.estimator_ = self.published()
+
+
+class OnlineForecast(LearningForecast):
+    """A `LearningForecast` whose predictions and updates are one compiled call a slice; the parameters are its."""
+
+    def __init__(
+        self, predictor: OnlinePredictor, log: JobLog, *, learns: bool, after: JobHistory | None = None
+    ) -> None:
+        super().__init__(predictor, log, learns=learns, after=after)
+        self._online = predictor
+        if learns:
+            predictor.gradient_ = predictor.begin()
+        self._held = np.empty((0, 3), dtype=np.int64)
+
+    def advance(self, events: Ints, seconds: Floats) -> None:
+        """Take in the events since the last call; write `seconds[job]` for each submission among them."""
+        self._history.consume(events, self._rows)
+        if self._learns and not self._history.as_of.same_second:
+            events = self._ends_last(events)
+        self._follow(events, seconds)
+
+    def _follow(self, events: Ints, seconds: Floats) -> None:
+        online = self._online
+        online.follow(events, seconds, self._rows, self._jobs, self._learns, online.gradient_)
+
+    def _ends_last(self, events: Ints) -> Ints:
+        """Return the events with each second's ends behind its others; those of the newest second are held back."""
+        events = np.concatenate([self._held, events])
+        is_end = events[:, KIND] == ENDED
+        order = np.lexsort((is_end, events[:, TIME]))
+        events, is_end = events[order], is_end[order]
+        newest = is_end & (events[:, TIME] == events[-1, TIME]) if len(events) else is_end
+        self._held = events[newest]
+        rest: Ints = events[~newest]
+        return rest
+
+    def learnt(self) -> OnlinePredictor:
+        """Return the predictor as it has learnt until now; it goes on learning with this forecast."""
+        self._follow(self._held, np.empty(0))
+        self._held = self._held[:0]
+        if self._learns and self._online.gradient_.sums[nag.SEEN] > 0:
+            self._online.estimator_ = self._online.published()
+        return self._online

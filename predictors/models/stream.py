@@ -1,0 +1,310 @@
+"""Predictors in a stream of events: delayed outcomes, forecasts in the loop.
+
+* An end is learnt from at once; under the as-of rule `reis`, when its second is over.
+* A predictor that learns from overruns gets an outcome of a job that has outrun its prediction at the first event
+  after that; the job's end is then marked, so that it does not count twice.
+* One that learns from running jobs can ask for them, censored at a second.
+
+A fit keeps the history that the predictor's own features need. A registered model keeps all of it, so that a service
+that starts with it has the same history as if the log had been replayed into it.
+"""
+
+import copy
+import heapq
+import math
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.core.arrays import Floats, Ints
+from predictors.core.events import CANCELLED, ENDED, STARTED, SUBMITTED, Forkable
+from predictors.data.joblog import JobLog
+from predictors.data.names import codes_of
+from predictors.history import _layout as at
+from predictors.history.features import CODED, FEATURES, families_of
+from predictors.history.history import JobHistory, Outcome, Outcomes, as_of_rule
+from predictors.history.replay import LogEvents, LogHistory
+from predictors.models.base import Predictor
+
+
+def overrun_at(start: float, predicted: float) -> float:
+    """Return the first whole second at which a job that started then has outrun its prediction.
+
+    Examples
+    --------
+    >>> overrun_at(100, 5.5), overrun_at(100, 6)
+    (106, 107)
+    """
+    return start + math.floor(predicted) + 1
+
+
+class OutcomeStream:
+    """Delayed labels: turns the events of live jobs into training outcomes at the time they become known.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        It learns from the outcomes.
+    teach : callable, optional
+        Called in the place of its `learn_one`.
+
+    Examples
+    --------
+    >>> from predictors.registry import make_predictor
+    >>> seen = []
+    >>> stream = OutcomeStream(make_predictor("with-budget"), seen.append)
+    >>> stream.submitted(1, np.zeros(2), issued=60.0)
+    >>> stream.started(1, time=100)
+    >>> stream.catch_up(200)
+    >>> _ = stream.ended(1, time=250, seconds=150.0)
+    >>> [(one.seconds, one.observed, one.told) for one in seen]
+    [(100.0, False, False), (150.0, True, True)]
+    """
+
+    def __init__(self, predictor: Predictor, teach: Callable[[Outcome], None] | None = None) -> None:
+        self._teach: Final = predictor.learn_one if teach is None else teach
+        self._same_second: Final = as_of_rule(predictor.as_of).same_second
+        self._width: Final = len(predictor.features)
+        self._watches: Final = predictor.learns_from_running
+        self._tells: Final = predictor.learns_from_overruns
+        self._live: dict[int, tuple[Floats, float]] = {}
+        self._running: dict[int, int] = {}
+        self._overruns: list[tuple[float, int]] = []
+        self._told: set[int] = set()
+        self._due: list[Outcome] = []
+        if self._watches:
+            predictor.watch(self.running)
+
+    def catch_up(self, now: int) -> None:
+        """Learn what may be known at `now`: ends held back before it, and jobs that have outrun their prediction."""
+        if self._due and self._due[0].time < now:
+            self.learn_due()
+        while self._overruns and self._overruns[0][0] < now + self._same_second:
+            job = heapq.heappop(self._overruns)[1]
+            start = self._running.get(job)
+            if start is not None:
+                self._told.add(job)
+                row, issued = self._live[job]
+                self._due.append(Outcome(row, issued, float(now - start), False, now))
+                self.learn_due()
+
+    def is_due(self, now: int) -> bool:
+        """Return whether `catch_up` would learn anything."""
+        held_back = bool(self._due) and self._due[0].time < now
+        return held_back or (bool(self._overruns) and self._overruns[0][0] < now + self._same_second)
+
+    def learn_due(self) -> None:
+        """Learn from what was held back, whatever the second is."""
+        for outcome in self._due:
+            self._teach(outcome)
+        self._due.clear()
+
+    def submitted(self, job: int, row: Floats, issued: float) -> None:
+        """Note a job's row and the prediction that was issued for it."""
+        self._live[job] = row, issued
+
+    def started(self, job: int, time: int) -> None:
+        """Note that a job runs; one submitted before the stream began is left out."""
+        if (self._watches or self._tells) and job in self._live:
+            self._running[job] = time
+            if self._tells:
+                heapq.heappush(self._overruns, (overrun_at(time, self._live[job][1]), job))
+
+    def ended(self, job: int, time: int, seconds: float, row: Floats | None = None) -> float:
+        """Learn from an end, now or when its second is over; return what had been issued, NaN if nothing.
+
+        `row` is that of a job submitted before the stream began; without it such an end is not learnt from.
+        """
+        known, issued = self._live.pop(job, (row, math.nan))
+        self._running.pop(job, None)
+        if known is not None:
+            self._due.append(Outcome(known, issued, seconds, True, time, job in self._told))
+            if self._same_second:
+                self.learn_due()
+        self._told.discard(job)
+        return issued
+
+    def cancelled(self, job: int) -> None:
+        """Forget a job that left the queue."""
+        self._live.pop(job, None)
+
+    def running(self, now: int) -> Outcomes:
+        """Return the jobs that have started and not ended, by start, censored at `now`."""
+        lives = [self._live[job] for job in self._running]
+        rows = np.array([row for row, _ in lives], dtype=np.float64).reshape(-1, self._width)
+        elapsed = now - np.array(list(self._running.values()), dtype=np.int64)
+        seen, time = np.zeros(len(lives), dtype=np.bool_), np.full(len(lives), now, dtype=np.int64)
+        issued = np.array([seconds for _, seconds in lives], dtype=np.float64)
+        return Outcomes(rows, issued, elapsed.astype(np.float64), seen, time)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return everything as plain arrays."""
+        rows = np.array([row for row, _ in self._live.values()], dtype=np.float64).reshape(-1, self._width)
+        return {
+            "jobs": np.array(list(self._live), dtype=np.int64),
+            "rows": rows,
+            "issued": np.array([issued for _, issued in self._live.values()], dtype=np.float64),
+            "running": np.array(list(self._running.items()), dtype=np.int64).reshape(-1, 2),
+            "overrun_at": np.array([time for time, _ in self._overruns], dtype=np.float64),
+            "overrun": np.array([job for _, job in self._overruns], dtype=np.int64),
+            "told": np.array(sorted(self._told), dtype=np.int64),
+            **Outcomes.stack(self._due, [""] * self._width).arrays("due_"),
+        }
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Go on from what `arrays` returned."""
+        known = zip(arrays["rows"], arrays["issued"].tolist(), strict=True)
+        self._live = dict(zip(arrays["jobs"].tolist(), known, strict=True))
+        self._running = dict(arrays["running"].tolist())
+        self._overruns = list(zip(arrays["overrun_at"].tolist(), arrays["overrun"].tolist(), strict=True))
+        self._told = set(arrays["told"].tolist())
+        self._due = list(Outcomes.from_arrays(arrays, "due_"))
+
+
+def forecast(predictor: Predictor, log: JobLog, *, warm: bool = False) -> Forkable:
+    """Return a predictor's estimates for the jobs of `log` while its events go by, as in a simulation.
+
+    What was fitted is served unchanged. An unfitted predictor learns as the jobs end, by its own rule for refits; that
+    is a clone, and the predictor stays unfitted.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        Fitted or not.
+    log : JobLog
+        Whose rows the events speak of; its own waits and run times are not read.
+    warm : bool
+        Go on from the history of the predictor's fit, as in `Predictor.predict`.
+
+    Raises
+    ------
+    JobcastError
+        If a parameter cannot be used; or as in `Predictor.predict`.
+
+    Examples
+    --------
+    >>> from predictors.data.synthetic.generate import generate_log
+    >>> from predictors.history.replay import log_events
+    >>> from predictors.registry import make_predictor
+    >>> log, seconds = generate_log(100, seed=1), np.empty(100)
+    >>> forecast(make_predictor("last-two"), log).advance(log_events(log), seconds)
+    >>> bool((seconds == make_predictor("last-two").predict(log)).all())
+    True
+    """
+    predictor.check()
+    log, history = predictor.recoded(log, warm)
+    learns = not predictor.fitted
+    serving = predictor.clone() if learns else predictor
+    own = serving.own_forecast(log, learns=learns, after=history)
+    return LearningForecast(serving, log, learns=learns, after=history) if own is None else own
+
+
+class LearningForecast:
+    """A `Forecast` that learns from each job when it ends in this clock, and from nothing else.
+
+    The module says when it learns what.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        What predicts, and what learns if `learns`: it is changed then.
+    log : JobLog
+        Whose rows the events speak of; its own waits and run times are not read.
+    learns : bool
+        Whether outcomes are learnt from.
+    after : JobHistory, optional
+        What was known before.
+
+    Attributes
+    ----------
+    learning_seconds : float
+        Time spent learning so far [s].
+    """
+
+    def __init__(self, predictor: Predictor, log: JobLog, *, learns: bool, after: JobHistory | None = None) -> None:
+        self.predictor = predictor
+        self.learning_seconds = 0.0
+        self._learns = learns
+        self._history = LogHistory(log, predictor.features, predictor.as_of, after)
+        self._rows = np.full((len(log), len(predictor.features)), np.nan)
+        self._jobs = self._history.arrays[0]
+        self._outcomes = OutcomeStream(predictor, self._teach) if learns else None
+
+    def advance(self, events: Ints, seconds: Floats) -> None:
+        """Take in the events since the last call; write `seconds[job]` for each submission among them."""
+        self._history.consume(events, self._rows)
+        predict, outcomes = self.predictor.predict_one, self._outcomes
+        for time, kind, job in events.tolist():
+            if outcomes is not None:
+                outcomes.catch_up(time)
+            if kind == SUBMITTED:
+                issued = seconds[job] = predict(self._rows[job]).seconds
+                if outcomes is not None:
+                    outcomes.submitted(job, self._rows[job], issued)
+            elif outcomes is None:
+                continue
+            elif kind == STARTED:
+                outcomes.started(job, time)
+            elif kind == ENDED:
+                outcomes.ended(job, time, float(time - self._jobs[job, at.START]))
+            elif kind == CANCELLED:
+                outcomes.cancelled(job)
+
+    def running(self, now: int) -> Outcomes:
+        """Return the jobs that have started and not ended among the events gone through, censored at `now`."""
+        return Outcomes.stack([], self.predictor.features) if self._outcomes is None else self._outcomes.running(now)
+
+    def learnt(self) -> Predictor:
+        """Return the predictor as it has learnt until now; it goes on learning with this forecast."""
+        if self._outcomes is not None:
+            self._outcomes.learn_due()
+        return self.predictor
+
+    def fork(self) -> "LearningForecast":
+        """Return a copy that goes on by itself; it costs memory by the jobs of the whole log."""
+        shared: list[object] = [self._history.log, getattr(self.predictor, "estimator_", None)]
+        if not self._learns:
+            shared.append(self.predictor)
+        return copy.deepcopy(self, {id(thing): thing for thing in shared if thing is not None})
+
+    def _teach(self, outcome: Outcome) -> None:
+        begin = perf_counter()
+        self.predictor.learn_one(outcome)
+        self.learning_seconds += perf_counter() - begin
+
+
+ALL_FAMILIES: Final = tuple({one.family: name for name, one in FEATURES.items()}.values())
+"""One feature of each family: a history of these keeps what any feature needs."""
+_SLICE: Final = 1 << 16  # events held at once
+
+
+def keep_full_history(predictor: Predictor, log: JobLog) -> None:
+    """Give a fitted predictor the full history of its log, and the names behind every code of it.
+
+    Examples
+    --------
+    >>> from predictors.data.synthetic.generate import generate_log
+    >>> from predictors.registry import make_predictor
+    >>> log = generate_log(40, seed=1)
+    >>> model = make_predictor("last-two").fit(log)
+    >>> has_full_history(model.history_)
+    False
+    >>> keep_full_history(model, log)
+    >>> has_full_history(model.history_)
+    True
+    """
+    history = LogHistory(log, ALL_FAMILIES, predictor.as_of)
+    rows = np.full((len(log), len(ALL_FAMILIES)), np.nan)
+    events, buffer = LogEvents(log), np.empty((_SLICE, 3), dtype=np.int64)
+    while n := events.read(buffer):
+        history.consume(buffer[:n], rows)
+    predictor.history_ = history.live(rows)
+    predictor.codes_ = codes_of(log, CODED)
+
+
+def has_full_history(history: JobHistory) -> bool:
+    """Return whether a history keeps what any feature needs."""
+    return families_of(history.features) == families_of(ALL_FAMILIES)

@@ -1,0 +1,320 @@
+"""Fitted trees as arrays, walked by compiled code.
+
+A forest is one array of nodes, tree after tree, breadth first, so that siblings are neighbours and the upper levels
+share cache lines. A node sends a row to `left` if slot[feature] <= threshold, else to `left + 1`; a leaf sends
+every row back to itself. Trees are walked in blocks, so that the processor waits for many cache lines at once.
+
+Slots hold a row twice: as it is (NaN <= t is false: missing goes right), and with NaN as -inf (missing goes left); one
+last slot of -inf is what leaves test. Does not handle several outputs, or infinite input.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.core.arrays import Floats, Ints, Singles
+from predictors.core.errors import JobcastError
+from predictors.core.jit import compiled, step
+
+if TYPE_CHECKING:
+    from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
+
+
+Holds = npt.NDArray[np.int32]
+
+NODE: Final = np.dtype([("threshold", np.float32), ("feature", np.int32), ("left", np.int32)])
+BLOCK: Final = 16
+
+
+@compiled
+def fill_slots(row: Singles, slots: Singles) -> None:
+    """Lay out one row of n features in 2 n + 1 slots."""
+    n_features = len(row)
+    for f in range(n_features):
+        x = row[f]
+        slots[f] = x
+        slots[n_features + f] = -np.inf if np.isnan(x) else x
+    slots[2 * n_features] = -np.inf
+
+
+@step
+def walk(nodes: npt.NDArray[np.void], roots: Ints, first: int, width: int, slots: Singles, at: Holds) -> None:
+    """Write into `at` which leaves `slots` reach in `width` trees from the `first` on."""
+    for k in range(width):
+        at[k] = roots[first + k]
+    moving = True
+    while moving:
+        moving = False
+        for k in range(width):
+            node = nodes[at[k]]
+            there = node.left + (0 if slots[node.feature] <= node.threshold else 1)
+            moving |= there != at[k]
+            at[k] = there
+
+
+@compiled
+def mean_of_leaves(nodes: npt.NDArray[np.void], values: Floats, roots: Ints, slots: Singles) -> float:
+    """Mean over trees of the leaf that `slots` reach, summed in the trees' order."""
+    n_trees = len(roots)
+    at = np.empty(BLOCK, dtype=np.int32)
+    total = 0.0
+    for first in range(0, n_trees, BLOCK):
+        width = min(BLOCK, n_trees - first)
+        walk(nodes, roots, first, width, slots, at)
+        for k in range(width):
+            total += values[at[k]]
+    return total / n_trees
+
+
+@compiled
+def mean_of_leaves_for_rows(
+    nodes: npt.NDArray[np.void], values: Floats, roots: Ints, rows: Singles, out: Floats
+) -> None:
+    """`mean_of_leaves` for each row."""
+    slots = np.empty(2 * rows.shape[1] + 1, dtype=np.float32)
+    for i in range(len(rows)):
+        fill_slots(rows[i], slots)
+        out[i] = mean_of_leaves(nodes, values, roots, slots)
+
+
+_NO_CHILD: Final = -1
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledForest:
+    """An immutable map from encoded rows to seconds; safe to call from threads.
+
+    Parameters
+    ----------
+    nodes : structured array of shape (n_nodes,)
+        Threshold, slot to compare and left child (`predictors.models.trees`).
+    values : float64 array of shape (n_nodes,)
+        What a leaf predicts [s].
+    roots : int64 array of shape (n_trees,)
+        First node of each tree.
+    n_features : int
+        Width of an encoded row.
+    """
+
+    nodes: npt.NDArray[np.void]
+    values: Floats
+    roots: Ints
+    n_features: int
+
+    def __post_init__(self) -> None:
+        for array in (self.nodes, self.values, self.roots):
+            array.flags.writeable = False
+
+    @classmethod
+    def from_sklearn(cls, forest: "RandomForestRegressor | ExtraTreesRegressor") -> Self:
+        """Compile a fitted scikit-learn forest of one output.
+
+        Raises
+        ------
+        JobcastError
+            If a tree points outside itself: a damaged or hostile file. Nothing is traversed before this is checked.
+        """
+        n_features = int(forest.n_features_in_)
+        parts, values, roots, base = [], [], [], 0
+        for number, estimator in enumerate(forest.estimators_):
+            tree = estimator.tree_
+            check_tree(tree, n_features, where=f"tree {number}")
+            nodes, order = breadth_first(tree, n_features, base)
+            parts.append(nodes)
+            values.append(tree.value[order, 0, 0])
+            roots.append(base)
+            base += len(nodes)
+        return cls(np.concatenate(parts), np.concatenate(values), np.array(roots, dtype=np.int64), n_features)
+
+    def predict(self, rows: npt.ArrayLike) -> Floats:
+        """Return seconds, shape (n_rows,), for encoded rows of shape (n_rows, n_features), NaN = missing."""
+        singles = np.ascontiguousarray(rows, dtype=np.float32)
+        if singles.ndim != 2 or singles.shape[1] != self.n_features:
+            raise JobcastError(f"The forest takes rows of {self.n_features} features; got shape {singles.shape}.")
+        out = np.empty(len(singles))
+        mean_of_leaves_for_rows(self.nodes, self.values, self.roots, singles, out)
+        return out
+
+    def predict_one(self, row: Singles) -> float:
+        """Return seconds for one encoded row, float32 of shape (n_features,)."""
+        slots = np.empty(2 * self.n_features + 1, dtype=np.float32)
+        fill_slots(row, slots)
+        return mean_of_leaves(self.nodes, self.values, self.roots, slots)
+
+
+def check_tree(tree: Any, n_features: int, where: str, width: int = 1) -> None:
+    """Refuse a tree whose nodes point outside it, backwards or at features that do not exist; `width` values a node.
+
+    scikit-learn adds children after their parents, so a child with a smaller number would be a loop.
+    """
+    left, right, feature = (np.asarray(a) for a in (tree.children_left, tree.children_right, tree.feature))
+    n_nodes, number = len(left), np.arange(len(left))
+    inner = left != _NO_CHILD
+    sound = (
+        n_nodes > 0
+        and tree.value.shape == (n_nodes, 1, width)
+        and np.array_equal(inner, right != _NO_CHILD)
+        and bool(np.all((left > number) & (left < n_nodes) & (right > number) & (right < n_nodes) | ~inner))
+        and bool(np.all((feature >= 0) & (feature < n_features) | ~inner))
+        and len(np.unique(np.concatenate([left[inner], right[inner]]))) == n_nodes - 1
+        and bool(np.isfinite(tree.value).all())
+    )
+    if not sound:
+        raise JobcastError(f"The model's {where} has nodes that point outside it; the file is damaged: train it again.")
+
+
+def node_budget(n_trees: int, total: int = 1_000_000) -> int:
+    """Return the leaves, or jobs, that each of `n_trees` may have so that the forest keeps within `total` nodes.
+
+    Examples
+    --------
+    >>> node_budget(100)
+    5000
+    """
+    return max(2, total // (2 * n_trees))
+
+
+def breadth_first(tree: Any, n_features: int, base: int) -> tuple[npt.NDArray[np.void], Ints]:
+    """Return the tree's nodes in our layout, the first being number `base`, and which node each one was."""
+    order = _levels(tree.children_left, tree.children_right)
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    left = tree.children_left[order]
+    leaf = left == _NO_CHILD
+    nodes = np.empty(len(order), dtype=NODE)
+    nodes["threshold"] = np.where(leaf, np.float32(np.inf), _rounded_down(tree.threshold[order]))
+    nodes["feature"] = np.where(
+        leaf, 2 * n_features, tree.feature[order] + n_features * tree.missing_go_to_left[order].astype(np.int64)
+    )
+    nodes["left"] = base + np.where(leaf, np.arange(len(order)), place[left])
+    return nodes, order
+
+
+def _levels(left: Ints, right: Ints) -> Ints:
+    level: Ints = np.zeros(1, dtype=np.int64)
+    levels: Sequence[Ints] = []
+    while len(level):
+        levels = [*levels, level]
+        inner = level[left[level] != _NO_CHILD]
+        level = np.column_stack([left[inner], right[inner]]).ravel()
+    return np.concatenate(levels)
+
+
+def _rounded_down(threshold: Floats) -> Singles:
+    """Largest float32 <= threshold: for float32 x, x <= threshold exactly if x <= that."""
+    single = threshold.astype(np.float32)
+    return np.where(single > threshold, np.nextafter(single, np.float32(-np.inf)), single)
+
+
+AFT: Final = "survival:aft"
+"""XGBoost's objective of accelerated failure time: its trees add up to the logarithm of a time."""
+
+_DAMAGED: Final = "The model's trees point outside themselves; the file is damaged: train it again."
+
+
+def compile_booster(model: str | bytes) -> tuple[CompiledForest, float]:
+    """Return boosted trees, and what is added to their *sum*, from XGBoost's own JSON.
+
+    The walk is exact; the sum is made in float64, where XGBoost adds up in float32.
+
+    Raises
+    ------
+    JobcastError
+        If it is no such model, or a tree points outside itself. Nothing is traversed before this is checked.
+    """
+    try:
+        learner = json.loads(model)["learner"]
+        about = learner["learner_model_param"]
+        score = about["base_score"]
+        base = float(str(score).strip("[]"))
+        if learner["objective"]["name"] == AFT:
+            base = math.log(base)  # given as a time, added as its logarithm
+        n_features = int(about["num_feature"])
+        trees = learner["gradient_booster"]["model"]["trees"]
+        parts, base_node = [], 0
+        for tree in trees:
+            parts.append(_nodes(tree, n_features, base_node))
+            base_node += len(parts[-1][0])
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise JobcastError(f"The boosted model cannot be read ({error}); train it again.") from error
+    sizes = [len(nodes) for nodes, _ in parts]
+    roots = np.cumsum([0, *sizes[:-1]]).astype(np.int64)
+    forest = CompiledForest(
+        np.concatenate([nodes for nodes, _ in parts]),
+        np.concatenate([values for _, values in parts]),
+        roots,
+        n_features,
+    )
+    check_forest(forest)
+    return forest, base
+
+
+def _nodes(
+    tree: Mapping[str, Any], n_features: int, first: int
+) -> tuple[npt.NDArray[np.void], npt.NDArray[np.float64]]:
+    """Return a tree's nodes in our layout, siblings side by side, and its leaves' values."""
+    left, right = np.array(tree["left_children"]), np.array(tree["right_children"])
+    split, feature = np.array(tree["split_conditions"], dtype=np.float32), np.array(tree["split_indices"])
+    missing_left = np.array(tree["default_left"], dtype=np.int64)
+    order: list[int] = []
+    level = [0]
+    while level:
+        order += level
+        if len(order) > len(left):
+            raise JobcastError(_DAMAGED)
+        level = [child for node in level if left[node] >= 0 for child in (left[node], right[node])]
+    place = np.zeros(len(left), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    left, split, feature, missing_left = left[order], split[order], feature[order], missing_left[order]
+    leaf = left < 0
+    nodes = np.empty(len(order), dtype=NODE)
+    # XGBoost goes left if x < split, we if x <= threshold
+    nodes["threshold"] = np.where(leaf, np.float32(np.inf), np.nextafter(split, np.float32(-np.inf)))
+    nodes["feature"] = np.where(leaf, 2 * n_features, feature + n_features * missing_left)
+    nodes["left"] = first + np.where(leaf, np.arange(len(order)), place[np.where(leaf, 0, left)])
+    return nodes, np.where(leaf, split, 0.0).astype(np.float64)
+
+
+def forest_arrays(forest: CompiledForest) -> dict[str, npt.NDArray[Any]]:
+    """Return compiled trees as plain arrays by name, to be saved."""
+    columns = {name: np.array(forest.nodes[name]) for name in ("threshold", "feature", "left")}
+    return {**columns, "values": forest.values, "roots": forest.roots, "n_features": np.array(forest.n_features)}
+
+
+def forest_from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> CompiledForest:
+    """Return the trees that `forest_arrays` described, after checking them."""
+    try:
+        nodes = np.empty(len(arrays["left"]), dtype=NODE)
+        for name in ("threshold", "feature", "left"):
+            nodes[name] = arrays[name]
+        values, roots = np.array(arrays["values"], dtype=np.float64), np.array(arrays["roots"], dtype=np.int64)
+        forest = CompiledForest(nodes, values, roots, int(arrays["n_features"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise JobcastError(f"The model's trees cannot be read ({error}); train it again.") from error
+    check_forest(forest)
+    return forest
+
+
+def check_forest(forest: CompiledForest) -> None:
+    """Refuse trees that point outside themselves or backwards."""
+    n_nodes, number = len(forest.nodes), np.arange(len(forest.nodes))
+    left, feature = forest.nodes["left"].astype(np.int64), forest.nodes["feature"]
+    leaf = left == number
+    sound = (
+        n_nodes > 0
+        and forest.values.shape == (n_nodes,)
+        and forest.roots.ndim == 1
+        and len(forest.roots) > 0
+        and bool(((forest.roots >= 0) & (forest.roots < n_nodes)).all())
+        and bool((leaf | ((left > number) & (left < n_nodes - 1))).all())
+        and bool(np.isposinf(forest.nodes["threshold"][leaf]).all())
+        and bool(((feature >= 0) & (feature <= 2 * forest.n_features)).all())
+        and bool(np.isfinite(forest.values).all())
+    )
+    if not sound:
+        raise JobcastError(_DAMAGED)

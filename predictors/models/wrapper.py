@@ -1,0 +1,161 @@
+"""Base of predictors around another one, which they hold as `base_` once they have learnt."""
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.core.arrays import Ints
+from predictors.core.errors import JobcastError
+from predictors.history.history import Outcome, Outcomes
+from predictors.models.base import Predictor
+
+INSIDE = "inside_"
+"""Prefix of the arrays of the predictor inside among those of `get_state`."""
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenColumns:
+    """Outcomes with some columns of their rows only: those of `running(now)`, or given ones."""
+
+    chosen: Ints
+    running: Callable[[int], Outcomes] | None = None
+
+    def of(self, outcomes: Outcomes) -> Outcomes:
+        """Return the outcomes with these columns."""
+        return replace(outcomes, rows=outcomes.rows[:, self.chosen])
+
+    def __call__(self, now: int) -> Outcomes:
+        """Return those of the jobs that run at a second."""
+        assert self.running is not None
+        return self.of(self.running(now))
+
+
+class Wrapper(Predictor):
+    """A predictor around another one.
+
+    `predictors.registry.make_predictor` makes the one inside from its registered name and settings; `get_params` and
+    saved models name it by these.
+
+    Parameters
+    ----------
+    predictor : Predictor or None
+        What to have inside, as a pattern: clones of it learn, with this one's `cap` and `as_of`. None: `default`.
+    cap, as_of
+        As in `Predictor`.
+
+    Attributes
+    ----------
+    base_ : Predictor
+        The predictor inside that has learnt; absent before.
+    """
+
+    default: ClassVar[type[Predictor]]
+
+    def __init__(self, *, predictor: Predictor | None = None, cap: bool = True, as_of: str = "strict") -> None:
+        super().__init__(cap=cap, as_of=as_of)
+        self.predictor = predictor
+
+    # --- parameters ---------------------------------------------------------------------------------------------------
+
+    @property
+    def pattern(self) -> Predictor:
+        """An unfitted predictor like the one inside."""
+        if self.predictor is not None and not isinstance(self.predictor, Predictor):
+            raise JobcastError(
+                f"{self.name}: the predictor inside must be a Predictor, got {self.predictor!r}; "
+                f"make_predictor({self.name!r}, predictor=...) takes names."
+            )
+        return self.default() if self.predictor is None else self.predictor
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name: of the predictor inside its registered name, and as `settings` its own."""
+        pattern = self.pattern
+        settings = {name: value for name, value in pattern.changed().items() if name not in ("cap", "as_of")}
+        own = {name: value for name, value in self.stored().items() if name != "predictor"}
+        return {"predictor": pattern.name, "settings": settings or None, **own}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters by name; `settings` are parameters of the predictor inside.
+
+        Raises
+        ------
+        JobcastError
+            If there is no such parameter, of this predictor or of the one inside.
+        """
+        settings = params.pop("settings", None)
+        super().set_params(**params)
+        if settings:
+            self.predictor = self.pattern.clone(**settings)
+        return self
+
+    def changed(self) -> dict[str, Any]:
+        """Return the parameters that are not as the constructor has them by default."""
+        defaults = type(self)().get_params()
+        return {name: value for name, value in self.get_params().items() if value != defaults[name]}
+
+    def check(self) -> None:
+        """Raise a `JobcastError` that names the first parameter that cannot be used."""
+        super().check()
+        if self.pattern.name == self.name:
+            raise JobcastError(f"{self.name}: the predictor inside cannot be {self.name} itself.")
+        self.made().check()
+
+    # --- the predictor inside -----------------------------------------------------------------------------------------
+
+    def made(self) -> Predictor:
+        """Return a new predictor to be the one inside."""
+        return self.pattern.clone(cap=self.cap, as_of=self.as_of)
+
+    @property
+    def inside_features(self) -> tuple[str, ...]:
+        """The features of the predictor inside."""
+        return (self.default if self.predictor is None else self.pattern).features
+
+    @property
+    def inside_columns(self) -> Ints:
+        """The columns of a row that the predictor inside reads: the first ones."""
+        return np.arange(len(self.inside_features), dtype=np.int64)
+
+    @property
+    def learns_from_running(self) -> bool:
+        """Whether the predictor inside learns from jobs that still run."""
+        return self.pattern.learns_from_running
+
+    def watch(self, running: Callable[[int], Outcomes]) -> None:
+        """Take a function that returns the jobs running at a second, for the predictor inside."""
+        self._running = running
+        if "base_" in vars(self):
+            self.watching(self.base_)
+
+    def watching(self, inside: Predictor) -> Predictor:
+        """Return a predictor inside after handing it the function of `watch`, if there is one."""
+        running: Callable[[int], Outcomes] | None = vars(self).get("_running")
+        if running is not None:
+            inside.watch(ChosenColumns(self.inside_columns, running))
+        return inside
+
+    def taught(self, outcome: Outcome) -> None:
+        """Let the predictor inside take in what became of one job."""
+        if "base_" not in vars(self):
+            self.base_ = self.watching(self.made())
+        self.base_.learn_one(outcome._replace(row=outcome.row[self.inside_columns]))
+
+    # --- state --------------------------------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, npt.NDArray[Any]] | None:
+        """Return the state of the predictor inside, its arrays prefixed; None if that has none."""
+        found = self.base_.get_state() if "base_" in vars(self) else None
+        return None if found is None else {f"{INSIDE}{name}": array for name, array in found.items()}
+
+    def set_state(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Go on from what `get_state` returned; the predictor inside is replaced, never changed."""
+        if arrays:
+            inside = copy.copy(self.base_) if "base_" in vars(self) else self.made()
+            inside.set_state(
+                {name.removeprefix(INSIDE): one for name, one in arrays.items() if name.startswith(INSIDE)}
+            )
+            self.base_ = self.watching(inside)

@@ -1,0 +1,110 @@
+"""save and load: a fitted predictor as files that cannot carry code (JSON, arrays, and skops for scikit-learn)."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from predictors.core.errors import JobcastError
+from predictors.core.files import whole_file
+from predictors.core.model_files import ABOUT, FORMAT, damage_as_error, read_about, read_arrays, write_arrays
+from predictors.data.names import Codes
+from predictors.history.features import CODED, codes_read, families_of
+from predictors.history.history import JobHistory
+from predictors.models.adapters import ADAPTERS
+from predictors.models.base import Predictor
+from predictors.models.wrapper import Wrapper
+from predictors.registry import make_predictor
+
+INSIDE: Final = "inside"
+"""Folder of the predictor inside another."""
+HISTORY: Final = "history.npz"
+CODES: Final = "codes.json"
+"""The names behind the codes; the names of users are in this file where the log had names."""
+
+
+def save(predictor: Predictor, folder: str | Path) -> None:
+    """Write everything of a predictor into an existing folder: JSON, arrays and skops, never a pickle.
+
+    Raises
+    ------
+    JobcastError
+        If the folder is not there or cannot be written.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise JobcastError(f"{folder}: is not a folder; make it before saving a model there.")
+    history: JobHistory | None = getattr(predictor, "history_", None)
+    codes: Mapping[str, Codes] | None = getattr(predictor, "codes_", None)
+    about = {
+        "format": FORMAT,
+        "name": predictor.name,
+        "params": predictor.save_params(folder),
+        "features": list(predictor.features),
+        "fitted": predictor.fitted,
+        "starts_cold": history is None,
+        "codes": codes is not None,
+    }
+    if predictor.fitted:
+        predictor.save_estimator(folder)
+        if isinstance(predictor, Wrapper):
+            (folder / INSIDE).mkdir(exist_ok=True)
+            save(predictor.base_, folder / INSIDE)
+    if history is not None:
+        write_arrays(folder / HISTORY, history.snapshot())
+    if codes is not None:
+        with whole_file(folder / CODES) as part:
+            part.write_text(json.dumps({column: one.to_json() for column, one in codes.items()}))
+    with whole_file(folder / ABOUT) as part:
+        part.write_text(json.dumps(about, indent=1))
+
+
+def load(folder: str | Path) -> Predictor:
+    """Return the predictor that `save` wrote: it predicts the same, to the last bit.
+
+    Raises
+    ------
+    JobcastError
+        If a file is missing, damaged or not ours.
+    """
+    folder = Path(folder)
+    with damage_as_error(folder / ABOUT):
+        about = read_about(folder / ABOUT, FORMAT)
+        name, params, features = str(about["name"]), dict(about["params"]), tuple(about["features"])
+        fitted, cold = bool(about["fitted"]), bool(about["starts_cold"])
+        told = about.get("codes")
+    predictor = ADAPTERS[name].from_saved(folder, params) if name in ADAPTERS else make_predictor(name, **params)
+    predictor.check()
+    if features != predictor.features:
+        raise JobcastError(f"{folder / ABOUT}: learnt from other features than {name} reads; train the model again.")
+    if fitted:
+        predictor.load_estimator(folder)
+        if isinstance(predictor, Wrapper):
+            predictor.base_ = _inside(folder / INSIDE, predictor.pattern.name)
+    if not cold:
+        history = JobHistory.restore(read_arrays(folder / HISTORY))
+        if families_of(features) & ~families_of(history.features):
+            raise JobcastError(f"{folder / HISTORY}: holds the history of other features; train the model again.")
+        predictor.history_ = history
+    if told or (told is None and not cold):
+        predictor.codes_ = _codes(folder, features) if told else _before_names(features)
+    return predictor
+
+
+def _inside(folder: Path, name: str) -> Predictor:
+    found = load(folder)
+    if found.name != name:
+        raise JobcastError(f"{folder}: holds {found.name}, not {name}; train the model again.")
+    return found
+
+
+def _codes(folder: Path, features: Sequence[str]) -> dict[str, Codes]:
+    with damage_as_error(folder / CODES):
+        found = json.loads((folder / CODES).read_text(encoding="utf-8"))
+        columns = {*codes_read(features, past=True), *(column for column in CODED if column in found)}
+        return {column: Codes.from_json(found[column]) for column in CODED if column in columns}
+
+
+def _before_names(features: Sequence[str]) -> dict[str, Codes]:
+    """Return what is known of a model's codes that was saved before names were kept: that they are numbers."""
+    return dict.fromkeys(codes_read(features, past=True), Codes(free=1))

@@ -1,0 +1,1 @@
+"""The web API: routes, schema, authentication and limits."""

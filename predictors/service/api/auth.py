@@ -1,0 +1,281 @@
+"""Authentication, rate and size limits (ASGI middleware)."""
+
+import asyncio
+import hashlib
+import hmac
+import json
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from starlette.requests import ClientDisconnect
+
+from predictors.core.errors import JobcastError
+
+READ: Final = "read"
+WRITE: Final = "write"
+ROLES: Final = (READ, WRITE)
+"""`read` asks; `write` also sends events and reloads models."""
+_BYTES: Final = 32
+
+
+@dataclass(frozen=True)
+class Token:
+    """A line of the file of tokens: role, SHA-256 of the token, name.
+
+    The tokens are 256 random bits, so a plain hash cannot be turned back: there is nothing to guess.
+    """
+
+    role: str
+    digest: str
+    name: str
+
+    def allows(self, needed: str) -> bool:
+        """Return whether it stands for a role, or for one that includes it."""
+        return self.role == WRITE or needed == READ
+
+
+def new_token(role: str, name: str) -> tuple[str, str]:
+    """Return a fresh token, to be shown once, and its line for the file.
+
+    Examples
+    --------
+    >>> token, line = new_token("read", "dashboard")
+    >>> line.split()[0], line.split()[2], token in line
+    ('read', 'dashboard', False)
+    """
+    if role not in ROLES or not re.fullmatch(r"[\w.-]{1,40}", name):
+        raise JobcastError(f"A token has a role ({' or '.join(ROLES)}) and a name of letters, digits and . _ -.")
+    token = secrets.token_urlsafe(_BYTES)
+    return token, f"{role} {_digest(token.encode())} {name}"
+
+
+def read_tokens(path: Path) -> "tuple[Token, ...]":
+    """Return the tokens of a file; blank lines and those that begin with # do not count.
+
+    Raises
+    ------
+    JobcastError
+        If a line cannot be read, the file holds none, or others than its owner may write it.
+    """
+    if path.stat().st_mode & 0o022:
+        raise JobcastError(f"{path}: others may write to this file of tokens; chmod go-w it.")
+    found = []
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        match = re.fullmatch(rf"({'|'.join(ROLES)})\s+([0-9a-f]{{64}})\s+([\w.-]{{1,40}})\s*", line)
+        if match is None:
+            raise JobcastError(f"{path}:{number}: not ROLE SHA256 NAME; make tokens with `jobcast token`.")
+        found.append(Token(match[1], match[2], match[3]))
+    if not found:
+        raise JobcastError(f"{path}: holds no token; make one with `jobcast token`.")
+    return tuple(found)
+
+
+def matching_token(tokens: tuple[Token, ...], presented: bytes) -> Token | None:
+    """Return the token that was presented; every one is compared, each in constant time."""
+    digest, found = _digest(presented), None
+    for token in tokens:
+        if hmac.compare_digest(token.digest, digest):
+            found = token
+    return found
+
+
+def _digest(token: bytes) -> str:
+    return hashlib.sha256(token).hexdigest()
+
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+OPEN: Final = ("/healthz", "/readyz")
+"""For load balancers and systemd: they answer no more than yes or no without a token."""
+_ASKING: Final = ("/v1/predictions/",)  # POST that changes nothing
+_MOST_CLIENTS: Final = 10_000
+_LEFT: Final = 499  # what others count for a client that left before it had asked
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How much a client may ask.
+
+    Parameters
+    ----------
+    body_bytes : int
+        Largest body.
+    body_seconds : float
+        Longest that a body may take to arrive.
+    rate : float
+        Requests a second of one token, or address, in the long run; 0: no limit.
+    burst : float
+        Requests that may come at once.
+    at_once : int
+        Requests in work at once; more are turned away.
+    """
+
+    body_bytes: int = 16 * 2**20
+    body_seconds: float = 10.0
+    rate: float = 0.0
+    burst: float = 2000.0
+    at_once: int = 256
+
+
+class AuthMiddleware:
+    """ASGI middleware that lets through what tokens and limits allow.
+
+    Parameters
+    ----------
+    app : ASGI application
+        The application behind it.
+    tokens : tuple of Token
+        Empty: everyone may do everything (on loopback only, as the server sees to).
+    limits : Limits
+        How much a client may ask.
+    record : callable
+        Called with (route, status, seconds) of every request.
+    """
+
+    def __init__(
+        self, app: App, tokens: tuple[Token, ...], limits: Limits, record: Callable[[str, int, float], None]
+    ) -> None:
+        self._app, self._tokens, self._limits, self._record = app, tokens, limits, record
+        self._buckets: dict[str, tuple[float, float]] = {}
+        self._at_once = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or refuse it."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        begin, status = time.perf_counter(), 500
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            await _refuse(watched, *refusal)
+        else:
+            self._at_once += 1
+            try:
+                await self._served(scope, receive, watched)
+            except ClientDisconnect:
+                status = _LEFT
+            finally:
+                self._at_once -= 1
+        route = getattr(scope.get("route"), "path", "other")
+        self._record(route, status, time.perf_counter() - begin)
+
+    def _refusal(self, scope: Scope) -> tuple[int, str, float] | None:
+        """Return status, reason and seconds to wait if a request is refused at once."""
+        headers = dict(scope["headers"])
+        if scope["path"] in OPEN:
+            return None
+        if self._at_once >= self._limits.at_once:
+            return 503, "too many requests at once", 1.0
+        client = str((scope.get("client") or ("local",))[0])
+        if self._tokens:
+            kind, _, presented = headers.get(b"authorization", b"").partition(b" ")
+            token = matching_token(self._tokens, presented.strip()) if kind.lower() == b"bearer" else None
+            if token is None:
+                return self._slowed(client) or (401, "a bearer token is needed", 0.0)
+            if not token.allows(_needed(scope["method"], scope["path"])):
+                return 403, "this token may not do that", 0.0
+            client = token.name
+        if (length := headers.get(b"content-length")) is not None:
+            if not length.isdigit() or len(length) > 18:
+                return 400, "the length of the body is no number", 0.0
+            if int(length) > self._limits.body_bytes:
+                return 413, f"a body has at most {self._limits.body_bytes} bytes", 0.0
+        return self._slowed(client)
+
+    def _slowed(self, client: str) -> tuple[int, str, float] | None:
+        """Take a request out of the client's bucket; if it is empty, say so."""
+        rate, burst = self._limits.rate, self._limits.burst
+        if not rate:
+            return None
+        now = time.monotonic()
+        left, then = self._buckets.pop(client, (burst, now))
+        left = min(burst, left + (now - then) * rate)
+        self._buckets[client] = (left - 1 if left >= 1 else left), now
+        if len(self._buckets) > _MOST_CLIENTS:
+            del self._buckets[next(iter(self._buckets))]
+        return None if left >= 1 else (429, "too many requests", (1 - left) / rate)
+
+    async def _served(self, scope: Scope, receive: Receive, send: Send) -> None:
+        state = _Body(self._limits, asyncio.get_running_loop().time() + self._limits.body_seconds)
+
+        async def counted() -> Message:
+            return await state.receive(receive)
+
+        async def unless_refused(message: Message) -> None:
+            if state.refusal is None:  # else this is what the application makes of the exception
+                await send(message)
+
+        with suppress(_Refused):
+            await self._app(scope, counted, unless_refused)
+        if state.refusal is not None:
+            await _refuse(send, state.refusal.status, str(state.refusal), 0.0)
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+@dataclass
+class _Body:
+    limits: Limits
+    until: float
+    size: int = 0
+    whole: bool = False
+    refusal: _Refused | None = None
+
+    async def receive(self, receive: Receive) -> Message:
+        if self.whole:
+            return await receive()  # waits for the client to leave
+        try:
+            async with asyncio.timeout_at(self.until):
+                message = await receive()
+        except TimeoutError:
+            raise self._refused(408, "the body took too long") from None
+        self.size += len(message.get("body", b""))
+        if self.size > self.limits.body_bytes:
+            raise self._refused(413, f"a body has at most {self.limits.body_bytes} bytes")
+        self.whole = not message.get("more_body", False)
+        return message
+
+    def _refused(self, status: int, reason: str) -> _Refused:
+        self.refusal = _Refused(status, reason)
+        return self.refusal
+
+
+def _needed(method: str, path: str) -> str:
+    return READ if method in ("GET", "HEAD") or path.startswith(_ASKING) else WRITE
+
+
+async def _refuse(send: Send, status: int, reason: str, wait: float) -> None:
+    body = json.dumps({"error": reason}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if status in (408, 413):
+        headers.append((b"connection", b"close"))  # what is left of the body is not read
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if wait:
+        headers.append((b"retry-after", str(max(1, round(wait))).encode()))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,94 @@
+"""What the routes share: the service, the pseudonymiser, the metrics, threads for large requests, futures."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+from predictors.service.api.errors import Refusal
+from predictors.service.api.prometheus import Metrics
+from predictors.service.pseudonyms import Pseudonymiser
+from predictors.service.state.service import Service
+
+T = TypeVar("T")
+LARGE: Final = 32 * 1024
+"""Bodies from so many bytes on are worked on beside the event loop, so that small ones do not wait."""
+PATIENCE: Final = 10.0
+"""Longest wait for a commit, or for a lesson [s]."""
+_LARGE_AT_ONCE: Final = 8
+
+
+class Context:
+    """What the handlers of one service share.
+
+    Parameters
+    ----------
+    service : Service
+        Whose routes they are.
+    key : Pseudonymiser
+        Of the hash that stands for names.
+    """
+
+    def __init__(self, service: Service, key: Pseudonymiser) -> None:
+        self.service, self.key = service, key
+        self.metrics = Metrics(service)
+        self.threads = ThreadPoolExecutor(2, thread_name_prefix="large")
+        self._large = 0
+
+    def must_be_ready(self) -> None:
+        """Refuse until the state has been rebuilt."""
+        if not self.service.ready or self.service.failed:
+            raise Refusal(503, "the state is being rebuilt", 1)
+
+    def job_of(self, text: str) -> int:
+        """Return the number of the job that an address names."""
+        return self.key.code(int(text) if text.isascii() and text.isdigit() and len(text) < 16 else text)
+
+    async def run_in_thread(self, size: int, work: Callable[[], T]) -> T:
+        """Do work at once if it is small, else in a thread of the pool; refuse it if too many wait there."""
+        if size < LARGE:
+            return work()
+        if self._large >= _LARGE_AT_ONCE:
+            raise Refusal(503, "too many large requests at once", 1)
+        self._large += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.threads, work)
+        finally:
+            self._large -= 1
+
+
+class Future:
+    """A future that any thread of the service may set and the event loop waits for."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._future: asyncio.Future[Any] = self._loop.create_future()
+
+    def set(self, what: Any) -> None:
+        """Set the result or the exception; from any thread."""
+        try:
+            self._loop.call_soon_threadsafe(self._settle, what)
+        except RuntimeError:  # the loop has ended: nobody waits any more
+            return
+
+    async def result(self, otherwise: str) -> Any:
+        """Wait for it; after `PATIENCE` say why that was too long.
+
+        Raises
+        ------
+        Refusal
+            If it was.
+        """
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await self._future
+        except TimeoutError:
+            raise Refusal(503, otherwise, 1) from None
+
+    def _settle(self, what: Any) -> None:
+        if self._future.done():
+            return
+        if isinstance(what, Exception):
+            self._future.set_exception(what)
+        else:
+            self._future.set_result(what)

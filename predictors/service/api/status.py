@@ -1,0 +1,130 @@
+"""Routes that look up: jobs, models, forecasts of start times, health, metrics."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import Path, Response
+
+from predictors.core.events import CANCELLED, ENDED, STARTED, SUBMITTED
+from predictors.service.api.context import LARGE, Context
+from predictors.service.api.errors import Refusal, reply
+from predictors.service.api.predictions import identified, recorded
+from predictors.service.event import KIND_NAMES, UNKNOWN, Event
+from predictors.service.state.model import ROLES
+from predictors.service.state.start_times import LiveJob, StartTimes
+
+
+class StateRoutes:
+    """Handlers that look up; without `starts` no start is forecast."""
+
+    def __init__(self, context: Context, starts: StartTimes | None) -> None:
+        self._context, self._service, self._starts = context, context.service, starts
+
+    async def job(self, job_id: str = Path(min_length=1, max_length=256)) -> Response:
+        """Tell what was predicted for a job, by which model, and what came true."""
+        self._context.must_be_ready()
+        job = self._context.job_of(job_id)
+        return reply(await asyncio.to_thread(self._job, job))
+
+    def _job(self, job: int) -> dict[str, Any]:
+        events = {event.kind: event for event in self._service.store.events_of(job)}
+        if not events:
+            raise Refusal(404, "no such job")
+        times = {name: events[kind].time if kind in events else None for kind, name in enumerate(KIND_NAMES)}
+        start, end = events.get(STARTED), events.get(ENDED)
+        ran = end.time - start.time if start is not None and end is not None and end.time >= start.time else None
+        predictions = [self._service.recorded([job], role).get(job) for role in ROLES]
+        return {
+            "sequences": {KIND_NAMES[kind]: event.sequence for kind, event in sorted(events.items())},
+            "state": _state(events),
+            **times,
+            "run_time": ran,
+            "status": None if end is None else _known(end.status),
+            "requested_time": _known(events[SUBMITTED].requested_time) if SUBMITTED in events else None,
+            "predictions": [
+                {"role": one["role"], "name": one["name"], "version": one["version"], **recorded(one)}
+                for one in predictions
+                if one is not None
+            ],
+        }
+
+    async def models(self) -> Response:
+        """Tell who is in which role, how they do, and the history of roles."""
+        self._context.must_be_ready()
+        learner, settings = self._service.learner, self._service.settings
+        history = await asyncio.to_thread(self._service.store.models)
+        roles = [
+            {
+                "role": model.role,
+                **identified(model.identity, learner.sequence),
+                "uri": model.identity.uri,
+                "learns": model.learns,
+                "codes": model.goes_by,
+                "recent": dict(model.figures),
+                "failures": dict(model.failures),
+                "trouble": self._service.model_trouble.get(model.role),
+            }
+            for model in learner.models.values()
+        ]
+        clock = {name: getattr(settings, name) for name in ("clock", "time_zone", "as_of", "machine_procs")}
+        began = self._service.began
+        about = {"began": began, "sequence": self._service.job_state.sequence}
+        return reply({"models": roles, "history": history, **clock, **about})
+
+    async def reload(self) -> Response:
+        """Look at the registry now."""
+        self._context.must_be_ready()
+        changed = await asyncio.to_thread(self._service.reload)
+        return reply({"changed": changed, "trouble": dict(self._service.model_trouble)})
+
+    async def start_time(self, job_id: str = Path(min_length=1, max_length=256)) -> Response:
+        """Forecast when a waiting job will start: P10, P50, P90."""
+        self._context.must_be_ready()
+        if self._starts is None:
+            raise Refusal(404, "this service forecasts no starts: it was not told the size of the machine")
+        job = self._context.job_of(job_id)
+        live, now = self._service.live_jobs()
+        if self._service.settings.clock == "unix":
+            now = max(now, int(time.time()))
+        found = next((one for one in live if one.job_id == job), None)
+        if found is None:
+            raise Refusal(404, "this job neither waits nor runs")
+        starts = self._starts
+        return reply(await self._context.run_in_thread(LARGE, lambda: _forecast(starts, live, now, found)))
+
+    async def health(self) -> Response:
+        """Tell that the process answers."""
+        return reply({"alive": True})
+
+    async def readiness(self) -> Response:
+        """Tell whether events and questions are answered, and what troubles the service."""
+        service = self._service
+        trouble = {"storage": service.writer.trouble, "rebuild": service.failed}
+        named = {name: bool(what) for name, what in trouble.items()} | {"model": bool(service.model_trouble)}
+        ready = service.ready and not service.failed
+        document = {"ready": ready, "trouble": [name for name, there in named.items() if there]}
+        return reply(document, 200 if ready and service.writer.trouble is None else 503)
+
+    async def metrics_page(self) -> Response:
+        """Return the page that Prometheus reads."""
+        page = await asyncio.to_thread(self._context.metrics.page)
+        return Response(page, media_type="text/plain; version=0.0.4")
+
+
+def _known(value: int) -> int | None:
+    return None if value == UNKNOWN else value
+
+
+def _state(events: dict[int, Event]) -> str:
+    if ENDED in events or (CANCELLED in events and STARTED in events):
+        return "over"
+    if CANCELLED in events:
+        return "cancelled"
+    return "running" if STARTED in events else "queued"
+
+
+def _forecast(starts: StartTimes, live: Sequence[LiveJob], now: int, job: LiveJob) -> dict[str, Any]:
+    found = starts.forecast(live, now, job)
+    return {"now": now, "p10": found[0], "p50": found[1], "p90": found[2]}

@@ -1,0 +1,52 @@
+"""Event of a job as the service stores it: twelve whole numbers, -1 where one is unknown."""
+
+from typing import Final, NamedTuple
+
+from predictors.core.events import CANCELLED, ENDED, STARTED, SUBMITTED
+from predictors.history.history import Job
+
+KINDS: Final = {"submitted": SUBMITTED, "started": STARTED, "ended": ENDED, "cancelled": CANCELLED}
+KIND_NAMES: Final = tuple(sorted(KINDS, key=KINDS.__getitem__))
+UNKNOWN: Final = -1
+
+
+class Event(NamedTuple):
+    """One event about one job; a column of the database each.
+
+    Examples
+    --------
+    >>> Event(5, STARTED, 60).described_as(Event(5, STARTED, 60, sequence=9))
+    True
+    """
+
+    job: int
+    kind: int
+    time: int
+    """Seconds on the service's clock."""
+    status: int = UNKNOWN
+    """Of an end: 0 failed, 1 completed, 2 to 4 partial, 5 cancelled."""
+    procs: int = UNKNOWN
+    requested_time: int = UNKNOWN
+    user: int = UNKNOWN
+    group: int = UNKNOWN
+    executable: int = UNKNOWN
+    queue: int = UNKNOWN
+    partition: int = UNKNOWN
+    sequence: int = UNKNOWN
+    """Its place among all events, from 1; given when it is stored."""
+
+    @property
+    def submission(self) -> Job:
+        """The job as its submission describes it."""
+        return Job(
+            self.job,
+            self.time,
+            *(None if value < 0 else value for value in self[4:11]),
+        )
+
+    def described_as(self, other: "Event") -> bool:
+        """Return whether another event says the same, whenever it arrived."""
+        return self[:-1] == other[:-1]
+
+
+FIELDS: Final = Event._fields

@@ -1,0 +1,120 @@
+"""Pseudonyms: names as keyed hashes.
+
+Users, groups and jobs may be named; the service never keeps the name.
+
+Numbers pass as they are, below 2^52. A name becomes a number in [2^52, 2^53) by a keyed hash at the door, so that no
+table of names exists that could leak, and nothing has to be looked up: the same name is the same number on every
+machine that has the same key. Two of n names share a number with a chance of about n² / 2^53: one in 450,000 for
+100,000 names. Every number is exact as a float64, which is what feature rows hold.
+"""
+
+import os
+import re
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from predictors.core.errors import JobcastError
+from predictors.data.joblog import JobLog
+from predictors.data.report import Finding, ReadingReport
+
+FIRST_NAME: Final = 1 << 52
+"""Numbers from here on stand for names; those that clients give must lie below."""
+_LEAST_KEY: Final = 16
+_MOST_READ: Final = 4096
+"""Bytes of a key's file, blanks around the key included."""
+_PSEUDONYM: Final = re.compile("~[0-9a-f]{14}")
+_PERSONAL: Final = ("user", "group", "project", "executable", "directory", "command")
+
+
+@dataclass(frozen=True)
+class Pseudonymiser:
+    """Turns names into keyed hashes.
+
+    Parameters
+    ----------
+    secret : bytes
+        At most 64 bytes. Empty: anyone who has the database can try out likely names.
+
+    Examples
+    --------
+    >>> plain, secret = Pseudonymiser(), Pseudonymiser(b"k" * 16)
+    >>> plain.code("alice") == Pseudonymiser().code("alice"), plain.code("alice") == secret.code("alice")
+    (True, False)
+    >>> plain.code(7), plain.code(None)
+    (7, -1)
+    """
+
+    secret: bytes = b""
+
+    def __post_init__(self) -> None:
+        if len(self.secret) > 64:
+            raise JobcastError(f"A key for names has at most 64 bytes; got {len(self.secret)}.")
+
+    @classmethod
+    def read(cls, path: Path) -> "Pseudonymiser":
+        """Return the key in a file, blanks around it left out.
+
+        Raises
+        ------
+        JobcastError
+            If it is shorter than 16 bytes, or longer than 64, or others than its owner and group may use the file.
+        """
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_mode & 0o007:
+                raise JobcastError(f"{path}: others may read or change this secret key; chmod o-rwx it.")
+            secret = file.read(_MOST_READ + 1)
+        if len(secret) > _MOST_READ:
+            raise JobcastError(f"{path}: a key for names has {_LEAST_KEY} to 64 bytes; this file has far more.")
+        secret = secret.strip()
+        if not _LEAST_KEY <= len(secret) <= 64:
+            raise JobcastError(f"{path}: a key for names has {_LEAST_KEY} to 64 bytes; got {len(secret)}.")
+        return cls(secret)
+
+    def code(self, value: int | str | None) -> int:
+        """Return the number of a name, a number itself, or -1 for what is unknown."""
+        if value is None:
+            return -1
+        if isinstance(value, int):
+            return value
+        if value.startswith("~") and _PSEUDONYM.fullmatch(value):
+            return FIRST_NAME | (int(value[1:], 16) & (FIRST_NAME - 1))
+        digest = blake2b(value.encode("utf-8", "surrogatepass"), digest_size=8, key=self.secret).digest()
+        return FIRST_NAME | (int.from_bytes(digest, "big") & (FIRST_NAME - 1))
+
+    def pseudonym(self, name: str) -> str:
+        """Return what may stand in a file for a name: its number, as text whose number is the same.
+
+        Examples
+        --------
+        >>> key = Pseudonymiser(b"k" * 16)
+        >>> key.pseudonym("alice"), key.code(key.pseudonym("alice")) == key.code("alice")
+        ('~170331c6c2bf7d', True)
+        """
+        return f"~{self.code(name):014x}"
+
+
+def pseudonymous(log: JobLog, key: Pseudonymiser) -> tuple[JobLog, ReadingReport]:
+    """Return a log with keyed hashes in the place of the names that tell of people, and how many names those were.
+
+    These are users, groups, projects, executables, directories and command lines.
+
+    Examples
+    --------
+    >>> log = JobLog.from_columns({"job_id": [1], "submit": [0], "user": [0]}, {}, categories={"user": ("alice",)})
+    >>> hidden, account = pseudonymous(log, Pseudonymiser(b"k" * 16))
+    >>> hidden.names("user"), account.count("name-hashed")
+    (('~170331c6c2bf7d',), 1)
+    """
+    hashed: dict[str, tuple[str, ...]] = {}
+    findings = []
+    for column in _PERSONAL:
+        if names := log.categories.get(column):
+            hashed[column] = tuple(key.pseudonym(name) if name else "" for name in names)
+            text = "a keyed hash stands for the name"
+            findings.append(Finding("name-hashed", "noted", text, len(names), column=column))
+    if not findings:
+        text = "the log tells no names of people or programs to be hashed; its numbers stay as they are"
+        findings.append(Finding("no-names", "noted", text))
+    return replace(log, categories={**log.categories, **hashed}), ReadingReport(log.name, tuple(findings))

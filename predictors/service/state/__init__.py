@@ -1,0 +1,1 @@
+"""State of the service, and the threads that change it."""

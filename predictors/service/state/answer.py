@@ -1,0 +1,160 @@
+"""The answer of one published model: prediction, quantiles, or the fallback.
+
+The fallback is the prediction of similar jobs, else of the user's last two jobs, else the requested time.
+"""
+
+import copy
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from predictors.core.arrays import Floats
+from predictors.history.features import REQUESTED_TIME
+from predictors.models.base import Predictor
+from predictors.models.fallback import LINKS, chain_of
+from predictors.models.range import REQUESTED, in_range, in_range_one, is_in_range
+from predictors.models.wrapper import Wrapper
+from predictors.service.state.feature_mapping import FeatureMapping
+from predictors.service.state.jobs import EVERY_FEATURE
+
+NOTHING_LEARNT: Final = "nothing learnt yet"
+FAILED: Final = "the model failed"
+OUT_OF_RANGE: Final = "the model predicted out of range"
+QUANTILES: Final = (0.1, 0.5, 0.9)
+LEAST_RATIOS: Final = 20
+"""Outcomes before quantiles are given."""
+_REQUEST: Final = EVERY_FEATURE.index(REQUESTED_TIME)
+_WITHOUT_MODEL: Final = chain_of(None, EVERY_FEATURE)
+"""The fallback chain with nothing before its links."""
+
+
+class Answer(NamedTuple):
+    """The prediction for one job; a tuple, since ten thousand of them are made at once.
+
+    Attributes
+    ----------
+    seconds : float
+        Predicted run time [s].
+    answered_by : str
+        The predictor that gave it.
+    why : str or None
+        Why it is a fallback; None if it is not.
+    lower, upper : float or None
+        Interval of the model's own, where it gives one [s].
+    quantiles : tuple of three float, or None
+        P10, P50 and P90 [s], by how long recent jobs ran of what was predicted for them.
+    """
+
+    seconds: float
+    answered_by: str
+    why: str | None = None
+    lower: float | None = None
+    upper: float | None = None
+    quantiles: tuple[float, float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A model as it was after an event; immutable, safe to call from threads.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        See `frozen`.
+    mapping : FeatureMapping
+        How the model reads a row of all features.
+    ratios : tuple of three float, or None
+        P10, P50 and P90 of run time / prediction of recent jobs.
+    sequence : int
+        The event that it had learnt when it was published.
+    """
+
+    predictor: Predictor
+    mapping: FeatureMapping
+    ratios: tuple[float, float, float] | None
+    sequence: int
+
+    def answer(self, row: Floats) -> Answer:
+        """Return the answer for one row of every feature."""
+        request = float(row[_REQUEST])
+        try:
+            found = self.predictor.predict_one(self.mapping.one(row))
+        except Exception:  # a model of any kind can fail in any way; the cluster must not notice
+            return fallback(row, FAILED)
+        if not is_in_range(found.seconds, request, self.predictor.cap):
+            return fallback(row, OUT_OF_RANGE)
+        why = NOTHING_LEARNT if found.fallback else None
+        quantiles = None if self.ratios is None else self._quantiles(found.seconds, request)
+        return Answer(found.seconds, found.answered_by, why, found.lower, found.upper, quantiles)
+
+    def answers(self, rows: Floats) -> list[Answer]:
+        """Return the answers for many rows: the same as one by one, but in one call of the model where that can be."""
+        if len(rows) < 8 or isinstance(self.predictor, Wrapper):
+            return [self.answer(row) for row in rows]
+        try:
+            inside = self.mapping.many(rows)
+            estimator = getattr(self.predictor, "estimator_", None)
+            unknown = np.ones(len(rows), dtype=np.bool_) if estimator is None else np.isnan(estimator.predict(inside))
+            seconds = self.predictor.predict_rows(inside)
+        except Exception:  # as above
+            return [fallback(row, FAILED) for row in rows]
+        name, requests = self.predictor.name, rows[:, _REQUEST]
+        quantiles = self._all_quantiles(seconds, requests)
+        return [
+            (
+                Answer(
+                    predicted,
+                    REQUESTED if nothing else name,
+                    NOTHING_LEARNT if nothing else None,
+                    quantiles=None if quantiles is None else quantiles[i],
+                )
+                if is_in_range(predicted, request, self.predictor.cap)
+                else fallback(rows[i], OUT_OF_RANGE)
+            )
+            for i, (predicted, nothing, request) in enumerate(
+                zip(seconds.tolist(), unknown.tolist(), requests.tolist(), strict=True)
+            )
+        ]
+
+    def _quantiles(self, seconds: float, request: float) -> tuple[float, float, float]:
+        assert self.ratios is not None
+        low, middle, high = (in_range_one(seconds * ratio, request, True) for ratio in self.ratios)
+        return low, middle, high
+
+    def _all_quantiles(self, seconds: Floats, requests: Floats) -> list[tuple[float, float, float]] | None:
+        """Return what `_quantiles` does of each."""
+        if self.ratios is None:
+            return None
+        low, middle, high = (in_range(seconds * one, requests, cap=True).tolist() for one in self.ratios)
+        return list(zip(low, middle, high, strict=True))
+
+
+def fallback(row: Floats, why: str) -> Answer:
+    """Return the first answer that there is of similar jobs, the user's last two, and the request.
+
+    Examples
+    --------
+    >>> row = np.full(len(EVERY_FEATURE), np.nan)
+    >>> row[EVERY_FEATURE.index("requested_time")] = 600.0
+    >>> fallback(row, FAILED).answered_by, fallback(row, FAILED).seconds
+    ('requested', 600.0)
+    >>> row[EVERY_FEATURE.index("last_two_mean")] = 75.5
+    >>> fallback(row, FAILED).answered_by, fallback(row, FAILED).seconds
+    ('last-two', 75.5)
+    """
+    request = float(row[_REQUEST])
+    estimate, who = _WITHOUT_MODEL.predict_one_with_source(row)
+    return Answer(in_range_one(estimate, request, True), REQUESTED if who < 0 else tuple(LINKS)[who - 1], why)
+
+
+def frozen(predictor: Predictor) -> Predictor:
+    """Return a predictor as it is now, whatever the one that was given learns from here on.
+
+    Estimators never change; what learns puts a new one in the place of the old, so that a copy of the places is enough.
+    (river's models are the exception: they are one and the same, and take turns.)
+    """
+    copied = copy.copy(predictor)
+    if isinstance(copied, Wrapper) and copied.fitted:
+        copied.base_ = frozen(copied.base_)
+    return copied

@@ -1,0 +1,293 @@
+"""The job state: history and live jobs, behind a readers–writer lock."""
+
+import io
+import threading
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.core.arrays import Floats, Ints
+from predictors.core.errors import JobcastError
+from predictors.core.events import ENDED, STARTED, SUBMITTED
+from predictors.history import _layout as at
+from predictors.history.features import FEATURES
+from predictors.history.history import Job, JobHistory, fits, rows_of_many, take_in_many
+from predictors.service.event import FIELDS, UNKNOWN, Event
+from predictors.service.state.ordering import EventOrder
+from predictors.service.state.start_times import LiveJob
+
+
+class ReadersWriterLock:
+    """A readers–writer lock: readers do not wait for one another, so a long question holds up no short one.
+
+    Readers go first: a writer waits for the readers that are there, and for those that come meanwhile; they are brief.
+
+    Examples
+    --------
+    >>> lock = ReadersWriterLock()
+    >>> with lock.reading(), lock.reading():
+    ...     pass
+    >>> with lock.writing():
+    ...     pass
+    """
+
+    def __init__(self) -> None:
+        self._count_lock: Final = threading.Lock()
+        self._write_lock: Final = threading.Lock()
+        self._readers = 0
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Enter as a reader: other readers may enter, writers wait."""
+        with self._count_lock:
+            self._readers += 1
+            if self._readers == 1:
+                self._write_lock.acquire()
+        try:
+            yield
+        finally:
+            with self._count_lock:
+                self._readers -= 1
+                if not self._readers:
+                    self._write_lock.release()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Enter as the only one."""
+        with self._write_lock:
+            yield
+
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+EVERY_FEATURE: Final = tuple(FEATURES)
+"""A row holds all there are: a model that comes later finds its own among them."""
+_MANY: Final = 32  # from so many on a slice is cheaper than one after the other
+_NOTHING: Final = np.empty(0)
+
+
+class Happened(NamedTuple):
+    """One event that was taken in, with what learners need of it."""
+
+    kind: int
+    job: int
+    time: int
+    row: Floats
+    """Every feature of the job as of its submission; of submissions and ends only."""
+    seconds: float
+    """Run time of an ended job [s]."""
+    sequence: int
+    """The event's own number."""
+
+
+class JobState:
+    """The history of all jobs as of an event, and the order of events of the live ones.
+
+    Parameters
+    ----------
+    epoch : int or None
+        Unix time [s] of the clock's second 0; None: the clock counts from an unknown moment, no weekday is known then.
+    time_zone : str or None
+        IANA name of the machine's time zone.
+    as_of : {"strict", "reis"}
+        What counts as ended at a submission.
+    capacity : int
+        Users, and groups of each kind, to remember.
+    machine_procs : int or None
+        Processors of the machine; None if unknown (no free processors are known then).
+
+    Attributes
+    ----------
+    sequence : int
+        Number of the newest event taken in.
+    """
+
+    def __init__(
+        self,
+        *,
+        epoch: int | None = 0,
+        time_zone: str | None = None,
+        as_of: str = "strict",
+        capacity: int = 100_000,
+        machine_procs: int | None = None,
+    ) -> None:
+        self._lock: Final = ReadersWriterLock()
+        self.history = JobHistory(
+            EVERY_FEATURE,
+            as_of=as_of,
+            epoch=epoch,
+            time_zone=time_zone,
+            capacity=capacity,
+            machine_procs=machine_procs,
+        )
+        self.event_order = EventOrder()
+        self.sequence = 0
+
+    def take(self, events: Sequence[Event]) -> tuple[list[str], list[Happened]]:
+        """Take in numbered events; return what became of each, and all that happened, in order."""
+        with self._lock.writing():
+            effects, order = [], []
+            for event in events:
+                effect, now_possible = self.event_order.take(event)
+                effects.append(effect)
+                order.extend(now_possible)
+            happened = self._all(order) if len(order) >= _MANY else [self._one(event) for event in order]
+            self.sequence = events[-1].sequence if events else self.sequence
+        return effects, happened
+
+    def take_table(self, table: Ints, wanted: bool = True) -> list[Happened]:
+        """Take in numbered events as the database holds them; return all that happened, in order, if they are wanted.
+
+        What `take` does, for millions of them: only events that are late, early or contradictory go one by one.
+        """
+        found: list[Happened] = []
+        with self._lock.writing():
+            jobs, kinds, times = (table[:, column].tolist() for column in (_JOB, _KIND, _TIME))
+            begin = 0
+            while begin < len(table):
+                n = self.event_order.take_regular(jobs[begin:], kinds[begin:], times[begin:])
+                regular = table[begin : begin + n]
+                if n >= _MANY and fits(self.history, int((regular[:, _KIND] == SUBMITTED).sum())):
+                    many = self._many(regular)
+                    found.extend(_happened(regular, *many) if wanted else ())
+                else:
+                    found.extend(self._one(Event(*row)) for row in regular.tolist())
+                begin += n
+                if begin < len(table):
+                    _, now_possible = self.event_order.take(Event(*table[begin].tolist()))
+                    found.extend(self._one(event) for event in now_possible)
+                    begin += 1
+            self.sequence = int(table[-1, -1]) if len(table) else self.sequence
+        return found
+
+    def rows(self, jobs: Sequence[Sequence[int]], now: int | None) -> tuple[Floats, int]:
+        """Return every feature of jobs if they were submitted at `now`, and the event as of which that is.
+
+        Of a job are given processors, requested time, user, group, executable, queue, partition; -1 is unknown.
+        """
+        with self._lock.reading():
+            moment = now if now is not None else self.history.now or 0
+            if len(jobs) < _MANY:
+                asked = [Job(0, moment, *(None if code < 0 else code for code in job)) for job in jobs]
+                return self.history.rows(asked, moment), self.sequence
+            described = np.fromiter(chain.from_iterable(jobs), dtype=np.int64).reshape(len(jobs), -1)
+            described = np.insert(described, 0, moment, axis=1)
+            return rows_of_many(self.history, described, moment), self.sequence
+
+    @property
+    def live(self) -> int:
+        """Number of jobs queued and running."""
+        return len(self.history)
+
+    def live_jobs(self, predicted: Mapping[int, float]) -> tuple[list[LiveJob], int]:
+        """Return the jobs that wait and run, and the second of the newest event."""
+        with self._lock.reading():
+            jobs, slots = self.history.tables.jobs, self.history.slot_of_job
+            records = [(job, jobs[slot].tolist()) for job, slot in slots.items()]
+            now = self.history.now or 0
+        known = [[None if value < 0 else value for value in one] for _, one in records]
+        return [
+            LiveJob(job, one[at.SUBMIT], of[at.PROCS], of[at.REQUESTED], of[at.USER], of[at.START], predicted.get(job))
+            for (job, one), of in zip(records, known, strict=True)
+        ], now
+
+    # --- snapshots ----------------------------------------------------------------------------------------------------
+
+    def begin(self, history: JobHistory) -> None:
+        """Know a history before the first event; events of before its newest one are refused from then on."""
+        self.history, self.event_order = history, EventOrder(begin=history.now or 0)
+
+    def snapshot(self) -> tuple[int, Arrays]:
+        """Return the event that all this stands behind, and everything as arrays without objects."""
+        with self._lock.reading():
+            arrays = {f"history_{name}": array for name, array in self.history.snapshot().items()}
+            arrays |= {f"ledger_{name}": array for name, array in self.event_order.snapshot().items()}
+            return self.sequence, arrays
+
+    def restore(self, sequence: int, arrays: Arrays) -> None:
+        """Go on from a snapshot of a service with the same settings.
+
+        Raises
+        ------
+        JobcastError
+            If it was made by other settings, or by a version with another layout.
+        """
+        history = JobHistory.restore(part(arrays, "history_"))
+        for name in ("features", "as_of", "epoch", "time_zone", "capacity", "machine_procs"):
+            if getattr(history, name) != getattr(self.history, name):
+                raise JobcastError(f"The snapshot behind event {sequence} was made with another {name}.")
+        self.history, self.event_order, self.sequence = history, EventOrder.restore(part(arrays, "ledger_")), sequence
+
+    # --- small steps --------------------------------------------------------------------------------------------------
+
+    def _one(self, event: Event) -> Happened:
+        row, seconds = _NOTHING, 0.0
+        if event.kind == SUBMITTED:
+            row = self.history.submitted(event.submission, event.time)
+        elif event.kind == STARTED:
+            self.history.started(event.job, event.time)
+        elif event.kind == ENDED:
+            outcome = self.history.ended(event.job, event.time, None if event.status == UNKNOWN else event.status)
+            row, seconds = outcome.row, outcome.seconds
+        else:
+            self.history.cancelled(event.job, event.time)
+        return Happened(event.kind, event.job, event.time, row, seconds, event.sequence)
+
+    def _all(self, events: Sequence[Event]) -> list[Happened]:
+        table = np.fromiter(chain.from_iterable(events), dtype=np.int64).reshape(len(events), len(FIELDS))
+        if not fits(self.history, int((table[:, _KIND] == SUBMITTED).sum())):
+            return [self._one(event) for event in events]
+        return _happened(table, *self._many(table))
+
+    def _many(self, table: Ints) -> tuple[Floats, Ints]:
+        kind, time = np.ascontiguousarray(table[:, _KIND]), np.ascontiguousarray(table[:, _TIME])
+        described = table[:, [_TIME, *_DESCRIBED]]
+        return take_in_many(self.history, time, kind, table[:, _JOB].tolist(), described, table[:, _STATUS])
+
+
+_JOB, _KIND, _TIME, _STATUS = (FIELDS.index(name) for name in ("job", "kind", "time", "status"))
+_DESCRIBED: Final = [
+    FIELDS.index(name) for name in ("procs", "requested_time", "user", "group", "executable", "queue", "partition")
+]
+
+
+def _happened(table: Ints, rows: Floats, seconds: Ints) -> list[Happened]:
+    """Return what happened, given rows and run times of the submissions and ends."""
+    found_rows = iter(zip(rows, seconds.tolist(), strict=True))
+    found = []
+    for job, kind, time, sequence in table[:, [_JOB, _KIND, _TIME, -1]].tolist():
+        row, ran = next(found_rows) if kind in (SUBMITTED, ENDED) else (_NOTHING, 0.0)
+        found.append(Happened(kind, job, time, row, ran if kind == ENDED else 0.0, sequence))
+    return found
+
+
+def part(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> Arrays:
+    """Return the arrays whose names begin with a prefix, by the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def packed(arrays: Arrays) -> bytes:
+    """Return arrays as bytes; one that holds objects is refused."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    return buffer.getvalue()
+
+
+def unpacked(stored: bytes) -> Arrays:
+    """Return the arrays that `packed` wrote.
+
+    Raises
+    ------
+    JobcastError
+        If they cannot be read.
+    """
+    try:
+        with np.load(io.BytesIO(stored), allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise JobcastError(f"A snapshot cannot be read ({error}).") from error

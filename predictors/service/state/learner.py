@@ -1,0 +1,84 @@
+"""The one thread that learns: it follows the events behind the writer, and publishes what the models have learnt."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from predictors.service.state.jobs import Happened
+from predictors.service.state.model import CHAMPION, Model
+from predictors.service.state.worker import Worker
+
+Callback = Callable[[], None]
+
+
+class Learner(Worker[tuple[Sequence[Happened], int]]):
+    """Models by role, each at the same event.
+
+    Requests ask what is published and do not wait for lessons, unless they ask for the state after an event (`when`).
+
+    Parameters
+    ----------
+    keep : callable
+        Given the predictions of record of each slice, to be stored.
+    crashed : callable
+        Called with a failure that ends the thread: the process must begin anew from what is stored.
+    """
+
+    def __init__(self, keep: Callable[[Sequence[dict[str, Any]]], None], crashed: Callable[[Exception], None]) -> None:
+        super().__init__("learner", crashed)
+        self.models: dict[str, Model] = {}
+        self.sequence = 0
+        """Newest event learnt."""
+        self.keep = keep
+        self._waiting: list[tuple[int, Callback]] = []
+        self.pending = 0
+        """Events handed over and not learnt yet."""
+
+    @property
+    def champion(self) -> Model:
+        """The model whose answers are given."""
+        return self.models[CHAMPION]
+
+    def put(self, happened: Sequence[Happened], sequence: int) -> None:
+        """Hand over what happened until an event."""
+        with self._condition:
+            self._queue.append((happened, sequence))
+            self.pending += len(happened)
+            self._condition.notify_all()
+
+    def when(self, sequence: int, callback: Callback) -> None:
+        """Call a function as soon as an event has been learnt, at once if it has; it must not take long."""
+        with self._condition:
+            if self.sequence < sequence:
+                self._waiting.append((sequence, callback))
+                return
+        callback()
+
+    def assign(self, model: Model) -> None:
+        """Let a model take its role, and leave the one that it had; only from a command."""
+        self.models = {role: one for role, one in self.models.items() if one is not model} | {model.role: model}
+
+    def follow(self, happened: Sequence[Happened], sequence: int) -> None:
+        """Let every model go through a slice; for the thread, and for rebuilding before it starts."""
+        for model in self.models.values():
+            self.keep([model.record(one, answer) for one, answer in model.follow(happened, sequence)])
+        with self._condition:
+            self.sequence = sequence
+            ready = [callback for least, callback in self._waiting if least <= sequence]
+            self._waiting = [(least, callback) for least, callback in self._waiting if least > sequence]
+        for callback in ready:
+            callback()
+
+    def _work(self) -> None:
+        while True:
+            with self._condition:
+                while not self._queue and not self._stopping:
+                    self._condition.wait()
+                if not self._queue:
+                    return
+                work = self._queue.popleft()
+            if callable(work):
+                work()
+                continue
+            self.follow(*work)
+            with self._condition:
+                self.pending -= len(work[0])

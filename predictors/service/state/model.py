@@ -1,0 +1,314 @@
+"""A model at work: it is loaded, predicts, learns, and publishes what it has learnt."""
+
+import copy
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.core.errors import JobcastError
+from predictors.core.events import ENDED, STARTED, SUBMITTED
+from predictors.data.names import Codes
+from predictors.history.history import Outcome
+from predictors.models.base import Predictor
+from predictors.models.stream import OutcomeStream
+from predictors.registry import PREDICTORS, make_predictor
+from predictors.service.pseudonyms import Pseudonymiser
+from predictors.service.state.answer import FAILED, LEAST_RATIOS, OUT_OF_RANGE, QUANTILES, Answer, Published, frozen
+from predictors.service.state.feature_mapping import FeatureMapping
+from predictors.service.state.jobs import Happened, part
+from predictors.tracking.client import load_model, version_of
+
+CHAMPION: Final = "champion"
+CHALLENGER: Final = "challenger"
+ROLES: Final = (CHAMPION, CHALLENGER)
+RECENT: Final = 1000
+"""Newest outcomes that figures and quantiles are made of."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Which model it is.
+
+    Attributes
+    ----------
+    uri : str
+        What was asked for: an address of the registry, a folder, or a predictor's name.
+    name : str
+        Registered name; where it has none, the predictor's.
+    version : int or None
+        Registered version.
+    predictor : str
+        The predictor's registered name.
+    sha256 : str
+        Hash of the model's files; empty for one that begins untrained.
+    trained_until : str or None
+        Last end that it learnt from before it came here (UTC).
+    """
+
+    uri: str
+    name: str
+    version: int | None
+    predictor: str
+    sha256: str = ""
+    trained_until: str | None = None
+
+    @property
+    def same_as(self) -> tuple[str, int | None, str, str]:
+        """What makes it this model, however it was addressed."""
+        return self.name, self.version, self.predictor, self.sha256
+
+
+class Model:
+    """A predictor at work on the stream of events. One thread drives it; what it has published any thread may ask.
+
+    Parameters
+    ----------
+    identity : Identity
+        Name, version and hash of the model.
+    predictor : Predictor
+        Its own: it is changed as it learns.
+    role : {"champion", "challenger"}
+        Whose answers are given, or only kept to be compared.
+    learns : bool
+        Whether it learns from the jobs that end.
+    since : int
+        The event from which on it learns.
+    key : Pseudonymiser
+        Of the hashes of names: a model that knows names finds its own by it.
+
+    Raises
+    ------
+    JobcastError
+        If its parameters cannot be used.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        predictor: Predictor,
+        role: str = CHAMPION,
+        *,
+        learns: bool = True,
+        since: int = 0,
+        key: Pseudonymiser = Pseudonymiser(),  # noqa: B008 - a value
+    ) -> None:
+        predictor.check()
+        self.identity: Final = identity
+        self.predictor: Final = predictor
+        self.role = role
+        self.learns: Final = learns
+        self.since = since
+        self.number = 0
+        self.failures: dict[str, int] = {FAILED: 0, OUT_OF_RANGE: 0}
+        self.learning_errors = 0
+        self._key: Final = key
+        self._mapping: Final = FeatureMapping.of(predictor, key)
+        self._lessons: Final = OutcomeStream(predictor, self._teach)
+        self._recent: deque[tuple[float, float, bool]] = deque(maxlen=RECENT)
+        self._n_recent = 0
+        self._ratios: tuple[float, float, float] | None = None
+        self.published = self._published(since)
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        """How it does: over the newest outcomes, mean absolute error [s], share too short, share within P10 to P90."""
+        recent = list(self._recent)
+        if not recent:
+            return {}
+        predicted, ran = np.array([one[0] for one in recent]), np.array([one[1] for one in recent])
+        return {
+            "outcomes": len(recent),
+            "mean_absolute_error_seconds": float(np.abs(predicted - ran).mean()),
+            "underestimated_share": float((predicted < ran).mean()),
+            "covered_share": float(np.mean([one[2] for one in recent])),
+        }
+
+    @property
+    def goes_by(self) -> dict[str, str]:
+        """Whether it learnt `names` or `numbers` in each column of codes that it knows."""
+        codes: Mapping[str, Codes] = vars(self.predictor).get("codes_", {})
+        return {column: "names" if one.names else "numbers" for column, one in codes.items() if one.free}
+
+    def forget_log(self) -> None:
+        """Forget the history of the log that it learnt from before it came here: the service has its own."""
+        vars(self.predictor).pop("history_", None)
+
+    def begin(self, since: int) -> None:
+        """Set the event from which on it follows; nothing has been followed yet."""
+        self.since = since
+        self.published = self._published(since)
+
+    def follow(self, happened: Sequence[Happened], sequence: int) -> list[tuple[Happened, Answer]]:
+        """Go through events: answer for each submission, learn from each end; then publish what has been learnt."""
+        answers, lessons = [], self._lessons
+        for one in happened:
+            lessons.catch_up(one.time)
+            if one.kind == SUBMITTED:
+                answer = self._answer(one)
+                lessons.submitted(one.job, self._mapping.one(one.row), answer.seconds)
+                answers.append((one, answer))
+            elif one.kind == STARTED:
+                lessons.started(one.job, one.time)
+            elif one.kind == ENDED:
+                issued = lessons.ended(one.job, one.time, one.seconds, self._mapping.one(one.row))
+                if issued == issued:
+                    self._remember(issued, one.seconds)
+            else:
+                lessons.cancelled(one.job)
+        self.published = self._published(sequence)
+        return answers
+
+    def _answer(self, one: Happened) -> Answer:
+        answer = self._now().answer(one.row)
+        if answer.why in self.failures:
+            self.failures[answer.why] += 1
+        return answer
+
+    def _teach(self, outcome: Outcome) -> None:
+        if not self.learns:
+            return
+        try:
+            self.predictor.learn_one(outcome)
+        except Exception:  # what it had learnt before stays; metrics tell
+            self.learning_errors += 1
+
+    def as_at(self, now: int) -> Published:
+        """Return it with all learnt that may be known at a second; of that it keeps nothing. For the one thread."""
+        if not self._lessons.is_due(now):
+            return self.published
+        never_changed = (getattr(self.predictor, name, None) for name in ("estimator_", "codes_"))
+        twin = copy.deepcopy(self.predictor, {id(thing): thing for thing in never_changed if thing is not None})
+        lessons = OutcomeStream(twin, twin.learn_one if self.learns else _nothing)
+        lessons.restore(self._lessons.arrays())
+        lessons.catch_up(now)
+        return Published(twin, self._mapping, self._ratios, self.published.sequence)
+
+    def _now(self) -> Published:
+        """Return what has been learnt until now, to be asked by the one thread that learns."""
+        return Published(self.predictor, self._mapping, None, 0)
+
+    def _published(self, sequence: int) -> Published:
+        return Published(frozen(self.predictor), self._mapping, self._ratios, sequence)
+
+    def _remember(self, issued: float, ran: float) -> None:
+        """Keep the prediction and the outcome; the quantiles follow every so many outcomes."""
+        low, _, high = self._ratios or (0.0, 0.0, np.inf)
+        self._recent.append((issued, ran, bool(low * issued <= ran <= high * issued)))
+        self._n_recent += 1
+        if self._n_recent % LEAST_RATIOS == 0:
+            ratios = np.array([seconds / max(predicted, 1.0) for predicted, seconds, _ in self._recent])
+            lower, middle, upper = np.quantile(ratios, QUANTILES).tolist()
+            self._ratios = lower, middle, upper
+
+    def state(self) -> dict[str, npt.NDArray[Any]] | None:
+        """Return all that it has gathered as arrays; None if its predictor can only learn it again."""
+        learnt = self.predictor.get_state()
+        if learnt is None:
+            return None
+        return {
+            **{f"learnt_{name}": array for name, array in learnt.items()},
+            **{f"lessons_{name}": array for name, array in self._lessons.arrays().items()},
+            "recent": np.array(self._recent, dtype=np.float64).reshape(-1, 3),
+            "counts": np.array([self._n_recent, self.learning_errors, *self.failures.values()], dtype=np.int64),
+            "ratios": np.array(self._ratios or (), dtype=np.float64),
+        }
+
+    def resumed(self, state: Mapping[str, npt.NDArray[Any]], sequence: int) -> "Model":
+        """Return one that goes on from the state behind an event; this one, which has followed nothing yet, stays.
+
+        Raises
+        ------
+        JobcastError, KeyError, ValueError
+            If the state is not that of such a model.
+        """
+        about: dict[str, Any] = {"learns": self.learns, "since": self.since, "key": self._key}
+        found = Model(self.identity, copy.copy(self.predictor), self.role, **about)
+        found.number = self.number
+        found.predictor.set_state(part(state, "learnt_"))
+        found._lessons.restore(part(state, "lessons_"))
+        found._recent.extend((predicted, ran, bool(held)) for predicted, ran, held in state["recent"].tolist())
+        found._n_recent, found.learning_errors, *failures = state["counts"].tolist()
+        found.failures = dict(zip(found.failures, failures, strict=True))
+        ratios = state["ratios"].tolist()
+        found._ratios = (ratios[0], ratios[1], ratios[2]) if ratios else None
+        found.published = found._published(sequence)
+        return found
+
+    def record(self, happened: Happened, answer: Answer) -> dict[str, Any]:
+        """Return a row of the table of predictions."""
+        return {
+            "job": happened.job,
+            "role": self.role,
+            "model": self.number,
+            "sequence": happened.sequence,
+            "seconds": answer.seconds,
+            "lower": answer.lower,
+            "upper": answer.upper,
+            "answered_by": answer.answered_by,
+            "fallback": answer.why is not None,
+        }
+
+
+def _nothing(_: Outcome) -> None:
+    return
+
+
+def checked_for(model: Model, as_of: str) -> Model:
+    """Return a model if it goes by the service's as-of rule.
+
+    Raises
+    ------
+    JobcastError
+        If it counts other jobs as ended.
+    """
+    if model.predictor.as_of != as_of:
+        raise JobcastError(
+            f"{model.identity.uri}: counts ended jobs by the rule {model.predictor.as_of!r}; this service by {as_of!r}."
+        )
+    return model
+
+
+Load = Callable[[str], tuple[Identity, Predictor]]
+"""Brings a model; raises a `JobcastError` if it cannot."""
+
+
+def load(uri: str) -> tuple[Identity, Predictor]:
+    """Return a model and its identity.
+
+    Every file of a saved model is checked against the hash that the registry has, and nothing is unpickled
+    (`predictors.tracking.client`). It brings the history that it was saved with.
+
+    Parameters
+    ----------
+    uri : str
+        `models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/RUN_ID`, a folder; or a registered predictor's name.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such model, or it is damaged or foreign.
+
+    Examples
+    --------
+    >>> load("last-two")[0].predictor
+    'last-two'
+    """
+    if uri in PREDICTORS:
+        return Identity(uri, uri, None, uri), make_predictor(uri)
+    found = load_model(uri)
+    name = found.name or found.predictor.name
+    about = found.origin
+    until = None if about.trained_until is None else f"{about.trained_until} s of {about.log}"
+    until = about.trained_until_utc or until
+    return Identity(uri, name, found.version, found.predictor.name, found.sha256, until), found.predictor
+
+
+def version_now(uri: str) -> int | None:
+    """Return the version that an address means now; None if it is not one of the registry."""
+    if not uri.startswith("models:"):
+        return None
+    return version_of(uri)

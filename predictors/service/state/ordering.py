@@ -1,0 +1,208 @@
+"""The order of a job's events: the rule for late, early and contradictory ones.
+
+Events are taken in by sequence number, which is the order of their arrival, each with its own time.
+
+* One that cannot happen yet is *held*: a start before its submission, an end before its start. It is taken in right
+  after the event that it waits for. At most `most_held` jobs have held events; beyond, those of the job that has waited
+  for longest are dropped.
+* A cancellation takes a job out of the queue; that of a running job is its end, with status 5 (cancelled).
+* One from before the history that the service began with ended is *refused*: that history tells it already.
+* One that contradicts what was taken in before is *refused*: an end before its job's start, anything after the end or
+  the cancellation. `most_over` jobs are remembered as over; what arrives about older ones is held instead.
+
+A second event of the same job and kind never comes this far: the database keeps the first
+(`predictors.service.storage.store`). The outcome is a function of the sequence alone, so a rebuilt state equals one
+that never stopped.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.core.events import CANCELLED, ENDED, STARTED, SUBMITTED
+from predictors.service.event import Event
+
+CANCELLED_STATUS: Final = 5
+_ALWAYS: Final = -(2**62)
+_PENDING: Final = -1  # where a start time stands for a running job
+
+APPLIED: Final = "applied"
+HELD: Final = "held"
+REFUSED: Final = "refused"
+
+
+class EventOrder:
+    """What each live job may do next, and which events wait.
+
+    Parameters
+    ----------
+    most_held, most_over : int
+        Jobs to hold events of, and jobs to remember as over.
+    begin : int
+        Second from which on events are taken.
+
+    Examples
+    --------
+    >>> event_order, start = EventOrder(), Event(1, STARTED, 8)
+    >>> event_order.take(start)
+    ('held', [])
+    >>> effect, events = event_order.take(Event(1, SUBMITTED, 5))
+    >>> effect, [(event.time, event.kind) for event in events]
+    ('applied', [(5, 0), (8, 1)])
+    """
+
+    def __init__(self, most_held: int = 100_000, most_over: int = 100_000, begin: int = _ALWAYS) -> None:
+        self._begin = begin
+        self._most_held, self._most_over = most_held, most_over
+        self._live: dict[int, int] = {}
+        self._held: OrderedDict[int, dict[int, Event]] = OrderedDict()
+        self._over: OrderedDict[int, None] = OrderedDict()
+        self.applied = 0
+        self.refused = 0
+        self.dropped = 0
+
+    @property
+    def held(self) -> int:
+        """Number of jobs with events that wait."""
+        return len(self._held)
+
+    def take(self, event: Event) -> tuple[str, list[Event]]:
+        """Take in one event; return what became of it, and the events that happen now, in order."""
+        job = event.job
+        if job in self._over or event.time < self._begin:
+            self.refused += 1
+            return REFUSED, []
+        if not self._may_happen(event):
+            if self._ends_too_early(event):
+                self.refused += 1
+                return REFUSED, []
+            self._hold(event)
+            return HELD, []
+        happened = [self._happens(event)]
+        if job not in self._held:
+            self.applied += 1
+            return APPLIED, happened
+        while (waiting := self._held.get(job)) and (following := self._next_of(waiting)):
+            del waiting[following.kind]
+            if not waiting:
+                del self._held[job]
+            happened.append(self._happens(following))
+        self._refuse_early_ends(job)
+        self.applied += len(happened)
+        return APPLIED, happened
+
+    def take_regular(self, jobs: Sequence[int], kinds: Sequence[int], times: Sequence[int]) -> int:
+        """Take in the first events as long as each submits, starts or ends a job, and can; return how many that are.
+
+        What `take` does for each, for millions of them.
+        """
+        live, held, over, begin = self._live, self._held, self._over, self._begin
+        taken = 0
+        for job, kind, time in zip(jobs, kinds, times, strict=True):
+            if job in held or job in over or time < begin:
+                break
+            start = live.get(job)
+            if kind == SUBMITTED:
+                if start is not None:
+                    break
+                live[job] = _PENDING
+            elif kind == STARTED:
+                if start != _PENDING:
+                    break
+                live[job] = time
+            elif kind == ENDED and start is not None and _PENDING != start <= time:
+                del live[job]
+                over[job] = None
+                if len(over) > self._most_over:
+                    over.popitem(last=False)
+            else:
+                break
+            taken += 1
+        self.applied += taken
+        return taken
+
+    def _may_happen(self, event: Event) -> bool:
+        start = self._live.get(event.job)
+        if event.kind == SUBMITTED:
+            return start is None
+        if start is None:
+            return False
+        if event.kind == STARTED:
+            return start == _PENDING
+        if event.kind == CANCELLED:
+            return event.time >= start
+        return start != _PENDING and event.time >= start
+
+    def _ends_too_early(self, event: Event) -> bool:
+        return event.kind in (ENDED, CANCELLED) and event.time < self._live.get(event.job, _PENDING)
+
+    def _refuse_early_ends(self, job: int) -> None:
+        waiting = self._held.get(job, {})
+        for event in [event for event in waiting.values() if self._ends_too_early(event)]:
+            del waiting[event.kind]
+            self.refused += 1
+        if not waiting:
+            self._held.pop(job, None)
+
+    def _happens(self, event: Event) -> Event:
+        job = event.job
+        if event.kind == SUBMITTED:
+            self._live[job] = _PENDING
+        elif event.kind == STARTED:
+            self._live[job] = event.time
+        else:
+            if event.kind == CANCELLED and self._live[job] != _PENDING:
+                event = event._replace(kind=ENDED, status=CANCELLED_STATUS)
+            self._is_over(job)
+        return event
+
+    def _next_of(self, waiting: Mapping[int, Event]) -> Event | None:
+        for kind in (STARTED, ENDED, CANCELLED):
+            if kind in waiting and self._may_happen(waiting[kind]):
+                return waiting[kind]
+        return None
+
+    def _hold(self, event: Event) -> None:
+        self._held.setdefault(event.job, {})[event.kind] = event
+        if len(self._held) > self._most_held:
+            self._held.popitem(last=False)
+            self.dropped += 1
+
+    def _is_over(self, job: int) -> None:
+        del self._live[job]
+        self.refused += len(self._held.pop(job, ()))
+        self._over[job] = None
+        if len(self._over) > self._most_over:
+            self._over.popitem(last=False)
+
+    # --- snapshots ----------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, npt.NDArray[Any]]:
+        """Return everything as int64 arrays."""
+        held = [event for events in self._held.values() for event in events.values()]
+        return {
+            "live": np.array(list(self._live.items()), dtype=np.int64).reshape(-1, 2),
+            "held": np.array(held, dtype=np.int64).reshape(-1, len(Event._fields)),
+            "over": np.array(list(self._over), dtype=np.int64),
+            "counts": np.array([self.applied, self.refused, self.dropped], dtype=np.int64),
+            "begin": np.array(self._begin, dtype=np.int64),
+        }
+
+    @classmethod
+    def restore(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "EventOrder":
+        """Return the order of events of a snapshot."""
+        event_order = cls(begin=int(arrays["begin"]) if "begin" in arrays else _ALWAYS)
+        event_order._live = dict(_pairs(arrays["live"]))
+        for row in arrays["held"].tolist():
+            event = Event(*row)
+            event_order._held.setdefault(event.job, {})[event.kind] = event
+        event_order._over = OrderedDict.fromkeys(arrays["over"].tolist())
+        event_order.applied, event_order.refused, event_order.dropped = arrays["counts"].tolist()
+        return event_order
+
+
+def _pairs(array: npt.NDArray[Any]) -> Iterator[tuple[int, int]]:
+    yield from array.tolist()

@@ -1,0 +1,243 @@
+"""Recovery: snapshots, rebuilding the state from events, and the warm start from a model's own history.
+
+The state is a function of the events and of the models, so it can always be made again from the first event. A snapshot
+saves that, if every model's learning can be kept as arrays (`Predictor.get_state`); else all of it is
+learnt again. Either way it equals, to the last bit, the state of a service that never stopped.
+
+The history is brought to the service's clock and codes: of a name its keyed hash stands there. Jobs that were queued or
+running when it ended are not in it, since their ends are not known. It is stored before the first event, and
+stays as it is, whatever model comes later: the state is a function of it and of the events.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from threading import Event as Flag
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from predictors.core.arrays import Floats, Ints
+from predictors.core.errors import JobcastError
+from predictors.core.events import ENDED, STARTED, SUBMITTED
+from predictors.data.names import Codes
+from predictors.history import _layout as at
+from predictors.history._tables import keys_of_users, new_clock
+from predictors.history.history import JobHistory
+from predictors.models.base import Predictor
+from predictors.models.stream import has_full_history
+from predictors.service.event import Event
+from predictors.service.pseudonyms import Pseudonymiser
+from predictors.service.settings import Settings
+from predictors.service.state.jobs import EVERY_FEATURE, Arrays, JobState, packed, part, unpacked
+from predictors.service.state.learner import Learner
+from predictors.service.state.model import Identity, Model
+from predictors.service.storage.database import shown
+from predictors.service.storage.store import Store
+
+_COLUMNS: Final = {at.USER: "user", at.GROUP: "group", at.EXECUTABLE: "executable", at.QUEUE: "queue"}
+_PLACES: Final = (at.CODE, at.CODE_2, at.CODE_3)
+
+
+def warm_start(store: Store, model: Model, settings: Settings, key: Pseudonymiser) -> dict[str, Any] | None:
+    """Store a model's history if a warm start is asked for and none was stored before; return whose history is stored.
+
+    Raises
+    ------
+    JobcastError
+        If the model has none that can be used, the database has events already and began with nothing, or it began with
+        one and the clock is another now.
+    """
+    stored = store.first_history()
+    if stored is None and settings.warm:
+        if store.last:
+            raise JobcastError(
+                f"{shown(str(store.engine.url))}: has {store.last} events already and began with no history, which has "
+                "to come before the first event; serve it without --warm, or give an empty --db."
+            )
+        stored = packed(model_history(model.identity, model.predictor, key))
+        store.keep_snapshot(0, stored)
+    if stored is None:
+        return None
+    if settings.clock != "unix":
+        raise JobcastError(
+            f"{shown(str(store.engine.url))}: began with a history in Unix time; serve it with --clock unix."
+        )
+    found: dict[str, Any] = json.loads(str(unpacked(stored)["about"]))
+    return found
+
+
+def model_history(identity: Identity, predictor: Predictor, key: Pseudonymiser) -> Arrays:
+    """Return a model's own history as arrays without objects, times as Unix time.
+
+    Raises
+    ------
+    JobcastError
+        If it has none, or one without a date or that not every feature can go on with.
+    """
+    history: JobHistory | None = getattr(predictor, "history_", None)
+    if history is None or history.now is None:
+        raise JobcastError(f"{identity.uri}: carries no history to begin with; serve it without --warm.")
+    if not has_full_history(history):
+        raise JobcastError(
+            f"{identity.uri}: keeps the history of its own features only; train it again with `jobcast train`, or "
+            "serve it without --warm."
+        )
+    if history.epoch is None:
+        raise JobcastError(f"{identity.uri}: its log has no date, so that its history cannot be gone on with.")
+    clock = new_clock(EVERY_FEATURE, history.as_of, 0, None)
+    keys = np.empty((0, 4), dtype=np.int64)
+    users, recent, events = history.ended_records(keys, history.now + 1, -history.epoch, clock)
+    users, recent = _in_hashes(users, recent, predictor.codes_, key)
+    newest = history.now + history.epoch
+    about = {"uri": identity.uri, "name": identity.name, "version": identity.version, "sha256": identity.sha256}
+    return {
+        "users": users,
+        "recent": recent,
+        "newest": np.array([newest, events], dtype=np.int64),
+        "about": np.array(json.dumps(about | {"until": newest})),
+    }
+
+
+def history_of(empty: JobHistory, arrays: Arrays) -> JobHistory:
+    """Return a history that goes on from a model's; `empty` is one without any event, with the settings of the service.
+
+    Raises
+    ------
+    JobcastError
+        If it was written by a version with another layout.
+    """
+    newest, events = arrays["newest"].tolist()
+    snapshot = {**empty.snapshot(), "users": arrays["users"], "recent": arrays["recent"]}
+    snapshot["clock"][at.NOW], snapshot["clock"][at.EVENTS] = newest, events
+    return JobHistory.restore(snapshot)
+
+
+def _in_hashes(users: Ints, recent: Floats, codes: dict[str, Codes], key: Pseudonymiser) -> tuple[Ints, Floats]:
+    """Return records of groups with the service's codes; those of a name that was forgotten are left out."""
+    tables = {column: _table(codes[name], key) for column, name in _COLUMNS.items() if codes[name].names}
+    kept, users = np.ones(len(users), dtype=np.bool_), users.copy()
+    for kind, columns in enumerate(at.KEYS):
+        rows = np.flatnonzero(users[:, at.KIND] == kind)
+        for place, column in zip(_PLACES, columns, strict=False):
+            if column in tables:
+                users[rows, place] = _looked_up(tables[column], users[rows, place])
+                kept[rows[users[rows, place] == at.NONE]] = False
+    if at.EXECUTABLE in tables:
+        users[:, at.LAST_EXECUTABLE] = _looked_up(tables[at.EXECUTABLE], users[:, at.LAST_EXECUTABLE])
+    _, first = np.unique(keys_of_users(users), axis=0, return_index=True)
+    kept &= np.isin(np.arange(len(users)), first)  # two names of one hash: one of them is forgotten
+    users = users[kept]
+    has_runs = users[:, at.RECENT] != at.NONE
+    recent = recent[users[has_runs, at.RECENT]]
+    users[has_runs, at.RECENT] = np.arange(len(recent))
+    return users, recent
+
+
+def _table(codes: Codes, key: Pseudonymiser) -> Ints:
+    """Return the service's code of each code that has a name, and of those below.
+
+    One without a name is a number, unless names were forgotten: then it is nobody's.
+    """
+    table = np.full(codes.free, at.NONE) if codes.forgot else np.arange(max(codes.names.values()) + 1)
+    table[list(codes.names.values())] = [key.code(name) for name in codes.names]
+    return table
+
+
+def _looked_up(table: Ints, codes: Ints) -> Ints:
+    inside = (codes >= 0) & (codes < len(table))
+    return np.where(inside, table[np.where(inside, codes, 0)], codes)
+
+
+_SLICE = 2000
+
+
+class Rebuilt(NamedTuple):
+    """What it took."""
+
+    events: int
+    """Events taken in."""
+    snapshot: int
+    """The event behind which the newest snapshot stands; 0 if there is none that can be used."""
+
+
+def snapshot_of(sequence: int, job_state: Arrays, models: Iterable[Model]) -> tuple[int, bytes]:
+    """Return an event, and as bytes the job state and all models that can be stored as they stand behind it."""
+    arrays = dict(job_state)
+    for model in models:
+        for name, array in (model.state() or {}).items():
+            arrays[f"model{model.number}_{name}"] = array
+    return sequence, packed(arrays)
+
+
+def rebuild(store: Store, job_state: JobState, learner: Learner, stopping: Flag) -> Rebuilt:
+    """Bring the job state and the models to the store's newest event.
+
+    Raises
+    ------
+    StorageError
+        If the database cannot be read.
+    JobcastError
+        If the service is stopped meanwhile.
+    """
+    begun = _from_snapshot(store, job_state, learner)
+    if not begun and (first := store.first_history()) is not None:
+        job_state.begin(history_of(job_state.history, unpacked(first)))
+    kept = {role: store.newest_prediction(role) for role in learner.models}
+    n_events, cuts = 0, sorted({model.since for model in learner.models.values()})
+    for table in _slices(store, job_state.sequence, cuts):
+        if stopping.is_set():
+            raise JobcastError("the service stops.")
+        last = int(table[-1, -1])
+        happened = job_state.take_table(table, wanted=any(last > model.since for model in learner.models.values()))
+        n_events += len(table)
+        for role, model in learner.models.items():
+            if job_state.sequence > model.since:
+                answers = model.follow(happened, job_state.sequence)
+                learner.keep([model.record(one, answer) for one, answer in answers if one.sequence > kept[role]])
+    learner.sequence = job_state.sequence
+    return Rebuilt(n_events, begun)
+
+
+def warm_up(models: Iterable[Model]) -> None:
+    """Load what is compiled, before the first client waits for it."""
+    scratch = JobState()
+    for first, n in ((0, 2), (2, 40)):
+        jobs = range(first, first + n)
+        scratch.take([Event(job, kind, 0, sequence=1) for job in jobs for kind in (SUBMITTED, STARTED, ENDED)])
+    rows, _ = scratch.rows([[1, 60, 1, -1, -1, -1, -1]] * 8, 0)
+    for model in models:
+        model.published.answer(rows[0])
+        model.published.answers(rows)
+
+
+def _from_snapshot(store: Store, job_state: JobState, learner: Learner) -> int:
+    """Restore the newest snapshot if it has all that is needed, and nothing if not; return its event, else 0."""
+    found = store.snapshot()
+    if found is None:
+        return 0
+    sequence, stored = found
+    models = learner.models
+    try:
+        arrays = unpacked(stored)
+        states = {role: part(arrays, f"model{model.number}_") for role, model in models.items()}
+        if not all(states[role] or model.since >= sequence for role, model in models.items()):
+            return 0
+        resumed = {role: model.resumed(states[role], sequence) for role, model in models.items() if states[role]}
+        job_state.restore(sequence, arrays)
+    except (JobcastError, KeyError, ValueError):  # of another version, or damaged: the events tell everything anyway
+        return 0
+    learner.models = models | resumed
+    return sequence
+
+
+def _slices(store: Store, sequence: int, cuts: list[int]) -> Iterator[Ints]:
+    """Yield the events after one, in slices of which none reaches across an event of `cuts`."""
+    for table in store.events_after(sequence):
+        begin = 0
+        while begin < len(table):
+            end = min(begin + _SLICE, len(table))
+            for cut in cuts:
+                if table[begin, -1] <= cut < table[end - 1, -1]:
+                    end = begin + int((table[begin:end, -1] <= cut).sum())
+            yield table[begin:end]
+            begin = end

@@ -1,0 +1,169 @@
+"""Roles of models: champion and challenger.
+
+A model takes its role between two commits of the writer and between two lessons of the learner.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from predictors.core.errors import JobcastError
+from predictors.service.pseudonyms import Pseudonymiser
+from predictors.service.settings import Settings
+from predictors.service.state.jobs import JobState
+from predictors.service.state.learner import Learner
+from predictors.service.state.model import CHALLENGER, CHAMPION, Load, Model, checked_for
+from predictors.service.state.writer import Writer
+from predictors.service.storage.database import StorageError
+from predictors.service.storage.store import Store
+
+
+class Roles:
+    """The roles of one service.
+
+    Parameters
+    ----------
+    settings : Settings
+        Which models are asked for.
+    load, version_now : callable
+        Loads a model; returns which version an address means now.
+    key : Pseudonymiser
+        Of the hashes of names.
+
+    Attributes
+    ----------
+    trouble : dict
+        Why a role's newest model is not in use, by role.
+    """
+
+    def __init__(
+        self, settings: Settings, load: Load, version_now: Callable[[str], int | None], key: Pseudonymiser
+    ) -> None:
+        self.trouble: dict[str, str] = {}
+        self._key: Final = key
+        self._settings: Final = settings
+        self._load: Final = load
+        self._version_now: Final = version_now
+        self._reloading: Final = threading.Lock()
+
+    def first(self) -> dict[str, Model]:
+        """Return the models that are asked for, by role; a challenger that is the champion is left out.
+
+        Raises
+        ------
+        JobcastError
+            If one cannot be used.
+        """
+        models = [self._loaded(self._settings.model, CHAMPION)]
+        if self._settings.challenger is not None:
+            rival = self._loaded(self._settings.challenger, CHALLENGER)
+            models += [rival] if rival.identity.same_as != models[0].identity.same_as else []
+        return {model.role: model for model in models}
+
+    def of(
+        self, store: Store, job_state: JobState, learner: Learner, writer: Writer, stopping: threading.Event
+    ) -> None:
+        """Take charge of a service's learner."""
+        self._store, self._job_state, self._learner, self._writer, self._stopping = (
+            store,
+            job_state,
+            learner,
+            writer,
+            stopping,
+        )
+
+    def number(self) -> None:
+        """Give every model its number in the history of models, and the event from which on it learns."""
+        newest = {row["role"]: row for row in self._store.models()}
+        last = self._store.newest()
+        for role, model in self._learner.models.items():
+            row = newest.get(role)
+            who = model.identity
+            if row is not None and (row["name"], row["version"], row["predictor"], row["sha256"]) == who.same_as:
+                model.number = int(row["id"])
+                model.begin(int(row["learns_since"]))
+            else:
+                model.number = self._store.record_model(
+                    _row(model, role, "the service was started with it", last, last)
+                )
+                model.begin(last)
+
+    def reload(self) -> list[dict[str, Any]]:
+        """Look at the registry now; return what changed, by role.
+
+        A model that cannot be loaded leaves the old one in place: `trouble` says why.
+        """
+        changed = []
+        asked = {CHAMPION: self._settings.model, CHALLENGER: self._settings.challenger}
+        with self._reloading:
+            for role, uri in asked.items():
+                if uri is None:
+                    continue
+                try:
+                    found = self._reload(role, uri)
+                except (JobcastError, StorageError) as error:
+                    self.trouble[role] = str(error)
+                    continue
+                self.trouble.pop(role, None)
+                if found is not None:
+                    changed.append({"role": role, "name": found.identity.name, "version": found.identity.version})
+        return changed
+
+    def _loaded(self, uri: str, role: str) -> Model:
+        identity, predictor = self._load(uri)
+        model = Model(identity, predictor, role, learns=self._settings.learn, key=self._key)
+        return checked_for(model, self._settings.as_of)
+
+    def _reload(self, role: str, uri: str) -> Model | None:
+        version = self._version_now(uri)
+        if version is None or self._is(version, role) or (role == CHALLENGER and self._is(version, CHAMPION)):
+            return None
+        if role == CHAMPION and self._is(version, CHALLENGER):
+            return self._assign(self._learner.models[CHALLENGER], role, "the challenger was promoted")
+        model = self._loaded(uri, role)
+        model.forget_log()
+        return self._assign(model, role, f"{uri} moved to version {version}")
+
+    def _is(self, version: int, role: str) -> bool:
+        """Return whether that version of the champion's model is in a role."""
+        in_role = self._learner.models.get(role)
+        name = self._learner.champion.identity.name
+        return in_role is not None and in_role.identity.name == name and in_role.identity.version == version
+
+    def _assign(self, model: Model, role: str, why: str) -> Model:
+        """Write down that a model takes a role, between two commits; then let it, between two lessons."""
+        done, trouble = threading.Event(), []
+
+        def in_writer() -> None:
+            since = self._job_state.sequence
+            keeps_learning = model.number > 0
+            learns_since = model.since if keeps_learning else since
+            try:
+                number = self._store.record_model(_row(model, role, why, since, learns_since))
+            except StorageError as error:
+                trouble.append(error)
+                done.set()
+                return
+
+            def in_learner() -> None:
+                if not keeps_learning:
+                    model.begin(since)
+                model.number, model.role = number, role
+                self._learner.assign(model)
+                done.set()
+
+            self._learner.do(in_learner)
+
+        self._writer.do(in_writer)
+        while not done.wait(0.5):
+            if self._stopping.is_set():
+                raise JobcastError("The service stops.")
+        if trouble:
+            raise trouble[0]
+        return model
+
+
+def _row(model: Model, role: str, why: str, since: int, learns_since: int) -> dict[str, Any]:
+    who = model.identity
+    about = {name: getattr(who, name) for name in ("uri", "name", "version", "predictor", "sha256")}
+    return {"role": role, "why": why, "since": since, "learns_since": learns_since, **about}

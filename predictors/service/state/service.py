@@ -1,0 +1,290 @@
+"""The service as a whole: start, predict, take in events, stop."""
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from predictors.core.errors import JobcastError
+from predictors.service.event import Event
+from predictors.service.pseudonyms import Pseudonymiser
+from predictors.service.settings import Settings
+from predictors.service.state.answer import Answer, Published
+from predictors.service.state.jobs import JobState
+from predictors.service.state.learner import Learner
+from predictors.service.state.model import CHAMPION, Identity, Load, Model, load, version_now
+from predictors.service.state.recovery import rebuild, snapshot_of, warm_start, warm_up
+from predictors.service.state.roles import Roles
+from predictors.service.state.start_times import LiveJob
+from predictors.service.state.writer import Done, Failed, Writer
+from predictors.service.storage.database import StorageError, shown
+from predictors.service.storage.store import Store
+
+MOST: Final = 50_000
+"""Newest predictions of record that are kept."""
+
+
+class Recent:
+    """The newest predictions of record, by role and job; any thread may ask."""
+
+    def __init__(self) -> None:
+        self._rows: OrderedDict[tuple[str, int], dict[str, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def keep(self, records: Sequence[Mapping[str, Any]], models: Iterable[Model]) -> None:
+        """Add predictions, each with its model's identity; the oldest are dropped for them."""
+        about = {
+            model.number: {"name": who.name, "version": who.version, "predictor": who.predictor}
+            for model in models
+            for who in (model.identity,)
+        }
+        with self._lock:
+            for row in records:
+                self._rows[row["role"], row["job"]] = {**row, **about[row["model"]]}
+            while len(self._rows) > MOST:
+                self._rows.popitem(last=False)
+
+    def of(self, jobs: Sequence[int], role: str) -> dict[int, dict[str, Any]]:
+        """Return the predictions of a role's model, by job, as far as they are kept."""
+        with self._lock:
+            return {job: self._rows[role, job] for job in jobs if (role, job) in self._rows}
+
+    def seconds(self, role: str) -> dict[int, float]:
+        """Return all predictions of a role's model that are kept [s], by job."""
+        with self._lock:
+            return {job: row["seconds"] for (its, job), row in self._rows.items() if its == role}
+
+
+log = logging.getLogger("jobcast.service")
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """Answers, the model that gave them, and the event as of which they hold."""
+
+    answers: list[Answer]
+    identity: Identity
+    published: Published
+    sequence: int
+    """Number of the newest event that the job state holds."""
+
+
+class Service:
+    """One prediction service. `start` returns at once; `ready` is true when the state has been rebuilt.
+
+    Parameters
+    ----------
+    settings : Settings
+        Models, database, clock and bounds.
+    loader : callable
+        Brings models.
+    prepare : callable, optional
+        Called with each new connection to the database.
+    versions : callable
+        Returns which version an address means now.
+    key : Pseudonymiser
+        Of the hashes that stand for names.
+
+    Raises
+    ------
+    JobcastError
+        If the database or the model cannot be used.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        loader: Load = load,
+        prepare: Any = None,
+        versions: Callable[[str], int | None] = version_now,
+        key: Pseudonymiser = Pseudonymiser(),  # noqa: B008 - a value
+    ) -> None:
+        self.settings: Final = settings
+        self.key: Final = key
+        self.roles = Roles(settings, loader, versions, key)
+        models = self.roles.first()
+        self.store = Store(settings.db, prepare)
+        try:
+            self.began: Final = warm_start(self.store, models[CHAMPION], settings, key)
+        except BaseException:
+            self.store.close()
+            raise
+        for model in models.values():
+            model.forget_log()
+        self.job_state = JobState(
+            epoch=0 if settings.clock == "unix" else None,
+            time_zone=settings.time_zone,
+            as_of=settings.as_of,
+            capacity=settings.capacity,
+            machine_procs=settings.machine_procs,
+        )
+        self.learner = Learner(self._keep, self._crashed)
+        self.writer = Writer(self.store, self.job_state, self.learner, settings.most_pending, self._crashed)
+        self.learner.models = models
+        self.failed: str | None = None
+        """Why the state could not be rebuilt, or may not go on: the process must begin anew."""
+        self.on_failure: Callable[[], None] = lambda: None
+        """Called when `failed` is set."""
+        self.on_ready: Callable[[], None] = lambda: None
+        """Called when the state has been rebuilt."""
+        self.rebuilt_events = 0
+        self.rebuild_seconds = 0.0
+        self._recent = Recent()
+        self._ready = threading.Event()
+        self._stopping = threading.Event()
+        self.roles.of(self.store, self.job_state, self.learner, self.writer, self._stopping)
+        self._snapshot_at = 0
+        self._watch = threading.Thread(target=self._run, name="watch", daemon=True)
+
+    @property
+    def ready(self) -> bool:
+        """Whether events and questions are answered."""
+        return self._ready.is_set()
+
+    @property
+    def identity(self) -> Identity:
+        """The model whose answers are given."""
+        return self.learner.champion.identity
+
+    @property
+    def model_trouble(self) -> dict[str, str]:
+        """Why a role's newest model is not in use, by role."""
+        return self.roles.trouble
+
+    def start(self) -> None:
+        """Rebuild the state, then begin; in threads."""
+        self._watch.start()
+
+    def wait(self, seconds: float = 600.0) -> None:
+        """Wait until the state has been rebuilt.
+
+        Raises
+        ------
+        JobcastError
+            If that failed, or took longer.
+        """
+        if not self._ready.wait(seconds) or self.failed:
+            raise JobcastError(self.failed or f"The state was not rebuilt within {seconds:g} s.")
+
+    def stop(self) -> None:
+        """Finish what was acknowledged, keep a snapshot, give the database back."""
+        self._stopping.set()
+        if self._watch.is_alive():
+            self._watch.join()
+        was_ready = self._ready.is_set() and not self.failed
+        self._ready.clear()
+        if was_ready:
+            self.writer.stop()
+            self.learner.stop()
+            self.writer.flush()
+            if self.job_state.sequence > self._snapshot_at:
+                self._store_snapshot(*snapshot_of(*self.job_state.snapshot(), self.learner.models.values()))
+        self.store.close()
+
+    # --- requests
+    # --------------------------------------------------------------------------------------------------------
+
+    def take(self, events: Sequence[Event], done: Done, failed: Failed) -> None:
+        """Take in events; see `Writer.put`."""
+        self.writer.put(events, done, failed)
+
+    def as_at(self, now: int | None, callback: Callable[[Published], None]) -> None:
+        """Call a function with the champion as it would predict at a second, after all that was handed over before."""
+
+        def in_learner() -> None:
+            model = self.learner.champion
+            callback(model.published if now is None else model.as_at(now))
+
+        self.learner.do(in_learner)
+
+    def predict(self, jobs: Sequence[Sequence[int]], now: int | None, published: Published | None = None) -> Predicted:
+        """Return the champion's predictions of jobs (see `JobState.rows`) if they were submitted now."""
+        model = self.learner.champion
+        published = published or model.published
+        rows, sequence = self.job_state.rows(jobs, now)
+        return Predicted(published.answers(rows), model.identity, published, sequence)
+
+    def recorded(self, jobs: Sequence[int], role: str) -> dict[int, dict[str, Any]]:
+        """Return the predictions of a role's model at the submission of jobs, by job; jobs without one are left out.
+
+        Raises
+        ------
+        StorageError
+            If the database cannot be read.
+        """
+        found = self._recent.of(jobs, role)
+        missing = [job for job in jobs if job not in found]
+        if missing:
+            found |= {row["job"]: row for row in self.store.predictions_of(missing) if row["role"] == role}
+        return found
+
+    def live_jobs(self) -> tuple[list[LiveJob], int]:
+        """Return the jobs that wait and run, and the second of the newest event."""
+        return self.job_state.live_jobs(self._recent.seconds(CHAMPION))
+
+    def reload(self) -> list[dict[str, Any]]:
+        """Look at the registry now; return what changed, by role. See `Roles.reload`."""
+        return self.roles.reload()
+
+    # --- small steps --------------------------------------------------------------------------------------------------
+
+    def _keep(self, records: Sequence[dict[str, Any]]) -> None:
+        self.writer.keep(records)
+        self._recent.keep(records, self.learner.models.values())
+
+    def _run(self) -> None:
+        begin = time.perf_counter()
+        try:
+            self._snapshot_at = self._begin()
+        except Exception as error:
+            if not self._stopping.is_set():
+                self._crashed(error)
+            return
+        self.rebuild_seconds = time.perf_counter() - begin
+        self.writer.start()
+        self.learner.start()
+        self.on_ready()
+        self._ready.set()
+        looked = time.monotonic()
+        while not self._stopping.wait(0.25):
+            if self.settings.poll and time.monotonic() - looked >= self.settings.poll:
+                looked = time.monotonic()
+                self.reload()
+            if self.job_state.sequence - self._snapshot_at >= self.settings.snapshot_every:
+                self._snapshot_at = self.job_state.sequence
+                self.writer.do(self._take_snapshot)
+
+    def _crashed(self, error: Exception) -> None:
+        known = isinstance(error, JobcastError | StorageError)
+        what = str(error) if known else f"{type(error).__name__}: {error}"
+        log.critical("%s", what, exc_info=None if known else error)
+        self.failed = f"{shown(self.settings.db)}: the state cannot be kept: {what}"
+        self._ready.set()
+        self.on_failure()
+
+    def _begin(self) -> int:
+        """Number the models, then rebuild; return the event behind which the newest snapshot stands."""
+        self.roles.number()
+        warm_up(self.learner.models.values())
+        found = rebuild(self.store, self.job_state, self.learner, self._stopping)
+        self.rebuilt_events = found.events
+        return found.snapshot
+
+    def _take_snapshot(self) -> None:
+        """Begin a snapshot between two commits; the learner completes it when it stands behind the same event."""
+        sequence, arrays = self.job_state.snapshot()
+
+        def complete() -> None:
+            found = snapshot_of(sequence, arrays, self.learner.models.values())
+            self.writer.do(lambda: self._store_snapshot(*found))
+
+        self.learner.do(complete)
+
+    def _store_snapshot(self, sequence: int, stored: bytes) -> None:
+        try:
+            self.store.keep_snapshot(sequence, stored)
+        except StorageError as error:  # the events are safe; the next start takes longer
+            self.writer.trouble = str(error)

@@ -1,0 +1,114 @@
+"""State of variability: a ring of the newest counters, and the classifier that judges starts by it.
+
+Telemetry is kept in memory only, five minutes of it: after a restart answers are abstentions until it has come again.
+"""
+
+import threading
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.core.arrays import Floats
+from predictors.core.errors import JobcastError
+from predictors.data.telemetry.counters import COUNTERS
+from predictors.tracking.describe import LoadedClassifier
+from predictors.variability.classifiers.query import Question, ask
+from predictors.variability.ring import CounterRing
+from predictors.variability.verdict import Verdict
+
+
+class Start(NamedTuple):
+    """A start that is being considered."""
+
+    application: str
+    workload: str
+    nodes: tuple[int, ...] | None
+    probes: Floats | None
+
+
+class VariabilityState:
+    """Judges starts by the counters of the last minutes; any thread may call it, one at a time.
+
+    Parameters
+    ----------
+    loaded : LoadedClassifier
+        The classifier.
+    """
+
+    def __init__(self, loaded: LoadedClassifier) -> None:
+        self.loaded: Final = loaded
+        self._ring: CounterRing | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def newest(self) -> float | None:
+        """Time of the newest sample [s]; None before the first."""
+        return self._ring.newest if self._ring is not None and len(self._ring) else None
+
+    def push(self, time: float, nodes: Sequence[int], rates: npt.ArrayLike) -> None:
+        """Take in a sample of some nodes; the first one defines which nodes there are.
+
+        Parameters
+        ----------
+        time : float
+            When [s]; after the sample before.
+        nodes : sequence of int
+            Ids, each once.
+        rates : array of shape (n_nodes, 90)
+            Rates per second in the order of `COUNTERS`, NaN where not known.
+
+        Raises
+        ------
+        JobcastError
+            If a node is not known, or twice there, the shape does not fit, or time does not move on.
+        """
+        values, ids = np.asarray(rates, dtype=np.float64), np.asarray(nodes, dtype=np.int64)
+        if values.shape != (len(ids), len(COUNTERS)) or len(np.unique(ids)) != len(ids):
+            raise JobcastError(f"rates: {len(COUNTERS)} of each node are needed, each node once")
+        with self._lock:
+            if self._ring is None:
+                self._ring = CounterRing(np.sort(ids), window=self.loaded.origin.window)
+            known = self._ring.nodes
+            place = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+            if (known[place] != ids).any():
+                raise JobcastError("nodes: one was not among those of the first sample")
+            whole = np.full((len(known), len(COUNTERS)), np.nan)
+            whole[place] = values
+            newest = self._ring.newest
+            if not time > newest:
+                raise JobcastError("time: is not after the newest sample's")
+            self._ring.push(time, whole)
+
+    def judge(self, starts: Sequence[Start], now: float) -> list[Verdict]:
+        """Return the classifier's verdicts on starts at a second; abstentions where the counters are missing.
+
+        Raises
+        ------
+        JobcastError
+            If a node is not known, or a classifier of jobs' own nodes is not given them.
+        """
+        with self._lock:
+            return [self._one(start, now) for start in starts]
+
+    def _one(self, start: Start, now: float) -> Verdict:
+        nodes, loaded = start.nodes, self.loaded
+        if loaded.origin.scope == "job" and not nodes:
+            raise JobcastError("nodes: this classifier judges by the job's own nodes: name them")
+        of_job = nodes if loaded.origin.scope == "job" else None
+        window, silent = np.full(3 * len(COUNTERS), np.nan), 1.0
+        ring = self._ring
+        if ring is not None and len(ring):
+            asked = ring.nodes if of_job is None else np.array(sorted(set(of_job)), dtype=np.int64)
+            if not np.isin(asked, ring.nodes).all():
+                raise JobcastError("nodes: one was not among those of the first sample")
+            try:
+                found = ring.windows(now, None if of_job is None else asked)
+            except JobcastError:  # of a moment whose samples are gone: the verdict is an abstention
+                pass
+            else:
+                window, silent = found.values[0], float(found.silent[0]) / len(asked)
+        version = "" if loaded.version is None else str(loaded.version)
+        question = Question(window, start.workload, start.application, start.probes, silent)
+        return ask(loaded.classifier, question, version)

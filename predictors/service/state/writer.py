@@ -1,0 +1,167 @@
+"""The one thread that writes: it commits events in groups, then hands them to the job state and to the learner."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from predictors.service.event import Event
+from predictors.service.state.jobs import JobState
+from predictors.service.state.learner import Learner
+from predictors.service.state.worker import Command, Worker
+from predictors.service.storage.database import StorageError
+from predictors.service.storage.store import STORED, Receipt, Store
+
+GROUP: Final = 4096
+"""Events of different requests that share one commit, at most."""
+SLICE: Final = 128
+"""Events taken in while questions wait, at most: less than a millisecond."""
+_IDLE: Final = 0.2  # longest that predictions of record wait for a commit [s]
+_MOST_KEPT: Final = 500_000
+
+Done = Callable[[list[Receipt], list[str]], None]
+Failed = Callable[[StorageError], None]
+
+
+class Busy(Exception):
+    """Too many events wait; the client must try again later."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    events: Sequence[Event]
+    done: Done
+    failed: Failed
+
+
+class Writer(Worker[_Request]):
+    """Owner of the store and of the job_state.
+
+    Parameters
+    ----------
+    store, job_state, learner
+        What it drives.
+    most_pending : int
+        Events to wait for their commit, or to be learnt, before new ones are turned away.
+    crashed : callable
+        Called with a failure that ends the thread: the process must begin anew from what is stored.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        job_state: JobState,
+        learner: Learner,
+        most_pending: int,
+        crashed: Callable[[Exception], None],
+    ) -> None:
+        super().__init__("writer", crashed)
+        self._store, self._job_state, self._learner = store, job_state, learner
+        self._most_pending: Final = most_pending
+        self._records: list[dict[str, Any]] = []
+        self.pending = 0
+        """Events that wait for their commit."""
+        self.trouble: str | None = None
+        """Why the newest commit failed; None if it did not."""
+        self.records_dropped = 0
+
+    def put(self, events: Sequence[Event], done: Done, failed: Failed) -> None:
+        """Hand over the events of one request; `done` or `failed` is called by the writer's thread.
+
+        Raises
+        ------
+        Busy
+            If too many wait already.
+        """
+        with self._condition:
+            if self.pending + self._learner.pending + len(events) > self._most_pending:
+                raise Busy("too many events wait")
+            self._queue.append(_Request(events, done, failed))
+            self.pending += len(events)
+            self._condition.notify_all()
+
+    def keep(self, records: Sequence[dict[str, Any]]) -> None:
+        """Store predictions of record with the next commit."""
+        if not records:
+            return
+        with self._condition:
+            if len(self._records) < _MOST_KEPT:
+                self._records.extend(records)
+            else:
+                self.records_dropped += len(records)  # they are made again when the service next starts
+
+    def flush(self) -> None:
+        """Store the predictions of record that are left, once the thread has ended."""
+        records, self._records = self._records, []
+        if records:
+            self._commit([], records)
+
+    def _work(self) -> None:
+        while True:
+            with self._condition:
+                if not self._queue and not self._stopping:
+                    self._condition.wait(_IDLE)
+                work = self._group()
+                records, self._records = self._records, []
+                if not work and self._stopping:
+                    self._records = records
+                    return
+            if work and callable(work[0]):
+                self.keep(records)
+                work[0]()
+            elif work or records:
+                self._commit([one for one in work if isinstance(one, _Request)], records)
+
+    def _group(self) -> list[_Request | Command]:
+        """Take the requests that share the next commit; or one command."""
+        group: list[_Request | Command] = []
+        n = 0
+        while self._queue and n < GROUP:
+            if callable(self._queue[0]):
+                return group or [self._queue.popleft()]
+            request = self._queue.popleft()
+            assert isinstance(request, _Request)
+            group.append(request)
+            n += len(request.events)
+        return group
+
+    def _commit(self, requests: list[_Request], records: list[dict[str, Any]]) -> None:
+        try:
+            self.recover()
+            receipts, new = self._store.append([event for one in requests for event in one.events], records)
+        except StorageError as error:
+            self.trouble = str(error)
+            self.keep(records)
+            for one in requests:
+                self._forget(one)
+                one.failed(error)
+            if not requests and not self._stopping:
+                time.sleep(_IDLE)
+            return
+        self.trouble = None  # and whatever the database held beyond what was known has been taken in
+        effects = self._take_in(new)
+        place = 0
+        for one in requests:
+            mine = receipts[place : place + len(one.events)]
+            place += len(one.events)
+            self._forget(one)
+            one.done(mine, [effects[r.sequence] if r.what == STORED else r.what for r in mine])
+
+    def recover(self) -> None:
+        """Take in events that a commit stored although it seemed to fail: its answer was lost on the way."""
+        if self.trouble is not None and self._store.missed():
+            for table in self._store.events_after(self._job_state.sequence):
+                self._take_in([Event(*row) for row in table.tolist()])
+
+    def _take_in(self, events: Sequence[Event]) -> dict[int, str]:
+        found: dict[int, str] = {}
+        for i in range(0, len(events), SLICE):
+            part = events[i : i + SLICE]
+            effects, happened = self._job_state.take(part)
+            self._learner.put(happened, part[-1].sequence)
+            found.update(zip((event.sequence for event in part), effects, strict=True))
+        return found
+
+    def _forget(self, request: _Request) -> None:
+        with self._condition:
+            self.pending -= len(request.events)

@@ -1,0 +1,260 @@
+"""The database: engine, ownership, migration and tables.
+
+SQLite: write-ahead log, `synchronous=FULL`: what was committed survives a power cut. The owner holds a lock on
+`FILE.lock`, which the system takes back however the process ends. PostgreSQL: the owner holds an advisory lock on its
+connection.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from filelock import FileLock, Timeout
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Engine,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    String,
+    Table,
+    create_engine,
+    event,
+    make_url,
+    text,
+)
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+
+from predictors.core.errors import JobcastError
+from predictors.service.event import FIELDS
+
+MIGRATIONS: Final = Path(__file__).with_name("migrations")
+_LOCK: Final = 0x6A6F62636173  # "jobcas", our advisory lock's name
+_SECONDS: Final = 5
+"""Longest that a connection, or a statement on PostgreSQL, may take."""
+
+
+class StorageError(Exception):
+    """The database cannot be written or read now; nothing was acknowledged."""
+
+
+def shown(url: str) -> str:
+    """Return a database's URL without its password.
+
+    Examples
+    --------
+    >>> shown("postgresql+psycopg://me:secret@db/jobcast")
+    'postgresql+psycopg://me:***@db/jobcast'
+    """
+    return re.sub(r"(?<=://)([^:/@]*):[^/]*@", r"\1:***@", url)
+
+
+def made_engine(url: str, prepare: Callable[[Any], None] | None = None) -> Engine:
+    """Return the engine of a database.
+
+    Parameters
+    ----------
+    url : str
+        `sqlite:///FILE` or `postgresql+psycopg://…`.
+    prepare : callable, optional
+        Called with each new connection of the driver, after our own settings.
+
+    Raises
+    ------
+    JobcastError
+        If it is another kind of database, or its driver is not installed.
+    """
+    try:
+        parsed = make_url(url)
+        if parsed.drivername == "postgresql":
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        if parsed.get_backend_name() not in ("sqlite", "postgresql") or parsed.database in (None, "", ":memory:"):
+            raise JobcastError(f"{shown(url)}: give sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME.")
+        is_file = parsed.get_backend_name() == "sqlite"
+        options = {"timeout": _SECONDS} if is_file else {"connect_timeout": _SECONDS, "options": _POSTGRES}
+        engine = create_engine(parsed, connect_args=options, pool_pre_ping=not is_file)
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise JobcastError(f"{shown(url)!r} is no database: give sqlite:///FILE or postgresql+psycopg://….") from error
+    except ModuleNotFoundError as error:
+        raise JobcastError(
+            f"{shown(url)}: needs the package {error.name!r}; pip install 'jobcast[postgres]'."
+        ) from error
+    if is_file:
+        event.listen(engine, "connect", lambda connection, _: _durable(connection))
+    if prepare is not None:
+        event.listen(engine, "connect", lambda connection, _: prepare(connection))
+    return engine
+
+
+_POSTGRES: Final = f"-c statement_timeout={1000 * _SECONDS} -c synchronous_commit=on"
+
+
+def _durable(connection: Any) -> None:
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=5000", "temp_store=MEMORY"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+class Ownership:
+    """The right to write to a database, for one process at a time.
+
+    Raises
+    ------
+    JobcastError
+        If another process has it.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._file: FileLock | None = None
+        self._path: Path | None = None
+        self._inode: tuple[int, int] | None = None
+        if engine.dialect.name == "sqlite":
+            path = self._path = Path(str(engine.url.database)).absolute()
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = FileLock(path.with_name(path.name + ".lock"))
+                self._file.acquire(timeout=0)
+            except Timeout as error:
+                raise JobcastError(f"{path}: another service writes to it; stop that, or give another --db.") from error
+            except OSError as error:
+                raise JobcastError(f"{path}: cannot be used ({error.strerror}); give another --db.") from error
+
+    def claim(self, connection: Connection) -> None:
+        """Claim a new connection of the writer."""
+        if connection.dialect.name == "postgresql":
+            if not connection.execute(text("SELECT pg_try_advisory_lock(:n)"), {"n": _LOCK}).scalar():
+                raise JobcastError(f"{shown(str(connection.engine.url))}: another service writes to this database.")
+            connection.commit()
+        elif self._path is not None and self._inode is None:
+            self._inode = _inode(self._path)
+
+    def check(self) -> None:
+        """See to it that the file is the one that was claimed: SQLite would go on writing to one that is gone.
+
+        Raises
+        ------
+        StorageError
+            If it is not.
+        """
+        if self._path is not None and self._inode is not None and _inode(self._path) != self._inode:
+            raise StorageError(f"{self._path}: was taken away or replaced; put it back, or start the service again")
+
+    def release(self) -> None:
+        """Let others have it."""
+        if self._file is not None:
+            self._file.release()
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+HEAD: Final = "0001"
+"""The newest migration."""
+
+
+def _is_up_to_date(engine: Engine) -> bool:
+    try:
+        with engine.connect() as connection:
+            return bool(connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == HEAD)
+    except SQLAlchemyError:  # no such table yet, or no such database: the migration tells
+        return False
+
+
+def migrate(engine: Engine) -> None:
+    """Bring the tables up to date; the caller owns the database.
+
+    Raises
+    ------
+    JobcastError
+        If the database cannot be reached, or was written by a newer jobcast.
+    """
+    if _is_up_to_date(engine):
+        return
+    from alembic import command
+    from alembic.config import Config
+    from alembic.util import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    try:
+        with engine.connect() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+            connection.commit()
+    except CommandError as error:
+        raise JobcastError(
+            f"{shown(str(engine.url))}: was written by another version of jobcast ({error}); upgrade this one."
+        ) from error
+    except SQLAlchemyError as error:
+        reason = str(error).partition("\n")[0]
+        raise JobcastError(f"{shown(str(engine.url))}: the database cannot be used: {reason}") from error
+
+
+METADATA: Final = MetaData()
+_NUMBER: Final = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by INTEGER only
+
+EVENTS: Final = Table(
+    "events",
+    METADATA,
+    Column("sequence", _NUMBER, primary_key=True, autoincrement=False),
+    *(
+        Column(name, SmallInteger if name in ("kind", "status") else _NUMBER, nullable=False)
+        for name in FIELDS
+        if name != "sequence"
+    ),
+    Index("events_of_job", "job", "kind", unique=True),
+)
+"""Every event that was acknowledged, for ever; the state is a function of them."""
+
+MODELS: Final = Table(
+    "models",
+    METADATA,
+    Column("id", _NUMBER, primary_key=True, autoincrement=False),
+    Column("role", String(16), nullable=False),
+    Column("since", _NUMBER, nullable=False),
+    Column("at", Float, nullable=False),
+    Column("why", String(200), nullable=False),
+    Column("uri", String(500), nullable=False),
+    Column("name", String(200), nullable=False),
+    Column("version", Integer),
+    Column("predictor", String(100), nullable=False),
+    Column("sha256", String(64), nullable=False),
+    Column("learns_since", _NUMBER, nullable=False),
+)
+"""Which model took which role from which sequence number on, and why: a history that is only added to."""
+
+PREDICTIONS: Final = Table(
+    "predictions",
+    METADATA,
+    Column("job", _NUMBER, primary_key=True, autoincrement=False),
+    Column("role", String(16), primary_key=True),
+    Column("model", _NUMBER, nullable=False),
+    Column("sequence", _NUMBER, nullable=False),
+    Column("seconds", Float, nullable=False),
+    Column("lower", Float),
+    Column("upper", Float),
+    Column("answered_by", String(100), nullable=False),
+    Column("fallback", Boolean, nullable=False),
+    Index("predictions_by_sequence", "sequence"),
+)
+"""What each model said of each job at its submission."""
+
+SNAPSHOTS: Final = Table(
+    "snapshots",
+    METADATA,
+    Column("sequence", _NUMBER, primary_key=True, autoincrement=False),
+    Column("at", Float, nullable=False),
+    Column("arrays", LargeBinary, nullable=False),
+)
+"""The state after an event, to begin from when the service starts again."""

@@ -1,0 +1,1 @@
+"""Tracking and registry in MLflow, and fitted models on disk."""

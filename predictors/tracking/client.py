@@ -1,0 +1,474 @@
+"""MLflow: log a run, register and load a model. No other module imports it.
+
+mlflow is imported inside functions, because the import takes more than a second.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from predictors.core.errors import JobcastError
+from predictors.data.joblog import JobLog
+from predictors.models.base import Predictor
+from predictors.tracking.describe import (
+    MODEL,
+    LoadedClassifier,
+    LoadedModel,
+    Loggable,
+    LoggedRun,
+    Registered,
+    code_tags,
+    numbers,
+)
+from predictors.tracking.model_folder import open_classifier, open_model
+from predictors.tracking.pyfunc import requirements
+from predictors.tracking.store import (
+    Store,
+    as_default,
+    experiment_id,
+    fetched,
+    find_version,
+    make_version,
+    model_of_run,
+    silence,
+)
+from predictors.tracking.uri import ModelUri, checked_alias, checked_name
+from predictors.variability.classifiers.base import Classifier
+from predictors.variability.dataset import Dataset
+from predictors.variability.labels import Labels
+
+EXPERIMENT: Final = "jobcast"
+"""The MLflow experiment under which runs are logged."""
+
+_HASH: Final = "jobcast.sha256"
+_DEFAULTS: Final = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",  # no network unless the user asked for it
+    "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
+    "MLFLOW_UV_AUTO_DETECT": "false",  # else the current folder's uv.lock is copied into every model
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",  # a server that is down is told in seconds, not in minutes
+}
+
+
+def open_store() -> Store:
+    """Return the store in use, ready to be written; it is made if it is not there.
+
+    Raises
+    ------
+    JobcastError
+        If it cannot be made or reached.
+    """
+    store = Store.current()
+    with _client(store) as client:
+        experiment_id(client, store, EXPERIMENT)
+    return store
+
+
+def log_run(
+    predictor: Predictor,
+    log: JobLog,
+    figures: Mapping[str, object],
+    *,
+    split: str,
+    seed: int | None = None,
+    trained_until: int | None = None,
+    parent: str | None = None,
+) -> LoggedRun:
+    """Write down one run: what learnt from what, how good it is, and the model itself.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        Fitted.
+    log : JobLog
+        What it learnt from.
+    figures : mapping of str to number
+        The evaluation's figures, units in their names; those that are finite numbers become the run's metrics.
+    split : str
+        How the figures were made and on which rows the model was trained, in words.
+    seed : int or None
+        Seed of everything drawn by chance.
+    trained_until : int or None
+        Last end that the model learnt from [s since the log's first submission].
+    parent : str or None
+        Id of the run that this one is a part of.
+
+    Raises
+    ------
+    JobcastError
+        If the model is too large, does not come back from the store as it went in, or the store cannot be written.
+    """
+    return _log(Loggable.of_predictor(predictor, log, figures, split, seed, trained_until), figures, parent)
+
+
+def log_classifier(
+    classifier: Classifier,
+    dataset: Dataset,
+    labels: Labels,
+    figures: Mapping[str, object],
+    *,
+    split: str,
+    name: str,
+    seed: int | None = None,
+) -> LoggedRun:
+    """Write down one run of a classifier of variability: what learnt from what, how good it is, and the model itself.
+
+    Parameters
+    ----------
+    classifier : Classifier
+        Fitted on the labelled rows of `dataset`.
+    dataset : Dataset
+        What it learnt from.
+    labels : Labels
+        Of the dataset's rows.
+    figures : mapping of str to number
+        As in `log_run`.
+    split : str
+        How the figures were made and on which rows the model was trained, in words.
+    name : str
+        What to call the dataset: its file's name.
+    seed : int or None
+        Seed of everything drawn by chance.
+
+    Raises
+    ------
+    JobcastError
+        As in `log_run`.
+    """
+    return _log(Loggable.of_classifier(classifier, dataset, labels, figures, split, seed, name), figures)
+
+
+def register(run: LoggedRun, name: str, alias: str | None = None) -> Registered:
+    """Give a logged model a name, and the version so made an alias.
+
+    Parameters
+    ----------
+    run : LoggedRun
+        What `log_run` returned.
+    name : str
+        Registered name; there it becomes a new version.
+    alias : {"champion", "challenger", "shadow"}, optional
+        Taken from the version that had it.
+
+    Raises
+    ------
+    JobcastError
+        If the name or the alias is not allowed, or the store cannot be written.
+    """
+    checked_name(name)
+    if alias is not None:
+        checked_alias(alias)
+    store = Store.current()
+    with _client(store) as client, as_default(store):
+        number = make_version(client, run, name)
+        if alias is not None:
+            client.set_registered_model_alias(name, alias, str(number))
+        return Registered(name, number, alias)
+
+
+def version_of(uri: str) -> int | None:
+    """Return the version that an address of the registry means now, without loading it; None for other addresses.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such model, alias or version, or the store cannot be reached.
+    """
+    where = ModelUri.parse(uri)
+    if where.name is None:
+        return None
+    store = Store.current()
+    store.require()
+    with _client(store) as client:
+        return int(find_version(client, store, where).version)
+
+
+def promote(uri: str, alias: str, why: str) -> Registered:
+    """Give an alias to a registered version, and write down on it when that was and why.
+
+    Every promotion stays as a tag of its version, `jobcast.promoted.TIME`: nothing is overwritten.
+
+    Parameters
+    ----------
+    uri : str
+        `models:/NAME/VERSION` or `models:/NAME@ALIAS`.
+    alias : {"champion", "challenger", "shadow"}
+        Taken from the version that had it.
+    why : str
+        The user who asked for it, and the reason.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such version, or the store cannot be written.
+    """
+    checked_alias(alias)
+    where = ModelUri.parse(uri)
+    if where.name is None:
+        raise JobcastError(f"{uri}: only registered versions get an alias; give models:/NAME/VERSION.")
+    store = Store.current()
+    store.require()
+    with _client(store) as client:
+        found = find_version(client, store, where)
+        stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S.%fZ")
+        client.set_model_version_tag(found.name, found.version, f"jobcast.promoted.{stamp}", f"{alias}: {why}")
+        client.set_registered_model_alias(found.name, alias, found.version)
+        return Registered(str(found.name), int(found.version), alias)
+
+
+def load_model(uri: str) -> LoadedModel:
+    """Return the predictor at `models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/RUN_ID`, or in a folder.
+
+    Nothing is ever unpickled: a model that holds any file but those that our own predictors write is refused, and so is
+    one whose files are not those that were logged.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such model, with the nearest name that there is; or if its files are foreign or damaged.
+    """
+    with _located(uri) as (folder, expected, found):
+        saved = open_model(folder, expected)
+        return LoadedModel(predictor=saved.predictor, origin=saved.origin, sha256=saved.sha256, uri=uri, **found)
+
+
+def load_classifier(uri: str) -> LoadedClassifier:
+    """Return the classifier of variability at an address; forms, checks and errors are those of `load_model`."""
+    with _located(uri) as (folder, expected, found):
+        saved = open_classifier(folder, expected)
+        return LoadedClassifier(classifier=saved.classifier, origin=saved.origin, sha256=saved.sha256, uri=uri, **found)
+
+
+@contextmanager
+def _located(uri: str) -> Iterator[tuple[Path, str | None, dict[str, Any]]]:
+    """Yield a model's folder, the hash that the store has of it, and its name, version, alias and run."""
+    where = ModelUri.parse(uri)
+    if where.folder is not None:
+        yield where.folder, None, {}
+        return
+    store = Store.current()
+    store.require()
+    with _client(store) as client:
+        if where.run_id is not None:
+            model = model_of_run(client, store, where.run_id)
+            with _files(store, model.artifact_location) as folder:
+                yield folder, model.tags.get(_HASH), {"run_id": where.run_id}
+            return
+        version = find_version(client, store, where)
+        found = {"name": version.name, "version": int(version.version), "alias": where.alias, "run_id": version.run_id}
+        with _files(store, client.get_model_version_download_uri(version.name, version.version)) as folder:
+            yield folder, version.tags.get(_HASH), found
+
+
+@dataclass(frozen=True)
+class Child:
+    """A part of a sweep: what it is, and its figures by seed."""
+
+    title: str
+    params: Mapping[str, object]
+    steps: Sequence[tuple[int, Mapping[str, object]]]
+
+
+@dataclass(frozen=True)
+class SweepRun:
+    """A run that has others as its parts; `new` unless this very sweep was written down before."""
+
+    run_id: str
+    new: bool
+    add: Callable[[Child], None]
+
+
+@contextmanager
+def sweep_run(title: str, tags: Mapping[str, str], params: Mapping[str, object], table: Path) -> Iterator[SweepRun]:
+    """Yield a run for a whole sweep, to which its parts are added; finished when the block ends well.
+
+    Parameters
+    ----------
+    title : str
+        What to call it.
+    tags : mapping of str to str
+        `jobcast.sweep` identifies one sweep: one that is there and finished is not written again.
+    params : mapping
+        What was run.
+    table : Path
+        Its results, kept as a file of the run.
+
+    Raises
+    ------
+    JobcastError
+        If the store cannot be written.
+    """
+    store = Store.current()
+    with _client(store) as client:
+        place = experiment_id(client, store, EXPERIMENT)
+        which = f"tags.`jobcast.sweep` = '{tags['jobcast.sweep']}' and attributes.status = 'FINISHED'"
+        if there := client.search_runs([place], which, max_results=1):
+            yield SweepRun(there[0].info.run_id, False, lambda child: None)
+            return
+        shown = {"mlflow.source.name": "jobcast", **code_tags()}
+        run_id = client.create_run(place, tags={**tags, **shown}, run_name=title).info.run_id
+
+        def add(child: Child) -> None:
+            own = {"mlflow.parentRunId": run_id, **shown}
+            part = client.create_run(place, tags=own, run_name=child.title).info.run_id
+            _log_steps(client, part, child)
+            client.set_terminated(part)
+
+        try:
+            _log_steps(client, run_id, Child(title, params, ()))
+            client.log_artifact(run_id, str(table))
+            yield SweepRun(run_id, True, add)
+        except BaseException:
+            client.set_terminated(run_id, "FAILED")
+            raise
+        client.set_terminated(run_id)
+
+
+MOST_METRICS: Final = 1000
+"""In one batch: what MLflow takes."""
+
+
+def _log_steps(client: Any, run_id: str, child: Child) -> None:
+    from mlflow.entities import Metric, Param
+
+    now = int(time.time() * 1000)
+    metrics = [Metric(key, value, now, step) for step, row in child.steps for key, value in numbers(row).items()]
+    client.log_batch(run_id, params=[Param(key, str(value)[:6000]) for key, value in child.params.items()])
+    for first in range(0, len(metrics), MOST_METRICS):
+        client.log_batch(run_id, metrics=metrics[first : first + MOST_METRICS])
+
+
+def _log(loggable: Loggable, figures: Mapping[str, object], parent: str | None = None) -> LoggedRun:
+    store = Store.current()
+    with tempfile.TemporaryDirectory(prefix="jobcast-") as scratch, _client(store) as client:
+        data = Path(scratch, "predictor")
+        data.mkdir()
+        sha256 = loggable.save(data)
+        tags = {**loggable.tags, _HASH: sha256}
+        shown = {"mlflow.note.content": loggable.note, "mlflow.source.name": "jobcast", **code_tags()}
+        shown |= {} if parent is None else {"mlflow.parentRunId": parent}
+        place = experiment_id(client, store, EXPERIMENT)
+        run = client.create_run(place, tags=tags | shown, run_name=loggable.title)
+        run_id = run.info.run_id
+        try:
+            model_id = _log_model(client, run, loggable, data, tags)
+            _log_numbers(client, run_id, model_id, loggable.params, figures)
+            _round_trip(client, store, model_id, loggable)
+        except BaseException:
+            client.set_terminated(run_id, "FAILED")
+            raise
+        client.set_terminated(run_id)
+        return LoggedRun(run_id, model_id, sha256, str(store))
+
+
+def _log_model(client: Any, run: Any, loggable: Loggable, data: Path, tags: Mapping[str, str]) -> str:
+    """Put the saved model into the store as the run's, readable by any MLflow; return its id."""
+    import mlflow.pyfunc
+    from mlflow.entities import LoggedModelOutput
+    from mlflow.models import Model, ModelSignature
+    from mlflow.types import ColSpec, Schema
+
+    # Written from the schema, never inferred from data: a column of whole numbers would be called an integer, and then
+    # refuse the first missing value.
+    inputs = Schema([ColSpec(kind, name, required=needed) for name, (kind, needed) in loggable.inputs.items()])
+    signature = ModelSignature(inputs, Schema([ColSpec(kind, name) for name, kind in loggable.outputs.items()]))
+    run_id = run.info.run_id
+    params = {key: str(value) for key, value in loggable.params.items()}
+    logged = client.create_logged_model(run.info.experiment_id, MODEL, run_id, dict(tags), params)
+    folder = data.with_name(MODEL)
+    mlflow.pyfunc.save_model(
+        folder,
+        loader_module=loggable.loader,
+        data_path=data,
+        mlflow_model=Model(
+            artifact_path=logged.artifact_location, model_uuid=logged.model_id, run_id=run_id, model_id=logged.model_id
+        ),
+        metadata=dict(tags),
+        signature=signature,
+        input_example=loggable.example,
+        pip_requirements=requirements(),
+    )
+    client.log_model_artifacts(logged.model_id, str(folder))
+    client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
+    client.finalize_logged_model(logged.model_id, "READY")
+    return str(logged.model_id)
+
+
+def _log_numbers(
+    client: Any, run_id: str, model_id: str, params: Mapping[str, object], figures: Mapping[str, object]
+) -> None:
+    from mlflow.entities import Metric, Param
+
+    now = int(time.time() * 1000)
+    client.log_batch(
+        run_id,
+        metrics=[Metric(key, value, now, 0, model_id=model_id) for key, value in numbers(figures).items()],
+        params=[Param(key, str(value)) for key, value in params.items()],
+    )
+
+
+def _round_trip(client: Any, store: Store, model_id: str, loggable: Loggable) -> None:
+    """Raise unless the model that comes back has its signature and says the same of its own example."""
+    import mlflow.pyfunc
+
+    with _files(store, client.get_logged_model(model_id).artifact_location) as folder:
+        stored = mlflow.pyfunc.load_model(str(folder), suppress_warnings=True)
+        rows = stored.input_example
+        if stored.metadata.signature is None or rows is None:
+            raise JobcastError(f"Model {model_id} came back from {store} without its signature or example.")
+        there, here = stored.predict(rows), loggable.predict(rows)
+    if not there.equals(here):
+        said = {name: list(table.iloc[:, 0]) for name, table in (("it", there), ("the original", here))}
+        raise JobcastError(
+            f"Model {model_id} came back changed: of its example it says {said['it']}, the original "
+            f"{said['the original']}."
+        )
+
+
+def _files(store: Store, location: str) -> AbstractContextManager[Path]:
+    def download(uri: str, folder: str) -> str:
+        import mlflow.artifacts
+
+        return str(mlflow.artifacts.download_artifacts(uri, dst_path=folder, tracking_uri=store.uri))
+
+    return fetched(store, location, download)
+
+
+def _create_database(uri: str) -> None:
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    store = SqlAlchemyStore(uri, str(Store.current().artifacts or "./mlruns"))
+    store.engine.dispose()
+
+
+@contextmanager
+def _client(store: Store) -> Iterator[Any]:
+    """Yield an MLflow client of `store`, silent, its failures raised as one line; the store is made if missing."""
+    for name, value in _DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    try:
+        import mlflow.exceptions
+        from mlflow import MlflowClient
+        from sqlalchemy.exc import SQLAlchemyError
+    except ImportError as error:
+        raise JobcastError(f"mlflow cannot be imported ({error}); install jobcast anew.") from error
+    with silence():  # only now: the import sets the levels of MLflow's loggers
+        try:
+            store.ensure(_create_database)
+            yield MlflowClient(store.uri)
+        except (mlflow.exceptions.MlflowException, SQLAlchemyError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            if "Max retries exceeded" in reason:
+                reason = "the server does not answer; check MLFLOW_TRACKING_URI and that it runs."
+            raise JobcastError(f"Model store {store}: {reason}") from error
+        except ModuleNotFoundError as error:
+            raise JobcastError(
+                f"Model store {store}: needs the package {error.name!r}; pip install 'jobcast[postgres]'."
+            ) from error

@@ -1,0 +1,310 @@
+"""Description of a model for a run: tags, page, records."""
+
+import math
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from predictors.data.joblog import JobLog
+from predictors.models.base import Predictor
+from predictors.tracking import pyfunc, pyfunc_classifier
+from predictors.tracking.model_folder import ClassifierOrigin, Origin, save_classifier, save_model
+from predictors.variability.classifiers.base import Classifier
+from predictors.variability.dataset import Dataset
+from predictors.variability.features import FEATURES
+from predictors.variability.labels import Labels
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def numbers(figures: Mapping[str, object]) -> dict[str, float]:
+    """Return the figures that are finite numbers.
+
+    Examples
+    --------
+    >>> numbers({"mae_s": 3, "r2": float("nan"), "name": "forest", "capped": True})
+    {'mae_s': 3.0}
+    """
+    found = {}
+    for key, value in figures.items():
+        if hasattr(value, "item"):
+            value = value.item()
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            found[key] = float(value)
+    return found
+
+
+def page(origin: Origin, figures: Mapping[str, object], split: str) -> str:
+    """Return the text of a predictor's run page, in Markdown.
+
+    Examples
+    --------
+    >>> print(page(Origin(predictor="forest", log="kth", log_sha256="ab"), {"mae_s": 3151.25}, "first 80 % of jobs"))
+    **forest** on **kth**: first 80 % of jobs
+    <BLANKLINE>
+    | figure | value |
+    |---|--:|
+    | mae_s | 3151.25 |
+    """
+    until = origin.trained_until_utc or (f"{origin.trained_until} s" if origin.trained_until is not None else "")
+    head = f"**{origin.predictor}** on **{origin.log}**: {split}"
+    return text(f"{head}; learnt from ends until {until}" if until else head, figures)
+
+
+def text(head: str, figures: Mapping[str, object]) -> str:
+    """Return a page of a first line and a table of figures, in Markdown."""
+    rows = [f"| {key} | {value:.6g} |" for key, value in numbers(figures).items()]
+    return "\n".join([head, "", "| figure | value |", "|---|--:|", *rows])
+
+
+def code_tags(folder: Path = Path(__file__).parent) -> dict[str, str]:
+    """Return the tag with the code's git commit, `-dirty` if changed since; nothing where git does not track it."""
+    try:
+        _git(folder, "ls-files", "--error-unmatch", Path(__file__).name)
+        commit = _git(folder, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return {"mlflow.source.git.commit": commit}
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    run = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10, check=True)
+    return run.stdout.strip()
+
+
+@dataclass(frozen=True, eq=False)
+class Loggable:
+    """A fitted model with all that is written down beside it.
+
+    Attributes
+    ----------
+    title : str
+        What the run is called.
+    save : callable of Path
+        Writes the model into an empty folder and returns the hash of the whole.
+    tags : mapping of str to str
+        Where it came from; the run, the model and its versions carry them.
+    note : str
+        The run's page, in Markdown.
+    params : mapping
+        The model's parameters, split and seed.
+    inputs : mapping of str to (str, bool)
+        MLflow's type of each column that it takes, and whether the column must be there.
+    outputs : mapping of str to str
+        MLflow's type of each column that it gives.
+    loader : str
+        Module whose `_load_pyfunc` opens it for MLflow.
+    example : DataFrame
+        A few rows.
+    predict : callable of DataFrame
+        What the model, opened for MLflow, must say.
+    """
+
+    title: str
+    save: Callable[[Path], str]
+    tags: Mapping[str, str]
+    note: str
+    params: Mapping[str, object]
+    inputs: Mapping[str, tuple[str, bool]]
+    outputs: Mapping[str, str]
+    loader: str
+    example: "pd.DataFrame"
+    predict: "Callable[[pd.DataFrame], pd.DataFrame]"
+
+    @classmethod
+    def of_predictor(
+        cls,
+        predictor: Predictor,
+        log: JobLog,
+        figures: Mapping[str, object],
+        split: str,
+        seed: int | None,
+        trained_until: int | None,
+    ) -> Self:
+        """Describe a predictor of run times that learnt from `log`."""
+        origin = Origin.of(predictor.name, log, trained_until)
+        return cls(
+            title=f"{predictor.name} on {log.name}",
+            save=lambda folder: save_model(predictor, folder, origin),
+            tags=_tags(asdict(origin)),
+            note=page(origin, figures, split),
+            params=predictor.get_params() | {"predictor": predictor.name, "split": split, "seed": seed},
+            inputs={name: ("double", name in pyfunc.REQUIRED) for name in predictor.features},
+            outputs={pyfunc.OUTPUT: "double"},
+            loader=pyfunc.__name__,
+            example=pyfunc.example(predictor, log),
+            predict=lambda rows: pyfunc.ServedModel(predictor).predict(rows),
+        )
+
+    @classmethod
+    def of_classifier(
+        cls,
+        classifier: Classifier,
+        dataset: Dataset,
+        labels: Labels,
+        figures: Mapping[str, object],
+        split: str,
+        seed: int | None,
+        name: str,
+    ) -> Self:
+        """Describe a classifier of variability that learnt from the labelled rows of a dataset of that name."""
+        origin = ClassifierOrigin.of(classifier, dataset, labels, name)
+        inputs = dict.fromkeys(classifier.features_, ("double", True))
+        if classifier.seen_only:
+            inputs[pyfunc_classifier.APPLICATION] = ("string", True)
+        first = str(dataset.runs.application[0])
+        return cls(
+            title=f"{classifier.name} on {name}",
+            save=lambda folder: save_classifier(classifier, folder, origin),
+            tags=_tags(origin.brief()),
+            note=text(f"**{classifier.name}** on **{name}**, counters of {dataset.scope} nodes: {split}", figures),
+            params=classifier.get_params() | {"classifier": classifier.name, "split": split, "seed": seed},
+            inputs=inputs,
+            outputs=dict(
+                zip(pyfunc_classifier.OUTPUTS, ("long", "string", "double", "boolean", "string"), strict=True)
+            ),
+            loader=pyfunc_classifier.__name__,
+            example=pyfunc_classifier.example(classifier, dataset.rows, FEATURES, first),
+            predict=lambda rows: pyfunc_classifier.ServedClassifier(classifier).predict(rows),
+        )
+
+
+def _tags(origin: Mapping[str, object]) -> dict[str, str]:
+    return {f"jobcast.{key}": str(value) for key, value in origin.items() if value is not None}
+
+
+MODEL: Final = "model"
+"""What a run calls the model that it logs."""
+
+
+@dataclass(frozen=True)
+class LoggedRun:
+    """A run in the store: one predictor, one log, one split, one seed.
+
+    Attributes
+    ----------
+    run_id : str
+        The run.
+    model_id : str
+        The model that it logged.
+    sha256 : str
+        Hash of the whole model.
+    store : str
+        The store's URI, its password left out.
+    """
+
+    run_id: str
+    model_id: str
+    sha256: str
+    store: str
+
+    @property
+    def uri(self) -> str:
+        """Address of the model."""
+        return f"runs:/{self.run_id}/{MODEL}"
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A version of a registered model.
+
+    Attributes
+    ----------
+    name : str
+        Registered name.
+    version : int
+        Its number, from 1.
+    alias : str or None
+        The alias that now points to it.
+    """
+
+    name: str
+    version: int
+    alias: str | None = None
+
+    @property
+    def uri(self) -> str:
+        """Address of the model: by alias where it has one.
+
+        Examples
+        --------
+        >>> Registered("runtime", 3, "champion").uri, Registered("runtime", 3).uri
+        ('models:/runtime@champion', 'models:/runtime/3')
+        """
+        return f"models:/{self.name}@{self.alias}" if self.alias else f"models:/{self.name}/{self.version}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """A model from the store, and which one it is.
+
+    Attributes
+    ----------
+    sha256 : str
+        Hash of the whole model.
+    uri : str
+        The address that was asked for.
+    name, version, alias : str, int, str or None
+        Registered name and version, and the alias asked for; None where the address was not a registered one.
+    run_id : str or None
+        The run that logged it.
+    """
+
+    sha256: str
+    uri: str
+    name: str | None = None
+    version: int | None = None
+    alias: str | None = None
+    run_id: str | None = None
+
+    def told(self) -> dict[str, object]:
+        """Return where it is from, as plain values for JSON."""
+        return {name: getattr(self, name) for name in Loaded.__dataclass_fields__}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedModel(Loaded):
+    """A predictor from the store, and which one it is.
+
+    Attributes
+    ----------
+    predictor : Predictor
+        The very predictor that was logged.
+    origin : Origin
+        Which predictor it is, what log it learnt from, and until when.
+    """
+
+    predictor: Predictor = field(repr=False)
+    origin: Origin
+
+    @property
+    def trained_until(self) -> int | None:
+        """Last end that it learnt from [s since its log's first submission]."""
+        return self.origin.trained_until
+
+    def about(self) -> dict[str, object]:
+        """Return everything but the predictor, as plain values for JSON."""
+        return self.told() | asdict(self.origin)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedClassifier(Loaded):
+    """A classifier of variability from the store, and which one it is.
+
+    Attributes
+    ----------
+    classifier : Classifier
+        The very classifier that was logged.
+    origin : ClassifierOrigin
+        Which classifier it is, what it learnt from, whose counters its windows pool.
+    """
+
+    classifier: Classifier = field(repr=False)
+    origin: ClassifierOrigin
+
+    def about(self) -> dict[str, object]:
+        """Return everything but the classifier and its norms, as plain values for JSON."""
+        return self.told() | self.origin.brief()

@@ -1,0 +1,419 @@
+"""A fitted model in a folder: manifest, hashes, origin."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Self
+
+from predictors.core.errors import JobcastError
+from predictors.data.joblog import JobLog
+from predictors.models.base import Predictor
+from predictors.serialise import load, save
+from predictors.variability.classifiers.base import Classifier
+from predictors.variability.classifiers.registry import load as load_classifier
+from predictors.variability.dataset import Dataset
+from predictors.variability.labels import Labels, Norms
+
+SUFFIXES: Final = (".json", ".npy", ".npz", ".skops", ".ubj")
+"""Formats that our predictors write. None of them can carry code; pickles are not among them."""
+
+MLFLOW_FILES: Final = (
+    "MLmodel",
+    "conda.yaml",
+    "python_env.yaml",
+    "requirements.txt",
+    "input_example.json",
+    "serving_input_example.json",
+    "registered_model_meta",
+)
+"""What MLflow itself puts beside our files; it is text, and we load none of it but `MLmodel`."""
+
+MOST_BYTES: Final = 100_000_000
+"""A saved model must be smaller than this [bytes]."""
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of every file below `folder`, by relative path, checking each file's kind.
+
+    Raises
+    ------
+    JobcastError
+        If a file is of a format that we do not write, or a link, or the folder is empty.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "state.json").write_text("{}")
+    >>> hashes(folder)
+    {'state.json': '44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a'}
+    >>> _ = (folder / "model.pkl").write_bytes(b"")
+    >>> hashes(folder)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    predictors.core.errors.JobcastError: .../model.pkl: not a file of a jobcast model ...
+    """
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink() or (path.is_file() and path.suffix not in SUFFIXES):
+            raise JobcastError(
+                f"{path}: not a file of a jobcast model ({', '.join(SUFFIXES)}), so the model is not loaded. "
+                "Models in other formats can run code; train one with `jobcast train`."
+            )
+        if path.is_file():
+            found[path.relative_to(folder).as_posix()] = sha256(path)
+    if not found:
+        raise JobcastError(f"{folder}: holds no model files.")
+    return found
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_unchanged(folder: Path, expected: Mapping[str, str], besides: str) -> None:
+    """Raise unless the files below `folder`, `besides` left out, are exactly those whose hashes were written down.
+
+    Raises
+    ------
+    JobcastError
+        Naming the first file that is missing, new or different.
+    """
+    found = {name: value for name, value in hashes(folder).items() if name != besides}
+    for name in sorted({*found, *expected}):
+        if found.get(name) != expected.get(name):
+            what = "is missing" if name not in found else "was added" if name not in expected else "was changed"
+            raise JobcastError(
+                f"{folder / name}: {what} since the model was saved (SHA-256 differs), so the model is not loaded. "
+                "Train it again, or restore the file."
+            )
+
+
+def check_foreign_files(folder: Path, data: str) -> None:
+    """Raise if an MLflow model's folder holds, beside the data folder `data`, anything that MLflow did not write.
+
+    Raises
+    ------
+    JobcastError
+        Naming the file.
+    """
+    inside = folder / data
+    for path in sorted(folder.rglob("*")):
+        known = path.name in MLFLOW_FILES and path.parent == folder
+        if path.is_symlink() or (path.is_file() and not known and inside not in path.parents):
+            raise JobcastError(f"{path}: not a file of a jobcast model, so the model is not loaded.")
+
+
+def check_size(folder: Path) -> None:
+    """Raise if the files below `folder` reach `MOST_BYTES`.
+
+    Raises
+    ------
+    JobcastError
+        With the largest file and the way out.
+    """
+    sizes = {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+    if sum(sizes.values()) >= MOST_BYTES:
+        largest = max(sizes, key=lambda path: sizes[path])
+        raise JobcastError(
+            f"The model takes {sum(sizes.values()) / 1e6:.0f} MB ({largest.name}: {sizes[largest] / 1e6:.0f} MB); it "
+            f"must stay under {MOST_BYTES / 1e6:.0f} MB. Bound it: fewer or smaller trees, or fewer training rows."
+        )
+
+
+MANIFEST: Final = "manifest.json"
+"""The file that says what a model is and holds the hashes of the others."""
+
+INSIDE: Final = "data/predictor"
+"""Where the predictor lies within the folder that MLflow makes of a model."""
+
+FORMAT: Final = 1
+
+KIND: Final = "run time"
+"""What a manifest calls a predictor; one that says nothing is of a predictor, too."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Where a model came from.
+
+    Attributes
+    ----------
+    predictor : str
+        Name in the registry of predictors, such as `forest`.
+    log : str
+        Name of the log that it learnt from.
+    log_sha256 : str
+        The log's digest.
+    trained_until : int or None
+        Last end that it learnt from [s since the log's first submission].
+    trained_until_utc : str or None
+        The same as a date, where the log has one.
+    """
+
+    predictor: str
+    log: str
+    log_sha256: str
+    trained_until: int | None = None
+    trained_until_utc: str | None = None
+
+    @classmethod
+    def of(cls, predictor: str, log: JobLog, trained_until: int | None) -> Self:
+        """Return the origin of a predictor that learnt from `log` until a second of its clock."""
+        date = None
+        if log.epoch is not None and trained_until is not None:
+            date = datetime.fromtimestamp(log.epoch + trained_until, UTC).isoformat().replace("+00:00", "Z")
+        return cls(
+            predictor=predictor,
+            log=log.name,
+            log_sha256=log.digest(),
+            trained_until=trained_until,
+            trained_until_utc=date,
+        )
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A predictor that was read from its folder.
+
+    Attributes
+    ----------
+    predictor : Predictor
+        As it was saved.
+    origin : Origin
+        Where it came from.
+    sha256 : str
+        Hash of the whole model.
+    """
+
+    predictor: Predictor = field(repr=False)
+    origin: Origin
+    sha256: str
+
+
+def save_model(predictor: Predictor, folder: Path, origin: Origin) -> str:
+    """Write a fitted predictor and its origin into an empty folder; return the hash of the whole model.
+
+    Raises
+    ------
+    JobcastError
+        If the model is too large, or wrote a file of a format that is not ours.
+    """
+    save(predictor, folder)
+    return write_manifest(folder, asdict(origin), KIND)
+
+
+def open_model(folder: Path, expected: str | None = None) -> SavedModel:
+    """Read a model's folder, ours or the one that MLflow wraps around it, after checking every file.
+
+    Parameters
+    ----------
+    folder : Path
+        What `save_model` wrote, or an MLflow model that holds it.
+    expected : str, optional
+        The hash that `save_model` returned, from where it was written down.
+
+    Raises
+    ------
+    JobcastError
+        If it is not a jobcast model, holds a foreign file, or a file is not the one that was saved.
+    """
+    data, found = checked_folder(folder, expected)
+    origin = read_manifest(data, KIND)
+    return SavedModel(load(data), Origin(**{f.name: origin[f.name] for f in fields(Origin)}), found)
+
+
+def write_manifest(folder: Path, origin: Mapping[str, Any], kind: str) -> str:
+    """Write down what a saved model is and the hashes of its files; return the hash of the whole model.
+
+    Raises
+    ------
+    JobcastError
+        If the model is too large, or holds a file of a format that is not ours.
+    """
+    check_size(folder)
+    about = {"format": FORMAT, "kind": kind, "origin": dict(origin), "files": hashes(folder)}
+    (folder / MANIFEST).write_text(json.dumps(about, indent=1, sort_keys=True))
+    return sha256(folder / MANIFEST)
+
+
+def checked_folder(folder: Path, expected: str | None) -> tuple[Path, str]:
+    """Return the folder with the manifest, and the hash of the whole model.
+
+    Raises
+    ------
+    JobcastError
+        If there is no manifest, it is not the expected one, or there is a foreign file beside the model's.
+    """
+    data = folder if (folder / MANIFEST).is_file() else folder / INSIDE
+    if not (data / MANIFEST).is_file():
+        raise JobcastError(
+            f"{folder}: not a jobcast model (no {MANIFEST}), so it is not loaded: other formats can run code; "
+            "train one with `jobcast train`."
+        )
+    if data != folder:
+        check_foreign_files(folder, INSIDE)
+    found = sha256(data / MANIFEST)
+    if expected is not None and found != expected:
+        raise JobcastError(
+            f"{data / MANIFEST}: was changed since the model was logged (SHA-256 differs from the store's), so the "
+            "model is not loaded. Train it again, or restore the file."
+        )
+    return data, found
+
+
+def read_manifest(data: Path, kind: str) -> dict[str, Any]:
+    """Return the origin in a manifest, after checking the files beside it.
+
+    Raises
+    ------
+    JobcastError
+        If it cannot be read, is of another kind of model, or a file is not the one that was saved.
+    """
+    path = data / MANIFEST
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        if about["format"] != FORMAT:
+            raise JobcastError(f"{path}: model format {about['format']!r}, this jobcast reads {FORMAT}; upgrade it.")
+        found, origin = str(about.get("kind", KIND)), _Whole(about["origin"])
+        files = {str(name): str(value) for name, value in about["files"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, JobcastError):
+            raise
+        raise JobcastError(f"{path}: cannot be read ({error}); the model is damaged. Train it again.") from error
+    if found != kind:
+        raise JobcastError(f"{data}: is a model of {found}, not of {kind}; {_COMMANDS.get(found, 'upgrade jobcast')}.")
+    check_unchanged(data, files, besides=MANIFEST)
+    return origin
+
+
+class _Whole(dict[str, Any]):
+    """A mapping that reports missing keys as damage."""
+
+    def __missing__(self, key: str) -> Any:
+        raise JobcastError(f"The model's manifest lacks {key!r}; the model is damaged. Train it again.")
+
+
+_COMMANDS: Final = {
+    KIND: "ask it with `jobcast predict`",
+    "variability": "ask it with `jobcast variability predict`",
+}
+
+
+CLASSIFIER_KIND: Final = "variability"
+"""What a manifest calls a classifier."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierOrigin:
+    """Where a classifier came from, and how it must be asked.
+
+    Attributes
+    ----------
+    classifier : str
+        Name in the registry of classifiers, such as `adaboost`.
+    dataset : str
+        Name of the dataset that it learnt from.
+    dataset_sha256 : str
+        The dataset's digest.
+    scope : {"all", "job"}
+        Whose counters its windows pool: all nodes', or the job's.
+    window : float
+        How long these windows are [s].
+    n_runs : int
+        Runs that it learnt from.
+    trained_until : float
+        Last end among them, in the telemetry's clock [s].
+    labels : str
+        How their labels were made, in words.
+    norms : mapping
+        What is normal for each application and size, as `Norms.to_json` writes it.
+    """
+
+    classifier: str
+    dataset: str
+    dataset_sha256: str
+    scope: str
+    window: float
+    n_runs: int
+    trained_until: float
+    labels: str
+    norms: dict[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, classifier: Classifier, dataset: Dataset, labels: Labels, name: str) -> Self:
+        """Return the origin of a classifier that learnt from the labelled rows of a dataset of that name."""
+        scheme = "three classes" if labels.scheme == "three" else "two classes"
+        norms = labels.norms
+        return cls(
+            classifier=classifier.name,
+            dataset=name,
+            dataset_sha256=dataset.digest(),
+            scope=dataset.scope,
+            window=dataset.window,
+            n_runs=int(labels.known.sum()),
+            trained_until=float(dataset.runs.end[labels.known].max()),
+            labels=f"{scheme}; mean and std of {sum(n.count for n in norms.by_key.values())} runs, ddof {norms.ddof}, "
+            f"at least {norms.least} runs of an application and size",
+            norms=norms.to_json(),
+        )
+
+    @property
+    def trained_until_utc(self) -> str:
+        """The same as a date, if the telemetry's clock is Unix time."""
+        return datetime.fromtimestamp(self.trained_until, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+    def norms_of(self) -> Norms:
+        """Return what is normal for each application and size."""
+        return Norms.from_json(self.norms)
+
+    def brief(self) -> dict[str, object]:
+        """Return everything but the norms, as plain values."""
+        return {name: value for name, value in asdict(self).items() if name != "norms"}
+
+
+@dataclass(frozen=True)
+class SavedClassifier:
+    """A classifier that was read from its folder: as it was saved, its origin, the hash of the whole model."""
+
+    classifier: Classifier = field(repr=False)
+    origin: ClassifierOrigin
+    sha256: str
+
+
+def save_classifier(classifier: Classifier, folder: Path, origin: ClassifierOrigin) -> str:
+    """Write a fitted classifier and its origin into an empty folder; return the hash of the whole model.
+
+    Raises
+    ------
+    JobcastError
+        If the model is too large, or wrote a file of a format that is not ours.
+    """
+    classifier.save(folder)
+    return write_manifest(folder, asdict(origin), CLASSIFIER_KIND)
+
+
+def open_classifier(folder: Path, expected: str | None = None) -> SavedClassifier:
+    """Read a classifier's folder, ours or the one that MLflow wraps around it, after checking every file.
+
+    Parameters
+    ----------
+    folder : Path
+        What `save_classifier` wrote, or an MLflow model that holds it.
+    expected : str, optional
+        The hash that `save_classifier` returned, from where it was written down.
+
+    Raises
+    ------
+    JobcastError
+        If it is no classifier of ours, holds a foreign file, or a file is not the one that was saved.
+    """
+    data, found = checked_folder(folder, expected)
+    origin = read_manifest(data, CLASSIFIER_KIND)
+    names = [f.name for f in fields(ClassifierOrigin)]
+    return SavedClassifier(load_classifier(data), ClassifierOrigin(**{name: origin[name] for name in names}), found)

@@ -1,0 +1,85 @@
+"""What MLflow gets from a stored run-time model: predicted seconds for a table of features.
+
+Feature rows in, as a table; predicted seconds out.
+"""
+
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from predictors.history.features import REQUESTED_TIME
+from predictors.history.replay import replay
+from predictors.models.base import Predictor
+from predictors.tracking.model_folder import open_model
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from predictors.data.joblog import JobLog
+
+OUTPUT: Final = "predicted_seconds"
+"""The column of predicted run times [s]."""
+
+REQUIRED: Final = (REQUESTED_TIME,)
+"""Columns that a table must have, be their values known or not; every other one may be absent."""
+
+NEEDED: Final = ("jobcast", "numpy", "scipy", "pandas", "numba", "scikit-learn", "skops", "xgboost-cpu", "river")
+"""Packages without which a saved model cannot be read."""
+
+_EXAMPLE_ROWS: Final = 5
+
+
+class ServedModel:
+    """What `mlflow.pyfunc.load_model` wraps.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        Fitted.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from predictors.registry import make_predictor
+    >>> ServedModel(make_predictor("last-two")).predict(pd.DataFrame({"requested_time": [600.0, 60.0]}))
+       predicted_seconds
+    0              600.0
+    1               60.0
+    """
+
+    def __init__(self, predictor: Predictor) -> None:
+        self._predictor = predictor
+
+    def predict(self, table: "pd.DataFrame") -> "pd.DataFrame":
+        """Return one predicted run time [s] for each row of features as of a submission; an absent one is missing."""
+        import pandas as pd
+
+        seconds = self._predictor.predict(table.reindex(columns=list(self._predictor.features)))
+        return pd.DataFrame({OUTPUT: seconds}, index=table.index)
+
+
+def _load_pyfunc(data: str) -> ServedModel:
+    """Load a model for MLflow, which calls this by name."""
+    return ServedModel(open_model(Path(data)).predictor)
+
+
+def example(predictor: Predictor, log: "JobLog") -> "pd.DataFrame":
+    """Return feature rows of the log's last jobs; columns of which nothing is known there are left out."""
+    import pandas as pd
+
+    rows = replay(log, predictor.features, predictor.as_of)[-_EXAMPLE_ROWS:]
+    known = [name in REQUIRED or not np.isnan(rows[:, k]).all() for k, name in enumerate(predictor.features)]
+    return pd.DataFrame(rows, columns=list(predictor.features)).loc[:, known]
+
+
+def requirements() -> list[str]:
+    """Return the installed versions of `NEEDED`, as pip takes them."""
+    found = []
+    for package in NEEDED:
+        try:
+            found.append(f"{package}=={version(package)}")
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,302 @@
+"""Classifier: the base of classifiers of variability.
+
+* Inputs are known by name. A table that lacks one of those that a model learnt from is refused, and so is an array of
+  another width; what a table has beyond them is not looked at.
+* A missing input is NaN. The median of the training part stands in for it, and the answer counts for how many. An input
+  of which the training part knows nothing is left out of the model: there is nothing to stand in for it.
+* Where too much is missing the classifier abstains: it answers class 0, with the reason
+  (`predictors.variability.verdict`).
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.core.arrays import Floats, Ints
+from predictors.core.errors import JobcastError, unknown_name
+from predictors.core.files import whole_file
+from predictors.core.model_files import damage_as_error, read_about, read_arrays, write_arrays
+from predictors.core.params import BOOLEAN, Parameters, Rule, number, or_none
+from predictors.data.runs import TRUTH, Words
+from predictors.variability.features import Table, check_classes, chosen, kinds, named
+from predictors.variability.labels import SCHEMES, Scheme, check_scheme
+from predictors.variability.verdict import NONE, Verdict, Verdicts
+
+FORMAT: Final = 1
+ABOUT: Final = "classifier.json"
+MEDIANS: Final = "medians.npz"
+
+
+class Voter(Protocol):
+    """What was learnt: an immutable map from complete rows to probabilities, safe to call from threads."""
+
+    def probabilities(self, rows: Floats) -> Floats:
+        """Return shape (n_rows, n_classes), each row summing to 1, for rows (n_rows, n_inputs) without NaN."""
+        ...
+
+
+class Classifier(Parameters, ABC):
+    """Base of all classifiers, in the manner of scikit-learn: the constructor stores, `fit` sets what ends in `_`.
+
+    Parameters
+    ----------
+    threshold : float or None
+        Predict variation where its probability is at least this; None: predict the most probable class.
+    most_missing : float
+        Abstain where a larger share of the inputs is missing.
+    seen_only : bool
+        Abstain for applications that were not learnt from. By default they are judged by the machine's state alone.
+
+    Attributes
+    ----------
+    features_ : tuple of str
+        Inputs that it learnt from, in order.
+    ignored_ : tuple of str
+        Inputs that were offered, but known for no run of the training part.
+    scheme_ : {"binary", "three"}
+        Which classes it tells apart.
+    applications_ : tuple of str
+        Applications that it learnt from, sorted; empty where they were not given.
+    medians_ : float64 array of shape (n_features,)
+        Of the training part.
+    voter_ : Voter
+        What was learnt.
+    """
+
+    def __init__(self, *, threshold: float | None = None, most_missing: float = 0.5, seen_only: bool = False) -> None:
+        self.threshold = threshold
+        self.most_missing = most_missing
+        self.seen_only = seen_only
+
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "threshold": or_none(number("a probability above 0, at most 1", lambda v: 0 < v <= 1)),
+        "most_missing": number("a share from 0 to 1", lambda v: 0 <= v <= 1),
+        "seen_only": BOOLEAN,
+    }
+
+    # --- learning -----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def learn(self, rows: Floats, classes: Ints, n_classes: int) -> Voter:
+        """Return what is learnt from complete rows (n, n_inputs) and their classes, 0 … n_classes - 1."""
+
+    def importances(self) -> Floats | None:
+        """Return how much each input matters, shape (n_features,), summing to 1; None if the model has none."""
+        return None
+
+    def fit(
+        self,
+        table: Table,
+        classes: npt.ArrayLike,
+        *,
+        features: Sequence[str] | None = None,
+        scheme: Scheme = "binary",
+        applications: npt.ArrayLike | None = None,
+    ) -> Self:
+        """Forget, then learn.
+
+        Parameters
+        ----------
+        table : DataFrame, or float64 array of shape (n, n_inputs)
+            Inputs by name, or an array whose columns `features` names; NaN = missing.
+        classes : int array-like of shape (n,)
+            Numbers of the classes of `scheme`; runs without a label must be left out before.
+        features : sequence of str, optional
+            Columns of a table to learn from (absent: all), or names of an array's columns.
+        scheme : {"binary", "three"}
+            Which classes.
+        applications : array-like of str, shape (n,), optional
+            Whose runs they are, to be remembered.
+
+        Raises
+        ------
+        JobcastError
+            If a parameter, a column or a class cannot be used, if there is but one class, or nothing to learn from.
+        """
+        self.check()
+        check_scheme(scheme)
+        names, rows = named(table, features)
+        if any(name.startswith(TRUTH) for name in names):
+            raise JobcastError(f"{self.name}: inputs named {TRUTH}… are a simulated world's truth; leave them out.")
+        found = np.asarray(classes, dtype=np.int64)
+        check_classes(self.name, found, len(rows), SCHEMES[scheme])
+        if np.isinf(rows).any():
+            raise JobcastError(f"{self.name}: inputs must be finite, or NaN where missing.")
+        known = np.asarray(~np.isnan(rows).all(axis=0))
+        if not known.any():
+            raise JobcastError(f"{self.name}: no input is known for any run; there is nothing to learn from.")
+        kept, medians = rows[:, known], np.nanmedian(rows[:, known], axis=0)
+        voter = self.learn(np.where(np.isnan(kept), medians, kept), found, len(SCHEMES[scheme]))
+        self.features_ = tuple(name for name, is_known in zip(names, known, strict=True) if is_known)
+        self.ignored_ = tuple(name for name, is_known in zip(names, known, strict=True) if not is_known)
+        names = () if applications is None else np.unique(np.asarray(applications, dtype=np.str_)).tolist()
+        self.applications_ = tuple(names)
+        self.scheme_, self.medians_, self.voter_ = scheme, medians, voter
+        return self
+
+    @property
+    def fitted(self) -> bool:
+        """Whether there is something learnt."""
+        return hasattr(self, "voter_")
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes from 0 on."""
+        return SCHEMES[self.scheme_]
+
+    # --- judging ------------------------------------------------------------------------------------------------------
+
+    def judge(
+        self, table: Table, *, features: Sequence[str] | None = None, applications: npt.ArrayLike | None = None
+    ) -> Verdicts:
+        """Say for many starts what is to be expected.
+
+        Parameters
+        ----------
+        table : DataFrame, or float64 array of shape (n, n_inputs)
+            Inputs by name; or an array whose columns `features` names, `features_` if it is absent.
+        features : sequence of str, optional
+            Names of an array's columns.
+        applications : array-like of str, shape (n,), optional
+            What is to be started; only looked at with `seen_only`.
+
+        Raises
+        ------
+        JobcastError
+            If it is not fitted, or an input is missing as a whole column.
+        """
+        self.require_fit()
+        rows = chosen(self.name, table, features, self.features_)
+        missing = np.isnan(rows)
+        why = self._abstentions(missing, applications)
+        probabilities = np.full((len(rows), len(self.class_names)), np.nan)
+        judged = why == ""
+        if judged.any():
+            probabilities[judged] = self.voter_.probabilities(np.where(missing, self.medians_, rows)[judged])
+        classes = np.full(len(rows), NONE, dtype=np.int64)
+        classes[judged] = self._decide(probabilities[judged])
+        return Verdicts(classes, probabilities, why, missing.sum(axis=1))
+
+    def judge_one(self, row: Floats, *, features: Sequence[str] | None = None, application: str = "") -> Verdict:
+        """Say the same for one start: its inputs, shape (n_inputs,)."""
+        found = self.judge(np.asarray(row, dtype=np.float64)[None], features=features, applications=[application])
+        class_, why = int(found.classes[0]), str(found.why[0])
+        probability = float(found.probabilities[0, -1])
+        return Verdict(
+            class_, self.class_names[class_], probability, bool(why), why, int(found.filled[0]), model=self.name
+        )
+
+    def predict(self, table: Table, **about: Any) -> Ints:
+        """Return classes, shape (n,); 0 where it abstains. `about` is as in `judge`."""
+        return self.judge(table, **about).classes
+
+    def predict_proba(self, table: Table, **about: Any) -> Floats:
+        """Return probabilities, shape (n, n_classes); NaN where it abstains. `about` is as in `judge`."""
+        return self.judge(table, **about).probabilities
+
+    def _decide(self, probabilities: Floats) -> Ints:
+        if self.threshold is None:
+            return np.asarray(probabilities.argmax(axis=1), dtype=np.int64)
+        last = probabilities.shape[1] - 1
+        others = probabilities[:, :last].argmax(axis=1)
+        return np.asarray(np.where(probabilities[:, last] >= self.threshold, last, others), dtype=np.int64)
+
+    def _abstentions(self, missing: npt.NDArray[np.bool_], applications: npt.ArrayLike | None) -> Words:
+        """Return why each row cannot be judged, the first reason that holds; empty where it can."""
+        of_workload, of_window = kinds(self.features_)
+        why = np.full(len(missing), "", dtype="<U8")
+        if self.seen_only:
+            if applications is None:
+                raise JobcastError(f"{self.name}: with seen_only the applications to be started must be given.")
+            why[~np.isin(np.asarray(applications, dtype=np.str_), self.applications_)] = "unseen"
+        why[missing.mean(axis=1) > self.most_missing] = "missing"
+        why[missing[:, of_workload].any(axis=1)] = "workload"
+        if of_window.any():
+            why[missing[:, of_window].all(axis=1)] = "window"
+        return why
+
+    def require_fit(self) -> None:
+        """Raise if nothing has been learnt."""
+        if not self.fitted:
+            raise JobcastError(f"This {self.name} has not been fitted: call fit(table, classes) first.")
+
+    # --- saving -------------------------------------------------------------------------------------------------------
+
+    def save(self, folder: str | Path) -> None:
+        """Write everything into an existing folder: JSON, arrays, skops, XGBoost's own; never a pickle.
+
+        `predictors.variability.classifiers.registry.load` reads it back.
+
+        Raises
+        ------
+        JobcastError
+            If it is not fitted, or the folder is not there or cannot be written.
+        """
+        place = Path(folder)
+        if not place.is_dir():
+            raise JobcastError(f"{place}: is not a folder; make it before saving a model there.")
+        self.require_fit()
+        about = {
+            "format": FORMAT,
+            "name": self.name,
+            "params": self.get_params(),
+            "scheme": self.scheme_,
+            "features": list(self.features_),
+            "ignored": list(self.ignored_),
+            "applications": list(self.applications_),
+        }
+        self.save_voter(place)
+        write_arrays(place / MEDIANS, {"medians": self.medians_})
+        with whole_file(place / ABOUT) as part:
+            part.write_text(json.dumps(about, indent=1))
+
+    @abstractmethod
+    def save_voter(self, folder: Path) -> None:
+        """Write what was learnt."""
+
+    @abstractmethod
+    def load_voter(self, folder: Path) -> Voter:
+        """Return what `save_voter` wrote, after checking it."""
+
+
+def make(classifiers: Mapping[str, type[Classifier]], name: str, params: Mapping[str, Any]) -> Classifier:
+    """Return a fresh, unfitted classifier of one of these kinds by its name.
+
+    Raises
+    ------
+    JobcastError
+        If there is no classifier, or no parameter, of that name.
+    """
+    if name not in classifiers:
+        raise unknown_name("classifier", name, classifiers)
+    return classifiers[name]().set_params(**params)
+
+
+def read(classifiers: Mapping[str, type[Classifier]], folder: Path) -> Classifier:
+    """Return the classifier of one of these kinds that `Classifier.save` wrote: it judges the same, to the last bit.
+
+    Raises
+    ------
+    JobcastError
+        If a file is missing, damaged or not ours.
+    """
+    with damage_as_error(folder / ABOUT):
+        about = read_about(folder / ABOUT, FORMAT)
+        name, params, scheme = str(about["name"]), dict(about["params"]), about["scheme"]
+        features, ignored = tuple(map(str, about["features"])), tuple(map(str, about["ignored"]))
+        applications = tuple(map(str, about["applications"]))
+    classifier = make(classifiers, name, params)
+    classifier.check()
+    check_scheme(scheme)
+    medians = read_arrays(folder / MEDIANS).get("medians", np.empty(0))
+    if medians.shape != (len(features),) or medians.dtype != np.float64 or not np.isfinite(medians).all():
+        raise JobcastError(f"{folder / MEDIANS}: does not fit the model's {len(features)} inputs; train it again.")
+    classifier.features_, classifier.ignored_, classifier.applications_ = features, ignored, applications
+    classifier.scheme_, classifier.medians_ = scheme, medians
+    classifier.voter_ = classifier.load_voter(folder)
+    return classifier

@@ -1,0 +1,159 @@
+"""Gradient-boosted trees for the classes of variability: XGBoost grows them, compiled code walks them.
+
+Classes are ordered (none < little < variation), so there is one model for each limit between them: the probability of
+lying above it. What is said of variation is therefore the same with two classes and with three.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from predictors.core.arrays import Floats, Ints
+from predictors.core.errors import JobcastError
+from predictors.core.files import whole_file
+from predictors.core.params import Rule
+from predictors.models.boosted import GROWTH, grow_trees
+from predictors.models.trees import CompiledForest, compile_booster
+from predictors.variability.classifiers.base import Classifier
+
+
+@dataclass(frozen=True, eq=False)
+class BoostedVoter:
+    """One boosted model a limit between classes; immutable.
+
+    Parameters
+    ----------
+    models : tuple of bytes
+        What XGBoost made, in its own JSON; empty where no run lay above the limit, or none below.
+    forests : tuple of CompiledForest or None
+        The same trees.
+    starts : tuple of float
+        What is added to the trees' sums; infinite where there is no model.
+    """
+
+    models: tuple[bytes, ...]
+    forests: tuple[CompiledForest | None, ...]
+    starts: tuple[float, ...]
+
+    @classmethod
+    def of(cls, models: tuple[bytes, ...]) -> "BoostedVoter":
+        """Compile models; an empty one stands for "never above"."""
+        forests: list[CompiledForest | None] = []
+        starts = []
+        for model in models:
+            forest, base = compile_booster(model) if model else (None, 0.0)
+            if model and not 0 < base < 1:
+                raise JobcastError("The boosted model gives no probabilities; the file is damaged: train it again.")
+            forests.append(forest)
+            starts.append(float(np.log(base / (1 - base))) if model else -np.inf)
+        return cls(models, tuple(forests), tuple(starts))
+
+    def probabilities(self, rows: Floats) -> Floats:
+        """Return shape (n_rows, n_classes), each row summing to 1."""
+        above = np.ones((len(rows), len(self.models) + 1))
+        for k, (forest, start) in enumerate(zip(self.forests, self.starts, strict=True)):
+            sums = start if forest is None else start + forest.predict(rows) * len(forest.roots)
+            above[:, k + 1] = np.minimum(above[:, k], 1 / (1 + np.exp(-np.float64(sums))))
+        return np.column_stack([above[:, :-1] - above[:, 1:], above[:, -1]])
+
+
+class BoostedClassifier(Classifier):
+    """Gradient-boosted trees, one model for each limit between the classes.
+
+    Parameters
+    ----------
+    n_estimators : int
+        Trees of a model.
+    learning_rate : float
+        How much each tree counts.
+    max_depth : int
+        Of a tree.
+    min_child_weight : float
+        Least sum of weights, p (1 - p) a run, in a leaf.
+    subsample, colsample : float
+        Shares of the runs and inputs that each tree sees.
+    random_state : int
+        Seed: equal seeds, equal classifiers.
+    threshold, most_missing, seen_only
+        As in `Classifier`.
+
+    References
+    ----------
+    .. [1] T. Chen, C. Guestrin. XGBoost: a scalable tree boosting system. KDD 2016. doi:10.1145/2939672.2939785
+    """
+
+    name = "boosted"
+    rules: ClassVar[Mapping[str, Rule]] = GROWTH
+
+    def __init__(
+        self,
+        *,
+        n_estimators: int = 150,
+        learning_rate: float = 0.1,
+        max_depth: int = 4,
+        min_child_weight: float = 1.0,
+        subsample: float = 0.8,
+        colsample: float = 0.3,
+        random_state: int = 0,
+        threshold: float | None = None,
+        most_missing: float = 0.5,
+        seen_only: bool = False,
+    ) -> None:
+        super().__init__(threshold=threshold, most_missing=most_missing, seen_only=seen_only)
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.min_child_weight = min_child_weight
+        self.subsample = subsample
+        self.colsample = colsample
+        self.random_state = random_state
+
+    def learn(self, rows: Floats, classes: Ints, n_classes: int) -> BoostedVoter:
+        """Grow trees on complete rows (n, n_inputs) and their classes (n,)."""
+        return BoostedVoter.of(tuple(self._above(rows, classes >= k) for k in range(1, n_classes)))
+
+    def _above(self, rows: Floats, above: Any) -> bytes:
+        if not above.any():
+            return b""
+        objective = {"objective": "binary:logistic", "base_score": float(np.clip(above.mean(), 1e-6, 1 - 1e-6))}
+        return grow_trees(self, rows, objective, self.min_child_weight, label=above.astype(np.float32))
+
+    def importances(self) -> Floats:
+        """Return how much each input lessens the loss in the model of variation, shape (n_features,), summing to 1."""
+        import xgboost
+
+        self.require_fit()
+        assert isinstance(self.voter_, BoostedVoter)
+        shares = np.zeros(len(self.features_))
+        if self.voter_.models[-1]:
+            booster = xgboost.Booster(model_file=bytearray(self.voter_.models[-1]))
+            for name, gain in booster.get_score(importance_type="total_gain").items():
+                shares[int(name.removeprefix("f"))] = float(np.mean(gain))
+        return shares / shares.sum() if shares.sum() > 0 else np.full(len(shares), 1 / len(shares))
+
+    def save_voter(self, folder: Path) -> None:
+        """Write each model in XGBoost's own JSON; no file where there is no model."""
+        assert isinstance(self.voter_, BoostedVoter)
+        for k, model in enumerate(self.voter_.models, start=1):
+            if model:
+                with whole_file(_file(folder, k)) as part:
+                    part.write_bytes(model)
+
+    def load_voter(self, folder: Path) -> BoostedVoter:
+        """Take back the models, after checking that their trees do not point outside themselves."""
+        files = [_file(folder, k) for k in range(1, len(self.class_names))]
+        try:
+            models = tuple(file.read_bytes() if file.exists() else b"" for file in files)
+        except OSError as error:
+            raise JobcastError(f"{folder}: cannot be read ({error}); train the model again.") from error
+        voter = BoostedVoter.of(models)
+        if not any(models) or any(f is not None and f.n_features != len(self.features_) for f in voter.forests):
+            raise JobcastError(f"{folder}: holds no trees of {len(self.features_)} inputs; train the model again.")
+        return voter
+
+
+def _file(folder: Path, limit: int) -> Path:
+    return folder / f"above-{limit}.json"

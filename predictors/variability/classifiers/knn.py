@@ -1,0 +1,106 @@
+"""k nearest neighbours among the runs learnt from, by scikit-learn, inputs standardised."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+
+from predictors.core.arrays import Floats, Ints
+from predictors.core.errors import JobcastError
+from predictors.core.params import Rule, one_of, whole
+from predictors.models.adapters.sklearn import dump, undump
+from predictors.variability.classifiers.base import Classifier
+
+MODEL: Final = "classifier.skops"
+
+
+@dataclass(frozen=True, eq=False)
+class NeighbourVoter:
+    """A fitted pipeline of scaling and neighbours; immutable.
+
+    Parameters
+    ----------
+    model : scikit-learn pipeline
+        As fitted.
+    n_classes : int
+        Classes of the labels, some of which may not have been seen.
+    """
+
+    model: Any
+    n_classes: int
+
+    def probabilities(self, rows: Floats) -> Floats:
+        """Return shape (n_rows, n_classes), each row summing to 1."""
+        wide = np.zeros((len(rows), self.n_classes))
+        wide[:, np.asarray(self.model.classes_, dtype=np.int64)] = self.model.predict_proba(rows)
+        return wide
+
+
+class Neighbours(Classifier):
+    """k nearest neighbours by Euclidean distance between standardised inputs.
+
+    Parameters
+    ----------
+    n_neighbors : int
+        How many vote; fewer if fewer were learnt from.
+    weights : {"uniform", "distance"}
+        Whether nearer ones weigh more.
+    threshold, most_missing, seen_only
+        As in `Classifier`.
+
+    References
+    ----------
+    .. [1] T. Cover, P. Hart. Nearest neighbor pattern classification. IEEE Transactions on Information Theory 13(1),
+       1967. doi:10.1109/TIT.1967.1053964
+    """
+
+    name = "knn"
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "n_neighbors": whole(1),
+        "weights": one_of("uniform", "distance"),
+    }
+
+    def __init__(
+        self,
+        *,
+        n_neighbors: int = 5,
+        weights: Literal["uniform", "distance"] = "uniform",
+        threshold: float | None = None,
+        most_missing: float = 0.5,
+        seen_only: bool = False,
+    ) -> None:
+        super().__init__(threshold=threshold, most_missing=most_missing, seen_only=seen_only)
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+
+    def learn(self, rows: Floats, classes: Ints, n_classes: int) -> NeighbourVoter:
+        """Remember complete rows (n, n_inputs) and their classes (n,)."""
+        from sklearn.neighbors import KNeighborsClassifier
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        vote = KNeighborsClassifier(min(self.n_neighbors, len(rows)), weights=self.weights, algorithm="brute", n_jobs=1)
+        return NeighbourVoter(make_pipeline(StandardScaler(), vote).fit(rows, classes), n_classes)
+
+    def save_voter(self, folder: Path) -> None:
+        """Write the pipeline by skops."""
+        assert isinstance(self.voter_, NeighbourVoter)
+        dump(folder / MODEL, self.voter_.model)
+
+    def load_voter(self, folder: Path) -> NeighbourVoter:
+        """Take back the pipeline."""
+        from sklearn.pipeline import Pipeline
+
+        model, n_classes = undump(folder / MODEL), len(self.class_names)
+        seen = np.asarray(getattr(model, "classes_", ()))
+        if (
+            type(model) is not Pipeline
+            or int(model.n_features_in_) != len(self.features_)
+            or not (len(seen) and ((seen >= 0) & (seen < n_classes)).all())
+        ):
+            raise JobcastError(
+                f"{folder / MODEL}: holds no neighbours of {len(self.features_)} inputs; train the model again."
+            )
+        return NeighbourVoter(model, n_classes)

@@ -1,0 +1,363 @@
+"""AdaBoost, extra trees and the decision forest, as compiled votes of trees.
+
+Nodes and slots are laid out as in `predictors.models.trees`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.core.arrays import Floats, Ints, Singles
+from predictors.core.errors import JobcastError
+from predictors.core.jit import compiled
+from predictors.core.params import ABOVE_0, BOOLEAN, SHARE, Rule, whole
+from predictors.models.adapters.sklearn import dump, trusting, undump
+from predictors.models.trees import BLOCK, breadth_first, check_tree, fill_slots, walk
+from predictors.variability.classifiers.base import Classifier
+
+
+@compiled
+def add_votes(nodes: npt.NDArray[np.void], votes: Floats, roots: Ints, rows: Singles, out: Floats) -> None:
+    """Write, for each row, the sum over trees of the votes (n_nodes, n_classes) of the leaf that it reaches."""
+    n_trees, n_classes = len(roots), votes.shape[1]
+    slots = np.empty(2 * rows.shape[1] + 1, dtype=np.float32)
+    at = np.empty(BLOCK, dtype=np.int32)
+    for i in range(len(rows)):
+        fill_slots(rows[i], slots)
+        for c in range(n_classes):
+            out[i, c] = 0.0
+        for first in range(0, n_trees, BLOCK):
+            width = min(BLOCK, n_trees - first)
+            walk(nodes, roots, first, width, slots, at)
+            for k in range(width):
+                for c in range(n_classes):
+                    out[i, c] += votes[at[k], c]
+
+
+@dataclass(frozen=True, eq=False)
+class TreeVoter:
+    """An immutable map from complete rows to probabilities; safe to call from threads.
+
+    Parameters
+    ----------
+    nodes : structured array of shape (n_nodes,)
+        Threshold, slot to compare and left child (`predictors.models.trees`).
+    votes : float64 array of shape (n_nodes, n_classes)
+        What a leaf says: shares of the classes, or AdaBoost's weighted votes.
+    roots : int64 array of shape (n_trees,)
+        First node of each tree.
+    n_inputs : int
+        Width of a row.
+    link : {"mean", "samme"}
+        How sums become probabilities: their share, or the softmax of SAMME [1]_.
+
+    References
+    ----------
+    .. [1] T. Hastie, S. Rosset, J. Zhu, H. Zou. Multi-class AdaBoost. Statistics and Its Interface 2(3), 2009.
+       doi:10.4310/SII.2009.v2.n3.a8
+    """
+
+    nodes: npt.NDArray[np.void]
+    votes: Floats
+    roots: Ints
+    n_inputs: int
+    link: Literal["mean", "samme"]
+
+    def __post_init__(self) -> None:
+        for array in (self.nodes, self.votes, self.roots):
+            array.flags.writeable = False
+
+    @classmethod
+    def from_sklearn(cls, model: Any, n_classes: int) -> Self:
+        """Compile scikit-learn's AdaBoost, extra trees or random forest, fitted; a class never seen gets no vote.
+
+        Raises
+        ------
+        JobcastError
+            If a tree points outside itself: a damaged or hostile file. Nothing is traversed before this is checked.
+        """
+        boosts = hasattr(model, "estimator_weights_")
+        n_inputs, seen = int(model.n_features_in_), np.asarray(model.classes_, dtype=np.int64)
+        if seen.ndim != 1 or not len(seen) or not ((seen >= 0) & (seen < n_classes)).all() or (np.diff(seen) < 1).any():
+            raise JobcastError("The model's classes are not those of its labels; the file is damaged: train it again.")
+        weights = np.asarray(model.estimator_weights_, dtype=np.float64) if boosts else np.ones(len(model.estimators_))
+        parts, votes, roots, base = [], [], [], 0
+        for number, (estimator, weight) in enumerate(zip(model.estimators_, weights, strict=False)):
+            check_tree(estimator.tree_, n_inputs, f"tree {number}", len(seen))
+            nodes, order = breadth_first(estimator.tree_, n_inputs, base)
+            shares = estimator.tree_.value[order, 0, :]
+            parts.append(nodes)
+            own = _samme(shares, weight) if boosts else shares
+            votes.append(_spread(own, seen, n_classes, -np.inf if boosts else 0.0))
+            roots.append(base)
+            base += len(nodes)
+        if not parts or not np.isfinite(weights).all():
+            raise JobcastError("The model has no trees that can vote; the file is damaged: train it again.")
+        total = weights[: len(roots)].sum() if boosts else len(roots)
+        return cls(
+            np.concatenate(parts),
+            np.concatenate(votes) / total,
+            np.array(roots, dtype=np.int64),
+            n_inputs,
+            "samme" if boosts else "mean",
+        )
+
+    def probabilities(self, rows: Floats) -> Floats:
+        """Return shape (n_rows, n_classes), each row summing to 1."""
+        singles = np.ascontiguousarray(rows, dtype=np.float32)
+        if singles.ndim != 2 or singles.shape[1] != self.n_inputs:
+            raise JobcastError(f"The trees take rows of {self.n_inputs} inputs; got shape {singles.shape}.")
+        sums = np.empty((len(singles), self.votes.shape[1]))
+        add_votes(self.nodes, self.votes, self.roots, singles, sums)
+        return np.asarray(sums / sums.sum(axis=1, keepdims=True)) if self.link == "mean" else softmax(sums)
+
+
+def softmax(scores: Floats) -> Floats:
+    """Return probabilities that grow with the scores, each row summing to 1.
+
+    Examples
+    --------
+    >>> softmax(np.array([[0.0, 0.0], [0.0, np.log(3)]])).round(2).tolist()
+    [[0.5, 0.5], [0.25, 0.75]]
+    """
+    grown = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(grown / grown.sum(axis=1, keepdims=True), dtype=np.float64)
+
+
+def _samme(shares: Floats, weight: float) -> Floats:
+    """Return a tree's votes: its weight for the leaf's class, -weight / (K - 1) for each other, over K - 1."""
+    k = shares.shape[1]
+    votes = np.full(shares.shape, -weight / (k - 1) if k > 1 else 0.0)
+    votes[np.arange(len(shares)), shares.argmax(axis=1)] = weight
+    return np.asarray(votes / max(k - 1, 1))
+
+
+def _spread(votes: Floats, seen: Ints, n_classes: int, unseen: float) -> Floats:
+    """Return votes over all classes; a class that was never seen gets `unseen`: its probability is 0."""
+    wide = np.full((len(votes), n_classes), unseen)
+    wide[:, seen] = votes
+    return wide
+
+
+MODEL: Final = "classifier.skops"
+TRUSTED: Final = ("sklearn.tree._tree.Tree",)
+"""What a saved classifier may hold beyond what skops trusts by itself; its nodes are checked after loading."""
+
+
+@dataclass(frozen=True, eq=False)
+class SklearnTrees:
+    """A fitted scikit-learn classifier and the same trees compiled; immutable.
+
+    Parameters
+    ----------
+    model : scikit-learn classifier
+        As fitted: to be saved and explained.
+    compiled : TreeVoter
+        Its votes.
+    """
+
+    model: Any
+    compiled: TreeVoter
+
+    def probabilities(self, rows: Floats) -> Floats:
+        """Return shape (n_rows, n_classes), each row summing to 1."""
+        return self.compiled.probabilities(rows)
+
+
+class TreeClassifier(Classifier):
+    """Base of the classifiers that scikit-learn grows of trees."""
+
+    random_state: int
+
+    def unfitted(self) -> Any:
+        """Return scikit-learn's classifier with this one's parameters."""
+        raise NotImplementedError
+
+    def learn(self, rows: Floats, classes: Ints, n_classes: int) -> SklearnTrees:
+        """Grow trees on complete rows (n, n_inputs) and their classes (n,)."""
+        try:
+            model = self.unfitted().fit(rows.astype(np.float32), classes)
+        except ValueError as error:  # AdaBoost gives up where its first tree is no better than chance
+            raise JobcastError(f"{self.name}: nothing can be learnt from these {len(rows)} runs ({error}).") from error
+        return SklearnTrees(model, TreeVoter.from_sklearn(model, n_classes))
+
+    def importances(self) -> Floats:
+        """Return how much each input lessens the impurity, shape (n_features,), summing to 1."""
+        self.require_fit()
+        assert isinstance(self.voter_, SklearnTrees)
+        return np.asarray(self.voter_.model.feature_importances_, dtype=np.float64)
+
+    def save_voter(self, folder: Path) -> None:
+        """Write the classifier by skops."""
+        assert isinstance(self.voter_, SklearnTrees)
+        with trusting(*TRUSTED):
+            dump(folder / MODEL, self.voter_.model)
+
+    def load_voter(self, folder: Path) -> SklearnTrees:
+        """Take back the classifier, after checking that its trees do not point outside themselves."""
+        with trusting(*TRUSTED):
+            model = undump(folder / MODEL)
+        expected = type(self.unfitted())
+        if type(model) is not expected or int(model.n_features_in_) != len(self.features_):
+            raise JobcastError(
+                f"{folder / MODEL}: holds no {expected.__name__} of {len(self.features_)} inputs; train it again."
+            )
+        return SklearnTrees(model, TreeVoter.from_sklearn(model, len(self.class_names)))
+
+
+class AdaBoost(TreeClassifier):
+    """AdaBoost (SAMME) over shallow trees; by default stumps, fifty of them, as in scikit-learn.
+
+    Parameters
+    ----------
+    n_estimators : int
+        Trees at most.
+    max_depth : int
+        Of a tree.
+    learning_rate : float
+        How much each tree counts.
+    random_state : int
+        Seed: equal seeds, equal classifiers.
+    threshold, most_missing, seen_only
+        As in `Classifier`.
+
+    References
+    ----------
+    .. [1] Y. Freund, R. E. Schapire. A decision-theoretic generalization of on-line learning and an application to
+       boosting. Journal of Computer and System Sciences 55(1), 1997. doi:10.1006/jcss.1997.1504
+    .. [2] T. Hastie, S. Rosset, J. Zhu, H. Zou. Multi-class AdaBoost. Statistics and Its Interface 2(3), 2009.
+       doi:10.4310/SII.2009.v2.n3.a8
+    """
+
+    name = "adaboost"
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "n_estimators": whole(1),
+        "max_depth": whole(1),
+        "learning_rate": ABOVE_0,
+        "random_state": whole(0),
+    }
+
+    def __init__(
+        self,
+        *,
+        n_estimators: int = 50,
+        max_depth: int = 1,
+        learning_rate: float = 1.0,
+        random_state: int = 0,
+        threshold: float | None = None,
+        most_missing: float = 0.5,
+        seen_only: bool = False,
+    ) -> None:
+        super().__init__(threshold=threshold, most_missing=most_missing, seen_only=seen_only)
+        self.n_estimators = n_estimators
+        self.max_depth = max_depth
+        self.learning_rate = learning_rate
+        self.random_state = random_state
+
+    def unfitted(self) -> Any:
+        """Return scikit-learn's classifier with this one's parameters."""
+        from sklearn.ensemble import AdaBoostClassifier
+        from sklearn.tree import DecisionTreeClassifier
+
+        return AdaBoostClassifier(
+            DecisionTreeClassifier(max_depth=self.max_depth),
+            n_estimators=self.n_estimators,
+            learning_rate=self.learning_rate,
+            random_state=self.random_state,
+        )
+
+
+class ForestOfTrees(TreeClassifier):
+    """Base of the two forests: the mean of the shares in the leaves of trees that are grown to their end.
+
+    Parameters
+    ----------
+    n_estimators : int
+        Trees.
+    max_features : "sqrt" or float
+        How many of the inputs are tried at a split: the root of their number, or a share.
+    min_samples_leaf : int
+        Fewest runs in a leaf.
+    balanced : bool
+        Let each class weigh the same in the trees' growth.
+    random_state : int
+        Seed: equal seeds, equal classifiers.
+    threshold, most_missing, seen_only
+        As in `Classifier`.
+    """
+
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "n_estimators": whole(1),
+        "max_features": ("'sqrt' or a share above 0, at most 1", lambda v: v == "sqrt" or SHARE[1](v)),
+        "min_samples_leaf": whole(1),
+        "balanced": BOOLEAN,
+        "random_state": whole(0),
+    }
+
+    def __init__(
+        self,
+        *,
+        n_estimators: int = 100,
+        max_features: str | float = "sqrt",
+        min_samples_leaf: int = 1,
+        balanced: bool = False,
+        random_state: int = 0,
+        threshold: float | None = None,
+        most_missing: float = 0.5,
+        seen_only: bool = False,
+    ) -> None:
+        super().__init__(threshold=threshold, most_missing=most_missing, seen_only=seen_only)
+        self.n_estimators = n_estimators
+        self.max_features = max_features
+        self.min_samples_leaf = min_samples_leaf
+        self.balanced = balanced
+        self.random_state = random_state
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "n_estimators": self.n_estimators,
+            "max_features": self.max_features,
+            "min_samples_leaf": self.min_samples_leaf,
+            "class_weight": "balanced" if self.balanced else None,
+            "random_state": self.random_state,
+            "n_jobs": 1,
+        }
+
+
+class ExtraTrees(ForestOfTrees):
+    """Extra trees: each split's threshold is drawn, each tree sees all runs. Parameters as in `ForestOfTrees`.
+
+    References
+    ----------
+    .. [1] P. Geurts, D. Ernst, L. Wehenkel. Extremely randomized trees. Machine Learning 63(1), 2006.
+       doi:10.1007/s10994-006-6226-1
+    """
+
+    name = "extra-trees"
+
+    def unfitted(self) -> Any:
+        """Return scikit-learn's classifier with this one's parameters."""
+        from sklearn.ensemble import ExtraTreesClassifier
+
+        return ExtraTreesClassifier(**self._settings())
+
+
+class DecisionForest(ForestOfTrees):
+    """Random forest: each tree sees runs drawn with replacement. Parameters as in `ForestOfTrees`.
+
+    References
+    ----------
+    .. [1] L. Breiman. Random forests. Machine Learning 45(1), 2001. doi:10.1023/A:1010933404324
+    """
+
+    name = "decision-forest"
+
+    def unfitted(self) -> Any:
+        """Return scikit-learn's classifier with this one's parameters."""
+        from sklearn.ensemble import RandomForestClassifier
+
+        return RandomForestClassifier(**self._settings())

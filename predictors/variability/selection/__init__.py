@@ -1,0 +1,1 @@
+"""Selection of a classifier and of its inputs."""

@@ -1,0 +1,186 @@
+"""Scores of classifiers: F1, precision, recall, PR-AUC, with intervals.
+
+Variation is rare: a rule that always predicts none is right nine times in ten and has an F1 of 0. A figure that is not
+defined (F1 with nothing to find and nothing predicted, PR-AUC without variation) is NaN, never a made-up number.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.core.arrays import Floats, Ints
+from predictors.core.errors import JobcastError
+from predictors.core.intervals import drawn_times, percentiles
+
+N_BLOCKS: Final = 50
+"""Runs that began close together share their machine's state: intervals draw blocks of consecutive runs, so many."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """The figures of one classifier on one set of runs.
+
+    Attributes
+    ----------
+    n_test : int
+        Runs judged.
+    n_variation : int
+        Runs with variation among them.
+    base_rate : float
+        Their share: the PR-AUC of a classifier that knows nothing.
+    f1 : float
+        tp / (tp + (fp + fn) / 2) for variation; NaN if there is none and none is predicted.
+    precision, recall : float
+        Share of runs predicted to vary that do; share of runs that vary that are predicted to.
+    pr_auc : float
+        Average precision over all thresholds of the probability; NaN without variation.
+    accuracy : float
+        Share of runs judged rightly, as varying or not.
+    none_accuracy : float
+        The same for the rule that always predicts none, whose F1 is 0.
+    n_abstained : int
+        Runs for which the classifier abstained; they count as predicted not to vary.
+    """
+
+    n_test: int
+    n_variation: int
+    base_rate: float
+    f1: float
+    precision: float
+    recall: float
+    pr_auc: float
+    accuracy: float
+    none_accuracy: float
+    n_abstained: int
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the figures by name, in order."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+def scores(
+    truth: npt.ArrayLike, predicted: npt.ArrayLike, probability: npt.ArrayLike | None = None, n_abstained: int = 0
+) -> Scores:
+    """Return every figure.
+
+    Parameters
+    ----------
+    truth, predicted : bool array-like of shape (n,)
+        Which runs vary, and which were predicted to.
+    probability : float array-like of shape (n,), optional
+        Of variation, for the PR-AUC; absent: NaN.
+    n_abstained : int
+        Handed on.
+
+    Examples
+    --------
+    >>> found = scores([1, 1, 0, 0, 0, 0], [1, 0, 1, 0, 0, 0], [0.9, 0.2, 0.6, 0.1, 0.1, 0.1])
+    >>> found.f1, found.pr_auc.__round__(3), found.accuracy.__round__(3), found.none_accuracy.__round__(3)
+    (0.5, 0.833, 0.667, 0.667)
+    """
+    t, s = np.asarray(truth, dtype=np.bool_), np.asarray(predicted, dtype=np.bool_)
+    if t.shape != s.shape or t.ndim != 1:
+        raise JobcastError(f"Truth and verdicts must have one shape (n,); got {t.shape} and {s.shape}.")
+    tp, fp, fn = int((t & s).sum()), int((~t & s).sum()), int((t & ~s).sum())
+    return Scores(
+        n_test=len(t),
+        n_variation=int(t.sum()),
+        base_rate=_share(t),
+        f1=float(f1_of(np.array(tp), np.array(fp), np.array(fn))),
+        precision=tp / (tp + fp) if tp + fp else float("nan"),
+        recall=tp / (tp + fn) if tp + fn else float("nan"),
+        pr_auc=float("nan") if probability is None else average_precision(t, probability),
+        accuracy=_share(t == s),
+        none_accuracy=_share(~t),
+        n_abstained=n_abstained,
+    )
+
+
+def f1_of(tp: npt.ArrayLike, fp: npt.ArrayLike, fn: npt.ArrayLike) -> Floats:
+    """Return F1 from counts, elementwise; NaN where all three are 0.
+
+    Examples
+    --------
+    >>> f1_of([3, 0, 0], [1, 2, 0], [2, 1, 0]).round(3).tolist()
+    [0.667, 0.0, nan]
+    """
+    right = np.asarray(tp, dtype=np.float64)
+    below = right + (np.asarray(fp, dtype=np.float64) + np.asarray(fn, dtype=np.float64)) / 2
+    return np.asarray(np.divide(right, below, out=np.full_like(below, np.nan), where=below > 0))
+
+
+def average_precision(truth: npt.ArrayLike, probability: npt.ArrayLike) -> float:
+    """Return the area under precision over recall, summed over thresholds; NaN without variation."""
+    t = np.asarray(truth, dtype=np.bool_)
+    if not t.any():
+        return float("nan")
+    from sklearn.metrics import average_precision_score
+
+    return float(average_precision_score(t, np.asarray(probability, dtype=np.float64)))
+
+
+def blocks_in_time(start: npt.ArrayLike, n_blocks: int = N_BLOCKS) -> Ints:
+    """Return each run's block, shape (n,): runs in order of start, cut into blocks of as many runs each.
+
+    Examples
+    --------
+    >>> blocks_in_time([5.0, 1.0, 9.0, 3.0], 2).tolist()
+    [1, 0, 1, 0]
+    """
+    order = np.argsort(np.asarray(start, dtype=np.float64), kind="stable")
+    block = np.empty(len(order), dtype=np.int64)
+    block[order] = np.arange(len(order)) * min(n_blocks, len(order)) // max(len(order), 1)
+    return block
+
+
+def f1_interval(
+    truth: npt.ArrayLike,
+    predicted: npt.ArrayLike,
+    fold: npt.ArrayLike,
+    block: npt.ArrayLike,
+    *,
+    level: float = 0.95,
+    seed: int = 0,
+) -> tuple[float, float]:
+    """Return the bootstrap interval of the mean of the folds' F1 over blocks drawn with replacement.
+
+    Parameters
+    ----------
+    truth, predicted : bool array-like of shape (n,)
+        As in `scores`.
+    fold, block : int array-like of shape (n,)
+        Which fold each run was judged in, and which block in time it belongs to.
+    level : float
+        Share of the resamples that lies within.
+    seed : int
+        Equal seeds, equal intervals.
+
+    Returns
+    -------
+    tuple of float
+        Lower and upper end; NaN if no resample has an F1.
+    """
+    t, s = np.asarray(truth, dtype=np.bool_), np.asarray(predicted, dtype=np.bool_)
+    if not len(t):
+        return float("nan"), float("nan")
+    folds, in_fold = np.unique(np.asarray(fold), return_inverse=True)
+    blocks, in_block = np.unique(np.asarray(block), return_inverse=True)
+    times = drawn_times(len(blocks), seed=seed)
+    totals = []
+    for mark in (t & s, ~t & s, t & ~s):
+        counts = np.zeros((len(blocks), len(folds)))
+        np.add.at(counts, (in_block, in_fold), mark)
+        totals.append(times @ counts)
+    found = f1_of(*totals)
+    known = ~np.isnan(found)
+    n_known = known.sum(axis=1)
+    means = np.divide(
+        np.where(known, found, 0.0).sum(axis=1), n_known, out=np.full(len(found), np.nan), where=n_known > 0
+    )
+    return percentiles(means, level)
+
+
+def _share(marks: npt.NDArray[np.bool_]) -> float:
+    return float(marks.mean()) if len(marks) else float("nan")

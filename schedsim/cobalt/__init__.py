@@ -1,0 +1,1 @@
+"""A site's rules, after Cobalt at ALCF."""

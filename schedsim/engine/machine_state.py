@@ -1,0 +1,310 @@
+"""Machine state beside the kernel's records: node allocation, run-time model, failures.
+
+Both are told by the engine's events, in their order, and answer at its pauses.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import numpy as np
+
+import schedsim.kernels.records as at
+from predictors.core.arrays import Bools, Ints
+from predictors.core.errors import JobcastError
+from predictors.core.events import ENDED, RETURNED, STARTED
+from schedsim.engine.state import EventLog, State
+from schedsim.kernels.interrupt import interrupt, move_ends
+from schedsim.machine.allocators import Allocator, Scattered
+from schedsim.machine.failures import BEFORE_ALL, FailureProcess, Site, count_of
+from schedsim.machine.nodes import Nodes
+from schedsim.machine.outages import Outages, told
+from schedsim.machine.run_times import Progress, RunTimes
+from schedsim.policies.policy import Policy
+from schedsim.workload.workload import Workload
+
+
+@dataclass(eq=False)
+class Surroundings:
+    """The nodes and the progress of the running jobs.
+
+    Parameters
+    ----------
+    nodes : Nodes, optional
+        Who has which; kept up only where somebody asks.
+    progress : Progress, optional
+        Of the model of run times.
+    kill : bool
+        Whether jobs are stopped at their requested time.
+    step : int, optional
+        When the model is asked next, at the latest [s].
+    stopped : list of int
+        Rows of the jobs that were stopped so far, their work not done.
+    failing : FailureProcess, optional
+        What is reserved of the machine, and what fails.
+    then : (moment, bool array), optional
+        Nodes free at the shadow time, as last computed.
+    """
+
+    nodes: Nodes | None
+    progress: Progress | None
+    kill: bool
+    step: int | None = None
+    stopped: list[int] = field(default_factory=list)
+    failing: FailureProcess | None = None
+    then: tuple[tuple[int, int], Bools] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        workload: Workload,
+        policy: Policy,
+        allocator: Allocator | None,
+        world: RunTimes | None,
+        kill: bool,
+        outages: Outages | None = None,
+    ) -> "Surroundings | None":
+        """Return what a simulation needs; None if it needs nothing.
+
+        Raises
+        ------
+        JobcastError
+            If allocator, world, policy and workload do not go together.
+        """
+        failing = failures_of(outages, allocator, workload.machine_procs)
+        refuse_places(policy, allocator, failing is not None)
+        asked = policy.gate is not None or (allocator is not None and allocator.by_identity)
+        on_nodes = world is not None and world.topology is not None
+        nodes = Nodes(allocator, workload) if allocator is not None and (asked or on_nodes or failing) else None
+        if nodes is not None:
+            nodes.failing = failing
+        if nodes is None and world is None and failing is None:
+            return None
+        return cls(nodes, None if world is None else world.begun(workload), kill, failing=failing)
+
+    def take_in(self, events: Ints, now: int) -> None:
+        """Take in what happened since the last time, up to now."""
+        if self.progress is not None:
+            self.progress.advance(now)
+        for time, kind, row in events.tolist():
+            if self.nodes is not None:
+                self.nodes.now = time
+            if kind == STARTED:
+                given = None if self.nodes is None else self.nodes.start(row)
+                if self.progress is not None:
+                    self.progress.started(row, given)
+            elif kind == ENDED:
+                gone = self.failing is not None and row in self.failing.dropped
+                if self.progress is not None and not self.progress.ended(row) and not gone:
+                    self.stopped.append(row)
+                if self.nodes is not None:
+                    self.nodes.end(row)
+            elif kind == RETURNED:
+                if self.progress is not None:
+                    self.progress.ended(row)
+                if self.nodes is not None:
+                    self.nodes.end(row)
+
+    def change(self, state: State, log: EventLog) -> int | None:
+        """Let nodes fail or be repaired now; return the second of the next change, if there is one."""
+        assert self.failing is not None
+        now = state.record.now
+        if self.nodes is not None:
+            self._change_nodes(state, log, now)
+            seconds = self.failing.site.seconds if self.failing.site is not None else self.failing.outages.seconds
+        else:
+            for change in self.failing.due(now):
+                for _ in range(count_of(change)):
+                    self._change_count(state, log, change.kind == "fail")
+            seconds = self.failing.outages.seconds
+        place = int(np.searchsorted(seconds, now + 1))
+        return int(seconds[place]) if place < len(seconds) else None
+
+    def _change_count(self, state: State, log: EventLog, fails: bool) -> None:
+        """Let one of the nodes fail, which are numbered from those of the running job of the first row on; or back."""
+        assert self.failing is not None
+        record, down = state.record, self.failing.down
+        if not fails:
+            down.pop()
+            record.free += 1
+        else:
+            node = self.failing.draw(int(record.machine_procs) - len(down))
+            slots = state.slots(at.RUNNING)
+            slots = slots[np.argsort(state.jobs_now["row"][slots])]
+            place = int(np.searchsorted(np.cumsum(state.jobs_now["procs"][slots]), node, side="right"))
+            if place < len(slots):
+                self._interrupt(state, log, int(slots[place]))
+            down.append(node)
+            record.free -= 1
+        record.stale = True
+
+    def _change_nodes(self, state: State, log: EventLog, now: int) -> None:
+        """Close and open nodes that are told apart."""
+        assert self.failing is not None and self.nodes is not None
+        record, self.nodes.now = state.record, now
+        usable = self.nodes.allocator.topology.usable
+        begins = self.failing.until == BEFORE_ALL
+        before = 0 if begins else int(np.count_nonzero(self.failing.closed(now - 1, now) & usable))
+        struck = set(self.nodes.on(np.array(self.failing.advance(now), dtype=np.int64)))
+        for slot in state.slots(at.RUNNING).tolist():
+            if int(state.jobs_now[slot].row) in struck:
+                self._interrupt(state, log, slot)
+        record.free -= int(np.count_nonzero(self.failing.closed(now, now + 1) & usable)) - before
+        record.stale = True
+
+    def _interrupt(self, state: State, log: EventLog, slot: int) -> None:
+        """Stop a running job."""
+        assert self.failing is not None
+        job = state.jobs_now[slot]
+        row = int(job.row)
+        again = self.failing.outages.interrupted == "requeue"
+        self.failing.stopped.append((row, int(job.start), int(state.record.now)))
+        if not again:
+            self.failing.dropped.append(row)
+        interrupt(state.arrays(log), slot, again)
+
+    def why_held(self) -> str:
+        """Return a sentence on nodes that are down and not repaired any more, if there are any."""
+        down = 0 if self.failing is None else len(self.failing.down)
+        return f" {down} nodes are down and never repaired; the jobs may be wider than what is left." if down else ""
+
+    def settle(self, state: State) -> int | None:
+        """Give the running jobs their ends; return the second of the model's next step, if it is to be set."""
+        assert self.progress is not None
+        rows, ends = self.progress.ends()
+        if rows.size:
+            move_ends(state.arrays(), rows, ends, self.kill)
+        now, step = int(state.record.now), self.progress.next_step() if state.record.n_running else None
+        if step is None or (self.step is not None and now < self.step <= step):
+            return None
+        self.step = step
+        return step
+
+    def shadow(self, state: State, head: int) -> int:
+        """Return the first planned end at which the head of the queue, by row, has a place."""
+        assert self.nodes is not None
+        slots = state.slots(at.RUNNING)
+        ends = (state.jobs_now["start"] + state.jobs_now["current_estimate"])[slots]
+        rows = state.jobs_now["row"][slots]
+        now, site = int(state.record.now), None if self.failing is None else self.failing.site
+        if site is not None:
+            ends = np.append(ends, site.ends[site.ends > now])
+            rows = np.append(rows, np.full(len(ends) - len(rows), -1))
+        self.nodes.now = now
+        need, free, order = int(self.nodes.procs[head]), self.nodes.free.copy(), np.argsort(ends, kind="stable")
+        count = int(np.count_nonzero(free))
+        for i, (row, end) in enumerate(zip(rows[order].tolist(), ends[order].tolist(), strict=True), start=1):
+            if row >= 0:
+                free[self.nodes.held[row]] = True
+                count += len(self.nodes.held[row])
+            together = i < len(order) and ends[order[i]] == end
+            if not together and count >= need and self.nodes.place(head, free, end) is not None:
+                return int(end)
+        if self.failing is not None and self.failing.down:
+            return at.NEVER
+        raise JobcastError(
+            f"{type(self.nodes.allocator).__name__} has no place for job {self.nodes.job_id[head]} even on an "
+            "empty machine; drop such jobs, or take another allocator."
+        )
+
+    def place(self, state: State, slot: int) -> Ints | None:
+        """Return the nodes that a job would get now; None if it has no place."""
+        assert self.nodes is not None
+        self.nodes.now = int(state.record.now)
+        return self.nodes.place(int(state.jobs_now[slot].row))
+
+    def takes_heads_place(self, state: State, slot: int, nodes: Ints) -> bool:
+        """Return whether a job on these nodes would leave the head without a place at its shadow time."""
+        assert self.nodes is not None
+        job, record = state.jobs_now[slot], state.record
+        head, shadow = int(record.head), int(record.shadow_time)
+        if not self.nodes.by_identity or record.phase != at.AT_BACKFILL or head < 0:
+            return False
+        if record.now + job.candidate_estimate <= shadow:
+            return False
+        free = self._free_at_shadow(state, shadow).copy()
+        free[nodes] = False
+        return self.nodes.place(int(state.jobs_now[head].row), free, shadow) is None
+
+    def _free_at_shadow(self, state: State, shadow: int) -> Bools:
+        """Return the nodes that are free once all have ended that should by then; the same until a job starts."""
+        assert self.nodes is not None
+        moment = int(state.record.n_passes), int(state.record.n_events)
+        if self.then is None or self.then[0] != moment:
+            running = state.slots(at.RUNNING)
+            jobs = state.jobs_now[running]
+            ended = jobs["start"] + jobs["current_estimate"] <= shadow
+            self.then = moment, self.nodes.free_once_ended(jobs["row"][ended])
+        return self.then[1]
+
+    def fork(self) -> Self:
+        """Return a copy that goes its own way."""
+        nodes = None if self.nodes is None else self.nodes.fork()
+        failing = self.failing.fork() if nodes is None and self.failing is not None else None
+        return replace(
+            self,
+            nodes=nodes,
+            progress=None if self.progress is None else self.progress.fork(),
+            stopped=list(self.stopped),
+            failing=failing if nodes is None else nodes.failing,
+        )
+
+
+def allocator_for(allocator: Allocator | None, world: RunTimes | None) -> Allocator | None:
+    """Return the allocator of a simulation: the one given, else the scattering one where a world needs nodes.
+
+    Raises
+    ------
+    JobcastError
+        If it is for another machine than the world's.
+    """
+    if world is None or world.topology is None:
+        return allocator
+    if allocator is None:
+        return Scattered(world.topology, world.seed)
+    if allocator.topology != world.topology:
+        raise JobcastError(f"The allocator's machine, {allocator.topology}, is not the world's, {world.topology}.")
+    return allocator
+
+
+def failures_of(outages: Outages | None, allocator: Allocator | None, machine_procs: int) -> FailureProcess | None:
+    """Return the outages of a machine before its first second; None if there are none.
+
+    Raises
+    ------
+    JobcastError
+        If they do not go with the machine.
+    """
+    if outages is None or not (outages.reservations or outages.changes):
+        return None
+    if allocator is None:
+        outages.check_machine(machine_procs)
+        if outages.by_name is not None:
+            named = outages.by_name
+            raise JobcastError(
+                f"{told(named)}nodes are named, but this simulation counts processors: give it an allocator, such as "
+                "first-fit, or numbers of nodes."
+            )
+        return FailureProcess(outages, machine_procs)
+    outages.check_machine(allocator.topology.nodes)
+    failing = FailureProcess(outages, machine_procs, Site.of(outages, allocator))
+    if outages.changes:
+        failing.fork().advance(outages.changes[-1].time)  # refuses what cannot be
+    return failing
+
+
+def refuse_places(policy: Policy, allocator: Allocator | None, outages: bool = False) -> None:
+    """Refuse an allocator that decides who fits where a policy plans by counts.
+
+    Raises
+    ------
+    JobcastError
+        If they do not go together.
+    """
+    if allocator is None or not (allocator.by_identity or outages):
+        return
+    counted = policy.promise or policy.agent is not None or policy.is_ceil
+    if policy.kind not in ("counts", "greedy") or counted:
+        raise JobcastError(
+            f"{type(allocator).__name__} decides by places, not by counts: it goes with no or one reservation or a "
+            "greedy policy, without promises, agents, ceilings on utilisation and postponed jobs."
+        )

@@ -1,0 +1,222 @@
+"""The client's side of a pause: what the engine asks, answered by the policy's Python parts."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+import schedsim.kernels.records as at
+from predictors.core.errors import JobcastError
+from schedsim.engine.machine_state import Surroundings
+from schedsim.engine.state import EventLog, State
+from schedsim.kernels import clears, renew_ends, set_timer
+from schedsim.kernels.records import State as Record
+from schedsim.policies.backfilling import Knapsack
+from schedsim.policies.ceil import most_in_use, share_of
+from schedsim.policies.gates import Candidate, Choice, Verdict
+from schedsim.policies.orders import Order, Waiting
+from schedsim.policies.policy import Policy
+from schedsim.workload.workload import Workload
+
+
+def write_policy(record: Record, policy: Policy) -> None:
+    """Write a policy into the state of a simulation, as codes."""
+    second, machine, postpone = policy.backfill_order, int(record.machine_procs), policy.postpone
+    record.order = policy.order.code
+    record.seed = policy.order.seed
+    record.backfill_order = second.code
+    record.backfill_seed = second.seed
+    record.candidates = at.QUEUE if second == policy.order else at.BACKFILL
+    record.depth = at.ALL if policy.depth is None else policy.depth
+    if policy.kind == "greedy":
+        record.depth = at.GREEDY
+    record.promises = record.keeps_limits = policy.promise is not None
+    record.promise_slack = policy.promise.slack if policy.promise is not None else 0
+    record.gated = policy.gate is not None
+    record.agent_picks = policy.agent is not None
+    record.window = policy.window
+    record.n_classes = machine.bit_length()
+    record.reward = at.CAPACITY if policy.backfill == Knapsack("capacity") else at.CAPABILITY
+    share = 1.0 if policy.ceiling is None else policy.ceiling.share
+    record.exempt_only = machine - most_in_use(share, machine)
+    record.exempt_from = share_of(share, machine)
+    record.passes_over = policy.ceiling is not None and policy.ceiling.refused == "passed over"
+    record.postpones = postpone is not None
+    if postpone is not None:
+        record.release_lead = postpone.lead
+        record.idle_below = share_of(postpone.low, machine)
+        record.release_looks = at.BEFORE * postpone.before + at.AFTER * postpone.after
+        record.backfills_postponed = postpone.backfill
+
+
+def write_surroundings(record: Record, surroundings: Surroundings | None) -> None:
+    """Write into the state what the engine must ask because of nodes or a model of run times."""
+    if surroundings is None:
+        return
+    nodes, failing = surroundings.nodes, surroundings.failing
+    record.placed = nodes is not None and nodes.by_identity
+    record.dated = failing is not None and nodes is None
+    record.keeps_limits |= record.dated
+    record.restarts = failing is not None and bool(failing.outages.changes)
+    record.gated |= record.placed
+    record.asks_ends = surroundings.progress is not None
+    if surroundings.progress is not None:
+        record.kill = False  # the surroundings see to it
+
+
+def answer(stop: int, workload: Workload, policy: Policy, state: State, around: Surroundings | None) -> State:
+    """Answer a pause in the state; return the state, which may have moved."""
+    record = state.record
+    if stop == at.BAD_ESTIMATE:
+        job, submitted = (int(column[record.asked_about]) for column in (workload.job_id, workload.submit))
+        raise JobcastError(f"The forecast gave no number for job {job}, submitted at {submitted} s.")
+    if stop == at.ASK_ORDER:
+        _rank(workload, policy.order, state, at.QUEUE, at.QUEUE)
+        if record.candidates == at.BACKFILL:
+            _rank(workload, policy.backfill_order, state, at.BACKFILL, at.BACKFILL)
+            _rank(workload, policy.backfill_order, state, at.POSTPONED, at.BACKFILL)
+        else:
+            _rank(workload, policy.order, state, at.POSTPONED, at.QUEUE)
+        return state
+    if stop == at.ASK_GATE:
+        return _ask_gate(policy, state, around)
+    if stop == at.ASK_SHADOW:
+        assert around is not None
+        record.shadow_time = around.shadow(state, int(state.jobs_now[record.head].row))
+        record.extra_procs = at.NEVER
+        record.stale = False
+    if stop == at.ASK_ENDS:
+        assert around is not None
+        step = around.settle(state)
+        return state if step is None else with_timer(state, step, at.STEP, 0, False)
+    if stop == at.ASK_PICK:
+        _ask_agent(policy, state)
+    return state
+
+
+def begin_outages(workload: Workload, state: State, log: EventLog, around: Surroundings) -> State:
+    """Take what is reserved or down before the first second, and set the timers of what is to come."""
+    if around.failing is None:
+        return state
+    first = around.change(state, log)
+    if around.nodes is not None:
+        return state if first is None else with_change(state, first)
+    seconds, levels = around.failing.outages.reserved(workload.machine_procs)
+    before = 0
+    for second, level in zip(seconds.tolist(), levels.tolist(), strict=True):
+        if second <= 0:
+            state.record.free -= level - before
+        elif level != before:
+            state = with_timer(state, second, at.CALENDAR, level - before, level < before)
+        before = level
+    return state if first is None else with_change(state, first)
+
+
+def with_change(state: State, when: int) -> State:
+    """Set the timer of the next change of the machine."""
+    return with_timer(state, when, at.CHANGE, 0, True)
+
+
+def _rank(workload: Workload, order: Order, state: State, which: int, kind: int) -> None:
+    """Write the keys of a user's own order, of the kind QUEUE or BACKFILL, for the jobs of a list."""
+    if order.function is None:
+        return
+    slots = state.slots(which)
+    if not slots.size:
+        return
+    jobs, now = state.jobs_now[slots], int(state.record.now)
+    row = jobs["row"]
+    waiting = Waiting(
+        now=now,
+        row=row,
+        wait=now - workload.submit[row],
+        requested=jobs["requested_time"],
+        estimate=jobs["order_estimate"],
+        procs=jobs["procs"],
+    )
+    state.jobs_now["keys"][slots, kind] = order.keys(waiting)
+
+
+def _ask_gate(policy: Policy, state: State, around: Surroundings | None) -> State:
+    record, slot = state.record, int(state.record.asked_about)
+    job = state.jobs_now[slot]
+    nodes = None
+    if around is not None and around.nodes is not None:
+        nodes = around.place(state, slot)
+        taken = nodes is not None and around.takes_heads_place(state, slot, nodes)
+        if nodes is None or taken or policy.gate is None:
+            record.answer = at.NO_PLACE if nodes is None else at.HEADS_PLACE if taken else at.MAY_START
+            return state
+    assert policy.gate is not None
+    verdict = policy.gate.ask(
+        Candidate(
+            row=int(job.row),
+            now=int(record.now),
+            free=int(record.free),
+            holds=int(job.times_held),
+            by_end=bool(record.causes & at.BY_END),
+            by_timer=bool(record.causes & at.BY_TIMER),
+            nodes=nodes,
+            world=None if around is None else around.progress,
+        )
+    )
+    if not (isinstance(verdict, Verdict) and isinstance(verdict.start, bool | np.bool_)):
+        raise JobcastError(
+            f"A gate must answer a Verdict whose start is True or False; it answered {verdict!r} at {record.now} s."
+        )
+    record.answer = at.MAY_START if verdict.start else at.HELD
+    if verdict.start:
+        return state
+    job.times_held += verdict.counts
+    if verdict.recheck is None:
+        return state
+    return with_timer(state, int(record.now) + verdict.recheck, at.RECHECK, 0, True)
+
+
+def _ask_agent(policy: Policy, state: State) -> None:
+    assert policy.agent is not None
+    record, jobs_now, level = state.record, state.jobs_now, int(state.record.asked_about)
+    slots = state.slots(at.QUEUE if level == 1 else int(record.candidates))
+    if level == 2:
+        procs, ends = jobs_now["procs"][slots], record.now + jobs_now["candidate_estimate"][slots]
+        slots = slots[(procs <= record.free) & ((ends <= record.shadow_time) | (procs <= record.extra_procs))]
+    if record.dated:
+        may = [clears(state.arrays(), int(slot)) for slot in slots] if level == 2 else [True] * len(slots)
+        slots = slots[np.array(may, dtype=np.bool_)]
+        if not slots.size:
+            record.answer = -1
+            return
+    slots = slots[: policy.window]
+    choice = Choice(int(record.now), int(record.free), jobs_now["row"][slots], level)
+    place = policy.agent.pick(choice)
+    if place is not None and not 0 <= place < len(slots):
+        raise JobcastError(f"The agent picked place {place} of {len(slots)} jobs at {choice.now} s.")
+    record.answer = -1 if place is None else slots[place]
+
+
+def with_timer(state: State, when: int, kind: int, argument: int, wakes: bool) -> State:
+    """Set a timer; return the state, which may have moved."""
+    if when <= state.record.now:
+        raise JobcastError(f"A timer must lie after the present {state.record.now} s; got {when}.")
+    if len(state.slots(at.TIMERS)) >= len(state.jobs_now):
+        state = state.grown()
+    set_timer(state.arrays(), when, kind, argument, int(wakes))
+    return state
+
+
+def suppose(state: State, run_times: Mapping[int, int]) -> None:
+    """Set how long waiting and running jobs, by row, will have taken [s]; a running one ends after the present."""
+    record, jobs_now = state.record, state.jobs_now
+    dependants = state.slots(at.DEPENDANTS)
+    held = dependants[jobs_now["hold_reasons"][dependants] != 0]
+    for slot in (*state.slots(at.QUEUE), *state.slots(at.POSTPONED), *held):
+        job = jobs_now[slot]
+        job.run_time = run_times.get(int(job.row), job.run_time)
+    for slot in state.slots(at.ENDS):
+        job = jobs_now[slot]
+        run_time = run_times.get(int(job.row), int(job.end - job.start))
+        if job.row in run_times:
+            job.run_time = max(1, run_time)
+        if record.kill:
+            run_time = min(run_time, int(job.requested_time))
+        job.end = max(int(job.start) + run_time, int(record.now) + 1)
+    renew_ends(state.arrays())

@@ -1,0 +1,515 @@
+"""The simulation of a machine: `simulate` runs a workload under a policy; `Simulation` can stop, branch and go on."""
+
+import copy
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Self
+
+import numpy as np
+
+import schedsim.kernels.records as at
+from predictors.core.arrays import Ints
+from predictors.core.errors import JobcastError
+from predictors.core.jit import machine_code
+from predictors.core.validation import check_part
+from schedsim.cobalt.commands import Command
+from schedsim.cobalt.rules import Rules, rules_for
+from schedsim.engine.commands import SiteCommands
+from schedsim.engine.machine_state import Surroundings, allocator_for, failures_of
+from schedsim.engine.requests import (
+    answer,
+    begin_outages,
+    suppose,
+    with_change,
+    with_timer,
+    write_policy,
+    write_surroundings,
+)
+from schedsim.engine.state import EventLog, State
+from schedsim.kernels import conservative, easy, knapsack
+from schedsim.kernels.reasons import Reasons, no_reasons
+from schedsim.machine.allocators import Allocator
+from schedsim.machine.nodes import placed
+from schedsim.machine.outages import Outages
+from schedsim.machine.run_times import Progress, RunTimes
+from schedsim.policies.backfilling import Pass
+from schedsim.policies.corrections import correction_code
+from schedsim.policies.policy import Policy
+from schedsim.results.schedule import Disturbed, Schedule
+from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate, Source
+from schedsim.workload.workload import Workload
+
+Kernel = Callable[..., int]
+
+KERNELS: Final[Mapping[Pass, Kernel]] = MappingProxyType(
+    {
+        "counts": easy.run,
+        "greedy": easy.run,
+        "profile": conservative.replan,
+        "compress": conservative.compress,
+        "knapsack": knapsack.run,
+    }
+)
+
+Setting = tuple[Allocator | None, RunTimes | None, bool, Rules | None, Outages | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A moment of a simulation; cheap to keep, valid for its workload only."""
+
+    digest: str
+    policy: Policy
+    state: State
+    log: EventLog
+    handed: int
+    source: Source
+    told: int
+    around: Surroundings | None
+    commands: SiteCommands | None
+    setting: Setting
+
+
+class Simulation:
+    """A simulation that can be run in steps, copied and continued.
+
+    Parameters
+    ----------
+    workload : Workload
+        Jobs and machine.
+    policy : Policy
+        See `make_policy`.
+    estimates : int64 array of shape (n_jobs,), Forecast, Separate or RevisedEstimates
+        What the scheduler believes, see `schedsim.workload.estimates`; by default the requested times.
+    correction : str
+        What replaces an expired estimate, see `CORRECTIONS`.
+    kill : bool
+        Stop jobs at their requested time; else they run on, their estimate doubling.
+    allocator : Allocator, optional
+        Which nodes a job gets, see `schedsim.machine.allocators`; without one, only numbers of processors count.
+    world : RunTimes, optional
+        How long started jobs really take, see `schedsim.machine.run_times`; by default what the workload says. One that
+        needs nodes comes with a scattering allocator, unless another is given.
+    rules : Rules, optional
+        Queues, dependencies, accounts and commands, see `schedsim.cobalt.rules`; by default none.
+    outages : Outages, optional
+        What is reserved of the machine and which nodes fail, see `schedsim.machine.outages`.
+
+    Examples
+    --------
+    >>> from schedsim.policies.policy import make_policy
+    >>> w = Workload.from_columns([0, 1, 2, 3], submit=[0, 1, 2, 3], procs=[6, 8, 2, 2], requested=[10, 10, 8, 9],
+    ...                           run_time=[10, 10, 8, 9], machine_procs=8)
+    >>> simulation = Simulation(w, make_policy("easy"))
+    >>> simulation.run(until=5)
+    False
+    >>> simulation.queued.tolist(), simulation.running.tolist()
+    ([1, 3], [0, 2])
+    >>> simulation.run()
+    True
+    >>> simulation.schedule().start.tolist()
+    [0, 10, 2, 20]
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        policy: Policy,
+        estimates: Estimates | Separate | RevisedEstimates | None = None,
+        correction: str = "requested",
+        kill: bool = True,
+        allocator: Allocator | None = None,
+        world: RunTimes | None = None,
+        rules: Rules | None = None,
+        outages: Outages | None = None,
+    ) -> None:
+        check_parts(workload, policy, kill, allocator, world, outages)
+        self.workload = workload
+        self.policy = policy
+        self._source = Source.of(workload.requested if estimates is None else estimates, workload)
+        self._refuse_revised()
+        columns = workload.machine_procs + 1 if policy.kind == "knapsack" else 0
+        given, rules = rules, rules_for(policy, rules)
+        site = () if rules is None else (rules.table(workload), rules.node_sets(), rules.ledger())
+        self._state = State.empty(workload.jobs, columns, self._source.n_steps, *site)
+        self._log = EventLog.with_room(3 * len(workload))
+        self._handed = self._told = 0
+        self._closed = False
+        self._reasons: Reasons | None = None
+        self._seconds = 0.0
+        self._allocator = allocator_for(allocator, world)
+        self._outages = outages
+        if rules is not None:
+            rules.refuse_nodes(self._allocator, world)
+        self._setting = self._allocator, world, kill, given, outages
+        self._around = Surroundings.of(workload, policy, self._allocator, world, kill, outages)
+        record = self._state.record
+        record.free = record.machine_procs = workload.machine_procs
+        record.head = record.asked_about = -1
+        record.stale = True
+        record.kill = kill
+        record.end_of_submissions = len(workload)
+        record.answer = at.NOT_ANSWERED
+        record.correction = correction_code(correction)
+        write_policy(record, policy)
+        write_surroundings(record, self._around)
+        if self._around is not None:
+            self._state = begin_outages(workload, self._state, self._log, self._around)
+        self._write_source()
+        self._commands = None
+        if rules is not None:
+            rules.write(self._state.record, policy)
+            self._commands = SiteCommands(rules, workload)
+            self._state = self._commands.set_out(self._state)
+
+    def run(self, until: int | None = None) -> bool:
+        """Go on to the end, or until all up to second `until` has happened; return whether the end is reached.
+
+        Raises
+        ------
+        JobcastError
+            If a forecast gives no number, a user's order or an agent answers wrongly, or a gate holds jobs for ever.
+        """
+        began = time.perf_counter()
+        self._state.record.until = at.NEVER - 1 if until is None else until
+        try:
+            stop = self._run()
+        finally:
+            self._seconds += time.perf_counter() - began
+        if stop == at.REACHED:
+            self._state.record.now = max(self.now, until or 0)
+        if stop == at.FINISHED and self._closed:
+            return True
+        if stop == at.FINISHED and self.queued.size:
+            why = self._around.why_held() if self._around is not None else ""
+            raise JobcastError(
+                f"{self.queued.size} jobs are held for ever: nothing will wake the scheduler again.{why}"
+            )
+        if stop == at.FINISHED and self._commands is not None:
+            self._commands.refuse_held(self._state)
+        return stop == at.FINISHED
+
+    @property
+    def now(self) -> int:
+        """Time that the simulation has reached [s]."""
+        return int(self._state.record.now)
+
+    @property
+    def free(self) -> int:
+        """Processors free."""
+        return int(self._state.record.free)
+
+    @property
+    def queued(self) -> Ints:
+        """Rows of the waiting jobs, in the queue's order."""
+        return self._state.rows(at.QUEUE)
+
+    @property
+    def postponed(self) -> Ints:
+        """Rows of the postponed jobs, in the order in which they would be backfilled when last sorted."""
+        return self._state.rows(at.POSTPONED)
+
+    @property
+    def held(self) -> Ints:
+        """Rows of the jobs that wait, but are held: by their user, for another job, or for an account."""
+        jobs = self._state.jobs_now[self._state.slots(at.DEPENDANTS)]
+        return np.asarray(jobs["row"][jobs["hold_reasons"] != 0])
+
+    @property
+    def ignored(self) -> tuple[Command, ...]:
+        """Commands so far that came when their job did not wait any more."""
+        return () if self._commands is None else tuple(self._commands.ignored)
+
+    @property
+    def running(self) -> Ints:
+        """Rows of the running jobs, by the time of their end."""
+        return self._state.rows(at.ENDS)
+
+    @property
+    def planned_ends(self) -> Ints:
+        """When the running jobs end by their estimates [s], earliest first."""
+        jobs = self._state.jobs_now[self._state.slots(at.RUNNING)]
+        return np.asarray(jobs["start"] + jobs["current_estimate"])
+
+    @property
+    def kills(self) -> int:
+        """Jobs started so far that are stopped at their requested time; in a world, those stopped so far."""
+        if self.world is not None and self._around is not None:
+            return len(self._around.stopped)
+        return int(self._state.record.n_kills)
+
+    @property
+    def world(self) -> Progress | None:
+        """The model of run times as it stands, if there is one."""
+        return None if self._around is None else self._around.progress
+
+    def events(self) -> Ints:
+        """Return what has happened so far, rows (time, kind, job row), shape (n, 3)."""
+        return self._log.read(int(self._state.record.n_logged))[0]
+
+    def schedule(self) -> Schedule:
+        """Return the schedule of a finished simulation."""
+        events, notes = self._log.read(int(self._state.record.n_logged))
+        outages, machine = self._outages, self.workload.machine_procs
+        nodes = None
+        if self._allocator is not None:
+            nodes = placed(self._allocator, self.workload, events, failures_of(outages, self._allocator, machine))
+        stopped = None if self.world is None or self._around is None else self._around.stopped
+        disturbed = None
+        if outages is not None and self._around is not None and self._around.failing is not None:
+            failing = self._around.failing
+            disturbed = Disturbed.of(outages, failing.stopped, failing.dropped, len(self.workload))
+        workload = self.workload if self._commands is None else self._commands.altered(self.workload)
+        return Schedule.from_events(workload, events, notes, self._seconds, nodes, stopped, disturbed)
+
+    def snapshot(self) -> Snapshot:
+        """Return this moment, in time proportional to the live jobs.
+
+        Raises
+        ------
+        JobcastError
+            If a forecast is in the loop that cannot be copied: it has no method `fork`.
+        """
+        source, state = self._source.fork(), self._state.copy()
+        around = None if self._around is None else self._around.fork()
+        commands = None if self._commands is None else self._commands.fork()
+        return Snapshot(
+            self.workload.digest, self.policy, state, self._log, self._handed, source, self._told, around, commands,
+            self._setting,
+        )  # fmt: skip
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back to a moment of this simulation, or of another one of the same workload and policy.
+
+        Raises
+        ------
+        JobcastError
+            If the snapshot is of another workload, policy, allocator, world, outages or rule about killing.
+        """
+        if snapshot.digest != self.workload.digest:
+            raise JobcastError(f"This snapshot is not of {self.workload.name}: its jobs or machine differ.")
+        if snapshot.policy != self.policy:
+            raise JobcastError("This snapshot was taken under another policy; restore it under the same.")
+        if snapshot.setting != self._setting:
+            raise JobcastError(
+                "This snapshot was taken with another allocator, world, rules, outages or rule about killing; take the "
+                "same."
+            )
+        self._source = snapshot.source.fork()
+        site_jobs = self._state.site_jobs
+        self._state, self._log, self._handed = snapshot.state.copy(), snapshot.log, snapshot.handed
+        self._state.site_jobs = site_jobs
+        self._around = None if snapshot.around is None else snapshot.around.fork()
+        self._told = snapshot.told
+        self._commands = None if snapshot.commands is None else snapshot.commands.fork()
+        self._branch_log()
+
+    def fork(self, estimates: Estimates | Separate | RevisedEstimates | None = None) -> Self:
+        """Return a copy that goes its own way, in time proportional to the live jobs.
+
+        Parameters
+        ----------
+        estimates : optional
+            What the copy believes of the jobs still to be submitted; by default the same, for which a forecast in the
+            loop must have a method `fork`. A forecast given here is told first all that has happened so far, so give a
+            fresh one. Memory is shared with the original: do not run both at once in threads.
+        """
+        new = copy.copy(self)
+        new._source = self._source.fork() if estimates is None else Source.of(estimates, self.workload)
+        new._refuse_revised()
+        new._around = None if self._around is None else self._around.fork()
+        new._commands = None if self._commands is None else self._commands.fork()
+        new._state = self._state.with_steps(new._source.n_steps)
+        new._write_source()
+        if estimates is not None:
+            new._source.tell_past(self.events())
+            new._handed = int(new._state.record.n_logged)
+        new._branch_log()
+        return new
+
+    def close_submissions(self) -> None:
+        """Let no further job be submitted or fail, no node fail or be repaired, and nobody command anything.
+
+        All that is to come and not known yet. Jobs that then never start are no error.
+        """
+        self._closed = True
+        self._state.record.end_of_submissions = self._state.record.next_submission
+        if self._around is not None and self._around.failing is not None:
+            self._around.failing.close()
+        if self._commands is not None:
+            self._state.close_failures()
+            self._commands.close()
+
+    def suppose(self, run_times: Mapping[int, int]) -> None:
+        """Let live jobs, by row, take so long [s], instead of what the workload says; for use in a fork.
+
+        A running job ends after the present second at the earliest.
+        """
+        if self._around is not None and self._around.progress is not None:
+            raise JobcastError("In a world that says how long jobs take, nothing else can be supposed.")
+        suppose(self._state, run_times)
+
+    def add_timer(self, when: int, kind: int = at.RECHECK, argument: int = 0, wakes: bool = True) -> None:
+        """Set a timer at a second after the present one; if it wakes, that is a scheduling instant."""
+        self._state = with_timer(self._state, when, kind, argument, wakes)
+
+    def _refuse_revised(self) -> None:
+        if self._source.revised is not None and self.policy.kind == "compress":
+            raise JobcastError(
+                "conservative-compress keeps reservations by the estimates that they were made with: revised estimates "
+                "do not go with it; take conservative-replan or EASY."
+            )
+
+    def _write_source(self) -> None:
+        """Write into the state what kind of estimates there are."""
+        record, source = self._state.record, self._source
+        record.several_estimates |= source.several
+        record.in_loop = source.in_loop
+        record.revises = source.revised is not None
+        record.n_revisions = record.n_revised = 0
+
+    def _run(self) -> int:
+        kernel, forecasts, revised = KERNELS[self.policy.kind], self._source.forecasts, self._source.revised
+        while True:
+            state, events, answers = self._state, self._log.events, self._source.answers
+            arguments = state.arrays(self._log), self._source.estimates, self._room_for_reasons()
+            stop = kernel(*arguments)
+            go_on = machine_code(kernel) if stop >= 0 else kernel
+            while stop >= 0:
+                fresh = self._heard(events[self._handed : stop])
+                for forecast, target in forecasts:
+                    forecast.advance(fresh, target)
+                if revised is not None:
+                    state.record.n_revisions = revised.advance(fresh, answers)
+                    state.record.n_revised = 0
+                self._handed = stop
+                stop = go_on(*arguments)
+            if stop in (at.FINISHED, at.REACHED):
+                return stop
+            self._answer(stop)
+
+    def run_noting(self, until: int) -> Reasons:
+        """Go on like `run`; return what the passes note of each waiting job, see `schedsim.kernels.reasons`."""
+        self._reasons = no_reasons(0)
+        try:
+            self.run(until)
+            return self._reasons
+        finally:
+            self._reasons = None
+
+    def _room_for_reasons(self) -> Reasons | None:
+        """Return where the kernel is to note reasons, if it is to; what it has noted so far is kept."""
+        slots = len(self._state.jobs_now)
+        if self._reasons is not None and len(self._reasons) <= slots:
+            room, n = no_reasons(slots), len(self._reasons) - 1
+            room[:n], room[slots:] = self._reasons[:n], self._reasons[n:]
+            self._reasons = room
+        return self._reasons
+
+    def _heard(self, events: Ints) -> Ints:
+        """Return what forecasts hear of events."""
+        failing = None if self._around is None else self._around.failing
+        return events if failing is None else failing.heard(events)
+
+    def _change(self) -> None:
+        """Let nodes fail, or be repaired."""
+        assert self._around is not None
+        self._state.record.asked_about, self._state.record.answer = -1, at.NOT_ANSWERED
+        following = self._around.change(self._state, self._log)
+        if following is not None:
+            self._state = with_change(self._state, following)
+
+    def _answer(self, stop: int) -> None:
+        """Do what a pause asks for."""
+        if stop == at.GROW_JOBS:
+            self._state = self._state.grown()
+        elif stop == at.GROW_LOG:
+            self._branch_log()
+        elif stop == at.GROW_REVISIONS:
+            self._source = self._source.grown()
+        else:
+            self._tell()
+            if stop == at.ASK_TIMER and self._state.record.asked_about == at.CHANGE:
+                self._change()
+                return
+            if stop == at.ASK_TIMER and self._commands is not None and self._state.record.asked_about == at.COMMAND:
+                self._state = self._commands.act(self._state)
+                return
+            self._state = answer(stop, self.workload, self.policy, self._state, self._around)
+
+    def _tell(self) -> None:
+        """Let the surroundings take in what has happened."""
+        if self._around is not None:
+            used = int(self._state.record.n_logged)
+            self._around.take_in(self._log.events[self._told : used], self.now)
+            self._told = used
+
+    def _branch_log(self) -> None:
+        """Continue in a new chunk of the log, leaving the old one to those who share it."""
+        record = self._state.record
+        used = int(record.n_logged)
+        handed = self._handed if self._source.in_loop else used
+        told = self._told if self._around is not None else used
+        done = min(handed, told)
+        room = 64 + 4 * (len(self._state.jobs_now) + int(record.next_submission - record.next_queued))
+        self._log = self._log.continued(used, done, room)
+        record.n_logged = used - done
+        self._handed, self._told = handed - done, told - done
+
+
+def simulate(
+    workload: Workload,
+    policy: Policy,
+    estimates: Estimates | Separate | RevisedEstimates | None = None,
+    correction: str = "requested",
+    kill: bool = True,
+    allocator: Allocator | None = None,
+    world: RunTimes | None = None,
+    rules: Rules | None = None,
+    outages: Outages | None = None,
+) -> Schedule:
+    """Run a whole workload under a policy; parameters as of `Simulation`.
+
+    Examples
+    --------
+    >>> from schedsim.policies.policy import make_policy
+    >>> w = Workload.from_columns([0, 1], submit=[0, 1], procs=[6, 8], requested=[10, 10], run_time=[9, 10],
+    ...                           machine_procs=8)
+    >>> simulate(w, make_policy("fcfs")).start.tolist()
+    [0, 9]
+    """
+    simulation = Simulation(workload, policy, estimates, correction, kill, allocator, world, rules, outages)
+    simulation.run()
+    return simulation.schedule()
+
+
+def check_parts(
+    workload: Workload,
+    policy: Policy,
+    kill: bool,
+    allocator: Allocator | None,
+    world: RunTimes | None,
+    outages: Outages | None,
+) -> None:
+    """Refuse names and other things in the place of parts.
+
+    Raises
+    ------
+    JobcastError
+        Naming what was given, and the way out.
+    """
+    if not isinstance(workload, Workload):
+        raise JobcastError(f"{workload!r} is not a workload; make one with Workload.from_log or from_columns.")
+    if not isinstance(policy, Policy):
+        raise JobcastError(f"{policy!r} is not a policy; make one with schedsim.policies.policy.make_policy(NAME).")
+    if not isinstance(kill, bool | np.bool_):
+        raise JobcastError(f"kill is True or False; got {kill!r}.")
+    allocators = "make one with schedsim.machine.partitions.allocator_named(NAME, NODES)"
+    check_part(allocator, ("topology", "by_identity", "place"), "an allocator", allocators)
+    check_part(world, ("topology", "seed", "begun"), "a model of run times", "see schedsim.machine.run_times")
+    if outages is not None and not isinstance(outages, Outages):
+        raise JobcastError(
+            f"{outages!r} are no outages; make them with schedsim.machine.outages.Outages or read_outages(FILE)."
+        )

@@ -1,0 +1,241 @@
+"""The state of a simulation: the arrays that a fork copies, those that it shares, and the log of events."""
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+import schedsim.kernels.records as at
+from predictors.core.arrays import Ints
+from schedsim.kernels.records import (
+    Account,
+    Arrays,
+    Capacity,
+    Date,
+    Job,
+    JobNow,
+    Level,
+    ListRow,
+    NodeSet,
+    Records,
+    SiteJob,
+    Step,
+    Table,
+)
+
+
+@dataclass(eq=False)
+class EventLog:
+    """Append-only log; the kernels write into the last chunk, earlier ones are frozen and may be shared.
+
+    Parameters
+    ----------
+    events : int64 array of shape (room, 3)
+        The last chunk: time, kind, job row.
+    notes : int64 array of shape (room,)
+        For a start 4 * estimate + how it started; for an end the estimate valid then.
+    past : list of (events, notes)
+        Frozen chunks.
+    """
+
+    events: Ints
+    notes: Ints
+    past: list[tuple[Ints, Ints]] = field(default_factory=list)
+
+    @classmethod
+    def with_room(cls, room: int) -> Self:
+        """Return an empty log with room for so many events."""
+        return cls(np.empty((room, 3), dtype=np.int64), np.empty(room, dtype=np.int64))
+
+    def continued(self, used: int, handed: int, room: int) -> Self:
+        """Return a log that goes on behind `used` events of the last chunk without ever writing into it.
+
+        The events from `handed` on are copied to the front of the new chunk, so that they lie in one piece with those
+        to come.
+        """
+        tail = used - handed
+        new = self.with_room(tail + room)
+        new.events[:tail] = self.events[handed:used]
+        new.notes[:tail] = self.notes[handed:used]
+        new.past = [*self.past, (self.events[:handed], self.notes[:handed])]
+        return new
+
+    def read(self, used: int) -> tuple[Ints, Ints]:
+        """Return all events and notes, shapes (n, 3) and (n,), the last chunk up to `used`."""
+        chunks = [*self.past, (self.events[:used], self.notes[:used])]
+        return np.concatenate([e for e, _ in chunks]), np.concatenate([n for _, n in chunks])
+
+
+_LEAST_SLOTS = 256
+_NO_LOG = EventLog.with_room(0)
+_NO_SITE_JOBS: Any = np.empty(0, at.SITE_JOB)
+_NO_SITE_JOBS.flags.writeable = False  # as the others are: else the kernels are compiled once more
+
+
+@dataclass(eq=False)
+class State:
+    """The arrays of records of a simulation, see `schedsim.kernels.records`; `one` is the array of its one `State`."""
+
+    jobs: Records[Job]
+    site_jobs: Records[SiteJob]
+    jobs_now: Records[JobNow]
+    steps: Table[Step]
+    lists: Records[ListRow]
+    one: Records[at.State]
+    sets: Records[NodeSet]
+    accounts: Records[Account]
+    profile: Records[Level]
+    dates: Records[Date]
+    capacities: Records[Capacity]
+    scratch: Ints
+
+    def __post_init__(self) -> None:
+        self.record = self.one[0]
+
+    @classmethod
+    def empty(
+        cls,
+        jobs: Ints,
+        capacities: int = 0,
+        steps: int = 0,
+        site_jobs: Records[SiteJob] | None = None,
+        sets: Records[NodeSet] | None = None,
+        accounts: Records[Account] | None = None,
+    ) -> Self:
+        """Return a state without a job or a policy.
+
+        Parameters
+        ----------
+        jobs : int64 array of shape (n_jobs, 7)
+            The columns of `Job`, C-contiguous.
+        capacities : int
+            How many numbers of processors a knapsack has.
+        steps : int
+            Most estimate steps of a job.
+        site_jobs, sets, accounts : arrays of records, optional
+            Where the site has rules.
+        """
+        one: Any = np.zeros(1, at.STATE)
+        one[0].spare_slot = one[0].spare_row = -1
+        return cls(
+            jobs.view(at.JOB)[:, 0],  # type: ignore[arg-type]
+            _NO_SITE_JOBS if site_jobs is None else site_jobs,
+            *_room(_LEAST_SLOTS, steps),
+            one,
+            np.empty(0, at.NODE_SET) if sets is None else sets.copy(),  # type: ignore[arg-type]
+            np.empty(0, at.ACCOUNT) if accounts is None else accounts.copy(),  # type: ignore[arg-type]
+            *_profile(_LEAST_SLOTS),
+            np.empty(capacities, at.CAPACITY_RECORD),  # type: ignore[arg-type]
+            np.empty(_LEAST_SLOTS, dtype=np.int64),
+        )
+
+    def arrays(self, log: EventLog = _NO_LOG) -> Arrays:
+        """Return the arrays as the kernels take them."""
+        return Arrays(
+            self.jobs,
+            self.site_jobs,
+            self.jobs_now,
+            self.steps,
+            self.lists,
+            self.one,
+            self.sets,
+            self.accounts,
+            self.profile,
+            self.dates,
+            self.capacities,
+            self.scratch,
+            log.events,
+            log.notes,
+        )
+
+    def copy(self) -> Self:
+        """Return a copy, in time proportional to the jobs that wait or run."""
+        return self._moved(len(self.jobs_now))
+
+    def grown(self) -> Self:
+        """Return a copy with twice the room."""
+        return self._moved(2 * len(self.jobs_now))
+
+    def with_steps(self, steps: int) -> Self:
+        """Return a copy with room for so many estimate steps of a job at least."""
+        return self._moved(len(self.jobs_now), steps)
+
+    def close_failures(self) -> None:
+        """Let no further job fail by itself."""
+        self.site_jobs = self.site_jobs.copy()
+        self.site_jobs["fails"] = False
+        self.site_jobs.flags.writeable = False
+
+    def entries(self, which: int, field: str) -> Ints:
+        """Return a field of all entries of one of the ordered lists, such as "key", in its order."""
+        count, node, leaves, values = (self.lists[name] for name in ("count", "node", "leaves", field))
+        parts = [
+            values[leaf, : count[leaf]]
+            for i in node[: self.record.n_nodes[which], which].tolist()
+            for leaf in leaves[i, : count[i]].tolist()
+        ]
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+
+    def slots(self, which: int) -> Ints:
+        """Return the places of the records of the jobs in one of the ordered lists, in its order."""
+        return self.entries(which, "slot")
+
+    def rows(self, which: int) -> Ints:
+        """Return the rows in the workload of the jobs in one of the ordered lists, in its order."""
+        return np.asarray(self.jobs_now["row"][self.slots(which)])
+
+    def _moved(self, slots: int, steps: int = 0) -> Self:
+        own, used, high = self.steps.shape[1], self.record.n_slots, self.record.n_rows
+        jobs_now, new_steps, lists = _room(slots, max(steps, own))
+        _copy(self.jobs_now, jobs_now, used)
+        if new_steps.shape[1] > 0:
+            new_steps[:used, :own] = self.steps[:used]
+            new_steps[:used, own:] = (at.NEVER, 0)
+        _copy(self.lists, lists, high)
+        one = _copied(self.one)
+        if one[0].profile_size > 0:  # profiles are not copied but made anew
+            one[0].profile_size = 0
+            one[0].stale = True
+        profile, dates = _profile(slots)
+        _copy(self.dates, dates, one[0].n_dates)
+        return type(self)(
+            self.jobs,
+            self.site_jobs,
+            jobs_now,
+            new_steps,
+            lists,
+            one,
+            _copied(self.sets),
+            _copied(self.accounts),
+            profile,
+            dates,
+            np.empty(len(self.capacities), at.CAPACITY_RECORD),  # type: ignore[arg-type]
+            np.empty(slots, dtype=np.int64),
+        )
+
+
+def _copy(source: Any, target: Any, n: int) -> None:
+    """Copy the first records of an array to another: as bytes, since NumPy copies records field by field."""
+    size = n * source.itemsize
+    target.view(np.uint8)[:size] = source.view(np.uint8)[:size]
+
+
+def _copied(source: Any) -> Any:
+    """Return a copy of an array of records."""
+    return source.view(np.uint8).copy().view(source.dtype)
+
+
+def _profile(slots: int) -> tuple[Any, Any]:
+    """Return room for a profile and its dates: a running job takes at most one level, a reservation two."""
+    return np.empty(2 * slots + 4, at.LEVEL), np.empty(slots + 1, at.DATE)
+
+
+def _room(slots: int, steps: int) -> tuple[Any, Any, Any]:
+    """Return arrays that hold `slots` jobs whatever happens.
+
+    Of two neighbouring leaves, and of two neighbouring nodes, one is more than a quarter full, so a list of m entries
+    takes fewer than 0.4 m + 3 rows. A waiting job is in at most three lists, a running one in five; timers, at most
+    one a job, in another.
+    """
+    n_rows = 6 * (2 * slots // 5) + 3 * at.LISTS
+    return np.empty(slots, at.JOB_NOW), np.empty((slots, steps), at.STEP_RECORD), np.empty(n_rows, at.LIST_ROW)

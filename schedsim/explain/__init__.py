@@ -1,0 +1,1 @@
+"""Why did this job start when it did."""

@@ -1,0 +1,244 @@
+"""Why a job started when it did: the chain of instants at which it waited, and what kept it at each.
+
+A second run of the simulation stops at the instants at which the job waits. Their passes are those of the first run,
+compiled once more so that they note why each job does not start (`schedsim.kernels.reasons`); the first run notes
+nothing. It is a run of its own and no copy of the first, since a gate that remembers, or a forecast, may not be copied.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from predictors.core.errors import JobcastError
+from schedsim.cobalt.rules import Rules
+from schedsim.engine.simulation import Simulation
+from schedsim.explain.reasons import Reason
+from schedsim.explain.snapshot import Instant, Recorded, Stepper
+from schedsim.machine.allocators import Allocator
+from schedsim.machine.outages import Outages
+from schedsim.machine.run_times import RunTimes
+from schedsim.policies.policy import Policy
+from schedsim.results.schedule import STARTED_BY, Schedule
+from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate
+from schedsim.workload.workload import Workload, row_of
+
+MOST_INSTANTS: Final = 1000
+"""Instants looked at, by default; a job that waits through more is looked at every second one, or third, …"""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Instants in a row at which the same rule, because of the same job, kept a job waiting; or its start.
+
+    Parameters
+    ----------
+    first, last : int
+        Their first and last second.
+    instants : int
+        How many of them were looked at.
+    finding : Reason
+        What was noted at the last one, other jobs by their job ids.
+    would_end : int
+        When the job would have ended by its estimate, had it started at the last one [s].
+    """
+
+    first: int
+    last: int
+    instants: int
+    finding: Reason
+    would_end: int
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a job started when it did; jobs by their ids, times in seconds on the log's own clock.
+
+    Parameters
+    ----------
+    job_id, procs, requested, estimate : int
+        The job; its estimate at its start.
+    submit, start : int
+        When it was submitted and when it started.
+    started_by : str
+        See `schedsim.results.schedule.STARTED_BY`.
+    chain : tuple of Stretch
+        What kept it, and as the last entry its start.
+    passed_by : tuple of (job id, start, how)
+        Jobs submitted after it that started before it.
+    instants, looked_at : int
+        Scheduling instants from its submission to its start, and how many of them the chain is made from.
+    """
+
+    job_id: int
+    procs: int
+    requested: int
+    estimate: int
+    submit: int
+    start: int
+    started_by: str
+    chain: tuple[Stretch, ...]
+    passed_by: tuple[tuple[int, int, str], ...]
+    instants: int
+    looked_at: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain dictionaries, lists, words and numbers."""
+        return asdict(self)
+
+
+def explain(
+    schedule: Schedule,
+    job_id: int,
+    policy: Policy,
+    estimates: Estimates | Separate | RevisedEstimates | None = None,
+    correction: str = "requested",
+    kill: bool = True,
+    *,
+    most_instants: int = MOST_INSTANTS,
+    allocator: Allocator | None = None,
+    world: RunTimes | None = None,
+    rules: Rules | None = None,
+    workload: Workload | None = None,
+    outages: Outages | None = None,
+) -> Explanation:
+    """Explain a job's start in a schedule.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        A finished simulation.
+    job_id : int
+        The job.
+    policy, estimates, correction, kill
+        As that simulation was given. A forecast in the loop must be a fresh one, since this is a second run; so must be
+        a gate that remembers.
+    most_instants : int
+        At how many instants to look at most, the first and the last among them.
+    allocator, world, rules, outages
+        As that simulation was given; a world's sink must be a fresh one where a gate reads it.
+
+    workload : Workload, optional
+        As that simulation was given, where commands have altered jobs since.
+
+    Raises
+    ------
+    JobcastError
+        If the schedule has no such job, or the second run is not like the first.
+
+    Examples
+    --------
+    >>> from schedsim.engine.simulation import simulate
+    >>> from schedsim.policies.policy import make_policy
+    >>> from schedsim.explain.sentences import in_words
+    >>> w = Workload.from_columns([1, 2, 3], submit=[0, 1, 2], procs=[6, 8, 2], requested=[10, 10, 9],
+    ...                           run_time=[10, 10, 9], machine_procs=8)
+    >>> easy = make_policy("easy")
+    >>> for line in in_words(explain(simulate(w, easy), 3, easy)):
+    ...     print(line)
+    Job 3 (2 processors, 9 s requested, 9 s estimated) was submitted at t=2 and started at t=20, after 18 s.
+    t=2: job 3 was not backfilled: it would end at t=11, after the shadow time t=10 of job 2, and needs 2 processors
+    where 0 are extra (an estimate of at most 8 s would have let it start).
+    t=10: it headed the queue, but needs 2 processors and 0 were free; by the estimates it fits at t=20.
+    t=20: started, in the queue's order, having held a reservation; free were 8.
+    """
+    workload = schedule.workload if workload is None else workload
+    row = row_of(workload, job_id)
+    if most_instants < 2:
+        raise JobcastError(f"An explanation looks at 2 instants or more; got {most_instants}.")
+    recorded = Recorded(policy.gate) if policy.gate is not None else None
+    rule = policy if recorded is None else replace(policy, gate=recorded)
+    simulation = Simulation(workload, rule, estimates, correction, kill, allocator, world, rules, outages)
+    stepper = Stepper(simulation, recorded)
+    first, last = int(workload.submit[row]), int(schedule.start[row])
+    every = 1 + _instants_between(schedule, first, last) // most_instants
+    chain: list[Stretch] = []
+    looked_at = instants = 0
+    for number, instant in _instants(stepper, first, last, every):
+        instants = number + 1
+        if instant is None:
+            continue
+        looked_at += 1
+        _add(chain, instant, row, workload)
+    if not chain or chain[-1].finding.rule != "starts" or chain[-1].last != last + workload.origin:
+        raise JobcastError(
+            f"Job {job_id} starts at {last} s, but not so when the simulation is run again: give the same policy, "
+            "estimates and correction, and a fresh forecast or gate."
+        )
+    return Explanation(
+        job_id=job_id,
+        procs=int(schedule.workload.procs[row]),
+        requested=int(schedule.workload.requested[row]),
+        estimate=int(schedule.estimate[row]),
+        submit=first + workload.origin,
+        start=last + workload.origin,
+        started_by=STARTED_BY[schedule.started_by[row]],
+        chain=tuple(chain),
+        passed_by=_passed_by(schedule, row),
+        instants=instants,
+        looked_at=looked_at,
+    )
+
+
+def _instants_between(schedule: Schedule, first: int, last: int) -> int:
+    """Return how many instants lie from `first` to `last`, those that a gate asked for left out."""
+    times = np.concatenate([schedule.workload.submit, schedule.end])
+    return len(np.unique(times[(times >= first) & (times <= last)]))
+
+
+def _instants(stepper: Stepper, first: int, last: int, every: int) -> Iterator[tuple[int, Instant | None]]:
+    """Walk from one second to another; give each instant's number, and itself if it is looked at."""
+    stepper.skip(first - 1)
+    number = 0
+    while (now := stepper.next_time()) is not None and now <= last:
+        if number % every == 0 or now == last:
+            yield number, stepper.look()
+        else:
+            stepper.skip(now)
+            yield number, None
+        number += 1
+
+
+def _add(chain: list[Stretch], instant: Instant, row: int, workload: Workload) -> None:
+    """Add what was noted of a job at an instant: to the last stretch, if it is the same."""
+    reason = instant.reason(row)
+    if reason is None:
+        return
+    finding = _by_job_id(reason, workload)
+    now = instant.now + workload.origin
+    begin, count = now, 1
+    if chain and (chain[-1].finding.rule, chain[-1].finding.head) == (finding.rule, finding.head):
+        before = chain.pop()
+        begin, count = before.first, before.instants + 1
+    chain.append(Stretch(begin, now, count, finding, instant.would_end(row) + workload.origin))
+
+
+def _by_job_id(finding: Reason, workload: Workload) -> Reason:
+    """Return a reason with job ids for rows, and times on the log's own clock."""
+
+    def job(row: int | None) -> int | None:
+        return None if row is None else int(workload.job_id[row])
+
+    def clock(time: int | None) -> int | None:
+        return None if time is None else time + workload.origin
+
+    return replace(
+        finding,
+        head=job(finding.head),
+        blockers=tuple(int(workload.job_id[row]) for row in finding.blockers),
+        shadow=clock(finding.shadow),
+        reserved=clock(finding.reserved),
+        collides=clock(finding.collides),
+        due=clock(finding.due),
+    )
+
+
+def _passed_by(schedule: Schedule, row: int) -> tuple[tuple[int, int, str], ...]:
+    """Return the jobs submitted after a job that started before it, by start: job id, start, how."""
+    workload = schedule.workload
+    later = np.arange(row + 1, len(workload))
+    rows = later[schedule.start[later] < schedule.start[row]]
+    rows = rows[np.argsort(schedule.start[rows], kind="stable")]
+    columns = workload.job_id[rows], schedule.start[rows] + workload.origin, schedule.started_by[rows]
+    return tuple((job, start, STARTED_BY[how]) for job, start, how in zip(*(c.tolist() for c in columns), strict=True))

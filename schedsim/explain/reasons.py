@@ -1,0 +1,97 @@
+"""Reasons: what became of each waiting job at one instant, as the compiled passes have noted it."""
+
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+import numpy as np
+
+from schedsim.kernels import reasons as why
+from schedsim.kernels.records import NEVER
+
+Rule = Literal[
+    "starts", "head", "processors", "place", "turn", "shadow", "promise", "reservation", "gate", "not chosen", "window",
+    "ceiling", "put off", "share", "outage", "held",
+]  # fmt: skip
+"""What became of a waiting job at an instant: it starts; or it heads the queue blocked; too few processors are free;
+enough are, but not where it could have them; it may not pass the head; it would delay the head; it would break a
+promise; it would delay reservations; a gate holds it; the policy chose others; the policy does not look at it yet; its
+start would lift utilisation above the ceiling; it is postponed; its queue may not use so much of the machine, or has
+reserved it; by its requested time it would run into what is reserved of the machine; it is held. The passes note all
+but the last, with the numbers of `schedsim.kernels.reasons`: the first is 1."""
+
+RULES: Final[tuple[Rule, ...]] = get_args(Rule)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """What became of a waiting job at one instant; jobs as rows of the workload, times in seconds.
+
+    Parameters
+    ----------
+    rule : str
+        See `Rule`.
+    free : int
+        Processors free when its turn came.
+    head : int, optional
+        The job that headed the queue blocked.
+    shadow : int, optional
+        When by the estimates the head can start; for a promise, when it was promised to at the latest.
+    extra : int, optional
+        Processors that the head leaves free then; unknown where places count and not numbers.
+    reserved : int, optional
+        When the job's own reservation is.
+    collides : int, optional
+        When the reservations of others would leave it too few processors, had it started.
+    blockers : tuple of int
+        The jobs whose reservations those are.
+    reason : str
+        What the gate says, or why it is held.
+    room : int, optional
+        Under a ceiling on utilisation, processors that the job could use.
+    due : int, optional
+        When a job that is postponed joins the queue at the latest.
+    """
+
+    rule: Rule
+    free: int
+    head: int | None = None
+    shadow: int | None = None
+    extra: int | None = None
+    reserved: int | None = None
+    collides: int | None = None
+    blockers: tuple[int, ...] = ()
+    reason: str = ""
+    room: int | None = None
+    due: int | None = None
+
+
+_WITHOUT_ROOM: Final = (why.STARTS, why.TURN, why.GATE)
+
+
+def reason_of(one: why.Reason, noted: why.Reasons, is_ceil: bool) -> Reason:
+    """Return one of the notes of an instant as a reason; `is_ceil` tells whether utilisation is limited."""
+    limited = one.rule == why.SHARE or (is_ceil and one.rule not in _WITHOUT_ROOM)
+    return Reason(
+        rule=RULES[one.rule - 1],
+        free=int(one.free),
+        head=None if one.head < 0 else int(one.head),
+        shadow=_known(one.shadow),
+        extra=_known(one.extra),
+        reserved=_known(one.planned),
+        collides=_known(one.collides),
+        blockers=_blockers(one, noted) if one.rule == why.RESERVATION else (),
+        room=_known(one.room) if limited else None,
+        due=_known(one.due) if one.rule == why.POSTPONED else None,
+    )
+
+
+def _known(number: int) -> int | None:
+    return None if number >= NEVER else int(number)
+
+
+def _blockers(one: why.Reason, noted: why.Reasons) -> tuple[int, ...]:
+    """Return the rows of the jobs for which processors were booked when a job would have run into them."""
+    begin, then = noted["booked"], one.collides
+    there = (begin <= then) & (then < begin + noted["estimate"]) & (noted["number"] < one.known)
+    there &= noted["row"] != one.row
+    return tuple(noted["row"][there][np.argsort(noted["number"][there])].tolist())

@@ -1,0 +1,152 @@
+"""What the scheduler saw at one instant: the reasons that its passes have noted, and who is held."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+import schedsim.kernels.records as at
+from schedsim.engine.commands import why_held
+from schedsim.engine.simulation import Simulation
+from schedsim.explain.reasons import Reason, reason_of
+from schedsim.kernels import next_tick
+from schedsim.kernels.reasons import STARTS, Reasons
+from schedsim.policies.gates import Candidate, Gate, Verdict
+
+
+@dataclass(frozen=True, eq=False)
+class Instant:
+    """One scheduling instant: what its passes have noted of each waiting job.
+
+    Parameters
+    ----------
+    now, free : int
+        Time [s], and the processors free after it.
+    notes : array of records
+        What the passes have noted, in the order of the notes.
+    is_ceil : bool
+        Whether utilisation is limited, or jobs are postponed.
+    said : mapping of int to str
+        What the gate says of the jobs that it holds, by row.
+    held : mapping of int to str
+        Why jobs that are in no queue are held, by row.
+    """
+
+    now: int
+    free: int
+    notes: Reasons
+    is_ceil: bool
+    said: Mapping[int, str]
+    held: Mapping[int, str]
+
+    def reason(self, row: int) -> Reason | None:
+        """Return what became of a job, or None if it did not wait."""
+        if row in self.held:
+            return Reason("held", self.free, reason=self.held[row])
+        place = np.flatnonzero(self.notes["row"] == row)
+        if not place.size:
+            return None
+        found = reason_of(self.notes[int(place[0])], self.notes, self.is_ceil)
+        return replace(found, reason=self.said.get(row, "")) if found.rule == "gate" else found
+
+    def would_end(self, row: int) -> int:
+        """Return when a job would have ended by its estimate, had it started now [s]; for a held one, now."""
+        estimates = self.notes["estimate"][self.notes["row"] == row]
+        return self.now + (int(estimates[0]) if estimates.size and row not in self.held else 0)
+
+    @property
+    def reasons(self) -> dict[int, Reason]:
+        """What became of each waiting job, by row."""
+        rows = [*self.notes["row"].tolist(), *self.held]
+        return {row: found for row in rows if (found := self.reason(row)) is not None}
+
+    @property
+    def started(self) -> frozenset[int]:
+        """Rows of the jobs that started."""
+        return frozenset(self.notes["row"][self.notes["rule"] == STARTS].tolist())
+
+
+@dataclass(eq=False)
+class Recorded:
+    """A gate that writes down what another answers."""
+
+    gate: Gate
+    answers: dict[int, Verdict] = field(default_factory=dict)
+
+    def ask(self, candidate: Candidate) -> Verdict:
+        """Ask the other gate."""
+        self.answers[candidate.row] = verdict = self.gate.ask(candidate)
+        return verdict
+
+
+class Stepper:
+    """Walks a simulation from one scheduling instant to the next and looks at those it is told to.
+
+    Examples
+    --------
+    >>> from schedsim.policies.policy import make_policy
+    >>> from schedsim.workload.workload import Workload
+    >>> w = Workload.from_columns([1, 2, 3], submit=[0, 1, 2], procs=[6, 8, 2], requested=[10, 10, 9],
+    ...                           run_time=[10, 10, 9], machine_procs=8)
+    >>> stepper = Stepper(Simulation(w, make_policy("easy")))
+    >>> stepper.skip(1)
+    >>> for row, reason in stepper.look().reasons.items():
+    ...     print(row, reason.rule, reason.free, reason.head, reason.shadow, reason.extra)
+    1 head 2 1 10 0
+    2 shadow 2 1 10 0
+    """
+
+    def __init__(self, simulation: Simulation, recorded: Recorded | None = None) -> None:
+        self.simulation = simulation
+        self._recorded = recorded
+
+    def next_time(self) -> int | None:
+        """Return the second of the next instant, or None at the end.
+
+        Timers that wake nobody are gone through, since they may move the ends of running jobs.
+        """
+        simulation = self.simulation
+        while True:
+            state, workload = simulation._state, simulation.workload
+            times = [int(state.jobs_now[slot].end) for slot in state.slots(at.ENDS)[:1]]
+            if state.record.next_submission < state.record.end_of_submissions:
+                times.append(int(workload.submit[state.record.next_submission]))
+            wakes, due = (state.entries(at.TIMERS, field) for field in ("length", "key"))
+            times += [int(key) for key in due[wakes == 1][:1]]
+            time = min(times, default=None)
+            if time is not None and state.record.scored and state.record.n_queued > 0:
+                time = int(next_tick(state.arrays(), time))
+            asleep = [int(key) for key in due[wakes != 1][:1]]
+            if time is None or not asleep or asleep[0] >= time:
+                return time
+            self.skip(asleep[0])
+
+    def skip(self, until: int) -> None:
+        """Go on to just after all that happens up to a second."""
+        self.simulation.run(until=until)
+
+    def look(self) -> Instant:
+        """Go through the next instant, its passes noting their reasons; return what they noted.
+
+        Raises
+        ------
+        ValueError
+            If nothing is left to happen.
+        """
+        now, simulation = self.next_time(), self.simulation
+        if now is None:
+            raise ValueError("The simulation is at its end.")
+        answers = {} if self._recorded is None else self._recorded.answers
+        answers.clear()
+        notes = simulation.run_noting(now)
+        notes = notes[np.flatnonzero(notes["rule"])]
+        state = simulation._state
+        waiting = [state.jobs_now[slot] for slot in state.slots(at.DEPENDANTS).tolist()]
+        return Instant(
+            now=now,
+            free=simulation.free,
+            notes=notes[np.argsort(notes["number"])],
+            is_ceil=simulation.policy.is_ceil,
+            said={row: answer.reason for row, answer in answers.items()},
+            held={int(job.row): why_held(int(job.hold_reasons)) for job in waiting if job.hold_reasons},
+        )

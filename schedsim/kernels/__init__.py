@@ -1,0 +1,54 @@
+"""Compiled engine: arrays in, arrays out; imports only predictors.core.
+
+What stands here are single steps of the kernels that Python takes, when it answers what a kernel asks.
+"""
+
+import schedsim.kernels.records as at
+from predictors.core.jit import door, lean
+from schedsim.kernels import cobalt, keys, ordered_lists, profile, queue
+from schedsim.kernels.records import Arrays
+
+enqueue = door(queue.enqueue)
+dequeue = door(queue.dequeue)
+hold = door(cobalt.hold)
+release_hold = door(cobalt.release_hold)
+dependant = door(cobalt.dependant)
+next_tick = door(keys.next_tick)
+
+
+@lean
+def set_timer(sim: Arrays, when: int, kind: int, argument: int, wakes: int) -> None:
+    """Set a timer; those of one second fire in the order in which they were set."""
+    state = sim.state[0]
+    state.n_timers += 1
+    ordered_lists.insert(sim.lists, state, at.TIMERS, when, state.n_timers, kind, argument, wakes)
+
+
+@lean
+def renew_ends(sim: Arrays) -> None:
+    """Sort the running jobs by their ends anew."""
+    n = ordered_lists.list_slots(sim, at.ENDS, len(sim.jobs_now))
+    ordered_lists.clear(sim.lists, sim.state[0], at.ENDS)
+    for i in range(n):
+        job = sim.jobs_now[sim.scratch[i]]
+        ordered_lists.insert(
+            sim.lists, sim.state[0], at.ENDS, job.end, queue.end_tie(sim, job), sim.scratch[i], job.procs, 0
+        )
+
+
+@lean
+def static_key_of(sim: Arrays, slot: int, kind: int) -> int:
+    """Return a job's key in the list QUEUE or BACKFILL, under an order that does not change with time."""
+    return queue.static_key_of(sim, sim.jobs_now[slot], kind)
+
+
+@lean
+def clears(sim: Arrays, slot: int) -> bool:
+    """Return whether a waiting job may start now for all that is reserved of the machine."""
+    return profile.clears(sim, sim.jobs_now[slot])
+
+
+@lean
+def score_now(sim: Arrays, slot: int, now: int) -> float:
+    """Return the score of a job in the queue, the ticks up to `now` included."""
+    return keys.score_at(sim.jobs_now[slot], sim.state[0], now)

@@ -1,0 +1,293 @@
+"""Cobalt: held jobs, dependencies between jobs, accounts, and node sets.
+
+A held job has a record but is in no queue, and gains no score. The record of a parent is kept after its end until its
+last child is submitted, so that a child submitted late still learns how and when it ended.
+
+Node sets are queues whose jobs may use only so many processors at once. A job for which its set has too few left is
+passed over; others of other sets do not wait for it. The first such job of a set in a pass holds a reservation within
+its set: the set's shadow time is the earliest second at which by the estimates of the running jobs its share suffices,
+and further jobs of the set start only if they end by then, or need no more than what the set has left beside it.
+"""
+
+import schedsim.kernels.records as at
+from predictors.core.jit import step
+from schedsim.kernels.keys import score_at
+from schedsim.kernels.ordered_lists import insert, leaf_at, list_slots, node_at, remove, slot_from
+from schedsim.kernels.queue import dequeue, enqueue, give_back
+from schedsim.kernels.records import Arrays, JobNow, State
+
+
+@step
+def check_account(sim: Arrays, job: JobNow, fresh: int) -> bool:
+    """Move a waiting job behind all others if its account is spent; return whether it must be held for that.
+
+    A job just submitted also starts with less, the less the further its account is overdrawn.
+    """
+    account = sim.accounts[sim.site_jobs[job.row].account]
+    spent, granted = account.spent, account.granted
+    if spent < granted:
+        return False
+    if account.blocks:
+        return True
+    if account.overburning and spent < 2 * granted and sim.site_jobs[job.row].may_overburn:
+        return False
+    job.tier = 1
+    job.node_set = -1
+    job.queue_number = sim.state[0].spent_queue
+    if fresh == at.YES:
+        job.score = max(0.0, 1.0 - (spent - granted) / granted) * job.score
+    return False
+
+
+@step
+def hold(sim: Arrays, slot: int, why: int) -> None:
+    """Hold a waiting job; the ticks before now are its own."""
+    job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
+    if job.hold_reasons == 0:
+        now = state.now
+        job.score = score_at(job, state, now - 1)
+        job.scored_from = now
+        job.held_since = now
+        dequeue(sim, slot)
+        state.n_held += 1
+        if job.n_children == 0:
+            row = job.row
+            insert(lists, state, at.DEPENDANTS, row, row, slot, job.procs, job.requested_time)
+    job.hold_reasons |= why
+    job.planned_start = at.NEVER
+
+
+@step
+def release_hold(sim: Arrays, slot: int, why: int) -> None:
+    """Take away reasons to hold a job; without any it is queued, its eligible time going on where it stopped."""
+    job, site_jobs, lists, state = sim.jobs_now[slot], sim.site_jobs, sim.lists, sim.state[0]
+    if job.hold_reasons & why == 0:
+        return
+    job.hold_reasons -= job.hold_reasons & why
+    if job.hold_reasons != 0:
+        return
+    now, row = state.now, job.row
+    if site_jobs[row].account >= 0 and job.tier == 0 and check_account(sim, job, at.NO):
+        job.hold_reasons = at.BY_ACCOUNT
+        return
+    job.eligible_since += now - job.held_since
+    job.scored_from = now
+    state.n_held -= 1
+    if job.n_children == 0:
+        remove(lists, state, at.DEPENDANTS, row, row)
+    enqueue(sim, slot)
+
+
+@step
+def _check_waiting(sim: Arrays, account: int) -> None:
+    """Check the waiting jobs of an account anew."""
+    site_jobs, jobs_now, state, scratch = sim.site_jobs, sim.jobs_now, sim.state[0], sim.scratch
+    n = list_slots(sim, at.QUEUE, state.n_queued)
+    for i in range(n):
+        slot = scratch[i]
+        job = jobs_now[slot]
+        if site_jobs[job.row].account == account and job.tier == 0:
+            if check_account(sim, job, at.NO):
+                hold(sim, slot, at.BY_ACCOUNT)
+            elif job.tier == 1:
+                dequeue(sim, slot)
+                enqueue(sim, slot)
+
+
+@step
+def dependant(sim: Arrays, row: int) -> int:
+    """Return the record of a held job, or of one with children still to be submitted; -1 if there is none."""
+    jobs_now, lists, state = sim.jobs_now, sim.lists, sim.state[0]
+    slot = slot_from(lists, state, at.DEPENDANTS, row, row)
+    return slot if slot >= 0 and jobs_now[slot].row == row else -1
+
+
+@step
+def _inherit(job: JobNow, parent: JobNow, state: State) -> None:
+    """Let a child start with a share of its parent's score, if that is more than its own."""
+    share = state.inherited_share * parent.score
+    if share > job.score:
+        job.score = share
+
+
+@step
+def _wait_until(sim: Arrays, job: JobNow, when: int) -> None:
+    """Release a child at a second."""
+    state = sim.state[0]
+    state.n_timers += 1
+    insert(sim.lists, state, at.TIMERS, when, state.n_timers, at.RELEASE_CHILD, job.row, at.YES)
+
+
+@step
+def on_submit(sim: Arrays, slot: int) -> int:
+    """Fill what the site's rules need of a newly submitted job's record; return why it is held, or 0."""
+    job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
+    submitted = sim.site_jobs[job.row]
+    job.score = submitted.start_score
+    job.score_gain = submitted.score_gain
+    job.eligible_since = state.now
+    job.scored_from = state.now
+    job.held_since = state.now
+    job.node_set = submitted.node_set
+    job.tier = submitted.tier
+    job.n_children = submitted.n_later_children
+    job.exit_state = at.NOT_ENDED
+    job.queue_number = submitted.queue_number
+    reasons = at.BY_USER if submitted.on_hold else 0
+    if submitted.account >= 0 and check_account(sim, job, at.YES):
+        reasons |= at.BY_ACCOUNT
+    if submitted.parent >= 0:
+        reasons |= at.BY_PARENT
+        place = dependant(sim, submitted.parent)
+        if place >= 0:
+            parent = sim.jobs_now[place]
+            if submitted.parent < job.row:
+                parent.n_children -= 1
+            ended = parent.exit_state != at.NOT_ENDED
+            if ended:
+                reasons += _settle_child(sim, job, parent, at.NO) - at.BY_PARENT
+            if parent.n_children == 0 and parent.hold_reasons == 0:
+                remove(lists, state, at.DEPENDANTS, parent.row, parent.row)
+                if ended:
+                    give_back(sim, place)
+    job.hold_reasons = reasons
+    if reasons != 0:
+        state.n_held += 1
+    if reasons != 0 or job.n_children > 0:
+        insert(lists, state, at.DEPENDANTS, job.row, job.row, slot, job.procs, job.requested_time)
+    return reasons
+
+
+@step
+def _settle_child(sim: Arrays, job: JobNow, parent: JobNow, in_pass: int) -> int:
+    """Settle what the end of a parent means for a child: return why it is held still, or 0.
+
+    Within a pass nobody is queued: a child of a job of length zero is released at a further instant of this second.
+    """
+    state = sim.state[0]
+    if parent.exit_state == at.BADLY and state.holds_orphans:
+        return at.BY_FAILURE
+    _inherit(job, parent, state)
+    due = parent.end + sim.site_jobs[job.row].think_time
+    if due > state.now or in_pass == at.YES:
+        _wait_until(sim, job, due)
+        return at.BY_PARENT
+    return 0
+
+
+@step
+def release_child(sim: Arrays, row: int) -> None:
+    """Let a job wait for its parent no more."""
+    slot = dependant(sim, row)
+    if slot >= 0:
+        release_hold(sim, slot, at.BY_PARENT)
+
+
+@step
+def on_start(sim: Arrays, job: JobNow) -> None:
+    """Note the score with which a job starts, and count it in its node set."""
+    state = sim.state[0]
+    job.score = score_at(job, state, state.now)
+    job.scored_from = at.NEVER
+    enter_set(sim, job)
+
+
+@step
+def exit_state(sim: Arrays, job: JobNow) -> int:
+    """Return how a job that nobody interrupts ends: badly if it is stopped at its requested time, or is to fail."""
+    killed = sim.state[0].kill and job.run_time > job.requested_time
+    return at.BADLY if killed or sim.site_jobs[job.row].fails else at.WELL
+
+
+@step
+def on_end(sim: Arrays, slot: int, how: int, in_pass: int) -> bool:
+    """Charge a job that has ended, well or badly, and tell its children; return whether its record is needed no more.
+
+    It is needed until the last child is submitted.
+    """
+    job, state = sim.jobs_now[slot], sim.state[0]
+    leave_set(sim, job)
+    job.exit_state = how
+    job.end = state.now
+    if sim.site_jobs[job.row].account >= 0 and job.start >= 0:
+        _charge(sim, job, sim.site_jobs[job.row].account)
+    child = sim.site_jobs[job.row].first_child
+    while child >= 0:
+        place = dependant(sim, child)
+        if place >= 0 and sim.jobs_now[place].hold_reasons & at.BY_PARENT != 0:
+            reason = _settle_child(sim, sim.jobs_now[place], job, in_pass)
+            if reason == 0:
+                release_hold(sim, place, at.BY_PARENT)
+            elif reason == at.BY_FAILURE:
+                sim.jobs_now[place].hold_reasons += at.BY_FAILURE - at.BY_PARENT
+        child = sim.site_jobs[child].next_child
+    return job.n_children == 0
+
+
+@step
+def _charge(sim: Arrays, job: JobNow, number: int) -> None:
+    """Let an account pay for a job; once that spends it, or spends it twice, its waiting jobs are checked anew."""
+    account = sim.accounts[number]
+    before, granted = account.spent, account.granted
+    account.spent += job.procs * (sim.state[0].now - job.start)
+    if before < granted <= account.spent or before < 2 * granted <= account.spent:
+        _check_waiting(sim, number)
+
+
+@step
+def set_allows(sim: Arrays, job: JobNow) -> bool:
+    """Return whether a job's node set lets it start now; if not, it is not tried again in this pass."""
+    state = sim.state[0]
+    if job.node_set < 0:
+        return True
+    own = sim.sets[job.node_set]
+    left = own.limit - own.used
+    if own.waiting_in_pass == state.n_passes:
+        in_time = state.now + job.candidate_estimate <= own.shadow_time
+        if job.procs <= left and (in_time or job.procs <= own.extra_procs):
+            return True
+    elif job.procs <= left:
+        return True
+    else:
+        own.waiting_in_pass = state.n_passes
+        own.shadow_time, own.extra_procs = _shadow(sim, job.node_set, job.procs - left)
+    job.tried_in_pass = state.n_passes
+    state.node_set_waits = True
+    return False
+
+
+@step
+def _shadow(sim: Arrays, number: int, need: int) -> tuple[int, int]:
+    """Return when the running jobs of a set will have released `need` processors, and how many more by then."""
+    lists, state = sim.lists, sim.state[0]
+    shadow = at.NEVER
+    for i in range(state.n_nodes[at.RUNNING]):
+        node = node_at(lists, at.RUNNING, i)
+        for j in range(node.count):
+            leaf = leaf_at(lists, node, j)
+            for k in range(leaf.count):
+                if need <= 0 and leaf.key[k] > shadow:
+                    return shadow, -need
+                if sim.jobs_now[leaf.slot[k]].node_set == number:
+                    if need > 0:
+                        shadow = leaf.key[k]
+                    need -= leaf.procs[k]
+    return shadow, -need
+
+
+@step
+def enter_set(sim: Arrays, job: JobNow) -> None:
+    """Count a job that starts in its node set, and what it takes beside the reservation there."""
+    if job.node_set < 0 or job.run_time == 0:
+        return
+    own, state = sim.sets[job.node_set], sim.state[0]
+    own.used += job.procs
+    if own.waiting_in_pass == state.n_passes and state.now + job.candidate_estimate > own.shadow_time:
+        own.extra_procs -= job.procs
+
+
+@step
+def leave_set(sim: Arrays, job: JobNow) -> None:
+    """Count a job that has ended out of its node set."""
+    if job.node_set >= 0 and job.run_time > 0:
+        sim.sets[job.node_set].used -= job.procs

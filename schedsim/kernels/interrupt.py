@@ -1,0 +1,72 @@
+"""Running jobs get new ends, or are interrupted where nodes fail."""
+
+import numpy as np
+
+import predictors.core.events as event
+import schedsim.kernels.records as at
+from predictors.core.arrays import Ints
+from predictors.core.jit import compiled
+from schedsim.kernels.cobalt import leave_set, on_end
+from schedsim.kernels.ordered_lists import insert, list_slots, remove
+from schedsim.kernels.queue import end_tie, enqueue, give_back, record
+from schedsim.kernels.records import Arrays
+from schedsim.kernels.revisions import cancel_revision, first_step
+
+
+@compiled
+def move_ends(sim: Arrays, rows: Ints, ends: Ints, kill: bool) -> None:
+    """Let running jobs, rows ascending, end at these seconds, or at their request if they are killed then."""
+    lists, state = sim.lists, sim.state[0]
+    for i in range(list_slots(sim, at.ENDS, len(sim.jobs_now))):
+        slot = sim.scratch[i]
+        job = sim.jobs_now[slot]
+        place = np.searchsorted(rows, job.row)
+        if place == len(rows) or rows[place] != job.row:
+            continue
+        end = ends[place]
+        if kill:
+            end = min(end, job.start + job.requested_time)
+        end = max(end, state.now + 1)
+        if end != job.end:
+            remove(lists, state, at.ENDS, job.end, end_tie(sim, job))
+            insert(lists, state, at.ENDS, end, end_tie(sim, job), slot, job.procs, job.requested_time)
+            job.end = end
+
+
+@compiled
+def interrupt(sim: Arrays, slot: int, restarts: bool) -> None:
+    """Stop a running job now. It joins the queue by its old keys, to run from the beginning; or it is gone."""
+    job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
+    start, estimate, limit = job.start, job.current_estimate, job.requested_time
+    remove(lists, state, at.ENDS, job.end, end_tie(sim, job))
+    remove(lists, state, at.RUNNING, start + estimate, job.row)
+    if state.keeps_limits:
+        remove(lists, state, at.LIMITS, start + max(limit, estimate), job.row)
+    cancel_revision(sim, job)
+    if state.kill and job.run_time > limit:
+        state.n_kills -= 1
+    state.free += job.procs
+    state.n_running -= 1
+    state.stale = True
+    if not restarts:
+        record(sim, event.ENDED, job.row, estimate)
+        if not state.site_rules or on_end(sim, slot, at.BADLY, at.NO):
+            give_back(sim, slot)
+        return
+    record(sim, event.RETURNED, job.row, estimate)
+    job.start = -1
+    job.end = -1
+    job.current_estimate = job.first_estimate
+    job.has_reservation = False
+    job.guaranteed_start = at.NEVER
+    job.tried_in_pass = -1
+    job.planned_start = at.NEVER
+    job.release_time = at.NEVER
+    first_step(sim, slot)
+    if state.site_rules:
+        leave_set(sim, job)
+        job.eligible_since += state.now - start  # its eligible time goes on where it stopped
+        job.scored_from = state.now
+    enqueue(sim, slot)
+    state.n_newcomers += 1
+    state.last_queued = slot

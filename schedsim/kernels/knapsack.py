@@ -1,0 +1,103 @@
+"""The scheduling pass that starts the most valuable set of jobs that fits: a 0-1 knapsack over the front of the queue.
+
+The window is the first jobs of the queue. What a job is worth: `capability` one third of wait / longest wait in the
+window plus two thirds of its share of the machine; `capacity` 1 / estimate (Fan, Li, Childers et al., Deep
+reinforcement agent for scheduling in HPC, IPDPS 2021, doi:10.1109/IPDPS49936.2021.00090). Of equally valuable sets the
+one with fewest jobs is taken, of these the one that has the earlier job where two first differ. The best set is found
+by dynamic programming over the free processors, again and again until nothing in the window fits.
+"""
+
+from typing import Final
+
+import schedsim.kernels.reasons as why
+import schedsim.kernels.records as at
+from predictors.core.jit import lean, step
+from schedsim.kernels.instant import until_pass
+from schedsim.kernels.ordered_lists import list_slots
+from schedsim.kernels.profile import clears, note_start, read_dates
+from schedsim.kernels.reasons import Reasons
+from schedsim.kernels.records import Arrays, Capacity, Estimates, JobNow, Records, State
+from schedsim.kernels.start_end import start
+
+ROUNDING: Final = 1e-12
+"""Sums of worths that differ by no more than this share are equal."""
+
+
+@lean
+def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
+    """Go on until a pause; return why (see `records`). With `reasons` the passes note what becomes of each job."""
+    state = sim.state[0]
+    while True:
+        stop = until_pass(sim, estimates)
+        if stop != at.PASS_IS_DUE:
+            return stop
+        if state.dated:
+            read_dates(sim)
+        if reasons is not None:
+            why.note_choice(reasons, sim)
+        n = list_slots(sim, at.QUEUE, state.window)
+        chosen = _choose(sim, n)
+        for i in range(n):
+            job = sim.jobs_now[sim.scratch[i]]
+            if chosen >> i & 1 and clears(sim, job):
+                if reasons is not None:
+                    reasons[sim.scratch[i]].rule = why.STARTS
+                start(sim, sim.scratch[i], at.READY)
+                note_start(sim, job)
+        if chosen == 0 or state.n_queued == 0:
+            state.phase = at.AT_ADVANCE
+
+
+@step
+def _choose(sim: Arrays, n: int) -> int:
+    """Return the jobs to start as a set of bits."""
+    state, best = sim.state[0], sim.capacities
+    total, longest, fitting, unit = 0, 0, 0, 0
+    for i in range(n):
+        job = sim.jobs_now[sim.scratch[i]]
+        longest = max(longest, state.now - sim.jobs[job.row].submit)
+        if job.procs <= state.free and clears(sim, job):
+            total += job.procs
+            fitting |= 1 << i
+            unit = _divisor(job.procs, unit)
+    if fitting == 0 or total <= state.free:
+        return fitting
+    room = state.free // unit  # all that fit come in multiples of it: the sets are the same, found sooner
+    for c in range(room + 1):
+        best[c].worth = 0.0
+        best[c].chosen = 0
+    for i in range(n - 1, -1, -1):  # from the back, so that ties go to the front
+        if fitting >> i & 1:
+            job = sim.jobs_now[sim.scratch[i]]
+            wait = state.now - sim.jobs[job.row].submit
+            _offer(best, room, i, job.procs // unit, _worth(job, state, wait, longest))
+    return best[room].chosen & ((1 << at.COUNT_BITS) - 1)
+
+
+@step
+def _divisor(a: int, b: int) -> int:
+    """Return the greatest common divisor."""
+    while b != 0:
+        a, b = b, a % b
+    return a
+
+
+@step
+def _worth(job: JobNow, state: State, wait: int, longest: int) -> float:
+    """Return what starting a job is worth; the capability reward times three machines times the longest wait."""
+    if state.reward == at.CAPACITY:
+        return 1.0 / float(job.candidate_estimate)
+    return float(wait * state.machine_procs + 2 * job.procs * max(1, longest))
+
+
+@step
+def _offer(best: Records[Capacity], room: int, i: int, procs: int, worth: float) -> None:
+    """Let each capacity take the i-th job if that is better."""
+    one = (1 << at.COUNT_BITS) | (1 << i)
+    for c in range(room, procs - 1, -1):
+        before, after = best[c].worth, best[c - procs].worth + worth
+        chosen = best[c - procs].chosen + one
+        fewer = chosen >> at.COUNT_BITS <= best[c].chosen >> at.COUNT_BITS
+        if after > before * (1 + ROUNDING) or (fewer and after >= before * (1 - ROUNDING)):
+            best[c].worth = after
+            best[c].chosen = chosen

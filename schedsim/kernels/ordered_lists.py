@@ -1,0 +1,527 @@
+"""Ordered lists of jobs: insert, remove, the next job that fits, and when processors come free.
+
+An entry is (key, tie, slot, procs, length), sorted by (key, tie), smaller first. A list is a sequence of nodes, a node
+of at most `FAN` leaves, a leaf of at most `BLOCK` entries; neighbours that together are at most half full are joined.
+The list searched for backfills knows of each leaf and node the job with fewest processors and, for each power of two,
+the shortest one below that number: a search reads two numbers to pass over a whole node. The lists of running jobs know
+sums of processors.
+
+Does not handle: two entries with equal (key, tie); running out of rows (the caller grows in time).
+"""
+
+import schedsim.kernels.records as at
+from predictors.core.jit import step
+from schedsim.kernels.records import Arrays, ListRow, Records, State
+
+
+@step
+def size_class(procs: int) -> int:
+    """Return floor(log2(procs)); 0 for numbers below 2."""
+    c = 0
+    while procs > 1:
+        procs >>= 1
+        c += 1
+    return c
+
+
+@step
+def take_row(lists: Records[ListRow], state: State) -> int:
+    """Return an unused row, emptied."""
+    if state.spare_row >= 0:
+        place = state.spare_row
+        state.spare_row = lists[place].next_spare
+    else:
+        place = state.n_rows
+        state.n_rows += 1
+    row = lists[place]
+    row.count = 0
+    row.procs_sum = 0
+    row.least_procs = at.NEVER
+    for c in range(state.n_classes):
+        row.least_length[c] = at.NEVER
+    return place
+
+
+@step
+def give_back_row(lists: Records[ListRow], state: State, place: int) -> None:
+    """Give a row back."""
+    lists[place].next_spare = state.spare_row
+    state.spare_row = place
+
+
+@step
+def is_searched(state: State, which: int) -> bool:
+    """Return whether a list is searched for backfills; the others need sums of processors at most."""
+    return which == state.candidates or which == at.POSTPONED
+
+
+@step
+def add(row: ListRow, state: State, searched: bool, procs: int, length: int) -> None:
+    """Count an entry in the sums of its leaf or node."""
+    row.procs_sum += procs
+    if not searched:
+        return
+    if procs < row.least_procs:
+        row.least_procs = procs
+    for c in range(size_class(procs), state.n_classes):
+        if row.least_length[c] <= length:
+            return  # in wider classes too
+        row.least_length[c] = length
+
+
+@step
+def sum_leaf(leaf: ListRow, state: State, searched: bool) -> None:
+    """Compute a leaf's sums anew."""
+    total, least = 0, at.NEVER
+    for c in range(state.n_classes):
+        leaf.least_length[c] = at.NEVER
+    for j in range(leaf.count):
+        procs = leaf.procs[j]
+        total += procs
+        if searched:
+            least = min(least, procs)
+            c = size_class(procs)
+            leaf.least_length[c] = min(leaf.least_length[c], leaf.length[j])
+    for c in range(1, state.n_classes):
+        leaf.least_length[c] = min(leaf.least_length[c], leaf.least_length[c - 1])
+    leaf.procs_sum = total
+    leaf.least_procs = least
+
+
+@step
+def sum_node(lists: Records[ListRow], state: State, node: ListRow, searched: bool) -> None:
+    """Compute a node's sums anew from those of its leaves."""
+    node.procs_sum = 0
+    node.least_procs = at.NEVER
+    for c in range(state.n_classes):
+        node.least_length[c] = at.NEVER
+    for j in range(node.count):
+        leaf = lists[node.leaves[j]]
+        node.procs_sum += leaf.procs_sum
+        if searched:
+            node.least_procs = min(node.least_procs, leaf.least_procs)
+            for c in range(state.n_classes):
+                node.least_length[c] = min(node.least_length[c], leaf.least_length[c])
+
+
+@step
+def node_at(lists: Records[ListRow], which: int, i: int) -> ListRow:
+    """Return the i-th node of a list."""
+    return lists[lists[i].node[which]]
+
+
+@step
+def leaf_at(lists: Records[ListRow], node: ListRow, j: int) -> ListRow:
+    """Return the j-th leaf of a node."""
+    return lists[node.leaves[j]]
+
+
+@step
+def ends_before(leaf: ListRow, key: int, tie: int) -> bool:
+    """Return whether all entries of a leaf come before (key, tie)."""
+    last = leaf.count - 1
+    return leaf.key[last] < key or (leaf.key[last] == key and leaf.tie[last] < tie)
+
+
+@step
+def node_of(lists: Records[ListRow], state: State, which: int, key: int, tie: int) -> int:
+    """Return the place of the first node that does not end before (key, tie), or the number of nodes."""
+    low, high = 0, state.n_nodes[which]
+    while low < high:
+        middle = (low + high) >> 1
+        node = node_at(lists, which, middle)
+        if ends_before(leaf_at(lists, node, node.count - 1), key, tie):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@step
+def leaf_of(lists: Records[ListRow], node: ListRow, key: int, tie: int) -> int:
+    """Return the place of the node's first leaf that does not end before (key, tie); if all do, of the last leaf."""
+    low, high = 0, node.count - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if ends_before(leaf_at(lists, node, middle), key, tie):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@step
+def place_of(leaf: ListRow, key: int, tie: int) -> int:
+    """Return the place of the leaf's first entry not before (key, tie), or the number of entries."""
+    low, high = 0, leaf.count
+    while low < high:
+        middle = (low + high) >> 1
+        k = leaf.key[middle]
+        if k < key or (k == key and leaf.tie[middle] < tie):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@step
+def first_leaf(lists: Records[ListRow], which: int) -> ListRow:
+    """Return the first leaf of a list that is not empty; its first entry is the list's."""
+    return lists[lists[lists[0].node[which]].leaves[0]]
+
+
+@step
+def first_key(lists: Records[ListRow], which: int) -> int:
+    """Return the key of the first entry of a list that is not empty."""
+    return first_leaf(lists, which).key[0]
+
+
+@step
+def first_slot(lists: Records[ListRow], which: int) -> int:
+    """Return the slot of the first entry of a list that is not empty."""
+    return first_leaf(lists, which).slot[0]
+
+
+@step
+def slot_from(lists: Records[ListRow], state: State, which: int, key: int, tie: int) -> int:
+    """Return the slot of the first entry not before (key, tie), or -1."""
+    i = node_of(lists, state, which, key, tie)
+    if i == state.n_nodes[which]:
+        return -1
+    node = node_at(lists, which, i)
+    leaf = leaf_at(lists, node, leaf_of(lists, node, key, tie))
+    return leaf.slot[place_of(leaf, key, tie)]
+
+
+@step
+def list_slots(sim: Arrays, which: int, most: int) -> int:
+    """Write the slots of the first entries, at most so many, into `scratch`; return how many."""
+    lists, state = sim.lists, sim.state[0]
+    n = 0
+    for i in range(state.n_nodes[which]):
+        node = node_at(lists, which, i)
+        for j in range(node.count):
+            leaf = leaf_at(lists, node, j)
+            for k in range(leaf.count):
+                if n == most:
+                    return n
+                sim.scratch[n] = leaf.slot[k]
+                n += 1
+    return n
+
+
+@step
+def _may_fit(row: ListRow, c: int, free: int, slack: int, extra: int) -> bool:
+    """Return whether a leaf or node may hold a job that fits."""
+    return row.least_procs <= free and (row.least_length[c] <= slack or row.least_procs <= extra)
+
+
+@step
+def next_fitting(
+    lists: Records[ListRow], state: State, which: int, key: int, tie: int, free: int, slack: int, extra: int
+) -> int:
+    """Return the slot of the first entry of a list, not before (key, tie), that may be backfilled, or -1.
+
+    It may if it needs at most `free` processors, and its length is at most `slack` or it needs at most `extra`.
+    """
+    c = size_class(free)
+    first = node_of(lists, state, which, key, tie)
+    for i in range(first, state.n_nodes[which]):
+        node = node_at(lists, which, i)
+        if not _may_fit(node, c, free, slack, extra):
+            continue
+        begin = leaf_of(lists, node, key, tie) if i == first else 0
+        for j in range(begin, node.count):
+            leaf = leaf_at(lists, node, j)
+            if not _may_fit(leaf, c, free, slack, extra):
+                continue
+            place = place_of(leaf, key, tie) if i == first and j == begin else 0
+            for k in range(place, leaf.count):
+                procs = leaf.procs[k]
+                if procs <= free and (leaf.length[k] <= slack or procs <= extra):
+                    return leaf.slot[k]
+    return -1
+
+
+@step
+def time_of_release(lists: Records[ListRow], state: State, which: int, need: int) -> tuple[int, int]:
+    """Return when the running jobs will have released `need` processors, and how many more they then have.
+
+    The time is a key of the list; all that are released at that very time count.
+    """
+    shadow = at.NEVER
+    for i in range(state.n_nodes[which]):
+        node = node_at(lists, which, i)
+        if node.procs_sum < need:
+            need -= node.procs_sum
+            continue
+        for j in range(node.count):
+            leaf = leaf_at(lists, node, j)
+            if leaf.procs_sum < need:
+                need -= leaf.procs_sum
+                continue
+            for k in range(leaf.count):
+                if need <= 0 and leaf.key[k] > shadow:
+                    return shadow, -need
+                if need > 0:
+                    shadow = leaf.key[k]
+                need -= leaf.procs[k]
+    return shadow, -need
+
+
+@step
+def released_by(lists: Records[ListRow], state: State, which: int, time: int) -> int:
+    """Return the sum of the processors of the entries with key <= `time`."""
+    released = 0
+    for i in range(state.n_nodes[which]):
+        node = node_at(lists, which, i)
+        if ends_before(leaf_at(lists, node, node.count - 1), time + 1, at.FIRST_KEY):
+            released += node.procs_sum
+            continue
+        for j in range(node.count):
+            leaf = leaf_at(lists, node, j)
+            for k in range(leaf.count):
+                if leaf.key[k] > time:
+                    return released
+                released += leaf.procs[k]
+    return released
+
+
+@step
+def _open_node(lists: Records[ListRow], state: State, which: int, i: int) -> ListRow:
+    """Put an empty node into a list as its i-th."""
+    place = take_row(lists, state)
+    for k in range(state.n_nodes[which], i, -1):
+        lists[k].node[which] = lists[k - 1].node[which]
+    lists[i].node[which] = place
+    state.n_nodes[which] += 1
+    return lists[place]
+
+
+@step
+def _open_leaf(lists: Records[ListRow], state: State, node: ListRow, j: int) -> ListRow:
+    """Put an empty leaf into a node as its j-th."""
+    place = take_row(lists, state)
+    for k in range(node.count, j, -1):
+        node.leaves[k] = node.leaves[k - 1]
+    node.leaves[j] = place
+    node.count += 1
+    return lists[place]
+
+
+@step
+def _copy_entry(source: ListRow, i: int, target: ListRow, j: int) -> None:
+    """Copy the i-th entry of a leaf to the j-th place of a leaf."""
+    target.key[j] = source.key[i]
+    target.tie[j] = source.tie[i]
+    target.slot[j] = source.slot[i]
+    target.procs[j] = source.procs[i]
+    target.length[j] = source.length[i]
+
+
+@step
+def _split_node(lists: Records[ListRow], state: State, which: int, i: int, keep: int) -> None:
+    """Move the leaves behind the first `keep` of the i-th node into a new one behind it."""
+    node, upper = node_at(lists, which, i), _open_node(lists, state, which, i + 1)
+    for k in range(keep, node.count):
+        upper.leaves[k - keep] = node.leaves[k]
+    upper.count = node.count - keep
+    node.count = keep
+    searched = is_searched(state, which)
+    sum_node(lists, state, node, searched)
+    sum_node(lists, state, upper, searched)
+
+
+@step
+def _split_leaf(lists: Records[ListRow], state: State, which: int, node: ListRow, j: int) -> None:
+    """Move the upper half of a full leaf into a new one behind it."""
+    leaf, upper, half = leaf_at(lists, node, j), _open_leaf(lists, state, node, j + 1), at.BLOCK // 2
+    for k in range(half, at.BLOCK):
+        _copy_entry(leaf, k, upper, k - half)
+    leaf.count = half
+    upper.count = at.BLOCK - half
+    searched = is_searched(state, which)
+    sum_leaf(leaf, state, searched)
+    sum_leaf(upper, state, searched)
+
+
+@step
+def insert(
+    lists: Records[ListRow], state: State, which: int, key: int, tie: int, slot: int, procs: int, length: int
+) -> None:
+    """Add an entry to a list."""
+    n = state.n_nodes[which]
+    i = node_of(lists, state, which, key, tie)
+    if i == n:  # behind all: fill the last leaf, then begin another
+        i = max(0, n - 1)
+        if n == 0:
+            _open_leaf(lists, state, _open_node(lists, state, which, i), i)
+        node = node_at(lists, which, i)
+        j = node.count - 1
+        if leaf_at(lists, node, j).count == at.BLOCK:
+            if node.count == at.FAN:
+                i += 1
+                j = -1
+                node = _open_node(lists, state, which, i)
+            j += 1
+            _open_leaf(lists, state, node, j)
+    else:
+        node = node_at(lists, which, i)
+        if node.count == at.FAN:  # a leaf may have to be split: make room beforehand
+            _split_node(lists, state, which, i, at.FAN // 2)
+            if ends_before(leaf_at(lists, node, at.FAN // 2 - 1), key, tie):
+                node = node_at(lists, which, i + 1)
+        j = leaf_of(lists, node, key, tie)
+        if leaf_at(lists, node, j).count == at.BLOCK:
+            _split_leaf(lists, state, which, node, j)
+            if ends_before(leaf_at(lists, node, j), key, tie):
+                j += 1
+    leaf = leaf_at(lists, node, j)
+    _put(leaf, key, tie, slot, procs, length)
+    searched = is_searched(state, which)
+    add(leaf, state, searched, procs, length)
+    add(node, state, searched, procs, length)
+
+
+@step
+def _put(leaf: ListRow, key: int, tie: int, slot: int, procs: int, length: int) -> None:
+    """Put an entry into a leaf with room."""
+    place = place_of(leaf, key, tie)
+    for k in range(leaf.count, place, -1):
+        _copy_entry(leaf, k - 1, leaf, k)
+    leaf.key[place] = key
+    leaf.tie[place] = tie
+    leaf.slot[place] = slot
+    leaf.procs[place] = procs
+    leaf.length[place] = length
+    leaf.count += 1
+
+
+@step
+def _close_leaf(lists: Records[ListRow], state: State, node: ListRow, j: int) -> None:
+    """Take the j-th leaf out of a node."""
+    give_back_row(lists, state, node.leaves[j])
+    node.count -= 1
+    for k in range(j, node.count):
+        node.leaves[k] = node.leaves[k + 1]
+
+
+@step
+def _close_node(lists: Records[ListRow], state: State, which: int, i: int) -> None:
+    """Take the i-th node out of a list."""
+    give_back_row(lists, state, lists[i].node[which])
+    state.n_nodes[which] -= 1
+    for k in range(i, state.n_nodes[which]):
+        lists[k].node[which] = lists[k + 1].node[which]
+
+
+@step
+def _join_leaves(lists: Records[ListRow], state: State, which: int, node: ListRow, j: int) -> bool:
+    """Join the j-th leaf and the next if together they are at most half full."""
+    if j < 0 or j + 1 >= node.count:
+        return False
+    leaf, following = leaf_at(lists, node, j), leaf_at(lists, node, j + 1)
+    if leaf.count + following.count > at.BLOCK // 2:
+        return False
+    for k in range(following.count):
+        _copy_entry(following, k, leaf, leaf.count + k)
+    leaf.count += following.count
+    sum_leaf(leaf, state, is_searched(state, which))
+    _close_leaf(lists, state, node, j + 1)
+    return True
+
+
+@step
+def _join_nodes(lists: Records[ListRow], state: State, which: int, i: int) -> bool:
+    """Join the i-th node and the next if together they are at most half full."""
+    if i < 0 or i + 1 >= state.n_nodes[which]:
+        return False
+    node, following = node_at(lists, which, i), node_at(lists, which, i + 1)
+    if node.count + following.count > at.FAN // 2:
+        return False
+    for k in range(following.count):
+        node.leaves[node.count + k] = following.leaves[k]
+    node.count += following.count
+    sum_node(lists, state, node, is_searched(state, which))
+    _close_node(lists, state, which, i + 1)
+    return True
+
+
+@step
+def _shrink(lists: Records[ListRow], state: State, which: int, i: int, j: int) -> None:
+    """Close or join what a removal has left too empty: the i-th node's j-th leaf, then the node."""
+    node = node_at(lists, which, i)
+    if leaf_at(lists, node, j).count == 0:
+        _close_leaf(lists, state, node, j)
+        joined = True
+        _join_leaves(lists, state, which, node, j - 1)
+    else:
+        joined = _join_leaves(lists, state, which, node, j) or _join_leaves(lists, state, which, node, j - 1)
+    if not joined:
+        return
+    if node.count == 0:
+        _close_node(lists, state, which, i)
+        _join_nodes(lists, state, which, i - 1)
+    elif not _join_nodes(lists, state, which, i):
+        _join_nodes(lists, state, which, i - 1)
+
+
+@step
+def _take_out(lists: Records[ListRow], state: State, which: int, i: int, j: int, place: int) -> None:
+    """Take out an entry."""
+    node = node_at(lists, which, i)
+    leaf = leaf_at(lists, node, j)
+    procs, length = leaf.procs[place], leaf.length[place]
+    leaf.count -= 1
+    for k in range(place, leaf.count):
+        _copy_entry(leaf, k + 1, leaf, k)
+    leaf.procs_sum -= procs
+    node.procs_sum -= procs
+    searched = is_searched(state, which)
+    if searched:
+        c = size_class(procs)
+        if procs == leaf.least_procs or length == leaf.least_length[c]:
+            sum_leaf(leaf, state, searched)
+            if procs == node.least_procs or length == node.least_length[c]:
+                sum_node(lists, state, node, searched)
+    if leaf.count <= at.BLOCK // 2:
+        _shrink(lists, state, which, i, j)
+
+
+@step
+def remove(lists: Records[ListRow], state: State, which: int, key: int, tie: int) -> None:
+    """Take out the entry (key, tie), which must be there."""
+    i = node_of(lists, state, which, key, tie)
+    node = node_at(lists, which, i)
+    j = leaf_of(lists, node, key, tie)
+    _take_out(lists, state, which, i, j, place_of(leaf_at(lists, node, j), key, tie))
+
+
+@step
+def remove_first(lists: Records[ListRow], state: State, which: int) -> None:
+    """Take out the first entry of a list."""
+    _take_out(lists, state, which, at.NOTHING, at.NOTHING, at.NOTHING)
+
+
+@step
+def clear(lists: Records[ListRow], state: State, which: int) -> None:
+    """Take out all entries of a list."""
+    for i in range(state.n_nodes[which]):
+        node = node_at(lists, which, i)
+        for j in range(node.count):
+            give_back_row(lists, state, node.leaves[j])
+    for i in range(state.n_nodes[which]):
+        give_back_row(lists, state, lists[i].node[which])
+    state.n_nodes[which] = 0
+
+
+@step
+def renew_keys(sim: Arrays, which: int, kind: int) -> None:
+    """Take the keys of a list anew from its records, where they sort as before; `kind` is that of the keys."""
+    lists, jobs_now, state = sim.lists, sim.jobs_now, sim.state[0]
+    for i in range(state.n_nodes[which]):
+        node = node_at(lists, which, i)
+        for j in range(node.count):
+            leaf = leaf_at(lists, node, j)
+            for k in range(leaf.count):
+                leaf.key[k] = jobs_now[leaf.slot[k]].keys[kind]

@@ -1,0 +1,68 @@
+"""CEIL: postponed jobs wait in a second queue until the first is empty, the machine is nearly so, or they must join it.
+
+After CEIL (Li et al., ROSS 2019, doi:10.1145/3322789.3328743). A job with a deadline waits among the postponed ones;
+all of them join the queue at an instant that finds it empty, or few processors in use. A timer lets each join it in
+time: `release_lead` seconds before it must start to end by its deadline if it runs as long as requested.
+"""
+
+import schedsim.kernels.records as at
+from predictors.core.jit import step
+from schedsim.kernels.ordered_lists import first_slot, insert, remove
+from schedsim.kernels.queue import candidate_key, enqueue
+from schedsim.kernels.records import Arrays, JobNow
+
+
+@step
+def release_time(sim: Arrays, row: int) -> int:
+    """Return when a job must join the queue at the latest [s]; below 0 for one that is not to be postponed."""
+    job = sim.jobs[row]
+    if job.deadline < 0:
+        return -1
+    return job.deadline - job.requested_time - sim.state[0].release_lead
+
+
+@step
+def enlist(sim: Arrays, slot: int) -> None:
+    """Put a job into the list of postponed ones."""
+    job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
+    insert(lists, state, at.POSTPONED, candidate_key(job, state), job.row, slot, job.procs, job.candidate_estimate)
+
+
+@step
+def unlist(sim: Arrays, job: JobNow) -> None:
+    """Take a job out of the list of postponed ones."""
+    state = sim.state[0]
+    remove(sim.lists, state, at.POSTPONED, candidate_key(job, state), job.row)
+
+
+@step
+def postpone(sim: Arrays, slot: int) -> None:
+    """Postpone a job, and set the timer that releases it. Such timers come before others of their second."""
+    job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
+    enlist(sim, slot)
+    insert(lists, state, at.TIMERS, job.release_time, -1 - job.row, at.RELEASE, slot, at.YES)
+    state.n_postponed += 1
+
+
+@step
+def release(sim: Arrays, slot: int) -> None:
+    """Let a postponed job join the queue."""
+    job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
+    unlist(sim, job)
+    remove(lists, state, at.TIMERS, job.release_time, -1 - job.row)
+    job.release_time = at.NEVER
+    state.n_postponed -= 1
+    state.stale = True
+    enqueue(sim, slot)
+
+
+@step
+def release_if_idle(sim: Arrays) -> bool:
+    """Let all postponed jobs join the queue if it is empty, or few processors are in use; return whether any did."""
+    lists, state = sim.lists, sim.state[0]
+    in_use = state.machine_procs - state.free
+    if state.n_postponed == 0 or (state.n_queued > 0 and in_use >= state.idle_below):
+        return False
+    while state.n_postponed > 0:
+        release(sim, first_slot(lists, at.POSTPONED))
+    return True

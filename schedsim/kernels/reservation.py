@@ -1,0 +1,197 @@
+"""The reservation of the head of the queue: shadow time, extra processors and promise, and who may be backfilled.
+
+Jobs start in the queue's order until one is blocked: the head. Its shadow time is the earliest second at which by the
+estimates of the running jobs it fits; extra processors are those free then beside it (Mu'alem & Feitelson, IEEE TPDS
+12(6), 2001, doi:10.1109/71.932708). Under `promise` its first shadow time by requested times, and some slack, is kept
+as well.
+"""
+
+import schedsim.kernels.reasons as why
+import schedsim.kernels.records as at
+from predictors.core.jit import step
+from schedsim.kernels.cobalt import set_allows
+from schedsim.kernels.ordered_lists import first_slot, released_by, slot_from, time_of_release
+from schedsim.kernels.profile import book, clears, earliest, free_for, level_at, note_start, plan_ends
+from schedsim.kernels.reasons import Reasons
+from schedsim.kernels.records import Arrays, JobNow, State
+from schedsim.kernels.start_end import start
+
+
+@step
+def start_in_order(sim: Arrays, reasons: Reasons | None) -> int:
+    """Start jobs in the queue's order until one is blocked: the head, or -1; return 0, or the reason of a pause.
+
+    Jobs that a gate holds, or their node set, are passed over.
+    """
+    state = sim.state[0]
+    while True:
+        slot = _first_untried(sim)
+        if state.agent_picks and slot >= 0:
+            if state.answer == at.NOT_ANSWERED:
+                state.asked_about = 1
+                return at.ASK_PICK
+            slot = state.answer
+            state.answer = at.NOT_ANSWERED
+        if slot < 0:
+            state.head = -1
+            return 0
+        job = sim.jobs_now[slot]
+        if state.n_node_sets > 0 and not set_allows(sim, job):
+            if reasons is not None:
+                why.note_share(reasons, sim, slot)
+            continue
+        clear = clears(sim, job)
+        if job.procs > free_for(state, job.procs) or not clear:
+            if state.passes_over and clear and job.procs <= state.free:  # only the ceiling stops it
+                job.tried_in_pass = state.n_passes
+                if reasons is not None:
+                    why.note(reasons, sim, slot, why.CEILING)
+                continue
+            if state.head != slot:
+                state.head = slot
+                state.stale = True
+            return 0
+        verdict = verdict_on(job, state, slot)
+        if verdict == at.NOT_ASKED:
+            return at.ASK_GATE
+        if verdict == at.NO_PLACE:
+            state.head = slot
+            return 0
+        if reasons is not None:
+            why.note(reasons, sim, slot, why.STARTS if verdict == at.MAY_START else why.GATE)
+        if verdict == at.MAY_START:
+            has_waited = sim.jobs[job.row].submit < state.now
+            reserved = job.has_reservation or (state.depth == at.ALL and has_waited)
+            start(sim, slot, at.BY_RESERVATION if reserved else at.READY)
+            note_start(sim, job)
+            state.head = -1
+
+
+@step
+def _first_untried(sim: Arrays) -> int:
+    """Return the first job of the queue that this pass has not passed over, or -1."""
+    lists, state = sim.lists, sim.state[0]
+    slot = first_slot(lists, at.QUEUE) if state.n_queued > 0 else -1
+    while slot >= 0 and sim.jobs_now[slot].tried_in_pass == state.n_passes:
+        job = sim.jobs_now[slot]
+        slot = slot_from(lists, state, at.QUEUE, job.keys[at.QUEUE], job.row + 1)
+    return slot
+
+
+@step
+def reserve_head(sim: Arrays) -> None:
+    """Find the head's shadow time and the extra processors, and what it is promised."""
+    lists, state = sim.lists, sim.state[0]
+    head = sim.jobs_now[state.head]
+    head.has_reservation = True
+    if state.dated:
+        _reserve_among_dates(sim, head)
+        return
+    if not state.stale or state.placed:
+        return
+    need = head.procs - free_for(state, head.procs)
+    state.shadow_time, state.extra_procs = time_of_release(lists, state, at.RUNNING, need)
+    state.stale = False
+    if state.promises:
+        if head.guaranteed_start == at.NEVER:
+            shadow, _ = time_of_release(lists, state, at.LIMITS, need)
+            head.guaranteed_start = shadow + state.promise_slack
+        state.guaranteed_start = head.guaranteed_start
+        state.extra_at_promise = released_by(lists, state, at.LIMITS, state.guaranteed_start) - need
+
+
+@step
+def _reserve_among_dates(sim: Arrays, head: JobNow) -> None:
+    """Do so where processors are reserved or may fail: in the profile, which then holds the head's reservation."""
+    state, profile, dates = sim.state[0], sim.profile, sim.dates
+    procs, limit = head.procs, head.requested_time
+    below = state.free - free_for(state, procs)  # a ceiling lies so far below the machine
+    state.stale = False
+    if state.promises:
+        plan_ends(sim, at.LIMITS)
+        if head.guaranteed_start == at.NEVER:
+            shadow = earliest(sim, procs + below, limit, limit)
+            head.guaranteed_start = shadow if shadow == at.NEVER else shadow + state.promise_slack
+        state.guaranteed_start = head.guaranteed_start
+        state.extra_at_promise = at.NEVER
+        if state.guaranteed_start != at.NEVER:
+            level = profile[level_at(sim, max(state.guaranteed_start, state.now))]
+            state.extra_at_promise = level.free - procs - below
+    plan_ends(sim, at.RUNNING)
+    state.shadow_time = earliest(sim, procs + below, head.candidate_estimate, limit)
+    state.extra_procs = at.NEVER
+    if state.shadow_time != at.NEVER:
+        book(sim, state.shadow_time, procs, head.candidate_estimate, limit)
+        state.extra_procs = profile[level_at(sim, state.shadow_time)].free - below
+    if state.promises and state.guaranteed_start != at.NEVER:
+        for i in range(state.n_dates):  # also then it must clear them, beside whoever starts now
+            date = dates[i].time
+            if state.guaranteed_start < date < state.guaranteed_start + limit and not (
+                state.shadow_time < date < state.shadow_time + limit
+            ):
+                dates[i].room -= procs
+
+
+@step
+def nothing_changed(sim: Arrays) -> bool:
+    """Return whether this pass can start nothing because the last one could not.
+
+    Since then no processor was freed, no estimate of a running job was corrected and the head is the same: the other
+    waiting jobs have only less time left until the shadow time. So just the newcomer counts, if it is one.
+    """
+    state = sim.state[0]
+    if state.causes != at.BY_SUBMISSION or state.stale or state.head < 0 or state.gated:
+        return False
+    if first_slot(sim.lists, at.QUEUE) != state.head or state.agent_picks:
+        return False
+    if state.depth == at.NO_BACKFILL:
+        return True
+    return state.n_newcomers == 1 and not fits_beside_head(sim.jobs_now[state.last_queued], state)
+
+
+@step
+def fits_beside_head(job: JobNow, state: State) -> bool:
+    """Return whether a job may start now without delaying the head, by the estimates: the rule of EASY.
+
+    It may if it ends by the shadow time, or needs extra processors only.
+    """
+    if job.procs > free_for(state, job.procs):
+        return False
+    return state.now + job.candidate_estimate <= state.shadow_time or job.procs <= state.extra_procs
+
+
+@step
+def keeps_promise(job: JobNow, state: State) -> bool:
+    """Return whether a job may start now without breaking the head's promise, by requested times."""
+    if not state.promises:
+        return True
+    return state.now + job.requested_time <= state.guaranteed_start or job.procs <= state.extra_at_promise
+
+
+@step
+def use_extra_procs(job: JobNow, state: State) -> None:
+    """Take what a job that is about to be backfilled uses of the processors free beside the head."""
+    if job.run_time > 0:
+        if state.now + job.candidate_estimate > state.shadow_time:
+            state.extra_procs -= job.procs
+        if state.now + job.requested_time > state.guaranteed_start:
+            state.extra_at_promise -= job.procs
+    # once it runs it counts by another estimate than the one it was started by
+    state.stale |= state.several_estimates
+
+
+@step
+def verdict_on(job: JobNow, state: State, slot: int) -> int:
+    """Return whether the gate lets the job start: MAY_START, HELD, NO_PLACE, or NOT_ASKED if it must be asked first."""
+    if not state.gated:
+        return at.MAY_START
+    if state.asked_about == slot and state.answer >= 0:
+        verdict = state.answer
+        state.asked_about = -1
+        state.answer = at.NOT_ANSWERED
+        if verdict != at.MAY_START:
+            job.tried_in_pass = state.n_passes
+        return verdict
+    state.asked_about = slot
+    state.answer = at.NOT_ANSWERED
+    return at.NOT_ASKED

@@ -1,0 +1,193 @@
+"""Revised estimates: forecasts that change the estimates of waiting jobs, and of running jobs as time passes.
+
+Such a forecast gives for a job an estimate for each role, and estimate steps: from which elapsed time on the running
+estimate is another. The steps are frozen when the job starts. A step is taken at the first scheduling instant not
+before it, so by itself it makes none. Beyond its last step, an estimate that expires is corrected like any other.
+"""
+
+import math
+
+import schedsim.kernels.records as at
+from predictors.core.jit import step
+from schedsim.kernels.keys import FCFS, USER, WFP3
+from schedsim.kernels.ordered_lists import first_key, first_slot, insert, list_slots, remove, remove_first, slot_from
+from schedsim.kernels.postponed import enlist, unlist
+from schedsim.kernels.queue import static_key_of
+from schedsim.kernels.records import Arrays, Estimates, JobNow, State
+
+
+@step
+def in_range(seconds: float, limit: int) -> int:
+    """Return an estimate in whole seconds, from 1 to the requested time; -1 if it is no number."""
+    if math.isnan(seconds):
+        return -1
+    if seconds >= limit:
+        return limit
+    return max(1, int(seconds))
+
+
+@step
+def estimates_of(estimates: Estimates, state: State, row: int, limit: int) -> tuple[int, int, int]:
+    """Return the estimates [s] of a job once it runs, as a candidate and for the order; -1 where there is none."""
+    if not state.revises:
+        return (
+            in_range(estimates.running[row], limit),
+            in_range(estimates.candidate[row], limit),
+            in_range(estimates.order[row], limit),
+        )
+    if state.n_revised >= state.n_revisions or estimates.revisions[state.n_revised].row != row:
+        return -1, -1, -1
+    told = estimates.revisions[state.n_revised]
+    return in_range(told.running, limit), in_range(told.candidate, limit), in_range(told.order, limit)
+
+
+@step
+def revisions_fit(estimates: Estimates, state: State) -> bool:
+    """Return whether there is room for a revision of each waiting and each new job."""
+    waiting = state.n_queued + state.n_postponed + state.n_held
+    return waiting + state.next_submission - state.next_queued <= len(estimates.revisions)
+
+
+@step
+def keep_steps(sim: Arrays, estimates: Estimates, slot: int) -> None:
+    """Keep the estimate steps of the present revision with a waiting job, and go on to the next revision."""
+    job, state = sim.jobs_now[slot], sim.state[0]
+    if state.revises:
+        kept, room = 0, sim.steps.shape[1]
+        for i in range(estimates.steps.shape[1]):
+            told = estimates.steps[state.n_revised, i]
+            # a job ends at its requested time; NaN and infinity end the steps
+            if not told.elapsed < job.requested_time:
+                break
+            sim.steps[slot, kept].elapsed = math.ceil(told.elapsed)
+            sim.steps[slot, kept].estimate = in_range(told.estimate, job.requested_time)
+            kept += 1
+        if kept < room:
+            sim.steps[slot, kept].elapsed = at.NEVER
+        state.n_revised += 1
+    elif sim.steps.shape[1] > 0:
+        sim.steps[slot, 0].elapsed = at.NEVER
+    first_step(sim, slot)
+
+
+@step
+def first_step(sim: Arrays, slot: int) -> None:
+    """Let a job have all its estimate steps before it."""
+    job = sim.jobs_now[slot]
+    job.steps_done = 0
+    job.next_step = sim.steps[slot, 0].elapsed if sim.steps.shape[1] > 0 else at.NEVER
+
+
+@step
+def schedule_revision(sim: Arrays, slot: int) -> None:
+    """Note when a job that has just started, or was revised, reaches its next estimate step."""
+    job = sim.jobs_now[slot]
+    if job.next_step != at.NEVER:
+        due = job.start + job.next_step
+        insert(sim.lists, sim.state[0], at.REVISIONS, due, job.row, slot, job.procs, job.requested_time)
+
+
+@step
+def cancel_revision(sim: Arrays, job: JobNow) -> None:
+    """Forget the next estimate step of a job that has ended."""
+    if job.next_step != at.NEVER:
+        remove(sim.lists, sim.state[0], at.REVISIONS, job.start + job.next_step, job.row)
+
+
+@step
+def apply_revisions(sim: Arrays) -> None:
+    """Give the running jobs that have reached an estimate step its estimate."""
+    lists, state = sim.lists, sim.state[0]
+    while state.n_nodes[at.REVISIONS] > 0:
+        if first_key(lists, at.REVISIONS) > state.now:
+            return
+        slot = first_slot(lists, at.REVISIONS)
+        job = sim.jobs_now[slot]
+        remove_first(lists, state, at.REVISIONS)
+        estimate = job.current_estimate
+        while job.next_step <= state.now - job.start:
+            estimate = sim.steps[slot, job.steps_done].estimate
+            job.steps_done += 1
+            more = job.steps_done < sim.steps.shape[1]
+            job.next_step = sim.steps[slot, job.steps_done].elapsed if more else at.NEVER
+        schedule_revision(sim, slot)
+        remove(lists, state, at.RUNNING, job.start + job.current_estimate, job.row)
+        job.current_estimate = estimate
+        insert(lists, state, at.RUNNING, job.start + estimate, job.row, slot, job.procs, job.requested_time)
+        state.stale = True
+        state.causes |= at.CORRECTED
+
+
+@step
+def take_revisions(sim: Arrays, estimates: Estimates) -> int:
+    """Take in the revisions of jobs that wait already; return BAD_ESTIMATE if one is no number, else 0."""
+    state = sim.state[0]
+    while state.n_revised < state.n_revisions:
+        row = int(estimates.revisions[state.n_revised].row)
+        slot = _slot_of(sim, row)
+        if slot < 0:
+            state.asked_about = row
+            return at.BAD_ESTIMATE
+        job = sim.jobs_now[slot]
+        running, candidate, order = estimates_of(estimates, state, row, job.requested_time)
+        if min(running, candidate, order) < 0:
+            state.asked_about = row
+            return at.BAD_ESTIMATE
+        keep_steps(sim, estimates, slot)
+        job.current_estimate = running
+        job.first_estimate = running
+        if candidate != job.candidate_estimate or order != job.order_estimate:
+            longer = candidate != job.candidate_estimate
+            job.candidate_estimate = candidate
+            job.order_estimate = order
+            postponed = job.release_time != at.NEVER
+            if postponed:
+                unlist(sim, job)
+            _move(sim, at.QUEUE, slot, longer, postponed)
+            if state.candidates == at.BACKFILL:
+                _move(sim, at.BACKFILL, slot, longer, postponed)
+            if postponed:
+                enlist(sim, slot)
+            state.stale = True
+    return 0
+
+
+@step
+def _slot_of(sim: Arrays, row: int) -> int:
+    """Return the record of a waiting job, or -1: a short search under FCFS, a walk over the queue under others."""
+    lists, state, scratch = sim.lists, sim.state[0], sim.scratch
+    if state.n_held > 0:
+        slot = slot_from(lists, state, at.DEPENDANTS, row, row)
+        if slot >= 0 and sim.jobs_now[slot].row == row and sim.jobs_now[slot].hold_reasons != 0:
+            return slot
+    if state.order == FCFS:
+        slot = slot_from(lists, state, at.QUEUE, row, row)
+        if slot >= 0 and sim.jobs_now[slot].row == row:
+            return slot
+    else:
+        for i in range(list_slots(sim, at.QUEUE, state.n_queued)):
+            if sim.jobs_now[scratch[i]].row == row:
+                return scratch[i]
+    for i in range(list_slots(sim, at.POSTPONED, state.n_postponed)):
+        if sim.jobs_now[scratch[i]].row == row:
+            return scratch[i]
+    return -1
+
+
+@step
+def _move(sim: Arrays, which: int, slot: int, longer: bool, postponed: bool) -> None:
+    """Put a waiting job where its list, if it is in it, needs it after its estimates have changed.
+
+    Keys that change with time, and users' own, are not touched: they are computed anew before each pass.
+    """
+    job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
+    old, new = job.keys[which], job.keys[which]
+    code = state.backfill_order if which == at.BACKFILL else state.order
+    if code < WFP3 or code > USER:
+        new = static_key_of(sim, job, which)
+    if postponed or (state.site_rules and job.hold_reasons != 0):
+        job.keys[which] = new
+    elif new != old or (longer and which == state.candidates):
+        remove(lists, state, which, old, job.row)
+        job.keys[which] = new
+        insert(lists, state, which, new, job.row, slot, job.procs, job.candidate_estimate)

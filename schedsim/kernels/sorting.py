@@ -1,0 +1,121 @@
+"""Sorting the queue anew under orders whose keys change with time."""
+
+import schedsim.kernels.records as at
+from predictors.core.jit import step
+from schedsim.kernels.keys import SCORE, USER, WFP3, dynamic_key, score_key
+from schedsim.kernels.ordered_lists import clear, insert, list_slots, renew_keys
+from schedsim.kernels.records import Arrays
+
+
+@step
+def reorder(sim: Arrays) -> int:
+    """Sort the waiting lists by their keys now; return ASK_ORDER if the client must give the keys first, else 0."""
+    state = sim.state[0]
+    if state.phase == at.AT_ORDER and max(state.order, state.backfill_order) == USER:
+        state.phase = at.AT_REORDER
+        return at.ASK_ORDER
+    if state.order >= WFP3:
+        _sort(sim, at.QUEUE, state.order, at.QUEUE)
+    if state.candidates == at.BACKFILL and state.backfill_order >= WFP3:
+        _sort(sim, at.BACKFILL, state.backfill_order, at.BACKFILL)
+    if state.n_postponed > 0 and max(state.order, state.backfill_order) == USER:
+        sort_postponed(sim)  # the client has written their keys, too
+    if state.order != SCORE or state.ticking != at.AT_NEW_HEADS:
+        state.stale = True
+    return 0
+
+
+@step
+def sort_postponed(sim: Arrays) -> None:
+    """Sort the postponed jobs by their keys now, if these change with time."""
+    state = sim.state[0]
+    code = state.backfill_order if state.candidates == at.BACKFILL else state.order
+    if code >= WFP3:
+        _sort(sim, at.POSTPONED, code, state.candidates)
+
+
+@step
+def _sort(sim: Arrays, which: int, code: int, kind: int) -> None:
+    """Compute the keys of one list, of the kind QUEUE or BACKFILL, and fill it again, sorted."""
+    jobs, jobs_now, lists, state, scratch = sim.jobs, sim.jobs_now, sim.lists, sim.state[0], sim.scratch
+    now, n = state.now, list_slots(sim, which, len(jobs_now))
+    for i in range(n):
+        slot = scratch[i]
+        job = jobs_now[slot]
+        if code == SCORE:
+            job.keys[kind] = score_key(job, state)
+        elif code != USER:
+            wait = now - jobs[job.row].submit
+            job.keys[kind] = dynamic_key(code, wait, job.procs, job.requested_time)
+    if _is_sorted(sim, kind, n):
+        renew_keys(sim, which, kind)
+        return
+    if not _insertion_sort(sim, kind, n):
+        _heap_sort(sim, kind, n)
+    clear(lists, state, which)
+    for i in range(n):
+        slot = scratch[i]
+        job = jobs_now[slot]
+        insert(lists, state, which, job.keys[kind], job.row, slot, job.procs, job.candidate_estimate)
+
+
+@step
+def _before(sim: Arrays, kind: int, a: int, b: int) -> bool:
+    """Return whether slot `a` comes before slot `b`."""
+    first, second = sim.jobs_now[a], sim.jobs_now[b]
+    x, y = first.keys[kind], second.keys[kind]
+    return x < y or (x == y and first.row < second.row)
+
+
+@step
+def _is_sorted(sim: Arrays, kind: int, n: int) -> bool:
+    """Return whether the slots are in the order of their keys."""
+    scratch = sim.scratch
+    i = 1
+    while i < n and not _before(sim, kind, scratch[i], scratch[i - 1]):
+        i += 1
+    return i >= n
+
+
+@step
+def _insertion_sort(sim: Arrays, kind: int, n: int) -> bool:
+    """Sort the slots in place; give up, returning False, if they are far from sorted."""
+    scratch = sim.scratch
+    moves = 0
+    for i in range(1, n):
+        slot, j = scratch[i], i - 1
+        while j >= 0 and _before(sim, kind, slot, scratch[j]):
+            scratch[j + 1] = scratch[j]
+            j -= 1
+            moves += 1
+        scratch[j + 1] = slot
+        if moves > 16 * n:
+            return False
+    return True
+
+
+@step
+def _heap_sort(sim: Arrays, kind: int, n: int) -> None:
+    """Sort the slots in place, in n log n steps whatever their order."""
+    scratch = sim.scratch
+    for top in range(n // 2 - 1, -1, -1):
+        _sift(sim, kind, top, n)
+    top = at.NOTHING
+    for last in range(n - 1, 0, -1):
+        scratch[0], scratch[last] = scratch[last], scratch[0]
+        _sift(sim, kind, top, last)
+
+
+@step
+def _sift(sim: Arrays, kind: int, top: int, n: int) -> None:
+    scratch = sim.scratch
+    slot = scratch[top]
+    while 2 * top + 1 < n:
+        child = 2 * top + 1
+        if child + 1 < n and _before(sim, kind, scratch[child], scratch[child + 1]):
+            child += 1
+        if not _before(sim, kind, slot, scratch[child]):
+            break
+        scratch[top] = scratch[child]
+        top = child
+    scratch[top] = slot

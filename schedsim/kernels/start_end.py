@@ -1,0 +1,62 @@
+"""A job starts, a job ends."""
+
+import predictors.core.events as event
+import schedsim.kernels.records as at
+from predictors.core.jit import step
+from schedsim.kernels.cobalt import exit_state, on_end, on_start
+from schedsim.kernels.ordered_lists import first_key, first_slot, insert, remove, remove_first
+from schedsim.kernels.queue import end_tie, give_back, leave_queue, record
+from schedsim.kernels.records import Arrays
+from schedsim.kernels.revisions import cancel_revision, schedule_revision
+
+
+@step
+def start(sim: Arrays, slot: int, how: int) -> None:
+    """Start a waiting job now. A job of length zero ends at once."""
+    job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
+    leave_queue(sim, job)
+    if state.site_rules:
+        on_start(sim, job)
+    record(sim, event.STARTED, job.row, 4 * job.current_estimate + how)
+    run_time, limit = job.run_time, job.requested_time
+    if run_time > limit and state.kill:
+        run_time = limit
+        state.n_kills += 1
+    if run_time == 0:
+        record(sim, event.ENDED, job.row, job.current_estimate)
+        if not state.site_rules or on_end(sim, slot, exit_state(sim, job), at.YES):
+            give_back(sim, slot)
+        state.causes |= at.ENDED_AT_ONCE
+        return
+    job.start = state.now
+    job.end = state.now + run_time
+    state.free -= job.procs
+    state.n_running += 1
+    insert(lists, state, at.RUNNING, job.start + job.current_estimate, job.row, slot, job.procs, limit)
+    insert(lists, state, at.ENDS, job.end, end_tie(sim, job), slot, job.procs, limit)
+    if state.keeps_limits:
+        insert(lists, state, at.LIMITS, job.start + limit, job.row, slot, job.procs, limit)
+    schedule_revision(sim, slot)
+
+
+@step
+def end_due(sim: Arrays) -> None:
+    """End the jobs whose time has come, in the order (start, job id)."""
+    lists, state = sim.lists, sim.state[0]
+    while state.n_running > 0:
+        if first_key(lists, at.ENDS) > state.now:
+            return
+        slot = first_slot(lists, at.ENDS)
+        job = sim.jobs_now[slot]
+        remove_first(lists, state, at.ENDS)
+        remove(lists, state, at.RUNNING, job.start + job.current_estimate, job.row)
+        if state.keeps_limits:
+            remove(lists, state, at.LIMITS, job.start + max(job.requested_time, job.current_estimate), job.row)
+        cancel_revision(sim, job)
+        state.free += job.procs
+        state.n_running -= 1
+        state.causes |= at.BY_END
+        state.stale = True  # by the estimates it may have ended later, or earlier
+        record(sim, event.ENDED, job.row, job.current_estimate)
+        if not state.site_rules or on_end(sim, slot, exit_state(sim, job), at.NO):
+            give_back(sim, slot)

@@ -1,0 +1,1 @@
+"""The machine: topology, allocation, outages, run times."""

@@ -1,0 +1,216 @@
+"""Failures and reservations as they happen in a simulation.
+
+The outages of a machine at one moment of a simulation.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final, Self
+
+import numpy as np
+
+from predictors.core.arrays import Bools, Ints
+from predictors.core.errors import JobcastError
+from predictors.core.events import KIND, RETURNED, STARTED
+from predictors.core.hash_random import mixed
+from schedsim.machine.allocators import Allocator
+from schedsim.machine.outages import Change, Outages, Reservation, mask_of, size_of, told
+from schedsim.machine.partitions import allocated
+
+AS_JOB: Final = 1 << 40
+"""Reservations are placed like jobs, with numbers from here on."""
+
+BEFORE_ALL: Final = -(1 << 62)
+"""Before every second."""
+
+DRAWN: Final = 83
+"""Purpose of the draws, among all that hang on a seed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """The reservations of a machine whose nodes are told apart: from when to when, and which nodes."""
+
+    outages: Outages
+    usable: Bools
+    spans: tuple[tuple[int, int, Bools], ...]
+
+    @classmethod
+    def of(cls, outages: Outages, allocator: Allocator) -> Self:
+        """Place the reservations: each as a job of its size on the nodes that no other one has at a time.
+
+        Raises
+        ------
+        JobcastError
+            If one has no place.
+        """
+        usable = allocator.topology.usable
+        spans: list[tuple[int, int, Bools]] = []
+        for number, r in enumerate(outages.reservations):
+            spans.append((r.start, r.end, cls._nodes_of(r, number, allocator, usable, spans)))
+        return cls(outages, usable, tuple(spans))
+
+    @staticmethod
+    def _nodes_of(
+        r: Reservation, number: int, allocator: Allocator, usable: Bools, spans: list[tuple[int, int, Bools]]
+    ) -> Bools:
+        if r.nodes is not None:
+            return mask_of(r.nodes, len(usable))
+        if r.procs is None:
+            return np.ones(len(usable), dtype=np.bool_)
+        free = usable.copy()
+        for start, end, nodes in spans:
+            if start < r.end and r.start < end:
+                free &= ~nodes
+        count = int(allocated(allocator, np.array([r.procs]))[0])
+        chosen = allocator.place(free, count, AS_JOB + number)
+        if chosen is None:
+            raise JobcastError(
+                f"{told(r)}{type(allocator).__name__} has no place for a reservation of {count} nodes from {r.start} "
+                f"to {r.end} s beside the others."
+            )
+        mask = np.zeros(len(usable), dtype=np.bool_)
+        mask[chosen] = True
+        return mask
+
+    def reserved(self, when: int, until: int) -> Bools:
+        """Return which nodes are reserved at some time within a span, its end excluded."""
+        mask = np.zeros(len(self.usable), dtype=np.bool_)
+        for start, end, nodes in self.spans:
+            if start < until and when < end:
+                mask |= nodes
+        return mask
+
+    @cached_property
+    def seconds(self) -> Ints:
+        """Seconds at which anything changes, ascending."""
+        ends = [second for start, end, _ in self.spans for second in (start, end)]
+        return np.unique(np.concatenate([np.array(ends, dtype=np.int64), self.outages.seconds]))
+
+    @cached_property
+    def ends(self) -> Ints:
+        """Seconds at which a reservation ends, ascending."""
+        return np.unique(np.array([end for _, end, _ in self.spans], dtype=np.int64))
+
+
+@dataclass(eq=False)
+class FailureProcess:
+    """Which nodes are down, and what became of the jobs on them.
+
+    Parameters
+    ----------
+    outages : Outages
+        What is to come.
+    nodes : int
+        Nodes for jobs.
+    site : Site, optional
+        Where nodes are told apart.
+    down : list of int
+        Nodes that are down, those first that failed first; where they are only counted, of no meaning but their number.
+    drawn : int
+        Failures drawn so far.
+    dropped : list of int
+        Rows of the jobs that were stopped and are gone.
+    until : int
+        All up to this second is taken in.
+    stopped : list of (row, start, end)
+        Runs that failures stopped.
+    returned : set of int
+        Rows of the jobs that forecasts were told of, and which then returned to the queue.
+    """
+
+    outages: Outages
+    nodes: int
+    site: Site | None = None
+    down: list[int] = field(default_factory=list)
+    drawn: int = 0
+    until: int = BEFORE_ALL
+    dropped: list[int] = field(default_factory=list)
+    stopped: list[tuple[int, int, int]] = field(default_factory=list)
+    returned: set[int] = field(default_factory=set)
+
+    def due(self, now: int) -> list[Change]:
+        """Return the changes since the last time, up to now, each once."""
+        seconds = self.outages.seconds
+        first, last = np.searchsorted(seconds, [self.until + 1, now + 1])
+        self.until = max(self.until, now)
+        return [change for second in seconds[first:last].tolist() for change in self.outages.changes_at[second]]
+
+    def close(self) -> None:
+        """Let no further node fail or be repaired; reservations stay."""
+        self.outages = replace(self.outages, changes=())
+
+    def draw(self, n_up: int) -> int:
+        """Return which of the nodes that are up fails next."""
+        self.drawn += 1
+        return mixed(self.outages.seed, self.drawn, DRAWN) % n_up
+
+    def apply(self, change: Change) -> list[int]:
+        """Take in a change of nodes that are told apart; return those that fail.
+
+        Raises
+        ------
+        JobcastError
+            If a node fails that is down already, or one is repaired that is not.
+        """
+        assert self.site is not None
+        if change.nodes is not None:
+            named = np.flatnonzero(mask_of(change.nodes, len(self.site.usable))).tolist()
+            for node in named:
+                if (node in self.down) == (change.kind == "fail"):
+                    raise JobcastError(
+                        f"{told(change)}node {node} is to {change.kind} at {change.time} s, but it is "
+                        f"{'down already' if change.kind == 'fail' else 'not down'}."
+                    )
+        elif change.kind == "repair":
+            named = self.down[: change.procs]
+        else:
+            named = []
+            up = self.site.usable.copy()
+            up[self.down] = False
+            for _ in range(change.procs or 0):
+                left = np.flatnonzero(up)
+                named.append(int(left[self.draw(len(left))]))
+                up[named[-1]] = False
+        if change.kind == "fail":
+            self.down += named
+            return named
+        gone = set(named)
+        self.down = [node for node in self.down if node not in gone]
+        return []
+
+    def advance(self, now: int) -> list[int]:
+        """Take in all changes up to now, where nodes are told apart; return the nodes that failed and stay down."""
+        failed = [node for change in self.due(now) for node in self.apply(change)]
+        return [node for node in failed if node in self.down]
+
+    def closed(self, when: int, until: int) -> Bools:
+        """Return which nodes no job may have that is to run within a span: those down now, and those reserved then."""
+        assert self.site is not None
+        mask = self.site.reserved(when, until)
+        mask[self.down] = True
+        return mask
+
+    def heard(self, events: Ints) -> Ints:
+        """Return the events that a forecast hears of: the first start of a job and its end, no return to the queue."""
+        if not (self.returned or (events[:, KIND] == RETURNED).any()):
+            return events
+        kept = np.ones(len(events), dtype=np.bool_)
+        for i, (_, kind, row) in enumerate(events.tolist()):
+            if kind == RETURNED:
+                self.returned.add(row)
+            kept[i] = kind != RETURNED and not (kind == STARTED and row in self.returned)
+        return events[kept]
+
+    def fork(self) -> Self:
+        """Return a copy that goes its own way."""
+        new = type(self).__new__(type(self))
+        new.__dict__.update(self.__dict__)
+        new.down, new.dropped, new.stopped = list(self.down), list(self.dropped), list(self.stopped)
+        new.returned = set(self.returned)
+        return new
+
+
+def count_of(change: Change) -> int:
+    """Return how many nodes a change concerns."""
+    return size_of(change.nodes) if change.nodes is not None else change.procs or 0

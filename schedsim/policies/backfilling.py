@@ -1,0 +1,172 @@
+"""Backfilling: which waiting jobs may start ahead of a blocked head, and which reservations protect the others.
+
+Each way is a value. `order` ranks the jobs behind the blocked head, both as candidates and for further reservations;
+by default it is the order of the queue.
+
+References
+----------
+.. [1] Mu'alem & Feitelson. Utilization, predictability, workloads, and user runtime estimates in scheduling the IBM
+   SP2 with backfilling. IEEE TPDS 12(6), 2001. doi:10.1109/71.932708
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from predictors.core.errors import JobcastError
+from schedsim.policies.orders import Order
+
+Pass = Literal["counts", "profile", "compress", "greedy", "knapsack"]
+"""Which compiled pass plans: by counts of processors, in an availability profile, without reservations, as a set."""
+
+REWARDS: Final = ("capability", "capacity")
+
+
+@dataclass(frozen=True)
+class NoBackfilling:
+    """No job passes a blocked head."""
+
+    order: Order | None = None
+
+    @property
+    def kind(self) -> Pass:
+        """The pass that does it."""
+        return "counts"
+
+    @property
+    def depth(self) -> int | None:
+        """How many blocked jobs hold reservations."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Easy:
+    """EASY backfilling [1]_: the head holds a reservation, and a job that does not delay it may start.
+
+    Parameters
+    ----------
+    order : Order, optional
+        Ranks the jobs behind the blocked head.
+    depth : int
+        How many blocked jobs hold reservations; more than one is a hybrid between EASY and conservative backfilling.
+    replan : bool
+        Whether the reservations are planned anew in an availability profile at each pass. With several it is always so.
+
+    Examples
+    --------
+    >>> Easy().kind, Easy(depth=3).kind
+    ('counts', 'profile')
+    """
+
+    order: Order | None = None
+    depth: int = 1
+    replan: bool = False
+
+    def __post_init__(self) -> None:
+        if self.depth < 1:
+            raise JobcastError(
+                f"EASY and hybrid backfilling hold at least 1 reservation; got depth={self.depth}. For none take "
+                "NoBackfilling(), for all Conservative()."
+            )
+
+    @property
+    def kind(self) -> Pass:
+        """The pass that does it."""
+        return "profile" if self.replan or self.depth > 1 else "counts"
+
+
+@dataclass(frozen=True)
+class Conservative:
+    """Conservative backfilling [1]_: every waiting job holds a reservation, and no job may delay another.
+
+    Parameters
+    ----------
+    order : Order, optional
+        Ranks the jobs behind the blocked head.
+    keep : bool
+        Whether a reservation is kept once given and only moves forward; else all are planned anew at each pass.
+    """
+
+    order: Order | None = None
+    keep: bool = False
+
+    @property
+    def kind(self) -> Pass:
+        """The pass that does it."""
+        return "compress" if self.keep else "profile"
+
+    @property
+    def depth(self) -> int | None:
+        """How many blocked jobs hold reservations: None, which stands for all."""
+        return None
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """Whatever fits starts, without reservations."""
+
+    order: Order | None = None
+
+    @property
+    def kind(self) -> Pass:
+        """The pass that does it."""
+        return "greedy"
+
+    @property
+    def depth(self) -> int | None:
+        """How many blocked jobs hold reservations."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Knapsack:
+    """The most valuable set of the first jobs of the queue starts, without reservations.
+
+    Parameters
+    ----------
+    reward : {"capability", "capacity"}
+        What makes a set valuable.
+    """
+
+    reward: Literal["capability", "capacity"] = "capability"
+
+    def __post_init__(self) -> None:
+        if self.reward not in REWARDS:
+            raise JobcastError(f"A knapsack's reward is 'capability' or 'capacity'; got {self.reward!r}.")
+
+    @property
+    def order(self) -> None:
+        """Ranks nothing: the value of a set decides."""
+        return
+
+    @property
+    def kind(self) -> Pass:
+        """The pass that does it."""
+        return "knapsack"
+
+    @property
+    def depth(self) -> int | None:
+        """How many blocked jobs hold reservations."""
+        return 0
+
+
+Backfilling = NoBackfilling | Easy | Conservative | Greedy | Knapsack
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A guaranteed start for the head of the queue.
+
+    The shadow time by *requested* times of a job that first heads the queue blocked is kept, and no backfill may by
+    requested times break it, whatever the estimates were worth.
+
+    Parameters
+    ----------
+    slack : int
+        How much later than that shadow time the guaranteed start lies [s].
+    """
+
+    slack: int = 0
+
+    def __post_init__(self) -> None:
+        if self.slack < 0:
+            raise JobcastError(f"A promise's slack is 0 s or more; got {self.slack}.")

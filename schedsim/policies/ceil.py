@@ -1,0 +1,139 @@
+"""CEIL: a ceiling on utilisation, and postponed jobs.
+
+CEIL [1]_ is both on any order. Read here as follows:
+
+* *Ceiling.* No start, of the head or of a backfill, may lift the processors in use above the ceiling; equal is allowed.
+  A job that needs at least that share of the machine by itself is exempt. The head that the ceiling stops holds its
+  reservation as any blocked head; its shadow time and the extra processors are those of a machine as large as the
+  ceiling allows. With `refused="passed over"` it holds none, and the next job is tried in its place.
+* *Postponing.* A job with a deadline is postponed when it is submitted. All such jobs join the queue, their submissions
+  kept, at a scheduling instant at which the queue is empty, or less than `low` of the machine is in use. Utilisation is
+  looked at after the pass: what still waits then is too wide for what is free, which is the paper's reason for the
+  rule, and the pass goes on with those that joined. (With `looks="before"` the pass, every wide job that ends releases
+  all: the machine has not been filled again yet.) A single one joins at (deadline - requested time - `lead`), which is
+  a scheduling instant. Backfills come from the queue first, then from the postponed jobs, by the same rules.
+
+References
+----------
+.. [1] Li, Chunduri, Harms, Fan, Lan. The effect of system utilization on application performance variability. ROSS
+   2019. doi:10.1145/3322789.3328743
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor, isfinite
+from typing import Final, Literal
+
+from predictors.core.errors import JobcastError
+
+Refused = Literal["reserves", "passed over"]
+Looks = Literal["after", "before", "both"]
+
+HOUR: Final = 3600
+CEILING: Final = 0.95
+LOW: Final = 0.60
+LEAD: Final = 3 * HOUR
+LONGEST_LEAD: Final = 10**9
+
+
+@dataclass(frozen=True)
+class Postponing:
+    """When jobs with a deadline are postponed, and until when.
+
+    Parameters
+    ----------
+    low : float
+        All join the queue while a smaller share of the machine is in use.
+    lead : int
+        A single one joins so long before it must start to end by its deadline, should it run as long as requested [s].
+    backfill : bool
+        Whether postponed jobs may be backfilled behind those of the queue; else only jobs of the queue start.
+    looks : {"after", "before", "both"}
+        When utilisation is looked at: after the pass, before it, or both.
+
+    Examples
+    --------
+    >>> Postponing(low=1.5)
+    Traceback (most recent call last):
+    predictors.core.errors.JobcastError: Postponed jobs are released below a share of the machine, 0 to 1; got 1.5.
+    """
+
+    low: float = LOW
+    lead: int = LEAD
+    backfill: bool = True
+    looks: Looks = "after"
+
+    def __post_init__(self) -> None:
+        if not (isfinite(self.low) and 0 <= self.low <= 1):
+            raise JobcastError(f"Postponed jobs are released below a share of the machine, 0 to 1; got {self.low}.")
+        if not 0 <= self.lead <= LONGEST_LEAD:
+            raise JobcastError(
+                f"Postponed jobs join the queue 0 to {LONGEST_LEAD:,} s before they must start; got {self.lead}."
+            )
+        if self.looks not in ("after", "before", "both"):
+            raise JobcastError(f"Utilisation is looked at 'after', 'before' or 'both'; got looks={self.looks!r}.")
+
+    @property
+    def before(self) -> bool:
+        """Whether utilisation is looked at before the pass."""
+        return self.looks != "after"
+
+    @property
+    def after(self) -> bool:
+        """Whether it is looked at after the pass."""
+        return self.looks != "before"
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """A limit on how much of the machine may be in use.
+
+    Parameters
+    ----------
+    share : float
+        Share of the machine that no start may lift utilisation above, but of jobs that alone need as much.
+    refused : {"reserves", "passed over"}
+        Whether a head that only the ceiling stops holds its reservation, or the next job is tried in its place.
+
+    Raises
+    ------
+    JobcastError
+        If the share is not above 0 and at most 1.
+    """
+
+    share: float = CEILING
+    refused: Refused = "reserves"
+
+    def __post_init__(self) -> None:
+        if not (isfinite(self.share) and 0 < self.share <= 1):
+            raise JobcastError(
+                f"A ceiling on utilisation is a share of the machine, above 0 and at most 1; got {self.share}."
+            )
+        if self.refused not in ("reserves", "passed over"):
+            raise JobcastError(
+                f"A head that the ceiling stops 'reserves' or is 'passed over'; got refused={self.refused!r}."
+            )
+
+
+def most_in_use(ceiling: float, procs: int) -> int:
+    """Return how many processors may be in use under a ceiling.
+
+    The share is taken as the decimal number that it is written as.
+
+    Examples
+    --------
+    >>> most_in_use(0.95, 4392), most_in_use(0.57, 100)
+    (4172, 57)
+    """
+    return floor(Fraction(str(ceiling)) * procs)
+
+
+def share_of(share: float, procs: int) -> int:
+    """Return the least number of processors that is at least a share of the machine.
+
+    Examples
+    --------
+    >>> share_of(0.95, 4392), share_of(0.6, 10)
+    (4173, 6)
+    """
+    return ceil(Fraction(str(share)) * procs)

@@ -1,0 +1,102 @@
+"""Protocols of gates and agents.
+
+What the engine asks of a gate or an agent, and what they answer.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from predictors.core.arrays import Ints
+from schedsim.machine.run_times import Progress
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A job that the policy would start now.
+
+    Parameters
+    ----------
+    row : int
+        Its row in the workload.
+    now : int
+        Time [s].
+    free : int
+        Processors free now.
+    holds : int
+        How often a gate has held it, as counted by the verdicts.
+    by_end, by_timer : bool
+        Whether this instant has ends, or a timer that woke the scheduler; else only submissions.
+    nodes : int64 array, optional
+        The nodes that it would get, where there is an allocator; nothing is held until the verdict.
+    world : Progress, optional
+        The model of run times as of now, where there is one, see `schedsim.machine.run_times`.
+    """
+
+    row: int
+    now: int
+    free: int
+    holds: int
+    by_end: bool
+    by_timer: bool
+    nodes: Ints | None = None
+    world: Progress | None = None
+
+
+class Verdict(NamedTuple):
+    """A gate's answer.
+
+    Parameters
+    ----------
+    start : bool
+        Whether the job may start.
+    reason : str
+        Why.
+    recheck : int, optional
+        Wake the scheduler in that many seconds, so that the job is asked again.
+    counts : bool
+        Whether a hold is counted (`Candidate.holds`).
+    """
+
+    start: bool
+    reason: str = ""
+    recheck: int | None = None
+    counts: bool = True
+
+
+class Gate(Protocol):
+    """Something that may hold a job that could start.
+
+    A held job keeps its rank, is not tried again within the pass, and holds no reservation; the pass goes on as if it
+    were not there. A job that does not fit is not asked about.
+    """
+
+    def ask(self, candidate: Candidate) -> Verdict:
+        """Return whether the candidate may start now."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What an agent chooses from.
+
+    Parameters
+    ----------
+    now, free : int
+        Time [s], processors free.
+    rows : int64 array of shape (n,)
+        Rows of the jobs in its window, in the order of the queue. At level 1 the front of the queue: the job picked
+        starts, or is reserved if it does not fit. At level 2 those that may be backfilled.
+    level : int
+        1 or 2.
+    """
+
+    now: int
+    free: int
+    rows: Ints
+    level: int
+
+
+class Agent(Protocol):
+    """Something that picks the next job, one after the other, until it declines or nothing is left."""
+
+    def pick(self, choice: Choice) -> int | None:
+        """Return the place of the job in `choice.rows`, or None to end the pass."""

@@ -1,0 +1,155 @@
+"""Queue orders: FCFS, SJF, WFP3, UNICEP, F1 to F4, and own ones.
+
+Orders rank the waiting jobs by a key, smaller first; ties by (submit, job id).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+import schedsim.kernels.keys as codes
+from predictors.core.arrays import Floats, Ints
+from predictors.core.errors import JobcastError, unknown_name
+
+
+@dataclass(frozen=True, eq=False)
+class Waiting:
+    """The waiting jobs at one instant, as a user's order function sees them; arrays of shape (n_waiting,).
+
+    Parameters
+    ----------
+    now : int
+        Time [s].
+    row : int64 array
+        Rows in the workload, for looking up what the user keeps beside it.
+    wait, requested, estimate : int64 array
+        Time waited, asked for, estimated [s].
+    procs : int64 array
+        Processors.
+    """
+
+    now: int
+    row: Ints
+    wait: Ints
+    requested: Ints
+    estimate: Ints
+    procs: Ints
+
+
+OrderFunction = Callable[[Waiting], npt.ArrayLike]
+
+
+@dataclass(frozen=True)
+class Order:
+    """A rule of precedence.
+
+    Parameters
+    ----------
+    name : str
+        Its name in tables.
+    code : int
+        The kernels' code.
+    function : callable, optional
+        A user's own order: one vectorised function from `Waiting` to keys of shape (n_waiting,), asked at every
+        scheduling pass.
+    seed : int
+        For the random order.
+
+    Examples
+    --------
+    >>> Order.by(lambda w: -w.wait * w.procs).name
+    '<lambda>'
+    """
+
+    name: str
+    code: int
+    function: OrderFunction | None = None
+    seed: int = 0
+
+    @classmethod
+    def by(cls, function: OrderFunction, name: str | None = None) -> "Order":
+        """Return an order by a user's own function."""
+        return cls(name or str(getattr(function, "__name__", "user")), codes.USER, function)
+
+    def keys(self, waiting: Waiting) -> Ints:
+        """Ask a user's function; return its keys as int64 that sort alike.
+
+        Raises
+        ------
+        JobcastError
+            If it raises, or returns NaN or anything but one number a job.
+        """
+        assert self.function is not None
+        try:
+            keys = np.asarray(self.function(waiting), dtype=np.float64)
+        except Exception as error:
+            raise JobcastError(f"Order {self.name!r} failed at {waiting.now} s: {error!r}.") from error
+        if keys.shape != waiting.row.shape:
+            raise JobcastError(
+                f"Order {self.name!r} gave keys of shape {keys.shape} at {waiting.now} s; "
+                f"one number for each of {len(waiting.row)} jobs is {waiting.row.shape}."
+            )
+        if np.isnan(keys).any():
+            raise JobcastError(f"Order {self.name!r} gave NaN at {waiting.now} s; every job needs a number.")
+        return sortable(keys)
+
+
+def sortable(keys: Floats) -> Ints:
+    """Return int64 that sort like the numbers; -0.0 counts as 0.0.
+
+    Examples
+    --------
+    >>> sortable(np.array([-np.inf, -1.5, -0.0, 0.0, 2.0])).argsort(kind="stable").tolist()
+    [0, 1, 2, 3, 4]
+    """
+    bits = (keys + 0.0).view(np.int64)
+    return np.where(bits >= 0, bits, bits ^ np.int64(0x7FFFFFFFFFFFFFFF))
+
+
+# w waited, p estimated, r requested [s]; n processors; s = max(1, submit - first submit) [s]
+ORDERS: Final[Mapping[str, Order]] = MappingProxyType(
+    {
+        "fcfs": Order("fcfs", codes.FCFS),  # submit
+        "sjf": Order("sjf", codes.SJF),  # p
+        "ljf": Order("ljf", codes.LJF),  # -p
+        "saf": Order("saf", codes.SAF),  # p n
+        "laf": Order("laf", codes.LAF),  # -p n
+        # Tang, Lan, Desai, Buettner (CLUSTER 2009, doi:10.1109/CLUSTR.2009.5289206)
+        "wfp3": Order("wfp3", codes.WFP3),  # -(w / r)^3 n
+        "unicep": Order("unicep", codes.UNICEP),  # -w / (max(1, log2 n) r)
+        # Carastan-Santos & de Camargo (SC 2017, doi:10.1145/3126908.3126955)
+        "f1": Order("f1", codes.F1),  # log10(p) n + 870 log10(s)
+        "f2": Order("f2", codes.F2),  # sqrt(p) n + 25,600 log10(s)
+        "f3": Order("f3", codes.F3),  # p n + 6,860,000 log10(s)
+        "f4": Order("f4", codes.F4),  # p sqrt(n) + 530,000 log10(s)
+    }
+)
+"""Orders by name."""
+
+SCORE: Final = Order("score", codes.SCORE)
+"""Highest score first; `schedsim.cobalt.score` tells how scores grow, `schedsim.cobalt.rules` from where."""
+
+WIDEST: Final = Order("widest", codes.WIDEST)
+"""Most processors first."""
+
+
+def random_order(seed: int = 0) -> Order:
+    """Return the order by a hash of (seed, job id)."""
+    return Order("random", codes.RANDOM, seed=seed)
+
+
+def order_named(name: str) -> Order:
+    """Return a registered order.
+
+    Examples
+    --------
+    >>> order_named("sjf").name
+    'sjf'
+    """
+    if name not in ORDERS:
+        raise unknown_name("order", name, ORDERS)
+    return ORDERS[name]

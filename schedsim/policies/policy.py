@@ -1,0 +1,260 @@
+"""Scheduling policies: values composed of an order, backfilling and what restrains it, and their names."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final
+
+from predictors.core.errors import JobcastError, unknown_name
+from schedsim.policies.backfilling import (
+    Backfilling,
+    Conservative,
+    Easy,
+    Greedy,
+    Knapsack,
+    NoBackfilling,
+    Pass,
+    Promise,
+)
+from schedsim.policies.ceil import CEILING, Ceiling, Postponing, Refused
+from schedsim.policies.gates import Agent, Gate
+from schedsim.policies.orders import ORDERS, SCORE, WIDEST, Order, random_order
+
+FCFS: Final = ORDERS["fcfs"]
+SJF: Final = ORDERS["sjf"]
+MOST_IN_WINDOW: Final = 56
+MOST_RESERVATIONS: Final = 1_000_000
+"""Of a hybrid."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Which waiting jobs start, and in which order.
+
+    Parameters
+    ----------
+    order : Order
+        Ranks the queue.
+    backfill : NoBackfilling, Easy, Conservative, Greedy or Knapsack
+        Which jobs may start ahead of a blocked head.
+    promise : Promise, optional
+        Guarantees the head a start, whatever the estimates were worth; with EASY or hybrid backfilling.
+    gate : Gate, optional
+        May hold a job that could start; see `schedsim.policies.rush`.
+    agent : Agent, optional
+        Picks the next job in place of the orders.
+    window : int
+        How many jobs at the front of the queue an agent or the knapsack sees.
+    ceiling : Ceiling, optional
+        Limits how much of the machine may be in use.
+    postpone : Postponing, optional
+        Postpones jobs with a deadline.
+
+    Raises
+    ------
+    JobcastError
+        If the parts do not go together.
+
+    Examples
+    --------
+    >>> Policy(backfill=Easy(order=SJF), promise=Promise(slack=86_400)) == make_policy("default")
+    True
+    """
+
+    order: Order = FCFS
+    backfill: Backfilling = NoBackfilling()  # noqa: RUF009 - frozen
+    promise: Promise | None = None
+    gate: Gate | None = None
+    agent: Agent | None = None
+    window: int = 50
+    ceiling: Ceiling | None = None
+    postpone: Postponing | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.backfill, Backfilling):
+            raise JobcastError(
+                "A policy backfills by NoBackfilling(), Easy(), Conservative(), Greedy() or Knapsack() of "
+                f"schedsim.policies.backfilling; got {self.backfill!r}."
+            )
+        if self.promise is not None and not isinstance(self.backfill, Easy):
+            raise JobcastError("A promise needs EASY or hybrid backfilling: a depth of 1 or more.")
+        if self.agent is not None and (self.kind != "counts" or self.gate is not None):
+            raise JobcastError("An agent picks under the pass 'counts', and without a gate.")
+        if self.gate is not None and self.kind not in ("counts", "greedy"):
+            raise JobcastError("A gate needs the pass 'counts' or 'greedy'.")
+        if not 1 <= self.window <= MOST_IN_WINDOW:
+            raise JobcastError(f"A policy's window must be 1 to {MOST_IN_WINDOW} jobs; got {self.window}.")
+        if self.is_ceil and (self.kind != "counts" or self.agent is not None):
+            raise JobcastError(
+                "A ceiling, or postponed jobs, need the pass 'counts': no reservation or one (EASY), no agent."
+            )
+
+    @property
+    def kind(self) -> Pass:
+        """The compiled pass that plans."""
+        return self.backfill.kind
+
+    @property
+    def depth(self) -> int | None:
+        """How many blocked jobs hold reservations; None: all."""
+        return self.backfill.depth
+
+    @property
+    def backfill_order(self) -> Order:
+        """The order of the jobs behind the blocked head."""
+        return self.order if self.backfill.order is None else self.backfill.order
+
+    @property
+    def is_ceil(self) -> bool:
+        """Whether there is a ceiling on utilisation, or jobs are postponed."""
+        return self.ceiling is not None or self.postpone is not None
+
+
+POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(
+    {
+        **{name: Policy(order) for name, order in ORDERS.items()},
+        **{f"{name}-easy": Policy(order, Easy()) for name, order in ORDERS.items()},
+        "easy": Policy(backfill=Easy()),
+        "easy-sjbf": Policy(backfill=Easy(SJF)),
+        "conservative-replan": Policy(backfill=Conservative()),
+        "conservative-compress": Policy(backfill=Conservative(keep=True)),
+        "cobalt": Policy(SCORE, Easy()),
+        "binpacking": Policy(WIDEST, Greedy()),
+        "random": Policy(random_order(), Greedy()),
+        "knapsack": Policy(backfill=Knapsack()),
+    }
+)
+"""Policies by name, to which `+promise` may be added."""
+
+DEFAULT: Final = Policy(backfill=Easy(SJF), promise=Promise(slack=86_400))
+"""The policy `default`: EASY-SJBF whose head starts, for certain, a day after its shadow time by requested times."""
+
+FAMILIES: Final[Mapping[str, Callable[[int], Policy]]] = MappingProxyType(
+    {
+        "hybrid": lambda k: Policy(backfill=Easy(depth=k, replan=True)),
+        "cobalt": lambda k: Policy(SCORE, Easy(depth=k, replan=True)),
+    }
+)
+"""Policies with a number of reservations, by the name before the number: `hybrid-K`, `cobalt-K`."""
+
+_FAMILY: Final = re.compile(r"(hybrid|cobalt)-(-?\d+)")
+_PROMISE: Final = "+promise"
+_CEIL: Final = "+ceil"
+KNOWN: Final = (*POLICIES, "hybrid-K", "cobalt-K", "easy+promise", "default", "ceil", "easy+ceil")
+"""The names that an unknown one is compared with."""
+
+
+def ceil(
+    base: Policy = POLICIES["wfp3-easy"],
+    *,
+    ceiling: float = CEILING,
+    refused: Refused = "reserves",
+    postpone: Postponing | None = Postponing(),  # noqa: B008 - frozen
+) -> Policy:
+    """Return CEIL on a base policy, see `schedsim.policies.ceil`; without `postpone` no job is postponed.
+
+    References
+    ----------
+    .. [1] Li, Chunduri, Harms, Fan, Lan. The effect of system utilization on application performance variability. ROSS
+       2019. doi:10.1145/3322789.3328743
+
+    Examples
+    --------
+    >>> ceil(make_policy("easy")) == make_policy("easy+ceil")
+    True
+    """
+    limit = Ceiling(ceiling, refused)
+    return replace(base, ceiling=limit if limit.share < 1 else None, postpone=postpone)
+
+
+def with_limits(
+    rule: Policy, ceiling: float | None = None, low: float | None = None, queue_only: bool = False
+) -> Policy:
+    """Return a policy with another ceiling, or under which postponed jobs come back otherwise.
+
+    Parameters
+    ----------
+    rule : Policy
+        Of CEIL, where anything but the ceiling is given.
+    ceiling : float, optional
+        Share of the machine above which no start may lift utilisation.
+    low : float, optional
+        Postponed jobs join the queue while less than this share is in use.
+    queue_only : bool
+        Whether jobs are backfilled from the queue alone, not from the postponed ones.
+
+    Raises
+    ------
+    JobcastError
+        If no job is postponed under the policy, or a share cannot be so.
+
+    Examples
+    --------
+    >>> with_limits(make_policy("easy+ceil"), ceiling=0.9, low=0.5).postpone.low
+    0.5
+    """
+    if ceiling is not None:
+        limit = replace(rule.ceiling or Ceiling(), share=ceiling)
+        rule = replace(rule, ceiling=limit if limit.share < 1 else None)
+    if low is None and not queue_only:
+        return rule
+    if rule.postpone is None:
+        raise JobcastError("Under this policy no job is postponed: take ceil, or a policy followed by +ceil.")
+    low = rule.postpone.low if low is None else low
+    return replace(rule, postpone=replace(rule.postpone, low=low, backfill=not queue_only))
+
+
+def make_policy(name: str) -> Policy:
+    """Return a policy by its name.
+
+    Names are those of `POLICIES`, `hybrid-K` and `cobalt-K` with K reservations, any EASY or hybrid one followed by
+    `+promise`, `default`, see `DEFAULT`, any of them with at most one reservation followed by `+ceil`, and `ceil`,
+    which is `wfp3-easy+ceil`. RUSH on a base is made by `schedsim.policies.rush.rush`: it asks a classifier, which no
+    name tells.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such policy, or a name is not enough to make it.
+
+    Examples
+    --------
+    >>> make_policy("hybrid-3+promise").depth
+    3
+    >>> make_policy("eazy")
+    Traceback (most recent call last):
+    predictors.core.errors.JobcastError: No policy 'eazy'; did you mean 'easy'? Known: ...
+    """
+    if name.endswith(_CEIL):
+        return ceil(make_policy(name.removesuffix(_CEIL)))
+    if name == "default":
+        return DEFAULT
+    if name == "ceil":
+        return ceil()
+    base = name.removesuffix(_PROMISE)
+    policy = POLICIES[base] if base in POLICIES else _with_reservations(base)
+    if policy is not None:
+        return replace(policy, promise=Promise()) if base != name else policy
+    if base in ("rush", *(f"{one}+rush" for one in POLICIES)):
+        raise JobcastError(
+            f"Policy {name!r} asks a classifier about a machine with contention, of which a job log tells nothing: run "
+            "`jobcast experiment rush`, or give schedsim.policies.rush.rush(make_policy(BASE), CLASSIFIER) to a "
+            "simulation in a world."
+        )
+    raise unknown_name("policy", name, KNOWN)
+
+
+def _with_reservations(name: str) -> Policy | None:
+    """Return `hybrid-K` or `cobalt-K`; None for another name."""
+    found = _FAMILY.fullmatch(name)
+    if found is None:
+        return None
+    family, depth = found[1], int(found[2])
+    if family == "cobalt" and not 1 <= depth <= MOST_RESERVATIONS:
+        return None
+    if depth < 1:
+        raise JobcastError(f"Policy {name!r}: a hybrid holds at least 1 reservation; got {depth}.")
+    if depth > MOST_RESERVATIONS:
+        raise JobcastError(f"Policy {name!r}: a hybrid holds at most {MOST_RESERVATIONS:,} reservations.")
+    return FAMILIES[family](depth)

@@ -1,0 +1,190 @@
+"""RUSH's gate: a job whose run a classifier expects to vary is skipped, up to a number of times.
+
+Algorithms 1 and 2 of Nichols et al. [1]_ on any order and any backfilling that asks gates. Read here as follows:
+
+* The classifier is asked after the tentative placement, with its nodes; only classes in `labels` delay.
+* A skipped job keeps its rank, holds no reservation, and its skip count grows by one. Within a pass it is tried once.
+* It is asked again when a job ends, or when new counters have arrived: every `recheck` seconds of the simulation's
+  clock, so that an idle machine does not wait for ever. A submission changes nothing that the classifier looks at: the
+  job stays skipped, the classifier is not called and nothing is counted. With `count_on="pass"` every pass asks and
+  counts, as the algorithm's letter has it; while jobs come thick and fast, all skips are then gone in a minute or two.
+* A job skipped `threshold` times is not asked about any more: it starts if it fits, and is blocked like any other.
+
+All that decides is in the engine's state, so a simulation may be copied or set back. What is counted (`Tally`) is what
+the gate was asked in all, copies included.
+
+References
+----------
+.. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource utilization aware job scheduling to mitigate
+   performance variability. IPDPS 2022.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, Protocol, Self
+
+import numpy as np
+
+from predictors.core.arrays import Ints
+from predictors.core.errors import JobcastError
+from predictors.core.variation import CLASSES, NONE, VARIATION
+from schedsim.policies.gates import Candidate, Verdict
+from schedsim.policies.policy import Policy
+
+THRESHOLD: Final = 10
+RECHECK: Final = 60
+LONGEST_RECHECK: Final = 86400
+COUNT_ON: Final = ("release", "pass")
+
+
+class Classifier(Protocol):
+    """Says how much a run would vary."""
+
+    def foresee(self, candidate: Candidate) -> str:
+        """Return one of `CLASSES` for a job that would start now, on these nodes."""
+
+
+@dataclass(eq=False)
+class Tally:
+    """What a gate was asked and did.
+
+    Parameters
+    ----------
+    calls : int
+        How often the classifier was called.
+    skips : int
+        How often a job was skipped because of it.
+    met : int
+        Jobs that started because they had been skipped as often as they may be.
+    """
+
+    calls: int = 0
+    skips: int = 0
+    met: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Rush:
+    """The gate of RUSH.
+
+    Parameters
+    ----------
+    classifier : Classifier
+        What foresees how much a run would vary.
+    threshold : int or int64 array of shape (n_jobs,)
+        How often a job may be skipped, for all or by row of the workload; 0: never.
+    labels : sequence of str
+        Classes that delay a job.
+    recheck : int
+        New counters arrive every so many seconds [s].
+    count_on : {"release", "pass"}
+        When skipped jobs are asked again: when a job ends or counters arrive, or at every pass.
+    tally : Tally
+        What was asked and done so far.
+
+    Examples
+    --------
+    >>> from schedsim.engine.simulation import simulate
+    >>> from schedsim.policies.policy import make_policy
+    >>> from schedsim.workload.workload import Workload
+    >>> class Busy:
+    ...     def foresee(self, candidate):
+    ...         return "variation" if candidate.now < 100 else "none"
+    >>> w = Workload.from_columns([1], submit=[0], procs=[4], requested=[50], run_time=[50], machine_procs=8)
+    >>> policy = rush(make_policy("easy"), Busy())
+    >>> simulate(w, policy).start.tolist(), policy.gate.tally
+    ([120], Tally(calls=3, skips=2, met=0))
+    """
+
+    classifier: Classifier
+    threshold: int | Ints = THRESHOLD
+    labels: Sequence[str] = (VARIATION,)
+    recheck: int = RECHECK
+    count_on: Literal["release", "pass"] = "release"
+    tally: Tally = field(default_factory=Tally)
+
+    def __post_init__(self) -> None:
+        if not _are_counts(self.threshold):
+            raise JobcastError(
+                "RUSH: a skip threshold must be a whole number, 0 or more, or an int64 array of one for each job; got "
+                f"{self.threshold!r}."
+            )
+        if not (isinstance(self.recheck, int | np.integer) and 1 <= self.recheck <= LONGEST_RECHECK):
+            raise JobcastError(
+                f"RUSH: counters arrive every 1 s or more, up to {LONGEST_RECHECK}; got recheck={self.recheck!r}."
+            )
+        if self.count_on not in COUNT_ON:
+            raise JobcastError(f"RUSH: count_on must be one of {', '.join(COUNT_ON)}; got {self.count_on!r}.")
+        if isinstance(self.labels, str) or not all(label in CLASSES for label in self.labels):
+            raise JobcastError(f"RUSH: labels must be of {', '.join(CLASSES)}; got {self.labels!r}.")
+
+    def ask(self, candidate: Candidate) -> Verdict:
+        """Return whether the candidate may start now, see `schedsim.policies.gates.Gate`."""
+        most, holds = self.most(candidate.row), candidate.holds
+        if holds >= most:
+            self.tally.met += most > 0
+            return Verdict(True, f"skipped {holds} times, as often as it may be")
+        if self.count_on == "release" and holds and not self._news(candidate):
+            return Verdict(False, "nothing has ended and no new counters have come since it was skipped", counts=False)
+        self.tally.calls += 1
+        found = self.classifier.foresee(candidate)
+        if found not in CLASSES:
+            raise JobcastError(f"RUSH: the classifier must say one of {', '.join(CLASSES)}; it said {found!r}.")
+        if found not in self.labels:
+            return Verdict(True)
+        self.tally.skips += 1
+        until_counters = self.recheck - candidate.now % self.recheck
+        return Verdict(False, f"RUSH foresees {found}: skip {holds + 1} of {most}", recheck=until_counters)
+
+    def most(self, row: int) -> int:
+        """Return how often a job, by row, may be skipped."""
+        return int(self.threshold[row] if isinstance(self.threshold, np.ndarray) else self.threshold)
+
+    def fresh(self) -> Self:
+        """Return the same gate with nothing counted."""
+        return replace(self, tally=Tally())
+
+    def _news(self, candidate: Candidate) -> bool:
+        """Return whether something has changed for a skipped job: a job ended, or counters arrived."""
+        return candidate.by_end or (candidate.by_timer and candidate.now % self.recheck == 0)
+
+
+def rush(base: Policy, classifier: Classifier, *, threshold: int | Ints = THRESHOLD,
+         labels: Sequence[str] = (VARIATION,), recheck: int = RECHECK,
+         count_on: Literal["release", "pass"] = "release") -> Policy:  # fmt: skip
+    """Return a policy with RUSH's gate in front of it; parameters as of `Rush`.
+
+    Raises
+    ------
+    JobcastError
+        If the policy has a gate already, or its kind asks none.
+    """
+    if base.gate is not None:
+        raise JobcastError("RUSH: the policy has a gate already; one gate a policy.")
+    return replace(base, gate=Rush(classifier, threshold, labels, recheck, count_on))
+
+
+def _are_counts(threshold: object) -> bool:
+    """Return whether a threshold is one or a row of whole numbers from 0 on."""
+    if isinstance(threshold, np.ndarray):
+        return threshold.ndim == 1 and threshold.dtype.kind in "iu" and bool((threshold >= 0).all())
+    return isinstance(threshold, int | np.integer) and not isinstance(threshold, bool) and int(threshold) >= 0
+
+
+@dataclass(frozen=True, eq=False)
+class Scripted:
+    """Says variation until a job has been skipped so often, by row; then none. For controls and tests.
+
+    With the skips of another run dealt to other jobs, this makes exactly as many delays as that run had.
+
+    Parameters
+    ----------
+    skips : int64 array of shape (n_jobs,)
+        How often each job is skipped, at most its threshold.
+    """
+
+    skips: Ints
+
+    def foresee(self, candidate: Candidate) -> str:
+        """Return variation or none."""
+        return VARIATION if candidate.holds < self.skips[candidate.row] else NONE

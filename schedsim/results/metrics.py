@@ -1,0 +1,202 @@
+"""Figures of a schedule: wait, bounded slowdown, utilisation, who pays.
+
+Every figure of a schedule, once.
+"""
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.core.arrays import Floats, Ints
+from predictors.core.errors import JobcastError
+from schedsim.results.schedule import STARTED_BY, Schedule
+
+BOUND: Final = 10
+"""Threshold of the bounded slowdown [s]."""
+
+WIDEST_SHARE: Final = 0.05
+
+
+def slowdown(wait: Ints, run_time: Ints) -> Floats:
+    """Return (wait + run time) / run time, also called stretch; infinite for a job of length 0 that waited.
+
+    Examples
+    --------
+    >>> slowdown(np.array([0, 30]), np.array([10, 10])).tolist()
+    [1.0, 4.0]
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = (wait + run_time) / run_time
+    return np.where((wait == 0) & (run_time == 0), 1.0, ratio)
+
+
+def bounded_slowdown(wait: Ints, run_time: Ints, bound: int = BOUND) -> Floats:
+    """Return max(1, (wait + run time) / max(run time, bound)), times in seconds.
+
+    References
+    ----------
+    .. [1] Feitelson et al. Theory and practice in parallel job scheduling. JSSPP 1997. doi:10.1007/3-540-63574-2_14
+
+    Examples
+    --------
+    >>> bounded_slowdown(np.array([0, 30, 30]), np.array([1, 2, 20])).tolist()
+    [1.0, 3.2, 2.5]
+    """
+    return np.maximum(1.0, (wait + run_time) / np.maximum(run_time, bound))
+
+
+def widest(procs: Ints, share: float = WIDEST_SHARE) -> npt.NDArray[np.bool_]:
+    """Return which jobs are the widest ones: the share of jobs with most processors, earlier rows first among equals.
+
+    At least one job; else rounded to the nearest number of jobs.
+
+    Examples
+    --------
+    >>> widest(np.array([1, 8, 4, 8]), share=0.25).tolist()
+    [False, True, False, False]
+    """
+    count = max(1, round(share * len(procs)))
+    least = np.partition(procs, -count)[-count]
+    chosen: npt.NDArray[np.bool_] = procs > least
+    chosen[np.flatnonzero(procs == least)[: count - np.count_nonzero(chosen)]] = True
+    return chosen
+
+
+def makespan(schedule: Schedule) -> int:
+    """Return last end - first submission [s]."""
+    return int(schedule.end.max() - schedule.workload.submit.min())
+
+
+def utilisation(schedule: Schedule) -> float:
+    """Return the share of the machine's processor seconds used within the makespan."""
+    work = (schedule.run_time * schedule.workload.procs).sum(dtype=np.float64)
+    span = makespan(schedule) * schedule.workload.machine_procs
+    return float(work / span) if span else 0.0
+
+
+def figures(schedule: Schedule) -> dict[str, float]:
+    """Return the figures of a schedule over all jobs, none left out.
+
+    Times in seconds; `widest5_mean_wait_s` is the mean wait of the widest 5 % of jobs.
+    """
+    wait, run_time = schedule.wait, schedule.run_time
+    bounded, stretch = bounded_slowdown(wait, run_time), slowdown(wait, run_time)
+    return {
+        "n_jobs": len(wait),
+        "mean_wait_s": float(wait.mean()),
+        "mean_bounded_slowdown": float(bounded.mean()),
+        "median_bounded_slowdown": float(np.median(bounded)),
+        "p99_wait_s": float(np.percentile(wait, 99)),
+        "max_wait_s": int(wait.max()),
+        "widest5_mean_wait_s": float(wait[widest(schedule.workload.procs)].mean()),
+        "makespan_s": makespan(schedule),
+        "utilisation": utilisation(schedule),
+        "mean_response_s": float((wait + run_time).mean()),
+        "mean_stretch": float(stretch.mean()),
+        "max_stretch": float(stretch.max()),
+        "killed": int(schedule.killed.sum()),
+    }
+
+
+def estimate_errors(estimate: Ints, run_time: Ints) -> dict[str, float]:
+    """Return how wrong estimates were: root mean squared error and bias [s], and the share that was too short.
+
+    Examples
+    --------
+    >>> estimate_errors(np.array([10, 40]), np.array([20, 30]))
+    {'estimate_rmse_s': 10.0, 'estimate_bias_s': 0.0, 'estimate_too_short': 0.5}
+    """
+    error = (estimate - run_time).astype(np.float64)
+    return {
+        "estimate_rmse_s": float(np.sqrt((error**2).mean())),
+        "estimate_bias_s": float(error.mean()),
+        "estimate_too_short": float((error < 0).mean()),
+    }
+
+
+def weighted_figures(schedule: Schedule) -> dict[str, float]:
+    """Return mean wait and mean bounded slowdown with each job weighted by its area, processors x run time."""
+    area = (schedule.run_time * schedule.workload.procs).astype(np.float64)
+    if not area.any():
+        raise JobcastError("All jobs have length 0: they cannot be weighted by area.")
+    bounded = bounded_slowdown(schedule.wait, schedule.run_time)
+    return {
+        "area_weighted_mean_wait_s": float(np.average(schedule.wait, weights=area)),
+        "area_weighted_mean_bounded_slowdown": float(np.average(bounded, weights=area)),
+    }
+
+
+def how_started(schedule: Schedule) -> dict[str, dict[str, float]]:
+    """Return jobs and processor hours by how the jobs started."""
+    area = schedule.run_time * schedule.workload.procs
+    table = {}
+    for code, name in enumerate(STARTED_BY):
+        here = schedule.started_by == code
+        table[name] = {"jobs": int(here.sum()), "core_hours": float(area[here].sum() / 3600)}
+    return table
+
+
+def by_group(schedule: Schedule, groups: Ints) -> dict[int, dict[str, float]]:
+    """Return jobs, mean wait, mean bounded slowdown and longest wait of each group, by ascending group.
+
+    Parameters
+    ----------
+    groups : int64 array of shape (n_jobs,)
+        Which group each job belongs to.
+    """
+    order = np.argsort(groups, kind="stable")
+    wait = schedule.wait[order]
+    bounded = bounded_slowdown(wait, schedule.run_time[order])
+    names, first = np.unique(groups[order], return_index=True)
+    table: dict[int, dict[str, float]] = {}
+    for group, begin, end in zip(names.tolist(), first, [*first[1:], len(order)], strict=True):
+        here = slice(begin, end)
+        table[group] = {
+            "n_jobs": int(end - begin),
+            "mean_wait_s": float(wait[here].mean()),
+            "mean_bounded_slowdown": float(bounded[here].mean()),
+            "max_wait_s": int(wait[here].max()),
+        }
+    return table
+
+
+def by_user(schedule: Schedule) -> dict[int, dict[str, float]]:
+    """Return the figures of each user.
+
+    Raises
+    ------
+    JobcastError
+        If the workload does not tell its users.
+    """
+    if schedule.workload.user is None:
+        raise JobcastError(f"{schedule.workload.name}: does not tell its users; no table by user can be made.")
+    return by_group(schedule, schedule.workload.user)
+
+
+def by_size(schedule: Schedule) -> dict[str, dict[str, float]]:
+    """Return the figures of each class of width: 1, 2, 3-4, 5-8, ... processors."""
+    top = 1 << np.ceil(np.log2(schedule.workload.procs)).astype(np.int64)
+    return {_class_name(upper): row for upper, row in by_group(schedule, top).items()}
+
+
+RUN_TIMES: Final = (60, 600, 3600, 4 * 3600, 12 * 3600, 24 * 3600)
+"""Where one class of run times ends and the next begins [s]."""
+RUN_TIME_CLASSES: Final = ("< 1 min", "< 10 min", "< 1 h", "< 4 h", "< 12 h", "< 24 h", "longer")
+
+
+def by_run_time(schedule: Schedule) -> dict[str, dict[str, float]]:
+    """Return the figures of each class of run time, each beginning where the one before it ends."""
+    groups = by_group(schedule, np.digitize(schedule.run_time, RUN_TIMES))
+    return {RUN_TIME_CLASSES[group]: row for group, row in groups.items()}
+
+
+def _class_name(upper: int) -> str:
+    """Return the name of the class of widths up to a power of two.
+
+    Examples
+    --------
+    >>> [_class_name(upper) for upper in (1, 2, 4, 64)]
+    ['1', '2', '3-4', '33-64']
+    """
+    return str(upper) if upper < 3 else f"{upper // 2 + 1}-{upper}"

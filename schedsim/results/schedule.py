@@ -1,0 +1,177 @@
+"""Schedule: when each job started and ended, and how it started.
+
+The result of a simulation, and its file.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+import schedsim.kernels.records as at
+from predictors.core.arrays import Bools, Ints
+from predictors.core.errors import JobcastError
+from predictors.core.events import ENDED, JOB, KIND, STARTED, TIME
+from predictors.core.files import whole_file
+from schedsim.machine.nodes import NodeSets, interval_set
+from schedsim.machine.outages import Outages
+from schedsim.workload.workload import Workload
+
+READY: Final = at.READY
+RESERVED: Final = at.BY_RESERVATION
+BACKFILLED: Final = at.BACKFILLED
+STARTED_BY: Final = ("ready", "reserved", "backfilled")
+"""Names of the codes in `Schedule.started_by`: in the queue's order at once, in that order after having held a
+reservation, ahead of a blocked job."""
+
+COLUMNS: Final = ("job_id", "submit", "start", "end", "procs", "estimate", "last_estimate", "started_by")
+
+
+@dataclass(frozen=True, eq=False)
+class Disturbed:
+    """What was reserved of the machine, and what failures did.
+
+    Parameters
+    ----------
+    outages : Outages
+        Reservations and failures.
+    runs : int64 array of shape (n, 3)
+        Runs that failures stopped: job row, start, end [s].
+    dropped : bool array of shape (n_jobs,)
+        Whether a job was stopped by a failure and is gone.
+    """
+
+    outages: Outages
+    runs: Ints
+    dropped: Bools
+
+    @classmethod
+    def of(cls, outages: Outages, runs: Sequence[tuple[int, int, int]], dropped: Sequence[int], n_jobs: int) -> Self:
+        """Build it from lists of runs and rows."""
+        table, gone = np.array(runs, dtype=np.int64).reshape(-1, 3), np.zeros(n_jobs, dtype=np.bool_)
+        gone[list(dropped)] = True
+        table.flags.writeable = gone.flags.writeable = False
+        return cls(outages, table, gone)
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """One simulated schedule; arrays of shape (n_jobs,), rows as in the workload, times in seconds.
+
+    Parameters
+    ----------
+    workload : Workload
+        The jobs.
+    start, end : int64 array
+        When each job started and ended, on the workload's clock.
+    estimate, last_estimate : int64 array
+        What was planned with at the start, and in the end after corrections.
+    started_by : int64 array
+        `READY`, `RESERVED` or `BACKFILLED`.
+    engine_seconds : float
+        Wall time of the simulation, forecasts included.
+    nodes : NodeSets, optional
+        The nodes of each job, where there was an allocator.
+    stopped : bool array, optional
+        Whether the job was stopped at its requested time, its work not done, where a model said how long jobs take.
+    disturbed : Disturbed, optional
+        What was reserved of the machine and what failed; of a job that failures stopped, start and end are those of its
+        last run.
+    """
+
+    workload: Workload
+    start: Ints
+    end: Ints
+    estimate: Ints
+    last_estimate: Ints
+    started_by: Ints
+    engine_seconds: float = 0.0
+    nodes: NodeSets | None = None
+    stopped: Bools | None = None
+    disturbed: Disturbed | None = None
+
+    @classmethod
+    def from_events(
+        cls,
+        workload: Workload,
+        events: Ints,
+        notes: Ints,
+        engine_seconds: float,
+        nodes: NodeSets | None = None,
+        stopped: Sequence[int] | None = None,
+        disturbed: Disturbed | None = None,
+    ) -> "Schedule":
+        """Build the schedule from a finished simulation's log.
+
+        Raises
+        ------
+        JobcastError
+            If a job has not ended yet.
+        """
+        started, ended = events[:, KIND] == STARTED, events[:, KIND] == ENDED
+        if np.count_nonzero(ended) < len(workload):
+            waiting = len(workload) - np.count_nonzero(ended)
+            raise JobcastError(f"The simulation is not finished: {waiting} jobs have not ended. Run it to the end.")
+        start, note = _by_job(len(workload), events, notes, started)
+        end, last_estimate = _by_job(len(workload), events, notes, ended)
+        columns = (start, end, note >> 2, last_estimate, note & 3)
+        for column in columns:
+            column.flags.writeable = False
+        marked = None
+        if stopped is not None:
+            marked = np.zeros(len(workload), dtype=np.bool_)
+            marked[list(stopped)] = True
+        return cls(workload, *columns, engine_seconds=engine_seconds, nodes=nodes, stopped=marked, disturbed=disturbed)
+
+    @property
+    def wait(self) -> Ints:
+        """Start - submit [s]."""
+        return self.start - self.workload.submit
+
+    @property
+    def run_time(self) -> Ints:
+        """End - start [s]: what the job really ran, a kill at the requested time included."""
+        return self.end - self.start
+
+    @property
+    def killed(self) -> npt.NDArray[np.bool_]:
+        """Whether the job was stopped at its requested time."""
+        if self.stopped is not None:
+            return self.stopped
+        cut = self.run_time < self.workload.run_time
+        return cut if self.disturbed is None else cut & ~self.disturbed.dropped
+
+    def write_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write one line a job, `COLUMNS`, times in the log's own clock; whole or not at all.
+
+        Where there was an allocator, a last column `nodes` follows, such as `0-3 8`.
+        """
+        origin = self.workload.origin
+        table = (
+            self.workload.job_id,
+            self.workload.submit + origin,
+            self.start + origin,
+            self.end + origin,
+            self.workload.procs,
+            self.estimate,
+            self.last_estimate,
+        )
+        names = np.array(STARTED_BY)[self.started_by]
+        header, columns = list(COLUMNS), [column.tolist() for column in (*table, names)]
+        if self.nodes is not None:
+            header.append("nodes")
+            columns.append([interval_set(self.nodes.intervals(row)) for row in range(len(self.nodes))])
+        with whole_file(path) as part, part.open("w", encoding="ascii") as out:
+            out.write(",".join(header) + "\n")
+            for row in zip(*columns, strict=True):
+                out.write(",".join(map(str, row)) + "\n")
+
+
+def _by_job(n_jobs: int, events: Ints, notes: Ints, which: Bools) -> tuple[Ints, Ints]:
+    """Return time and note of each job's last event among these, shapes (n_jobs,)."""
+    rows, last = np.flatnonzero(which), np.empty(n_jobs, dtype=np.int64)
+    last[events[rows, JOB]] = rows
+    return events[last, TIME], notes[last]

@@ -1,0 +1,1 @@
+"""Does a schedule keep its laws."""

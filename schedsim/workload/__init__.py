@@ -1,0 +1,1 @@
+"""Jobs and machine of a simulation."""

@@ -1,0 +1,213 @@
+"""Estimates of run time: requested, clairvoyant, forecasts in the loop.
+
+Estimates given beforehand, or by a forecast in the loop.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, Protocol, Self, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+import schedsim.kernels.records as at
+from predictors.core.arrays import Floats, Ints
+from predictors.core.errors import JobcastError
+from predictors.core.events import Forecast, Forkable
+from schedsim.kernels.records import Estimates as Records
+from schedsim.workload.workload import Workload
+
+
+@runtime_checkable
+class RevisedEstimates(Protocol):
+    """A forecast for every role at once, which may think again.
+
+    It tells the estimates of waiting jobs anew when it has learnt better, and of each job beforehand what to expect of
+    it once it has run for so long: the *estimate steps*, which are frozen when the job starts. A step is taken at the
+    first scheduling instant that is not before it. What expires beyond the last step is corrected like any estimate.
+    """
+
+    @property
+    def n_steps(self) -> int:
+        """Most estimate steps, at least 1."""
+        ...
+
+    def advance(self, events: Ints, answers: Floats) -> int:
+        """Take in the events since the last call; write the answers on waiting jobs, and return how many they are.
+
+        Called at instants with submissions, and at instants with ends while jobs wait.
+
+        Parameters
+        ----------
+        events : int64 array of shape (n, 3)
+            Rows (time, kind, job row), see `predictors.core.events`. All ends of an instant precede its submissions.
+        answers : float64 array of shape (room, 4 + 2 * steps)
+            Where to write: first a row for each submission among the events, in their order, then one for each job that
+            waited already and of which something else is believed now. Columns: the job's row; the estimate for
+            planning once it runs, as a candidate for backfilling, and for the order [s]; then the steps, by
+            ascending elapsed time, as pairs (elapsed time from which on it holds, running estimate) [s]. An elapsed
+            time of infinity ends the steps. There is room for all jobs that wait.
+        """
+        ...
+
+    def fork(self) -> "RevisedEstimates":
+        """Return a copy that learns on its own."""
+        ...
+
+
+Estimates = Forecast | Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Separate:
+    """Different estimates for planning with running jobs, for asking whether a waiting job may start, for the order."""
+
+    running: Estimates
+    candidates: Estimates
+    order: Estimates
+
+
+_LEAST_ANSWERS: Final = 64
+_NO_ESTIMATES: Final = np.empty(0)
+
+
+def _answers(room: int, n_steps: int) -> Floats:
+    """Return room for answers of revised estimates."""
+    return np.full((room, 4 + 2 * n_steps), np.nan)
+
+
+def requested(workload: Workload) -> Ints:
+    """Return what the users asked for [s]."""
+    return workload.requested
+
+
+def clairvoyant(workload: Workload) -> Ints:
+    """Return the true run times [s], cut at the requested time, at least 1."""
+    return np.clip(workload.run_time, 1, workload.requested)
+
+
+def checked(estimates: npt.ArrayLike, workload: Workload) -> Ints:
+    """Return estimates given beforehand as an int64 array.
+
+    Raises
+    ------
+    JobcastError
+        If they are not one positive whole number of seconds a job.
+
+    Examples
+    --------
+    >>> w = Workload.from_columns([7], submit=[0], procs=[1], requested=[60], run_time=[30], machine_procs=8)
+    >>> checked([0], w)
+    Traceback (most recent call last):
+    predictors.core.errors.JobcastError: Estimates must be positive whole seconds; job 7 has 0.
+    """
+    given = np.asarray(estimates)
+    if given.shape != (len(workload),):
+        raise JobcastError(f"Estimates have shape {given.shape}; one for each of {len(workload)} jobs is needed.")
+    if given.dtype.kind not in "iuf":
+        raise JobcastError(f"Estimates must be positive whole seconds; got an array of {given.dtype}.")
+    with np.errstate(invalid="ignore"):
+        bad = ~((given >= 1) & (given == np.floor(given)))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise JobcastError(f"Estimates must be positive whole seconds; job {workload.job_id[row]} has {given[row]}.")
+    return np.minimum(given.astype(np.int64), workload.requested)
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Estimates as the kernels read them, and who writes them.
+
+    Parameters
+    ----------
+    given : tuple of float64 array of shape (n_jobs,)
+        Estimates [s]: one for all roles, or for planning with running jobs, for candidates and for the order.
+    forecasts : tuple of (forecast, array)
+        Who writes into which of them in the loop.
+    answers : float64 array of shape (room, 4 + 2 * steps)
+        Where revised estimates are written, see `RevisedEstimates.advance`.
+    revised : RevisedEstimates, optional
+        A forecast for every role at once.
+    """
+
+    given: tuple[Floats, ...]
+    forecasts: tuple[tuple[Forecast, Floats], ...]
+    answers: Floats
+    revised: RevisedEstimates | None = None
+
+    @classmethod
+    def of(cls, estimates: Estimates | Separate | RevisedEstimates, workload: Workload) -> Self:
+        """Check and lay out estimates; those that a forecast will write are NaN until then."""
+        if isinstance(estimates, RevisedEstimates):
+            if estimates.n_steps < 1:
+                raise JobcastError(f"Revised estimates need room for 1 step or more; got {estimates.n_steps}.")
+            return cls((_NO_ESTIMATES,), (), _answers(_LEAST_ANSWERS, estimates.n_steps), estimates)
+        roles: tuple[Estimates, ...] = (estimates,) if not isinstance(estimates, Separate) else (
+            estimates.running, estimates.candidates, estimates.order,
+        )  # fmt: skip
+        given = tuple(np.full(len(workload), np.nan) for _ in roles)
+        forecasts = []
+        for row, role in zip(given, roles, strict=True):
+            if isinstance(role, RevisedEstimates):
+                raise JobcastError(
+                    "Revised estimates are for all roles at once: give them alone, not as a part of Separate."
+                )
+            if isinstance(role, Forecast):
+                forecasts.append((role, row))
+            else:
+                row[:] = checked(role, workload)
+        return cls(given, tuple(forecasts), _answers(2, 1))
+
+    @cached_property
+    def estimates(self) -> Records:
+        """The estimates as the kernels read them, on the same memory."""
+        running, candidate, order = self.given if len(self.given) > 1 else self.given * 3
+        room, columns = self.answers.shape
+        width = self.answers.strides[0]
+        revisions = np.ndarray(room, at.REVISION, self.answers, strides=(width,))
+        steps = np.ndarray((room, (columns - 4) // 2), at.REVISED_STEP, self.answers, 32, (width, 16))
+        return Records(running, candidate, order, revisions, steps)  # type: ignore[arg-type]
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether something is asked while the simulation goes on."""
+        return bool(self.forecasts) or self.revised is not None
+
+    @property
+    def several(self) -> bool:
+        """Whether one job may have different estimates for different roles."""
+        return self.revised is not None or len(self.given) > 1
+
+    @property
+    def n_steps(self) -> int:
+        """Most estimate steps; 0 without revised estimates."""
+        return 0 if self.revised is None else self.revised.n_steps
+
+    def tell_past(self, events: Ints) -> None:
+        """Tell forecasts what happened before they came; what they say of jobs submitted by then is not used."""
+        for forecast, row in self.forecasts:
+            forecast.advance(events, row)
+
+    def grown(self) -> Self:
+        """Return a source with room for twice as many answers."""
+        return replace(self, answers=_answers(2 * len(self.answers), self.n_steps))
+
+    def fork(self) -> Self:
+        """Return a source for a copy of the simulation.
+
+        Raises
+        ------
+        JobcastError
+            If a forecast has no method `fork`.
+        """
+        if self.revised is not None:
+            return replace(self, answers=np.full_like(self.answers, np.nan), revised=self.revised.fork())
+        copies = []
+        for forecast, row in self.forecasts:
+            if not isinstance(forecast, Forkable):
+                raise JobcastError(
+                    f"A simulation with {type(forecast).__name__} in the loop cannot be copied: it has no fork(). "
+                    "Give the copy estimates of its own."
+                )
+            copies.append((forecast.fork(), row))
+        return replace(self, forecasts=tuple(copies))

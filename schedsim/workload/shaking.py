@@ -1,0 +1,70 @@
+"""Shaken logs: submissions and run times moved a little, by seed.
+
+Logs with shaken submissions and run times.
+
+A schedule is chaotic: another second here or there moves single figures by a tenth and more. So policies are compared
+on the same shaken logs, over several seeds, and told as medians with intervals (Tsafrir, Ouaknine & Feitelson, Reducing
+performance evaluation sensitivity and variability by input shaking, MASCOTS 2007).
+"""
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.core.hash_random import uniform
+from predictors.core.validation import check_whole
+from predictors.data.joblog import JobLog
+
+MOVE: Final = 60
+"""Submissions move by up to so many seconds, earlier or later."""
+STRETCH: Final = 0.03
+"""Run times change by up to this share."""
+
+_SUBMIT: Final = 1
+_RUN_TIME: Final = 2
+
+
+def shaken(log: JobLog, seed: int) -> JobLog:
+    """Return a cleaned log with each submission moved by up to 60 s and each run time changed by up to 3 %.
+
+    Both are uniform, in whole seconds, and depend on nothing but (seed, job id). Run times stay at least 1 s and at
+    most the requested time; rows are sorted anew.
+
+    Parameters
+    ----------
+    log : JobLog
+        A log cleaned by `predictors.data.cleaning.clean`.
+    seed : int
+        Which shake, 0 or more.
+
+    Examples
+    --------
+    >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 500], "run_time": [1000, 2000],
+    ...                            "requested_time": [3600, 2000]}, {})
+    >>> shaken(log, 1)["submit"].tolist(), shaken(log, 1)["run_time"].tolist()
+    ([0, 533], [986, 2000])
+    """
+    check_whole(seed, "the seed of a shake", 0, (1 << 63) - 1)
+    job_id, run_time = log.values["job_id"], log.values["run_time"]
+    submit = log.values["submit"] + np.rint(MOVE * (2 * _draw(seed, job_id, _SUBMIT) - 1)).astype(np.int64)
+    factor = 1 + STRETCH * (2 * _draw(seed, job_id, _RUN_TIME) - 1)
+    run_time = np.clip(np.rint(run_time * factor).astype(np.int64), 1, log.values["requested_time"])
+    order = np.lexsort((job_id, submit))
+    first = int(submit[order[0]]) if len(log) else 0
+    values = {**log.values, "submit": submit - first, "run_time": run_time}
+    return replace(
+        log,
+        values={column: array[order] for column, array in values.items()},
+        unknown={column: mask[order] for column, mask in log.unknown.items()},
+        origin=log.origin + first,
+        epoch=None if log.epoch is None else log.epoch + first,
+    )
+
+
+def _draw(seed: int, job_id: npt.NDArray[np.int64], purpose: int) -> npt.NDArray[np.float64]:
+    """Return a number in [0, 1) for each job."""
+    out = np.empty(len(job_id))
+    uniform(seed, job_id, purpose, out)
+    return out

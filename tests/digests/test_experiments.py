@@ -1,0 +1,37 @@
+"""The tables that experiments write from a small log are those that are pinned; see `tests.digests.pins`."""
+
+import csv
+import hashlib
+
+import pytest
+from typer.testing import CliRunner
+
+from experiments.cli.main import app
+from experiments.registry import EXPERIMENTS, WITHOUT_LOG
+from predictors.data.formats.detect import write_log
+from predictors.data.synthetic.generate import generate_log
+from tests.digests.pins import pinned
+
+WALL = ("figure_cost.csv", "online_forests.csv", "category_splits.csv", "costs.csv", "table2.csv")
+"""Tables that tell how long this machine took: only their headers and lengths are pinned."""
+
+
+def of_file(path):
+    """Return what is pinned of a table."""
+    with path.open(newline="", encoding="utf-8") as lines:
+        rows = list(csv.reader(lines))
+    told = {"columns": rows[0], "rows": len(rows) - 1}
+    return told if path.name in WALL else told | {"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_tables_of_an_experiment(home, name):
+    write_log(generate_log(400, seed=1, procs=64, users=8), home / "log.swf")
+    log = [] if name in WITHOUT_LOG else ["--log", str(home / "log.swf")]
+    out = home / "reports"
+    found = CliRunner().invoke(app, ["experiment", name, "--quick", "--out", str(out), *log])
+    assert found.exit_code == 0, found.output
+    tables = {str(path.relative_to(out)): of_file(path) for path in sorted(out.rglob("*.csv"))}
+    assert tables
+    pinned("experiments", name, tables)

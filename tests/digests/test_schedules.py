@@ -1,0 +1,127 @@
+"""Schedules are those that are pinned: every policy by every kind of estimates, on a synthetic log and on real ones.
+
+The first jobs of a log are simulated under all policies, whole logs under those that finish within seconds each. See
+`tests.digests.pins` on how to store anew.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from experiments.runs.simulate import run_by_name
+from predictors.data.cleaning import clean
+from predictors.data.formats.detect import read_log
+from predictors.data.synthetic.generate import generate_log
+from schedsim.policies.corrections import CORRECTIONS
+from schedsim.workload.workload import Workload
+from tests.digests.pins import of_schedule, pinned
+from tests.support.engine_runs import EVERY_POLICY
+
+ALL = [*EVERY_POLICY, "ceil", "easy+ceil", "easy-sjbf+promise+ceil"]
+ESTIMATES = {
+    "requested": "requested",
+    "clairvoyant": "requested",
+    "last-two": "incremental",
+    "default": "requested",
+}
+"""Estimates, with what replaces those that expire."""
+PAIRS = [
+    (policy, estimates)
+    for policy in ALL
+    for estimates in ESTIMATES
+    if (policy, estimates) != ("conservative-compress", "default")  # refused: it keeps reservations by old estimates
+]
+NAMES = [f"{policy}-by-{estimates}" for policy, estimates in PAIRS]
+KTH = "KTH-SP2-1996-2.1-cln"
+OTHERS = (  # NASA-iPSC has no requested times, and nothing can be planned by them
+    "ALCF-Theta-2022.cqsim",
+    "CEA-Curie-2011-2.1-cln",
+    "HPC2N-2002-2.2-cln",
+    "LLNL-Thunder-2007-1.1-cln",
+    "SDSC-SP2-1998-4.2-cln",
+)
+
+
+@lru_cache(maxsize=2)
+def made(path, first):
+    """Return a log, or its first jobs, as it is simulated, with its workload; without a path the synthetic one."""
+    log = generate_log(2000, seed=1, load=0.9) if path is None else read_log(path)[0]
+    log = clean(log, drop_wide=True)[0]
+    if first is not None:
+        log = log.select(np.arange(min(first, len(log))))
+    return log, Workload.from_log(log)
+
+
+def schedule_of(path, first, policy, estimates, correction=None, **more):
+    """Return what is pinned of one simulation."""
+    log, workload = made(path, first)
+    correction = correction or ESTIMATES[estimates]
+    return of_schedule(run_by_name(log, policy, estimates, correction, workload=workload, **more)[0])
+
+
+@pytest.mark.parametrize(("policy", "estimates"), PAIRS, ids=NAMES)
+def test_of_the_synthetic_log(policy, estimates):
+    pinned("schedules_synthetic", f"{policy} by {estimates}", schedule_of(None, 2000, policy, estimates))
+
+
+@pytest.mark.parametrize("kill", [True, False], ids=["killed", "running on"])
+@pytest.mark.parametrize("correction", CORRECTIONS)
+@pytest.mark.parametrize("policy", ["easy-sjbf", "default", "conservative-compress", "hybrid-2", "cobalt"])
+def test_of_corrections(policy, correction, kill):
+    found = schedule_of(None, 2000, policy, "last-two", correction, kill=kill)
+    pinned("schedules_synthetic", f"{policy} by last-two, {correction}, {'killed' if kill else 'running on'}", found)
+
+
+@pytest.mark.parametrize(("policy", "estimates"), PAIRS, ids=NAMES)
+def test_of_the_first_2000_jobs_of_kth(trace, policy, estimates):
+    pinned("schedules_kth", f"{policy} by {estimates}", schedule_of(trace(KTH), 2000, policy, estimates))
+
+
+# --- minutes: many jobs of every log ---------------------------------------------------------------------------------
+
+WHOLE = [
+    "fcfs",
+    "sjf",
+    "easy",
+    "easy-sjbf",
+    "wfp3-easy",
+    "easy+promise",
+    "conservative-compress",
+    "default",
+    "hybrid-2+promise",
+    "cobalt",
+    "binpacking",
+    "ceil",
+]
+"""Of whole logs; WFP3, UNICEP and replanning take up to minutes each for long queues, CEA-Curie's and HPC2N's."""
+LARGE = ("CEA-Curie-2011-2.1-cln", "HPC2N-2002-2.2-cln")
+"""Of 200,000 jobs and more; there the default's estimates take up to half a minute, and go with its policy alone."""
+WHOLE_CASES = [
+    (log, policy, estimates)
+    for log in OTHERS
+    for policy, estimates in PAIRS
+    if policy in WHOLE and not (log in LARGE and estimates == "default" and policy not in ("default", "easy"))
+]
+
+
+@pytest.mark.slow
+@pytest.mark.digests_whole
+@pytest.mark.parametrize(("policy", "estimates"), PAIRS, ids=NAMES)
+def test_of_kth(trace, policy, estimates):
+    pinned("schedules_whole", f"{KTH}, {policy} by {estimates}", schedule_of(trace(KTH), None, policy, estimates))
+
+
+@pytest.mark.slow
+@pytest.mark.digests_whole
+@pytest.mark.parametrize(("policy", "estimates"), PAIRS, ids=NAMES)
+@pytest.mark.parametrize("log", OTHERS)
+def test_of_the_first_5000_jobs(trace, log, policy, estimates):
+    pinned("schedules_5000", f"{log}, {policy} by {estimates}", schedule_of(trace(log), 5000, policy, estimates))
+
+
+@pytest.mark.slow
+@pytest.mark.digests_whole
+@pytest.mark.parametrize(("log", "policy", "estimates"), WHOLE_CASES, ids=["-".join(case) for case in WHOLE_CASES])
+def test_of_whole_logs(trace, log, policy, estimates):
+    pinned("schedules_whole", f"{log}, {policy} by {estimates}", schedule_of(trace(log), None, policy, estimates))

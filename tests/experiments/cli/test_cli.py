@@ -1,0 +1,401 @@
+"""The command line: bad input is one clear line and status 2, no option is without effect, explanations, budgets."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from experiments.cli.main import _fail as fail
+from experiments.cli.main import app
+from experiments.runs.simulate import run_by_name
+from predictors.core.compressed import read_text
+from predictors.core.errors import JobcastError
+from predictors.data.cleaning import clean
+from predictors.data.formats.swf import write_swf
+from predictors.data.synthetic.generate import generate_log
+from tests.support.places import ROOT
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a small log and with every kind of file that is none."""
+    place = tmp_path_factory.mktemp("logs")
+    write_swf(generate_log(200, seed=1, procs=64), place / "log.swf")
+    (place / "empty.swf").write_bytes(b"")
+    (place / "binary").write_bytes(bytes(range(256)) * 20)
+    whole = gzip.compress((place / "log.swf").read_bytes())
+    (place / "cut.swf.gz").write_bytes(whole[: len(whole) // 2])
+    (place / "never.swf").write_text("; MaxProcs: 8\n1 0 0 -1 4 -1 -1 4 100 -1 1 1 1 1 1 1 -1 -1\n")
+    (place / "wide.swf").write_text("; MaxProcs: 8\n1 0 0 10 16 -1 -1 16 100 -1 1 1 1 1 1 1 -1 -1\n")
+    return place
+
+
+@pytest.fixture
+def jobcast(folder, monkeypatch, command):
+    """Run the command in the folder; return its exit status and what it printed."""
+    monkeypatch.chdir(folder)
+    for variable in ("JOBCAST_HOME", "MLFLOW_TRACKING_URI"):
+        monkeypatch.delenv(variable, raising=False)
+    return command
+
+
+BAD = {
+    "missing file": ("log info nowhere.swf", "nowhere.swf"),
+    "directory": ("log info .", "."),
+    "binary file": ("log info binary", "binary"),
+    "gzip cut short": ("log info cut.swf.gz", "cut"),
+    "empty file": ("log info empty.swf", "empty"),
+    "unknown predictor": ("evaluate log.swf --predictors forrest", "did you mean 'forest'"),
+    "unknown protocol": ("evaluate log.swf --protocol rais", "did you mean 'reis'"),
+    "training share": ("evaluate log.swf --train 1.5", "1.5"),
+    "unknown policy": ("simulate log.swf --policy eazy", "did you mean 'easy'"),
+    "unknown estimates": ("simulate log.swf --estimates last-tow", "did you mean 'last-two'"),
+    "unknown correction": ("simulate log.swf --correction doublin", "did you mean 'doubling'"),
+    "job wider than the machine": ("simulate log.swf --procs 1", "--drop-wide"),
+    "unknown partition": ("simulate log.swf --partition 77", "no job in partition 77"),
+    "no processors": ("simulate log.swf --procs 0", "processor"),
+    "wide": ("simulate wide.swf", "--drop-wide"),
+    "no jobs left": ("simulate never.swf", "no job"),
+    "unwritable schedule": ("simulate log.swf --schedule missing/out.csv", "missing"),
+    "schedule without a format": ("simulate log.swf --schedule .", "choose a name"),
+    "unknown model": ("simulate log.swf --estimates models:/nothing@champion", "no model store"),
+    "folder without a report": ("report .", "no report.json"),
+    "report of no folder": ("report log.swf", "is no folder"),
+    "unknown experiment": ("experiment ries", "did you mean 'reis'"),
+    "workers for one long run": ("experiment start-times --log log.swf --workers 2", "several workers cannot share"),
+    "a queue without memory": ("experiment ceil --queue slurm", "--memory 4GB"),
+    "advice by an unknown queue": ("advise log.swf --queue slrm", "did you mean 'slurm'"),
+    "output onto input": ("log convert log.swf log.swf", "very file"),
+    "schedule onto input": ("simulate log.swf --schedule ./log.swf", "very file"),
+    "predictions onto input": ("predict models:/x/1 log.swf --out log.swf", "very file"),
+    "unknown format to write": ("log convert log.swf out.csv", "out.csv"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_clear_line_and_status_2(case, folder, jobcast):
+    line, told = BAD[case]
+    before = {path.name for path in folder.iterdir()}
+    status, out, err = jobcast(line)
+    assert status == 2, err
+    assert len(err.strip().splitlines()) == 1, err
+    assert told.lower() in err.lower()
+    assert out == ""
+    assert {path.name for path in folder.iterdir()} - before <= {"mlruns"}
+
+
+def test_a_failure_after_reading_tells_what_reading_dropped(folder, jobcast):
+    row = "0 10 4 -1 -1 4 100 -1 1 1 1 1 1 1 -1 -1"
+    (folder / "odd.swf").write_text(
+        f"; MaxProcs: 8\n1 0 {row}\n2 x {row}\n3 5 0 -1 4 -1 -1 4 60 -1 1 1 1 1 1 1 -1 -1\n"
+    )
+    for line in ("evaluate odd.swf", "simulate odd.swf --procs 2"):
+        status, _, err = jobcast(line)
+        assert status == 2 and "1 dropped by rule no-submission" in err and len(err.strip().splitlines()) == 1, err
+    assert "While" not in jobcast("simulate log.swf --policy eazy")[2]
+
+
+def test_no_traceback_reaches_a_real_shell(folder):
+    command = [sys.executable, "-m", "experiments.cli", "log", "info", "binary"]
+    done = subprocess.run(
+        command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("jobcast: ") and "Traceback" not in done.stderr
+
+
+def shell(folder, line, **more):
+    """Run `jobcast LINE` in a real shell, redirections and all; return the finished process."""
+    env = os.environ | {"PYTHONPATH": str(ROOT)} | more
+    line = f"{sys.executable} -m experiments.cli {line}"
+    return subprocess.run(line, shell=True, cwd=folder, env=env, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [("log info --help >&-", 0), ("log info log.swf >&- 2>&-", 0), ("log info --help | true", 0),
+     ("log info log.swf >/dev/full", 2)],
+    ids=str,
+)  # fmt: skip
+def test_closed_and_broken_streams_end_without_a_traceback(folder, line, status):
+    done = shell(folder, line)
+    assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (status, "", False), done.stderr
+
+
+def test_answers_do_not_depend_on_the_hash_seed(folder):
+    """Sets and dictionaries must not decide anything."""
+    line, found = "simulate log.swf --policy default --estimates default --by user --json", []
+    for seed in ("1", "2"):
+        document = json.loads(shell(folder, line, PYTHONHASHSEED=seed).stdout)
+        found.append({key: value for key, value in document.items() if "second" not in key})
+    assert found[0] == found[1]
+
+
+def test_json_is_the_only_thing_on_stdout(jobcast):
+    status, out, _ = jobcast("simulate log.swf --policy easy-sjbf --estimates tsafrir --json")
+    document = json.loads(out)
+    assert status == 0
+    assert document["n_jobs"] == 200
+    assert {"log", "policy", "estimates", "correction", "procs", "mean_wait_s", "mean_bounded_slowdown",
+            "median_bounded_slowdown", "p99_wait_s", "max_wait_s", "widest5_mean_wait_s", "makespan_s", "utilisation",
+            "engine_seconds", "jobs_per_second"} <= set(document)  # fmt: skip
+
+
+def test_a_shaken_log_is_told_and_is_the_same_for_every_policy(jobcast):
+    def simulated(more):
+        status, out, err = jobcast(f"simulate log.swf {more} --json")
+        assert status == 0, err
+        return json.loads(out)
+
+    plain, one, again, other = map(simulated, ("", "--shake 1", "--shake 1 --by run-time", "--shake 2"))
+    assert (plain["shake"], one["shake"]) == (None, 1)
+    figures = [{key: value for key, value in found.items() if key.startswith(("m", "p99", "w"))}
+               for found in (plain, one, again, other)]  # fmt: skip
+    assert figures[1] == figures[2] != figures[3] != figures[0]
+    assert sum(row["n_jobs"] for row in again["by"].values()) == 200
+
+
+def test_help_imports_nothing_heavy():
+    """`jobcast --help` must answer at once: the heavy libraries are imported by the commands that need them."""
+    heavy = {"numpy", "pandas", "numba", "sklearn", "mlflow", "matplotlib", "xgboost"}
+    code = (
+        "import sys, typer, experiments.cli.main as c; typer.main.get_command(c.app); "
+        f"print({heavy} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_ended_leaves_nothing_half_done(ending, tmp_path):
+    """A batch system at its walltime, a terminal that goes away: what Ctrl-C would tidy up is tidied up."""
+    code = f"""
+        import signal, sys
+        from experiments.cli import main as cli
+        from predictors.core.files import whole_file
+
+        def command():
+            with whole_file({str(tmp_path / "table.csv")!r}) as part:
+                part.write_text("half")
+                signal.raise_signal({int(ending)})
+
+        signal.signal({int(ending)}, signal.SIG_DFL)  # whatever those who run tests do with it
+        cli.app = command
+        cli.main()
+    """
+    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    assert ended.returncode == -ending, ended.stderr  # who waits for it sees how it ended
+    assert not ended.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_errors_do_nothing_to_the_terminal(capsys):
+    with pytest.raises(SystemExit):
+        fail("log '\x1b[2J\u202e'\n is odd.")
+    assert capsys.readouterr().err == "jobcast: log '\ufffd[2J\ufffd' is odd.\n"
+
+
+@pytest.mark.parametrize("estimates", ["requested", "tsafrir", "default"])
+def test_the_chain_is_printed(jobcast, estimates):
+    code, out, _ = jobcast(f"simulate log.swf --policy easy-sjbf --estimates {estimates} --explain 150")
+    assert code == 0
+    assert "Job 150 (" in out and ": started, " in out
+
+
+def test_json_holds_the_chain_and_the_laws(jobcast):
+    code, out, _ = jobcast("simulate log.swf --explain 150 --paranoid --json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["explanation"]["job_id"] == 150
+    assert found["explanation"]["chain"][-1]["finding"]["rule"] == "starts"
+    assert "never more processors than the machine has" in found["paranoid"]["kept"]
+
+
+def test_the_laws_are_printed(jobcast):
+    code, out, _ = jobcast("simulate log.swf --estimates tsafrir --correction incremental --paranoid")
+    assert code == 0
+    assert "holds: never more processors than the machine has" in out
+    assert "not checked, since nothing is promised" in out
+
+
+def test_the_default_is_held_to_its_promise(jobcast):
+    code, out, _ = jobcast("simulate log.swf --policy default --estimates default --paranoid")
+    assert code == 0
+    assert "holds: the head starts by its promise" in out
+    assert "not checked, since estimates are revised while jobs wait and run" in out
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("simulate log.swf --explain 999", "has no job 999; its 200 jobs are 1 to 200"),
+        ("simulate log.swf --policy hybrid-0", "at least 1 reservation; got 0"),
+        ("simulate log.swf --policy hybrid--2", "at least 1 reservation; got -2"),
+    ],
+)
+def test_a_wrong_explain_or_policy_is_one_line_and_status_2(jobcast, line, says):
+    code, out, err = jobcast(line)
+    assert code == 2 and says in err and err.count("\n") == 1 and "Traceback" not in err
+    assert out == ""
+
+
+def test_a_broken_law_is_reported(jobcast, monkeypatch):
+    """What the engine gives back is not trusted."""
+    from dataclasses import replace
+
+    from schedsim.engine.simulation import Simulation
+
+    true = Simulation.schedule
+
+    def late(self):
+        schedule = true(self)
+        return replace(schedule, start=schedule.start + 1, end=schedule.end + 1)
+
+    monkeypatch.setattr(Simulation, "schedule", late)
+    code, _, err = jobcast("simulate log.swf --paranoid")
+    assert code == 2 and "breaks the law" in err
+
+
+COUNTED = "time,kind,count,nodes\n5000,fail,8,\n9000,repair,8,\n"
+NAMED = "time,kind,count,nodes\n5000,fail,,0-7\n9000,repair,,0-7\n"
+RESERVED = "time,until,kind,count\n5000,9000,reserve,8\n"
+PARTITIONS = "nodes = {nodes}\n[[level]]\nsize = {size}\n[[level]]\nsize = {nodes}\n"
+
+
+@pytest.fixture
+def machine_files(tmp_path, monkeypatch):
+    """A folder with a log and files that go with it."""
+    write_swf(generate_log(80, seed=1, procs=64), tmp_path / "log.swf")
+    for name, text in {"counted.csv": COUNTED, "named.csv": NAMED, "reserved.csv": RESERVED}.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "vast.toml").write_text(PARTITIONS.format(nodes=10**12, size=10**6))
+    (tmp_path / "fine.toml").write_text(PARTITIONS.format(nodes=10**7, size=4))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("simulate log.swf --machine-seed 0", "--machine-seed is for --allocator scattered"),
+        ("simulate log.swf --machine-seed 3 --allocator first-fit", "here nothing is drawn"),
+        ("simulate log.swf --machine-seed 3 --allocator first-fit --outages named.csv", "here nothing is drawn"),
+        ("simulate log.swf --machine-seed 3 --outages reserved.csv", "here nothing is drawn"),
+        ("simulate log.swf --outages reserved.csv --interrupted drop", "reserved.csv tells of no failure"),
+        ("simulate log.swf --allocator partitions --partitions vast.toml", "vast.toml: a machine has at most"),
+        ("simulate log.swf --allocator partitions --partitions fine.toml", "fine.toml: level 1: 2,500,000 parti"),
+        ("evaluate log.swf --prequential --train 0.8", "--train is the share"),
+        ("experiment reis --procs 64", "reis has no use for --procs"),
+        ("experiment rush --partition 1", "rush has no use for --partition"),
+        ("experiment ceil --predictors forest", "ceil has no use for --predictors"),
+        ("experiment runtime --failures ras.csv", "runtime has no use for --failures, which is for logstudy"),
+        ("serve tsafrir --policy easy-sjbf", "--policy is for forecasts of starts"),
+        ("log fetch --base-url http://localhost", "name the log too"),
+    ],
+)  # fmt: skip
+def test_an_option_that_would_do_nothing_is_refused(line, says, machine_files, command):
+    code, out, err = command(line)
+    assert (code, out, err.count("\n")) == (2, "", 1) and says in err
+
+
+@pytest.mark.parametrize(
+    "line", ["--allocator scattered --machine-seed 3", "--outages counted.csv --machine-seed 3 --interrupted drop"]
+)
+def test_where_something_is_drawn_the_seed_is_taken(line, machine_files, command):
+    code, _, err = command(f"simulate log.swf {line} --json")
+    assert code == 0, err
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "text"),
+    [
+        ("--commands", "c.csv", "time,job,action\n1000,8,hold\n90000,8,release\n"),
+        ("--outages", "o.csv", COUNTED),
+        ("--outages", "o.toml", '[[window]]\nkind = "maintenance"\ntime = 5000\nhours = 2\n'),
+        ("--site", "s.toml", 'queues = "mira"\n'),
+        ("--allocator partitions --partitions", "p.toml", PARTITIONS.format(nodes=64, size=8)),
+        ("--policy ceil --postponable", "d.csv", "job_id,deadline\n8,9999999\n"),
+    ],
+)
+def test_a_byte_order_mark_before_a_file_changes_nothing(option, name, text, machine_files, command):
+    said = []
+    for data in (text.encode(), b"\xef\xbb\xbf" + text.encode(), text.encode("utf-16")):
+        (machine_files / name).write_bytes(data)
+        said.append(command(f"simulate log.swf {option} {name} --json"))
+    plain, marked = ({**json.loads(out), "engine_seconds": 0, "jobs_per_second": 0} for _, out, _ in said[:2])
+    assert plain == marked
+    code, out, err = said[2]
+    assert (code, out, err.count("\n")) == (2, "", 1) and f"{name}: is no text in UTF-8 (line 1)" in err
+
+
+def test_groups_that_the_log_has_not_are_noted(machine_files, command):
+    (machine_files / "s.toml").write_text(
+        '[[project]]\nname = "climate"\nprogram = "alcc"\ngroups = [1, 99]\ngranted = 9e9\n'
+    )
+    code, out, err = command("simulate log.swf --site s.toml --json")
+    assert code == 0, err
+    (note,) = (one for one in json.loads(out)["account"]["findings"] if one["rule"] == "unknown-group")
+    assert "[[project]] climate: no job of the log is of group 99" in note["text"]
+
+
+def test_the_line_that_is_no_utf_8_is_told(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"time,job\n1,\xff\n")
+    with pytest.raises(JobcastError, match=r"a\.csv: is no text in UTF-8 \(line 2\); save a CSV file as UTF-8\."):
+        read_text(tmp_path / "a.csv", "a CSV file")
+
+
+@pytest.fixture(scope="module")
+def cleaned():
+    return clean(generate_log(1500, seed=11, users=10), None)[0]
+
+
+def too_short(schedule, log):
+    return float(np.mean(schedule.estimate < log.filled("run_time")))
+
+
+def test_fewer_jobs_outrun_their_estimate(cleaned):
+    plain, _ = run_by_name(cleaned, "easy-sjbf", "similar")
+    careful, found = run_by_name(cleaned, "easy-sjbf", "similar", budget=0.1)
+    assert found["budget"] == 0.1
+    assert too_short(careful, cleaned) < 0.2 < too_short(plain, cleaned)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("requested", "nowhere to move it"),
+        ("clairvoyant", "given, not learnt"),
+        ("default", "many estimates"),
+        ("with-budget", "name the predictor inside"),
+        ("models:/runtime@champion", "a kept model is served as it is"),
+        ("simlar", "did you mean 'similar'"),
+    ],
+)
+def test_who_cannot_have_a_budget_is_told_why(name, told, cleaned):
+    with pytest.raises(JobcastError, match=told):
+        run_by_name(cleaned, "easy", name, budget=0.05)
+
+
+def test_a_budget_that_is_no_share_is_refused(cleaned):
+    with pytest.raises(JobcastError, match="budget must be a share"):
+        run_by_name(cleaned, "easy", "similar", budget=5.0)
+
+
+def test_the_command_takes_a_budget_and_checks_the_schedule(tmp_path):
+    from predictors.data.formats.swf import write_swf
+
+    write_swf(generate_log(200, seed=3, users=5), tmp_path / "log.swf")
+    told = ["simulate", str(tmp_path / "log.swf"), "--estimates", "similar", "--budget", "0.1", "--paranoid"]
+    found = CliRunner().invoke(app, [*told, "--json"])
+    assert found.exit_code == 0, found.output
+    document = json.loads(found.stdout)
+    assert document["budget"] == 0.1 and document["paranoid"]["kept"]
+    shown = CliRunner().invoke(app, told)
+    assert "estimates similar within a budget of 0.1" in " ".join(shown.stdout.split())

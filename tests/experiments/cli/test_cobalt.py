@@ -1,0 +1,85 @@
+"""`jobcast simulate` with a site's rules: queues, commands, dependencies, and what is wrong with them, in one line."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from predictors.data.formats.swf import write_swf
+from predictors.data.synthetic.generate import generate_log
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a log whose 40th job waits for the 39th."""
+    place = tmp_path_factory.mktemp("site")
+    log = generate_log(300, seed=1, procs=64)
+    values, unknown, n = dict(log.values), dict(log.unknown), len(log)
+    values["preceding_job"], values["think_time"] = np.zeros((2, n), dtype=np.int64)
+    values["preceding_job"][39], values["think_time"][39] = values["job_id"][38], 600
+    values["status"] = np.ones(n, dtype=np.int64)
+    unknown["preceding_job"] = unknown["think_time"] = np.arange(n) != 39
+    write_swf(replace(log, values=values, unknown=unknown), place / "log.swf")
+    begin = int(log.values["submit"][39]) + log.origin
+    orders = f"time,job,action,procs,requested\n{begin},40,hold,,\n{begin + 900_000},40,release,,\n"
+    (place / "orders.csv").write_text(orders)
+    (place / "late.csv").write_text("time,job,action\n1900000000,40,hold\n")
+    queues = '[[queue]]\nname = "a"\nmost_procs = 32\n[[queue]]\nname = "b"\nleast_procs = 20\n'
+    (place / "site.toml").write_text(queues)
+    return place
+
+
+@pytest.fixture
+def jobcast(folder, monkeypatch, command):
+    """Run the command in the folder; return its exit status and what it printed."""
+    monkeypatch.chdir(folder)
+    return command
+
+
+def test_cobalt_has_miras_queues_and_says_what_it_checked(jobcast):
+    status, out, _ = jobcast("simulate log.swf --policy cobalt --by queue --paranoid --explain 40 --json")
+    found = json.loads(out)
+    assert status == 0
+    assert {"prod-capability", "prod-short", "prod-long"} >= set(found["by"])
+    assert any("share of the machine" in law for law in found["paranoid"]["kept"])
+    assert any("waits for has ended" in law for law in found["paranoid"]["kept"])
+    assert found["explanation"]["job_id"] == 40
+
+
+def test_rules_go_with_other_policies_and_nodes(jobcast):
+    assert (
+        jobcast("simulate log.swf --policy easy --site mira --by queue --allocator partitions --paranoid --json")[0]
+        == 0
+    )
+    assert jobcast("simulate log.swf --policy cobalt-2 --explain 40 --json")[0] == 0
+    assert jobcast("simulate log.swf --policy cobalt --site none --estimates default --json")[0] == 0
+
+
+@pytest.mark.parametrize("policy", ["cobalt", "easy"])
+def test_commands_from_a_file(jobcast, policy):
+    status, out, _ = jobcast(f"simulate log.swf --policy {policy} --commands orders.csv --explain 40 --json")
+    found = json.loads(out)["explanation"]
+    assert status == 0
+    assert found["start"] >= found["submit"] + 900_000
+    assert found["chain"][0]["finding"]["reason"] == "its user holds it"
+    status, out, _ = jobcast(f"simulate log.swf --policy {policy} --commands late.csv --json")
+    assert json.loads(out)["commands_too_late"] == 1
+
+
+BAD = {
+    "overlapping routes": ("simulate log.swf --policy cobalt --site site.toml", "'a' and 'b' overlap"),
+    "missing site": ("simulate log.swf --policy cobalt --site nowhere.toml", "nowhere.toml: cannot be read"),
+    "missing commands": ("simulate log.swf --commands nowhere.csv", "nowhere.csv: cannot be read"),
+    "no queues": ("simulate log.swf --by queue", "needs queues"),
+    "shares and reservations": ("simulate log.swf --policy hybrid-2 --site mira", "share of the machine"),
+    "no reservation": ("simulate log.swf --policy cobalt-0", "cobalt-0"),
+}
+
+
+@pytest.mark.parametrize("line, what", BAD.values(), ids=BAD)
+def test_bad_input_ends_with_one_line(jobcast, line, what):
+    status, _, err = jobcast(line)
+    assert status == 2
+    assert what in err
+    assert "Traceback" not in err

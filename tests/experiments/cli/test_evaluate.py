@@ -1,0 +1,308 @@
+"""`jobcast evaluate`, `train` and `predict` as a user types them."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from experiments.cli import evaluate as cli
+from experiments.cli.evaluate import evaluate
+from experiments.cli.simulate import simulate
+from predictors.core.errors import JobcastError
+from predictors.data.formats.detect import read_log, write_log
+from predictors.data.joblog import JobLog
+from predictors.data.synthetic.generate import generate_log
+from predictors.evaluation.evaluate import evaluate as evaluate_log
+from predictors.registry import make_predictor, seeded
+from predictors.tracking.client import load_model
+from tests.support.named_logs import in_two, made_log, read_text, sacct_text
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    path = tmp_path_factory.mktemp("logs") / "small.swf.gz"
+    write_log(generate_log(300, seed=3, users=6), path)
+    return path
+
+
+def run(*arguments):
+    app = typer.Typer()
+    app.command()(evaluate)
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_document_and_nothing_else(log):
+    document = json.loads(run(log, "--predictors", "requested,tsafrir", "--json"))
+    assert [one["name"] for one in document["predictors"]] == ["last-two", "requested", "tsafrir"]
+    assert document["log"].startswith("small") and document["split"] == "train 0.8"
+    assert "slices" not in document["predictors"][0]
+    assert "slices" in json.loads(run(log, "--predictors", "tsafrir", "--json", "--details"))["predictors"][0]
+
+
+def test_the_tables(log):
+    text = run(log, "--predictors", "requested", "--protocol", "reis", "--train", "0.5", "--details")
+    for part in (
+        "150 jobs predicted, learnt from 150",
+        "protocol reis",
+        "last-two",
+        "requested",
+        "by run time",
+        "warm",
+    ):
+        assert part in text
+    assert "predicted at submission" in run(log, "--predictors", "requested", "--prequential")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--predictors", "forrest"), "did you mean 'forest'"),
+        (("--protocol", "strickt"), "did you mean 'strict'"),
+        (("--train", "2"), "between 0 and 1"),
+        (("--predictors", "requested", "--partition", "77"), "no job in partition 77"),
+    ],
+)
+def test_bad_input_is_said(log, arguments, message):
+    with pytest.raises(JobcastError, match=message):
+        run(log, *arguments)
+
+
+def test_a_wrong_name_is_said_before_the_log_is_read(tmp_path):
+    with pytest.raises(JobcastError, match="No predictor 'oracle'"):
+        run(tmp_path / "nowhere.swf", "--predictors", "oracle")
+
+
+APP = typer.Typer()
+APP.command()(cli.train)
+APP.command()(cli.predict)
+
+
+def jobcast(*arguments):
+    """Run a command; its standard output, or the error that it raises."""
+    ran = CliRunner().invoke(APP, [str(argument) for argument in arguments])
+    if ran.exception is not None:
+        raise ran.exception
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A folder with a store, in use, and two logs: one of 400 jobs, and what the same machine did next."""
+    folder = tmp_path_factory.mktemp("home")
+    log = generate_log(1500, seed=5)
+    write_log(log.select(slice(0, 400)), folder / "first.swf")
+    ends = (log.filled("submit") + log.filled("wait") + log.filled("run_time"))[:400]
+    write_log(log.select(log.filled("submit") > ends.max()), folder / "later.swf")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JOBCAST_HOME", str(folder))
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def last_two(home):
+    """Address of a last-two model of the first log."""
+    trained = json.loads(
+        jobcast("train", home / "first.swf", "--predictor", "last-two", "--register", "base", "--json")
+    )
+    return trained["model"]["uri"]
+
+
+def test_train_keeps_the_champion_that_learnt_from_all_jobs_and_predict_uses_it(home):
+    """What is written equals, to the last bit, a forest fitted on the whole log; the text says where it is kept."""
+    log, _ = read_log(home / "first.swf")
+    said = jobcast(
+        "train",
+        home / "first.swf",
+        "--predictor",
+        "forest",
+        "--register",
+        "runtime",
+        "--alias",
+        "champion",
+        "--seed",
+        3,
+    )
+    assert "Kept as models:/runtime@champion, version 1" in said and f"all {len(log)} jobs" in said
+    said = jobcast("predict", "models:/runtime@champion", home / "first.swf", "--out", home / "p.csv")
+    assert "models:/runtime@champion" in said and "history starts cold" in said and "this very log" in said
+    written = pd.read_csv(home / "p.csv")
+    assert list(written.columns) == ["job_id", "predicted_seconds", "fallback", "requested_time", "answered_by"]
+    np.testing.assert_array_equal(written["job_id"], log.filled("job_id"))
+    expected = make_predictor("forest", **seeded("forest", 3)).fit(log).predict(log)
+    np.testing.assert_array_equal(written["predicted_seconds"], expected)
+    assert (expected != make_predictor("forest", **seeded("forest", 4)).fit(log).predict(log)).any(), (
+        "the seed must matter"
+    )
+
+
+def test_the_run_shows_the_figures_of_the_evaluation(home):
+    """Scored on the jobs that were not learnt from, as `jobcast evaluate` does; the document says the same."""
+    from mlflow import MlflowClient
+
+    log, _ = read_log(home / "first.swf")
+    out = json.loads(
+        jobcast("train", home / "first.swf", "--predictor", "tsafrir", "--register", "t", "--train", 0.7, "--json")
+    )
+    score = evaluate_log(log, ["tsafrir"], train=0.7)["tsafrir"]
+    run = MlflowClient(f"sqlite:///{home}/mlruns/mlflow.db").get_run(out["model"]["run_id"])
+    for name in ("mae_s", "rmse_s", "sse_s2", "sse_ratio_to_last_two", "r2", "mean_accuracy", "underestimation_rate"):
+        assert run.data.metrics[name] == out["evaluation"][name] == score.figures.to_dict()[name]
+    assert "fit_seconds" in run.data.metrics and run.data.metrics["sse_ratio_low"] == score.interval[0]
+    assert out["evaluation"]["split"] in run.data.params["split"] and "all 400 jobs" in run.data.params["split"]
+
+
+def test_the_document_says_what_was_kept(home, last_two):
+    out = json.loads(jobcast("train", home / "first.swf", "--predictor", "last-two", "--register", "base", "--json"))
+    loaded = load_model(out["model"]["uri"])
+    assert (out["log"], out["predictor"]) == ("first", "last-two")
+    assert out["model"]["uri"] == f"models:/base/{out['model']['version']}" and out["model"]["alias"] is None
+    assert out["model"]["sha256"] == loaded.sha256
+    log, _ = read_log(home / "first.swf")
+    ends = log.filled("submit") + log.filled("wait") + log.filled("run_time")
+    assert out["model"]["trained_until_s"] == loaded.trained_until == ends.max()
+    assert out["store"] == f"sqlite:///{home}/mlruns/mlflow.db"
+
+
+def test_predict_marks_what_nothing_learnt_stands_behind(home, last_two):
+    """A user's first job is predicted by its request, and marked."""
+    log, _ = read_log(home / "first.swf")
+    document = json.loads(jobcast("predict", last_two, home / "first.swf", "--out", home / "f.csv", "--json"))
+    written = pd.read_csv(home / "f.csv")
+    first = ~pd.Series(log.filled("user")).duplicated()
+    assert written["fallback"][first].eq(1).all() and written["fallback"].eq(0).any()
+    marked = written[written["fallback"] == 1]
+    assert (marked["predicted_seconds"] == marked["requested_time"]).all()
+    assert document["n_fallback"] == len(marked) and document["n_jobs"] == len(log)
+    assert document["learnt_from_this_log"] and document["model"]["name"] == "base"
+
+
+def test_predict_leaves_an_unknown_request_empty(home, last_two, tmp_path):
+    write_log(
+        JobLog.from_columns(
+            {"job_id": [1, 2], "submit": [0, 9], "requested_time": [60, 0]}, {"requested_time": [0, 1]}
+        ),
+        tmp_path / "two.swf",
+    )
+    jobcast("predict", last_two, tmp_path / "two.swf", "--out", tmp_path / "two.csv")
+    assert (tmp_path / "two.csv").read_text() == (
+        "job_id,predicted_seconds,fallback,requested_time,answered_by\n1,60.0,1,60,requested\n2,3600.0,1,,requested\n"
+    )
+
+
+def test_predict_goes_on_from_the_models_history_if_asked(home, last_two):
+    """Warm, the users of the first log are known in the later one; cold, they are not; both say which."""
+    later, _ = read_log(home / "later.swf")
+    model = load_model(last_two).predictor
+    for flag, warm in (([], False), (["--warm"], True)):
+        said = json.loads(jobcast("predict", last_two, home / "later.swf", "--out", home / "w.csv", *flag, "--json"))
+        np.testing.assert_array_equal(pd.read_csv(home / "w.csv")["predicted_seconds"], model.predict(later, warm=warm))
+        assert said["history"].startswith("goes on" if warm else "starts cold") and not said["learnt_from_this_log"]
+    assert (model.predict(later, warm=True) != model.predict(later)).any(), "the history must matter"
+
+
+def test_a_log_that_does_not_come_later_cannot_be_gone_on_to(home, last_two):
+    with pytest.raises(JobcastError, match="before the newest event of the history"):
+        jobcast("predict", last_two, home / "first.swf", "--out", home / "no.csv", "--warm")
+    assert not (home / "no.csv").exists()
+
+
+def test_a_file_stays_as_it_was_if_writing_fails_half_way(home, last_two, monkeypatch):
+    def fail(path, *_):
+        path.write_text("job_id,predicted_seconds\n1,")
+        raise OSError(28, "No space left on device")
+
+    (home / "old.csv").write_text("old")
+    monkeypatch.setattr(cli, "write_predictions", fail)
+    with pytest.raises(JobcastError, match=r"old.csv: cannot be written .No space left"):
+        jobcast("predict", last_two, home / "first.swf", "--out", home / "old.csv")
+    assert (home / "old.csv").read_text() == "old" and not list(home.glob(".old*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("LOG", "--predictor", "forst"), "No predictor 'forst'; did you mean 'forest'"),
+        (("LOG", "--alias", "production"), "No alias 'production'.* Known: champion, challenger, shadow"),
+        (("LOG", "--register", "run/time"), "may hold letters"),
+        (("LOG", "--train", "1"), "between 0 and 1"),
+        (("missing.swf",), r"missing.swf: cannot be read \(no such file\)"),
+    ],
+)
+def test_train_refuses_before_it_makes_a_store(home, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.setenv("JOBCAST_HOME", str(tmp_path / "new"))
+    with pytest.raises(JobcastError, match=message):
+        jobcast("train", *(home / "first.swf" if argument == "LOG" else argument for argument in arguments))
+    assert not (tmp_path / "new").exists()
+
+
+def test_train_tells_at_once_that_the_store_cannot_be_written(home, tmp_path, monkeypatch):
+    """Before it spends minutes on learning."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("JOBCAST_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr("predictors.evaluation.evaluate.evaluate", lambda *args, **kwargs: pytest.fail("evaluated"))
+    with pytest.raises(JobcastError, match="the model store cannot be made there"):
+        jobcast("train", home / "first.swf")
+
+
+@pytest.mark.parametrize(
+    ("model", "out", "message"),
+    [
+        ("models:/bas/1", "x.csv", "did you mean 'base'"),
+        ("base", "x.csv", "Did you mean models:/base@champion"),
+        ("models:/base/1", "no/such/folder/x.csv", "cannot be written"),
+        ("models:/base/1", ".", "is a folder"),
+    ],
+)
+def test_predict_refuses_what_cannot_be_used(home, last_two, tmp_path, model, out, message):
+    with pytest.raises(JobcastError, match=message):
+        jobcast("predict", model, home / "first.swf", "--out", tmp_path / out)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_simulation_says_that_its_model_learnt_from_the_very_log(home, last_two, capsys):
+    for name, learnt in (("first.swf", True), ("later.swf", False)):
+        for as_json in (False, True):
+            simulate(home / name, policy="easy-sjbf", estimates=last_two, as_json=as_json)
+            said = capsys.readouterr().out
+            found = json.loads(said)["learnt_from_this_log"] if as_json else "learnt from this very log" in said
+            assert found is learnt
+
+
+def test_several_months_are_learnt_as_one_log(home, tmp_path):
+    """In whatever order they are given, jobs that stand in two files counted once."""
+    log = made_log()
+    for name, rows in (("march", range(150)), ("april", range(140, 200))):
+        (tmp_path / f"{name}.txt").write_text(sacct_text(log, rows))
+    months = tmp_path / "april.txt", tmp_path / "march.txt"
+    said = json.loads(jobcast("train", *months, "--predictor", "last-two", "--register", "months", "--json"))
+    assert said["log"] == "march to april" and said["model"]["n_jobs"] == 200
+    assert said["account"]["findings"][0]["rule"] == "in-two-files" and said["account"]["dropped"] == 10
+    whole, later = read_text(sacct_text(log, range(200))), read_text(sacct_text(log, in_two(log, 200)[1]))
+    expected = make_predictor("last-two").fit(whole).predict(later, warm=True)
+    np.testing.assert_array_equal(load_model("models:/months/1").predictor.predict(later, warm=True), expected)
+
+
+def test_next_months_sacct_file_is_predicted_by_name(home, tmp_path):
+    """What sacct wrote of a month is learnt, the next goes on with it; who is new is told, and numbers are refused."""
+    log = made_log()
+    first, second = in_two(log, 150)
+    for name, rows in (("march", first), ("april", second[::-1])):
+        (tmp_path / f"{name}.txt").write_text(sacct_text(log, rows))
+    jobcast("train", tmp_path / "march.txt", "--predictor", "last-two", "--register", "named")
+    ask = ("predict", "models:/named/1", tmp_path / "april.txt", "--out", tmp_path / "p.csv", "--warm")
+    found = json.loads(jobcast(*ask, "--json"))
+    march, april = (read_log(tmp_path / f"{name}.txt")[0] for name in ("march", "april"))
+    both = len(set(march.names("user")) & set(april.names("user")))
+    assert found["names"]["user"] == {"known": both, "new": len(april.names("user")) - both} and both
+    assert f"Of its {len(april.names('user'))} users the model knows {both} by name." in jobcast(*ask)
+    expected = make_predictor("last-two").fit(march).predict(april, warm=True)
+    np.testing.assert_array_equal(pd.read_csv(tmp_path / "p.csv")["predicted_seconds"], expected)
+    write_log(april, tmp_path / "numbers.swf")
+    with pytest.raises(JobcastError, match=r"numbers: has numbers for its users where this last-two goes by names"):
+        jobcast("predict", "models:/named/1", tmp_path / "numbers.swf", "--out", tmp_path / "no.csv", "--warm")

@@ -1,0 +1,125 @@
+"""`jobcast log …` as a user types it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from experiments.cli.log import app
+from predictors.core.errors import JobcastError
+from predictors.data.formats.archive import ARCHIVE
+from predictors.data.formats.detect import read_log, write_log
+from predictors.data.joblog import JobLog
+
+SWF = """; UnixStartTime: 1000000000
+; TimeZoneString: Europe/Paris
+; MaxProcs: 8
+1 100 30 100 4 -1 -1 4 200 -1 1 7 2 8 1 1 -1 -1
+2 160 0 50 8 -1 -1 -1 50 -1 0 9 2 8 1 1 -1 -1
+3 200 -4 0 8 -1 -1 8 90 -1 5 7 2 8 1 1 -1 -1
+4 210
+"""
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "a.swf"
+    path.write_text(SWF)
+    return path
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.stdout
+
+
+def test_info_as_json(log: Path) -> None:
+    told = json.loads(run("info", log, "--json"))
+    assert (told["log"], told["name"], told["jobs"], told["span_s"]) == (str(log), "a", 3, 100)
+    assert told["first_submission"] == "2001-09-09T03:48:20+02:00"
+    assert (told["max_procs"], told["max_nodes"], told["time_zone"]) == (8, None, "Europe/Paris")
+    assert told["distinct"] == {"user": 2, "group": 1, "executable": 1, "queue": 1, "partition": 1}
+    assert told["known_share"]["requested_procs"] == pytest.approx(2 / 3)
+    assert told["utilisation"] == pytest.approx((100 * 4 + 50 * 8) / (8 * 130))
+    assert told["quantiles"]["run_time_s"] == {"min": 0, "p10": 0, "p50": 50, "p90": 50, "p99": 50, "max": 100}
+    assert told["quantiles"]["run_over_requested"]["max"] == 1
+    rules = [(finding["rule"], finding["first"]) for finding in told["account"]["findings"]]
+    assert rules == [("too-few-fields", [7]), ("negative", [6])]
+
+
+def test_info_as_tables(log: Path) -> None:
+    text = run("info", log)
+    for part in ("Europe/Paris", "too-few-fields", "line 7", "negative", "run time (s)", "1 dropped, 1 changed"):
+        assert part in text
+
+
+def test_info_of_a_log_without_jobs(tmp_path: Path) -> None:
+    (tmp_path / "a.swf").write_text("; MaxProcs: 8\n")
+    told = json.loads(run("info", tmp_path / "a.swf", "--json"))
+    assert (told["jobs"], told["span_s"], told["utilisation"], told["known_share"]["wait"]) == (0, None, None, None)
+    assert "processors" in run("info", tmp_path / "a.swf")
+
+
+def test_strict(log: Path, tmp_path: Path) -> None:
+    for arguments in (["info", log, "--strict"], ["convert", log, tmp_path / "b.swf", "--strict"]):
+        with pytest.raises(JobcastError, match=r"a\.swf:6: negative wait, found '-4'"):
+            run(*arguments)
+    assert list(tmp_path.iterdir()) == [log]
+
+
+@pytest.mark.parametrize("name", ["b.swf", "b.swf.gz", "b.parquet"])
+def test_convert(log: Path, tmp_path: Path, name: str) -> None:
+    assert f"{name}: 3 jobs" in run("convert", log, tmp_path / name)
+    told = json.loads(run("convert", log, tmp_path / name, "--json"))
+    assert (told["out"], told["jobs"], told["account"]["dropped"]) == (str(tmp_path / name), 3, 1)
+    assert read_log(tmp_path / name)[0].digest() == read_log(log)[0].digest()
+
+
+def test_convert_tells_what_the_format_has_no_place_for(tmp_path: Path) -> None:
+    write_log(
+        JobLog.from_columns({"job_id": [1], "submit": [0]}, {}, categories={"user": ("ana",)}), tmp_path / "a.parquet"
+    )
+    told = json.loads(run("convert", tmp_path / "a.parquet", tmp_path / "b.swf", "--json"))
+    assert [finding["rule"] for finding in told["account"]["findings"]] == ["names"]
+
+
+def test_convert_refuses_before_reading(log: Path, tmp_path: Path) -> None:
+    with pytest.raises(JobcastError, match="tells no format"):
+        run("convert", tmp_path / "missing", tmp_path / "b.csv")
+    with pytest.raises(JobcastError, match="cannot be written"):
+        run("convert", log, tmp_path / "none" / "b.swf")
+
+
+def test_generate(tmp_path: Path) -> None:
+    for name in ("b.swf", "c.swf"):
+        run("generate", tmp_path / name, "--jobs", 60, "--seed", 3, "--procs", 32, "--users", 5)
+    assert (tmp_path / "b.swf").read_bytes() == (tmp_path / "c.swf").read_bytes()
+    log, account = read_log(tmp_path / "b.swf")
+    assert (len(log), log.max_procs, account.findings) == (60, 32, ())
+
+
+def test_fetch_lists_names() -> None:
+    assert run("fetch").split() == list(ARCHIVE)
+    assert json.loads(run("fetch", "--json")) == {"names": list(ARCHIVE)}
+
+
+def test_fetch_takes_what_is_here(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JOBCAST_HOME", str(tmp_path))
+    (tmp_path / "logs").mkdir()
+    path = tmp_path / "logs" / "NASA-iPSC-1993-3.1-cln.swf.gz"
+    path.write_text(SWF)
+    assert run("fetch", "nasa", "--base-url", "http://127.0.0.1:9") == f"{path}\n"
+    told = json.loads(run("fetch", "nasa", "--json"))
+    assert (told["path"], len(told["sha256"])) == (str(path), 64)
+    path.write_text("; changed\n")
+    with pytest.raises(JobcastError, match="cannot be reached"):
+        run("fetch", "nasa", "--base-url", "http://127.0.0.1:9")
+
+
+def test_summary_survives_extreme_logs(tmp_path: Path) -> None:
+    largest = 2**53
+    (tmp_path / "a.swf").write_text(f"; UnixStartTime: {10**15 - 1}\n" + " ".join(["1", *[str(largest)] * 17]) + "\n")
+    told = json.loads(run("info", tmp_path / "a.swf", "--json"))
+    assert (told["jobs"], told["first_submission"]) == (1, None)

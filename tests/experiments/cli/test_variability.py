@@ -1,0 +1,244 @@
+"""`jobcast variability …`: from runs and telemetry files to a dataset, a kept model, and the answer before a start."""
+
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from experiments.cli.variability import _print_winner, app
+from predictors.core.errors import JobcastError
+from predictors.data.runs import Runs, write_runs
+from predictors.data.telemetry.counters import COUNTERS
+from predictors.data.telemetry.ldms_writer import LdmsOptions, LdmsWriter
+from predictors.variability.dataset import read_dataset
+from tests.support.places import ROOT
+
+NODES, PERIOD, JOBS = 6, 50.0, 90
+BUSY = np.array([counter.driver in ("stall", "sent") for counter in COUNTERS])
+
+
+def jobcast(*arguments):
+    """Run a command; its standard output, or the error that it raises."""
+    ran = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if ran.exception is not None:
+        raise ran.exception
+    return ran.stdout
+
+
+def load(time):
+    return 0.5 + 0.45 * np.sin(np.asarray(time) / 2300)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A machine's files: six nodes' telemetry, and control runs that take longer when the network is busy."""
+    folder = tmp_path_factory.mktemp("home")
+    rng = np.random.default_rng(0)
+    with LdmsWriter(folder / "ldms", range(NODES), LdmsOptions(period=PERIOD)) as writer:
+        for time in np.arange(0, 350.0 * JOBS, PERIOD):
+            writer.push(time, np.where(BUSY, 1e4 * load(time) * rng.uniform(0.9, 1.1, (NODES, len(BUSY))), 10.0))
+    start = 400.0 + 340.0 * np.arange(JOBS)
+    apps = np.array(["AMG", "LBANN", "SWFFT"])[np.arange(JOBS) % 3]
+    slow = 1 + np.where(apps == "AMG", 0.5, 1.5) * np.maximum(load(start) - 0.7, 0)
+    runs = Runs.of(
+        job_id=np.arange(1, JOBS + 1),
+        application=apps,
+        nodes=[[k % NODES, (k + 1) % NODES] for k in range(JOBS)],
+        start=start,
+        end=start + 200 * slow * rng.uniform(0.99, 1.01, JOBS),
+        workload=np.array(["compute", "io", "network"])[np.arange(JOBS) % 3],
+        truth={"true_load_at_start": load(start)},
+    )
+    write_runs(runs, folder / "runs.csv")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JOBCAST_HOME", str(folder))
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def data(home):
+    """Both datasets, and what the command said of the first."""
+    said = [
+        json.loads(jobcast("dataset", home / "runs.csv", "--telemetry", home / "ldms", "--scope", scope,
+                           "--out", home / f"{scope}.parquet", "--json"))
+        for scope in ("job", "all")
+    ]  # fmt: skip
+    return said[0]
+
+
+@pytest.fixture(scope="module")
+def trained(home, data):
+    return json.loads(
+        jobcast(
+            "train", home / "job.parquet", "--classifier", "extra-trees", "--quick", "--alias", "champion", "--json"
+        )
+    )
+
+
+def test_a_dataset_has_a_row_a_run_and_says_where_it_came_from(home, data):
+    assert (data["n_runs"], data["n_rows"], data["n_inputs"]) == (JOBS, JOBS, 282)
+    assert data["dropped"] == {} and data["n_variation"] > 3
+    made = read_dataset(home / "job.parquet")
+    assert made.digest() == data["sha256"] and made.about["runs"] == "runs.csv" and made.window == 300
+    wait = [k for k, name in enumerate(made.to_frame()) if name == "mean_PortXmitWait"]
+    assert np.corrcoef(made.rows[:, wait[0]], load(made.runs.start))[0, 1] > 0.9
+
+
+def test_runs_outside_the_telemetry_have_no_row_and_are_counted(home, tmp_path):
+    table = pd.read_csv(home / "runs.csv")
+    table.loc[:4, ["start", "end"]] += 1e7
+    table.loc[5:6, "nodes"] = "40-41"
+    table.loc[7, "workload"] = ""
+    table.to_csv(tmp_path / "runs.csv", index=False)
+    out = json.loads(jobcast("dataset", tmp_path / "runs.csv", "--telemetry", home / "ldms", "--out",
+                             tmp_path / "d.parquet", "--json"))  # fmt: skip
+    assert out["dropped"] == {"empty-window": 7, "unknown-workload": 1} and out["n_rows"] == JOBS - 8
+    said = jobcast("dataset", tmp_path / "runs.csv", "--telemetry", home / "ldms", "--out", tmp_path / "d.parquet")
+    assert "82 rows of 282 inputs" in said and "empty-window" in said
+
+
+def test_training_shows_its_figures_and_keeps_the_model(home, trained):
+    assert trained["n_runs"] == JOBS and trained["classes"] == ["none", "little", "variation"]
+    rows = {(row["split"], row["model"]): row for row in trained["evaluation"]}
+    assert rows["applications", "always none"]["f1"] == 0
+    assert rows["applications", "oracle"]["pr_auc"] > 0.5
+    assert trained["model"]["uri"] == "models:/variability@champion"
+    assert "max_send_wait" in trained["ignored"]
+    said = jobcast("train", home / "job.parquet", "--classifier", "knn", "--register", "other")
+    assert "Kept as models:/other/1" in said and "9 inputs were known for no run" in said
+
+
+def test_the_question_before_a_start_is_answered_from_files(home, trained):
+    """At a busy and at a calm moment; the answer names the model's version."""
+    common = ["predict", "models:/variability@champion", "--telemetry", home / "ldms", "--job", "LBANN",
+              "--nodes", "0-1", "--workload", "io", "--json"]  # fmt: skip
+    times = np.arange(400.0, 20_000.0, 50)
+    busy, calm = times[np.argmax(load(times - 150))], times[np.argmin(load(times - 150))]
+    high, low = (json.loads(jobcast(*common, "--now", time)) for time in (busy, calm))
+    assert high["probability"] > 0.5 > low["probability"] and high["label"] == "variation"
+    assert high["model"]["version"] == 1 and high["n_samples"] == 12 and high["silent_nodes"] == 0
+    assert not high["abstained"] and high["why"] is None
+    newest = json.loads(jobcast(*common, "--now", "newest"))
+    assert newest["now"] > 350.0 * (JOBS - 1) and not newest["abstained"]
+
+
+def test_an_answer_equals_the_row_of_the_dataset(home, trained):
+    from predictors.tracking.client import load_classifier
+    from predictors.variability.features import FEATURES
+
+    made = read_dataset(home / "job.parquet")
+    model = load_classifier("models:/variability@champion").classifier
+    for row in (0, 40, 89):
+        runs = made.runs
+        found = json.loads(jobcast(
+            "predict", "models:/variability@champion", "--telemetry", home / "ldms", "--job", runs.application[row],
+            "--nodes", " ".join(map(str, runs.nodes(row))), "--workload", runs.workload[row], "--now", runs.start[row],
+            "--json"))  # fmt: skip
+        assert found["probability"] == model.judge_one(made.rows[row], features=FEATURES).probability
+
+
+def test_a_live_machine_without_telemetry_gets_an_abstention_not_a_guess(home, trained):
+    common = ["predict", "models:/variability@champion", "--telemetry", home / "ldms", "--job", "LBANN", "--nodes"]
+    clock = json.loads(jobcast(*common, "0-1", "--workload", "io", "--json"))  # the files are of 1970
+    assert (clock["class"], clock["abstained"], clock["why"]) == (0, True, "silent")
+    unknown = jobcast(*common, "0-1", "--now", 5000)
+    assert "class 0, abstained: the workload type is not known" in unknown
+    far = json.loads(jobcast(*common, "0 70-73", "--workload", "io", "--now", 5000, "--json"))
+    assert far["why"] == "silent" and far["silent_nodes"] == 4
+
+
+def test_a_selection_compares_draws_and_keeps_the_best(home, data):
+    said = json.loads(
+        jobcast(
+            "select", home / "job.parquet", "--models", "extra-trees,knn", "--quick", "--keep-all", "--probes",
+            "absent", "--out", home / "reports", "--register", "selected", "--alias", "shadow", "--workers", 2,
+            "--json",
+        )
+    )  # fmt: skip
+    assert len(said["models"]) == 3 * 4 and said["winner"]["model"] in ("extra-trees", "knn")
+    assert len(said["inputs"]) == said["winner"]["n_inputs"] <= 282 and said["elimination"] is None
+    assert said["model"]["uri"] == "models:/selected@shadow" and len(said["three_classes"]) == 3
+
+
+@pytest.mark.parametrize("eliminated", [False, True])
+def test_the_printed_line_says_whether_the_three_class_figure_is_optimistic(capsys, eliminated):
+    winner = {"model": "knn", "scope": "job", "n_inputs": 9, "f1_leave_one_application_out": 0.5, "f1_low": 0.4,
+              "f1_high": 0.6, "f1_selected_inputs": 0.5, "f1_selected_inputs_optimistic": 0.7,
+              "three_f1_optimistic" if eliminated else "three_f1": 0.8}  # fmt: skip
+    document = {"winner": winner, "elimination": [{}] if eliminated else None, "files": ["a.csv"],
+                "model": {"uri": "models:/a/1", "version": 1}}  # fmt: skip
+    _print_winner(document)
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("Three classes"))
+    assert "0.80" in line and ("optimistic" in line) == eliminated
+
+
+def test_the_commands_of_the_page_run(home, trained, monkeypatch):
+    """As they stand in docs/variability.md, one after the other."""
+    page = (ROOT / "docs" / "variability.md").read_text(encoding="utf-8")
+    commands = page.split("```sh\n")[1].split("```")[0].splitlines()
+    monkeypatch.chdir(home)
+    monkeypatch.setenv("JOBCAST_HOME", str(home / "page"))
+    shutil.copytree(home / "mlruns", home / "page" / "mlruns")
+    for command in commands:
+        words = shlex.split(command)
+        assert words[:2] == ["jobcast", "variability"]
+        said = jobcast(*words[2:])
+    assert len(commands) == 5 and said.startswith("LBANN: ")
+    folder = home / "reports" / "variability"
+    for name in ("figure3_f1", "elimination"):
+        assert all((folder / f"{name}{suffix}").stat().st_size > 100 for suffix in (".png", ".svg", ".csv"))
+    bars = pd.read_csv(folder / "figure3_f1.csv")
+    assert set(bars["scope"]) == {"job", "all"} and len(bars) == 2 * 4
+    assert pd.read_csv(folder / "three_classes.csv")["optimistic"].all()
+    assert {"models.csv", "folds.csv", "three_classes.csv"} <= {path.name for path in folder.iterdir()}
+
+
+def test_a_model_of_all_nodes_needs_no_nodes(home, data):
+    jobcast("train", home / "all.parquet", "--classifier", "knn", "--register", "everywhere")
+    found = json.loads(jobcast("predict", "models:/everywhere/1", "--telemetry", home / "ldms", "--job", "AMG",
+                               "--workload", "compute", "--now", 5000, "--json"))  # fmt: skip
+    assert not found["abstained"] and found["n_samples"] == 36
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["dataset", "{home}/runs.csv", "--telemetry", "{home}/ldms", "--out", "{home}/x", "--scope", "on"], "'on'"),
+        (["dataset", "{home}/no.csv", "--telemetry", "{home}/ldms", "--out", "{home}/x"], r"no\.csv"),
+        (["dataset", "{home}/runs.csv", "--telemetry", "{home}/reports", "--out", "{home}/x"], "telemetry|reports"),
+        (["select", "{home}/runs.csv"], "no Parquet"),
+        (["select", "{home}/job.parquet", "{home}/job.parquet", "--quick"], "one dataset a node scope"),
+        (["select", "{home}/job.parquet", "--models", "adabost"], "did you mean 'adaboost'"),
+        (["select", "{home}/job.parquet", "--probes", "now"], "'now'"),
+        (["train", "{home}/job.parquet", "--classes", "four"], "'four'"),
+        (["train", "{home}/job.parquet", "--alias", "best"], "No alias 'best'"),
+        (["predict", "models:/nothing@champion", "--telemetry", "{home}/ldms", "--job", "A"], "No registered model"),
+        (["predict", "models:/variability@champion", "--telemetry", "{home}/ldms", "--job", "A"], "--nodes"),
+        (["predict", "models:/variability@champion", "--telemetry", "{home}/ldms", "--job", "A", "--nodes", "4-1"],
+         "does not ascend"),
+        (["predict", "models:/variability@champion", "--telemetry", "{home}/ldms", "--job", "A", "--nodes", "1",
+          "--now", "soon"], "clock, newest"),
+        (["predict", "models:/variability@champion", "--telemetry", "{home}/ldms", "--job", "A", "--nodes", "1",
+          "--now", "5000", "--workload", "gpu"], "'gpu'"),
+        (["predict", "models:/variability@champion", "--telemetry", "{home}/ldms", "--job", "A", "--nodes", "1",
+          "--probes", "1,2"], "nine waits"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_told_in_one_line(home, trained, arguments, said):
+    with pytest.raises(JobcastError, match=said):
+        jobcast(*[argument.replace("{home}", str(home)) for argument in arguments])
+    assert not (home / "x").exists()
+
+
+def test_the_command_ends_with_one_line_and_status_2(home, data):
+    command = [sys.executable, "-m", "experiments.cli", "variability", "train", str(home / "runs.csv")]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 2 and ran.stdout == "" and ran.stderr.count("\n") == 1
+    assert ran.stderr.startswith("jobcast: ") and "no Parquet" in ran.stderr

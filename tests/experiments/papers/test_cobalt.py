@@ -1,0 +1,67 @@
+"""The study of Cobalt: every case of every seed is there, prod-long is kept to its third, and its figures are drawn."""
+
+import numpy as np
+import pytest
+
+import experiments.papers.cobalt.cases as cases
+from experiments.papers.cobalt.study import PAPER, run
+from experiments.runs.setting import Setting
+from predictors.data.cleaning import clean
+from predictors.data.synthetic.generate import generate_log
+from schedsim.cobalt.queues import mira_router
+from schedsim.cobalt.rules import Rules
+from schedsim.engine.simulation import simulate
+from schedsim.policies.policy import make_policy
+from schedsim.results.site_metrics import by_queue, capability_share
+from schedsim.workload.workload import Workload
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """The study on logs of 200 jobs, on 40 in partitions."""
+    folder, jobs = tmp_path_factory.mktemp("cobalt"), cases.JOBS
+    cases.JOBS = 800
+    try:
+        yield run(Setting(cases.default_log(0)[0], folder, quick=True))
+    finally:
+        cases.JOBS = jobs
+
+
+def test_all_cases_and_the_paper_beside(report):
+    machine = [table for name, table in report.tables.items() if name.startswith("The machine")]
+    assert [len(table) for table in machine] == [6, 6, 4]
+    assert len(report.seeds) == 3
+    second = report.tables["Table 2, under Cobalt, beside the paper's"]
+    assert {"here", "Mira"} == set(second["of"])
+    assert set(PAPER) == set(second["queue"])
+    kept = machine[0][machine[0]["prod_long_sees"] == "a third"]["prod-long_over_a_third_%"]
+    assert set(kept) == {"0.0 [0.0, 0.0]"}
+    assert len(report.verdict) == 7
+
+
+def test_pictures_and_tables_are_written(report):
+    names = {path.name for path in report.figures}
+    assert {"waits_requested.png", "waits_default.svg", "score.csv", "drain.png", "sawtooth.png"} <= names
+    assert all(path.stat().st_size > 0 for path in report.figures)
+
+
+def test_a_given_log_is_shaken_and_scaled(tmp_path):
+    log = generate_log(120, seed=4, procs=96)
+    runs = cases.runs_of((clean(log)[0], True, 0), 1)
+    assert len(runs) == len(cases.CASES)
+    assert runs["utilisation"].between(0, 1, inclusive="right").all()
+
+
+def test_table_2_columns_and_the_split_metric():
+    workload = Workload.from_columns(
+        [1, 2, 3], submit=[0, 0, 0], procs=[16_384, 8192, 512], requested=[7200, 3600, 30_000],
+        run_time=[3600, 3600, 3600], machine_procs=49_152,
+    )  # fmt: skip
+    rules = Rules(mira_router())
+    schedule = simulate(workload, make_policy("cobalt"), rules=rules)
+    table = by_queue(schedule, rules)
+    assert table["prod-capability"]["mean_nodes"] == 12_288
+    assert table["prod-capability"]["mean_requested_node_hours"] == (2 * 16_384 + 8192) / 2
+    assert table["prod-long"]["node_hours"] == 512
+    work = np.array([16_384, 8192, 512]) / (16_384 + 8192 + 512)
+    assert capability_share(schedule) == pytest.approx(0.8 * (work[0] + work[1]) + 0.2 * work[0])

@@ -1,0 +1,68 @@
+"""The experiment on learning run times: its tables hold what they say, and its files are all there."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.papers.reis.figures import ratios, times
+from experiments.papers.reis.study import run
+from experiments.runs.setting import Setting
+from predictors.data.formats.swf import read_swf
+from predictors.data.joblog import JobLog
+from predictors.data.synthetic.generate import generate_log
+from predictors.evaluation.evaluate import evaluate
+from predictors.evaluation.importances import importances
+from predictors.models.forest import Forest
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    return run(Setting(generate_log(1500, seed=3), tmp_path_factory.mktemp("reis"), quick=True))
+
+
+def test_both_protocols_stand_side_by_side(report):
+    table = report.tables["table2"]
+    assert table[["protocol", "predictor"]].to_numpy().tolist() == [
+        ["reis", "last-two"], ["reis", "forest"], ["strict", "last-two"], ["strict", "forest"],
+    ]  # fmt: skip
+    assert table["n_test"].iloc[0] == 300
+    assert (table["sse_s2"] > 0).all() and table["paper_sse_s2"].isna().all()
+
+
+def test_every_figure_is_png_svg_and_csv(report):
+    names = {path.name for path in report.figures}
+    for stem in ("figure1_times", "figure2_ratio", "figure3_squared_error", "figure4_importances"):
+        assert {f"{stem}.png", f"{stem}.svg", f"{stem}.csv"} <= names
+    assert all(path.stat().st_size > 0 for path in report.figures)
+
+
+def test_importances_sum_to_one_and_rank_what_matters():
+    """The run time is made of one attribute alone: it must come first both ways."""
+    rng = np.random.default_rng(0)
+    forest = Forest(n_estimators=10)
+    rows = rng.uniform(0, 1000, (400, len(forest.features)))
+    table = importances(forest.fit_rows(rows, 10 * rows[:, 4]))
+    assert table["importance"].sum() == pytest.approx(1) and table["height"].sum() == pytest.approx(1)
+    assert table["attribute"].iloc[0] == forest.features[4]
+    assert table.set_index("attribute")["first_depth"].idxmin() == forest.features[4]
+
+
+def test_histograms_count_every_job_once():
+    log = JobLog.from_columns(
+        {"job_id": [1, 2, 3], "submit": [0, 1, 2], "run_time": [50, 100, 400], "requested_time": [100, 100, 200]}, {}
+    )
+    assert ratios(log)["jobs"].sum() == 3 and ratios(log)["jobs"].iloc[-1] == 2
+    assert times(log)[["requested_time", "run_time"]].sum().tolist() == [3, 3]
+
+
+def test_last_two_on_curie_is_the_published_sum(trace):
+    """V. Reis, Table 2: 1.24186e13 s²; recomputed 1.241909e13."""
+    log, _ = read_swf(trace("CEA-Curie-2011-2.1-cln"))
+    found = evaluate(log, ["last-two"], protocol="reis")
+    assert found.n_test == 62_566
+    assert found["last-two"].figures.sse_s2 == pytest.approx(1.241909e13, rel=1e-4)
+
+
+def test_paper_figures_are_shown_only_for_the_papers_log(report):
+    assert not any("0.797" in note for note in report.verdict)
+    assert isinstance(report.tables["stretch"], pd.DataFrame)

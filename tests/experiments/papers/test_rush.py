@@ -1,0 +1,375 @@
+"""RUSH's experiments: what the gate is shown, the jobs of Table II, the controls, and that workers change nothing."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from experiments.cli.main import app
+from experiments.papers.rush import measures
+from experiments.papers.rush.control import Control, collect, learn
+from experiments.papers.rush.dose import LENGTH, Case, summed
+from experiments.papers.rush.jobs import EXPERIMENTS, MACHINE, SIZES, jobs_of, scaled
+from experiments.papers.rush.measures import CALM_EASY, CALM_RUSH, EASY, ORACLE, RANDOM, RUSH
+from experiments.papers.rush.study import Shared, by_policy, tables_of, trials_of
+from experiments.papers.rush.trials import Inputs, Learnt, Oracle, Surround, classifier_at, run_trial, world_of
+from experiments.runs.checkpoints import run_all
+from experiments.runs.clusters import Pool
+from experiments.runs.setting import Setting
+from predictors.core.errors import JobcastError
+from predictors.data.synthetic.generate import generate_log
+from predictors.data.telemetry.read import Scan
+from predictors.data.telemetry.samples import Telemetry, write_rates
+from predictors.tracking.model_folder import ClassifierOrigin, save_classifier
+from predictors.variability.dataset import Dataset
+from predictors.variability.features import FEATURES
+from predictors.variability.labels import Norms
+from predictors.variability.ring import CounterRing
+from predictors.variability.selection.select import train
+from predictors.variability.verdict import Verdict
+from predictors.variability.windows import windows
+from schedsim.contention.applications import ALONE, APPS
+from schedsim.contention.background import Background
+from schedsim.contention.model import ContentionModel
+from schedsim.engine.simulation import Simulation, simulate
+from schedsim.machine.topology import Topology
+from schedsim.policies.policy import make_policy
+from schedsim.policies.rush import rush
+from schedsim.workload.workload import Workload
+from tests.support.variability_data import dataset
+
+LOG = generate_log(10, seed=0)  # which nothing here looks at
+SMALL = Topology(4, 8).with_apart(1 / 8)
+NAMES = ["AMG", "LBANN", "Laghos", "SWFFT"] * 6
+ROUGH = Background(tau=120, step=10, network=0.2, burst_leaves=1.0, burst_pause=2.0)
+
+
+class Shows(CounterRing):
+    """A ring that keeps all samples besides."""
+
+    def __init__(self, nodes):
+        super().__init__(np.arange(nodes))
+        self.times, self.kept = [], []
+
+    def push(self, time, rates):
+        """Hand on, and keep."""
+        self.times.append(time)
+        self.kept.append(np.array(rates, dtype=np.float32))
+        super().push(time, rates)
+
+
+def small_jobs():
+    n = len(NAMES)
+    return Workload.from_columns(
+        range(1, n + 1), submit=np.arange(n) * 20, procs=[6] * n, requested=[900] * n, run_time=[150] * n,
+        machine_procs=SMALL.for_jobs,
+    )  # fmt: skip
+
+
+def small_world(sink, **more):
+    return ContentionModel(NAMES, SMALL, background=ROUGH, seed=3, sink=sink, origin=86_400 + 7, lost=0.02, **more)
+
+
+# --- what the gate is shown -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scope", ["all", "job"])
+def test_the_gate_is_shown_the_row_that_the_dataset_has_for_that_start(scope, tmp_path):
+    apps, shown, ring = [APPS[name] for name in NAMES], {}, Shows(SMALL.nodes)
+    inputs = Inputs(apps, scope)
+
+    class Looks:
+        def foresee(self, candidate):
+            shown[candidate.row] = inputs.row(candidate.world, candidate.row, candidate.nodes)
+            return "variation" if candidate.row % 5 == 0 and candidate.holds < 2 else "none"
+
+    workload = small_jobs()
+    simulation = Simulation(workload, rush(make_policy("easy"), Looks()), kill=False, world=small_world(ring))
+    simulation.run()
+    runs = simulation.world.runs()
+    write_rates(Telemetry(np.array(ring.times), np.arange(SMALL.nodes), np.stack(ring.kept)), tmp_path)
+    nodes = None if scope == "all" else [runs.nodes(row) for row in range(len(runs))]
+    found = windows(Scan(tmp_path), runs.start, nodes)
+    built, _ = Dataset.build(runs, found, scope)
+    assert len(built) == len(NAMES)
+    for row, job in zip(built.rows, built.runs.job_id, strict=True):
+        assert np.array_equal(row, shown[int(job) - 1], equal_nan=True), job
+    assert built.rows.shape[1] == len(FEATURES) == 282
+    assert len(np.unique(built.rows, axis=0)) == len(NAMES)
+
+
+def test_inputs_need_a_ring():
+    world = small_world(None)
+    policy = rush(make_policy("easy"), Learnt(None, Inputs([APPS[name] for name in NAMES])))
+    with pytest.raises(JobcastError, match="give the world a CounterRing as its sink"):
+        simulate(small_jobs(), policy, kill=False, world=world)
+    with pytest.raises(JobcastError, match="asks about a machine with contention"):
+        simulate(small_jobs(), policy)
+
+
+class Deaf(CounterRing):
+    """A ring that hears nothing of its first nodes."""
+
+    def __init__(self, nodes, silent):
+        super().__init__(np.arange(nodes))
+        self.silent = silent
+
+    def push(self, time, rates):
+        """Forget some, and hand on."""
+        heard = np.array(rates, dtype=np.float32)
+        heard[: self.silent] = np.nan
+        super().push(time, heard)
+
+
+class SaysVariation:
+    """Stands for a classifier that always says variation."""
+
+    name, class_names = "always", ("none", "variation")
+
+    def judge_one(self, row, **about):
+        """Say so."""
+        return Verdict(1, "variation", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("scope", "silent", "delays"), [("all", 3, True), ("all", 4, False), ("job", SMALL.nodes, False)]
+)
+def test_the_gate_does_not_delay_where_more_than_a_tenth_of_the_nodes_are_silent(scope, silent, delays):
+    """Of 32 nodes, 3 are fewer than 10 % and 4 are more."""
+    learnt = Learnt(SaysVariation(), Inputs([APPS[name] for name in NAMES], scope))
+    policy = rush(make_policy("easy"), learnt)
+    simulate(small_jobs(), policy, kill=False, world=small_world(Deaf(SMALL.nodes, silent)))
+    assert (policy.gate.tally.skips > 0) == delays
+    assert (learnt.abstained == policy.gate.tally.calls) != delays
+
+
+@pytest.fixture(scope="module")
+def model():
+    return learn(dataset(), "adaboost")
+
+
+def test_copies_have_their_own_ring(model):
+    apps = [APPS[name] for name in NAMES]
+
+    def fresh():
+        policy = rush(make_policy("easy"), Learnt(model, Inputs(apps)))
+        return Simulation(small_jobs(), policy, kill=False, world=small_world(CounterRing(np.arange(SMALL.nodes))))
+
+    whole = fresh()
+    whole.run()
+    half = fresh()
+    half.run(until=300)
+    copy, moment = half.fork(), half.snapshot()
+    half.run()
+    copy.run()
+    for one in (half, copy):
+        assert one.schedule().start.tolist() == whole.schedule().start.tolist()
+    half.restore(moment)
+    half.run()
+    assert half.schedule().start.tolist() == whole.schedule().start.tolist()
+
+
+def test_a_classifier_by_its_address(tmp_path):
+    data = dataset(scope="job")
+    model, labels = train(data, "adaboost")
+    origin = ClassifierOrigin.of(model, data, labels, "small")
+    save_classifier(model, tmp_path, origin)
+    again = classifier_at(str(tmp_path))
+    assert again.origin.scope == "job"
+    assert np.array_equal(again.classifier.predict(data.rows), model.predict(data.rows))
+    with pytest.raises(JobcastError, match="nothing-there"):
+        classifier_at(str(tmp_path / "nothing-there"))
+    (tmp_path / "other").mkdir()
+    save_classifier(model, tmp_path / "other", replace(origin, window=60.0))
+    with pytest.raises(JobcastError, match="windows of 60 s"):
+        classifier_at(str(tmp_path / "other"))
+
+
+# --- the jobs -------------------------------------------------------------------------------------------------------
+
+
+def test_table_two():
+    for experiment, n in zip(EXPERIMENTS.values(), (190, 150, 150, 190, 190), strict=True):
+        jobs = jobs_of(experiment, 4)
+        submit = jobs.workload.submit
+        assert len(submit) == n
+        assert (submit == 0).sum() == round(0.2 * n)
+        assert submit.max() <= 1200
+        kinds = pd.Series(jobs.keys).value_counts()
+        sizes = (16,) if experiment.scaling == "none" else SIZES
+        assert len(kinds) == len(experiment.applications) * len(sizes)
+        assert kinds.max() - kinds.min() <= 1
+    assert (EXPERIMENTS["ADAA"].jobs, MACHINE.nodes, MACHINE.for_jobs) == (190, 512, 480)
+    assert set(EXPERIMENTS["PDPA"].learnt).isdisjoint(EXPERIMENTS["PDPA"].applications)
+    assert set(EXPERIMENTS["PDPA"].learnt) | set(EXPERIMENTS["PDPA"].applications) == set(APPS)
+
+
+def test_adpa_and_pdpa_run_the_same_jobs_and_seeds_differ():
+    one, other = (jobs_of(EXPERIMENTS[name], 2) for name in ("ADPA", "PDPA"))
+    assert one.keys == other.keys
+    assert one.workload.digest == other.workload.digest
+    assert jobs_of(EXPERIMENTS["ADPA"], 3).keys != one.keys
+
+
+def test_the_scaling_laws():
+    for name in APPS:
+        assert scaled(name, 16, "strong") == scaled(name, 16, "weak") == (APPS[name], float(ALONE[name]))
+        weak = [scaled(name, nodes, "weak") for nodes in SIZES]
+        strong = [scaled(name, nodes, "strong") for nodes in SIZES]
+        for found in (weak, strong):
+            assert [app.network for app, _ in found] == sorted(app.network for app, _ in found)
+        assert [seconds for _, seconds in weak] == sorted(seconds for _, seconds in weak)
+        assert [seconds for _, seconds in strong] == sorted((seconds for _, seconds in strong), reverse=True)
+    app, seconds = scaled("AMG", 32, "strong")  # 280 s of .93 and .07: half and 1/sqrt(2) of them
+    assert seconds == pytest.approx(280 * (0.93 / 2 + 0.07 / 2**0.5))
+    assert app.network == pytest.approx(0.07 / 2**0.5 / (0.93 / 2 + 0.07 / 2**0.5))
+    # bytes in all of a node fall as the time that goes into them does
+    assert app.sends * seconds == pytest.approx(APPS["AMG"].sends * 280 / 2**0.5)
+
+
+def test_control_jobs_are_the_same_from_several_workers(scheduler, tmp_path):
+    around, pool = Surround(Background(tau=600, step=60)), Pool(scheduler=scheduler.scheduler_address)
+    do = partial(run_all, Setting(LOG, tmp_path, pool=pool, checkpoints=tmp_path), "control jobs")
+    one, two = collect(around, 1, 3, ("none", "weak")), collect(around, 1, 3, ("none", "weak"), do)
+    for scope in ("all", "job"):
+        assert one.datasets[scope].digest() == two.datasets[scope].digest()
+    assert {name: norms.to_json() for name, norms in one.norms.items()} == {
+        name: norms.to_json() for name, norms in two.norms.items()
+    }
+
+
+# --- trials and controls ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def shared(model):
+    kinds = [(name, 16) for name in APPS]
+    norms = Norms.of(
+        [name for name, _ in kinds for _ in range(5)], [16] * 35,
+        [ALONE[name] * f for name, _ in kinds for f in (1.05, 1.1, 1.15, 1.2, 1.25)],
+    )  # fmt: skip
+    models = {one.learnt: model for one in EXPERIMENTS.values()}
+    policies = dict.fromkeys(EXPERIMENTS, (RANDOM, ORACLE, CALM_EASY, CALM_RUSH))
+    return Shared(Surround(), {"none": norms.to_json()}, models, "all", policies)
+
+
+@pytest.fixture(scope="module")
+def found(shared):
+    return [by_policy(shared, "PDPA", seed) for seed in (0, 1)]
+
+
+def test_several_workers_give_the_same(shared, found, scheduler, tmp_path):
+    pool = Pool(scheduler=scheduler.scheduler_address)
+    fewer = replace(shared, policies=dict.fromkeys(EXPERIMENTS, ()))
+    tables = run_all(Setting(LOG, tmp_path, pool=pool), "trials", trials_of, fewer, [("PDPA", 0), ("PDPA", 1)])
+    for trials, table in zip(found, tables, strict=True):
+        for policy, again in table.groupby("policy", sort=False):
+            trial = trials[policy]
+            pd.testing.assert_frame_equal(again[trial.runs.columns].reset_index(drop=True), trial.runs)
+            assert set(again["trial makespan_s"]) == {trial.makespan}
+            assert set(again["trial skips"]) == {trial.skips}
+
+
+def test_asking_without_delaying_is_fcfs_easy(shared, found):
+    for seed in (0, 1):
+        jobs = jobs_of(EXPERIMENTS["PDPA"], seed)
+        plain = run_trial(jobs, world_of(jobs, shared.around, 1000 + seed))
+        told = found[seed][EASY]
+        assert plain.runs["start"].tolist() == told.runs["start"].tolist()
+        assert plain.runs["run_time"].tolist() == told.runs["run_time"].tolist()
+        assert set(told.runs["said"]) <= {"none", "little", "variation"}
+        assert told.skips == 0
+
+
+def test_chance_delays_as_often_as_rush(found):
+    skipped = 0
+    for trials in found:
+        assert trials[RANDOM].skips == trials[RUSH].skips == trials[RUSH].runs["skips"].sum()
+        assert trials[RANDOM].runs["skips"].sum() == trials[RUSH].skips
+        skipped += trials[RUSH].skips
+    assert skipped > 0, "else this shows nothing"
+
+
+def test_where_nobody_is_slowed_down_there_is_nothing_to_win(found):
+    """Each run takes its work under either policy, to the second; nothing varies, and delays can only cost."""
+    for trials in found:
+        easy, own = trials[CALM_EASY], trials[CALM_RUSH]
+        assert easy.runs["run_time"].tolist() == own.runs["run_time"].tolist()
+        assert (easy.runs["run_time"] < trials[EASY].runs["run_time"] + 1).all()
+        assert own.makespan >= easy.makespan - 60
+
+
+def test_the_oracle_delays_only_what_the_present_would_slow_down(shared):
+    jobs = jobs_of(EXPERIMENTS["ADPA"], 0)
+    world = world_of(jobs, replace(shared.around, background=Background.none(), noise=None, contention=False), 1)
+    oracle = Oracle(Norms.from_json(shared.norms["none"]), jobs.apps, world.work(jobs.workload))
+    trial = run_trial(jobs, world, classifier=oracle)
+    assert (trial.calls, trial.skips) == (150, 0)
+    strict = Norms.of(["LBANN"] * 5, [16] * 5, [1.0, 1.1, 1.2, 1.3, 1.4])
+    trial = run_trial(jobs, world_of(jobs, shared.around, 1),
+                      classifier=Oracle(strict, jobs.apps, world.work(jobs.workload)))  # fmt: skip
+    skips = trial.runs.groupby("application")["skips"].max()
+    assert skips.to_dict() == {"LBANN": 10, "Laghos": 0, "PENNANT": 0}
+    assert trial.met == 50
+
+
+# --- figures ----------------------------------------------------------------------------------------------------------
+
+
+def test_measures_by_hand():
+    """Two jobs of one seed; z against a mean of 100 and a std of 10, the same for both policies."""
+    norms = Norms.of(["AMG"] * 5, [16] * 5, [100, 100, 100, 100 - 10 * 2**0.5, 100 + 10 * 2**0.5])
+    runs = pd.DataFrame(
+        {"experiment": "ADAA", "seed": 0, "policy": [EASY, EASY, RUSH, RUSH], "application": "AMG", "nodes": 16,
+         "submit": [0, 5] * 2, "wait": [0, 10, 0, 30], "run_time": [120.0, 110.0, 108.0, 116.0], "said": ""}
+    )  # fmt: skip
+    runs = measures.with_z(runs, norms)
+    assert runs["z"].tolist() == [2.0, 1.0, 0.8, 1.6]
+    assert runs["varies"].tolist() == [True, False, False, True]
+    trials = pd.DataFrame({"experiment": "ADAA", "seed": 0, "policy": [EASY, RUSH], "makespan_s": [300, 280]})
+    trials = measures.paired(trials.merge(measures.per_trial(runs)), runs)
+    own = trials[trials["policy"] == RUSH].iloc[0]
+    assert (own["fewer_varying"], own["makespan_saved_s"], own["wait_added_s"]) == (0, 20, 20)
+    assert own["longest_shortened_pct"] == pytest.approx(100 * 4 / 120)
+
+
+def test_tables_carry_every_run(shared, found, monkeypatch):
+    norms = Norms.from_json(shared.norms["none"])
+    monkeypatch.setattr("experiments.papers.rush.study.by_policy", lambda shared, name, seed: found[seed])
+    tables = [trials_of(shared, ("PDPA", seed)) for seed in (0, 1)]
+    runs, trials = tables_of(tables, Control({}, {"none": norms}))
+    assert len(runs) == 2 * 6 * 150
+    assert len(trials) == 12
+    assert trials.loc[trials["policy"] == EASY, "fewer_varying"].eq(0).all()
+    assert not runs.loc[runs["policy"] == CALM_EASY, "varies"].all()
+    paper = measures.beside_paper(trials)
+    assert paper["experiment"].tolist() == ["PDPA"]
+
+
+def test_no_log_is_looked_at(tmp_path):
+    result = CliRunner().invoke(app, ["experiment", "rush", "--log", str(tmp_path / "x.swf")])
+    assert result.exit_code != 0
+    assert "looks at no log" in str(result.exception or result.output)
+
+
+def test_cases_of_the_dose_response():
+    for ratio in (0.25, 0.5, 2.0, 16.0):
+        around = Case(ratio=ratio).around
+        assert around.background.tau == pytest.approx(ratio * LENGTH)
+        assert around.background.step <= around.background.tau / 2
+    assert Case(placement="best-fit").around.allocator == "best-fit"
+
+
+def test_the_dose_response_by_hand():
+    """Two seeds: RUSH spares 3 and 1 runs, and 10 s and -10 s."""
+    trials = pd.DataFrame(
+        {"ratio": 2.0, "seed": [0, 1, 0, 1], "policy": [EASY, EASY, RUSH, RUSH], "varying": [5, 1, 2, 0],
+         "makespan_s": [100, 100, 90, 110], "f1": 0.5, "f1_shuffled": 0.6, "spread": 2.0, "skips": 4, "met": 0}
+    )  # fmt: skip
+    found = summed(trials, "ratio").set_index("policy")
+    assert found.loc[RUSH, ["varying", "fewer_varying", "makespan_saved_s"]].tolist() == [1, 2, 0]
+    assert (found.loc[RUSH, "low"], found.loc[RUSH, "high"]) == (1, 3)
+    assert found.loc[EASY, "fewer_varying"] == 0

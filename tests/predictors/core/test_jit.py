@@ -1,0 +1,95 @@
+"""Compiled code: steps are put together with their kernel; on disk it is found again, unless something has changed."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.places import ROOT
+
+CALLEE = """
+from typing import Final
+from predictors.core.jit import {how}
+STEP: Final = {step}
+@{how}
+def once_more(x: int) -> int:
+    return x + STEP
+"""
+CALLER = """
+from predictors.core.jit import compiled
+from schedsim._middle import middle
+@compiled
+def twice(x: int) -> int:
+    return middle(x)
+"""
+MIDDLE = """
+from predictors.core.jit import compiled
+import schedsim._callee as callee
+from schedsim._callee import once_more
+@compiled
+def middle(x: int) -> int:
+    return once_more(x) + callee.STEP
+"""
+STEPS = """
+import sys
+{before}
+from predictors.core import jit as compiled
+from predictors.core.jit import compiled as kernel, door, lean, step
+@step
+def plus(x: int, y: int) -> int:
+    return x + y
+@step
+def twice(x: int) -> int:
+    return plus(x, x)
+@lean
+def thrice(x: int) -> int:
+    return plus(twice(x), x)
+@kernel
+def total(x):
+    s = 0
+    for i in range(len(x)):
+        s += twice(x[i]) + thrice(x[i])
+    return s
+"""
+ASK_STEPS = """
+import numpy as np
+from schedsim._steps import *
+print(total(np.arange(4)), door(twice)(21), thrice(5), len(compiled.STEP))
+"""
+ASK = "from schedsim._caller import twice; print(twice(1), sum(twice.stats.cache_hits.values()))"
+
+
+def asked(folder, ask=ASK):
+    """Return the numbers that a new process prints."""
+    env = os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "NUMBA_CACHE_DIR": str(folder / "cache")}
+    run = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, env=env, cwd=folder, check=True)
+    return tuple(map(int, run.stdout.split()))
+
+
+@pytest.mark.parametrize(("how", "mark"), [("step", "_"), ("compiled", "")], ids=["private step", "public kernel"])
+def test_an_edit_two_calls_away_is_seen(tmp_path, how, mark):
+    """Whatever the modules are called."""
+    package = tmp_path / "schedsim"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    for name, text in (("_callee", CALLEE.format(how=how, step=1)), ("_middle", MIDDLE), ("_caller", CALLER)):
+        (package / f"{mark}{name[1:]}.py").write_text(text.replace("schedsim._", f"schedsim.{mark}"))
+    ask = ASK.replace("schedsim._", f"schedsim.{mark}")
+    assert asked(tmp_path, ask) == (3, 0)
+    assert asked(tmp_path, ask) == (3, 1), "the second process finds the code"
+    (package / f"{mark}callee.py").write_text(CALLEE.format(how=how, step=10))
+    assert asked(tmp_path, ask) == (21, 0)
+
+
+@pytest.mark.parametrize(
+    "before", ["", "sys.modules['predictors.core._numba_linking'] = None"], ids=["linked", "without"]
+)
+def test_steps_compute_the_same_however_they_are_called(tmp_path, before):
+    """Also where a numba to come lacks the parts that put them together."""
+    (tmp_path / "schedsim").mkdir()
+    (tmp_path / "schedsim" / "__init__.py").write_text("")
+    (tmp_path / "schedsim" / "_steps.py").write_text(STEPS.format(before=before))
+    linked = 0 if before else 1
+    assert asked(tmp_path, ASK_STEPS) == (30, 42, 15, linked)
+    assert asked(tmp_path, ASK_STEPS) == (30, 42, 15, linked), "from disk"

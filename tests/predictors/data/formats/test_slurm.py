@@ -1,0 +1,469 @@
+"""Slurm's records, of a real cluster (tests/data/make_sacct.sh) and by hand: what becomes a job, and what is said."""
+
+import gzip
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from predictors.core.errors import JobcastError
+from predictors.data.formats.detect import detect, read_log
+from predictors.data.formats.slurm import parse_sacct, parse_sacct_json
+from predictors.data.joblog import JobLog
+from predictors.data.report import ReadingReport
+from tests.support.places import DATA
+
+HEAD = (
+    "JobIDRaw|JobID|User|Account|Partition|ReqCPUS|AllocCPUS|AllocNodes|ReqMem|TimelimitRaw|Submit|Eligible|Start|End|"
+    "ElapsedRaw|State|ExitCode|JobName|WorkDir|NodeList"
+)
+PLAIN = {
+    "JobIDRaw": "7",
+    "User": "ana",
+    "Account": "phys",
+    "Partition": "batch",
+    "ReqCPUS": "4",
+    "AllocCPUS": "4",
+    "AllocNodes": "1",
+    "ReqMem": "4000M",
+    "TimelimitRaw": "10",
+    "Submit": "2021-03-27T10:00:00",
+    "Eligible": "2021-03-27T10:00:00",
+    "Start": "2021-03-27T10:01:00",
+    "End": "2021-03-27T10:03:00",
+    "ElapsedRaw": "120",
+    "State": "COMPLETED",
+    "ExitCode": "0:0",
+    "JobName": "run",
+    "WorkDir": "/home/ana",
+    "NodeList": "n1",
+}
+
+
+def row(**changed: str) -> str:
+    told = PLAIN | {"JobID": changed.get("JobIDRaw", "7")} | changed
+    return "|".join(told[name] for name in HEAD.split("|"))
+
+
+def read(*rows: str, head: str = HEAD, **how: object) -> tuple[JobLog, ReadingReport]:
+    text = "\n".join((head, *rows)) + "\n"
+    return parse_sacct(text.encode(), "a.txt", **how)  # type: ignore[arg-type]
+
+
+def named(log: JobLog, column: str) -> list[str | None]:
+    names = log.names(column)
+    return [None if code is np.ma.masked else names[code] for code in log[column]]
+
+
+def by_id(log: JobLog, column: str) -> dict[int, object]:
+    values = named(log, column) if log.names(column) else log[column].tolist()
+    return dict(zip(log["job_id"].tolist(), values, strict=True))
+
+
+# a real cluster -------------------------------------------------------------------------------------------------------
+
+
+def test_a_real_cluster() -> None:
+    log, account = read_log(DATA / "sacct_unix.txt")
+    assert len(log) == 48 - 3  # 46 records with 2 line breaks in one of them, of which one job twice
+    assert {f.rule: f.count for f in account.findings} == {
+        "earlier-attempt": 1,
+        "rejoined": 3,
+        "no-limit": 1,
+        "array-itself": 1,
+        "never-started": 1,
+        "unfinished": 3,
+    }
+    name, state = by_id(log, "executable"), by_id(log, "state")
+    assert (name[3], name[4], name[5]) == ("pipe|in|name", "line\nbreak", "quote`comma,")
+    told = {
+        name[job]: (state[job], code, status)
+        for job, code, status in zip(
+            log["job_id"].tolist(), log["exit_code"].tolist(), log["status"].tolist(), strict=True
+        )
+    }
+    assert told["plain"] == ("COMPLETED", 0, 1)
+    assert told["fails"] == ("FAILED", 3, 0)
+    assert told["signalled"] == ("FAILED", 128 + 11, 0)
+    assert told["timeout"] == ("TIMEOUT", 0, 0)
+    assert told["node-fails"] == ("NODE_FAIL", 0, 0)
+    assert told["cancelled-running"][::2] == ("CANCELLED", 5)
+    assert told["still-running"] == ("RUNNING", None, None)
+    assert told["pending-begin"] == ("PENDING", None, None)
+
+
+def test_jobs_of_a_real_cluster() -> None:
+    log, _ = read_log(DATA / "sacct_unix.txt")
+    job = {name: number for number, name in by_id(log, "executable").items()}
+
+    def of(name: str, *columns: str) -> list[object]:
+        return [by_id(log, column)[job[name]] for column in columns]
+
+    assert of("plain", "requested_time", "requested_procs", "allocated_procs", "nodes") == [300, 4, 4, 1]
+    assert of("two nodes", "requested_time", "nodes", "location") == [86_400, 2, "n[1-2]"]
+    assert of("exclusive", "requested_procs", "allocated_procs", "requested_nodes", "nodes") == [3, 24, 3, 3]
+    assert of("endless", "requested_time", "run_time") == [None, 2]  # UNLIMITED
+    assert of("timeout", "requested_time", "run_time") == [60, 87]
+    assert of("cancelled-eligible", "run_time", "wait", "allocated_procs", "status") == [0, 19, None, 5]
+    assert of("pending-begin", "run_time", "wait", "allocated_procs", "location") == [None, None, None, None]
+    assert of("requeued", "run_time", "status", "wait") == [5, 1, 20]  # the run before took 18 s
+    assert of("mem", "requested_memory") == [500 * 1024]
+    assert of("second", "eligible_wait") == [0]  # it waited for the job before it, not for processors
+    waited = dict(zip(log["job_id"].tolist(), log["wait"].tolist(), strict=True))[job["second"]]
+    assert waited > 0
+    arrays = by_id(log, "array")
+    assert sum(number == 11 for number in arrays.values()) == 8
+    assert sum(name == "het" for name in by_id(log, "executable").values()) == 2
+    assert set(named(log, "user")) == {"ana", "ben"}
+    assert set(named(log, "project")) == {"physics", "chem_bio"}
+
+
+def test_steps_are_no_jobs() -> None:
+    jobs, _ = read_log(DATA / "sacct_jobs.txt")
+    steps, account = read_log(DATA / "sacct_steps.txt")
+    assert steps.digest() == jobs.digest()
+    assert account.count("step") == 44
+    assert account.dropped == 1
+
+
+def test_local_times_with_their_zone_are_unix_time() -> None:
+    local, account = read_log(DATA / "sacct_jobs.txt", time_zone="Europe/Paris")
+    unix, _ = read_log(DATA / "sacct_unix.txt")
+    assert (local.digest(), local.epoch) == (unix.digest(), unix.epoch)
+    assert local.time_zone == "Europe/Paris"
+    assert not account.count("local-time")
+    taken_as_utc, account = read_log(DATA / "sacct_jobs.txt")
+    assert taken_as_utc.epoch == unix.epoch + 3600
+    assert account.count("local-time") == 1
+
+
+def test_json_tells_the_same_as_text() -> None:
+    text, _ = read_log(DATA / "sacct_unix.txt")
+    found, account = read_log(DATA / "sacct.json.gz")
+    for column in text.values:
+        if column not in ("exit_code", "command"):  # Slurm 22.05's JSON has neither
+            assert by_id(found, column) == by_id(text, column), column
+    failed = by_id(text, "state")
+    assert all(code in (None, 0, 139) for code in by_id(found, "exit_code").values())
+    assert all(by_id(found, "exit_code")[job] != 0 for job, state in failed.items() if state == "FAILED")
+    assert account.count("array-itself") == 1
+    assert "50" not in str(account.count("array-itself"))
+
+
+def test_sacct_without_times_says_how_to_export() -> None:
+    with pytest.raises(JobcastError, match=r"lacks the column Submit, Start, End .*--parsable2 --format=JobIDRaw"):
+        read_log(DATA / "sacct_default.txt")
+
+
+# by hand --------------------------------------------------------------------------------------------------------------
+
+
+def test_elapsed_with_days_and_limits_in_words() -> None:
+    head = HEAD.replace("ElapsedRaw", "Elapsed").replace("TimelimitRaw", "Timelimit")
+    more = {"TimelimitRaw": "2-12:00:00", "ElapsedRaw": "1-02:03:04", "End": "2021-03-28T12:04:04"}
+    rows = [row(**more)]
+    for number, limit in enumerate(("UNLIMITED", "Partition_Limit", "00:10:00.5", "soon"), 8):
+        rows.append(row(JobIDRaw=str(number), TimelimitRaw=limit))
+    log, account = read(*rows, head=head)
+    assert log["run_time"].tolist()[0] == 93_784
+    assert log["requested_time"].tolist() == [216_000, None, None, 600, None]
+    assert account.count("no-limit") == 2
+    assert [(f.rule, f.column, f.example) for f in account.findings if f.effect == "changed"] == [
+        ("not-a-time", "requested_time", "soon")
+    ]
+    # 26 h by the spans, but the clocks went forward in between: the span counts
+    assert account.count("run-time-differs") + account.count("clock-change") == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "kilobytes"),
+    [("4000M", 1_024_000), ("4Gn", 1_048_576), ("1Gc", 1_048_576), ("2000K", 500), ("?", None), ("4", 1024), ("0n", 0)],
+)
+def test_memory_of_old_and_new_slurm(asked: str, kilobytes: int | None) -> None:
+    log, account = read(row(ReqMem=asked))
+    assert log["requested_memory"].tolist() == [kilobytes]
+    assert account.count("not-a-memory") == (kilobytes is None)
+
+
+def test_a_requeued_job_is_its_last_run() -> None:
+    back = {"Submit": "2021-03-27T10:03:00", "Eligible": "2021-03-27T10:05:00"}
+    log, account = read(
+        row(State="REQUEUED"),
+        row(
+            State="NODE_FAIL",
+            **back | {"Start": "2021-03-27T10:05:00", "End": "2021-03-27T10:06:00", "ElapsedRaw": "60"},
+        ),
+        row(
+            State="COMPLETED",
+            Submit="2021-03-27T10:06:00",
+            Start="2021-03-27T10:09:00",
+            End="2021-03-27T10:10:00",
+            ElapsedRaw="60",
+        ),
+    )
+    assert (len(log), log["wait"].tolist(), log["status"].tolist()) == (1, [180], [1])
+    (finding,) = [f for f in account.findings if f.effect == "dropped"]
+    assert (finding.rule, finding.count, finding.places) == ("earlier-attempt", 2, (2, 3))
+
+
+def test_an_id_that_comes_again_is_another_job() -> None:
+    log, account = read(
+        row(),
+        row(Submit="2023-01-01T00:00:00", Start="2023-01-01T00:00:10", End="2023-01-01T00:02:10"),
+        row(JobIDRaw="9"),
+    )
+    assert len(log) == 3
+    assert account.count("ids") == 1
+    assert named(log, "label") == ["7", "9", "7"]
+    assert log["job_id"].tolist() == [1, 2, 3]
+
+
+def test_the_same_row_twice_is_one_job() -> None:
+    log, account = read(row(), row(JobIDRaw="8"), row())
+    assert (len(log), account.count("repeated-row"), account.dropped) == (2, 1, 1)
+
+
+def test_cancelled_by_somebody_and_unknown_states() -> None:
+    log, account = read(
+        row(State="CANCELLED by 1004"), row(JobIDRaw="8", State="CANCELLED by 0"), row(JobIDRaw="9", State="BLESSED")
+    )
+    assert named(log, "state") == ["CANCELLED", "CANCELLED", "BLESSED"]
+    assert log["status"].tolist() == [5, 5, None]
+    assert "BLESSED" in next(f.text for f in account.findings if f.rule == "columns")
+
+
+def test_counts_with_suffixes_and_cut_names() -> None:
+    log, account = read(row(AllocCPUS="2K", User="longname+"), row(JobIDRaw="8", AllocCPUS="1.5M"))
+    assert log["allocated_procs"].tolist() == [2000, 1_500_000]
+    assert account.count("truncated-name") == 1
+
+
+def test_bars_where_nobody_can_tell() -> None:
+    head = HEAD.replace("WorkDir", "Comment")
+    log, account = read(row(JobName="a|b", WorkDir="c"), row(JobIDRaw="8"), head=head)
+    assert named(log, "executable") == [None, "run"]
+    assert log["run_time"].tolist() == [120, 120]
+    assert named(log, "location") == ["n1", "n1"]
+    assert [(f.rule, f.effect, f.places) for f in account.findings if f.rule != "local-time"] == [
+        ("delimiter-in-text", "changed", (2,))
+    ]
+
+
+def test_torn_lines() -> None:
+    log, account = read(row(), row(JobIDRaw="8")[:40], row(JobIDRaw="9"), "|".join("x" * 30))
+    assert log["job_id"].tolist() == [7, 9]
+    assert {(f.rule, f.places) for f in account.findings if f.effect == "dropped"} == {
+        ("too-few-fields", (3,)),
+        ("surplus-fields", (5,)),
+    }
+    with pytest.raises(JobcastError, match=r"a.txt:3: too-few-fields"):
+        read(row(), row(JobIDRaw="8")[:40], strict=True)
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"ReqCPUS": "four"}, r"a.txt:3: not-a-number requested_procs, found 'four'"),
+        ({"ReqCPUS": "-4"}, r"a.txt:3: negative requested_procs, found '\[?-4"),
+        ({"End": "yesterday"}, r"a.txt:3: not-a-time end, found 'yesterday'"),
+        ({"Submit": "Unknown"}, r"a.txt:3: no-submission submit"),
+        ({"Start": "2021-03-27T09:00:00"}, r"a.txt:3: start-before-submission wait"),
+    ],
+)
+def test_strict_names_line_column_and_value(changed: dict[str, str], says: str) -> None:
+    bad = row(JobIDRaw="8", **changed)
+    with pytest.raises(JobcastError, match=says):
+        read(row(), bad, row(JobIDRaw="9"), strict=True)
+    assert read(row(), bad, row(JobIDRaw="9"))[1].changed + read(row(), bad)[1].dropped >= 1
+
+
+def test_one_log_one_way_of_writing_times() -> None:
+    with pytest.raises(JobcastError, match=r"a.txt:2: submit '2021-03-27T10:00:00' tells no time zone, but a.txt:3: "):
+        read(row(), row(JobIDRaw="8", Submit="1616835600", Start="1616835660", End="1616835780"))
+    offsets = {"Submit": "2021-03-27T10:00:00+0100", "Start": "2021-03-27T10:01:00+01:00", "Eligible": "Unknown"}
+    log, account = read(row(**offsets, End="2021-03-27T09:03:00Z"))
+    assert (log.epoch, log["run_time"].tolist(), log["wait"].tolist()) == (1_616_835_600, [120], [60])
+    assert not account.findings
+
+
+def test_an_hour_lost_in_spring() -> None:
+    # 01:30 to 03:30 by the clock is one hour on 28 March 2021 in Paris.
+    times = {"Submit": "2021-03-28T01:00:00", "Start": "2021-03-28T01:30:00", "End": "2021-03-28T03:30:00"}
+    night = row(**times, Eligible="Unknown", ElapsedRaw="3600")
+    log, account = read(night)
+    assert (log["run_time"].tolist(), account.count("clock-change")) == ([3600], 1)
+    log, account = read(night, time_zone="Europe/Paris")
+    assert (log["run_time"].tolist(), account.count("clock-change"), log.epoch) == ([3600], 0, 1_616_889_600)
+    with pytest.raises(JobcastError, match=r"No time zone 'Paris'"):
+        read(night, time_zone="Paris")
+
+
+def test_a_name_in_another_encoding() -> None:
+    text = (HEAD + "\n" + row(JobName="Größe")).encode("latin-1")
+    log, account = parse_sacct(text, "a.txt")
+    assert named(log, "executable") == ["Größe"]
+    assert account.count("text") == 1
+
+
+def test_forms_that_are_not_parsable2() -> None:
+    with pytest.raises(JobcastError, match="--parsable2, not --parsable"):
+        read(row() + "|", head=HEAD + "|")
+    with pytest.raises(JobcastError, match="sacct's table for people"):
+        detect(b"JobID           JobName  Partition\n------------ ---------- ----------\n7 run batch\n", "a.txt")
+    with pytest.raises(JobcastError, match="none of its 1 record is a job"):
+        read(row(Submit="Unknown"))
+    with pytest.raises(JobcastError, match="names State twice"):
+        read(row(), head=HEAD.replace("ExitCode", "State"))
+
+
+# JSON of other Slurms -------------------------------------------------------------------------------------------------
+
+
+def as_json(*jobs: object) -> tuple[JobLog, ReadingReport]:
+    return parse_sacct_json(json.dumps({"meta": {}, "jobs": jobs}).encode(), "a.json")
+
+
+NEW = {
+    "job_id": 9,
+    "array": {"job_id": 8, "task_id": {"set": True, "infinite": False, "number": 3}},
+    "association": {"user": "ana", "account": "phys"},
+    "time": {
+        "submission": 1_700_000_000,
+        "eligible": 1_700_000_010,
+        "start": 1_700_000_100,
+        "end": 1_700_000_400,
+        "elapsed": 300,
+        "limit": {"set": True, "infinite": False, "number": 10},
+    },
+    "exit_code": {
+        "status": ["SIGNALED"],
+        "return_code": {"set": False, "infinite": False, "number": 0},
+        "signal": {"id": {"set": True, "infinite": False, "number": 9}, "name": "KILL"},
+    },
+    "state": {"current": ["OUT_OF_MEMORY"], "reason": "None"},
+    "required": {"CPUs": 8},
+    "tres": {"allocated": [{"type": "cpu", "count": 8}, {"type": "node", "count": 2}], "requested": []},
+    "submit_line": "sbatch x.sh",
+    "restart_cnt": 2,
+}
+
+
+def test_json_of_a_newer_slurm() -> None:
+    log, account = as_json(
+        NEW, {**NEW, "job_id": 10, "time": {**NEW["time"], "limit": {"set": True, "infinite": True}}}
+    )
+    assert log["requested_time"].tolist() == [600, None]
+    assert log["exit_code"].tolist() == [137, 137]
+    assert log["allocated_procs"].tolist() == [8, 8]
+    assert (log["nodes"].tolist(), log["restarts"].tolist(), log["array"].tolist()) == ([2, 2], [2, 2], [8, 8])
+    assert (named(log, "state"), log["status"].tolist()) == (["OUT_OF_MEMORY"] * 2, [0, 0])
+    assert named(log, "command") == ["sbatch x.sh"] * 2
+    assert log["eligible_wait"].tolist() == [90, 90]
+    assert account.count("no-limit") == 1
+
+
+def test_json_that_holds_no_jobs() -> None:
+    for text, says in (
+        (b'{"jobs": [', "no whole JSON"),
+        (b'{"jobs": []}', "no list of jobs"),
+        (b'{"jobs": {}}', "no list of jobs"),
+        (b'{"jobs": [7, {}]}', "is a job"),
+    ):
+        with pytest.raises(JobcastError, match=says):
+            parse_sacct_json(text, "a.json")
+    log, account = as_json(NEW, 7, {"job_id": None})
+    assert (len(log), account.count("no-job-id")) == (1, 2)
+
+
+CELL = st.text(st.sampled_from("0123456789-:.|T abU\n+_[]%"), max_size=12)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(sorted(PLAIN)), CELL, max_size=4), max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_any_fields_give_a_log_or_a_clear_error(changes: list[dict[str, str]]) -> None:
+    try:
+        log, account = read(row(), *[row(**changed) for changed in changes])
+    except JobcastError as error:
+        assert "\n" not in str(error)
+    else:
+        assert len(log) >= 1
+        assert account.source == "a.txt"
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=5) | st.floats(), lambda inner: st.lists(inner, max_size=2)
+    )
+)
+@settings(max_examples=12, deadline=None)
+def test_any_json_gives_a_log_or_a_clear_error(value: object) -> None:
+    for key in NEW:
+        try:
+            as_json(NEW, {**NEW, "job_id": 12, key: value})
+        except JobcastError as error:
+            assert "\n" not in str(error)
+
+
+def test_packed_or_not(tmp_path: Path) -> None:
+    text = (DATA / "sacct_unix.txt").read_bytes()
+    (tmp_path / "a").write_bytes(gzip.compress(text))
+    assert read_log(tmp_path / "a")[0].digest() == read_log(DATA / "sacct_unix.txt")[0].digest()
+
+
+# what nobody should write ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changed", "rules"),
+    [
+        ({"AllocCPUS": "9" * 400 + "G"}, {"not-a-number"}),
+        ({"AllocCPUS": "999999999999999G"}, {"too-large"}),
+        ({"AllocCPUS": "²"}, {"not-a-number"}),
+        ({"AllocCPUS": "-3", "ReqCPUS": "4K"}, {"negative"}),
+        ({"ExitCode": "²:0"}, set()),
+        ({"ExitCode": "9" * 30 + ":0"}, set()),
+        ({"JobID": "9" * 40 + "_3"}, set()),
+        ({"JobID": "7_[1-99999999999999999999999]"}, {"array-itself"}),
+        ({"End": "9999-12-31T23:59:59"}, {"run-time-differs"}),
+        ({"Submit": "0000-00-00T00:00:00"}, {"not-a-time", "no-submission"}),
+    ],
+)
+def test_odd_values_are_told_and_never_a_traceback(changed: dict[str, str], rules: set[str]) -> None:
+    log, account = read(row(JobIDRaw="5"), row(**changed))
+    found = {finding.rule for finding in account.findings}
+    assert len(log) + account.dropped == 2 and rules - {"array-itself"} <= found
+
+
+def test_a_line_of_many_bars_is_given_up_in_no_time() -> None:
+    """By trying each way, sixty bars between seven free fields would take minutes a line."""
+    names = "JobID|JobName|Comment|AdminComment|SystemComment|SubmitLine|Reason|Extra|Submit|Start|End|State"
+    bars = [f"{k}|" + "a|" * 60 + "||||||2021-03-27T10:00:00|2021-03-27T10:01:00|never|COMPLETED" for k in range(300)]
+    sound = "7|run|||||||2021-03-27T10:00:00|2021-03-27T10:01:00|2021-03-27T10:03:00|COMPLETED"
+    begin = time.perf_counter()
+    log, account = read(sound, *bars, head=names)
+    assert (len(log), account.count("surplus-fields")) == (1, 300)
+    assert time.perf_counter() - begin < 10
+
+
+def test_a_carriage_return_in_a_name_breaks_no_line() -> None:
+    log, account = read(row(), row(JobIDRaw="8", JobName="a\rb"))
+    assert named(log, "executable") == ["run", "a\rb"] and account.count("rejoined") == 1
+
+
+def test_a_first_line_of_very_many_names_is_read_at_once() -> None:
+    begin = time.perf_counter()
+    with pytest.raises(JobcastError, match="lacks the column"):
+        read(head="|".join(["JobID", "Submit", *map(str, range(60_000))]))
+    assert time.perf_counter() - begin < 10
+
+
+def test_tasks_written_as_bits() -> None:
+    job = {"job_id": 7, "array": {"job_id": 7, "task": "0x" + "f" * 50_000}, "state": {"current": ["PENDING"]}}
+    odd = {"job_id": "²", "time": {"submission": 1}}
+    text = json.dumps({"jobs": [job | {"time": {"submission": 1_616_835_600}}, odd]}).encode()
+    log, account = parse_sacct_json(text, "a.json")
+    assert len(log) == 1 and account.count("array-itself") == 1 and account.count("no-job-id") == 1

@@ -1,0 +1,64 @@
+"""Learning in the loop: when an end may be learnt from, and what wrappers hand on."""
+
+import numpy as np
+import pytest
+
+from predictors.history.history import Outcome, Outcomes
+from predictors.history.replay import log_events
+from predictors.models.stream import forecast
+from predictors.registry import make_predictor
+from tests.oracle.history import LoggedJob, as_log
+
+# One user; the second job is submitted in the second in which the first ends, the third one second later.
+THREE = as_log(
+    [
+        LoggedJob(1, 0, 0, 100, 4, 6000, 7, 1, 1),
+        LoggedJob(2, 100, 0, 50, 4, 6000, 7, 1, 1),
+        LoggedJob(3, 101, 0, 50, 4, 6000, 7, 1, 1),
+    ],
+    epoch=0,
+)
+
+
+@pytest.mark.parametrize("slices", ["one", "each second", "each event"])
+@pytest.mark.parametrize("name", ["online-linear", "online-tree"])
+def test_an_end_in_the_second_of_a_submission_is_learnt_from_by_the_strict_rule_only(name, slices):
+    events = log_events(THREE)
+    cuts = {"one": [], "each second": np.flatnonzero(np.diff(events[:, 0])) + 1, "each event": range(1, len(events))}
+    for rule, is_late in (("strict", False), ("reis", True)):
+        seconds = np.full(3, np.nan)
+        live = forecast(make_predictor(name, as_of=rule), THREE)
+        for part in np.split(events, cuts[slices]):
+            live.advance(part, seconds)
+        assert seconds[0] == 6000
+        assert (seconds[1] == 6000) == is_late, f"{rule}: {seconds}"
+        assert seconds[2] < 6000
+        assert live.learnt().fitted
+
+
+def test_a_chain_hands_running_jobs_on_with_the_columns_of_the_predictor_inside():
+    chain = make_predictor("chain", predictor="censored", settings={"n_estimators": 2})
+    assert chain.learns_from_running and not make_predictor("chain", predictor="similar").learns_from_running
+    width = len(chain.features)
+
+    def running(now):
+        rows = np.arange(2.0 * width).reshape(2, width)
+        return Outcomes(rows, np.zeros(2), np.full(2, float(now)), np.zeros(2, bool), np.full(2, now))
+
+    chain.watch(running)
+    chain.learn_one(Outcome(np.full(width, 5.0), 9.0, 70.0, True, 70))
+    inside = vars(chain.base_)["_running"](33)
+    assert inside.rows.shape == (2, len(chain.base_.features)) and inside.seconds.tolist() == [33, 33]
+
+
+def test_a_copied_forecast_asks_itself_who_runs():
+    """Within wrappers as well: the copy's jobs, not the original's."""
+    for name in ("chain", "with-budget"):
+        live = forecast(make_predictor(name, predictor="censored", settings={"n_estimators": 2}), THREE)
+        events, seconds = log_events(THREE), np.full(3, np.nan)
+        live.advance(events[events[:, 0] <= 100], seconds)
+        twin = live.fork()
+        live.advance(events[events[:, 0] > 100], seconds)
+        asked = vars(twin.predictor.base_)["_running"](120)
+        assert asked.seconds.tolist() == [20.0], name
+        assert len(vars(live.predictor.base_)["_running"](200)) == 0

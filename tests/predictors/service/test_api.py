@@ -1,0 +1,310 @@
+"""The web API over a real socket: events, predictions, jobs, models; bad input of every kind has a stated answer."""
+
+import json
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from predictors.service.api.auth import Limits
+from predictors.service.api.server import Listening
+from predictors.service.client import Client, ServiceError
+from predictors.service.pseudonyms import Pseudonymiser
+from tests.support.service_in_thread import running
+
+SUBMITTED = {"kind": "submitted", "job_id": 1, "time": 100, "procs": 4, "requested_time": 600, "user": "alice"}
+STARTED = {"kind": "started", "job_id": 1, "time": 160}
+ENDED = {"kind": "ended", "job_id": 1, "time": 260, "status": 1}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    limits = Limits(body_bytes=4 * 2**20, body_seconds=1.0, at_once=50)
+    with running(
+        tmp_path_factory.mktemp("api"),
+        key=Pseudonymiser(b"0123456789abcdef"),
+        listening=Listening(port=0, limits=limits),
+    ) as one:
+        yield one
+
+
+@pytest.fixture
+def client(served):
+    with served.client(retries=0, timeout=20) as client:
+        yield client
+
+
+def raw(served, method, path, body=None, headers=None):
+    request = urllib.request.Request(served.url + path, body, headers or {}, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=20) as response:
+            return response.status, json.loads(response.read() or b"null"), response.headers
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read() or b"null"), error.headers
+
+
+def test_a_job_from_its_submission_to_its_end(served, client):
+    receipts = client.send([SUBMITTED, STARTED, ENDED])
+    assert [one["status"] for one in receipts] == ["applied"] * 3
+    last = receipts[-1]["sequence"]
+    asked = {"procs": 4, "requested_time": 600, "user": "alice"}
+    answer = client.runtime([asked, {**asked, "user": "bob"}], as_of=last, now=300)
+    assert [(one.seconds, one.answered_by, one.fallback) for one in answer] == [
+        (100.0, "last-two", False),
+        (600.0, "requested", True),
+    ]
+    assert answer[1].why == "nothing learnt yet" and answer[0].sequence >= last and answer[0].model == "last-two"
+    told = client.recorded([1, 987_654], as_of=last)
+    assert [one.seconds for one in told] == [600.0, None]
+    job = client.job(1)
+    assert job["state"] == "over" and job["run_time"] == 100 and job["status"] == 1
+    assert job["predictions"][0]["seconds"] == 600.0 and job["predictions"][0]["name"] == "last-two"
+
+
+def test_events_count_once(client):
+    event = {**SUBMITTED, "job_id": "twice"}
+    first, again = client.send([event])[0], client.send([event])[0]
+    assert again == {"sequence": first["sequence"], "status": "duplicate"}
+    assert client.send([{**event, "time": 101}])[0]["status"] == "conflict"
+    assert client.job("twice")["submitted"] == 100
+
+
+def test_a_single_event_needs_no_list(served):
+    status, told, _ = raw(served, "POST", "/v1/events", json.dumps({**SUBMITTED, "job_id": "alone"}).encode())
+    assert status == 200 and told["events"][0]["status"] == "applied"
+
+
+def test_ends_without_starts_wait_and_contradictions_have_no_effect(client):
+    early = client.send([{**ENDED, "job_id": "back"}, {**STARTED, "job_id": "back"}])
+    assert [one["status"] for one in early] == ["held", "held"]
+    assert client.send([{**SUBMITTED, "job_id": "back"}])[0]["status"] == "applied"
+    assert client.job("back")["state"] == "over"
+    assert client.send([{"kind": "cancelled", "job_id": "back", "time": 300}])[0]["status"] == "refused"
+
+
+def test_a_clock_that_jumps_back_is_late_and_one_that_jumps_ahead_is_refused(client):
+    past = client.send([{**SUBMITTED, "job_id": "past", "time": 3}])[0]
+    assert past["status"] == "applied"
+    with pytest.raises(ServiceError, match=r"422 .*ahead of the service's clock"):
+        client.send([{**SUBMITTED, "job_id": "future", "time": int(time.time()) + 100_000}])
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"colour": 1}, "Extra inputs"),
+        ({"time": -1}, "time: Input should be greater"),
+        ({"time": 1.5}, "time: Input should be a valid integer"),
+        ({"time": True}, "time: Input should be a valid integer"),
+        ({"time": 2**62}, "time: Input should be less"),
+        ({"job_id": ""}, "job_id: "),
+        ({"job_id": None}, "job_id: "),
+        ({"job_id": 2**52}, "job_id: "),
+        ({"user": "x" * 257}, "user: "),
+        ({"procs": 2**31}, "procs: "),
+        ({"kind": "exploded"}, "kind: "),
+        ({"status": 1}, "status does not belong"),
+        ({"kind": "started"}, "procs does not belong"),
+        ({"kind": "ended", "status": 9}, "status: Input should be less"),
+    ],
+)
+def test_events_that_cannot_be_are_refused_without_their_values(served, change, told):
+    status, answer, _ = raw(served, "POST", "/v1/events", json.dumps({**SUBMITTED, "job_id": 77, **change}).encode())
+    assert status == 422 and told in answer["error"]
+    assert "alice" not in answer["error"] and "colour" not in answer["error"] and "xx" not in answer["error"]
+
+
+def test_one_bad_event_refuses_its_whole_batch(client):
+    with pytest.raises(ServiceError, match=r"422 .*events\.1\.time"):
+        client.send([{**SUBMITTED, "job_id": "good"}, {**SUBMITTED, "job_id": "bad", "time": -5}])
+    with pytest.raises(ServiceError, match="404"):
+        client.job("good")
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[1", b"\xff\xfe", b'{"a": NaN}', b"[" * 100_000, b"null", b"7", b'"x"'])
+@pytest.mark.parametrize("path", ["/v1/events", "/v1/predictions/runtime"])
+def test_bodies_that_are_no_request(served, path, body):
+    status, answer, _ = raw(served, "POST", path, body)
+    assert status in (400, 422) and list(answer) == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        ({}, 422),
+        ({"jobs": []}, 422),
+        ({"jobs": [{}], "job_ids": [1]}, 422),
+        ({"jobs": [{}], "as_of": -1}, 422),
+        ({"jobs": [{}], "as_of": 10**9}, 409),
+        ({"jobs": [{"time": 4}]}, 422),
+        ({"jobs": [{}] * 10_001}, 422),
+        ({"jobs": [{}]}, 200),
+        ({"job_ids": ["nobody"]}, 200),
+    ],
+)
+def test_questions(served, asked, status):
+    assert raw(served, "POST", "/v1/predictions/runtime", json.dumps(asked).encode())[0] == status
+
+
+def test_ten_thousand_at_once_are_those_one_by_one(client):
+    client.send(
+        {"kind": kind, "job_id": f"many{i}", "time": 1000 + 10 * i + step, **({"user": i % 50} if not step else {})}
+        for i in range(300)
+        for step, kind in enumerate(("submitted", "started", "ended"))
+    )
+    jobs = [{"user": i % 60, "requested_time": 100 + i, "procs": 1 + i % 7} for i in range(10_000)]
+    at_once = client.runtime(jobs, now=9_000)
+    assert len(at_once) == 10_000
+    for i in (0, 59, 4321, 9_999):
+        alone = client.runtime([jobs[i]], now=9_000)[0]
+        assert (alone.seconds, alone.p50, alone.answered_by) == (
+            at_once[i].seconds,
+            at_once[i].p50,
+            at_once[i].answered_by,
+        )
+    assert at_once[0].p10 is not None
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_sent(served):
+    host, port = served.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as line:
+        line.sendall(b"POST /v1/events HTTP/1.1\r\nHost: x\r\nContent-Length: 104857600\r\n\r\n")
+        assert line.recv(4096).startswith(b"HTTP/1.1 413")
+
+
+def test_a_body_that_grows_too_large_in_pieces_is_refused(served):
+    host, port = served.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as line:
+        line.sendall(b"POST /v1/events HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        piece = b"40000\r\n" + b" " * 0x40000 + b"\r\n"
+        try:
+            for _ in range(40):
+                line.sendall(piece)
+        except OSError:
+            pass  # the service has hung up already
+        assert line.recv(4096).startswith(b"HTTP/1.1 413")
+
+
+def test_a_slow_client_is_hung_up_on_and_holds_up_nobody(served, client):
+    host, port = served.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as line:
+        line.sendall(b"POST /v1/events HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+        begin = time.monotonic()
+        assert client.runtime([{}])
+        assert time.monotonic() - begin < 1.0
+        assert line.recv(4096).startswith(b"HTTP/1.1 408")
+
+
+def test_what_is_not_there(served):
+    assert raw(served, "GET", "/v1/jobs/never")[0] == 404
+    assert raw(served, "GET", "/v1/nothing")[0] == 404
+    assert raw(served, "GET", "/v1/events")[0] == 405
+    assert raw(served, "GET", "/v1/start-time/1")[0] == 404
+    assert raw(served, "GET", "/v1/jobs/" + "9" * 300)[0] == 422
+    assert raw(served, "GET", "/docs")[0] == 404
+
+
+def test_models_health_and_metrics(served, client):
+    about = client.models()
+    assert about["models"][0]["role"] == "champion" and about["history"][0]["why"] == "the service was started with it"
+    assert raw(served, "GET", "/healthz")[:2] == (200, {"alive": True})
+    assert raw(served, "GET", "/readyz")[:2] == (200, {"ready": True, "trouble": []})
+    assert client.reload() == {"changed": [], "trouble": {}}
+    with urllib.request.urlopen(served.url + "/metrics", timeout=10) as response:
+        page = response.read().decode()
+    for name in ("jobcast_request_seconds_bucket", "jobcast_events_total", "jobcast_learnt_sequence", "jobcast_recent"):
+        assert name in page
+    assert "alice" not in page and "/v1/jobs/never" not in page
+
+
+def test_openapi_tells_the_requests_with_examples(served):
+    document = raw(served, "GET", "/openapi.json")[1]
+    assert "/v1/events" in document["paths"]
+    assert document["components"]["schemas"]["EventIn"]["examples"][0]["user"] == "alice"
+    assert document["components"]["schemas"]["EventIn"]["additionalProperties"] is False
+
+
+def test_names_are_never_stored(served, client):
+    client.send([{**SUBMITTED, "job_id": "secret-job", "user": "mallory", "queue": "private"}])
+    served.learnt()
+    served.service.store.engine.dispose()
+    files = list(served.service.store.engine.url.database.rpartition("/")[0:1])
+    stored = b"".join(path.read_bytes() for path in __import__("pathlib").Path(files[0]).glob("service.db*"))
+    assert b"mallory" not in stored and b"secret-job" not in stored and b"private" not in stored
+
+
+def test_too_many_requests_at_once_are_turned_away(tmp_path):
+    listening = Listening(port=0, limits=Limits(rate=5, burst=3))
+    with running(tmp_path, listening=listening) as one:
+        statuses = [raw(one, "GET", "/v1/models") for _ in range(6)]
+        assert [status for status, _, _ in statuses].count(429) >= 2
+        assert int(statuses[-1][2]["Retry-After"]) >= 1
+        assert raw(one, "GET", "/healthz")[0] == 200
+        with one.client(retries=5) as patient:
+            assert patient.models()
+
+
+def test_overload_is_told_quickly_and_passes(tmp_path):
+    with running(tmp_path, most_pending=100) as one, one.client(retries=0) as client:
+        with pytest.raises(ServiceError, match="503 too many events wait"):
+            client.send([{**SUBMITTED, "job_id": i} for i in range(101)])
+        assert client.send([{**SUBMITTED, "job_id": i} for i in range(100)])[-1]["status"] == "applied"
+        one.learnt()
+        assert client.send([{**SUBMITTED, "job_id": i} for i in range(100, 180)])[-1]["status"] == "applied"
+
+
+def test_a_service_that_rebuilds_says_so(tmp_path):
+    with running(tmp_path) as one:
+        one.service._ready.clear()
+        assert raw(one, "GET", "/readyz")[0] == 503
+        assert raw(one, "POST", "/v1/events", json.dumps(SUBMITTED).encode())[0] == 503
+        assert raw(one, "GET", "/healthz")[0] == 200
+        one.service._ready.set()
+
+
+def test_a_database_that_fails_acknowledges_nothing_and_recovers(tmp_path):
+    with running(tmp_path) as one, one.client(retries=0) as client:
+        assert client.send([SUBMITTED])[0]["sequence"] == 1
+        one.service.writer.do(lambda: one.service.store._connected().exec_driver_sql("PRAGMA query_only=1"))
+        with pytest.raises(ServiceError, match="503 the database cannot be used now"):
+            client.send([STARTED])
+        status, told, _ = raw(one, "GET", "/readyz")
+        assert status == 503 and told["trouble"] == ["storage"]
+        assert client.runtime([{"requested_time": 60}])[0].seconds == 60.0  # predictions go on
+        assert client.send([STARTED])[0] == {"sequence": 2, "status": "applied"}  # over a new connection
+        assert raw(one, "GET", "/readyz")[0] == 200
+
+
+def test_many_clients_at_once(served):
+    def go(number):
+        with served.client(retries=5, timeout=20) as client:
+            for i in range(20):
+                job = f"c{number}-{i}"
+                client.send([{**SUBMITTED, "job_id": job}, {**STARTED, "job_id": job}])
+                client.runtime([{"user": number}])
+        done.append(number)
+
+    done = []
+    threads = [threading.Thread(target=go, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(done) == list(range(8))
+
+
+def test_the_client_fails_open_only_when_asked():
+    nobody = Client("http://127.0.0.1:9", timeout=0.2, retries=1)
+    with pytest.raises(ServiceError) as error:
+        nobody.runtime([{"requested_time": 60}])
+    assert error.value.status == 0
+    with pytest.raises(ServiceError):
+        nobody.send([SUBMITTED])
+    open_ = Client("http://127.0.0.1:9", timeout=0.2, retries=0, fail_open=True)
+    assert [one.seconds for one in open_.runtime([{"requested_time": 60}, {}])] == [60.0, 3600.0]
+    with pytest.raises(ServiceError):
+        open_.send([SUBMITTED])

@@ -1,0 +1,380 @@
+"""The state: rebuilt to the last bit, also after kills; models that learn, change, fail and are compared; replay."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from predictors.core.errors import JobcastError
+from predictors.data.joblog import JobLog
+from predictors.data.synthetic.generate import generate_log
+from predictors.evaluation.evaluate import evaluate
+from predictors.history.replay import log_events
+from predictors.registry import make_predictor
+from predictors.service.event import Event
+from predictors.service.replay_check import _Jobs, drive
+from predictors.service.settings import Settings
+from predictors.service.state.model import Identity
+from predictors.service.state.service import Service
+from tests.support.killing import kill_again_and_again
+from tests.support.service_in_thread import running
+
+
+def events_of(log: JobLog) -> list[Event]:
+    status, columns = log.filled("status"), ("requested_time", "user", "group", "executable", "queue", "partition")
+    described = np.stack([log.procs, *(log.filled(name) for name in columns)], axis=1).tolist()
+    found = []
+    for time, kind, row in log_events(log).tolist():
+        about = described[row] if kind == 0 else [-1] * 7
+        found.append(
+            Event(int(log["job_id"][row]), kind, time + log.epoch, int(status[row]) if kind == 2 else -1, *about)
+        )
+    return found
+
+
+LOG = generate_log(500, seed=5)
+EVENTS = events_of(LOG)
+
+
+@pytest.fixture
+def start(tmp_path):
+    begun = []
+
+    def begin(model="last-two", **options):
+        parts = {name: options.pop(name) for name in ("loader", "versions") if name in options}
+        service = Service(Settings(model=model, db=f"sqlite:///{tmp_path}/s.db", poll=0, **options), **parts)
+        begun.append(service)
+        service.start()
+        service.wait(60)
+        return service
+
+    yield begin
+    for service in begun:
+        if service.ready:
+            service.stop()
+
+
+def small(name):
+    """Return a loader of a predictor that is quick to learn."""
+    few = {"n_estimators": 8}
+    inside = {"predictor": "censored", "settings": few}
+    forest = {**few, "refit_every": 7 * 86400}
+    quick = {"boosted": few, "censored": few, "forest": forest, "chain": inside}.get(name, {})
+    return lambda uri: (Identity(uri, name, None, name), make_predictor(name, **quick))
+
+
+def feed(service, events, size=100):
+    for i in range(0, len(events), size):
+        done = threading.Event()
+        service.take(events[i : i + size], lambda *_, stored=done: stored.set(), print)
+        assert done.wait(30)
+    wait(service)
+
+
+def wait(service):
+    done = threading.Event()
+    service.learner.when(service.job_state.sequence, done.set)
+    assert done.wait(30)
+
+
+def die(service):
+    """End a service as a kill would: no snapshot, nothing flushed but what was committed."""
+    service._stopping.set()
+    service._watch.join()
+    service.writer.stop()
+    service.learner.stop()
+    service._ready.clear()
+    service.store.close()
+
+
+def state(service):
+    model = service.learner.champion
+    learnt = {name: kept for name, kept in (model.state() or {}).items() if ".skops" not in name}  # which has dates
+    asked = service.predict([event[4:11] for event in EVENTS if event.kind == 0][:50], EVENTS[-1].time)
+    return {**service.job_state.snapshot()[1], **learnt}, [(one.seconds, one.quantiles) for one in asked.answers]
+
+
+def equal(one, other):
+    assert one[0].keys() == other[0].keys()
+    for name, array in one[0].items():
+        assert np.array_equal(array, other[0][name], equal_nan=array.dtype.kind == "f"), name
+    assert one[1] == other[1]
+
+
+@pytest.mark.parametrize(
+    "model", ["last-two", "online-linear", "with-budget", "boosted", "forest", "chain", "online-tree"]
+)
+def test_a_rebuilt_state_equals_one_that_never_stopped(start, tmp_path, model):
+    about = Settings(model=model, db=f"sqlite:///{tmp_path}/whole.db", poll=0)
+    whole = Service(about, small(model))
+    whole.start()
+    whole.wait(60)
+    feed(whole, EVENTS)
+    service = start(model, loader=small(model))
+    feed(service, EVENTS[:600], size=7)
+    service.stop()  # leaves a snapshot
+    service = start(model, loader=small(model))
+    again = model == "online-tree"  # river's: what the next lesson needs cannot be kept
+    assert service.rebuilt_events == (600 if again else 0)
+    feed(service, EVENTS[600:1000], size=64)
+    die(service)  # leaves none
+    service = start(model, loader=small(model))
+    assert service.rebuilt_events == (1000 if again else 400)
+    feed(service, EVENTS[1000:])
+    equal(state(service), state(whole))
+    jobs = LOG["job_id"].tolist()
+    service.stop()
+    whole.stop()
+    service, whole = start(model, loader=small(model)), Service(about, small(model))
+    both = [
+        {row["job"]: (row["seconds"], row["lower"], row["answered_by"]) for row in one.store.predictions_of(jobs)}
+        for one in (service, whole)
+    ]
+    whole.store.close()
+    assert both[0] == both[1] and len(both[0]) == len(LOG)
+
+
+def test_a_damaged_snapshot_is_passed_over(start):
+    service = start("online-linear")
+    feed(service, EVENTS[:300])
+    expected = state(service)
+    service.stop()
+    service = start("online-linear")
+    service.writer.do(lambda: service.store.keep_snapshot(301, b"PK damaged"))
+    wait(service)
+    die(service)
+    service = start("online-linear")
+    assert service.rebuilt_events == 300
+    equal(state(service), expected)
+
+
+def test_snapshots_are_taken_while_it_runs(start):
+    service = start("online-linear", snapshot_every=200)
+    feed(service, EVENTS[:500], size=50)
+    deadline = threading.Event()
+    for _ in range(100):
+        if service.store.snapshot() is not None:
+            break
+        deadline.wait(0.05)
+    sequence, _ = service.store.snapshot()
+    feed(service, EVENTS[500:700])
+    expected = state(service)
+    die(service)
+    service = start("online-linear")
+    assert service.rebuilt_events <= 700 - sequence
+    equal(state(service), expected)
+
+
+def test_another_database_setting_is_told(start):
+    service = start("last-two", time_zone="Europe/Stockholm")
+    feed(service, EVENTS[:100])
+    service.stop()
+    service = start("last-two", time_zone="Europe/Berlin")
+    assert service.rebuilt_events == 100  # the snapshot was of other settings: all is rebuilt
+
+
+class Registry:
+    """Versions of one model, and where its aliases point."""
+
+    def __init__(self):
+        self.versions = {
+            1: make_predictor("last-two"),
+            2: make_predictor("online-linear"),
+            3: make_predictor("similar"),
+        }
+        self.aliases = {"champion": 1, "challenger": 2}
+        self.broken = set()
+
+    def version(self, uri):
+        """Return where an alias points."""
+        return self.aliases[uri.rpartition("@")[2]]
+
+    def load(self, uri):
+        """Return a fresh copy, and who it is."""
+        number = self.version(uri)
+        if number in self.broken:
+            raise JobcastError(f"version {number} was changed since it was saved")
+        predictor = self.versions[number].clone()
+        return Identity(uri, "runtime", number, predictor.name, f"sha{number}"), predictor
+
+
+def with_registry(start, registry):
+    uri = "models:/runtime@{}".format
+    return start(uri("champion"), challenger=uri("challenger"), loader=registry.load, versions=registry.version)
+
+
+def test_the_champion_is_followed_and_the_challenger_watches(start):
+    registry = Registry()
+    service = with_registry(start, registry)
+    feed(service, EVENTS[:600])
+    assert service.predict([EVENTS[0][4:11]], None).identity.version == 1
+    jobs = [event.job for event in EVENTS[:600] if event.kind == 0]
+    champion, challenger = (service.recorded(jobs, role) for role in ("champion", "challenger"))
+    assert len(champion) == len(challenger) == len(jobs)
+    assert {row["answered_by"] for row in champion.values()} <= {"last-two", "requested"}
+    assert any(row["answered_by"] == "online-linear" for row in challenger.values())
+    assert service.learner.models["challenger"].figures["outcomes"] > 20
+
+    alone = make_predictor("online-linear")  # what the challenger must have learnt by now, as if it had been alone
+    expected = evaluate(LOG, {"it": alone}, train=None)["it"].predicted
+    registry.aliases["champion"] = 2
+    assert service.reload() == [{"role": "champion", "name": "runtime", "version": 2}]
+    assert list(service.learner.models) == ["champion"]
+    feed(service, EVENTS[600:])
+    after = [event.job for event in EVENTS[600:] if event.kind == 0]
+    rows = {job: row for row, job in enumerate(LOG["job_id"].tolist())}
+    told = service.recorded(after, "champion")
+    assert [told[job]["seconds"] for job in after] == [expected[rows[job]] for job in after]
+    whys = [row["why"] for row in service.store.models()]
+    assert whys == ["the service was started with it"] * 2 + ["the challenger was promoted"]
+
+    expected_state = state(service)
+    die(service)
+    service = with_registry(start, registry)  # the alias champion is version 2 by now, and learns since event 0
+    assert service.identity.version == 2 and list(service.learner.models) == ["champion"]
+    equal(state(service), expected_state)
+    assert len(service.store.models()) == 3
+
+
+def test_a_new_champion_learns_from_where_it_was_in_role(start):
+    registry = Registry()
+    service = start("models:/runtime@champion", loader=registry.load, versions=registry.version)
+    feed(service, EVENTS[:450])
+    registry.aliases["champion"] = 2
+    service.reload()
+    feed(service, EVENTS[450:900])
+    expected = state(service)
+    assert service.learner.champion.since == 450
+    die(service)
+    service = start("models:/runtime@champion", loader=registry.load, versions=registry.version)
+    assert service.learner.champion.since == 450
+    equal(state(service), expected)
+
+
+def test_a_model_that_cannot_be_loaded_leaves_the_old_one(start):
+    registry = Registry()
+    service = with_registry(start, registry)
+    registry.aliases["champion"], registry.broken = 3, {3}
+    assert service.reload() == [] and "was changed" in service.model_trouble["champion"]
+    assert service.identity.version == 1
+    registry.broken = set()
+    assert service.reload()[0]["version"] == 3 and not service.model_trouble
+
+
+def test_a_model_of_another_as_of_rule_is_refused(start):
+    registry = Registry()
+    registry.versions[3] = make_predictor("last-two", as_of="reis")
+    service = with_registry(start, registry)
+    registry.aliases["champion"] = 3
+    assert service.reload() == [] and "by the rule 'reis'" in service.model_trouble["champion"]
+
+
+class Broken:
+    """An estimator that fails, or says what cannot be."""
+
+    def __init__(self, says):
+        self.says = says
+
+    def predict_one(self, row):
+        """Fail, or say it."""
+        if isinstance(self.says, Exception):
+            raise self.says
+        return self.says
+
+    def predict(self, rows):
+        """Fail, or say it of each."""
+        return np.array([self.predict_one(row) for row in rows])
+
+
+@pytest.mark.parametrize(
+    ("says", "why"),
+    [
+        (ValueError("no"), "the model failed"),
+        (np.inf, "the model predicted out of range"),
+    ],
+)
+def test_a_model_that_fails_is_stood_in_for_along_the_chain(start, says, why):
+    predictor = make_predictor("forest", cap=False)
+    predictor.estimator_ = Broken(says)
+    service = start("broken", loader=lambda uri: (Identity(uri, uri, None, "forest"), predictor), learn=False)
+    feed(service, EVENTS[:300])
+    jobs = [event[4:11] for event in EVENTS if event.kind == 0][:100]
+    told = service.predict(jobs, EVENTS[299].time)
+    assert "similar" in {one.answered_by for one in told.answers} <= {"similar", "last-two", "requested"}
+    assert {one.why for one in told.answers} == {why}
+    assert service.predict(jobs[:1], EVENTS[299].time).answers == told.answers[:1]
+    assert service.learner.champion.failures[why] == sum(event.kind == 0 for event in EVENTS[:300])
+
+
+def test_a_thread_that_fails_ends_the_service(start):
+    service = start("last-two")
+    feed(service, EVENTS[:100])
+    ended = threading.Event()
+    service.on_failure = ended.set
+    service.learner.do(lambda: 1 / 0)
+    assert ended.wait(30) and "ZeroDivisionError" in service.failed
+    service._stopping.set()
+    service.writer.stop()
+    service.store.close()
+    service._ready.clear()
+    service = start("last-two")  # what was acknowledged is there
+    assert service.job_state.sequence == 100
+
+
+def test_a_lesson_that_fails_is_counted_and_predictions_go_on(start):
+    predictor = make_predictor("online-linear")
+    predictor.learn_one = lambda outcome: 1 / 0
+    service = start("bad", loader=lambda uri: (Identity(uri, uri, None, "online-linear"), predictor))
+    feed(service, EVENTS[:300])
+    assert service.learner.champion.learning_errors == sum(event.kind == 2 for event in EVENTS[:300])
+    assert service.predict([EVENTS[0][4:11]], 0).answers[0].seconds > 0
+
+
+@pytest.mark.parametrize("options", [{"clock": "sundial"}, {"as_of": "never"}, {"poll": -1}, {"capacity": 0}])
+def test_settings_that_cannot_be_are_named(options):
+    with pytest.raises(JobcastError):
+        Settings(model="last-two", db="sqlite:///x.db", **options)
+
+
+def test_an_unknown_model_is_refused_at_the_start(tmp_path):
+    with pytest.raises(JobcastError, match="No model 'last-tow'"):
+        Service(Settings(model="last-tow", db=f"sqlite:///{tmp_path}/s.db"))
+
+
+# --- a log driven through it ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["online-linear", "with-budget", "censored"])
+@pytest.mark.parametrize("batch", [1, 97])
+def test_predictions_equal_those_of_an_evaluation_job_for_job(tmp_path, model, batch):
+    log = LOG.select(np.arange(len(LOG)) < (150 if batch == 1 else 500))
+    expected = evaluate(log, {model: small(model)(model)[1]}, train=None)[model].predicted
+    about = {"time_zone": log.time_zone, "machine_procs": log.max_procs}
+    with running(tmp_path, model, parts=(small(model),), **about) as one, one.client(timeout=30) as client:
+        found = drive(client, log, batch)
+    assert np.array_equal(found.seconds, expected)
+    assert (found.first, found.last) == (1, len(log_events(log)))
+
+
+def test_a_log_without_a_date_needs_its_own_clock(tmp_path):
+    log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 9], "wait": [0, 0], "run_time": [5, 8], "user": [3, 3],
+                               "requested_time": [60, 60]}, {})  # fmt: skip
+    with running(tmp_path) as one, one.client() as client, pytest.raises(JobcastError, match="--clock log"):
+        drive(client, log)
+    with running(tmp_path / "b", clock="log") as one, one.client() as client:
+        assert drive(client, log).seconds.tolist() == [60.0, 5.0]
+        with pytest.raises(JobcastError, match="whose database is empty"):
+            drive(client, log)
+
+
+def test_a_service_of_another_machine_is_refused(tmp_path):
+    told = pytest.raises(JobcastError, match=f"--machine-procs {LOG.max_procs}")
+    with running(tmp_path, machine_procs=7) as one, one.client() as client, told:
+        drive(client, LOG)
+    assert _Jobs(LOG, 5).event(0, 0, 0)["time"] == 5
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(5, marks=pytest.mark.slow)])
+def test_kills_lose_nothing(tmp_path, kills):
+    found = kill_again_and_again(tmp_path, f"sqlite:///{tmp_path}/service.db", times=kills)
+    assert found["acknowledged"] > 20 * kills

@@ -1,0 +1,186 @@
+"""The oracle itself: equal to published schedules of other programs, and to cases small enough to check by eye."""
+
+import csv
+import gzip
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.oracle.easy import Job, Rule, rule_named, simulate
+from tests.oracle.passes import reservation
+from tests.oracle.plan import Plan
+from tests.oracle.site import HOUR, MINUTE, Entry, corrected
+from tests.support.strategies import PROCS, workloads, workloads_with_estimates
+
+MACHINES = {"kth": 100, "sdsc-sp2": 128, "lublin256": 256}
+SCHEDULES = {  # file's ending: policy, estimates, correction
+    "fcfs": ("fcfs", "requested", "requested"),
+    "easy": ("easy", "requested", "requested"),
+    "easy_clairvoyant": ("easy", "clairvoyant", "requested"),
+    "easy-sjbf": ("easy-sjbf", "requested", "requested"),
+    "easy-sjbf_clairvoyant": ("easy-sjbf", "clairvoyant", "requested"),
+    "easypp_requested": ("easy-sjbf", "tsafrir", "requested"),
+    "easypp_incremental": ("easy-sjbf", "tsafrir", "incremental"),
+    "conservative-replan": ("conservative-replan", "requested", "requested"),
+}
+QUICK = ["kth_easypp_incremental", "kth_conservative-replan", "lublin256_easy", "sdsc-sp2_fcfs"]
+SLOW = [
+    *(f"kth_{ending}" for ending in SCHEDULES),
+    *(f"sdsc-sp2_{ending}" for ending in SCHEDULES if ending != "conservative-replan"),
+    "lublin256_fcfs",
+    "lublin256_conservative-compress_perevent",  # the same in batches: no tie in this log tells them apart
+]
+CURIE = [f"curie_{ending}" for ending in SCHEDULES if ending != "conservative-replan"]
+
+
+def jobs_of(path):
+    """Cleaned jobs of an SWF file, by the rules of Gaussier et al. (SC'15), read without our own reader."""
+    jobs = []
+    with gzip.open(path, "rt") as lines:
+        for line in lines:
+            if line.strip() and not line.startswith(";"):
+                fields = [int(float(word)) for word in line.split()]
+                job_id, submit, run_time, allocated, asked, requested, user = (
+                    fields[i] for i in (0, 1, 3, 4, 7, 8, 11)
+                )
+                procs = asked if asked > 0 else allocated
+                if min(run_time, procs, requested) > 0:
+                    jobs.append(Job(job_id, submit, procs, requested, min(run_time, requested), user))
+    return sorted(jobs, key=lambda job: (job.submit, job.job_id))
+
+
+def equals_reference(name, jobs, procs, reference):
+    ending = name.split("_", 1)[1]
+    policy, estimates, correction = SCHEDULES.get(ending) or (
+        ending.removesuffix("_perevent"),
+        "requested",
+        "requested",
+    )
+    with gzip.open(reference(f"{name}.csv.gz"), "rt") as rows:
+        expected = {int(row["job_id"]): int(row["start"]) for row in csv.DictReader(rows)}
+    start = simulate(jobs, procs, rule_named(policy), estimates, correction).start
+    found = {job.job_id: at for job, at in zip(jobs, start, strict=True)}
+    assert found.keys() == expected.keys()
+    wrong = [job_id for job_id in expected if found[job_id] != expected[job_id]]
+    assert not wrong, f"{name}: {len(wrong)} jobs differ, first job {wrong[0]}"
+
+
+@pytest.mark.parametrize(
+    "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW if name not in QUICK)]
+)
+def test_equals_reference_schedules(name, reference):
+    """Whole logs, job for job, against schedules that other programs made."""
+    log = name.split("_")[0]
+    equals_reference(name, jobs_of(reference(f"{log}.swf.gz")), MACHINES[log], reference)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CURIE)
+def test_equals_reference_schedules_of_curie(name, reference, trace):
+    equals_reference(name, jobs_of(trace("CEA-Curie-2011-2.1-cln")), 80_640, reference)
+
+
+def test_shadow_counts_all_ends_of_its_second():
+    """Two jobs end at 100: the head needs one of them only, the other's processors are extra."""
+    assert reservation(0, 4, [(100, 4), (100, 3), (90, 0), (300, 2)]) == (100, 3)
+    with pytest.raises(ValueError, match="never free"):
+        reservation(1, 9, [(100, 7)])
+
+
+def test_a_hole_must_last():
+    plan = Plan(now=0, free=4)
+    plan.add(50, 4)
+    plan.take(20, 30, 4)  # free: 4 until 20, 0 until 30, 4 until 50, 8 from then on
+    assert [plan.earliest(4, 20), plan.earliest(4, 21), plan.earliest(5, 1), plan.earliest(1, 20)] == [0, 30, 50, 0]
+    assert plan.fits(30, 4, 100) and not plan.fits(29, 1, 1) and not plan.fits(31, 5, 19)
+
+
+@given(
+    free=st.integers(0, 8),
+    blocks=st.lists(st.tuples(st.integers(0, 12), st.integers(1, 6), st.integers(1, 8)), max_size=6),
+    procs=st.integers(1, 8),
+    length=st.integers(1, 8),
+)
+def test_earliest_hole_is_what_counting_seconds_finds(free, blocks, procs, length):
+    """The plan against a list with one cell a second."""
+    plan, cells = Plan(0, free), [free] * 20 + [8] * 20
+    plan.add(20, 8 - free)
+    for begin, seconds, width in blocks:
+        plan.take(begin, begin + seconds, width)
+        for second in range(begin, begin + seconds):
+            cells[second] -= width
+    begin = next(t for t in range(32) if min(cells[t : t + length]) >= procs)
+    assert plan.earliest(procs, length) == begin
+
+
+def expired(first, requested, elapsed, correction, kill=True):
+    entry = Entry(0, 1, 0, 1, requested, requested, -1, first, first, first, first, start=0)
+    return corrected(entry, elapsed, correction, kill)
+
+
+@pytest.mark.parametrize(
+    ("correction", "elapsed", "estimate"),
+    [
+        ("requested", 100, 10 * HOUR),
+        ("incremental", 100, 100 + MINUTE),
+        ("incremental", 100 + MINUTE, 100 + 5 * MINUTE),  # steps are added to the first estimate, not cumulated
+        ("incremental", 100 + 7 * MINUTE, 100 + 15 * MINUTE),  # a step that has gone by is skipped
+        ("incremental", 100 + 5 * HOUR, 10 * HOUR),  # the next step lies beyond the request
+        ("doubling", 100, 200),
+        ("doubling", 200, 400),
+        ("doubling", 1000, 1600),
+        ("doubling", 26_000, 10 * HOUR),
+    ],
+)
+def test_corrections(correction, elapsed, estimate):
+    assert expired(100, 10 * HOUR, elapsed, correction) == estimate
+
+
+def test_a_job_that_is_not_killed_doubles_its_request():
+    for correction in ("requested", "incremental", "doubling"):
+        assert expired(100, 300, 300, correction, kill=False) == 600
+        assert expired(100, 300, 1199, correction, kill=False) == 1200
+
+
+def test_last_rung_then_the_request():
+    assert expired(10, 500 * HOUR, 50 * HOUR + 9, "incremental") == 50 * HOUR + 10
+    assert expired(10, 500 * HOUR, 50 * HOUR + 10, "incremental") == 100 * HOUR + 10
+    assert expired(10, 500 * HOUR, 100 * HOUR + 10, "incremental") == 500 * HOUR
+
+
+def test_an_instant_is_a_batch():
+    """Ends free processors before the second's submissions are tried, and all submissions share one pass."""
+    jobs = [Job(1, 0, 8, 10, 10), Job(3, 10, 8, 9, 9), Job(2, 10, 8, 5, 5)]
+    assert simulate(jobs, 8, Rule(order="sjf")).start == [0, 15, 10]
+
+
+def test_a_zero_length_job_gives_way_at_once():
+    jobs = [Job(1, 0, 8, 10, 0), Job(2, 0, 8, 10, 10), Job(3, 0, 1, 10, 0)]
+    assert simulate(jobs, 8, Rule()).start == [0, 0, 10]
+
+
+def test_a_job_that_ends_in_the_second_of_a_submission_is_already_known():
+    """Tsafrir's estimate of job 3 is the mean of 10 s and 15 s; the next user has no history and gets the request."""
+    jobs = [Job(1, 0, 1, 100, 10, 7), Job(2, 0, 1, 100, 15, 7), Job(3, 15, 1, 100, 5, 7), Job(4, 15, 1, 90, 5, 8)]
+    outcome = simulate(jobs, 8, Rule(), "tsafrir")
+    assert outcome.estimate == [100, 100, 12, 90]
+    nobody = [replace(job, user=-1) for job in jobs]
+    assert simulate(nobody, 8, Rule(), "tsafrir").estimate == [100, 100, 100, 90]
+
+
+@settings(max_examples=150, deadline=None)
+@given(case=workloads_with_estimates(), backfill=st.sampled_from([None, "sjf", "saf"]), promise=st.booleans())
+def test_the_plan_at_depth_one_is_easy(case, backfill, promise):
+    """Shadow time and extra processors say the same as the earliest hole beside the head's reservation."""
+    jobs, estimates = case
+    rule = Rule(depth=1, backfill_order=backfill, promise=promise)
+    counted = simulate(jobs, PROCS, rule, estimates, "incremental")
+    assert simulate(jobs, PROCS, replace(rule, family="planned"), estimates, "incremental") == counted
+
+
+@settings(max_examples=100, deadline=None)
+@given(jobs=workloads())
+def test_deeper_than_the_queue_is_conservative(jobs):
+    assert simulate(jobs, PROCS, Rule(depth=len(jobs))).start == simulate(jobs, PROCS, Rule(depth=None)).start

@@ -1,0 +1,363 @@
+"""Would the tests notice? Simulators that break one rule each, and the laws and comparisons that catch them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.by_hand.scenario import BACKFILLED, RESERVED, SCENARIO, starts_by_hand
+from tests.by_hand.scenario import PROCS as SCENARIO_PROCS
+from tests.oracle import laws
+from tests.oracle import passes as oracle_passes
+from tests.oracle.easy import Site, rule_named, simulate
+from tests.oracle.laws import LAWS, Run
+from tests.support.strategies import PROCS, seeded_workload, workloads
+
+SEEDS = range(3000)
+
+
+def some_workload(shows):
+    """Return a seeded workload that shows something; the test fails where none does."""
+    for seed in SEEDS:
+        if shows(jobs := seeded_workload(seed)):
+            return jobs
+    raise AssertionError(f"none of {len(SEEDS)} workloads shows it")
+
+
+# ruff: noqa: D102 - the docstring of each class tells what its one method does wrong
+
+
+class EndsComeLate(Site):
+    """Meets jobs whose last second has come and whose end has not: they are expected to end a second later."""
+
+    def correct_expired(self):
+        overdue = [entry for entry in self.running if entry.start + entry.run_time <= self.now]
+        self.running = [entry for entry in self.running if entry not in overdue]
+        super().correct_expired()
+        self.running += overdue
+
+    def planned_ends(self):
+        return [(max(end, self.now + 1), procs) for end, procs in super().planned_ends()]
+
+
+class OnePassAnEvent(EndsComeLate):
+    """Schedules after every end and every submission, so that the first of a second cannot count on the others."""
+
+    def instant(self, ending, arriving):
+        for entry in ending:
+            super().instant([entry], [])
+        for entry in arriving:
+            super().instant([], [entry])
+
+
+class SubmissionsFirst(EndsComeLate):
+    """Lets the submissions of a second come before its ends, with a pass of their own."""
+
+    def instant(self, ending, arriving):
+        arriving = list(arriving)
+        if arriving:
+            super().instant([], arriving)
+        super().instant(ending, [])
+
+
+class LaterJobFirst(Site):
+    """Breaks ties of the order by the larger job id."""
+
+    def key(self, order, entry):
+        value, submit, job_id = super().key(order, entry)
+        return value, submit, -job_id
+
+
+class ExtraIgnored(Site):
+    """Lets a backfill start only if it ends by the shadow time."""
+
+    def reservation(self, head):
+        return super().reservation(head)[0], 0
+
+
+class ExtraNeverUsedUp(Site):
+    """Forgets to subtract a backfill from the extra processors."""
+
+    def run_pass(self):
+        oracle_passes.in_order(self)
+        if not self.queue:
+            return
+        head = self.queue[0]
+        shadow, extra = self.reservation(head)
+        for entry in self.candidates(behind=head):
+            if entry.procs <= self.free and (self.now + entry.candidate <= shadow or entry.procs <= extra):
+                self.start(entry, past=self.queue[0])
+
+
+class OneEndOfATie(Site):
+    """Counts only as many of the jobs that end at the shadow time as the head needs: extra comes out too small."""
+
+    def reservation(self, head):
+        free = self.free
+        for end, procs in sorted(self.planned_ends()):
+            free += procs
+            if free >= head.procs:
+                return end, free - head.procs
+        raise ValueError
+
+
+class FrozenShadow(Site):
+    """Computes the head's shadow time when it is first blocked and keeps it."""
+
+    def reservation(self, head):
+        self.frozen = getattr(self, "frozen", {})
+        _, extra = super().reservation(head)
+        return self.frozen.setdefault(head, super().reservation(head)[0]), extra
+
+
+class KnowsRunTimes(Site):
+    """Plans with the true ends of the running jobs."""
+
+    def planned_ends(self):
+        return [(entry.start + entry.run_time, entry.procs) for entry in self.running]
+
+
+class NoHead(Site):
+    """Starts whatever fits, in order: backfilling without a reservation."""
+
+    def run_pass(self):
+        blocked = None
+        for entry in list(self.queue):
+            if entry.procs <= self.free:
+                self.start(entry, past=blocked)
+            else:
+                blocked = blocked or entry
+
+
+class OneAtATime(Site):
+    """Starts one job a pass of a greedy rule, though more would fit."""
+
+    def run_pass(self):
+        fitting = [entry for entry in self.queue if entry.procs <= self.free]
+        if fitting:
+            self.start(fitting[0])
+
+
+class Overbooks(Site):
+    """Believes that the machine has one processor more."""
+
+    def run_pass(self):
+        self.free += 1
+        super().run_pass()
+        self.free -= 1
+
+
+class ForgetsOneEnd(Site):
+    """Corrects an expired estimate only once it has been outlived by a second."""
+
+    def correct_expired(self):
+        self.now -= 1
+        super().correct_expired()
+        self.now += 1
+
+
+class MovingPromise(Site):
+    """Gives a new promise at every pass."""
+
+    def promise_to(self, head):
+        self.promises.pop(head.row, None)
+        super().promise_to(head)
+
+
+class NoPromise(Site):
+    """Ignores the promise."""
+
+    def keeps_promise(self, head, entry):
+        return True
+
+
+class RebooksEveryTime(Site):
+    """Moves reservations at every instant, not only at those with ends; later too, if there is no better hole."""
+
+    def run_pass(self):
+        self.booked.clear()
+        super().run_pass()
+
+
+class NeverCompresses(Site):
+    """Keeps reservations as they were given."""
+
+    def run_pass(self):
+        self.something_ended = False
+        super().run_pass()
+
+
+def schedule(jobs, name, site=Site, estimates="requested", correction="requested", procs=PROCS):
+    outcome = simulate(jobs, procs, rule_named(name), estimates, correction, site_type=site)
+    return Run(jobs, procs, rule_named(name), estimates, outcome)
+
+
+def breaks(law, run):
+    try:
+        law(run)
+    except AssertionError:
+        return True
+    return False
+
+
+def sees_the_future(simulation: Callable, jobs):
+    """Change the run time of each job that runs longest; a start before both its ends may not move."""
+    start = simulation(jobs)
+    for row, job in enumerate(jobs):
+        for run_time in {job.requested, max(1, job.run_time // 2)} - {job.run_time}:
+            other = [*jobs[:row], replace(job, run_time=run_time), *jobs[row + 1 :]]
+            until = start[row] + min(run_time, job.run_time)
+            moved = simulation(other)
+            if any(a != b and min(a, b) < until for a, b in zip(start, moved, strict=True)):
+                return True
+    return False
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A broken simulator, the policy and estimates that show it, and the law that it breaks (None: no law sees it)."""
+
+    site: type[Site]
+    policy: str = "easy"
+    estimates: str = "requested"
+    law: Callable | None = None
+
+
+FAULTS = [
+    Fault(OnePassAnEvent),
+    Fault(OnePassAnEvent, policy="conservative-compress"),
+    Fault(SubmissionsFirst),
+    Fault(LaterJobFirst, policy="fcfs", law=laws.plain_orders_start_in_order),
+    Fault(LaterJobFirst, policy="saf-easy"),
+    Fault(ExtraIgnored, law=laws.easy_leaves_no_harmless_backfill),
+    Fault(ExtraNeverUsedUp, law=laws.no_backfill_delays_the_head),
+    Fault(OneEndOfATie, law=laws.easy_leaves_no_harmless_backfill),
+    Fault(FrozenShadow, law=laws.no_backfill_delays_the_head),
+    Fault(KnowsRunTimes, law=laws.no_backfill_delays_the_head),
+    Fault(KnowsRunTimes, policy="conservative-replan"),
+    Fault(NoHead, law=laws.no_head_starts_after_its_first_shadow_time),
+    Fault(NoHead, policy="fcfs", law=laws.plain_orders_start_in_order),
+    Fault(NoHead, policy="easy+promise", estimates="tsafrir", law=laws.promises_are_kept),
+    Fault(OneAtATime, policy="binpacking", law=laws.greedy_rules_leave_nothing_that_fits),
+    Fault(Overbooks, policy="binpacking", law=laws.never_more_than_the_machine),
+    Fault(ForgetsOneEnd, policy="easy", estimates="tsafrir", law=laws.outlived_estimates_are_corrected),
+    Fault(NoPromise, policy="easy+promise", estimates="tsafrir", law=laws.promises_are_kept),
+    Fault(MovingPromise, policy="easy+promise", estimates="tsafrir"),
+    Fault(RebooksEveryTime, policy="conservative-compress"),
+    Fault(NeverCompresses, policy="conservative-compress"),
+]
+
+
+def ids(fault):
+    return f"{fault.site.__name__}-{fault.policy}"
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=ids)
+def test_comparison_with_the_oracle_catches(fault):
+    """Some small workload gives another schedule."""
+    some_workload(
+        lambda jobs: (
+            schedule(jobs, fault.policy, fault.site, fault.estimates).outcome.start
+            != schedule(jobs, fault.policy, Site, fault.estimates).outcome.start
+        )
+    )
+
+
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault.law], ids=ids)
+def test_a_law_catches(fault):
+    """Some small workload gives a schedule that breaks the law, without knowing the right one."""
+    some_workload(lambda jobs: breaks(fault.law, schedule(jobs, fault.policy, fault.site, fault.estimates)))
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative-replan", "conservative-compress"])
+def test_no_look_ahead_catches_planning_with_true_run_times(policy):
+    def simulation(jobs):
+        return schedule(jobs, policy, KnowsRunTimes).outcome.start
+
+    some_workload(lambda jobs: sees_the_future(simulation, jobs))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    jobs=workloads(),
+    policy=st.sampled_from(["easy", "sjf-easy", "hybrid-2", "conservative-replan", "conservative-compress"]),
+    estimates=st.sampled_from(["requested", "tsafrir"]),
+)
+def test_the_oracle_does_not_look_ahead(jobs, policy, estimates):
+    assert not sees_the_future(lambda some: schedule(some, policy, Site, estimates).outcome.start, jobs)
+
+
+@pytest.mark.parametrize(
+    ("site", "policy"),
+    [
+        (ExtraIgnored, "easy"),
+        (KnowsRunTimes, "easy"),
+        (LaterJobFirst, "easy"),
+        (FrozenShadow, "ljf-easy"),
+        (OnePassAnEvent, "easy-sjbf"),
+        (SubmissionsFirst, "wfp3-easy"),
+        (KnowsRunTimes, "hybrid-2"),
+        (RebooksEveryTime, "conservative-compress"),
+        (NeverCompresses, "conservative-compress"),
+    ],
+)
+def test_the_scenario_by_hand_catches(site, policy):
+    """Twelve jobs are enough for most faults."""
+    broken = schedule(SCENARIO, policy, site, procs=SCENARIO_PROCS)
+    assert broken.outcome.start != starts_by_hand({**BACKFILLED, **RESERVED}[policy])
+
+
+LAWFUL = [
+    "fcfs", "wfp3", "sjf-easy", "easy", "easy+promise", "easy-sjbf+promise", "hybrid-2", "hybrid-2+promise",
+    "conservative-replan", "conservative-compress", "binpacking", "knapsack",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", LAWFUL)
+@settings(max_examples=25, deadline=None)
+@given(jobs=workloads(most=10, least_run=0), estimates=st.sampled_from(["requested", "clairvoyant", "tsafrir"]))
+def test_the_oracle_keeps_every_law(policy, jobs, estimates):
+    """The laws are laws: what is right does not break them."""
+    run = schedule(jobs, policy, Site, estimates)
+    for law in LAWS:
+        law(run)
+
+
+def test_every_law_has_a_fault_that_breaks_it():
+    """A law that nothing can break says nothing."""
+    planted = {fault.law for fault in FAULTS} | set(BROKEN_BY_HAND)
+    assert planted >= set(LAWS)
+
+
+def change(run, **columns):
+    """Replace one value of a run's outcome: change(run, start=(row, value))."""
+    values = {
+        name: [*getattr(run.outcome, name)[:row], value, *getattr(run.outcome, name)[row + 1 :]]
+        for name, (row, value) in columns.items()
+    }
+    return replace(run, outcome=replace(run.outcome, **values))
+
+
+SMALL = schedule(SCENARIO, "easy", procs=SCENARIO_PROCS)
+GREEDY = schedule(SCENARIO, "binpacking", procs=SCENARIO_PROCS)
+BROKEN_BY_HAND = {
+    laws.every_job_starts_once: change(SMALL, start=(11, -1)),
+    laws.none_starts_before_its_submission: change(SMALL, start=(11, 129)),
+    laws.never_more_than_the_machine: change(SMALL, start=(4, 80)),
+    laws.starts_only_at_instants: change(SMALL, start=(11, 175)),
+    laws.estimates_lie_within_the_request: change(SMALL, estimate=(3, 51)),
+    laws.estimates_that_hold_need_no_correction: change(SMALL, last_estimate=(3, 51)),
+    laws.outlived_estimates_are_corrected: change(SMALL, last_estimate=(7, 60)),
+    laws.no_head_waits_that_could_start: change(SMALL, start=(2, 90)),
+    laws.no_head_starts_after_its_first_shadow_time: change(SMALL, start=(2, 111)),
+    laws.greedy_rules_leave_nothing_that_fits: change(GREEDY, start=(3, 11)),
+}
+
+
+@pytest.mark.parametrize("law", BROKEN_BY_HAND, ids=lambda law: law.__name__)
+def test_a_law_catches_one_changed_value(law):
+    law(GREEDY if law is laws.greedy_rules_leave_nothing_that_fits else SMALL)
+    with pytest.raises(AssertionError):
+        law(BROKEN_BY_HAND[law])

@@ -1,0 +1,405 @@
+"""The engine equals the oracle and keeps the laws of any schedule; forecasts, kills and ends of estimates."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from predictors.core.errors import JobcastError
+from predictors.core.events import ENDED, SUBMITTED
+from schedsim.engine.simulation import Simulation, simulate
+from schedsim.policies.backfilling import Conservative, Easy, Knapsack, NoBackfilling, Promise
+from schedsim.policies.orders import ORDERS, Order, random_order
+from schedsim.policies.policy import POLICIES, Policy, make_policy
+from schedsim.results.schedule import STARTED_BY
+from schedsim.workload.estimates import Separate, clairvoyant
+from schedsim.workload.workload import Workload
+from tests.oracle import orders as oracle_orders
+from tests.oracle.easy import Job, Rule
+from tests.oracle.easy import simulate as simulate_slowly
+from tests.oracle.laws import Run, check
+from tests.schedsim.engine.test_broken_engines import sees_the_future
+from tests.support.engine_runs import (
+    EVERY_POLICY,
+    Recorder,
+    busy_workload,
+    engine,
+    random_workload,
+    rule_of,
+    three_jobs,
+    workload_of,
+)
+from tests.support.strategies import (
+    PROCS,
+    crowded_workload,
+    seeded_estimates,
+    seeded_workload,
+    workloads,
+    workloads_with_estimates,
+)
+
+NAMED = ["requested", "clairvoyant", "tsafrir"]
+CORRECTIONS = ["requested", "incremental", "doubling"]
+
+
+@pytest.mark.parametrize("name", EVERY_POLICY)
+def test_engine_equals_oracle(name):
+    """Starts, estimates, corrections and kinds of start, job for job, with jobs that are killed and that are not."""
+    for seed in range(24):
+        kill = seed % 4 > 0
+        jobs = seeded_workload(seed, kill=kill, least_run=min(1, seed % 3))
+        rule = rule_of(name, jobs)
+        for estimates in (*NAMED, seeded_estimates(seed, jobs)):
+            correction = CORRECTIONS[seed % 3]
+            expected = simulate_slowly(jobs, PROCS, rule, estimates, correction, kill)
+            assert engine(jobs, name, estimates, correction, kill) == expected, (
+                f"seed {seed}, {estimates}, {correction}"
+            )
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    case=workloads_with_estimates(least_run=0),
+    name=st.sampled_from(EVERY_POLICY),
+    correction=st.sampled_from(CORRECTIONS),
+)
+def test_engine_equals_oracle_on_small_workloads(case, name, correction):
+    """The same where Hypothesis can shrink what it finds."""
+    jobs, estimates = case
+    assert engine(jobs, name, estimates, correction) == simulate_slowly(
+        jobs, PROCS, rule_of(name, jobs), estimates, correction
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY_POLICY if name not in ("random", "knapsack")])
+def test_engine_equals_oracle_with_separate_estimates(name):
+    """One estimate for running jobs, one for candidates, one for the order."""
+    for seed in range(12):
+        jobs = seeded_workload(seed)
+        running, candidates, ordering = (seeded_estimates(31 * seed + i, jobs) for i in range(3))
+        roles = {"running": running, "candidates": candidates, "ordering": ordering}
+        expected = simulate_slowly(jobs, PROCS, rule_of(name, jobs), correction="doubling", **roles)
+        separate = Separate(running=np.array(running), candidates=np.array(candidates), order=np.array(ordering))
+        found = simulate(workload_of(jobs), make_policy(name), separate, "doubling")
+        assert found.start.tolist() == expected.start, f"seed {seed}"
+        assert found.last_estimate.tolist() == expected.last_estimate, f"seed {seed}"
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY_POLICY if name not in ("knapsack", "cobalt-2")])
+def test_engine_equals_oracle_with_a_long_queue(name):
+    """A hundred jobs waiting on machines of 16 to 300 processors: whatever the engine indexes is used."""
+    for seed in range(1 if name == "cobalt" else 3):  # its oracle takes seconds
+        jobs, procs = crowded_workload(seed)
+        for estimates in ("requested", seeded_estimates(seed, jobs)):
+            expected = simulate_slowly(jobs, procs, rule_of(name, jobs), estimates, CORRECTIONS[seed % 3])
+            assert engine(jobs, name, estimates, CORRECTIONS[seed % 3], procs=procs) == expected, f"seed {seed}"
+
+
+COMBINATIONS = {
+    "sjf, saf behind the head": (Policy(ORDERS["sjf"], Easy(ORDERS["saf"])), Rule("sjf", "saf", depth=1)),
+    "wfp3, sjf behind the head": (Policy(ORDERS["wfp3"], Easy(ORDERS["sjf"])), Rule("wfp3", "sjf", depth=1)),
+    "f1, unicep behind the head": (Policy(ORDERS["f1"], Easy(ORDERS["unicep"])), Rule("f1", "unicep", depth=1)),
+    "2 reservations, sjf behind the head": (
+        Policy(backfill=Easy(ORDERS["sjf"], depth=2)),
+        Rule(backfill_order="sjf", depth=2),
+    ),
+    "3 reservations, wfp3": (Policy(ORDERS["wfp3"], Easy(depth=3)), Rule("wfp3", depth=3)),
+    "wfp3, 2 reservations, sjf behind them": (
+        Policy(ORDERS["wfp3"], Easy(ORDERS["sjf"], depth=2)),
+        Rule("wfp3", "sjf", depth=2),
+    ),
+    "ljf, 2 reservations, a promise": (
+        Policy(ORDERS["ljf"], Easy(depth=2), Promise()),
+        Rule("ljf", depth=2, promise=True),
+    ),
+    "saf, all replanned": (Policy(ORDERS["saf"], Conservative()), Rule("saf", depth=None)),
+    "unicep, all kept": (Policy(ORDERS["unicep"], Conservative(keep=True)), Rule("unicep", depth=None, keeps=True)),
+    "laf, all kept": (Policy(ORDERS["laf"], Conservative(keep=True)), Rule("laf", depth=None, keeps=True)),
+    "a promise with little slack": (
+        Policy(backfill=Easy(), promise=Promise(20)),
+        Rule(depth=1, promise=True, slack=20),
+    ),
+    "2 reservations, a promise with slack": (
+        Policy(backfill=Easy(depth=2), promise=Promise(90)),
+        Rule(depth=2, promise=True, slack=90),
+    ),
+    "a window of 3, capacity": (
+        Policy(backfill=Knapsack("capacity"), window=3),
+        Rule(greedy="knapsack", window=3, reward="capacity"),
+    ),
+    "a window of 5, capability": (Policy(backfill=Knapsack(), window=5), Rule(greedy="knapsack", window=5)),
+}
+
+
+@pytest.mark.parametrize("name", COMBINATIONS)
+def test_engine_equals_oracle_beyond_the_registered_names(name):
+    policy, rule = COMBINATIONS[name]
+    for seed in range(40):
+        jobs = seeded_workload(seed, least_run=seed % 2)
+        for estimates in ("requested", "tsafrir", seeded_estimates(seed, jobs)):
+            found = engine(jobs, policy, estimates, CORRECTIONS[seed % 3])
+            assert found == simulate_slowly(jobs, PROCS, rule, estimates, CORRECTIONS[seed % 3]), (
+                f"seed {seed}, {estimates}"
+            )
+
+
+def test_a_users_own_order_equals_the_oracles(monkeypatch):
+    """Widest-and-longest-waiting first, written twice."""
+    monkeypatch.setitem(oracle_orders.ORDERS, "own", lambda n, p, r, wait, submit, age: -n * (wait + 10))
+    monkeypatch.setattr("tests.oracle.site.MOVING", ("own",))
+    own = Order.by(lambda waiting: -waiting.procs * (waiting.wait + 10))
+    for depth in (0, 1, 3):
+        policy = Policy(own, Easy(depth=depth) if depth else NoBackfilling())
+        for seed in range(30):
+            jobs = seeded_workload(seed)
+            assert engine(jobs, policy) == simulate_slowly(jobs, PROCS, Rule("own", depth=depth)), (
+                f"depth {depth}, seed {seed}"
+            )
+
+
+@pytest.mark.parametrize("name", EVERY_POLICY)
+def test_engine_keeps_every_law(name):
+    """Laws that no comparison is needed for; see `tests.oracle.laws`."""
+    for seed in range(16):
+        kill = seed % 4 > 0
+        jobs = seeded_workload(seed, kill=kill, least_run=seed % 2)
+        for estimates in NAMED:
+            outcome = engine(jobs, name, estimates, CORRECTIONS[seed % 3], kill)
+            check(Run(jobs, PROCS, rule_of(name, jobs), estimates, outcome, kill))
+
+
+@settings(max_examples=120, deadline=None)
+@given(jobs=workloads(), name=st.sampled_from(EVERY_POLICY), estimates=st.sampled_from(NAMED))
+def test_engine_keeps_every_law_on_small_workloads(jobs, name, estimates):
+    outcome = engine(jobs, name, estimates)
+    check(Run(jobs, PROCS, rule_of(name, jobs), estimates, outcome))
+
+
+@pytest.mark.parametrize("estimates", ["requested", "clairvoyant"])
+def test_no_job_starts_after_its_first_reservation(estimates):
+    """`conservative-compress` with estimates that hold: reservations only come nearer."""
+    for seed in range(150):
+        jobs = seeded_workload(seed)
+        outcome = engine(jobs, "conservative-compress", estimates)
+        first = simulate_slowly(jobs, PROCS, rule_of("conservative-compress", jobs), estimates).first_booked
+        assert all(outcome.start[row] <= booked for row, booked in first.items()), f"seed {seed}"
+
+
+def test_replanned_reservations_may_be_missed():
+    """That law is `compress`'s own: under `replan` some job starts after its first planned start."""
+    late = 0
+    for seed in range(150):
+        jobs = seeded_workload(seed)
+        first = simulate_slowly(jobs, PROCS, rule_of("conservative-compress", jobs)).first_booked
+        start = engine(jobs, "conservative-replan").start
+        late += any(start[row] > booked for row, booked in first.items())
+    assert late > 0
+
+
+@pytest.mark.parametrize("name", EVERY_POLICY)
+def test_engine_does_not_look_ahead(name):
+    """Changing a run time moves no start before the earlier of the two ends."""
+    for seed in range(4):
+        jobs = seeded_workload(seed)
+        for estimates in ("requested", "tsafrir"):
+            assert not sees_the_future(lambda some: engine(some, name, estimates).start, jobs), f"seed {seed}"  # noqa: B023
+
+
+@pytest.mark.parametrize("promise", [False, True])
+@pytest.mark.parametrize("order", ORDERS)
+def test_profile_at_depth_one_is_counts(order, promise):
+    """The planned pass with one reservation and the pass that only counts processors are one rule."""
+    for seed in range(24):
+        kill = seed % 4 > 0
+        jobs = seeded_workload(seed, kill=kill, least_run=seed % 2)
+        backfill = [None, *ORDERS.values()][seed % 12]
+        counts = Policy(ORDERS[order], Easy(backfill), Promise() if promise else None)
+        for estimates in ("tsafrir", seeded_estimates(seed, jobs)):
+            about = (estimates, CORRECTIONS[seed % 3], kill)
+            assert engine(jobs, replace(counts, backfill=Easy(backfill, replan=True)), *about) == engine(
+                jobs, counts, *about
+            ), f"seed {seed}"
+
+
+def test_hybrid_1_is_easy_and_a_deep_hybrid_is_conservative():
+    for seed in range(100):
+        jobs = seeded_workload(seed)
+        assert engine(jobs, "hybrid-1", "tsafrir") == engine(jobs, "easy", "tsafrir")
+        assert engine(jobs, "hybrid-99", "tsafrir") == engine(jobs, "conservative-replan", "tsafrir")
+
+
+@settings(max_examples=60, deadline=None)
+@given(jobs=workloads(), name=st.sampled_from(["easy", "easy-sjbf", "hybrid-1"]))
+def test_a_promise_by_requested_times_changes_nothing_when_they_are_the_estimates(jobs, name):
+    """Only where nobody overtakes the head: under WFP3 a job can be promised, overtaken, and head the queue again."""
+    assert engine(jobs, f"{name}+promise") == engine(jobs, name)
+
+
+@settings(max_examples=60, deadline=None)
+@given(jobs=workloads(), name=st.sampled_from(EVERY_POLICY), factor=st.sampled_from([2, 3]))
+def test_time_has_no_unit(jobs, name, factor):
+    """All times stretched alike: all starts stretched alike (but for F1 to F4 and steps, which count in seconds)."""
+    if name.startswith(("f1", "f2", "f3", "f4")):
+        name = "easy"
+    stretched = [
+        replace(job, submit=factor * job.submit, requested=factor * job.requested, run_time=factor * job.run_time)
+        for job in jobs
+    ]
+    assert engine(stretched, name).start == [factor * start for start in engine(jobs, name).start]
+
+
+def test_the_laws_cover_every_registered_name():
+    """No registered policy is left out of this file."""
+    assert set(POLICIES) <= set(EVERY_POLICY)
+
+
+UNPUBLISHED = [name for name in POLICIES if name not in ("random", "knapsack")]  # the oracle's knapsack tries all sets
+LONG = [*UNPUBLISHED, "hybrid-4", "easy-sjbf+promise", "default"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LONG)
+def test_engine_equals_oracle_on_a_real_log(name, reference):
+    """KTH-SP2 whole, with Tsafrir's estimates, for the policies that have no published schedule."""
+    from tests.schedsim.engine.test_against_oracle import jobs_of
+
+    jobs = jobs_of(reference("kth.swf.gz"))
+    jobs = [replace(job, submit=job.submit - jobs[0].submit) for job in jobs]
+    found = engine(jobs, name, "tsafrir", "incremental", procs=100)
+    assert found == simulate_slowly(jobs, 100, rule_of(name, jobs), "tsafrir", "incremental")
+
+
+def test_a_blocked_job_holds_its_reservation_whatever_the_promise_says():
+    """The promise is a second test for starts, never a reason to hold nothing: job 18 would delay the third, 14."""
+    rows = [(13, 0, 4, 3600, 2400), (16, 0, 7, 1200, 600), (9, 600, 5, 1800, 1200), (14, 600, 3, 3600, 1800)]
+    jobs = [Job(*row) for row in [*rows, (18, 1800, 1, 2400, 2400)]]
+    outcome = engine(jobs, "hybrid-3+promise", [2400, 600, 1043, 1800, 2400])
+    assert outcome.start == [0, 2400, 3000, 3000, 4200]
+
+
+@pytest.mark.parametrize("order", ["fcfs", "sjf", "wfp3"])
+def test_engine_equals_oracle_with_hundreds_waiting(order):
+    """Many blocks in every ordered list, whose keys stay and move: splitting, merging, growing."""
+    jobs = busy_workload(600)
+    rows = [Job(*map(int, row)) for row in jobs.jobs[:, [4, 0, 1, 2, 3]]]
+    expected = simulate_slowly(rows, PROCS, Rule(order=order, depth=1))
+    assert simulate(jobs, make_policy(f"{order}-easy")).start.tolist() == expected.start
+
+
+def test_random_starts_in_the_order_of_a_hash_of_the_job():
+    """Nothing but seed and job id decides: the draw of one job does not depend on what else there is."""
+    jobs = random_workload(3)
+    one, again, other = (simulate(jobs, replace(make_policy("random"), order=random_order(seed))) for seed in (0, 0, 1))
+    assert np.array_equal(one.start, again.start)
+    assert not np.array_equal(one.start, other.start)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy-sjbf", "conservative-replan", "conservative-compress", "knapsack"])
+def test_a_forecast_sees_each_event_once_in_order_before_it_answers(policy):
+    jobs = busy_workload()
+    recorder = Recorder(jobs.requested)
+    simulation = Simulation(jobs, make_policy(policy), recorder)
+    simulation.run()
+    events = simulation.events()
+    seen = np.concatenate(recorder.slices)
+    assert np.array_equal(seen, events[: len(seen)])
+    assert len(recorder.slices) == len(np.unique(jobs.submit))
+    for part in recorder.slices:
+        last = part[part[:, 0] == part[-1, 0]]
+        kinds = last[:, 1].tolist()
+        assert kinds[-1] == SUBMITTED
+        assert kinds == sorted(kinds, key=[ENDED, SUBMITTED].index), "ends come before submissions"
+    assert (np.diff(events[:, 0]) >= 0).all()
+    assert np.array_equal(simulation.schedule().start, simulate(jobs, make_policy(policy)).start)
+
+
+def test_a_forecast_is_cut_to_whole_seconds_between_one_and_the_request():
+    class Wild(Recorder):
+        def advance(self, events, seconds):
+            super().advance(events, seconds)
+            seconds[events[events[:, 1] == SUBMITTED, 2]] = self.answers.pop(0)
+
+    jobs = Workload.from_columns(
+        range(5), submit=range(5), procs=[1] * 5, requested=[9] * 5, run_time=[3] * 5, machine_procs=9
+    )
+    wild = Wild(jobs.requested)
+    wild.answers = [-5.0, 0.4, 7.9, 1e300, np.inf]
+    assert simulate(jobs, make_policy("easy"), wild).estimate.tolist() == [1, 1, 7, 9, 9]
+
+
+def test_a_forecast_that_gives_no_number_is_an_error():
+    class Silent(Recorder):
+        def advance(self, events, seconds):
+            seconds[events[events[:, 1] == SUBMITTED, 2]] = np.nan
+
+    jobs = busy_workload(20)
+    with pytest.raises(JobcastError, match="gave no number for job 0, submitted at"):
+        simulate(jobs, make_policy("easy"), Silent(jobs.requested))
+
+
+@pytest.mark.parametrize(
+    ("estimates", "text"),
+    [
+        ([0] * 20, "positive whole seconds; job 0 has 0"),
+        ([1.5] * 20, "positive whole seconds; job 0 has 1.5"),
+        ([float("nan")] * 20, "positive whole seconds; job 0 has nan"),
+        ([1] * 19, r"shape \(19,\); one for each of 20 jobs"),
+        (["1"] * 20, "got an array of <U1"),
+    ],
+)
+def test_wrong_estimates_are_an_error(estimates, text):
+    with pytest.raises(JobcastError, match=text):
+        simulate(busy_workload(20), make_policy("easy"), np.array(estimates))
+
+
+def test_kills_are_counted_and_can_be_switched_off():
+    jobs = Workload.from_columns(
+        range(3), submit=[0, 1, 2], procs=[8, 8, 8], requested=[10, 10, 10], run_time=[10, 25, 9], machine_procs=8
+    )  # fmt: skip
+    killed, spared = simulate(jobs, make_policy("easy")), simulate(jobs, make_policy("easy"), kill=False)
+    assert killed.end.tolist() == [10, 20, 29]
+    assert killed.killed.tolist() == [False, True, False]
+    assert spared.end.tolist() == [10, 35, 44]
+    assert not spared.killed.any()
+
+
+def test_asking_for_the_schedule_too_early_is_an_error():
+    simulation = Simulation(three_jobs(), make_policy("easy"))
+    simulation.run(until=3)
+    with pytest.raises(JobcastError, match="3 jobs have not ended"):
+        simulation.schedule()
+
+
+def test_how_jobs_start():
+    times = [10, 10, 8, 9]
+    jobs = Workload.from_columns(
+        range(4), submit=range(4), procs=[6, 8, 2, 2], requested=times, run_time=times, machine_procs=8
+    )
+    for name in ("easy", "hybrid-2", "conservative-replan", "conservative-compress"):
+        codes = simulate(jobs, make_policy(name)).started_by
+        assert [STARTED_BY[code] for code in codes] == ["ready", "reserved", "backfilled", "reserved"], name
+
+
+def test_clairvoyant_estimates_are_never_corrected():
+    jobs = busy_workload()
+    schedule = simulate(jobs, make_policy("easy"), clairvoyant(jobs), "incremental")
+    assert np.array_equal(schedule.estimate, schedule.last_estimate)
+
+
+@pytest.mark.parametrize(
+    ("job_id", "submit", "procs", "machine", "ended"),
+    [
+        ([9, 3, 5], [0, 1, 1], [1, 1, 1], 3, [9, 3, 5]),  # by start, then by id
+        ([5, 9, 2], [0, 1, 2], [8, 4, 4], 8, [5, 2, 9]),  # started together: by id, not by submission
+    ],
+)
+def test_ends_of_one_second_come_by_start_then_job_id(job_id, submit, procs, machine, ended):
+    jobs = Workload.from_columns(
+        job_id, submit=submit, procs=procs, requested=[9, 9, 9], run_time=[5, 4, 4], machine_procs=machine
+    )
+    simulation = Simulation(jobs, make_policy("fcfs"))
+    simulation.run()
+    events = simulation.events()
+    assert jobs.job_id[events[events[:, 1] == ENDED, 2]].tolist() == ended

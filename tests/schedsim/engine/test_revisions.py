@@ -1,0 +1,289 @@
+"""Revised estimates, and the default: the engine equals the slow oracle, promises are kept, forks go on alike."""
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from predictors.core.errors import JobcastError
+from predictors.core.events import ENDED, STARTED, SUBMITTED
+from predictors.data.joblog import JobLog
+from predictors.models.similar_jobs import REVISED_ESTIMATES, SimilarRuns, make_revised_estimates
+from schedsim.engine.simulation import Simulation, simulate
+from schedsim.policies.backfilling import Easy, Promise
+from schedsim.policies.policy import SJF, Policy, make_policy
+from schedsim.results.schedule import STARTED_BY
+from schedsim.workload.estimates import Separate
+from schedsim.workload.workload import Workload
+from tests.oracle import default as oracle
+from tests.oracle.easy import simulate as simulate_slowly
+from tests.oracle.revisions import site_with
+from tests.support.engine_runs import EVERY_POLICY, rule_of, workload_of
+from tests.support.strategies import PROCS, seeded_workload
+
+
+def random_jobs(seed, most=40):
+    """Jobs (job_id, submit, procs, requested, run_time, user) of few users and requests, so that samples come about."""
+    random = Random(seed)
+    step, n_jobs = random.choice([1, 5, 60, 3600]), random.randint(2, most)
+    requests = [random.randint(1, 12) for _ in range(3)]
+    jobs = []
+    for job_id in random.sample(range(1, n_jobs + 1), n_jobs):
+        requested = step * random.choice(requests)
+        run_time = random.choice([requested, random.randint(1, requested), 1 + requested // 7])
+        width = random.choice([random.randint(1, PROCS), random.randint(1, 3)])
+        jobs.append((job_id, step * random.randint(0, n_jobs), width, requested, run_time, random.randint(-1, 2)))
+    first = min(job[1] for job in jobs)
+    return sorted(((i, s - first, *rest) for i, s, *rest in jobs), key=lambda job: (job[1], job[0]))
+
+
+def as_log(jobs):
+    job_id, submit, procs, requested, run_time, user = np.array(jobs).T
+    columns = {"job_id": job_id, "submit": submit, "requested_procs": procs, "requested_time": requested}
+    columns |= {"run_time": run_time, "user": user}
+    return JobLog.from_columns(columns, {"user": user < 0}, max_procs=PROCS)
+
+
+def policy_of(rule):
+    return Policy(backfill=Easy(SJF), promise=None if rule.slack is None else Promise(rule.slack))
+
+
+def outlook_of(rule):
+    return SimilarRuns(rule.runs, rule.request_weight, rule.candidate, rule.factor, rule.quantile)
+
+
+RULES = [
+    oracle.Rule(),
+    oracle.Rule(runs=3, factor=0.7, slack=3600),
+    oracle.Rule(runs=2, request_weight=0.03, candidate="geometric", factor=0.5, quantile=0.75, slack=60),
+    oracle.Rule(runs=1, request_weight=2.0, quantile=1.0, slack=None),
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_equals_the_slow_oracle(rule):
+    for seed in range(150):
+        jobs = random_jobs(seed)
+        log, expected = as_log(jobs), oracle.simulate(jobs, PROCS, rule)
+        found = simulate(Workload.from_log(log), policy_of(rule), outlook_of(rule).forecast(log))
+        assert found.start.tolist() == [expected.started[job] for job in range(len(jobs))], seed
+
+
+def test_the_promise_with_slack_is_kept_and_binds():
+    late = 0
+    for seed in range(150):
+        jobs, rule = random_jobs(seed), oracle.Rule(runs=2, factor=0.01, slack=5)
+        log, world = as_log(jobs), oracle.simulate(jobs, PROCS, rule)
+        start = simulate(Workload.from_log(log), policy_of(rule), outlook_of(rule).forecast(log)).start
+        assert all(start[job] <= promise for job, promise in world.promises.items())
+        late += sum(start[job] > promise - rule.slack for job, promise in world.promises.items())
+    assert late > 0  # some head used its slack up: without it there would be nothing to keep
+
+
+def test_slack_zero_is_the_plain_promise():
+    jobs = random_jobs(3)
+    workload = Workload.from_log(as_log(jobs))
+    plain, slack = make_policy("easy-sjbf+promise"), Policy(backfill=Easy(SJF), promise=Promise())
+    assert plain == slack
+    assert simulate(workload, plain).start.tolist() == simulate(workload, slack).start.tolist()
+
+
+@pytest.mark.parametrize("name", REVISED_ESTIMATES)
+def test_a_fork_and_a_snapshot_go_on_alike(name):
+    log = as_log(random_jobs(11, most=60))
+    workload, policy = Workload.from_log(log), make_policy("default")
+    whole = simulate(workload, policy, make_revised_estimates(name).forecast(log)).start.tolist()
+    for until in np.linspace(0, workload.submit[-1], 7).astype(int).tolist():
+        simulation = Simulation(workload, policy, make_revised_estimates(name).forecast(log))
+        simulation.run(until)
+        fork, moment = simulation.fork(), simulation.snapshot()
+        fork.run()
+        simulation.run()
+        assert fork.schedule().start.tolist() == simulation.schedule().start.tolist() == whole
+        simulation.restore(moment)
+        simulation.run()
+        assert simulation.schedule().start.tolist() == whole
+
+
+def test_a_fork_may_take_other_estimates_for_jobs_to_come():
+    log = as_log(random_jobs(5, most=60))
+    workload, policy = Workload.from_log(log), make_policy("easy-sjbf")
+    for first, second in [
+        (None, REVISED_ESTIMATES["bold"]),
+        (REVISED_ESTIMATES["bold"], None),
+        (REVISED_ESTIMATES["bold"], SimilarRuns(runs=30)),
+    ]:
+        simulation = Simulation(workload, policy, first and first.forecast(log))
+        simulation.run(int(workload.submit[len(workload) // 2]))
+        fork = simulation.fork(workload.requested if second is None else second.forecast(log))
+        fork.run()
+        overlap(fork.schedule())
+
+
+def overlap(schedule):
+    """Fail if more processors than there are were ever in use."""
+    times = np.concatenate([schedule.start, schedule.end])
+    change = np.concatenate([schedule.workload.procs, -schedule.workload.procs])
+    order = np.lexsort((change, times))
+    assert np.cumsum(change[order]).max() <= PROCS
+
+
+class Told:
+    """Revised estimates made of a table: row -> (running, candidate, order, ladder)."""
+
+    n_steps = 2
+
+    def __init__(self, answers):
+        self.answers = answers
+
+    def advance(self, events, out):
+        """Answer on the new jobs."""
+        rows = [job for _, kind, job in events.tolist() if kind == 0]
+        for place, row in enumerate(rows):
+            out[place] = (row, *self.answers[row])
+        return len(rows)
+
+    def fork(self):
+        """Return another one."""
+        return Told(self.answers)
+
+
+def test_a_rung_is_climbed_at_the_first_instant_not_before_it():
+    """Job 0 holds the machine. It is expected to run 5 s, from 4 s elapsed on 9 s.
+
+    Job 1 is the blocked head. Job 2, one processor for 6 s, is submitted at 3 s and would delay it (3 + 6 > 5). Job 3,
+    for 4 s, is submitted at 5 s: the instant at which the head is expected at 9 s. It fits, job 2 does not. When it
+    ends, at 9 s, the estimate has expired and is corrected to the request, 20 s: job 2 starts. Without the steps it is
+    corrected so at 5 s already, and job 2 starts then.
+    """
+    inf = np.inf
+    told = {
+        0: (5, 5, 5, 4, 9, inf, inf),
+        1: (6, 6, 6, inf, inf, inf, inf),
+        2: (6, 6, 6, inf, inf, inf, inf),
+        3: (4, 4, 4, inf, inf, inf, inf),
+    }
+    workload = Workload.from_columns(
+        [0, 1, 2, 3], submit=[0, 1, 3, 5], procs=[7, 8, 1, 1], requested=[20, 6, 6, 4], run_time=[11, 6, 6, 4],
+        machine_procs=8,
+    )  # fmt: skip
+    found = simulate(workload, make_policy("easy"), Told(told))
+    assert found.start.tolist() == [0, 15, 9, 5]
+    assert found.last_estimate.tolist() == [20, 6, 6, 4]
+    without = {0: (5, 5, 5, inf, inf, inf, inf)} | {row: told[row] for row in (1, 2, 3)}
+    assert simulate(workload, make_policy("easy"), Told(without)).start.tolist() == [0, 11, 5, 17]
+
+
+@pytest.mark.parametrize(
+    "policy", ["fcfs", "easy", "sjf-easy", "wfp3-easy", "hybrid-3", "conservative-replan", "binpacking"]
+)
+def test_every_pass_takes_an_outlook(policy):
+    for seed in range(40):
+        log = as_log(random_jobs(seed))
+        overlap(simulate(Workload.from_log(log), make_policy(policy), REVISED_ESTIMATES["default"].forecast(log)))
+
+
+def test_hybrid_of_depth_one_is_easy_with_an_outlook_as_well():
+    for seed in range(60):
+        log = as_log(random_jobs(seed))
+        workload, rule = Workload.from_log(log), SimilarRuns(runs=2)
+        easy = Policy(backfill=Easy(SJF), promise=Promise(30))
+        planned = Policy(backfill=Easy(SJF, replan=True), promise=Promise(30))
+        assert (
+            simulate(workload, easy, rule.forecast(log)).start.tolist()
+            == simulate(workload, planned, rule.forecast(log)).start.tolist()
+        )
+
+
+def test_answers_grow_with_the_queue():
+    n = 3000
+    log = as_log([(job_id, 0, PROCS, 9, 1, 0) for job_id in range(n)])
+    assert simulate(Workload.from_log(log), make_policy("default"), SimilarRuns().forecast(log)).start[-1] == n - 1
+
+
+def test_refusals_name_the_rule():
+    log = as_log(random_jobs(1))
+    workload, revised = Workload.from_log(log), SimilarRuns().forecast(log)
+    with pytest.raises(JobcastError, match="conservative-compress"):
+        Simulation(workload, make_policy("conservative-compress"), revised)
+    with pytest.raises(JobcastError, match="alone"):
+        simulate(workload, make_policy("easy"), Separate(revised, workload.requested, workload.requested))
+    with pytest.raises(JobcastError, match="slack"):
+        Promise(slack=-5)
+    with pytest.raises(JobcastError, match="no number"):
+        simulate(workload, make_policy("easy"), Told(dict.fromkeys(range(len(workload)), (np.nan,) * 7)))
+    with pytest.raises(JobcastError, match="did you mean 'bold'"):
+        make_revised_estimates("blod")
+    wrong = {"runs": 0, "request_weight": 0.0, "factor": float("nan"), "quantile": 0.0, "candidate": "x"}
+    for name, value in wrong.items():
+        with pytest.raises(JobcastError, match=str(value)):
+            SimilarRuns(**{name: value})
+
+
+CORRECTIONS = ["requested", "incremental", "doubling"]
+
+
+class Fickle:
+    """Changes the estimates of two in five waiting jobs whenever a job has ended; up to three estimate steps."""
+
+    n_steps = 3
+
+    def __init__(self, jobs, seed):
+        self.jobs, self.seed, self.waiting, self.ended = jobs, seed, [], 0
+
+    def fork(self):
+        """Return a copy that learns on its own."""
+        twin = Fickle(self.jobs, self.seed)
+        twin.waiting, twin.ended = list(self.waiting), self.ended
+        return twin
+
+    def answer(self, row):
+        """Draw three estimates, not always whole or within the request, and the steps."""
+        random, most = Random(f"{self.seed} {row} {self.ended}"), self.jobs[row].requested
+        roles = [random.choice([random.randint(1, most), random.uniform(0.2, most * 1.2)]) for _ in range(3)]
+        elapsed = sorted(random.sample(range(1, most + 4), random.randint(0, self.n_steps)))
+        ladder = [number for rung in elapsed for number in (rung, random.randint(1, most + 5))]
+        return [row, *roles, *ladder, *([np.inf, 1.0] * (self.n_steps - len(elapsed)))]
+
+    def advance(self, events, answers):
+        """Answer on the newcomers, then on those of whom it has changed its mind."""
+        rows = {
+            kind: [row for _, happened, row in events.tolist() if happened == kind]
+            for kind in (SUBMITTED, STARTED, ENDED)
+        }
+        waiting = [row for row in self.waiting if row not in rows[STARTED]]
+        self.waiting = [*waiting, *rows[SUBMITTED]]
+        self.ended += len(rows[ENDED])
+        random = Random(f"{self.seed} {self.ended}")
+        told = [*rows[SUBMITTED], *(row for row in waiting if rows[ENDED] and random.random() < 0.4)]
+        for place, row in enumerate(told):
+            answers[place] = self.answer(row)
+        return len(told)
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY_POLICY if name != "conservative-compress"])
+def test_engine_equals_oracle_under_revised_estimates(name):
+    """Starts, kinds of start, first and last estimates; `conservative-compress` refuses such estimates."""
+    for seed in range(25):
+        jobs, correction = seeded_workload(seed, least_run=seed % 2), CORRECTIONS[seed % 3]
+        found = simulate(workload_of(jobs), make_policy(name), Fickle(jobs, seed), correction)
+        site = site_with(Fickle(jobs, seed))
+        expected = simulate_slowly(jobs, PROCS, rule_of(name, jobs), correction=correction, site_type=site)
+        assert found.start.tolist() == expected.start, f"seed {seed}"
+        assert found.estimate.tolist() == expected.estimate, f"seed {seed}"
+        assert found.last_estimate.tolist() == expected.last_estimate, f"seed {seed}"
+        assert [STARTED_BY[code] for code in found.started_by] == expected.started_by, f"seed {seed}"
+
+
+def test_revisions_and_rungs_matter():
+    """A comparison in which they did nothing would prove nothing."""
+    moved = 0
+    for seed in range(40):
+        jobs = seeded_workload(seed)
+        revised = simulate(workload_of(jobs), make_policy("easy-sjbf"), Fickle(jobs, seed))
+        first = [int(np.clip(Fickle(jobs, seed).answer(row)[1], 1, job.requested)) for row, job in enumerate(jobs)]
+        moved += (
+            revised.start.tolist()
+            != simulate(workload_of(jobs), make_policy("easy-sjbf"), np.array(first)).start.tolist()
+        )
+    assert moved > 10

@@ -1,0 +1,353 @@
+"""Allocators place jobs on free nodes; those that place whatever fits change no schedule; contiguous decides too."""
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from predictors.core.errors import JobcastError
+from schedsim.engine.simulation import Simulation, simulate
+from schedsim.explain.explain import explain
+from schedsim.explain.sentences import in_words
+from schedsim.machine.allocators import ALLOCATORS, Contiguous, FirstFit, Scattered, make_allocator
+from schedsim.machine.nodes import NodeSets
+from schedsim.machine.topology import Topology
+from schedsim.policies.backfilling import Easy
+from schedsim.policies.gates import Verdict
+from schedsim.policies.policy import Policy, make_policy
+from schedsim.results.exports import batsim_frame, to_frame
+from schedsim.validate.laws import BY_PLACE, HARMLESS, NODES
+from schedsim.validate.validate import check
+from schedsim.workload.workload import Workload
+from tests.support.engine_runs import EVERY_POLICY, nodes_of, workload_of
+from tests.support.strategies import PROCS, crowded_workload, seeded_estimates, seeded_workload
+
+MACHINES = [Topology(1, 8), Topology(2, 4), Topology(4, 2), Topology(5, 2, apart=(3, 4))]
+HARMLESS_ONES = [name for name in ALLOCATORS if not ALLOCATORS[name].by_identity]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.booleans(), min_size=12, max_size=12), st.integers(1, 12), st.sampled_from(list(ALLOCATORS)))
+def test_places_are_free_and_as_many_as_asked(free, procs, name):
+    free = np.array(free)
+    nodes = make_allocator(name, Topology(3, 4), seed=5).place(free, procs, job_id=9)
+    if nodes is None:
+        assert free.sum() < procs or name == "contiguous"
+    else:
+        assert len(nodes) == procs and free[nodes].all() and (np.diff(nodes) > 0).all()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.booleans(), min_size=12, max_size=12), st.integers(1, 12))
+def test_best_fit_takes_the_fewest_leaves(free, procs):
+    free = np.array(free)
+    nodes = make_allocator("best-fit", Topology(4, 3)).place(free, procs, job_id=1)
+    room = np.sort(free.reshape(4, 3).sum(axis=1))[::-1]
+    if nodes is not None:
+        assert len(set(nodes // 3)) == np.argmax(np.cumsum(room) >= procs) + 1
+
+
+def test_best_fit_takes_the_tightest_leaf():
+    free = np.array([1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 0]) > 0
+    assert make_allocator("best-fit", Topology(3, 4)).place(free, 2, 1).tolist() == [4, 5]
+    assert make_allocator("best-fit", Topology(3, 4)).place(free, 5, 1).tolist() == [0, 1, 2, 3, 4]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.booleans(), min_size=10, max_size=10), st.integers(1, 10))
+def test_contiguous_finds_a_row_whenever_there_is_one(free, procs):
+    free = np.array(free)
+    rows = [i for i in range(10 - procs + 1) if free[i : i + procs].all()]
+    nodes = Contiguous(Topology(2, 5)).place(free, procs, job_id=3)
+    assert (None if nodes is None else nodes[0]) == (rows[0] if rows else None)
+
+
+def test_scattered_depends_on_seed_and_job_alone():
+    free, machine = np.ones(64, dtype=bool), Topology(8, 8)
+    first = Scattered(machine, 1).place(free, 8, 5)
+    assert Scattered(machine, 1).place(free, 8, 5).tolist() == first.tolist()
+    assert Scattered(machine, 2).place(free, 8, 5).tolist() != first.tolist()
+    assert Scattered(machine, 1).place(free, 8, 6).tolist() != first.tolist()
+    seen = np.concatenate([Scattered(machine, 1).place(free, 8, job) for job in range(400)])
+    counts = np.bincount(seen, minlength=64)
+    assert counts.min() > 25 and counts.max() < 80  # 50 each, were it by chance
+
+
+@pytest.mark.parametrize("name", EVERY_POLICY)
+def test_allocators_by_counts_change_no_schedule(name):
+    """The law: where whoever fits by count has a place, nodes decide nothing, under whatever policy."""
+    for seed in range(8):
+        workload = workload_of(seeded_workload(seed, least_run=seed % 2))
+        plain = simulate(workload, make_policy(name))
+        for machine, allocator in zip(MACHINES, [*HARMLESS_ONES, "scattered"], strict=True):
+            found = simulate(workload, make_policy(name), allocator=make_allocator(allocator, machine, seed))
+            assert found.start.tolist() == plain.start.tolist()
+            assert found.nodes is not None
+            check(found, make_policy(name))
+
+
+class Admit:
+    """A gate that admits everybody and remembers the nodes."""
+
+    def __init__(self):
+        self.seen = {}
+
+    def ask(self, candidate):
+        """Admit."""
+        self.seen[candidate.row] = candidate.nodes
+        return Verdict(True)
+
+
+def test_the_gate_sees_the_nodes_that_the_job_then_gets():
+    for name in ALLOCATORS:
+        workload, gate = workload_of(seeded_workload(3)), Admit()
+        allocator = make_allocator(name, Topology(2, 4), seed=3)
+        found = simulate(workload, Policy(backfill=Easy(), gate=gate), allocator=allocator)
+        assert {row: nodes.tolist() for row, nodes in gate.seen.items()} == {
+            row: found.nodes[row].tolist() for row in range(len(workload))
+        }
+        assert found.start.tolist() == simulate(workload, make_policy("easy"), allocator=allocator).start.tolist()
+
+
+class HoldOnce:
+    """Holds each job the first time; asks again after 7 s."""
+
+    def __init__(self):
+        self.held = {}
+
+    def ask(self, candidate):
+        """Hold, then admit."""
+        if candidate.row in self.held:
+            return Verdict(True)
+        self.held[candidate.row] = candidate.nodes
+        return Verdict(False, recheck=7)
+
+
+def test_a_tentative_place_is_given_back_when_the_gate_holds():
+    """Two jobs are held in one pass: both were offered the lowest nodes."""
+    w = Workload.from_columns([1, 2], submit=[0, 0], procs=[2, 2], requested=[9, 9], run_time=[9, 9], machine_procs=4)
+    gate = HoldOnce()
+    found = simulate(w, Policy(backfill=Easy(), gate=gate), allocator=FirstFit(Topology.flat(4)))
+    assert {row: nodes.tolist() for row, nodes in gate.held.items()} == {0: [0, 1], 1: [0, 1]}
+    assert found.start.tolist() == [7, 7]
+    assert [found.nodes[row].tolist() for row in (0, 1)] == [[0, 1], [2, 3]]
+
+
+def jobs(*rows, machine=8):
+    columns = np.array(rows).T
+    names = ("submit", "procs", "requested", "run_time")
+    return Workload.from_columns(
+        range(1, len(rows) + 1), machine_procs=machine, **dict(zip(names, columns, strict=True))
+    )
+
+
+def test_contiguous_by_hand():
+    """Nodes 0-7. Job 3 finds 4 nodes free, but not in a row: it is promised t=30, when job 2 has ended."""
+    workload = jobs(
+        (0, 2, 10, 10),  # 1: nodes 0-1 until 10
+        (0, 4, 30, 30),  # 2: nodes 2-5 until 30
+        (1, 3, 10, 10),  # 3: 6-7 are free, 0-1 from 10: four, two by two. From 30 on it has a place.
+        (2, 2, 9, 9),  # 4: 6-7 at once, it ends before 30
+        (3, 2, 50, 50),  # 5: at 10, nodes 0-1; ends after 30, and the head still has 2-5
+    )
+    contiguous = Contiguous(Topology.flat(8))
+    found = simulate(workload, make_policy("easy"), allocator=contiguous)
+    assert found.start.tolist() == [0, 0, 30, 2, 10]
+    assert [found.nodes[row].tolist() for row in range(5)] == [[0, 1], [2, 3, 4, 5], [2, 3, 4], [6, 7], [0, 1]]
+    by_counts = simulate(workload, make_policy("easy"))
+    assert by_counts.start.tolist() == [0, 0, 10, 20, 20]
+    assert simulate(workload, make_policy("fcfs"), allocator=contiguous).start.tolist() == [0, 0, 30, 30, 30]
+
+
+def test_contiguous_keeps_the_heads_place_free():
+    """A backfill that would end after the shadow time and take the head's only place does not start."""
+    workload = jobs((0, 3, 10, 10), (0, 3, 30, 30), (1, 5, 10, 10), (2, 2, 40, 40), (3, 2, 8, 8))
+    found = simulate(workload, make_policy("easy"), allocator=Contiguous(Topology.flat(8)))
+    # at 10 nodes 0-2 and 6-7 are free: job 3 (5 wide) waits for 3-5, until 30; job 4 would hold two of 0-7 until 42
+    # and leave 2-7: that is a place; so it starts at once
+    assert found.start.tolist() == [0, 0, 30, 2, 10]
+    assert found.nodes[3].tolist() == [6, 7] and found.nodes[2].tolist() == [0, 1, 2, 3, 4]
+    blocked = jobs((0, 3, 10, 10), (0, 3, 30, 30), (1, 7, 10, 10), (2, 2, 40, 40), (3, 2, 8, 8))
+    found = simulate(blocked, make_policy("easy"), allocator=Contiguous(Topology.flat(8)))
+    assert found.start.tolist() == [0, 0, 30, 40, 3]
+
+
+def contiguous_easy_slowly(jobs, procs):
+    """Contiguous EASY, written from its definition alone: first fit in a row, requested times, FCFS."""
+    free = [True] * procs
+    start, held, running, queue = {}, {}, [], []  # running: (end, planned end, row)
+
+    def row_of_free(free, width):
+        return next((i for i in range(procs - width + 1) if all(free[i : i + width])), None)
+
+    times = sorted({job.submit for job in jobs})
+    while times or running or queue:
+        now = min([*times[:1], *(end for end, _, _ in running)])
+        times = [time for time in times if time > now]
+        for end, planned, row in list(running):
+            if end == now:
+                running.remove((end, planned, row))
+                for node in held[row]:
+                    free[node] = True
+        queue += sorted((j for j in range(len(jobs)) if jobs[j].submit == now), key=lambda j: jobs[j].job_id)
+
+        def begin(j, at, now=now, queue=queue):
+            held[j], start[j] = range(at, at + jobs[j].procs), now
+            for node in held[j]:
+                free[node] = False
+            running.append((now + jobs[j].run_time, now + jobs[j].requested, j))
+            queue.remove(j)
+
+        while queue and (at := row_of_free(free, jobs[queue[0]].procs)) is not None:
+            begin(queue[0], at)
+        if not queue:
+            continue
+        head = queue[0]
+
+        def later(when, without=(), head=head):
+            then = list(free)
+            for _, planned, row in running:
+                if planned <= when:
+                    for node in held[row]:
+                        then[node] = True
+            for node in without:
+                then[node] = False
+            return row_of_free(then, jobs[head].procs) is not None
+
+        shadow = next(when for when in sorted({planned for _, planned, _ in running}) if later(when))
+        for j in queue[1:]:
+            at = row_of_free(free, jobs[j].procs)
+            if at is None:
+                continue
+            if now + jobs[j].requested <= shadow or later(shadow, range(at, at + jobs[j].procs)):
+                begin(j, at)
+    return [start[j] for j in range(len(jobs))]
+
+
+def test_contiguous_equals_a_slow_program():
+    differ = 0
+    for seed in range(60):
+        some = seeded_workload(seed)
+        workload = workload_of(some)
+        found = simulate(workload, make_policy("easy"), allocator=Contiguous(Topology.flat(PROCS)))
+        assert found.start.tolist() == contiguous_easy_slowly(some, PROCS), f"seed {seed}"
+        checked = check(found, make_policy("easy"))
+        assert NODES in checked.kept and checked.left_out[HARMLESS] == BY_PLACE.text
+        differ += found.start.tolist() != simulate(workload, make_policy("easy")).start.tolist()
+    assert differ > 5
+
+
+def test_contiguous_with_estimates_and_corrections_overbooks_no_node():
+    for seed in range(6):
+        some, procs = crowded_workload(seed, 60)
+        workload, estimates = workload_of(some, procs), np.array(seeded_estimates(seed, some))
+        for name in ("easy-sjbf", "wfp3-easy", "saf", "binpacking"):
+            found = simulate(
+                workload, make_policy(name), estimates, "doubling", allocator=Contiguous(Topology.flat(procs))
+            )
+            check(found, make_policy(name), estimates)
+
+
+def test_a_fork_in_the_middle_changes_nothing():
+    for name in ALLOCATORS:
+        workload = workload_of(seeded_workload(11))
+        allocator = make_allocator(name, Topology(2, 4), 3)
+        whole = simulate(workload, make_policy("easy"), allocator=allocator)
+        simulation = Simulation(workload, make_policy("easy"), allocator=allocator)
+        simulation.run(until=int(np.median(whole.start)))
+        snapshot, fork = simulation.snapshot(), simulation.fork()
+        for branch in (fork, simulation):
+            branch.run()
+            assert branch.schedule().start.tolist() == whole.start.tolist()
+            assert nodes_of(branch.schedule()) == nodes_of(whole)
+        simulation.restore(snapshot)
+        simulation.run()
+        assert nodes_of(simulation.schedule()) == nodes_of(whole)
+
+
+def test_files_tell_the_nodes(tmp_path):
+    workload = jobs((0, 2, 10, 10), (0, 4, 30, 30), (1, 3, 10, 10))
+    found = simulate(workload, make_policy("easy"), allocator=Scattered(Topology(2, 4), 1))
+    found.write_csv(tmp_path / "schedule.csv")
+    header, first, *_ = (tmp_path / "schedule.csv").read_text().splitlines()
+    assert header.endswith(",started_by,nodes")
+    told = first.rsplit(",", 1)[1]
+    assert batsim_frame(found)["allocated_resources"][0] == told == to_frame(found)["nodes"][0]
+    assert {int(part) for word in told.split() for part in word.split("-")} <= set(found.nodes[0].tolist())
+
+
+def test_paranoid_sees_a_node_with_two_jobs():
+    workload = jobs((0, 2, 10, 10), (0, 4, 30, 30))
+    good = simulate(workload, make_policy("easy"), allocator=FirstFit(Topology.flat(8)))
+    object.__setattr__(good, "nodes", NodeSets.of([np.array([0, 1]), np.array([1, 2, 3, 4])]))
+    with pytest.raises(JobcastError, match=r"job 2 starts at 0 s on node 1, which job 1 holds until 10 s"):
+        check(good, make_policy("easy"))
+    object.__setattr__(good, "nodes", NodeSets.of([np.array([0]), np.array([1, 2, 3, 4])]))
+    with pytest.raises(JobcastError, match=r"job 1 has 1 nodes and needs 2"):
+        check(good, make_policy("easy"))
+
+
+class Stubborn(FirstFit):
+    """Gives the same nodes to everybody."""
+
+    def place(self, free, procs, job_id):
+        """Return the lowest nodes."""
+        return np.arange(procs)
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: make_allocator("skattered", Topology(1, 8)), "did you mean 'scattered'"),
+        (lambda: Topology(0, 8), "1 to 10,000,000 nodes"),
+        (lambda: Topology(1, 2, apart=(0, 1)), "leave some for jobs"),
+        (lambda: Topology(1, 2, apart=(5,)), "must be among 0 to 1"),
+        (lambda: Topology(2, 8).with_apart(1.0), "from 0 to less than 1; got 1.0"),
+        (lambda: simulate(jobs((0, 1, 9, 9)), make_policy("easy"), allocator=FirstFit(Topology(3, 3))),
+         "machine of 8 processors, the allocator's has 9 nodes"),
+        (lambda: simulate(jobs((0, 1, 9, 9)), make_policy("easy+promise"), allocator=Contiguous(Topology(1, 8))),
+         "decides by places"),
+        (lambda: simulate(jobs((0, 1, 9, 9)), make_policy("hybrid-2"), allocator=Contiguous(Topology(1, 8))),
+         "decides by places"),
+        (lambda: simulate(jobs((0, 2, 9, 9), (0, 2, 9, 9)), make_policy("easy"), allocator=Stubborn(Topology(1, 8))),
+         r"Stubborn gave job 2 the nodes \[0, 1\]; it needs 2 of the 6 free ones"),
+        (lambda: simulate(jobs((0, 1, 9, 9), (0, 7, 9, 9), machine=7), make_policy("easy"),
+                          allocator=Contiguous(Topology(1, 8, apart=(4,)))), "no place for job 2 even on an empty"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_together_is_refused(make, told):
+    with pytest.raises(JobcastError, match=told):
+        make()
+
+
+def test_an_empty_machine_has_a_place_for_every_job_that_random_machines_may_have():
+    """Any allocator by counts places up to the last free node."""
+    random = Random(1)
+    for name in HARMLESS_ONES:
+        allocator = make_allocator(name, Topology(5, 3, apart=(2, 7)))
+        free = allocator.topology.usable.copy()
+        while free.any():
+            nodes = allocator.place(free, random.randint(1, int(free.sum())), random.randint(1, 99))
+            free[nodes] = False
+
+
+def test_a_wait_for_a_place_is_explained():
+    """From t=10 on nodes 0-1 and 5-6 are free: no place for 3 in a row until t=30, when all others end."""
+    first = [(0, 2, 10, 10), (0, 3, 30, 30), (0, 2, 10, 10), (0, 1, 30, 30)]
+    contiguous, easy = Contiguous(Topology.flat(8)), make_policy("easy")
+
+    def said(job, *later):
+        workload = jobs(*first, *later)
+        found = simulate(workload, easy, allocator=contiguous)
+        return " ".join(in_words(explain(found, job, easy, allocator=contiguous)))
+
+    assert "4 processors were free, but in no place for its 3; by the estimates it has one at t=30" in said(
+        5, (1, 3, 9, 9)
+    )
+    assert "free were 4; job 5 still has a place at its shadow time t=30" in said(6, (1, 3, 9, 9), (2, 2, 50, 50))
+    assert "after the shadow time t=30 of job 5, and would lie in its place (an estimate of at most 20 s" in said(
+        6, (1, 7, 9, 9), (2, 2, 50, 50)
+    )
+    assert "t=10: 4 processors were free, but in no place for its 4." in said(6, (1, 5, 9, 9), (2, 4, 9, 9))

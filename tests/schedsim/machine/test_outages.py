@@ -1,0 +1,502 @@
+"""Reservations, failures and repairs: the engine beside a slow oracle, the laws of nodes, files, explanations."""
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from experiments.cli.main import app
+from predictors.core.errors import JobcastError
+from schedsim.engine.simulation import Simulation, simulate
+from schedsim.explain.explain import explain
+from schedsim.explain.sentences import in_words
+from schedsim.machine.allocators import ALLOCATORS, FirstFit, make_allocator
+from schedsim.machine.failures import FailureProcess, Site
+from schedsim.machine.outage_files import read_outages
+from schedsim.machine.outages import Change, Outages, Reservation
+from schedsim.machine.partitions import Hierarchy, Partitions, widened
+from schedsim.machine.topology import Topology
+from schedsim.policies.policy import make_policy
+from schedsim.results.site_metrics import available, disturbed_figures
+from schedsim.validate.laws import AVAILABLE, OVERTAKEN
+from schedsim.validate.validate import check
+from schedsim.workload.workload import Workload
+from tests.oracle.outages import Calendar
+from tests.oracle.outages import simulate as slowly
+from tests.support.engine_runs import EVERY_POLICY, rule_of, rules_noted, workload_of
+from tests.support.strategies import PROCS, seeded_estimates, seeded_workload
+
+POLICIES = [name for name in EVERY_POLICY if "ceil" not in name and "cobalt" not in name]
+
+
+def calendar_by(seed, reserves=True, fails=True):
+    """Return up to three reservations and six changes by a seed, on the grid of the workloads."""
+    random = Random(seed)
+    step, reserved, changes, down, second = random.choice([5, 5, 60, 600]), [], [], 0, 0
+    for _ in range(random.randint(0, 3) if reserves else 0):
+        begin = random.randint(-1, 30)
+        procs = random.choice([PROCS, random.randint(1, PROCS)])
+        reserved.append((begin * step, (begin + random.randint(1, 8)) * step, procs))
+    for _ in range(random.randint(0, 6) if fails else 0):
+        second += random.randint(1, 6)
+        if down and random.random() < 0.5:
+            nodes = random.randint(1, down)
+            changes.append((second * step, "repair", nodes))
+            down -= nodes
+        elif down < PROCS - 1:
+            nodes = random.randint(1, min(2, PROCS - 1 - down))
+            changes.append((second * step, "fail", nodes))
+            down += nodes
+    if down:
+        changes.append(((second + 5) * step, "repair", down))
+    return Calendar(tuple(reserved), tuple(changes), random.random() < 0.7, seed)
+
+
+def outages_of(calendar):
+    """Return the oracle's calendar as the engine takes it."""
+    return Outages(
+        [Reservation(start, end, procs) for start, end, procs in calendar.reserved],
+        [Change(second, kind, nodes) for second, kind, nodes in calendar.changes],
+        "requeue" if calendar.requeue else "drop",
+        calendar.seed,
+    )
+
+
+def both(name, seed, calendar):
+    """Run the oracle and the engine."""
+    jobs = seeded_workload(seed, least_run=seed % 2)
+    estimates = seeded_estimates(seed, jobs) if seed % 3 else [job.requested for job in jobs]
+    correction = ["requested", "incremental", "doubling"][seed % 3]
+    site = slowly(jobs, PROCS, rule_of(name, jobs), calendar, estimates, correction)
+    found = simulate(
+        workload_of(jobs), make_policy(name), np.array(estimates), correction, outages=outages_of(calendar)
+    )
+    return site, found
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_starts_whom_the_definitions_start(name):
+    for seed in range(25):
+        calendar = calendar_by(seed)
+        site, found = both(name, seed, calendar)
+        assert found.start.tolist() == [entry.start for entry in site.entries], seed
+        assert found.last_estimate.tolist() == [entry.running for entry in site.entries], seed
+        if calendar.reserved or calendar.changes:
+            assert sorted(map(tuple, found.disturbed.runs.tolist())) == sorted(site.runs), seed
+            assert set(np.flatnonzero(found.disturbed.dropped).tolist()) == site.dropped, seed
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(["easy", "hybrid-2", "conservative-compress", "default"]), st.integers(100, 10**6))
+def test_the_usual_policies_on_more_workloads(name, seed):
+    site, found = both(name, seed, calendar_by(seed))
+    assert found.start.tolist() == [entry.start for entry in site.entries]
+
+
+def usage(schedule):
+    """Return seconds and the processors in use from each on, runs stopped by failures included."""
+    procs, spans = schedule.workload.procs, []
+    for row in range(len(procs)):
+        spans.append((schedule.start[row], schedule.end[row], procs[row]))
+    spans += [(start, end, procs[row]) for row, start, end in schedule.disturbed.runs.tolist()]
+    dropped = {(row, start) for row, start, _ in schedule.disturbed.runs.tolist() if schedule.disturbed.dropped[row]}
+    spans = [s for s in spans if s[0] < s[1]]
+    for row, start in dropped:  # counted as a schedule's row already
+        spans.remove((start, schedule.end[row], procs[row]))
+    seconds = sorted({second for start, end, _ in spans for second in (start, end)})
+    return [(second, sum(n for start, end, n in spans if start <= second < end)) for second in seconds]
+
+
+@pytest.mark.parametrize("name", [*POLICIES, "ceil", "easy+ceil"])
+def test_nothing_runs_on_what_is_reserved_or_down(name):
+    """The law, second by second: in use are at most the processors that are neither reserved nor down."""
+    for seed in range(30, 45):
+        calendar = calendar_by(seed, fails=False)
+        outages = outages_of(calendar)
+        jobs = seeded_workload(seed)
+        found = simulate(workload_of(jobs), make_policy(name), np.array(seeded_estimates(seed, jobs)), outages=outages)
+        if found.disturbed is None:
+            continue
+        for second, used in usage(found):
+            assert used + calendar.level(second, PROCS) <= PROCS
+        for begin, _, _ in calendar.reserved:
+            used = sum(
+                int(n) for s, e, n in zip(found.start, found.end, found.workload.procs, strict=True) if s <= begin < e
+            )
+            assert used + calendar.level(begin, PROCS) <= PROCS
+
+
+@pytest.mark.parametrize("name", ["fcfs", "easy", "hybrid-2", "conservative-compress", "knapsack", "easy+ceil"])
+def test_never_more_is_in_use_than_is_up(name):
+    for seed in range(60, 80):
+        calendar = calendar_by(seed, reserves=False)
+        jobs = seeded_workload(seed)
+        found = simulate(workload_of(jobs), make_policy(name), outages=outages_of(calendar))
+        if found.disturbed is None:
+            continue
+        seconds, procs = available(found.disturbed.outages, PROCS)
+        for second, used in usage(found):
+            assert used <= procs[np.searchsorted(seconds, second, side="right") - 1]
+
+
+def test_outages_that_never_come_change_nothing():
+    for seed in range(6):
+        workload = workload_of(seeded_workload(seed))
+        far = Outages([Reservation(10**9, 10**9 + 5, 3)], [Change(10**9, "fail", 1), Change(10**9 + 1, "repair", 1)])
+        for name in POLICIES:
+            plain, found = simulate(workload, make_policy(name)), simulate(workload, make_policy(name), outages=far)
+            assert found.start.tolist() == plain.start.tolist(), name
+            assert found.started_by.tolist() == plain.started_by.tolist(), name
+        assert simulate(workload, make_policy("easy"), outages=Outages()).disturbed is None
+
+
+def check_nodes(found, outages, nodes, site):
+    """Look at each second of each job: on none of its nodes is anything reserved, or down when it ran."""
+    for row in range(len(found.workload)):
+        mine = set(found.nodes[row].tolist())
+        start, end = int(found.start[row]), int(found.end[row])
+        for begin, until, mask in site.spans:
+            if begin < end and start < until and start < end:
+                assert not mine & set(np.flatnonzero(mask).tolist())
+
+
+@pytest.mark.parametrize("name", [*ALLOCATORS, "partitions"])
+def test_nodes_that_are_reserved_or_down_are_given_to_nobody(name):
+    for seed in range(25):
+        calendar = calendar_by(seed)
+        if not (calendar.reserved or calendar.changes):
+            continue
+        allocator = (
+            Partitions(Hierarchy.binary(8)) if name == "partitions" else make_allocator(name, Topology(2, 4), seed)
+        )
+        outages = outages_of(calendar)
+        workload = widened(workload_of(seeded_workload(seed)), allocator)
+        policy = make_policy(["fcfs", "easy", "easy-sjbf", "binpacking"][seed % 4])
+        try:
+            site = Site.of(outages, allocator)
+        except JobcastError as error:
+            assert "has no place for a reservation" in str(error)
+            continue
+        found = simulate(workload, policy, outages=outages, allocator=allocator)
+        check_nodes(found, outages, 8, site)
+        down = FailureProcess(outages, 8, site)
+        spans, seconds = [], outages.seconds.tolist()
+        for second, following in zip(seconds, [*seconds[1:], 10**9], strict=True):
+            down.advance(second)
+            spans += [(node, second, following) for node in down.down]
+        for row in range(len(workload)):
+            mine = set(found.nodes[row].tolist())
+            for node, since, until in spans:
+                if node in mine and found.start[row] < until and since < found.end[row]:
+                    assert found.disturbed.dropped[row] and since >= found.end[row], (seed, row)
+
+
+def test_named_nodes_by_hand():
+    """Nodes 0-3; 2 and 3 are reserved from 20 to 30, node 0 fails at 5 and is repaired at 12."""
+    w = Workload.from_columns([1, 2, 3, 4], submit=[0, 0, 0, 6], procs=[1, 2, 1, 1], requested=[15, 25, 15, 30],
+                              run_time=[15, 25, 15, 30], machine_procs=4)  # fmt: skip
+    outages = Outages(
+        [Reservation(20, 30, nodes=((2, 4),))],
+        [Change(5, "fail", nodes=((0, 1),)), Change(12, "repair", nodes=((0, 1),))],
+    )
+    found = simulate(w, make_policy("easy"), outages=outages, allocator=FirstFit(Topology.flat(4)))
+    # Job 1 runs on node 0 and is stopped at 5; until the reservation node 2 has 15 s left, so it starts anew there.
+    # Job 2 needs two nodes for 25 s, clear of the reservation: 0 and 1, from 15 on, when job 3 leaves node 1. Job 4
+    # would be in its way on node 0 at 12, and finds a node when the reservation ends.
+    assert found.start.tolist() == [5, 15, 0, 30]
+    assert found.disturbed.runs.tolist() == [[0, 0, 5]]
+    assert [found.nodes[row].tolist() for row in range(4)] == [[2], [0, 1], [1], [2]]
+
+
+def test_a_second_look_finds_jobs_in_a_window():
+    w = Workload.from_columns([1, 2], submit=[0, 0], procs=[4, 4], requested=[30, 10], run_time=[30, 10],
+                              machine_procs=4)  # fmt: skip
+    found = simulate(w, make_policy("easy"), outages=Outages([Reservation(20, 50)]))
+    assert AVAILABLE in check(found, make_policy("easy")).kept
+    early = replace(found, start=np.array([15, 0]), end=np.array([45, 10]))
+    with pytest.raises(JobcastError, match="job 1 runs at 20 s, when 4 of 0 processors that are available are in use"):
+        check(early, make_policy("easy"))
+    failing = Outages([Reservation(20, 50)], [Change(1, "fail", 1), Change(2, "repair", 1)])
+    assert (
+        check(simulate(w, make_policy("easy"), outages=failing), make_policy("easy")).left_out[AVAILABLE]
+        == OVERTAKEN.text
+    )
+
+
+@pytest.mark.parametrize("name", ["easy", "hybrid-2", "conservative-compress", "knapsack"])
+def test_stopping_copying_and_going_on_changes_nothing(name):
+    for seed in range(12):
+        outages, workload = outages_of(calendar_by(seed)), workload_of(seeded_workload(seed))
+        whole = simulate(workload, make_policy(name), outages=outages)
+        middle = int(whole.end.max()) // 2
+        stepped = Simulation(workload, make_policy(name), outages=outages)
+        stepped.run(until=middle)
+        kept, branch = stepped.snapshot(), stepped.fork()
+        for simulation in (stepped, branch):
+            simulation.run()
+            assert simulation.schedule().start.tolist() == whole.start.tolist()
+        stepped.restore(kept)
+        stepped.run()
+        assert stepped.schedule().end.tolist() == whole.end.tolist()
+    other = Simulation(workload, make_policy(name))
+    if outages.reservations or outages.changes:
+        with pytest.raises(JobcastError, match="outages"):
+            other.restore(kept)
+
+
+def test_forecasts_hear_of_a_job_once():
+    """A job that is stopped and runs again is told of as submitted, started and ended, once each."""
+    w = Workload.from_columns([1, 2], submit=[0, 40], procs=[4, 1], requested=[10, 10], run_time=[10, 10],
+                              machine_procs=4)  # fmt: skip
+    heard = []
+
+    class Forecast:
+        def advance(self, events, seconds):
+            heard.extend(events.tolist())
+            seconds[:] = 10
+
+    simulate(w, make_policy("easy"), Forecast(), outages=Outages([], [Change(5, "fail", 1), Change(20, "repair", 1)]))
+    assert heard == [[0, 0, 0], [0, 1, 0], [30, 2, 0], [40, 0, 1]]
+
+
+def test_figures_by_hand():
+    """4 processors, 40 s: 8 of 160 are reserved, 15 down; job 1 loses 20 processor seconds."""
+    w = Workload.from_columns([1], submit=[0], procs=[4], requested=[20], run_time=[20], machine_procs=4)
+    outages = Outages([Reservation(-5, 2)], [Change(7, "fail", 1), Change(22, "repair", 1)])
+    found = simulate(w, make_policy("easy"), outages=outages)
+    assert found.start.tolist() == [22] and found.disturbed.runs.tolist() == [[0, 2, 7]]
+    figures = disturbed_figures(found)
+    assert figures["available"] == pytest.approx((42 * 4 - 8 - 15) / (42 * 4))
+    assert figures["utilisation_of_available"] == pytest.approx(80 / (42 * 4 - 8 - 15))
+    assert (figures["interrupted"], figures["dropped"]) == (1, 0)
+    assert figures["lost_processor_hours"] == pytest.approx(20 / 3600)
+
+
+@pytest.mark.parametrize("name", [name for name in POLICIES if name != "knapsack"])
+def test_passes_note_why_nobody_else_starts(name):
+    """At every instant what is noted is what happens, and noting changes nothing."""
+    rules = Counter()
+    for seed in range(8):
+        outages, jobs = outages_of(calendar_by(seed)), seeded_workload(seed, least_run=seed % 2)
+        estimates, policy = np.array(seeded_estimates(seed, jobs)), make_policy(name)
+        simulation = Simulation(workload_of(jobs), policy, estimates, outages=outages)
+        rules += rules_noted(simulation)
+        expected = simulate(workload_of(jobs), policy, estimates, outages=outages)
+        assert simulation.schedule().start.tolist() == expected.start.tolist()
+    assert "outage" in rules or not make_policy(name).depth
+
+
+@pytest.mark.parametrize("name", ["first-fit", "contiguous"])
+def test_passes_by_places_note_why_nobody_else_starts(name):
+    for seed in range(12):
+        outages, workload = outages_of(calendar_by(seed)), workload_of(seeded_workload(seed))
+        policy, allocator = make_policy(["easy", "binpacking"][seed % 2]), make_allocator(name, Topology(2, 4))
+        try:
+            simulation = Simulation(workload, policy, outages=outages, allocator=allocator)
+        except JobcastError:
+            continue
+        rules_noted(simulation)
+        expected = simulate(workload, policy, outages=outages, allocator=allocator)
+        assert simulation.schedule().start.tolist() == expected.start.tolist()
+
+
+def test_an_explanation_names_the_maintenance():
+    w = Workload.from_columns([1, 2], submit=[0, 0], procs=[4, 4], requested=[30, 10], run_time=[30, 10],
+                              machine_procs=4)  # fmt: skip
+    outages = Outages([Reservation(20, 50)])
+    found = simulate(w, make_policy("easy"), outages=outages)
+    told = " ".join(in_words(explain(found, 1, make_policy("easy"), outages=outages)))
+    assert "into what is reserved of the machine from t=20 on; by the estimates it may start at t=50" in told
+    ceil = make_policy("ceil")
+    under_ceiling = in_words(explain(simulate(w, ceil, outages=outages), 1, ceil, outages=outages))
+    assert "into what is reserved of the machine from t=20 on" in " ".join(under_ceiling)
+
+
+@pytest.mark.parametrize("allocator", [None, *(make_allocator(name, Topology.flat(4)) for name in ALLOCATORS)])
+def test_what_is_reserved_or_down_before_the_first_second_counts(allocator):
+    w = Workload.from_columns([1, 2], submit=[0, 0], procs=[4, 2], requested=[30, 10], run_time=[30, 10],
+                              machine_procs=4)  # fmt: skip
+    for outages in (
+        Outages([Reservation(-100, 100, 2)]),
+        Outages(changes=[Change(-9, "fail", 3), Change(-5, "repair", 1), Change(100, "repair", 2)]),
+    ):
+        simulation = Simulation(w, make_policy("easy"), outages=outages, allocator=allocator)
+        assert simulation.free == 2
+        assert simulation.run() and simulation.free == 4
+        assert simulation.schedule().start.tolist() == [100, 0]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Reservation(5, 5), "ends before it begins"),
+        (lambda: Reservation(0, 5, 0), "must be from 1 to"),
+        (lambda: Reservation(1.5, 5), "start must be a whole number; got 1.5"),
+        (lambda: Reservation(0, 10**30), "end must be from"),
+        (lambda: Reservation(0, 5, "x"), "must be a whole number"),
+        (lambda: Reservation(0, 5, nodes=((1,),)), "each piece ascending"),
+        (lambda: Change("a", "fail", 1), "time of a change must be a whole number"),
+        (lambda: Outages(5), "are a list of Reservations"),
+        (lambda: Reservation(0, 5, 2, ((0, 1),)), "not both"),
+        (lambda: Change(0, "break", 2), "'fail' or are under 'repair'"),
+        (lambda: Change(0, "fail"), "needs a number of nodes"),
+        (lambda: Outages(interrupted="wait"), "'requeue' or 'drop'"),
+        (lambda: Outages([3]), "reservations are Reservations"),
+        (lambda: Outages(seed=-1), "seed is a whole number"),
+    ],
+)
+def test_what_cannot_be_is_named(make, message):
+    with pytest.raises(JobcastError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"allocator": "first-fit"}, "'first-fit' is not an allocator; make one with .*allocator_named"),
+        ({"world": "x"}, "'x' is not a model of run times"),
+        ({"outages": "x.csv"}, "are no outages; make them with"),
+        ({"policy": "easy"}, "'easy' is not a policy; make one with .*make_policy"),
+        ({"workload": 5}, "5 is not a workload"),
+        ({"kill": "no"}, "kill is True or False"),
+    ],
+)
+def test_names_in_the_place_of_parts_are_refused(given, message):
+    with pytest.raises(JobcastError, match=message):
+        simulate(**({"workload": ONE, "policy": make_policy("easy")} | given))
+
+
+ONE = Workload.from_columns([1], submit=[0], procs=[4], requested=[20], run_time=[20], machine_procs=4)
+
+
+@pytest.mark.parametrize(
+    ("outages", "message"),
+    [
+        (Outages([Reservation(0, 5, 5)]), "5 nodes are more than the machine's 4"),
+        (Outages([], [Change(3, "repair", 1)]), "repaired at 3 s, but not so many"),
+        (Outages([], [Change(3, "fail", 3), Change(4, "fail", 2)]), "at 4 s 5 nodes are down"),
+        (Outages([], [Change(3, "fail", nodes=((0, 1),))]), "nodes are named, but this simulation counts"),
+        (Outages([Reservation(0, 5, nodes=((3, 9),))]), "node 8 is unknown"),
+    ],
+)
+def test_what_the_machine_cannot_have_is_named(outages, message):
+    with pytest.raises(JobcastError, match=message):
+        simulate(ONE, make_policy("easy"), outages=outages)
+
+
+def test_nodes_fail_and_are_repaired_in_turn():
+    allocator = FirstFit(Topology.flat(4))
+    twice = Outages([], [Change(3, "fail", nodes=((0, 1),)), Change(4, "fail", nodes=((0, 2),))])
+    never = Outages([], [Change(3, "fail", nodes=((0, 1),)), Change(4, "repair", nodes=((1, 2),))])
+    for outages, message in (
+        (twice, "node 0 is to fail at 4 s, but it is down"),
+        (never, "node 1 is to repair at 4 s"),
+    ):
+        with pytest.raises(JobcastError, match=message):
+            simulate(ONE, make_policy("easy"), outages=outages, allocator=allocator)
+
+
+def test_a_machine_that_is_never_whole_again_is_told():
+    with pytest.raises(JobcastError, match="1 nodes are down and never repaired"):
+        simulate(ONE, make_policy("easy"), outages=Outages([], [Change(5, "fail", 1)]))
+
+
+HEADER = "time,until,kind,count,nodes\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HEADER + "5,3,maintenance,,\n", r"o.csv:2: a reservation from 5 to 3 s ends before it begins"),
+        (HEADER + "5,9,maintenance,,\n7,,broken,1,\n", r"o.csv:3: No kind 'broken'"),
+        (HEADER + "5,,maintenance,,\n", r"o.csv:2: maintenance needs the column 'until'"),
+        (HEADER + "5,9,reserve,,\n", r"o.csv:2: reserve needs a count"),
+        (HEADER + "5,9,fail,1,\n", r"o.csv:2: until '9'.*nobody knows its end"),
+        (HEADER + "5,9,reserve,x,\n", r"o.csv:2: count 'x' is no number"),
+        (HEADER + "5,,fail,,3-x\n", r"o.csv:2: nodes '3-x' are unknown"),
+        (HEADER + "5,,fail,,7-3\n", r"o.csv:2: nodes '7-3' end before they begin"),
+        (HEADER + "5,,fail,1,2\n", r"o.csv:2: give a number of nodes or name them, not both"),
+        (HEADER + "soon,,fail,1,\n", r"o.csv:2: time 'soon' is neither seconds nor a date"),
+        (HEADER + "2020-01-01T00:00:00,,fail,1,\n", r"o.csv:2: .*no offset from UTC"),
+        (HEADER + "5,,fail,1,\n2020-01-01T00:00:00Z,,repair,1,\n", r"o.csv:3: .*seconds or dates, not both; .*:2"),
+        (HEADER + "2020-01-01T00:00:00Z,,fail,1,\n2020-01-02T00:00:00,,repair,1,\n", r"o.csv:3: .*no offset from UTC"),
+        (HEADER + "5,,fail,1,,,\n", r"o.csv:2: has more values than"),
+        ("time,kin\n5,fail\n", r"o.csv:1: No column 'kin'; did you mean 'kind'"),
+        ("time,count\n5,1\n", r"o.csv:1: has no column 'kind'"),
+        ("", r"o.csv:1: has no column 'time'"),
+    ],
+)
+def test_bad_files_are_named_with_their_line(tmp_path, text, message):
+    path = tmp_path / "o.csv"
+    path.write_text(text)
+    with pytest.raises(JobcastError, match=message):
+        read_outages(path, epoch=0)
+
+
+def test_a_date_needs_a_log_that_tells_when_it_began(tmp_path):
+    path = tmp_path / "o.csv"
+    path.write_text(HEADER + "2020-01-01T00:00:00Z,,fail,1,\n")
+    with pytest.raises(JobcastError, match="does not tell when it began"):
+        read_outages(path)
+
+
+def test_a_file_gives_what_it_says(tmp_path):
+    path = tmp_path / "o.csv"
+    path.write_text(
+        "kind,time,until,count,nodes\nmaintenance,1970-01-01T00:01:00Z,1970-01-01T02:02:00+02:00,,\n"
+        "reserve,1970-01-01T00:00:50Z,1970-01-01T00:00:59Z,2,\nfail,1970-01-01T00:01:00Z,,,0-1 3\n"
+    )
+    found = read_outages(path, epoch=40)
+    assert found.reservations == (Reservation(10, 19, 2), Reservation(20, 80))
+    assert found.changes == (Change(20, "fail", nodes=((0, 2), (3, 4))),)
+    path.write_text(HEADER + "100,200,maintenance,,\n")
+    assert read_outages(path, origin=90).reservations == (Reservation(10, 110),)
+
+
+def test_windows_are_repeated(tmp_path):
+    (tmp_path / "failures.csv").write_text(HEADER + "5,,fail,1,\n9,,repair,1,\n")
+    path = tmp_path / "machine.toml"
+    path.write_text(
+        'interrupted = "drop"\nseed = 4\nfailures = "failures.csv"\n[[window]]\nkind = "maintenance"\ntime = 1000\n'
+        "hours = 0.5\nevery_days = 14\nuntil = 2500000\n"
+    )
+    found = read_outages(path)
+    assert [r.start for r in found.reservations] == [1000 + 14 * 86400 * i for i in range(3)]
+    assert found.reservations[0].end == 2800 and len(found.changes) == 2
+    assert (found.interrupted, found.seed) == ("drop", 4)
+    for text, message in [
+        ("[[window]]\nkind = 'x'\nhours = 1\ntime = 5", "window 1: No kind 'x'"),
+        ("[[window]]\nkind = 'maintenance'\nhours = -1\ntime = 5", "hours is how long"),
+        ("[[window]]\nkind = 'maintenance'\nhours = 1", "window 1: 'time' is missing"),
+        ("[[window]]\nkind = 'maintenance'\nhours = 1\ntime = 5\nevery_days = 1", "needs `until`"),
+        ("[[window]]\nkind = 'maintenance'\nhours = 30\ntime = 5\nevery_days = 1\nuntil = 9", "longer than hours"),
+        ("interrupted = 'wait'", "rule for interrupted jobs 'wait'"),
+        ("[[windows]]\n", "did you mean 'window'"),
+        ("x = = 1", "is no TOML.*line 1"),
+        ("failures = 'none.csv'", "none.csv: cannot be read"),
+    ]:
+        path.write_text(text)
+        with pytest.raises(JobcastError, match=message):
+            read_outages(path)
+
+
+SWF = "; MaxProcs: 8\n" + "".join(
+    f"{i} {i} -1 20 {procs} -1 -1 {procs} 30 -1 1 1 1 1 1 1 -1 -1\n" for i, procs in enumerate((3, 4, 8, 1), start=1)
+)
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative-compress", "ceil", "hybrid-2"])
+def test_the_command_takes_outages(tmp_path, policy):
+    (tmp_path / "log.swf").write_text(SWF)
+    (tmp_path / "o.csv").write_text(HEADER + "40,90,maintenance,,\n25,,fail,1,\n30,,repair,1,\n")
+    found = CliRunner().invoke(
+        app,
+        ["simulate", str(tmp_path / "log.swf"), "--policy", policy, "--outages", str(tmp_path / "o.csv"), "--paranoid"],
+    )
+    assert found.exit_code == 0, found.exception
+    assert "of the machine" in found.output.lower()

@@ -1,0 +1,141 @@
+"""Gates, timers and agents: who may start, when the scheduler wakes, who picks."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from predictors.core.errors import JobcastError
+from predictors.data.cleaning import clean
+from schedsim.engine.simulation import Simulation, simulate
+from schedsim.policies.gates import Verdict
+from schedsim.policies.policy import make_policy
+from schedsim.workload.workload import Workload
+from tests.support.engine_runs import busy_workload, random_workload, three_jobs
+
+
+class Script:
+    """A gate that holds the jobs of a table until their time has come, and notes what it was asked."""
+
+    def __init__(self, until, recheck=None, counts=True):
+        self.until, self.recheck, self.counts, self.asked = until, recheck, counts, []
+
+    def ask(self, candidate):
+        """Hold the job until its time."""
+        self.asked.append((candidate.now, candidate.row, candidate.holds))
+        if candidate.now >= self.until.get(candidate.row, 0):
+            return Verdict(True)
+        return Verdict(False, "not yet", self.recheck, self.counts)
+
+
+@pytest.mark.parametrize("name", ["fcfs", "easy", "easy-sjbf", "wfp3-easy", "easy+promise", "binpacking"])
+def test_a_gate_that_never_holds_changes_nothing(name):
+    jobs = busy_workload()
+    policy = make_policy(name)
+    gated, free = simulate(jobs, replace(policy, gate=Script({}))), simulate(jobs, policy)
+    assert np.array_equal(gated.start, free.start)
+    assert np.array_equal(gated.started_by, free.started_by)
+
+
+def test_a_held_job_lets_others_pass_and_reserves_nothing():
+    """Row 0 is held at 0 s; rows 1 starts, row 2 is the head; at 10 s row 0 is asked again, by rank before row 2."""
+    gate = Script({0: 10})
+    schedule = simulate(three_jobs(), replace(make_policy("easy"), gate=gate))
+    assert schedule.start.tolist() == [10, 0, 20]
+    assert gate.asked == [(0, 0, 0), (0, 1, 0), (10, 0, 1), (20, 2, 0)]
+
+
+def test_a_gate_may_ask_to_be_asked_again():
+    gate = Script({0: 7}, recheck=5)
+    schedule = simulate(three_jobs(), replace(make_policy("easy"), gate=gate))
+    assert schedule.start.tolist() == [10, 0, 20], "at 5 s it is held again, at 10 s it starts"
+    assert [asked for asked in gate.asked if asked[1] == 0] == [(0, 0, 0), (5, 0, 1), (10, 0, 2)]
+
+
+def test_a_gate_may_hold_without_counting():
+    gate = Script({0: 7}, recheck=5, counts=False)
+    simulate(three_jobs(), replace(make_policy("easy"), gate=gate))
+    assert [holds for _, row, holds in gate.asked if row == 0] == [0, 0, 0]
+
+
+def test_a_job_held_for_ever_is_an_error():
+    with pytest.raises(JobcastError, match="1 jobs are held for ever"):
+        simulate(three_jobs(), replace(make_policy("easy"), gate=Script({0: 10**9})))
+
+
+def test_timers_that_do_not_wake_make_no_instant():
+    jobs = three_jobs()
+    for wakes, expected in ((False, [(0, 0), (10, 0)]), (True, [(0, 0), (4, 0), (10, 0)])):
+        gate = Script({0: 10})
+        simulation = Simulation(jobs, replace(make_policy("easy"), gate=gate))
+        simulation.add_timer(4, wakes=wakes)
+        simulation.run()
+        assert [asked[:2] for asked in gate.asked if asked[1] == 0] == expected
+
+
+def test_many_timers_fit():
+    jobs = busy_workload(30)
+    simulation = Simulation(jobs, make_policy("easy"))
+    for second in range(1, 2000):
+        simulation.add_timer(second, wakes=second % 2 == 0)
+    simulation.run()
+    assert np.array_equal(simulation.schedule().start, simulate(jobs, make_policy("easy")).start)
+
+
+class Oldest:
+    """Pick the first in the window."""
+
+    def pick(self, choice):
+        """Pick the first."""
+        return 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**9))
+def test_an_agent_that_picks_the_oldest_is_easy(seed):
+    jobs, easy = random_workload(seed), make_policy("easy")
+    picked, ruled = simulate(jobs, replace(easy, agent=Oldest())), simulate(jobs, easy)
+    assert np.array_equal(picked.start, ruled.start)
+    assert np.array_equal(picked.started_by, ruled.started_by)
+
+
+def test_an_agent_that_picks_the_oldest_is_easy_on_a_real_log(reference):
+    from predictors.data.formats.detect import read_log
+
+    log, _ = read_log(reference("kth.swf.gz"))
+    jobs = Workload.from_log(clean(log)[0])
+    easy = make_policy("easy")
+    assert np.array_equal(simulate(jobs, replace(easy, agent=Oldest())).start, simulate(jobs, easy).start)
+
+
+def test_an_agent_sees_a_window_of_the_queue_and_may_decline():
+    class Counting(Oldest):
+        seen = ()
+
+        def pick(self, choice):
+            self.seen = (*self.seen, (choice.level, choice.rows.tolist()))
+            return None if choice.level == 2 else 0
+
+    jobs = Workload.from_columns(
+        range(5), submit=[0, 0, 1, 1, 1], procs=[6, 8, 1, 1, 1], requested=[9] * 5, run_time=[9] * 5, machine_procs=8
+    )  # fmt: skip
+    agent = Counting()
+    simulation = Simulation(jobs, replace(make_policy("easy"), agent=agent, window=2))
+    simulation.run(until=1)
+    assert agent.seen == (
+        (1, [0, 1]),
+        (1, [1]),
+        (1, [1, 2]),
+    )
+    assert simulation.running.tolist() == [0]
+
+
+def test_an_agent_that_picks_outside_its_window_is_an_error():
+    class Wrong(Oldest):
+        def pick(self, choice):
+            return 99
+
+    with pytest.raises(JobcastError, match="picked place 99 of"):
+        simulate(busy_workload(), replace(make_policy("easy"), agent=Wrong()))

@@ -1,0 +1,227 @@
+"""Orders: each key is its formula, ties go to (submit, job id), a user's own function is asked and checked."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from predictors.core.errors import JobcastError
+from predictors.core.hash_random import mixed
+from schedsim.engine.simulation import Simulation, simulate
+from schedsim.kernels.keys import F1, F2, F3, F4, dynamic_key, sortable, static_key
+from schedsim.policies.backfilling import Conservative, Easy, NoBackfilling, Promise
+from schedsim.policies.orders import ORDERS, Order, order_named, random_order
+from schedsim.policies.orders import sortable as sortable_keys
+from schedsim.policies.policy import POLICIES, Policy, make_policy
+from schedsim.workload.workload import Workload
+
+FINITE = st.floats(allow_nan=False, width=64)
+
+# what the papers write; w waited, p estimated, r requested [s], n processors, s since the first submission [s]
+FORMULAS = {
+    "sjf": lambda w, p, r, n, s: p,
+    "ljf": lambda w, p, r, n, s: -p,
+    "saf": lambda w, p, r, n, s: p * n,
+    "laf": lambda w, p, r, n, s: -p * n,
+    "wfp3": lambda w, p, r, n, s: -((w / r) * (w / r) * (w / r) * n),
+    "unicep": lambda w, p, r, n, s: -(w / (max(1.0, math.log2(n)) * r)),
+    "f1": lambda w, p, r, n, s: math.log10(p) * n + 870 * math.log10(s),
+    "f2": lambda w, p, r, n, s: math.sqrt(p) * n + 25_600 * math.log10(s),
+    "f3": lambda w, p, r, n, s: p * n + 6_860_000 * math.log10(s),
+    "f4": lambda w, p, r, n, s: p * math.sqrt(n) + 530_000 * math.log10(s),
+}
+
+
+@settings(deadline=None)
+@given(x=FINITE, y=FINITE)
+def test_sortable_sorts_like_the_numbers(x, y):
+    a, b = sortable(x), sortable(y)
+    assert (a < b, a == b) == (x < y, x == y)
+    assert sortable_keys(np.array([x, y])).tolist() == [a, b]
+
+
+@settings(deadline=None)
+@given(
+    p=st.integers(1, 10**7),
+    n=st.integers(1, 10**6),
+    s=st.integers(1, 10**9),
+    r=st.integers(1, 10**7),
+    w=st.integers(0, 10**8),
+)
+def test_keys_are_their_formulas_to_the_last_bit(p, n, s, r, w):
+    for name, formula in FORMULAS.items():
+        expected, code = formula(w, p, r, n, s), ORDERS[name].code
+        if name in ("wfp3", "unicep"):
+            assert dynamic_key(code, w, n, r) == sortable(expected)
+        else:
+            key = static_key(code, 5, s, n, p, 0, 77)
+            assert key == (sortable(expected) if code in (F1, F2, F3, F4) else expected), name
+
+
+def test_fcfs_is_the_row():
+    """Rows are sorted by (submit, job id)."""
+    assert static_key(ORDERS["fcfs"].code, 5, 9, 9, 9, 0, 77) == 5
+
+
+def test_mixing_depends_on_each_part_and_is_stable():
+    """These numbers must never change: published schedules hang on them."""
+    fixed = {
+        (0, 1, 0): 2_482_289_063_980_384_216,
+        (1, 1, 0): 3_150_992_677_718_134_148,
+        (0, 2, 0): 7_707_993_040_052_960_274,
+        (0, 1, 1): 2_533_777_038_635_110_281,
+    }
+    assert {parts: mixed(*parts) for parts in fixed} == fixed
+    draws = np.array([mixed(7, job, 0) for job in range(4000)]) / 2.0**63
+    assert abs(draws.mean() - 0.5) < 0.02
+    assert abs(np.corrcoef(draws[:-1], draws[1:])[0, 1]) < 0.05
+
+
+def blocked_queue(procs, requested, submit=None):
+    """A job that fills the machine of 8 for 100 s, then a queue of jobs that each fill it; they start in order."""
+    n = len(procs)
+    return Workload.from_columns(
+        range(n + 1),
+        submit=[0, *(submit or [1] * n)],
+        procs=[8, *procs],
+        requested=[100, *requested],
+        run_time=[100, *[1] * n],
+        machine_procs=8,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [
+        ("fcfs", [1, 2, 3, 4]),
+        ("sjf", [2, 4, 1, 3]),  # 40 10 60 10 s, ties by job id
+        ("ljf", [3, 1, 2, 4]),
+        ("saf", [4, 2, 1, 3]),  # areas 200 80 480 60
+        ("laf", [3, 1, 2, 4]),
+        ("wfp3", [2, 4, 1, 3]),
+        ("f1", [4, 2, 1, 3]),
+        ("f2", [4, 2, 1, 3]),
+        ("f3", [4, 2, 1, 3]),
+        ("f4", [4, 2, 1, 3]),
+    ],
+)
+def test_orders_by_hand(name, order):
+    jobs = blocked_queue([5, 8, 8, 6], [40, 10, 60, 10])
+    assert (1 + np.argsort(simulate(jobs, make_policy(name)).start[1:])).tolist() == order
+
+
+def test_wfp3_changes_its_mind():
+    """At 10 s the short job leads, at 100 s the wide and long one, which has waited longer, has caught up."""
+    jobs = blocked_queue([8, 5], [400, 50], submit=[1, 60])
+    simulation = Simulation(jobs, make_policy("wfp3"))
+    simulation.run(until=60)
+    assert simulation.queued.tolist() == [1, 2]
+    simulation.run(until=100)
+    assert simulation.running.tolist() == [2]
+
+
+# --- a user's own order -------------------------------------------------------------------------------------------
+
+
+def test_a_users_order_sees_what_waits_and_decides():
+    seen = []
+
+    def widest_first(waiting):
+        seen.append((waiting.now, waiting.row.tolist(), waiting.wait.tolist(), waiting.requested.tolist()))
+        return -waiting.procs
+
+    jobs = blocked_queue([5, 8, 7], [10, 10, 10])
+    schedule = simulate(jobs, Policy(Order.by(widest_first)))
+    assert (1 + np.argsort(schedule.start[1:])).tolist() == [2, 3, 1]
+    assert seen[1] == (1, [1, 2, 3], [0, 0, 0], [10, 10, 10])
+
+
+@pytest.mark.parametrize("name", ["sjf", "wfp3"])
+@pytest.mark.parametrize("depth", [0, 1, 3, None])
+def test_a_users_copy_of_a_rule_is_that_rule(name, depth):
+    functions = {
+        "sjf": lambda w: w.estimate,
+        "wfp3": lambda w: -((w.wait / w.requested) * (w.wait / w.requested) * (w.wait / w.requested) * w.procs),
+    }
+    random = np.random.default_rng(1)
+    requested = random.integers(1, 50, 300)
+    jobs = Workload.from_columns(
+        range(300),
+        submit=np.sort(random.integers(0, 1500, 300)),
+        procs=random.integers(1, 9, 300),
+        requested=requested,
+        run_time=random.integers(1, requested + 1),
+        machine_procs=8,
+    )
+    backfill = {0: NoBackfilling(), None: Conservative()}.get(depth) or Easy(depth=depth)
+    own = simulate(jobs, Policy(Order.by(functions[name]), backfill))
+    assert np.array_equal(own.start, simulate(jobs, Policy(ORDERS[name], backfill)).start)
+    own = simulate(jobs, Policy(backfill=Easy(Order.by(functions[name]))))
+    assert np.array_equal(own.start, simulate(jobs, Policy(backfill=Easy(ORDERS[name]))).start)
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (lambda waiting: waiting.nodes, "Order '<lambda>' failed at 0 s: AttributeError"),
+        (lambda waiting: waiting.wait / 0.0 * 0.0, "gave NaN at 0 s"),
+        (lambda waiting: 3.0, r"keys of shape \(\) at 0 s; one number for each of 1 jobs is \(1,\)"),
+        (lambda waiting: ["a"] * len(waiting.row), "failed at 0 s: ValueError"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_users_broken_order_is_an_error(function, text):
+    with pytest.raises(JobcastError, match=text):
+        simulate(blocked_queue([5], [10]), Policy(Order.by(function)))
+
+
+# --- names --------------------------------------------------------------------------------------------------------
+
+
+def test_names():
+    assert make_policy("easy") == make_policy("fcfs-easy") == Policy(backfill=Easy())
+    assert make_policy("hybrid-4+promise") == Policy(backfill=Easy(depth=4, replan=True), promise=Promise())
+    assert make_policy("wfp3-easy+promise").promise
+    assert make_policy("easy-sjbf").backfill_order is ORDERS["sjf"]
+    assert make_policy("f2-easy").backfill_order is ORDERS["f2"]
+    assert {"fcfs", "unicep", "f4-easy", "conservative-compress", "binpacking", "random", "knapsack"} <= set(POLICIES)
+    assert random_order(3).seed == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("esy", "No policy 'esy'; did you mean 'easy'"),
+        ("hybrid-0", "holds at least 1 reservation; got 0"),
+        ("hybrid-99999999999999999999", "holds at most 1,000,000 reservations"),
+        ("hybrid--2", "holds at least 1 reservation; got -2"),
+        ("fcfs+promise", "A promise needs EASY or hybrid"),
+        ("conservative-replan+promise", "A promise needs EASY or hybrid"),
+        ("easy+promises", r"No policy 'easy\+promises'; did you mean 'easy\+promise'"),
+    ],
+)
+def test_wrong_names_are_an_error(name, text):
+    with pytest.raises(JobcastError, match=text):
+        make_policy(name)
+
+
+def test_an_unknown_order_is_an_error():
+    with pytest.raises(JobcastError, match="No order 'sfj'; did you mean 'sjf'"):
+        order_named("sfj")
+
+
+def test_two_random_orders_draw_from_their_own_seeds():
+    """The queue's seed decides who is the head, the other one who passes it."""
+    width = [6] + [5] * 20 + [1] * 20
+    workload = Workload.from_columns(
+        range(1, 42), submit=[0] + [1] * 40, procs=width, requested=[100] * 41, run_time=[100] * 41, machine_procs=10
+    )
+
+    def passing(first, second):
+        start = simulate(workload, Policy(random_order(first), Easy(random_order(second)))).start
+        return tuple(np.flatnonzero(start == 1).tolist())
+
+    assert len({passing(9, second) for second in range(5)}) > 1
+    assert len({passing(first, 9) for first in range(5)}) > 1

@@ -1,0 +1,353 @@
+"""RUSH's gate: Algorithms 1 and 2 call by call, what it leaves alone, and that broken gates are noticed."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from predictors.core.errors import JobcastError
+from schedsim.engine.simulation import Simulation, simulate
+from schedsim.explain.explain import explain
+from schedsim.explain.sentences import in_words
+from schedsim.machine.topology import Topology
+from schedsim.policies.gates import Verdict
+from schedsim.policies.policy import Policy, make_policy
+from schedsim.policies.rush import Rush, Scripted, rush
+from schedsim.workload.workload import Workload
+from tests.by_hand.rush import Rush as ByHand
+from tests.support.engine_runs import workload_of
+from tests.support.strategies import PROCS, seeded_workload, workloads
+
+EASY = make_policy("easy")
+
+
+class Model:
+    """A classifier by a rule (row, now) -> bool that writes down its calls."""
+
+    def __init__(self, varies, word="variation"):
+        self.varies, self.word, self.calls = varies, word, []
+
+    def foresee(self, candidate):
+        """Say what the rule says."""
+        self.calls.append((candidate.now, candidate.row))
+        return self.word if self.varies(candidate.row, candidate.now) else "none"
+
+
+def never(row, now):
+    return False
+
+
+def always(row, now):
+    return True
+
+
+def sometimes(seed):
+    """Return a rule without memory that says variation for about half of all (row, now)."""
+    return lambda row, now: (row * 7919 + now * 104729 + seed * 31) % 97 < 48
+
+
+def three_jobs(**more):
+    """Two jobs that fit side by side, the third needs the machine."""
+    columns = {"submit": [0, 0, 0], "procs": [4, 4, 8], "requested": [50] * 3, "run_time": [50] * 3} | more
+    return Workload.from_columns([1, 2, 3], machine_procs=8, **columns)
+
+
+# --- the script of three jobs ----------------------------------------------------------------------------------------
+
+
+def test_the_second_starts_and_the_first_is_asked_first_at_the_next_release():
+    model = Model(lambda row, now: row == 0 and now < 50)
+    schedule = simulate(three_jobs(), rush(EASY, model))
+    assert schedule.start.tolist() == [50, 0, 100]
+    assert model.calls == [(0, 0), (0, 1), (50, 0), (100, 2)], "the third, blocked, is not asked about"
+
+
+def test_after_ten_skips_a_job_starts_without_a_call():
+    model = Model(lambda row, now: row == 0)
+    policy = rush(EASY, model)
+    w = three_jobs(procs=[4, 2, 2], requested=[10_000, 50, 50])
+    schedule = simulate(w, policy)
+    asked = [now for now, row in model.calls if row == 0]
+    # its tenth skip is at 480 s; 50 s is the end of the two others
+    assert asked == [0, 50, 60, 120, 180, 240, 300, 360, 420, 480]
+    assert schedule.start.tolist() == [540, 0, 0]
+    assert vars(policy.gate.tally) == {"calls": 12, "skips": 10, "met": 1}
+    assert len(model.calls) == 12
+
+
+def test_a_job_at_its_threshold_that_does_not_fit_reserves_like_any_other():
+    """Row 0 is skipped once; at 50 s it is blocked by row 1 and holds a reservation that row 3 must not delay."""
+    w = Workload.from_columns(
+        [1, 2, 3, 4], submit=[0, 0, 1, 2], procs=[5, 4, 2, 4], requested=[50, 100, 50, 200],
+        run_time=[50, 100, 50, 200], machine_procs=8,
+    )  # fmt: skip
+    model = Model(lambda row, now: row == 0)
+    schedule = simulate(w, rush(EASY, model, threshold=1))
+    assert [call for call in model.calls if call[1] == 0] == [(0, 0)]
+    assert schedule.start.tolist() == [100, 0, 1, 150]
+    assert simulate(w, rush(EASY, model, threshold=2)).start.tolist() != schedule.start.tolist()
+
+
+def test_submissions_neither_ask_nor_count():
+    w = Workload.from_columns(
+        range(6), submit=[0, 1, 2, 3, 4, 5], procs=[1] * 6, requested=[500] * 6, run_time=[500] * 6, machine_procs=8
+    )
+    model = Model(lambda row, now: row == 0 and now < 60)
+    schedule = simulate(w, rush(EASY, model))
+    assert [now for now, row in model.calls if row == 0] == [0, 60]
+    assert schedule.start.tolist() == [60, 1, 2, 3, 4, 5]
+
+
+def test_count_on_pass_asks_and_counts_at_every_pass():
+    w = Workload.from_columns(
+        range(6), submit=[0, 1, 2, 3, 4, 5], procs=[1] * 6, requested=[500] * 6, run_time=[500] * 6, machine_procs=8
+    )
+    policy = rush(EASY, model := Model(lambda row, now: row == 0), threshold=4, count_on="pass")
+    assert simulate(w, policy).start.tolist() == [4, 1, 2, 3, 4, 5]
+    assert [now for now, row in model.calls if row == 0] == [0, 1, 2, 3]
+    assert policy.gate.tally.met == 1
+
+
+def test_only_variation_delays_unless_little_is_asked_for():
+    w, little = three_jobs(), Model(lambda row, now: row == 0 and now < 50, "little")
+    assert simulate(w, rush(EASY, little)).start.tolist() == [0, 0, 50]
+    assert simulate(w, rush(EASY, little, labels=("little", "variation"))).start.tolist() == [50, 0, 100]
+
+
+def test_thresholds_by_job():
+    model = Model(always)
+    policy = rush(EASY, model, threshold=np.array([2, 0, 1]))
+    schedule = simulate(three_jobs(procs=[1, 1, 1]), policy)
+    assert schedule.start.tolist() == [60, 0, 50]
+    assert vars(policy.gate.tally) == {"calls": 3, "skips": 3, "met": 2}, "row 1 is exempt, and meets no threshold"
+
+
+def test_an_idle_machine_is_asked_again_when_counters_arrive():
+    w = Workload.from_columns([1], submit=[59], procs=[1], requested=[10], run_time=[10], machine_procs=8)
+    assert simulate(w, rush(EASY, Model(lambda row, now: now < 100))).start.tolist() == [120]
+    assert simulate(w, rush(EASY, Model(lambda row, now: now < 100), recheck=7)).start.tolist() == [105]
+
+
+def test_a_skip_is_told_in_words():
+    model = Model(lambda row, now: row == 0 and now < 50)
+    w = three_jobs()
+    lines = in_words(explain(simulate(w, rush(EASY, model)), 1, rush(EASY, model)))
+    assert lines[1] == "t=0: it could have started, but was held: RUSH foresees variation: skip 1 of 10."
+
+
+# --- what it leaves alone --------------------------------------------------------------------------------------------
+
+BASES = ["fcfs", "sjf", "easy", "easy-sjbf", "wfp3-easy", "saf-easy", "easy+promise", "binpacking"]
+
+
+@settings(max_examples=60)
+@given(jobs=workloads(), name=st.sampled_from(BASES))
+def test_a_model_that_never_says_variation_changes_nothing(jobs, name):
+    workload, base = workload_of(jobs), make_policy(name)
+    gated, free = simulate(workload, rush(base, Model(never))), simulate(workload, base)
+    assert gated.start.tolist() == free.start.tolist()
+    assert gated.started_by.tolist() == free.started_by.tolist()
+
+
+@settings(max_examples=60)
+@given(jobs=workloads(), seed=st.integers(0, 9), threshold=st.integers(0, 4), everywhere=st.booleans(),
+       recheck=st.sampled_from([7, 60]))  # fmt: skip
+def test_equals_the_algorithms_by_hand(jobs, seed, threshold, everywhere, recheck):
+    by_hand = ByHand(jobs, PROCS, sometimes(seed), threshold, recheck, everywhere)
+    model = Model(sometimes(seed))
+    policy = rush(EASY, model, threshold=threshold, recheck=recheck, count_on="pass" if everywhere else "release")
+    assert simulate(workload_of(jobs), policy).start.tolist() == by_hand.run()
+    assert model.calls == by_hand.calls
+    assert policy.gate.tally.calls == len(model.calls)
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_no_job_is_skipped_more_often_than_it_may_be_and_all_start(name):
+    for seed in range(10):
+        workload, model = workload_of(seeded_workload(seed)), Model(always)
+        policy = rush(make_policy(name), model, threshold=3)
+        simulate(workload, policy)
+        counts = np.bincount([row for _, row in model.calls], minlength=len(workload))
+        assert (counts == 3).all()
+        assert vars(policy.gate.tally) == {"calls": counts.sum(), "skips": counts.sum(), "met": len(workload)}
+
+
+def test_scripted_skips_are_all_made():
+    for seed in range(10):
+        workload = workload_of(seeded_workload(seed))
+        skips = np.random.default_rng(seed).integers(0, 5, len(workload))
+        policy = rush(EASY, Scripted(skips))
+        simulate(workload, policy)
+        assert policy.gate.tally.skips == skips.sum()
+
+
+def test_the_classifier_sees_the_nodes_of_the_tentative_placement():
+    from schedsim.machine.allocators import FirstFit
+
+    seen = []
+
+    class Looks(Model):
+        def foresee(self, candidate):
+            seen.append((candidate.row, candidate.nodes.tolist()))
+            return super().foresee(candidate)
+
+    found = simulate(three_jobs(), rush(EASY, Looks(lambda row, now: row == 0 and now < 50)),
+                     allocator=FirstFit(Topology.flat(8)))  # fmt: skip
+    nodes = [0, 1, 2, 3]
+    assert seen == [(0, nodes), (1, nodes), (0, nodes), (2, list(range(8)))], "given back, and offered to the next"
+    assert found.nodes[1].tolist() == [0, 1, 2, 3]
+
+
+# --- copies ----------------------------------------------------------------------------------------------------------
+
+
+def test_equal_runs_are_equal():
+    for seed in range(5):
+        workload = workload_of(seeded_workload(seed))
+        runs = [simulate(workload, rush(EASY, Model(sometimes(seed)))).start.tolist() for _ in range(2)]
+        assert runs[0] == runs[1]
+
+
+def test_copies_and_moments_keep_the_skips():
+    copied = 0
+    for seed in range(10):
+        workload, policy = workload_of(seeded_workload(seed)), rush(EASY, Model(sometimes(seed)))
+        whole = simulate(workload, policy).start.tolist()
+        for until in np.unique(workload.submit)[1:].tolist():
+            simulation = Simulation(workload, policy)
+            if simulation.run(until=until):
+                continue
+            moment, copy = simulation.snapshot(), simulation.fork()
+            copy.run()
+            simulation.run()
+            assert copy.schedule().start.tolist() == simulation.schedule().start.tolist() == whole
+            simulation.restore(moment)
+            simulation.run()
+            assert simulation.schedule().start.tolist() == whole
+            copied += 1
+    assert copied > 20
+
+
+def test_a_fresh_gate_has_counted_nothing():
+    policy = rush(EASY, Model(sometimes(1)))
+    simulate(workload_of(seeded_workload(1)), policy)
+    assert policy.gate.tally.calls > 0
+    assert policy.gate.fresh().tally.calls == 0
+
+
+# --- broken gates ----------------------------------------------------------------------------------------------------
+
+# ruff: noqa: D102 - the docstring of each class tells what its one method does wrong
+
+
+class AsksAtSubmissions(Rush):
+    """Asks skipped jobs again at submissions."""
+
+    def _news(self, candidate):
+        return True
+
+
+class NeverCounts(Rush):
+    """Skips without counting."""
+
+    def ask(self, candidate):
+        return super().ask(candidate)._replace(counts=False)
+
+
+class OneTooMany(Rush):
+    """Skips once more than it may."""
+
+    def most(self, row):
+        return super().most(row) + 1
+
+
+class CountsWithoutAsking(Rush):
+    """Counts where it does not ask."""
+
+    def ask(self, candidate):
+        return super().ask(candidate)._replace(counts=True)
+
+
+class ForgetsTheTimer(Rush):
+    """Does not look at new counters."""
+
+    def ask(self, candidate):
+        verdict = super().ask(candidate)
+        return verdict if verdict.recheck is None else verdict._replace(recheck=10_000)
+
+
+class StartsAnyway(Rush):
+    """Starts what it should skip."""
+
+    def ask(self, candidate):
+        return Verdict(True, super().ask(candidate).reason)
+
+
+@pytest.mark.parametrize(
+    "broken", [AsksAtSubmissions, NeverCounts, OneTooMany, CountsWithoutAsking, ForgetsTheTimer, StartsAnyway]
+)
+def test_a_broken_gate_is_noticed(broken):
+    def differs(seed):
+        jobs = seeded_workload(seed)
+        by_hand, model = ByHand(jobs, PROCS, sometimes(seed), threshold=2), Model(sometimes(seed))
+        policy = replace(EASY, gate=broken(model, threshold=2))
+        try:
+            starts = simulate(workload_of(jobs), policy).start.tolist()
+        except JobcastError:
+            return True
+        return (starts, model.calls) != (by_hand.run(), by_hand.calls)
+
+    assert any(differs(seed) for seed in range(30))
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"threshold": -1}, "threshold must be a whole number"),
+        ({"threshold": np.array([1, -1])}, "threshold must be a whole number"),
+        ({"recheck": 0}, "every 1 s or more"),
+        ({"count_on": "submission"}, "release, pass; got 'submission'"),
+        ({"labels": ("many",)}, "none, little, variation"),
+    ],
+)
+def test_what_cannot_be_is_refused(more, told):
+    with pytest.raises(JobcastError, match=told):
+        rush(EASY, Model(never), **more)
+
+
+def test_one_gate_a_policy_and_words_that_are_known():
+    with pytest.raises(JobcastError, match="has a gate already"):
+        rush(rush(EASY, Model(never)), Model(never))
+    with pytest.raises(JobcastError, match="it said 'perhaps'"):
+        simulate(three_jobs(), rush(EASY, Model(always, "perhaps")))
+    with pytest.raises(JobcastError, match="A gate needs the pass"):
+        rush(make_policy("conservative-replan"), Model(never))
+    assert isinstance(rush(Policy(), Model(never)), Policy)
+
+
+@pytest.mark.parametrize("name", ["rush", "easy+rush", "easy-sjbf+rush"])
+def test_a_name_alone_makes_no_rush(name):
+    with pytest.raises(JobcastError, match="asks a classifier about a machine with contention"):
+        make_policy(name)
+
+
+@pytest.mark.parametrize("answer", [None, True, ("no",), Verdict("no"), Verdict(float("nan"))])
+def test_a_gate_answers_a_verdict_of_true_or_false(answer):
+    gate = type("Odd", (), {"ask": lambda self, candidate: answer})()
+    workload = Workload.from_columns([1], submit=[0], procs=[4], requested=[50], run_time=[50], machine_procs=8)
+    with pytest.raises(JobcastError, match="gate must answer"):
+        simulate(workload, replace(make_policy("easy"), gate=gate))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"threshold": 1.5}, {"threshold": "x"}, {"threshold": None}, {"threshold": np.array([1.5])},
+              {"recheck": "60"}, {"recheck": 1.5}, {"recheck": 10**30}, {"labels": "variation"}, {"labels": [1]}]
+)  # fmt: skip
+def test_settings_of_wrong_types_are_refused(wrong):
+    with pytest.raises(JobcastError, match="RUSH"):
+        Rush(Scripted(np.zeros(1, dtype=np.int64)), **wrong)

@@ -1,0 +1,29 @@
+"""Workloads refuse what the engine cannot hold."""
+
+import pytest
+
+from predictors.core.errors import JobcastError
+from predictors.data.cleaning import clean
+from predictors.data.synthetic.generate import generate_log
+from schedsim.engine.simulation import simulate
+from schedsim.policies.policy import make_policy
+from schedsim.workload.workload import MOST_PROCS, Workload
+
+
+def workload(machine_procs):
+    return Workload.from_columns(
+        [1, 2], submit=[0, 0], procs=[machine_procs, 1], requested=[9, 9], run_time=[9, 9], machine_procs=machine_procs
+    )
+
+
+@pytest.mark.parametrize("policy", ["easy", "default", "conservative-replan"])
+def test_the_largest_machine_is_simulated(policy):
+    assert simulate(workload(MOST_PROCS), make_policy(policy)).start.tolist() == [0, 9]
+
+
+@pytest.mark.parametrize("procs", [MOST_PROCS + 1, 1 << 31, 10**12, 10**23])
+def test_a_larger_machine_is_refused(procs):
+    """The ordered lists have so many classes of width; more would write beside them."""
+    log = generate_log(20, seed=1)
+    with pytest.raises(JobcastError, match=r"at most .* processors; got"):
+        Workload.from_log(clean(log, procs)[0])

@@ -1,0 +1,157 @@
+"""A real server is killed at random points under load, again and again: what was acknowledged must be there, once."""
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+from predictors.service.client import Client, ServiceError
+from predictors.service.event import Event
+from predictors.service.settings import Settings
+from predictors.service.state.service import Service
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def start(model: str, url: str, port: int, *words: str) -> subprocess.Popen:
+    """Start `jobcast serve`, and wait until it is ready."""
+    command = [sys.executable, "-X", "faulthandler", "-m", "experiments.cli", "serve", model, "--db", url]
+    command += ["--port", str(port), "--poll", "0", *words]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    begin = time.monotonic()
+    while time.monotonic() - begin < 120:
+        if server.poll() is not None:
+            raise AssertionError(f"the server ended with {server.returncode}")
+        try:
+            with Client(f"http://127.0.0.1:{port}", timeout=2, retries=0) as client:
+                if client.ask("GET", "/readyz")["ready"]:
+                    return server
+        except ServiceError:
+            time.sleep(0.05)
+    server.send_signal(signal.SIGABRT)  # tells where every thread stands
+    server.wait(30)
+    raise AssertionError("the server did not become ready")
+
+
+class Load:
+    """Clients that send the events of jobs of their own, in order, each until it is acknowledged."""
+
+    def __init__(self, port: int, clients: int, seed: int) -> None:
+        self.acknowledged: dict[tuple[str, str], int] = {}
+        self.sent: dict[tuple[str, str], dict] = {}
+        self.doubled: list[tuple[str, str]] = []
+        self._port, self._stop = port, threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=(k, seed + k), daemon=True) for k in range(clients)]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Let every client finish its event, and end."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(60)
+            assert not thread.is_alive()
+
+    def _run(self, number: int, seed: int) -> None:
+        chance, job = random.Random(seed), 0
+        client = Client(f"http://127.0.0.1:{self._port}", timeout=5, retries=0)
+        while not self._stop.is_set():
+            batch = []
+            for _ in range(chance.choice((1, 1, 1, 20))):
+                job += 1
+                about = {"job_id": f"{number}-{job}", "time": 1000 * job}
+                batch.append(
+                    {**about, "kind": "submitted", "user": chance.randrange(9), "requested_time": 600, "procs": 2}
+                )
+                batch.append({**about, "kind": "started", "time": 1000 * job + 5})
+                batch.append({**about, "kind": "ended", "time": 1000 * job + 5 + chance.randrange(1, 600), "status": 1})
+            self._until_acknowledged(client, batch)
+
+    def _until_acknowledged(self, client: Client, batch: list[dict]) -> None:
+        for event in batch:
+            self.sent[event["job_id"], event["kind"]] = event
+        while True:
+            try:
+                receipts = client.send(batch)
+            except ServiceError:
+                client.close()
+                if self._stop.is_set():
+                    return
+                time.sleep(0.01)
+                continue
+            for event, receipt in zip(batch, receipts, strict=True):
+                self.acknowledged[event["job_id"], event["kind"]] = receipt["sequence"]
+            return
+
+
+def kill_again_and_again(folder: Path, url: str, times: int, model: str = "online-linear", seed: int = 1) -> dict:
+    """Kill a server under load so many times; then hold what is stored against what was acknowledged.
+
+    Returns
+    -------
+    dict
+        Counts, for a report.
+    """
+    port, chance = free_port(), random.Random(seed)
+    server = start(model, url, port)
+    load = Load(port, clients=3, seed=seed)
+    try:
+        for _ in range(times):
+            time.sleep(chance.uniform(0.05, 0.8))
+            server.send_signal(signal.SIGKILL)
+            server.wait(30)
+            server = start(model, url, port)
+        time.sleep(0.3)
+    finally:
+        load.stop()
+        server.send_signal(signal.SIGKILL)
+        server.wait(30)
+    return checked(folder, url, load, model)
+
+
+def checked(folder: Path, url: str, load: Load, model: str) -> dict:
+    """Raise unless every acknowledged event is stored once, and the rebuilt state is that of the events in order."""
+    service = Service(Settings(model=model, db=url, poll=0))
+    service.start()
+    service.wait(120)
+    try:
+        events = [Event(*row) for table in service.store.events_after(0) for row in table.tolist()]
+        assert [event.sequence for event in events] == list(range(1, len(events) + 1))
+        assert len({(event.job, event.kind) for event in events}) == len(events), "an event was stored twice"
+        by_sequence = {event.sequence: event for event in events}
+        from predictors.service.api.schema import EventIn
+        from predictors.service.pseudonyms import Pseudonymiser
+
+        for key, sequence in load.acknowledged.items():
+            expected = EventIn(**load.sent[key]).event(Pseudonymiser())
+            assert by_sequence[sequence].described_as(expected), f"acknowledged event {sequence} was lost or changed"
+        whole = Service(Settings(model=model, db=f"sqlite:///{folder}/whole.db", poll=0))
+        whole.start()
+        whole.wait(60)
+        for i in range(0, len(events), 500):
+            done = threading.Event()
+            whole.take([one._replace(sequence=-1) for one in events[i : i + 500]], lambda *_, d=done: d.set(), print)
+            assert done.wait(30)
+        told = threading.Event()
+        whole.learner.when(len(events), told.set)
+        assert told.wait(60)
+        for one, other in ((service.job_state.snapshot()[1], whole.job_state.snapshot()[1]),
+                           (service.learner.champion.state(), whole.learner.champion.state())):  # fmt: skip
+            for name, array in one.items():
+                assert np.array_equal(array, other[name], equal_nan=array.dtype.kind == "f"), name
+        whole.stop()
+        return {"events": len(events), "acknowledged": len(load.acknowledged)}
+    finally:
+        service.stop()

@@ -1,0 +1,54 @@
+"""A service that listens on a free port of this machine, in a thread of the tests."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from predictors.service.api.app import Api
+from predictors.service.api.server import Listening, made_server
+from predictors.service.client import Client
+from predictors.service.pseudonyms import Pseudonymiser
+from predictors.service.settings import Settings
+from predictors.service.state.service import Service
+
+
+@dataclass
+class Running:
+    """A service at work."""
+
+    service: Service
+    api: Api
+    url: str
+
+    def client(self, **options) -> Client:
+        """Return a client of it."""
+        return Client(self.url, **options)
+
+    def learnt(self, sequence: int | None = None) -> None:
+        """Wait until an event, or every event, has been learnt."""
+        done = threading.Event()
+        self.service.learner.when(sequence or self.service.job_state.sequence, done.set)
+        assert done.wait(30)
+
+
+@contextmanager
+def running(
+    folder, model="last-two", *, parts=(), listening=None, starts=None, variability_state=None, key=None, **settings
+) -> Iterator[Running]:
+    settings.setdefault("db", f"sqlite:///{folder}/service.db")
+    service = Service(Settings(model=model, **settings), *parts, key=key or Pseudonymiser())
+    api = Api(service, service.key, starts, variability_state)
+    listening = listening or Listening(port=0)
+    server, opened = made_server(api, listening)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
+    thread.start()
+    try:
+        service.wait(60)
+        while not server.started:
+            time.sleep(0.01)
+        yield Running(service, api, f"http://127.0.0.1:{opened.getsockname()[1]}")
+    finally:
+        server.should_exit = True
+        thread.join(30)
