@@ -58,8 +58,13 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
 
 @step
 def _next_phase(sim: Arrays) -> int:
-    """Return the phase after a pass: another pass, if postponed jobs have joined the queue after it."""
-    if sim.state[0].release_looks & at.AFTER != 0 and release_if_idle(sim):
+    """Return the phase after a pass: another pass, if postponed jobs have joined the queue after it.
+
+    That pass looks at every job anew, also at those that the first has passed over.
+    """
+    state = sim.state[0]
+    if state.release_looks & at.AFTER != 0 and release_if_idle(sim):
+        state.n_passes += 1
         return at.AT_ORDER
     return at.AT_ADVANCE
 

@@ -100,20 +100,15 @@ def compare(base, jobs, estimates, seed, correction="requested", kill=True, proc
     assert ours == slow, (about, deadlines)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)  # the next test has a case in which they do not agree
+@settings(max_examples=150, deadline=None)
 @given(workloads_with_estimates(most=10, least_run=0), st.sampled_from(sorted(BASES)), st.integers(0, 10**6))
 def test_the_engine_and_the_slow_oracle_agree(drawn, base, seed):
     jobs, estimates = drawn
     compare(base, jobs, estimates, seed)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="the engine says `ready` of job 7, the oracle `reserved`: same starts and ends",
-)
 def test_a_job_passed_over_and_then_blocked_in_one_second():
-    """Job 7 is passed over for the ceiling; then postponed jobs join the queue, and job 6 takes its processors."""
+    """Job 7 is passed over for the ceiling; then job 6 joins the queue and starts, and job 7 holds a reservation."""
     jobs = [Job(k, 0, 1, 5, 0) for k in (1, 2, 3, 4)]
     jobs += [Job(5, 25, 2, 5, 5), Job(6, 25, 5, 5, 5), Job(7, 25, 2, 5, 0), Job(8, 25, 1, 5, 0)]
     compare("easy", jobs, [1, 1, 1, 1, 5, 5, 1, 1], 345)
