@@ -36,10 +36,11 @@ def write_policy(record: Record, policy: Policy) -> None:
     record.window = policy.window
     record.n_classes = machine.bit_length()
     record.reward = at.CAPACITY if policy.backfill == Knapsack("capacity") else at.CAPABILITY
-    share = 1.0 if policy.ceiling is None else policy.ceiling.share
-    record.exempt_only = machine - most_in_use(share, machine)
-    record.exempt_from = share_of(share, machine)
-    record.passes_over = policy.ceiling is not None and policy.ceiling.refused == "passed over"
+    record.exempt_from = machine
+    if policy.ceiling is not None:
+        record.exempt_only = machine - most_in_use(policy.ceiling.share, machine)
+        record.exempt_from = share_of(policy.ceiling.share, machine)
+        record.passes_over = policy.ceiling.refused == "passed over"
     record.postpones = postpone is not None
     if postpone is not None:
         record.release_lead = postpone.lead

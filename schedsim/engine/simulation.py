@@ -322,7 +322,8 @@ class Simulation:
         new._around = None if self._around is None else self._around.fork()
         new._commands = None if self._commands is None else self._commands.fork()
         new._state = self._state.with_steps(new._source.n_steps)
-        new._write_source()
+        if new._source is not self._source:
+            new._write_source()
         if estimates is not None:
             new._source.tell_past(self.events())
             new._handed = int(new._state.record.n_logged)
