@@ -196,7 +196,12 @@ ODD = [
     ("--site", "s.toml", QUEUE + "least_procs = 1.5\n", "least_procs must be a whole number; got 1.5"),
     ("--site", "s.toml", QUEUE + "longer_than = nan\n", "longer_than must be a whole number; got nan"),
     ("--site", "s.toml", QUEUE + "up_to = " + "9" * 30 + "\n", "up_to must be from"),
-    ("--site", "s.toml", QUEUE + 'capability = "yes"\n', "queue 1: capability must be true or false; got 'yes'"),
+    (
+        "--site",
+        "s.toml",
+        QUEUE + 'capability = "yes"\n',
+        "queue 1 (\"a\"): capability must be true or false; got 'yes'",
+    ),
     ("--site", "s.toml", "[[queue]]\nname = 5\n", "s.toml: queue 1: name must be a text; got 5"),
     ("--site", "s.toml", "[score]\ntick = 15.5\n", "tick must be a whole number; got 15.5"),
     ("--site", "s.toml", "[score]\ntick = nan\n", "tick must be a whole number; got nan"),
