@@ -361,7 +361,7 @@ class ContentionModel:
     >>> w = Workload.from_columns([1, 2], submit=[0, 0], procs=[16, 16], requested=[900, 900], run_time=[300, 300],
     ...                           machine_procs=512)
     >>> model = ContentionModel(["AMG", "LBANN"], seed=1)
-    >>> simulate(w, make_policy("easy"), world=model, kill=False).run_time.tolist()
+    >>> simulate(w, make_policy("easy"), run_times=model, kill=False).run_time.tolist()
     [305, 334]
     """
 

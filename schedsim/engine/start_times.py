@@ -4,8 +4,8 @@ The present queue rolled forward many times, each time with other run times.
 
 Run times of live jobs are drawn from a `Sampler`; nothing that the simulation holds of the future is used: no further
 job is submitted or known to fail, no node fails or is repaired, nobody commands anything, and what the workload says of
-the live jobs' run times is replaced. So later jobs that would pass the job are not foreseen, and starts tend to be told
-early where the policy lets many pass.
+the live jobs' run times is replaced. So later jobs that would pass the job are not foreseen: where the policy lets many
+pass, the forecast tends to be early.
 """
 
 from dataclasses import dataclass

@@ -80,7 +80,7 @@ class Recorded:
 
 
 class Stepper:
-    """Walks a simulation from one scheduling instant to the next and looks at those it is told to.
+    """Walks a simulation from one scheduling instant to the next and looks at those that are asked for.
 
     Examples
     --------

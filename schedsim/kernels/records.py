@@ -467,7 +467,7 @@ AFTER: Final = 2
 
 # kinds of timers; a client's own kinds are larger
 RECHECK: Final = 0
-STEP: Final = -1  # the world moves on; nobody is woken
+STEP: Final = -1  # the model of run times moves on; no pass follows
 RELEASE: Final = -2  # a postponed job, by its slot, joins the queue
 COMMAND: Final = -3  # users or operators do something to waiting jobs
 RELEASE_CHILD: Final = -4  # the job of that row waits for its parent no more

@@ -48,7 +48,7 @@ class Dilation:
     >>> from schedsim.policies.policy import make_policy
     >>> w = Workload.from_columns([1, 2], submit=[0, 0], procs=[50, 46], requested=[100, 100], run_time=[100, 100],
     ...                           machine_procs=100)
-    >>> simulate(w, make_policy("easy"), kill=False, world=Dilation(low=1.2, high=1.2)).run_time.tolist()
+    >>> simulate(w, make_policy("easy"), kill=False, run_times=Dilation(low=1.2, high=1.2)).run_time.tolist()
     [100, 120]
     """
 

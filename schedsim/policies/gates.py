@@ -28,7 +28,7 @@ class Candidate:
         Whether this instant has ends, or a timer that woke the scheduler; else only submissions.
     nodes : int64 array, optional
         The nodes that it would get, where there is an allocator; nothing is held until the verdict.
-    world : Progress, optional
+    run_times : Progress, optional
         The model of run times as of now, where there is one, see `schedsim.machine.run_times`.
     """
 
@@ -39,7 +39,7 @@ class Candidate:
     by_end: bool
     by_timer: bool
     nodes: Ints | None = None
-    world: Progress | None = None
+    run_times: Progress | None = None
 
 
 class Verdict(NamedTuple):

@@ -184,8 +184,8 @@ class Source:
         """Most estimate steps; 0 without revised estimates."""
         return 0 if self.revised is None else self.revised.n_steps
 
-    def tell_past(self, events: Ints) -> None:
-        """Tell forecasts what happened before they came; what they say of jobs submitted by then is not used."""
+    def read_past(self, events: Ints) -> None:
+        """Let forecasts read what happened before they came; their answers on jobs submitted by then are not used."""
         for forecast, row in self.forecasts:
             forecast.advance(events, row)
 

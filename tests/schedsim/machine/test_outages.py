@@ -359,7 +359,7 @@ def test_what_cannot_be_is_named(make, message):
     ("given", "message"),
     [
         ({"allocator": "first-fit"}, "'first-fit' is not an allocator; make one with .*allocator_named"),
-        ({"world": "x"}, "'x' is not a model of run times"),
+        ({"run_times": "x"}, "'x' is not a model of run times"),
         ({"outages": "x.csv"}, "are no outages; make them with"),
         ({"policy": "easy"}, "'easy' is not a policy; make one with .*make_policy"),
         ({"workload": 5}, "5 is not a workload"),

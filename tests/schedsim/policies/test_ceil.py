@@ -163,8 +163,8 @@ def test_the_worked_example():
     for by in ("start", "mean"):
         world = Dilation(low=1.2, high=1.2, by=by)
         for name in ("easy", "wfp3-easy"):
-            full = simulate(workload, make_policy(name), kill=False, world=world)
-            ceiled = simulate(workload, make_policy(f"{name}+ceil"), kill=False, world=world)
+            full = simulate(workload, make_policy(name), kill=False, run_times=world)
+            ceiled = simulate(workload, make_policy(f"{name}+ceil"), kill=False, run_times=world)
             assert makespan(full) == 54 * 3600 and makespan(ceiled) == 50 * 3600, (by, name)
 
 
@@ -281,7 +281,7 @@ def test_law_above_the_ceiling_only_while_an_exempt_job_runs(name, by):
         for policy, holds in ((make_policy(name), True), (make_policy(name.removesuffix("+ceil")), False)):
             if policy.is_ceil != holds:
                 continue
-            found = simulate(workload, policy, kill=False, world=Dilation(by=by, seed=seed))
+            found = simulate(workload, policy, kill=False, run_times=Dilation(by=by, seed=seed))
             seconds = np.unique(np.concatenate([found.start, found.end]))
             running = (found.start[:, None] <= seconds) & (seconds < found.end[:, None])
             above = (running * workload.procs[:, None]).sum(axis=0) > 95
@@ -308,7 +308,7 @@ def test_the_second_look_finds_a_start_above_the_ceiling_and_one_out_of_nowhere(
 def test_factors_are_the_same_with_and_without_the_ceiling():
     workload = busy_machine(2)
     plain, ceiled = (
-        simulate(workload, make_policy(name), kill=False, world=Dilation(limit=0.0, seed=9))
+        simulate(workload, make_policy(name), kill=False, run_times=Dilation(limit=0.0, seed=9))
         for name in ("easy", "ceil")
     )
     assert plain.run_time.tolist() == ceiled.run_time.tolist()
