@@ -9,6 +9,7 @@ constant speed, and a sample of the counters shows the loads before what happens
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Self
 
@@ -270,8 +271,7 @@ class ContentionState:
 
     def fork(self) -> Self:
         """Return a copy that goes its own way; its counters go to a fork of the sink if it has one, else nowhere."""
-        new = type(self).__new__(type(self))
-        new.__dict__.update(self.__dict__)
+        new = copy(self)
         for name in ("_spread", "_width", "_row", "_about", "_left", "_speed", "_owner", "load", "_rates"):
             setattr(new, name, getattr(self, name).copy())
         new._spare, new._running, new._frames = list(self._spare), dict(self._running), deque(self._frames)

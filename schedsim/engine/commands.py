@@ -1,6 +1,7 @@
 """What commands do to waiting jobs: holds, releases, alterations and big runs, and the years of the accounts."""
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, Self
@@ -65,8 +66,8 @@ class SiteCommands:
 
     def fork(self) -> Self:
         """Return a copy that goes its own way."""
-        new = type(self).__new__(type(self))
-        new.__dict__.update(self.__dict__, changed=dict(self.changed), ignored=list(self.ignored))
+        new = copy(self)
+        new.changed, new.ignored = dict(self.changed), list(self.ignored)
         return new
 
     def close(self) -> None:

@@ -23,7 +23,6 @@ from schedsim.engine.requests import (
     begin_outages,
     suppose,
     with_change,
-    with_timer,
     write_machine_state,
     write_policy,
 )
@@ -225,13 +224,6 @@ class Simulation:
         return np.asarray(jobs["start"] + jobs["current_estimate"])
 
     @property
-    def kills(self) -> int:
-        """Started jobs that are stopped at their requested time; with a model of run times, those stopped so far."""
-        if self.run_times is not None and self._machine_state is not None:
-            return len(self._machine_state.stopped)
-        return int(self._state.record.n_kills)
-
-    @property
     def run_times(self) -> Progress | None:
         """The state of the run-time model, if there is one."""
         return None if self._machine_state is None else self._machine_state.progress
@@ -331,10 +323,6 @@ class Simulation:
         if self._machine_state is not None and self._machine_state.progress is not None:
             raise JobcastError("A model of run times says how long jobs take; leave it out to suppose other run times.")
         suppose(self._state, run_times)
-
-    def add_timer(self, when: int, kind: int = at.RECHECK, argument: int = 0, wakes: bool = True) -> None:
-        """Set a timer at a second after the present one; if it wakes, that is a scheduling instant."""
-        self._state = with_timer(self._state, when, kind, argument, wakes)
 
     def _refuse_revised(self) -> None:
         if self._source.revised is not None and self.policy.kind == "compress":

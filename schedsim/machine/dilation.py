@@ -11,7 +11,8 @@ References
    2019. doi:10.1145/3322789.3328743
 """
 
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Literal, Self
 
@@ -135,9 +136,8 @@ class Dilating:
 
     def fork(self) -> Self:
         """Return a copy that goes its own way."""
-        new = type(self).__new__(type(self))
-        new.__dict__.update(self.__dict__)
-        new._running = {row: _Run(**vars(run)) for row, run in self._running.items()}
+        new = copy(self)
+        new._running = {row: replace(run) for row, run in self._running.items()}
         new._fresh = list(self._fresh)
         return new
 

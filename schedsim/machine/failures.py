@@ -204,11 +204,8 @@ class FailureProcess:
 
     def fork(self) -> Self:
         """Return a copy that goes its own way."""
-        new = type(self).__new__(type(self))
-        new.__dict__.update(self.__dict__)
-        new.down, new.dropped, new.stopped = list(self.down), list(self.dropped), list(self.stopped)
-        new.returned = set(self.returned)
-        return new
+        down, dropped, stopped = list(self.down), list(self.dropped), list(self.stopped)
+        return replace(self, down=down, dropped=dropped, stopped=stopped, returned=set(self.returned))
 
 
 def count_of(change: Change) -> int:

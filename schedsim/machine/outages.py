@@ -197,14 +197,6 @@ class Outages:
         """Whether chance says which nodes fail: a failure gives only their number."""
         return any(change.kind == "fail" and change.nodes is None for change in self.changes)
 
-    def shifted(self, seconds: int) -> Self:
-        """Return them so many seconds later."""
-        return replace(
-            self,
-            reservations=tuple(replace(r, start=r.start + seconds, end=r.end + seconds) for r in self.reservations),
-            changes=tuple(replace(c, time=c.time + seconds) for c in self.changes),
-        )
-
     def with_reservations(self, more: Iterable[Reservation]) -> Self:
         """Return them with more reservations."""
         return replace(self, reservations=(*self.reservations, *more))

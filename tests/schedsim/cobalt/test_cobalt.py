@@ -270,10 +270,10 @@ def test_what_failed_before_the_first_submission_is_down(allocator, policy, expe
         )
         place = None if allocator is None else allocator_named(allocator, 8, None, 0, None)
         broken = Outages(
-            [Reservation(-40, 10, 2)],
-            [Change(-50, "fail", 4), Change(-20, "repair", 1), Change(200, "repair", 3)],
+            [Reservation(later - 40, later + 10, 2)],
+            [Change(later - 50, "fail", 4), Change(later - 20, "repair", 1), Change(later + 200, "repair", 3)],
         )
-        found = simulate(work, make_policy(policy), allocator=place, outages=broken.shifted(later))
+        found = simulate(work, make_policy(policy), allocator=place, outages=broken)
         return (found.start - later).tolist()
 
     assert starts(0) == starts(900) == expected

@@ -11,7 +11,7 @@ from schedsim.policies.policy import make_policy
 from schedsim.validate.laws import BY_RUN_TIMES, ENDS
 from schedsim.validate.validate import check
 from schedsim.workload.workload import Workload
-from tests.support.engine_runs import EVERY_POLICY, workload_of
+from tests.support.engine_runs import EVERY_POLICY, goes_on_alike, workload_of
 from tests.support.strategies import PROCS, crowded_workload, seeded_workload
 
 
@@ -97,14 +97,7 @@ def test_forks_and_snapshots_change_nothing(by, kill):
     simulation = Simulation(workload, make_policy("easy"), kill=kill, run_times=model)
     for until in (0, int(np.quantile(whole.start, 0.3)), int(np.quantile(whole.start, 0.7))):
         simulation.run(until=until)
-        snapshot, fork = simulation.snapshot(), simulation.fork()
-        fork.run()
-        assert fork.schedule().end.tolist() == whole.end.tolist()
-        assert fork.schedule().killed.tolist() == whole.killed.tolist()
-        simulation.restore(snapshot)
-    simulation.run()
-    assert simulation.schedule().end.tolist() == whole.end.tolist()
-    assert simulation.kills == whole.killed.sum()
+        goes_on_alike(simulation, whole)
 
 
 def test_a_killed_run_is_cut_at_its_request_and_counted():

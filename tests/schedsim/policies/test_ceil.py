@@ -38,7 +38,7 @@ from schedsim.workload.workload import Workload
 from tests.oracle import ceil as oracle_ceil
 from tests.oracle.ceil import CeilRule
 from tests.oracle.easy import Job, Outcome
-from tests.support.engine_runs import estimates_of, rules_noted, workload_of
+from tests.support.engine_runs import estimates_of, goes_on_alike, rules_noted, workload_of
 from tests.support.strategies import (
     PROCS,
     crowded_workload,
@@ -324,15 +324,9 @@ def test_forks_and_snapshots_go_on_as_the_original(name):
     simulation = Simulation(workload, make_policy(name))
     simulation.run(until=int(workload.submit[150]))
     assert simulation.postponed.size
-    kept, other = simulation.snapshot(), simulation.fork()
-    simulation.run()
-    other.run()
-    assert simulation.schedule().start.tolist() == other.schedule().start.tolist() == whole.start.tolist()
-    simulation.restore(kept)
-    simulation.run()
-    assert simulation.schedule().start.tolist() == whole.start.tolist()
+    goes_on_alike(simulation, whole)
     with pytest.raises(JobcastError, match="not of"):
-        Simulation(replace(workload, deadline=None), make_policy(name)).restore(kept)
+        Simulation(replace(workload, deadline=None), make_policy(name)).restore(simulation.snapshot())
 
 
 def test_explained_in_words():
