@@ -1,7 +1,4 @@
-"""Router and queues with shares of the machine; Mira's queues.
-
-A router by size and requested time; Mira's as data.
-"""
+"""Queues with shares of the machine, and the router by size and requested time; Mira's as data."""
 
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final

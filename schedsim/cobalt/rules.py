@@ -1,7 +1,4 @@
-"""A site's rules: the parts together, as the kernels read them.
-
-Queues, scores, dependencies, accounts and commands.
-"""
+"""A site's rules as the kernels read them: queues, scores, dependencies, accounts and commands."""
 
 from dataclasses import dataclass, field
 from typing import Final

@@ -270,7 +270,7 @@ class ContentionState:
         return to_runs(self._ended, self.model, self._workload)
 
     def fork(self) -> Self:
-        """Return a copy that goes its own way; its counters go to a fork of the sink if it has one, else nowhere."""
+        """Return an independent copy; its counters go to a fork of the sink if it has one, else nowhere."""
         new = copy(self)
         for name in ("_spread", "_width", "_row", "_about", "_left", "_speed", "_owner", "load", "_rates"):
             setattr(new, name, getattr(self, name).copy())

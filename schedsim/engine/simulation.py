@@ -30,6 +30,7 @@ from schedsim.engine.state import EventLog, State
 from schedsim.kernels import conservative, easy, knapsack
 from schedsim.kernels.reasons import Reasons, no_reasons
 from schedsim.machine.allocators import Allocator
+from schedsim.machine.failures import FailureProcess
 from schedsim.machine.nodes import placed
 from schedsim.machine.outages import Outages
 from schedsim.machine.run_times import Progress, RunTimes
@@ -228,6 +229,10 @@ class Simulation:
         """The state of the run-time model, if there is one."""
         return None if self._machine_state is None else self._machine_state.progress
 
+    @property
+    def _failing(self) -> FailureProcess | None:
+        return None if self._machine_state is None else self._machine_state.failing
+
     def events(self) -> Ints:
         """Return what has happened so far, rows (time, kind, job row), shape (n, 3)."""
         return self._log.read(int(self._state.record.n_logged))[0]
@@ -241,9 +246,8 @@ class Simulation:
             nodes = placed(self._allocator, self.workload, events, failures_of(outages, self._allocator, machine))
         stopped = None if self.run_times is None or self._machine_state is None else self._machine_state.stopped
         disturbed = None
-        if outages is not None and self._machine_state is not None and self._machine_state.failing is not None:
-            failing = self._machine_state.failing
-            disturbed = Disturbed.of(outages, failing.stopped, failing.dropped, len(self.workload))
+        if outages is not None and self._failing is not None:
+            disturbed = Disturbed.of(outages, self._failing.stopped, self._failing.dropped, len(self.workload))
         workload = self.workload if self._commands is None else self._commands.altered(self.workload)
         return Schedule.from_events(workload, events, notes, self._seconds, nodes, stopped, disturbed)
 
@@ -279,7 +283,7 @@ class Simulation:
         vars(self).update(vars(kept.fork()))
 
     def fork(self, estimates: Estimates | Separate | RevisedEstimates | None = None) -> Self:
-        """Return a copy that goes its own way, in time proportional to the live jobs.
+        """Return an independent copy, in time proportional to the live jobs.
 
         Parameters
         ----------
@@ -303,14 +307,14 @@ class Simulation:
         return new
 
     def close_submissions(self) -> None:
-        """Let no further job be submitted or fail, no node fail or be repaired, and nobody command anything.
+        """Let no further job be submitted or fail, no node fail or be repaired, and no command come.
 
-        All that is to come and not known yet. Jobs that then never start are no error.
+        What is not known yet does not happen. Jobs that then never start are no error.
         """
         self._closed = True
         self._state.record.end_of_submissions = self._state.record.next_submission
-        if self._machine_state is not None and self._machine_state.failing is not None:
-            self._machine_state.failing.close()
+        if self._failing is not None:
+            self._failing.close()
         if self._commands is not None:
             self._state.close_failures()
             self._commands.close()
@@ -320,7 +324,7 @@ class Simulation:
 
         A running job ends after the present second at the earliest.
         """
-        if self._machine_state is not None and self._machine_state.progress is not None:
+        if self.run_times is not None:
             raise JobcastError("A model of run times says how long jobs take; leave it out to suppose other run times.")
         suppose(self._state, run_times)
 
@@ -379,8 +383,7 @@ class Simulation:
 
     def _for_forecasts(self, events: Ints) -> Ints:
         """Return the events that forecasts read: all, but what follows an interruption by a failure."""
-        failing = None if self._machine_state is None else self._machine_state.failing
-        return events if failing is None else failing.for_forecasts(events)
+        return events if self._failing is None else self._failing.for_forecasts(events)
 
     def _change(self) -> None:
         """Let nodes fail, or be repaired."""

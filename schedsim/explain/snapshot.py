@@ -103,7 +103,7 @@ class Stepper:
     def next_time(self) -> int | None:
         """Return the second of the next instant, or None at the end.
 
-        Timers that wake nobody are gone through, since they may move the ends of running jobs.
+        Timers that start no pass are gone through, since they may move the ends of running jobs.
         """
         simulation = self.simulation
         while True:

@@ -1,6 +1,4 @@
-"""Dilation: runs take longer on a full machine (CEIL).
-
-Run times that grow where utilisation passes a limit.
+"""Dilation (CEIL): run times that grow where utilisation passes a limit.
 
 A job that meets a utilisation above the limit takes longer by a factor that belongs to (seed, job): it is the same
 under every policy. Utilisation is processors in use over processors of the machine, the job itself included.
@@ -135,7 +133,7 @@ class Dilating:
         return min((self._running[row].start + int(self._workload.run_time[row]) - 1 for row in unsure), default=None)
 
     def fork(self) -> Self:
-        """Return a copy that goes its own way."""
+        """Return an independent copy."""
         new = copy(self)
         new._running = {row: replace(run) for row, run in self._running.items()}
         new._fresh = list(self._fresh)

@@ -1,7 +1,4 @@
-"""Failures and reservations as they happen in a simulation.
-
-The outages of a machine at one moment of a simulation.
-"""
+"""Failures and reservations at one moment of a simulation."""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,7 +21,7 @@ BEFORE_ALL: Final = -(1 << 62)
 """Before every second."""
 
 DRAWN: Final = 83
-"""Purpose of the draws, among all that hang on a seed."""
+"""Purpose of these draws: the hash of a seed differs by purpose."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +200,7 @@ class FailureProcess:
         return events[kept]
 
     def fork(self) -> Self:
-        """Return a copy that goes its own way."""
+        """Return an independent copy."""
         down, dropped, stopped = list(self.down), list(self.dropped), list(self.stopped)
         return replace(self, down=down, dropped=dropped, stopped=stopped, returned=set(self.returned))
 

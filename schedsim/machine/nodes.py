@@ -111,7 +111,7 @@ class Nodes:
         return free
 
     def fork(self) -> Self:
-        """Return a copy that goes its own way."""
+        """Return an independent copy."""
         new = copy(self)
         new.free, new.held = self.free.copy(), dict(self.held)
         new.failing = None if self.failing is None else self.failing.fork()

@@ -1,11 +1,9 @@
 """Outages as declared: reservations, maintenance, failures, repairs.
 
-What a simulation knows of its machine's calendar.
+A **reservation** takes processors, or named nodes, for a span: for maintenance, or for one user. It is known from
+the beginning: a job starts only if by its requested time it does not overlap it, so the machine drains before.
 
-A **reservation** takes processors, or named nodes, for a span: maintenance, or somebody's own. It is known from the
-beginning: a job starts only if by its requested time it does not overlap it, and so the machine drains before.
-
-A **change** takes nodes away when they fail, or gives them back when they are repaired. Nobody knows of it before: a
+A **change** takes nodes away when they fail, or gives them back when they are repaired. It is not known before: a
 job on a failed node is stopped, and waits again with its rank (`requeue`), or is gone (`drop`); plans are made with
 what is left, as if it were never repaired. Where nodes are only counted, those that fail are drawn by hash from all
 that are up, so that a job is struck in proportion to its width.

@@ -1,7 +1,4 @@
-"""Protocols of gates and agents.
-
-What the engine asks of a gate or an agent, and what they answer.
-"""
+"""Protocols of gates and agents: what the engine asks them, and what they answer."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol

@@ -1,7 +1,4 @@
-"""Figures of a schedule: wait, bounded slowdown, utilisation, who pays.
-
-Every figure of a schedule, once.
-"""
+"""Figures of a schedule, each once: wait, bounded slowdown, utilisation, who pays."""
 
 from typing import Final
 

@@ -135,17 +135,17 @@ def _check_jobs(run: Run, laws: frozenset[str]) -> None:
 def _check_use(run: Run, laws: frozenset[str]) -> None:
     """Check whether more is used than there is: of the machine, a node, a share of a queue, or below a ceiling."""
     schedule, machine = run.schedule, run.schedule.workload.machine_procs
-    everybody = np.ones(len(schedule.start), dtype=np.bool_)
-    _refuse_use(known.CAPACITY, schedule, everybody, machine, "")
+    all_jobs = np.ones(len(schedule.start), dtype=np.bool_)
+    _refuse_use(known.CAPACITY, schedule, all_jobs, machine, "")
     if known.AVAILABLE in laws and schedule.disturbed is not None:
         left = available(schedule.disturbed.outages, machine)
-        _refuse_use(known.AVAILABLE, schedule, everybody, left, " that are available")
+        _refuse_use(known.AVAILABLE, schedule, all_jobs, left, " that are available")
     if known.SHARES in laws and run.rules is not None:
         queue = run.rules.routes(schedule.workload)
         for number, one in enumerate(run.rules.router.queues):
             if one.share is not None:
                 _refuse_use(known.SHARES, schedule, queue == number, one.share, f" of {one.name}")
-    seconds, used = _in_use(schedule, everybody)
+    seconds, used = _in_use(schedule, all_jobs)
     if known.CEILING in laws and run.policy.ceiling is not None and len(seconds):
         runs = schedule.end > schedule.start
         exempt = runs & (schedule.workload.procs >= share_of(run.policy.ceiling.share, machine))

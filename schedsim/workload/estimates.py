@@ -1,7 +1,4 @@
-"""Estimates of run time: requested, clairvoyant, forecasts in the loop.
-
-Estimates given beforehand, or by a forecast in the loop.
-"""
+"""Estimates of run time: given beforehand, or by a forecast in the loop."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
