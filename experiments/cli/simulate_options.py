@@ -292,7 +292,7 @@ class CeilOptions:
             raise JobcastError("--dilation-seed draws by how much runs take longer; ask for that, --dilation start.")
 
     def built(self, cleaned: "JobLog", policy: str, kill: bool) -> dict[str, Any]:
-        """Return the arguments that a simulation of a cleaned log takes for it: `rule`, `world`, `deadline`, `kill`.
+        """Return the arguments of a simulation of a cleaned log: `rule`, `run_times`, `deadline`, `kill`.
 
         Raises
         ------
@@ -305,8 +305,8 @@ class CeilOptions:
         seed = self.postpone_seed or 0
         deadline = None if self.postponable is None else deadlines_by(self.postponable, cleaned, seed)
         rule = with_limits(make_policy(policy), self.ceiling, self.release_below, self.queue_only)
-        world = self._world()
-        return {"rule": rule, "world": world, "deadline": deadline, "kill": kill and world is None}
+        run_times = self._run_times()
+        return {"rule": rule, "run_times": run_times, "deadline": deadline, "kill": kill and run_times is None}
 
     def account(self, cleaned: "JobLog", deadline: "Ints | None") -> "ReadingReport":
         """Return a note where no job at all may be postponed though some should."""
@@ -317,7 +317,7 @@ class CeilOptions:
         text = f"--postponable {self.postponable} marks no job of this log: none is put off"
         return ReadingReport(cleaned.name, (Finding("postponable", "noted", text),))
 
-    def _world(self) -> "RunTimes | None":
+    def _run_times(self) -> "RunTimes | None":
         from predictors.core.errors import unknown_name
 
         if self.dilation is None:

@@ -202,7 +202,7 @@ def run_by_name(
     allocator: Allocator | None = None,
     workload: Workload | None = None,
     rule: Policy | None = None,
-    world: RunTimes | None = None,
+    run_times: RunTimes | None = None,
     deadline: Ints | None = None,
     rules: Rules | None = None,
     outages: Outages | None = None,
@@ -217,7 +217,7 @@ def run_by_name(
     if deadline is not None:
         workload = replace(workload, deadline=deadline)
     estimated = estimates_by_name(estimates, log, workload, budget)
-    simulation = Simulation(workload, rule, estimated, correction, kill, allocator, world, rules, outages)
+    simulation = Simulation(workload, rule, estimated, correction, kill, allocator, run_times, rules, outages)
     simulation.run()
     schedule = simulation.schedule()
     late = {"commands_too_late": len(simulation.ignored)} if rules is not None and rules.commands else {}
@@ -253,7 +253,7 @@ def explain_by_name(
     budget: float | None = None,
     allocator: Allocator | None = None,
     rule: Policy | None = None,
-    world: RunTimes | None = None,
+    run_times: RunTimes | None = None,
     rules: Rules | None = None,
     outages: Outages | None = None,
 ) -> Explanation:
@@ -272,7 +272,7 @@ def explain_by_name(
         correction,
         kill,
         allocator=allocator,
-        world=world,
+        run_times=run_times,
         rules=rules,
         workload=asked,
         outages=outages,

@@ -137,7 +137,7 @@ def declared(kind: type[D], table: Any, where: str, *, hidden: Mapping[str, Any]
         known_keys(table, tuple(name for name in known if name not in hidden), where)
         return cast("D", cast("type[Declaration]", kind).model_validate({**table, **hidden}))
     except ValidationError as error:
-        raise JobcastError(f"{where}: {_first(error, kind)}") from error
+        raise JobcastError(f"{where}: {_first(error, kind, table)}") from error
 
 
 def check_fields(made: Any, what: str) -> None:
@@ -153,7 +153,7 @@ def check_fields(made: Any, what: str) -> None:
         try:
             adapter.validate_python(getattr(made, name), strict=True)
         except ValidationError as error:
-            raise JobcastError(f"{what}: {_first(error, kind, (name,))}") from error
+            raise JobcastError(f"{what}: {_first(error, kind, {}, (name,))}") from error
 
 
 @cache
@@ -171,46 +171,57 @@ def _adapters(kind: Any) -> dict[str, TypeAdapter[Any]]:
     }
 
 
-def _first(error: ValidationError, kind: Any, at: tuple[str, ...] = ()) -> str:
+def _first(error: ValidationError, kind: Any, table: Any, at: tuple[str, ...] = ()) -> str:
     """Return the first finding of a validation in words; a key that is misspelt comes before one that is missing."""
     errors = error.errors(include_url=False)
     found = next((one for one in errors if one["type"] == "unexpected_keyword_argument"), errors[0])
     context, loc = found.get("ctx", {}), (*at, *found["loc"])
-    key = _path(loc)
+    key = _path(loc, table)
     if found["type"] == "unexpected_keyword_argument":
-        inside = f"{_path(loc[:-1])}: " if loc[:-1] else ""
+        inside = f"{_path(loc[:-1], table)}: " if loc[:-1] else ""
         return f"{inside}{unknown_name('key', str(loc[-1]), _keys_at(kind, loc[:-1]))}"
     if found["type"] == "missing" and isinstance(loc[-1], int):
-        return f"{_path(loc[:-1])} must have {loc[-1] + 1} values or more; got {found['input']!r}."
+        return f"{_path(loc[:-1], table)} must have {loc[-1] + 1} values or more; got {found['input']!r}."
     if found["type"] == "missing":
-        inside = f"{_path(loc[:-1])}: " if loc[:-1] else ""
+        inside = f"{_path(loc[:-1], table)}: " if loc[:-1] else ""
         return f"{inside}{str(loc[-1])!r} is missing."
     if found["type"] in ("tuple_type", "list_type") and isinstance(found["input"], Mapping):
         return f"{key} must be a list of tables; write each as [[{loc[-1]}]]."
     if found["type"] == "dataclass_type" and isinstance(found["input"], list | tuple):
         return f"{key} must be one table; write [{loc[-1]}]."
     if found["type"] == "value_error":
+        key = _path(loc)  # the value's own message says its name
         return f"{key}: {context['error']}" if key and is_dataclass(kind) else str(context["error"])
     if found["type"] == "literal_error" and isinstance(found["input"], str) and not is_dataclass(kind):
         return str(unknown_name(key, found["input"], map(str, get_args(kind.model_fields[key].annotation))))
     if found["type"] not in _RULES:
         return f"{key}: {found['msg']}; got {found['input']!r}."
-    same = [one for one in errors if _path((*at, *one["loc"])) == key and one["type"] in _RULES]  # a union's branches
+    same = [
+        one for one in errors if _path((*at, *one["loc"]), table) == key and one["type"] in _RULES
+    ]  # a union's branches
     rules = dict.fromkeys(_RULES[one["type"]].format(**one.get("ctx", {})) for one in same)
     return f"{key} must be {' or '.join(rules)}; got {found['input']!r}."
 
 
-def _path(loc: Sequence[Any]) -> str:
-    """Return where a value stands, entries of lists counted from 1.
+def _path(loc: Sequence[Any], table: Any = None) -> str:
+    """Return where a value stands in a table: entries of lists counted from 1, with their name if they have one.
 
     Examples
     --------
-    >>> _path(["queue", 0, "share"])
-    'queue 1: share'
+    >>> _path(["queue", 0, "share"], {"queue": [{"name": "prod-long", "share": "x"}]})
+    'queue 1 ("prod-long"): share'
     """
     words = ""
     for part in (one for one in loc if one not in ("int", "str")):  # the kinds of a value that may be of either
-        words += f" {part + 1}" if isinstance(part, int) else f": {part}" if words else str(part)
+        try:
+            table = table[part]
+        except (TypeError, LookupError):
+            table = None
+        if isinstance(part, int):
+            name = table.get("name") if isinstance(table, Mapping) else None
+            words += f' {part + 1} ("{name}")' if isinstance(name, str) else f" {part + 1}"
+        else:
+            words += f": {part}" if words else part
     return words
 
 

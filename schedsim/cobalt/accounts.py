@@ -1,7 +1,4 @@
-"""Projects, their allocations, and overburn.
-
-Projects, their programs' rules, and overburn.
-"""
+"""Accounts: projects, the rules of their programs, allocations and overburn."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -108,9 +105,9 @@ class Accounts:
     projects : tuple of Project
         All of them.
     project_of : mapping of int to int
-        The number of a job's project, by job id; jobs not named are charged to nobody.
+        The number of a job's project, by job id; other jobs are charged to no project.
     epoch : int or None
-        Second 0 as Unix time, for the years of the programs; without it nobody overburns and no year ends.
+        Second 0 as Unix time, for the years of the programs; without it no project overburns and no year ends.
     """
 
     projects: tuple[Project, ...]

@@ -6,37 +6,20 @@ doi:10.1007/978-3-319-77398-8_1). With a policy that orders by scores that is a 
 out jobs of spent accounts; with any other it is another order.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
 from schedsim.cobalt.commands import Command
 from schedsim.machine.outages import Outages
-from schedsim.policies.orders import Order, Waiting
+from schedsim.policies.orders import FORMULAS, Order, Waiting
 from schedsim.policies.policy import Policy
 
 CAPABILITY: Final = 1 / 12
 """Jobs that need more than this share of the machine are capability jobs."""
-
-KEYS: Final[Mapping[str, Callable[[Waiting], npt.ArrayLike]]] = MappingProxyType(
-    {
-        "fcfs": lambda w: w.now - w.wait,
-        "sjf": lambda w: w.estimate,
-        "ljf": lambda w: -w.estimate,
-        "saf": lambda w: w.estimate * w.procs,
-        "laf": lambda w: -w.estimate * w.procs,
-        "wfp3": lambda w: -((w.wait / w.requested) ** 3) * w.procs,
-        "unicep": lambda w: -w.wait / (np.maximum(1.0, np.log2(w.procs)) * w.requested),
-        "widest": lambda w: -w.procs,
-    }
-)
-"""Orders that can be put behind the big runs: their keys, smaller first."""
 
 
 def maintenance_ends(outages: Outages, nodes: int) -> Ints:
@@ -81,8 +64,10 @@ def with_big_runs(policy: Policy, outages: Outages, nodes: int) -> Policy:
     if not ends.size:
         raise JobcastError("Big runs come after maintenance of the whole machine; none is planned.")
     for order in (policy.order, policy.backfill_order):
-        if order.name not in KEYS or order.function is not None:
-            raise JobcastError(f"Big runs cannot go before the order {order.name!r}; take one of {', '.join(KEYS)}.")
+        if order.name not in FORMULAS or order.function is not None:
+            raise JobcastError(
+                f"Big runs cannot go before the order {order.name!r}; take one of {', '.join(FORMULAS)}."
+            )
     backfill = policy.backfill
     if backfill.order is not None:
         backfill = replace(backfill, order=_behind(backfill.order, ends, nodes))
@@ -91,7 +76,7 @@ def with_big_runs(policy: Policy, outages: Outages, nodes: int) -> Policy:
 
 def _behind(order: Order, ends: Ints, nodes: int) -> Order:
     """Return an order behind the big runs."""
-    base = KEYS[order.name]
+    base = FORMULAS[order.name]
 
     def keys(w: Waiting) -> Floats:
         place = int(np.searchsorted(ends, w.now, side="right"))

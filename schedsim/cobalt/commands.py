@@ -1,7 +1,4 @@
-"""Commands of users and operators: holds, releases, alterations.
-
-Holds, releases, alterations and big runs, each at its second.
-"""
+"""Commands of users and operators: holds, releases, alterations and big runs, each at its second."""
 
 import csv
 import os

@@ -165,7 +165,7 @@ def _without(log: JobLog, bad: Any, rule: str, text: str) -> tuple[JobLog, Readi
 
 
 def _accounts(given: Site, log: JobLog, source: str) -> tuple[Accounts | None, ReadingReport]:
-    """Return the projects, whose jobs are told by the log's groups; and a note of groups that have no job in it."""
+    """Return the projects, whose jobs are known by the log's groups; and a note of groups that have no job in it."""
     if not given.project:
         return None, ReadingReport(log.name)
     here = set(log.values["group"][log.known("group")].tolist())

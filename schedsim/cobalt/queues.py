@@ -1,9 +1,6 @@
-"""Router and queues with shares of the machine; Mira's queues.
+"""Queues with shares of the machine, and the router by size and requested time; Mira's as data."""
 
-A router by size and requested time; Mira's as data.
-"""
-
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -13,6 +10,7 @@ from predictors.core.arrays import Ints
 from predictors.core.declarations import STRICT
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.core.validation import check_whole
+from schedsim.machine.partitions import MIRA_NODES, Hierarchy
 
 HOUR: Final = 3600
 
@@ -174,13 +172,7 @@ class Router:
 
     def without_shares(self) -> "Router":
         """Return the same queues, each of which may use the whole machine."""
-        from dataclasses import replace
-
         return replace(self, queues=tuple(replace(queue, share=None) for queue in self.queues))
-
-
-MIRA_NODES: Final = 49_152
-MIRA_PARTITIONS: Final = (512, 1024, 2048, 4096, 8192, 12_288, 16_384, 24_576, 32_768, 49_152)
 
 
 def mira_router(machine_procs: int = MIRA_NODES) -> Router:
@@ -204,5 +196,5 @@ def mira_router(machine_procs: int = MIRA_NODES) -> Router:
             Queue("prod-long", most_procs=small, longer_than=6 * HOUR, share=machine_procs // 3),
             Queue("backfill", behind=True),
         ),
-        MIRA_PARTITIONS if machine_procs == MIRA_NODES else (),
+        Hierarchy.mira().sizes if machine_procs == MIRA_NODES else (),
     )

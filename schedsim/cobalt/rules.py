@@ -1,7 +1,4 @@
-"""A site's rules: the parts together, as the kernels read them.
-
-Queues, scores, dependencies, accounts and commands.
-"""
+"""A site's rules as the kernels read them: queues, scores, dependencies, accounts and commands."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -205,7 +202,7 @@ class Rules:
                 "schedsim.policies.policy.ceil(policy, postpone=None), or leave these rules out."
             )
 
-    def refuse_nodes(self, allocator: Allocator | None, world: RunTimes | None) -> None:
+    def refuse_nodes(self, allocator: Allocator | None, run_times: RunTimes | None) -> None:
         """Refuse alterations where others know the jobs as were submitted: an allocator, a model of run times.
 
         Raises
@@ -214,7 +211,7 @@ class Rules:
             If the commands alter a job.
         """
         altered = next((command for command in self.commands if command.action == "alter"), None)
-        if altered is not None and (allocator is not None or world is not None):
+        if altered is not None and (allocator is not None or run_times is not None):
             raise JobcastError(
                 f"Job {altered.job} is altered at {altered.time} s, which goes without an allocator and without a "
                 "model of run times: they know jobs as submitted. Leave them out, or the alterations."
@@ -235,7 +232,7 @@ class Rules:
 def within_shares(allocator: Allocator, rules: Rules, workload: Workload) -> Allocator:
     """Return an allocator that keeps the jobs of queues with a share to the last nodes of the machine, so many.
 
-    Shares are then kept by identity too. Without queues of a share, or where nodes are not told apart, it is the same.
+    Shares are then kept by identity too. Without queues of a share, or where nodes have no numbers, it is the same.
     """
     number = {i: queue.share for i, queue in enumerate(rules.router.queues) if queue.share is not None}
     if not number or not allocator.by_identity:

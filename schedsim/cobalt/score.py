@@ -1,7 +1,4 @@
-"""Cobalt's utility function.
-
-The utility function of Cobalt, its constants and its closed form.
-"""
+"""Cobalt's utility function, its constants and its closed form."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final

@@ -66,7 +66,7 @@ class App:
 
     @property
     def workload(self) -> Workload:
-        """What its run time mostly hangs on, as users are asked to state: from 85 % computing on, that."""
+        """What its run time depends on most, as users state it: from 85 % computing on, computing."""
         if self.compute >= _MOSTLY_COMPUTE:
             return "compute"
         return "network" if self.network >= self.io + self.metadata else "io"

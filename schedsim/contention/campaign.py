@@ -108,10 +108,10 @@ class Campaign:
             sample_period=self.sample_period, lost=self.lost, lead=WINDOW, keep=WINDOW, at_start=look,
         )  # fmt: skip
         allocator = make_allocator(self.allocator, self.topology, self.seed)
-        simulation = Simulation(jobs, make_policy("easy"), kill=False, allocator=allocator, world=model)
+        simulation = Simulation(jobs, make_policy("easy"), kill=False, allocator=allocator, run_times=model)
         simulation.run()
-        assert isinstance(simulation.world, ContentionState)
-        runs = simulation.world.runs()
+        assert isinstance(simulation.run_times, ContentionState)
+        runs = simulation.run_times.runs()
         rows = np.searchsorted(jobs.job_id, runs.job_id)
         chosen = np.flatnonzero(control[rows])
         order = chosen[np.lexsort((runs.job_id[chosen], runs.start[chosen]))]

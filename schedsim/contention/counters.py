@@ -1,9 +1,9 @@
 """Rates of the nodes' counters, and the probes, from the loads of one moment."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
-from typing import Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -163,10 +163,8 @@ class Frame:
 
     def copy(self) -> Self:
         """Return a frame that stays as it is."""
-        return type(self)(
-            self.since, self.until, self.owner.copy(), self.spread.copy(), self.width.copy(), self.about.copy(),
-            self.speed.copy(), self.load.copy(), self.noise,
-        )  # fmt: skip
+        arrays: dict[str, Any] = {k: v.copy() for k, v in vars(self).items() if isinstance(v, np.ndarray)}
+        return replace(self, **arrays)
 
     def rates(self, machine: Floats, seed: int, index: int, lost: float, out: Rates) -> None:
         """Write the rates of sample number `index`, which lies in this frame, into `out` of shape (nodes, 90)."""

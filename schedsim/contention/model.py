@@ -9,6 +9,7 @@ constant speed, and a sample of the counters shows the loads before what happens
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Self
 
@@ -269,9 +270,8 @@ class ContentionState:
         return to_runs(self._ended, self.model, self._workload)
 
     def fork(self) -> Self:
-        """Return a copy that goes its own way; its counters go to a fork of the sink if it has one, else nowhere."""
-        new = type(self).__new__(type(self))
-        new.__dict__.update(self.__dict__)
+        """Return an independent copy; its counters go to a fork of the sink if it has one, else nowhere."""
+        new = copy(self)
         for name in ("_spread", "_width", "_row", "_about", "_left", "_speed", "_owner", "load", "_rates"):
             setattr(new, name, getattr(self, name).copy())
         new._spare, new._running, new._frames = list(self._spare), dict(self._running), deque(self._frames)
@@ -361,7 +361,7 @@ class ContentionModel:
     >>> w = Workload.from_columns([1, 2], submit=[0, 0], procs=[16, 16], requested=[900, 900], run_time=[300, 300],
     ...                           machine_procs=512)
     >>> model = ContentionModel(["AMG", "LBANN"], seed=1)
-    >>> simulate(w, make_policy("easy"), world=model, kill=False).run_time.tolist()
+    >>> simulate(w, make_policy("easy"), run_times=model, kill=False).run_time.tolist()
     [305, 334]
     """
 

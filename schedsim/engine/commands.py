@@ -1,6 +1,7 @@
 """What commands do to waiting jobs: holds, releases, alterations and big runs, and the years of the accounts."""
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, Self
@@ -64,9 +65,9 @@ class SiteCommands:
         return command.time <= int(self.workload.submit[self.row_of[command.job]])
 
     def fork(self) -> Self:
-        """Return a copy that goes its own way."""
-        new = type(self).__new__(type(self))
-        new.__dict__.update(self.__dict__, changed=dict(self.changed), ignored=list(self.ignored))
+        """Return an independent copy."""
+        new = copy(self)
+        new.changed, new.ignored = dict(self.changed), list(self.ignored)
         return new
 
     def close(self) -> None:
@@ -76,37 +77,26 @@ class SiteCommands:
         self.done = 0
 
     def set_out(self, state: State) -> State:
-        """Begin: do what is to be done before the first second, and set the timer of what follows."""
-        while (
-            self.done < len(self.agenda) and self.agenda[self.done][0] == 0 and self._is_date(self.agenda[self.done][1])
-        ):
-            self._turn(state, self.agenda[self.done][1])
+        """Turn the accounts to where they stand before the first second, and set the timer of what follows."""
+        return self.act(state, accounts_only=True)
+
+    def act(self, state: State, accounts_only: bool = False) -> State:
+        """Carry out what is due now, and set the timer of what follows; return the state."""
+        now = int(state.record.now)
+        while self.done < len(self.agenda) and self.agenda[self.done][0] <= now:
+            entry = self.agenda[self.done][1]
+            if isinstance(entry, Command) and accounts_only:
+                break
             self.done += 1
-        return self._wind(state)
-
-    @staticmethod
-    def _is_date(entry: Command | tuple[int, str]) -> bool:
-        return not isinstance(entry, Command)
-
-    def _wind(self, state: State) -> State:
-        """Set the timer of the next command; it may be due in the first second."""
+            if isinstance(entry, Command):
+                self._carry_out(state, entry)
+            else:
+                self._turn_account(state, *entry)
         if self.done < len(self.agenda):
             set_timer(state.arrays(), self.agenda[self.done][0], at.COMMAND, 0, 1)
         return state
 
-    def act(self, state: State) -> State:
-        """Carry out what is due now; return the state."""
-        now = int(state.record.now)
-        while self.done < len(self.agenda) and self.agenda[self.done][0] <= now:
-            entry = self.agenda[self.done][1]
-            self.done += 1
-            if isinstance(entry, Command):
-                self._obey(state, entry)
-            else:
-                self._turn(state, entry)
-        return self._wind(state)
-
-    def _obey(self, state: State, command: Command) -> None:
+    def _carry_out(self, state: State, command: Command) -> None:
         if command.action == "big-run":
             self._big_run(state)
             return
@@ -206,10 +196,8 @@ class SiteCommands:
         account = state.accounts[number]
         return bool(account.spent >= account.granted)
 
-    def _turn(self, state: State, date: tuple[int, str] | Command) -> None:
+    def _turn_account(self, state: State, number: int, what: str) -> None:
         """Let a project's year begin, or its overburn begin or end."""
-        assert not isinstance(date, Command)
-        number, what = date
         account, arrays = state.accounts[number], state.arrays()
         account.overburning = what == "overburn"
         if what != "year":

@@ -1,6 +1,6 @@
 """Machine state beside the kernel's records: node allocation, run-time model, failures.
 
-Both are told by the engine's events, in their order, and answer at its pauses.
+All three read the engine's events in their order, and answer when the engine pauses.
 """
 
 from dataclasses import dataclass, field, replace
@@ -17,31 +17,31 @@ from schedsim.kernels.interrupt import interrupt, move_ends
 from schedsim.machine.allocators import Allocator, Scattered
 from schedsim.machine.failures import BEFORE_ALL, FailureProcess, Site, count_of
 from schedsim.machine.nodes import Nodes
-from schedsim.machine.outages import Outages, told
+from schedsim.machine.outages import Outages, where
 from schedsim.machine.run_times import Progress, RunTimes
 from schedsim.policies.policy import Policy
 from schedsim.workload.workload import Workload
 
 
 @dataclass(eq=False)
-class Surroundings:
+class MachineState:
     """The nodes and the progress of the running jobs.
 
     Parameters
     ----------
     nodes : Nodes, optional
-        Who has which; kept up only where somebody asks.
+        Which job has which nodes; kept only where a gate, the allocator, the run times or failures need it.
     progress : Progress, optional
-        Of the model of run times.
+        State of the run-time model.
     kill : bool
         Whether jobs are stopped at their requested time.
     step : int, optional
-        When the model is asked next, at the latest [s].
+        When the run-time model is asked next, at the latest [s].
     stopped : list of int
-        Rows of the jobs that were stopped so far, their work not done.
+        Rows of the jobs that were stopped so far with work left.
     failing : FailureProcess, optional
-        What is reserved of the machine, and what fails.
-    then : (moment, bool array), optional
+        Reservations and failures.
+    at_shadow : (moment, bool array), optional
         Nodes free at the shadow time, as last computed.
     """
 
@@ -51,7 +51,7 @@ class Surroundings:
     step: int | None = None
     stopped: list[int] = field(default_factory=list)
     failing: FailureProcess | None = None
-    then: tuple[tuple[int, int], Bools] | None = None
+    at_shadow: tuple[tuple[int, int], Bools] | None = None
 
     @classmethod
     def of(
@@ -59,30 +59,30 @@ class Surroundings:
         workload: Workload,
         policy: Policy,
         allocator: Allocator | None,
-        world: RunTimes | None,
+        run_times: RunTimes | None,
         kill: bool,
         outages: Outages | None = None,
-    ) -> "Surroundings | None":
-        """Return what a simulation needs; None if it needs nothing.
+    ) -> "MachineState | None":
+        """Return the machine state of a simulation; None if it needs none.
 
         Raises
         ------
         JobcastError
-            If allocator, world, policy and workload do not go together.
+            If allocator, run times, policy and workload do not go together.
         """
         failing = failures_of(outages, allocator, workload.machine_procs)
         refuse_places(policy, allocator, failing is not None)
-        asked = policy.gate is not None or (allocator is not None and allocator.by_identity)
-        on_nodes = world is not None and world.topology is not None
-        nodes = Nodes(allocator, workload) if allocator is not None and (asked or on_nodes or failing) else None
+        needed = policy.gate is not None or (allocator is not None and allocator.by_identity)
+        on_nodes = run_times is not None and run_times.topology is not None
+        nodes = Nodes(allocator, workload) if allocator is not None and (needed or on_nodes or failing) else None
         if nodes is not None:
             nodes.failing = failing
-        if nodes is None and world is None and failing is None:
+        if nodes is None and run_times is None and failing is None:
             return None
-        return cls(nodes, None if world is None else world.begun(workload), kill, failing=failing)
+        return cls(nodes, None if run_times is None else run_times.begun(workload), kill, failing=failing)
 
-    def take_in(self, events: Ints, now: int) -> None:
-        """Take in what happened since the last time, up to now."""
+    def advance(self, events: Ints, now: int) -> None:
+        """Read the events since the last call, and go on to now."""
         if self.progress is not None:
             self.progress.advance(now)
         for time, kind, row in events.tolist():
@@ -105,7 +105,7 @@ class Surroundings:
                     self.nodes.end(row)
 
     def change(self, state: State, log: EventLog) -> int | None:
-        """Let nodes fail or be repaired now; return the second of the next change, if there is one."""
+        """Let nodes fail or be repaired now; return the second of the next change, or None."""
         assert self.failing is not None
         now = state.record.now
         if self.nodes is not None:
@@ -120,7 +120,7 @@ class Surroundings:
         return int(seconds[place]) if place < len(seconds) else None
 
     def _change_count(self, state: State, log: EventLog, fails: bool) -> None:
-        """Let one of the nodes fail, which are numbered from those of the running job of the first row on; or back."""
+        """Let one node fail or be repaired; nodes are numbered through the running jobs, by row, then the idle ones."""
         assert self.failing is not None
         record, down = state.record, self.failing.down
         if not fails:
@@ -138,7 +138,7 @@ class Surroundings:
         record.stale = True
 
     def _change_nodes(self, state: State, log: EventLog, now: int) -> None:
-        """Close and open nodes that are told apart."""
+        """Close and open nodes where each node has a number."""
         assert self.failing is not None and self.nodes is not None
         record, self.nodes.now = state.record, now
         usable = self.nodes.allocator.topology.usable
@@ -163,12 +163,12 @@ class Surroundings:
         interrupt(state.arrays(log), slot, again)
 
     def why_held(self) -> str:
-        """Return a sentence on nodes that are down and not repaired any more, if there are any."""
+        """Return a sentence on nodes that stay down, or an empty text."""
         down = 0 if self.failing is None else len(self.failing.down)
         return f" {down} nodes are down and never repaired; the jobs may be wider than what is left." if down else ""
 
     def settle(self, state: State) -> int | None:
-        """Give the running jobs their ends; return the second of the model's next step, if it is to be set."""
+        """Set the ends of the running jobs; return the second of the model's next step, or None if that is set."""
         assert self.progress is not None
         rows, ends = self.progress.ends()
         if rows.size:
@@ -180,7 +180,7 @@ class Surroundings:
         return step
 
     def shadow(self, state: State, head: int) -> int:
-        """Return the first planned end at which the head of the queue, by row, has a place."""
+        """Return the shadow time: the first planned end at which the head of the queue, by row, has a place."""
         assert self.nodes is not None
         slots = state.slots(at.RUNNING)
         ends = (state.jobs_now["start"] + state.jobs_now["current_estimate"])[slots]
@@ -229,15 +229,15 @@ class Surroundings:
         """Return the nodes that are free once all have ended that should by then; the same until a job starts."""
         assert self.nodes is not None
         moment = int(state.record.n_passes), int(state.record.n_events)
-        if self.then is None or self.then[0] != moment:
+        if self.at_shadow is None or self.at_shadow[0] != moment:
             running = state.slots(at.RUNNING)
             jobs = state.jobs_now[running]
             ended = jobs["start"] + jobs["current_estimate"] <= shadow
-            self.then = moment, self.nodes.free_once_ended(jobs["row"][ended])
-        return self.then[1]
+            self.at_shadow = moment, self.nodes.free_once_ended(jobs["row"][ended])
+        return self.at_shadow[1]
 
     def fork(self) -> Self:
-        """Return a copy that goes its own way."""
+        """Return an independent copy."""
         nodes = None if self.nodes is None else self.nodes.fork()
         failing = self.failing.fork() if nodes is None and self.failing is not None else None
         return replace(
@@ -249,20 +249,23 @@ class Surroundings:
         )
 
 
-def allocator_for(allocator: Allocator | None, world: RunTimes | None) -> Allocator | None:
-    """Return the allocator of a simulation: the one given, else the scattering one where a world needs nodes.
+def allocator_for(allocator: Allocator | None, run_times: RunTimes | None) -> Allocator | None:
+    """Return the allocator of a simulation: the one given, else a scattering one where the run-time model needs nodes.
 
     Raises
     ------
     JobcastError
-        If it is for another machine than the world's.
+        If it is for another machine than the run-time model.
     """
-    if world is None or world.topology is None:
+    if run_times is None or run_times.topology is None:
         return allocator
     if allocator is None:
-        return Scattered(world.topology, world.seed)
-    if allocator.topology != world.topology:
-        raise JobcastError(f"The allocator's machine, {allocator.topology}, is not the world's, {world.topology}.")
+        return Scattered(run_times.topology, run_times.seed)
+    if allocator.topology != run_times.topology:
+        raise JobcastError(
+            f"The allocator is for the machine {allocator.topology}, the model of run times for {run_times.topology}; "
+            "give both the same topology."
+        )
     return allocator
 
 
@@ -281,7 +284,7 @@ def failures_of(outages: Outages | None, allocator: Allocator | None, machine_pr
         if outages.by_name is not None:
             named = outages.by_name
             raise JobcastError(
-                f"{told(named)}nodes are named, but this simulation counts processors: give it an allocator, such as "
+                f"{where(named)}nodes are named, but this simulation counts processors: give it an allocator, such as "
                 "first-fit, or numbers of nodes."
             )
         return FailureProcess(outages, machine_procs)
@@ -293,7 +296,7 @@ def failures_of(outages: Outages | None, allocator: Allocator | None, machine_pr
 
 
 def refuse_places(policy: Policy, allocator: Allocator | None, outages: bool = False) -> None:
-    """Refuse an allocator that decides who fits where a policy plans by counts.
+    """Refuse an allocator that decides which jobs fit under a policy that plans by counts.
 
     Raises
     ------

@@ -6,7 +6,7 @@ import numpy as np
 
 import schedsim.kernels.records as at
 from predictors.core.errors import JobcastError
-from schedsim.engine.machine_state import Surroundings
+from schedsim.engine.machine_state import MachineState
 from schedsim.engine.state import EventLog, State
 from schedsim.kernels import clears, renew_ends, set_timer
 from schedsim.kernels.records import State as Record
@@ -36,10 +36,11 @@ def write_policy(record: Record, policy: Policy) -> None:
     record.window = policy.window
     record.n_classes = machine.bit_length()
     record.reward = at.CAPACITY if policy.backfill == Knapsack("capacity") else at.CAPABILITY
-    share = 1.0 if policy.ceiling is None else policy.ceiling.share
-    record.exempt_only = machine - most_in_use(share, machine)
-    record.exempt_from = share_of(share, machine)
-    record.passes_over = policy.ceiling is not None and policy.ceiling.refused == "passed over"
+    record.exempt_from = machine
+    if policy.ceiling is not None:
+        record.exempt_only = machine - most_in_use(policy.ceiling.share, machine)
+        record.exempt_from = share_of(policy.ceiling.share, machine)
+        record.passes_over = policy.ceiling.refused == "passed over"
     record.postpones = postpone is not None
     if postpone is not None:
         record.release_lead = postpone.lead
@@ -48,22 +49,22 @@ def write_policy(record: Record, policy: Policy) -> None:
         record.backfills_postponed = postpone.backfill
 
 
-def write_surroundings(record: Record, surroundings: Surroundings | None) -> None:
+def write_machine_state(record: Record, machine_state: MachineState | None) -> None:
     """Write into the state what the engine must ask because of nodes or a model of run times."""
-    if surroundings is None:
+    if machine_state is None:
         return
-    nodes, failing = surroundings.nodes, surroundings.failing
+    nodes, failing = machine_state.nodes, machine_state.failing
     record.placed = nodes is not None and nodes.by_identity
     record.dated = failing is not None and nodes is None
     record.keeps_limits |= record.dated
     record.restarts = failing is not None and bool(failing.outages.changes)
     record.gated |= record.placed
-    record.asks_ends = surroundings.progress is not None
-    if surroundings.progress is not None:
-        record.kill = False  # the surroundings see to it
+    record.asks_ends = machine_state.progress is not None
+    if machine_state.progress is not None:
+        record.kill = False  # the machine_state see to it
 
 
-def answer(stop: int, workload: Workload, policy: Policy, state: State, around: Surroundings | None) -> State:
+def answer(stop: int, workload: Workload, policy: Policy, state: State, machine_state: MachineState | None) -> State:
     """Answer a pause in the state; return the state, which may have moved."""
     record = state.record
     if stop == at.BAD_ESTIMATE:
@@ -78,29 +79,29 @@ def answer(stop: int, workload: Workload, policy: Policy, state: State, around: 
             _rank(workload, policy.order, state, at.POSTPONED, at.QUEUE)
         return state
     if stop == at.ASK_GATE:
-        return _ask_gate(policy, state, around)
+        return _ask_gate(policy, state, machine_state)
     if stop == at.ASK_SHADOW:
-        assert around is not None
-        record.shadow_time = around.shadow(state, int(state.jobs_now[record.head].row))
+        assert machine_state is not None
+        record.shadow_time = machine_state.shadow(state, int(state.jobs_now[record.head].row))
         record.extra_procs = at.NEVER
         record.stale = False
     if stop == at.ASK_ENDS:
-        assert around is not None
-        step = around.settle(state)
+        assert machine_state is not None
+        step = machine_state.settle(state)
         return state if step is None else with_timer(state, step, at.STEP, 0, False)
     if stop == at.ASK_PICK:
         _ask_agent(policy, state)
     return state
 
 
-def begin_outages(workload: Workload, state: State, log: EventLog, around: Surroundings) -> State:
+def begin_outages(workload: Workload, state: State, log: EventLog, machine_state: MachineState) -> State:
     """Take what is reserved or down before the first second, and set the timers of what is to come."""
-    if around.failing is None:
+    if machine_state.failing is None:
         return state
-    first = around.change(state, log)
-    if around.nodes is not None:
+    first = machine_state.change(state, log)
+    if machine_state.nodes is not None:
         return state if first is None else with_change(state, first)
-    seconds, levels = around.failing.outages.reserved(workload.machine_procs)
+    seconds, levels = machine_state.failing.outages.reserved(workload.machine_procs)
     before = 0
     for second, level in zip(seconds.tolist(), levels.tolist(), strict=True):
         if second <= 0:
@@ -136,13 +137,13 @@ def _rank(workload: Workload, order: Order, state: State, which: int, kind: int)
     state.jobs_now["keys"][slots, kind] = order.keys(waiting)
 
 
-def _ask_gate(policy: Policy, state: State, around: Surroundings | None) -> State:
+def _ask_gate(policy: Policy, state: State, machine_state: MachineState | None) -> State:
     record, slot = state.record, int(state.record.asked_about)
     job = state.jobs_now[slot]
     nodes = None
-    if around is not None and around.nodes is not None:
-        nodes = around.place(state, slot)
-        taken = nodes is not None and around.takes_heads_place(state, slot, nodes)
+    if machine_state is not None and machine_state.nodes is not None:
+        nodes = machine_state.place(state, slot)
+        taken = nodes is not None and machine_state.takes_heads_place(state, slot, nodes)
         if nodes is None or taken or policy.gate is None:
             record.answer = at.NO_PLACE if nodes is None else at.HEADS_PLACE if taken else at.MAY_START
             return state
@@ -156,7 +157,7 @@ def _ask_gate(policy: Policy, state: State, around: Surroundings | None) -> Stat
             by_end=bool(record.causes & at.BY_END),
             by_timer=bool(record.causes & at.BY_TIMER),
             nodes=nodes,
-            world=None if around is None else around.progress,
+            run_times=None if machine_state is None else machine_state.progress,
         )
     )
     if not (isinstance(verdict, Verdict) and isinstance(verdict.start, bool | np.bool_)):

@@ -17,20 +17,20 @@ from predictors.core.validation import check_part
 from schedsim.cobalt.commands import Command
 from schedsim.cobalt.rules import Rules, rules_for
 from schedsim.engine.commands import SiteCommands
-from schedsim.engine.machine_state import Surroundings, allocator_for, failures_of
+from schedsim.engine.machine_state import MachineState, allocator_for, failures_of
 from schedsim.engine.requests import (
     answer,
     begin_outages,
     suppose,
     with_change,
-    with_timer,
+    write_machine_state,
     write_policy,
-    write_surroundings,
 )
 from schedsim.engine.state import EventLog, State
 from schedsim.kernels import conservative, easy, knapsack
 from schedsim.kernels.reasons import Reasons, no_reasons
 from schedsim.machine.allocators import Allocator
+from schedsim.machine.failures import FailureProcess
 from schedsim.machine.nodes import placed
 from schedsim.machine.outages import Outages
 from schedsim.machine.run_times import Progress, RunTimes
@@ -58,18 +58,9 @@ Setting = tuple[Allocator | None, RunTimes | None, bool, Rules | None, Outages |
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A moment of a simulation; cheap to keep, valid for its workload only."""
+    """A moment of a simulation, kept as a fork that never runs; cheap to keep."""
 
-    digest: str
-    policy: Policy
-    state: State
-    log: EventLog
-    handed: int
-    source: Source
-    told: int
-    around: Surroundings | None
-    commands: SiteCommands | None
-    setting: Setting
+    simulation: "Simulation"
 
 
 class Simulation:
@@ -89,7 +80,7 @@ class Simulation:
         Stop jobs at their requested time; else they run on, their estimate doubling.
     allocator : Allocator, optional
         Which nodes a job gets, see `schedsim.machine.allocators`; without one, only numbers of processors count.
-    world : RunTimes, optional
+    run_times : RunTimes, optional
         How long started jobs really take, see `schedsim.machine.run_times`; by default what the workload says. One that
         needs nodes comes with a scattering allocator, unless another is given.
     rules : Rules, optional
@@ -121,11 +112,11 @@ class Simulation:
         correction: str = "requested",
         kill: bool = True,
         allocator: Allocator | None = None,
-        world: RunTimes | None = None,
+        run_times: RunTimes | None = None,
         rules: Rules | None = None,
         outages: Outages | None = None,
     ) -> None:
-        check_parts(workload, policy, kill, allocator, world, outages)
+        check_parts(workload, policy, kill, allocator, run_times, outages)
         self.workload = workload
         self.policy = policy
         self._source = Source.of(workload.requested if estimates is None else estimates, workload)
@@ -135,16 +126,16 @@ class Simulation:
         site = () if rules is None else (rules.table(workload), rules.node_sets(), rules.ledger())
         self._state = State.empty(workload.jobs, columns, self._source.n_steps, *site)
         self._log = EventLog.with_room(3 * len(workload))
-        self._handed = self._told = 0
+        self._read_by_forecasts = self._read_by_machine = 0
         self._closed = False
         self._reasons: Reasons | None = None
         self._seconds = 0.0
-        self._allocator = allocator_for(allocator, world)
+        self._allocator = allocator_for(allocator, run_times)
         self._outages = outages
         if rules is not None:
-            rules.refuse_nodes(self._allocator, world)
-        self._setting = self._allocator, world, kill, given, outages
-        self._around = Surroundings.of(workload, policy, self._allocator, world, kill, outages)
+            rules.refuse_nodes(self._allocator, run_times)
+        self._setting = self._allocator, run_times, kill, given, outages
+        self._machine_state = MachineState.of(workload, policy, self._allocator, run_times, kill, outages)
         record = self._state.record
         record.free = record.machine_procs = workload.machine_procs
         record.head = record.asked_about = -1
@@ -154,9 +145,9 @@ class Simulation:
         record.answer = at.NOT_ANSWERED
         record.correction = correction_code(correction)
         write_policy(record, policy)
-        write_surroundings(record, self._around)
-        if self._around is not None:
-            self._state = begin_outages(workload, self._state, self._log, self._around)
+        write_machine_state(record, self._machine_state)
+        if self._machine_state is not None:
+            self._state = begin_outages(workload, self._state, self._log, self._machine_state)
         self._write_source()
         self._commands = None
         if rules is not None:
@@ -183,7 +174,7 @@ class Simulation:
         if stop == at.FINISHED and self._closed:
             return True
         if stop == at.FINISHED and self.queued.size:
-            why = self._around.why_held() if self._around is not None else ""
+            why = self._machine_state.why_held() if self._machine_state is not None else ""
             raise JobcastError(
                 f"{self.queued.size} jobs are held for ever: nothing will wake the scheduler again.{why}"
             )
@@ -234,16 +225,13 @@ class Simulation:
         return np.asarray(jobs["start"] + jobs["current_estimate"])
 
     @property
-    def kills(self) -> int:
-        """Jobs started so far that are stopped at their requested time; in a world, those stopped so far."""
-        if self.world is not None and self._around is not None:
-            return len(self._around.stopped)
-        return int(self._state.record.n_kills)
+    def run_times(self) -> Progress | None:
+        """The state of the run-time model, if there is one."""
+        return None if self._machine_state is None else self._machine_state.progress
 
     @property
-    def world(self) -> Progress | None:
-        """The model of run times as it stands, if there is one."""
-        return None if self._around is None else self._around.progress
+    def _failing(self) -> FailureProcess | None:
+        return None if self._machine_state is None else self._machine_state.failing
 
     def events(self) -> Ints:
         """Return what has happened so far, rows (time, kind, job row), shape (n, 3)."""
@@ -256,11 +244,10 @@ class Simulation:
         nodes = None
         if self._allocator is not None:
             nodes = placed(self._allocator, self.workload, events, failures_of(outages, self._allocator, machine))
-        stopped = None if self.world is None or self._around is None else self._around.stopped
+        stopped = None if self.run_times is None or self._machine_state is None else self._machine_state.stopped
         disturbed = None
-        if outages is not None and self._around is not None and self._around.failing is not None:
-            failing = self._around.failing
-            disturbed = Disturbed.of(outages, failing.stopped, failing.dropped, len(self.workload))
+        if outages is not None and self._failing is not None:
+            disturbed = Disturbed.of(outages, self._failing.stopped, self._failing.dropped, len(self.workload))
         workload = self.workload if self._commands is None else self._commands.altered(self.workload)
         return Schedule.from_events(workload, events, notes, self._seconds, nodes, stopped, disturbed)
 
@@ -272,13 +259,7 @@ class Simulation:
         JobcastError
             If a forecast is in the loop that cannot be copied: it has no method `fork`.
         """
-        source, state = self._source.fork(), self._state.copy()
-        around = None if self._around is None else self._around.fork()
-        commands = None if self._commands is None else self._commands.fork()
-        return Snapshot(
-            self.workload.digest, self.policy, state, self._log, self._handed, source, self._told, around, commands,
-            self._setting,
-        )  # fmt: skip
+        return Snapshot(self.fork())
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go back to a moment of this simulation, or of another one of the same workload and policy.
@@ -286,58 +267,54 @@ class Simulation:
         Raises
         ------
         JobcastError
-            If the snapshot is of another workload, policy, allocator, world, outages or rule about killing.
+            If the snapshot is of another workload, policy, allocator, run-time model, rules, outages or rule about
+            killing.
         """
-        if snapshot.digest != self.workload.digest:
+        kept = snapshot.simulation
+        if kept.workload.digest != self.workload.digest:
             raise JobcastError(f"This snapshot is not of {self.workload.name}: its jobs or machine differ.")
-        if snapshot.policy != self.policy:
+        if kept.policy != self.policy:
             raise JobcastError("This snapshot was taken under another policy; restore it under the same.")
-        if snapshot.setting != self._setting:
+        if kept._setting != self._setting:
             raise JobcastError(
-                "This snapshot was taken with another allocator, world, rules, outages or rule about killing; take the "
-                "same."
+                "This snapshot was taken with another allocator, run-time model, rules, outages or rule about killing; "
+                "take the same."
             )
-        self._source = snapshot.source.fork()
-        site_jobs = self._state.site_jobs
-        self._state, self._log, self._handed = snapshot.state.copy(), snapshot.log, snapshot.handed
-        self._state.site_jobs = site_jobs
-        self._around = None if snapshot.around is None else snapshot.around.fork()
-        self._told = snapshot.told
-        self._commands = None if snapshot.commands is None else snapshot.commands.fork()
-        self._branch_log()
+        vars(self).update(vars(kept.fork()))
 
     def fork(self, estimates: Estimates | Separate | RevisedEstimates | None = None) -> Self:
-        """Return a copy that goes its own way, in time proportional to the live jobs.
+        """Return an independent copy, in time proportional to the live jobs.
 
         Parameters
         ----------
         estimates : optional
             What the copy believes of the jobs still to be submitted; by default the same, for which a forecast in the
-            loop must have a method `fork`. A forecast given here is told first all that has happened so far, so give a
+            loop must have a method `fork`. A forecast given here first reads all that has happened so far, so give a
             fresh one. Memory is shared with the original: do not run both at once in threads.
         """
         new = copy.copy(self)
         new._source = self._source.fork() if estimates is None else Source.of(estimates, self.workload)
         new._refuse_revised()
-        new._around = None if self._around is None else self._around.fork()
+        new._machine_state = None if self._machine_state is None else self._machine_state.fork()
         new._commands = None if self._commands is None else self._commands.fork()
         new._state = self._state.with_steps(new._source.n_steps)
-        new._write_source()
+        if new._source is not self._source:
+            new._write_source()
         if estimates is not None:
-            new._source.tell_past(self.events())
-            new._handed = int(new._state.record.n_logged)
+            new._source.read_past(self.events())
+            new._read_by_forecasts = int(new._state.record.n_logged)
         new._branch_log()
         return new
 
     def close_submissions(self) -> None:
-        """Let no further job be submitted or fail, no node fail or be repaired, and nobody command anything.
+        """Let no further job be submitted or fail, no node fail or be repaired, and no command come.
 
-        All that is to come and not known yet. Jobs that then never start are no error.
+        What is not known yet does not happen. Jobs that then never start are no error.
         """
         self._closed = True
         self._state.record.end_of_submissions = self._state.record.next_submission
-        if self._around is not None and self._around.failing is not None:
-            self._around.failing.close()
+        if self._failing is not None:
+            self._failing.close()
         if self._commands is not None:
             self._state.close_failures()
             self._commands.close()
@@ -347,13 +324,9 @@ class Simulation:
 
         A running job ends after the present second at the earliest.
         """
-        if self._around is not None and self._around.progress is not None:
-            raise JobcastError("In a world that says how long jobs take, nothing else can be supposed.")
+        if self.run_times is not None:
+            raise JobcastError("A model of run times says how long jobs take; leave it out to suppose other run times.")
         suppose(self._state, run_times)
-
-    def add_timer(self, when: int, kind: int = at.RECHECK, argument: int = 0, wakes: bool = True) -> None:
-        """Set a timer at a second after the present one; if it wakes, that is a scheduling instant."""
-        self._state = with_timer(self._state, when, kind, argument, wakes)
 
     def _refuse_revised(self) -> None:
         if self._source.revised is not None and self.policy.kind == "compress":
@@ -378,13 +351,13 @@ class Simulation:
             stop = kernel(*arguments)
             go_on = machine_code(kernel) if stop >= 0 else kernel
             while stop >= 0:
-                fresh = self._heard(events[self._handed : stop])
+                fresh = self._for_forecasts(events[self._read_by_forecasts : stop])
                 for forecast, target in forecasts:
                     forecast.advance(fresh, target)
                 if revised is not None:
                     state.record.n_revisions = revised.advance(fresh, answers)
                     state.record.n_revised = 0
-                self._handed = stop
+                self._read_by_forecasts = stop
                 stop = go_on(*arguments)
             if stop in (at.FINISHED, at.REACHED):
                 return stop
@@ -408,16 +381,15 @@ class Simulation:
             self._reasons = room
         return self._reasons
 
-    def _heard(self, events: Ints) -> Ints:
-        """Return what forecasts hear of events."""
-        failing = None if self._around is None else self._around.failing
-        return events if failing is None else failing.heard(events)
+    def _for_forecasts(self, events: Ints) -> Ints:
+        """Return the events that forecasts read: all, but what follows an interruption by a failure."""
+        return events if self._failing is None else self._failing.for_forecasts(events)
 
     def _change(self) -> None:
         """Let nodes fail, or be repaired."""
-        assert self._around is not None
+        assert self._machine_state is not None
         self._state.record.asked_about, self._state.record.answer = -1, at.NOT_ANSWERED
-        following = self._around.change(self._state, self._log)
+        following = self._machine_state.change(self._state, self._log)
         if following is not None:
             self._state = with_change(self._state, following)
 
@@ -430,33 +402,33 @@ class Simulation:
         elif stop == at.GROW_REVISIONS:
             self._source = self._source.grown()
         else:
-            self._tell()
+            self._advance_machine()
             if stop == at.ASK_TIMER and self._state.record.asked_about == at.CHANGE:
                 self._change()
                 return
             if stop == at.ASK_TIMER and self._commands is not None and self._state.record.asked_about == at.COMMAND:
                 self._state = self._commands.act(self._state)
                 return
-            self._state = answer(stop, self.workload, self.policy, self._state, self._around)
+            self._state = answer(stop, self.workload, self.policy, self._state, self._machine_state)
 
-    def _tell(self) -> None:
-        """Let the surroundings take in what has happened."""
-        if self._around is not None:
+    def _advance_machine(self) -> None:
+        """Let the machine state read what has happened."""
+        if self._machine_state is not None:
             used = int(self._state.record.n_logged)
-            self._around.take_in(self._log.events[self._told : used], self.now)
-            self._told = used
+            self._machine_state.advance(self._log.events[self._read_by_machine : used], self.now)
+            self._read_by_machine = used
 
     def _branch_log(self) -> None:
         """Continue in a new chunk of the log, leaving the old one to those who share it."""
         record = self._state.record
         used = int(record.n_logged)
-        handed = self._handed if self._source.in_loop else used
-        told = self._told if self._around is not None else used
-        done = min(handed, told)
+        by_forecasts = self._read_by_forecasts if self._source.in_loop else used
+        by_machine = self._read_by_machine if self._machine_state is not None else used
+        done = min(by_forecasts, by_machine)
         room = 64 + 4 * (len(self._state.jobs_now) + int(record.next_submission - record.next_queued))
         self._log = self._log.continued(used, done, room)
         record.n_logged = used - done
-        self._handed, self._told = handed - done, told - done
+        self._read_by_forecasts, self._read_by_machine = by_forecasts - done, by_machine - done
 
 
 def simulate(
@@ -466,7 +438,7 @@ def simulate(
     correction: str = "requested",
     kill: bool = True,
     allocator: Allocator | None = None,
-    world: RunTimes | None = None,
+    run_times: RunTimes | None = None,
     rules: Rules | None = None,
     outages: Outages | None = None,
 ) -> Schedule:
@@ -480,7 +452,7 @@ def simulate(
     >>> simulate(w, make_policy("fcfs")).start.tolist()
     [0, 9]
     """
-    simulation = Simulation(workload, policy, estimates, correction, kill, allocator, world, rules, outages)
+    simulation = Simulation(workload, policy, estimates, correction, kill, allocator, run_times, rules, outages)
     simulation.run()
     return simulation.schedule()
 
@@ -490,7 +462,7 @@ def check_parts(
     policy: Policy,
     kill: bool,
     allocator: Allocator | None,
-    world: RunTimes | None,
+    run_times: RunTimes | None,
     outages: Outages | None,
 ) -> None:
     """Refuse names and other things in the place of parts.
@@ -508,7 +480,7 @@ def check_parts(
         raise JobcastError(f"kill is True or False; got {kill!r}.")
     allocators = "make one with schedsim.machine.partitions.allocator_named(NAME, NODES)"
     check_part(allocator, ("topology", "by_identity", "place"), "an allocator", allocators)
-    check_part(world, ("topology", "seed", "begun"), "a model of run times", "see schedsim.machine.run_times")
+    check_part(run_times, ("topology", "seed", "begun"), "a model of run times", "see schedsim.machine.run_times")
     if outages is not None and not isinstance(outages, Outages):
         raise JobcastError(
             f"{outages!r} are no outages; make them with schedsim.machine.outages.Outages or read_outages(FILE)."

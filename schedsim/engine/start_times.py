@@ -1,11 +1,9 @@
-"""Forecasts of start times: forks of a simulation, rolled forward.
-
-The present queue rolled forward many times, each time with other run times.
+"""Forecasts of start times: the present queue rolled forward in forks, each time with other run times.
 
 Run times of live jobs are drawn from a `Sampler`; nothing that the simulation holds of the future is used: no further
-job is submitted or known to fail, no node fails or is repaired, nobody commands anything, and what the workload says of
-the live jobs' run times is replaced. So later jobs that would pass the job are not foreseen, and starts tend to be told
-early where the policy lets many pass.
+job is submitted or known to fail, no node fails or is repaired, no command comes, and what the workload says of
+the live jobs' run times is replaced. So later jobs that would pass the job are not foreseen: where the policy lets many
+pass, the forecast tends to be early.
 """
 
 from dataclasses import dataclass
@@ -159,7 +157,7 @@ def when_will_it_start(
     elapsed = np.full(len(rows), -1, dtype=np.int64)
     elapsed[: len(running)] = now - state.jobs_now["start"][state.slots(at.ENDS)]
     drawn = _checked(sampler.run_times(rows, elapsed, draws(workload.job_id[rows], n, seed)), (n, len(rows)))
-    branch = simulation.fork(workload.requested)  # nobody is submitted any more, so nothing is asked of a forecast
+    branch = simulation.fork(workload.requested)  # no job is submitted any more, so no forecast is asked
     branch.close_submissions()
     names = rows.tolist()
     starts: list[int] = []

@@ -193,11 +193,11 @@ class State:
             new_steps[:used, own:] = (at.NEVER, 0)
         _copy(self.lists, lists, high)
         one = _copied(self.one)
-        if one[0].profile_size > 0:  # profiles are not copied but made anew
+        if self.record.profile_size > 0:  # profiles are not copied but made anew
             one[0].profile_size = 0
             one[0].stale = True
         profile, dates = _profile(slots)
-        _copy(self.dates, dates, one[0].n_dates)
+        _copy(self.dates, dates, self.record.n_dates)
         return type(self)(
             self.jobs,
             self.site_jobs,
@@ -214,15 +214,20 @@ class State:
         )
 
 
+def _bytes(records: Any) -> Any:
+    """Return the memory of an array of records: copied as bytes, since NumPy copies records field by field."""
+    return np.ndarray(records.nbytes, np.uint8, records)
+
+
 def _copy(source: Any, target: Any, n: int) -> None:
-    """Copy the first records of an array to another: as bytes, since NumPy copies records field by field."""
+    """Copy the first records of an array to another."""
     size = n * source.itemsize
-    target.view(np.uint8)[:size] = source.view(np.uint8)[:size]
+    _bytes(target)[:size] = _bytes(source)[:size]
 
 
 def _copied(source: Any) -> Any:
     """Return a copy of an array of records."""
-    return source.view(np.uint8).copy().view(source.dtype)
+    return np.ndarray(source.shape, source.dtype, _bytes(source).copy())
 
 
 def _profile(slots: int) -> tuple[Any, Any]:

@@ -98,7 +98,7 @@ def explain(
     *,
     most_instants: int = MOST_INSTANTS,
     allocator: Allocator | None = None,
-    world: RunTimes | None = None,
+    run_times: RunTimes | None = None,
     rules: Rules | None = None,
     workload: Workload | None = None,
     outages: Outages | None = None,
@@ -116,8 +116,8 @@ def explain(
         a gate that remembers.
     most_instants : int
         At how many instants to look at most, the first and the last among them.
-    allocator, world, rules, outages
-        As that simulation was given; a world's sink must be a fresh one where a gate reads it.
+    allocator, run_times, rules, outages
+        As that simulation was given; the sink of a contention model must be a fresh one where a gate reads it.
 
     workload : Workload, optional
         As that simulation was given, where commands have altered jobs since.
@@ -149,7 +149,7 @@ def explain(
         raise JobcastError(f"An explanation looks at 2 instants or more; got {most_instants}.")
     recorded = Recorded(policy.gate) if policy.gate is not None else None
     rule = policy if recorded is None else replace(policy, gate=recorded)
-    simulation = Simulation(workload, rule, estimates, correction, kill, allocator, world, rules, outages)
+    simulation = Simulation(workload, rule, estimates, correction, kill, allocator, run_times, rules, outages)
     stepper = Stepper(simulation, recorded)
     first, last = int(workload.submit[row]), int(schedule.start[row])
     every = 1 + _instants_between(schedule, first, last) // most_instants

@@ -26,11 +26,11 @@ def in_words(explanation: Explanation, most_lines: int = MOST_LINES) -> list[str
         f"Job {e.job_id} ({_processors(e.procs)}, {e.requested} s requested, {e.estimate} s estimated) was submitted "
         f"at t={e.submit} and started at t={e.start}, after {e.start - e.submit} s."
     ]
-    told = [_stretch(e, stretch) for stretch in e.chain]
-    if len(told) > most_lines:
+    chain = [_stretch(e, stretch) for stretch in e.chain]
+    if len(chain) > most_lines:
         half = most_lines // 2
-        told[half : len(told) - half] = [f"… {len(told) - 2 * half} more changes of what kept it; see --json …"]
-    lines += told
+        chain[half : len(chain) - half] = [f"… {len(chain) - 2 * half} more changes of what kept it; see --json …"]
+    lines += chain
     if e.passed_by:
         lines.append(_passed(e))
     if e.looked_at < e.instants:
@@ -173,7 +173,7 @@ def _ceiling(e: Explanation, stretch: Stretch, f: Reason) -> str:
     return f"{_above(e, f)}{'' if f.head is None else f'; job {f.head} headed the queue'}"
 
 
-def _put_off(e: Explanation, stretch: Stretch, f: Reason) -> str:
+def _postponed(e: Explanation, stretch: Stretch, f: Reason) -> str:
     return f"it was put off, until t={f.due} at the latest{'' if f.head is None else _why_not(e, stretch, f)}"
 
 
@@ -213,7 +213,7 @@ _SENTENCES: Final[Mapping[Rule, Callable[[Explanation, Stretch, Reason], str]]] 
         "not chosen": _not_chosen,
         "window": _window,
         "ceiling": _ceiling,
-        "put off": _put_off,
+        "put off": _postponed,
         "share": _share,
         "held": _held,
     }

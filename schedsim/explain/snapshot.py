@@ -80,7 +80,7 @@ class Recorded:
 
 
 class Stepper:
-    """Walks a simulation from one scheduling instant to the next and looks at those it is told to.
+    """Walks a simulation from one scheduling instant to the next and looks at those that are asked for.
 
     Examples
     --------
@@ -103,7 +103,7 @@ class Stepper:
     def next_time(self) -> int | None:
         """Return the second of the next instant, or None at the end.
 
-        Timers that wake nobody are gone through, since they may move the ends of running jobs.
+        Timers that start no pass are gone through, since they may move the ends of running jobs.
         """
         simulation = self.simulation
         while True:

@@ -1,6 +1,6 @@
 """Compiled engine: arrays in, arrays out; imports only predictors.core.
 
-What stands here are single steps of the kernels that Python takes, when it answers what a kernel asks.
+This module exports single steps of the kernels, for the Python code that answers the kernels' requests.
 """
 
 import schedsim.kernels.records as at

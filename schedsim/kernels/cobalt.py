@@ -162,7 +162,7 @@ def on_submit(sim: Arrays, slot: int) -> int:
 def _settle_child(sim: Arrays, job: JobNow, parent: JobNow, in_pass: int) -> int:
     """Settle what the end of a parent means for a child: return why it is held still, or 0.
 
-    Within a pass nobody is queued: a child of a job of length zero is released at a further instant of this second.
+    Within a pass no job is queued: a child of a job of length zero is released at a further instant of this second.
     """
     state = sim.state[0]
     if parent.exit_state == at.BADLY and state.holds_orphans:
@@ -194,7 +194,7 @@ def on_start(sim: Arrays, job: JobNow) -> None:
 
 @step
 def exit_state(sim: Arrays, job: JobNow) -> int:
-    """Return how a job that nobody interrupts ends: badly if it is stopped at its requested time, or is to fail."""
+    """Return how a job ends unless it is interrupted: badly if it is stopped at its requested time, or is to fail."""
     killed = sim.state[0].kill and job.run_time > job.requested_time
     return at.BADLY if killed or sim.site_jobs[job.row].fails else at.WELL
 

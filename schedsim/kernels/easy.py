@@ -207,7 +207,7 @@ def _pass_over(state: State) -> None:
 
 @step
 def _look_ahead(sim: Arrays) -> None:
-    """Find the shadow time of a head that holds no reservation, to tell it; the run goes on as if nobody had looked."""
+    """Find the shadow time of a head that holds no reservation, for the notes; the run goes on unchanged."""
     state = sim.state[0]
     head, stale = sim.jobs_now[state.head], state.stale
     has_reservation = head.has_reservation

@@ -1,4 +1,4 @@
-"""Keys of the queue orders, smaller first, and Cobalt's score: the one place where an order is a formula.
+"""Keys of the queue orders, smaller first, and Cobalt's score: the one place where the engine has an order's formula.
 
 Keys are int64 that sort like the real numbers they stand for. Only IEEE basic operations and square roots (both exactly
 rounded) and the C library's log10 and log2 of one number are used, in the order written, so that the same formula in

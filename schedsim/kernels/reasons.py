@@ -1,7 +1,7 @@
 """Reasons: what becomes of each waiting job in a pass, noted by the pass itself when an explanation is asked for.
 
 The kernels take `reasons`, a record for each of `jobs_now` (and one more, whose `number` counts the notes), or None.
-For None numba leaves the notes out of the machine code: a simulation that nobody asks about pays nothing. With records
+For None numba leaves the notes out of the machine code: a simulation that records no reasons pays nothing. With records
 a pass looks at every waiting job in turn instead of searching for those that may start, and decides the same.
 """
 
@@ -119,7 +119,7 @@ def _date_hit(sim: Arrays, slot: int) -> int:
 
 @step
 def note_turns(reasons: Reasons, sim: Arrays) -> None:
-    """Note that nobody passes the head."""
+    """Note that no job passes the head."""
     state = sim.state[0]
     key, tie = at.FIRST_KEY, at.FIRST_TIE
     while True:

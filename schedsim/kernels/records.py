@@ -136,7 +136,7 @@ class JobNow:
     row: int
     procs: int
     requested_time: int
-    run_time: int  # how long it runs if nobody stops it
+    run_time: int  # how long it runs unless it is stopped
     start: int  # or -1
     end: int  # or -1
     current_estimate: int  # valid now, for planning with a running job
@@ -467,7 +467,7 @@ AFTER: Final = 2
 
 # kinds of timers; a client's own kinds are larger
 RECHECK: Final = 0
-STEP: Final = -1  # the world moves on; nobody is woken
+STEP: Final = -1  # the model of run times moves on; no pass follows
 RELEASE: Final = -2  # a postponed job, by its slot, joins the queue
 COMMAND: Final = -3  # users or operators do something to waiting jobs
 RELEASE_CHILD: Final = -4  # the job of that row waits for its parent no more
@@ -482,7 +482,7 @@ CAPACITY: Final = 1
 COUNT_BITS: Final = 56  # a set of jobs is so many bits, its size stands above them
 
 # depths
-GREEDY: Final = -1  # no reservation, and nobody waits for the head
+GREEDY: Final = -1  # no reservation: no job waits for the head
 NO_BACKFILL: Final = 0
 ALL: Final = NEVER
 

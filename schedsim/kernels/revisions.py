@@ -37,8 +37,8 @@ def estimates_of(estimates: Estimates, state: State, row: int, limit: int) -> tu
         )
     if state.n_revised >= state.n_revisions or estimates.revisions[state.n_revised].row != row:
         return -1, -1, -1
-    told = estimates.revisions[state.n_revised]
-    return in_range(told.running, limit), in_range(told.candidate, limit), in_range(told.order, limit)
+    answer = estimates.revisions[state.n_revised]
+    return in_range(answer.running, limit), in_range(answer.candidate, limit), in_range(answer.order, limit)
 
 
 @step
@@ -55,12 +55,12 @@ def keep_steps(sim: Arrays, estimates: Estimates, slot: int) -> None:
     if state.revises:
         kept, room = 0, sim.steps.shape[1]
         for i in range(estimates.steps.shape[1]):
-            told = estimates.steps[state.n_revised, i]
+            answer = estimates.steps[state.n_revised, i]
             # a job ends at its requested time; NaN and infinity end the steps
-            if not told.elapsed < job.requested_time:
+            if not answer.elapsed < job.requested_time:
                 break
-            sim.steps[slot, kept].elapsed = math.ceil(told.elapsed)
-            sim.steps[slot, kept].estimate = in_range(told.estimate, job.requested_time)
+            sim.steps[slot, kept].elapsed = math.ceil(answer.elapsed)
+            sim.steps[slot, kept].estimate = in_range(answer.estimate, job.requested_time)
             kept += 1
         if kept < room:
             sim.steps[slot, kept].elapsed = at.NEVER

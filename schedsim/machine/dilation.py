@@ -1,6 +1,4 @@
-"""Dilation: runs take longer on a full machine (CEIL).
-
-Run times that grow where utilisation passes a limit.
+"""Dilation (CEIL): run times that grow where utilisation passes a limit.
 
 A job that meets a utilisation above the limit takes longer by a factor that belongs to (seed, job): it is the same
 under every policy. Utilisation is processors in use over processors of the machine, the job itself included.
@@ -11,7 +9,8 @@ References
    2019. doi:10.1145/3322789.3328743
 """
 
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Literal, Self
 
@@ -48,7 +47,7 @@ class Dilation:
     >>> from schedsim.policies.policy import make_policy
     >>> w = Workload.from_columns([1, 2], submit=[0, 0], procs=[50, 46], requested=[100, 100], run_time=[100, 100],
     ...                           machine_procs=100)
-    >>> simulate(w, make_policy("easy"), kill=False, world=Dilation(low=1.2, high=1.2)).run_time.tolist()
+    >>> simulate(w, make_policy("easy"), kill=False, run_times=Dilation(low=1.2, high=1.2)).run_time.tolist()
     [100, 120]
     """
 
@@ -134,10 +133,9 @@ class Dilating:
         return min((self._running[row].start + int(self._workload.run_time[row]) - 1 for row in unsure), default=None)
 
     def fork(self) -> Self:
-        """Return a copy that goes its own way."""
-        new = type(self).__new__(type(self))
-        new.__dict__.update(self.__dict__)
-        new._running = {row: _Run(**vars(run)) for row, run in self._running.items()}
+        """Return an independent copy."""
+        new = copy(self)
+        new._running = {row: replace(run) for row, run in self._running.items()}
         new._fresh = list(self._fresh)
         return new
 

@@ -1,7 +1,4 @@
-"""Failures and reservations as they happen in a simulation.
-
-The outages of a machine at one moment of a simulation.
-"""
+"""Failures and reservations at one moment of a simulation."""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,7 +11,7 @@ from predictors.core.errors import JobcastError
 from predictors.core.events import KIND, RETURNED, STARTED
 from predictors.core.hash_random import mixed
 from schedsim.machine.allocators import Allocator
-from schedsim.machine.outages import Change, Outages, Reservation, mask_of, size_of, told
+from schedsim.machine.outages import Change, Outages, Reservation, mask_of, size_of, where
 from schedsim.machine.partitions import allocated
 
 AS_JOB: Final = 1 << 40
@@ -24,12 +21,12 @@ BEFORE_ALL: Final = -(1 << 62)
 """Before every second."""
 
 DRAWN: Final = 83
-"""Purpose of the draws, among all that hang on a seed."""
+"""Purpose of these draws: the hash of a seed differs by purpose."""
 
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """The reservations of a machine whose nodes are told apart: from when to when, and which nodes."""
+    """The reservations of a machine whose nodes have numbers: from when to when, and which nodes."""
 
     outages: Outages
     usable: Bools
@@ -66,7 +63,7 @@ class Site:
         chosen = allocator.place(free, count, AS_JOB + number)
         if chosen is None:
             raise JobcastError(
-                f"{told(r)}{type(allocator).__name__} has no place for a reservation of {count} nodes from {r.start} "
+                f"{where(r)}{type(allocator).__name__} has no place for a reservation of {count} nodes from {r.start} "
                 f"to {r.end} s beside the others."
             )
         mask = np.zeros(len(usable), dtype=np.bool_)
@@ -104,7 +101,7 @@ class FailureProcess:
     nodes : int
         Nodes for jobs.
     site : Site, optional
-        Where nodes are told apart.
+        Where nodes have numbers.
     down : list of int
         Nodes that are down, those first that failed first; where they are only counted, of no meaning but their number.
     drawn : int
@@ -116,7 +113,7 @@ class FailureProcess:
     stopped : list of (row, start, end)
         Runs that failures stopped.
     returned : set of int
-        Rows of the jobs that forecasts were told of, and which then returned to the queue.
+        Rows of the jobs that returned to the queue after forecasts had read their start.
     """
 
     outages: Outages
@@ -146,7 +143,7 @@ class FailureProcess:
         return mixed(self.outages.seed, self.drawn, DRAWN) % n_up
 
     def apply(self, change: Change) -> list[int]:
-        """Take in a change of nodes that are told apart; return those that fail.
+        """Apply a change where nodes have numbers; return those that fail.
 
         Raises
         ------
@@ -159,7 +156,7 @@ class FailureProcess:
             for node in named:
                 if (node in self.down) == (change.kind == "fail"):
                     raise JobcastError(
-                        f"{told(change)}node {node} is to {change.kind} at {change.time} s, but it is "
+                        f"{where(change)}node {node} is to {change.kind} at {change.time} s, but it is "
                         f"{'down already' if change.kind == 'fail' else 'not down'}."
                     )
         elif change.kind == "repair":
@@ -180,7 +177,7 @@ class FailureProcess:
         return []
 
     def advance(self, now: int) -> list[int]:
-        """Take in all changes up to now, where nodes are told apart; return the nodes that failed and stay down."""
+        """Apply all changes up to now, where nodes have numbers; return the nodes that failed and stay down."""
         failed = [node for change in self.due(now) for node in self.apply(change)]
         return [node for node in failed if node in self.down]
 
@@ -191,8 +188,8 @@ class FailureProcess:
         mask[self.down] = True
         return mask
 
-    def heard(self, events: Ints) -> Ints:
-        """Return the events that a forecast hears of: the first start of a job and its end, no return to the queue."""
+    def for_forecasts(self, events: Ints) -> Ints:
+        """Return the events that forecasts read: the first start of a job and its end, no return to the queue."""
         if not (self.returned or (events[:, KIND] == RETURNED).any()):
             return events
         kept = np.ones(len(events), dtype=np.bool_)
@@ -203,12 +200,9 @@ class FailureProcess:
         return events[kept]
 
     def fork(self) -> Self:
-        """Return a copy that goes its own way."""
-        new = type(self).__new__(type(self))
-        new.__dict__.update(self.__dict__)
-        new.down, new.dropped, new.stopped = list(self.down), list(self.dropped), list(self.stopped)
-        new.returned = set(self.returned)
-        return new
+        """Return an independent copy."""
+        down, dropped, stopped = list(self.down), list(self.dropped), list(self.stopped)
+        return replace(self, down=down, dropped=dropped, stopped=stopped, returned=set(self.returned))
 
 
 def count_of(change: Change) -> int:

@@ -3,6 +3,7 @@
 Kept up from the engine's own events: what starts is placed, what ends gives back.
 """
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Self
 
@@ -110,10 +111,10 @@ class Nodes:
         return free
 
     def fork(self) -> Self:
-        """Return a copy that goes its own way."""
-        new = type(self).__new__(type(self))
-        failing = None if self.failing is None else self.failing.fork()
-        new.__dict__.update(self.__dict__, free=self.free.copy(), held=dict(self.held), failing=failing)
+        """Return an independent copy."""
+        new = copy(self)
+        new.free, new.held = self.free.copy(), dict(self.held)
+        new.failing = None if self.failing is None else self.failing.fork()
         return new
 
 

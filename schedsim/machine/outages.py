@@ -1,11 +1,9 @@
 """Outages as declared: reservations, maintenance, failures, repairs.
 
-What a simulation knows of its machine's calendar.
+A **reservation** takes processors, or named nodes, for a span: for maintenance, or for one user. It is known from
+the beginning: a job starts only if by its requested time it does not overlap it, so the machine drains before.
 
-A **reservation** takes processors, or named nodes, for a span: maintenance, or somebody's own. It is known from the
-beginning: a job starts only if by its requested time it does not overlap it, and so the machine drains before.
-
-A **change** takes nodes away when they fail, or gives them back when they are repaired. Nobody knows of it before: a
+A **change** takes nodes away when they fail, or gives them back when they are repaired. It is not known before: a
 job on a failed node is stopped, and waits again with its rank (`requeue`), or is gone (`drop`); plans are made with
 what is left, as if it were never repaired. Where nodes are only counted, those that fail are drawn by hash from all
 that are up, so that a job is struck in proportion to its width.
@@ -58,9 +56,9 @@ class Reservation:
 
     def __post_init__(self) -> None:
         for name, second in (("start", self.start), ("end", self.end)):
-            check_whole(second, f"{told(self)}a reservation's {name}")
+            check_whole(second, f"{where(self)}a reservation's {name}")
         if self.end <= self.start:
-            raise JobcastError(f"{told(self)}a reservation from {self.start} to {self.end} s ends before it begins.")
+            raise JobcastError(f"{where(self)}a reservation from {self.start} to {self.end} s ends before it begins.")
         _check_amount(self, self.procs, self.nodes)
 
 
@@ -94,11 +92,11 @@ class Change:
     at: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        check_whole(self.time, f"{told(self)}the time of a change")
+        check_whole(self.time, f"{where(self)}the time of a change")
         if self.kind not in ("fail", "repair"):
-            raise JobcastError(f"{told(self)}nodes 'fail' or are under 'repair'; got {self.kind!r}.")
+            raise JobcastError(f"{where(self)}nodes 'fail' or are under 'repair'; got {self.kind!r}.")
         if self.procs is None and self.nodes is None:
-            raise JobcastError(f"{told(self)}a {self.kind} needs a number of nodes, or names them.")
+            raise JobcastError(f"{where(self)}a {self.kind} needs a number of nodes, or names them.")
         _check_amount(self, self.procs, self.nodes)
 
 
@@ -113,7 +111,7 @@ def _are_pieces(nodes: object) -> bool:
     return all(whole) and all(0 <= first < end for first, end in nodes)
 
 
-def told(part: Part) -> str:
+def where(part: Part) -> str:
     """Return where a part was read, to begin a message with."""
     return f"{part.at}: " if part.at else ""
 
@@ -121,11 +119,11 @@ def told(part: Part) -> str:
 def _check_amount(part: Part, procs: int | None, nodes: Pieces | None) -> None:
     """Refuse no processors, both a number and names, and names that are no nodes."""
     if procs is not None and nodes is not None:
-        raise JobcastError(f"{told(part)}give a number of nodes or name them, not both.")
+        raise JobcastError(f"{where(part)}give a number of nodes or name them, not both.")
     if procs is not None:
-        check_whole(procs, f"{told(part)}the number of nodes", 1)
+        check_whole(procs, f"{where(part)}the number of nodes", 1)
     if nodes is not None and not _are_pieces(nodes):
-        raise JobcastError(f"{told(part)}nodes are numbered from 0, each piece ascending; got {nodes}.")
+        raise JobcastError(f"{where(part)}nodes are numbered from 0, each piece ascending; got {nodes}.")
 
 
 @dataclass(frozen=True)
@@ -194,16 +192,8 @@ class Outages:
 
     @property
     def draws(self) -> bool:
-        """Whether chance says which nodes fail: somewhere only their number is told."""
+        """Whether chance says which nodes fail: a failure gives only their number."""
         return any(change.kind == "fail" and change.nodes is None for change in self.changes)
-
-    def shifted(self, seconds: int) -> Self:
-        """Return them so many seconds later."""
-        return replace(
-            self,
-            reservations=tuple(replace(r, start=r.start + seconds, end=r.end + seconds) for r in self.reservations),
-            changes=tuple(replace(c, time=c.time + seconds) for c in self.changes),
-        )
 
     def with_reservations(self, more: Iterable[Reservation]) -> Self:
         """Return them with more reservations."""
@@ -221,19 +211,19 @@ class Outages:
         for part in self.parts:
             beyond = max((end - 1 for _, end in part.nodes), default=-1) if part.nodes else -1
             if beyond >= nodes:
-                raise JobcastError(f"{told(part)}node {beyond} is unknown: the machine's are 0 to {nodes - 1}.")
+                raise JobcastError(f"{where(part)}node {beyond} is unknown: the machine's are 0 to {nodes - 1}.")
             if part.procs is not None and part.procs > nodes:
-                raise JobcastError(f"{told(part)}{part.procs} nodes are more than the machine's {nodes}.")
+                raise JobcastError(f"{where(part)}{part.procs} nodes are more than the machine's {nodes}.")
         down = 0
         for change in self.changes:
             count = size_of(change.nodes) if change.nodes else change.procs or 0
             down += count if change.kind == "fail" else -count
             if down < 0:
                 raise JobcastError(
-                    f"{told(change)}{count} nodes are repaired at {change.time} s, but not so many failed."
+                    f"{where(change)}{count} nodes are repaired at {change.time} s, but not so many failed."
                 )
             if down > nodes:
-                raise JobcastError(f"{told(change)}at {change.time} s {down} nodes are down; the machine has {nodes}.")
+                raise JobcastError(f"{where(change)}at {change.time} s {down} nodes are down; the machine has {nodes}.")
 
     @cached_property
     def seconds(self) -> Ints:

@@ -35,6 +35,7 @@ from predictors.core.declarations import STRICT, declared, read_toml
 from predictors.core.errors import JobcastError, counted, unknown_name
 from predictors.core.validation import check_whole
 from schedsim.machine.allocators import ALLOCATORS, Allocator, make_allocator
+from schedsim.machine.outages import Pieces, mask_of
 from schedsim.machine.topology import MOST_NODES, Topology
 from schedsim.workload.workload import Workload
 
@@ -88,8 +89,16 @@ class Level:
         if len(set(self.starts)) < len(self.starts):
             raise JobcastError(f"Two partitions of {self.size} nodes begin at the same node: {list(self.starts)}.")
 
+    @classmethod
+    def side_by_side(cls, size: int, nodes: int, skip: int = 0) -> Self:
+        """Return partitions that begin at each multiple of their size, on a machine of so many nodes."""
+        if nodes // size > MOST_PARTS:
+            n_parts = f"{nodes // size:,} partitions of {counted(size, 'node')}"
+            raise JobcastError(f"{n_parts} are more than {MOST_PARTS:,}; take larger ones.")
+        return cls(size, tuple(range(0, nodes - size + 1, size)), skip)
+
     @property
-    def pieces(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+    def pieces(self) -> tuple[Pieces, ...]:
         """The nodes of each partition as pieces (first, last + 1)."""
         half = self.size // 2
         if not self.skip:
@@ -158,12 +167,9 @@ class Hierarchy:
             while nodes > 128 * unit:
                 unit *= 2
         check_whole(unit, "the least partition", 1)
-        if nodes // unit > MOST_PARTS:
-            n_parts = f"{nodes // unit:,} partitions of {counted(unit, 'node')}"
-            raise JobcastError(f"{n_parts} are more than {MOST_PARTS:,}; take larger ones.")
         levels, size = [], unit
         while size < nodes:
-            levels.append(Level(size, tuple(range(0, nodes - size + 1, size))))
+            levels.append(Level.side_by_side(size, nodes))
             size *= 2
         return cls(nodes, (*levels, Level(nodes, (0,))))
 
@@ -182,13 +188,8 @@ class Hierarchy:
         ['0.5 K', '1 K', '2 K', '4 K', '8 K', '12 K', '16 K', '24 K', '32 K', '48 K']
         """
         nodes, k = MIRA_NODES, 1024
-        levels = [Level(size, tuple(range(0, nodes, size))) for size in (512 << i for i in range(6))]
-        levels += [
-            Level(12 * k, tuple(range(0, nodes, 12 * k))),
-            Level(24 * k, (0, 24 * k)),
-            Level(32 * k, (0, 16 * k)),
-            Level(nodes, (0,)),
-        ]
+        sizes = (*(512 << i for i in range(6)), 12 * k, 24 * k, nodes)
+        levels = [*(Level.side_by_side(size, nodes) for size in sizes), Level(32 * k, (0, 16 * k))]
         if odd:
             levels.append(Level(4 * k, tuple(s + at for s in range(0, nodes, 8 * k) for at in (0, 2 * k)), skip=2 * k))
         return cls(nodes, tuple(sorted(levels, key=lambda level: (level.size, level.skip))))
@@ -207,7 +208,7 @@ class Hierarchy:
         return np.array(sorted(found), dtype=np.int64)
 
     @cached_property
-    def parts(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+    def parts(self) -> tuple[Pieces, ...]:
         """All partitions, level by level, as pieces (first, last + 1)."""
         return tuple(part for level in self.levels for part in level.pieces)
 
@@ -313,7 +314,7 @@ class Within:
     """
 
     allocator: Allocator
-    sets: tuple[tuple[tuple[int, int], ...], ...]
+    sets: tuple[Pieces, ...]
     set_of: Mapping[int, int]
     by_identity: ClassVar[bool] = True
 
@@ -337,13 +338,7 @@ class Within:
     @cached_property
     def masks(self) -> tuple[Bools, ...]:
         """Whether a node is in a set, for each set."""
-        masks = []
-        for pieces in self.sets:
-            mask = np.zeros(self.topology.nodes, dtype=np.bool_)
-            for first, end in pieces:
-                mask[first:end] = True
-            masks.append(mask)
-        return tuple(masks)
+        return tuple(mask_of(pieces, self.topology.nodes) for pieces in self.sets)
 
     def allocated(self, procs: Ints) -> Ints:
         """Return the nodes that jobs of these widths get."""
@@ -451,12 +446,7 @@ class _Level:
             raise JobcastError(f"partitions of {self.size} nodes do not fit into the machine of {nodes}.")
         if self.starts is not None:
             return Level(self.size, self.starts, self.skip)
-        if nodes // self.size > MOST_PARTS:
-            raise JobcastError(
-                f"{nodes // self.size:,} partitions of {counted(self.size, 'node')} are more than {MOST_PARTS:,}; "
-                "take larger ones."
-            )
-        return Level(self.size, tuple(range(0, nodes - self.size + 1, self.size)), self.skip)
+        return Level.side_by_side(self.size, nodes, self.skip)
 
 
 @dataclass(frozen=True)

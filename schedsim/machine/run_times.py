@@ -1,6 +1,4 @@
-"""Protocol of models of run time: how long a started job really takes.
-
-What the engine asks of a model in which that depends on the machine.
+"""Protocol of run-time models: how long a started job takes on a machine that may disturb it.
 
 Without a model a job takes its run time from the workload. With one, that run time is its work: how long it takes on a
 machine that disturbs nobody. The engine tells the model what starts and ends, and after each second in which something
@@ -36,7 +34,7 @@ class Progress(Protocol):
         """Return the second, later than now, by which the model must be asked again, if it must."""
 
     def fork(self) -> Self:
-        """Return a copy that goes its own way."""
+        """Return an independent copy."""
 
 
 class RunTimes(Protocol):
@@ -48,7 +46,7 @@ class RunTimes(Protocol):
 
     @property
     def seed(self) -> int:
-        """What its random numbers hang on, together with job ids."""
+        """The seed of its random numbers, which depend on it and on job ids."""
 
     def begun(self, workload: Workload) -> Progress:
         """Return the state before the first second."""

@@ -1,7 +1,4 @@
-"""Topology: leaf switches, and nodes set apart.
-
-Nodes in leaf switches, and those that no job may have.
-"""
+"""Topology: leaf switches and their nodes, some of which no job may have."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,4 @@
-"""Protocols of gates and agents.
-
-What the engine asks of a gate or an agent, and what they answer.
-"""
+"""Protocols of gates and agents: what the engine asks them, and what they answer."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -28,7 +25,7 @@ class Candidate:
         Whether this instant has ends, or a timer that woke the scheduler; else only submissions.
     nodes : int64 array, optional
         The nodes that it would get, where there is an allocator; nothing is held until the verdict.
-    world : Progress, optional
+    run_times : Progress, optional
         The model of run times as of now, where there is one, see `schedsim.machine.run_times`.
     """
 
@@ -39,7 +36,7 @@ class Candidate:
     by_end: bool
     by_timer: bool
     nodes: Ints | None = None
-    world: Progress | None = None
+    run_times: Progress | None = None
 
 
 class Verdict(NamedTuple):

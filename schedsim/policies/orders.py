@@ -110,31 +110,42 @@ def sortable(keys: Floats) -> Ints:
     return np.where(bits >= 0, bits, bits ^ np.int64(0x7FFFFFFFFFFFFFFF))
 
 
-# w waited, p estimated, r requested [s]; n processors; s = max(1, submit - first submit) [s]
-ORDERS: Final[Mapping[str, Order]] = MappingProxyType(
+# p estimated, s = max(1, submit - first submit) [s]; n processors
+_TABLE: Final[Mapping[str, tuple[int, OrderFunction | None]]] = MappingProxyType(
     {
-        "fcfs": Order("fcfs", codes.FCFS),  # submit
-        "sjf": Order("sjf", codes.SJF),  # p
-        "ljf": Order("ljf", codes.LJF),  # -p
-        "saf": Order("saf", codes.SAF),  # p n
-        "laf": Order("laf", codes.LAF),  # -p n
+        "fcfs": (codes.FCFS, lambda w: w.now - w.wait),
+        "sjf": (codes.SJF, lambda w: w.estimate),
+        "ljf": (codes.LJF, lambda w: -w.estimate),
+        "saf": (codes.SAF, lambda w: w.estimate * w.procs),
+        "laf": (codes.LAF, lambda w: -w.estimate * w.procs),
         # Tang, Lan, Desai, Buettner (CLUSTER 2009, doi:10.1109/CLUSTR.2009.5289206)
-        "wfp3": Order("wfp3", codes.WFP3),  # -(w / r)^3 n
-        "unicep": Order("unicep", codes.UNICEP),  # -w / (max(1, log2 n) r)
+        "wfp3": (codes.WFP3, lambda w: -((w.wait / w.requested) ** 3) * w.procs),
+        "unicep": (codes.UNICEP, lambda w: -w.wait / (np.maximum(1.0, np.log2(w.procs)) * w.requested)),
         # Carastan-Santos & de Camargo (SC 2017, doi:10.1145/3126908.3126955)
-        "f1": Order("f1", codes.F1),  # log10(p) n + 870 log10(s)
-        "f2": Order("f2", codes.F2),  # sqrt(p) n + 25,600 log10(s)
-        "f3": Order("f3", codes.F3),  # p n + 6,860,000 log10(s)
-        "f4": Order("f4", codes.F4),  # p sqrt(n) + 530,000 log10(s)
+        "f1": (codes.F1, None),  # log10(p) n + 870 log10(s)
+        "f2": (codes.F2, None),  # sqrt(p) n + 25,600 log10(s)
+        "f3": (codes.F3, None),  # p n + 6,860,000 log10(s)
+        "f4": (codes.F4, None),  # p sqrt(n) + 530,000 log10(s)
+        "widest": (codes.WIDEST, lambda w: -w.procs),
     }
+)
+"""Orders: the kernels' code, and the same key as a formula of the waiting jobs, where it needs no more than those."""
+
+ORDERS: Final[Mapping[str, Order]] = MappingProxyType(
+    {name: Order(name, code) for name, (code, _) in _TABLE.items() if name != "widest"}
 )
 """Orders by name."""
 
+FORMULAS: Final[Mapping[str, OrderFunction]] = MappingProxyType(
+    {name: formula for name, (_, formula) in _TABLE.items() if formula is not None}
+)
+"""Keys of orders as formulas of the waiting jobs, by the name of the order; smaller keys first."""
+
 SCORE: Final = Order("score", codes.SCORE)
-"""Highest score first; `schedsim.cobalt.score` tells how scores grow, `schedsim.cobalt.rules` from where."""
+"""Highest score first; `schedsim.cobalt.score` says how scores grow, `schedsim.cobalt.rules` where they begin."""
 
 WIDEST: Final = Order("widest", codes.WIDEST)
-"""Most processors first."""
+"""Most processors first, as bin packing takes jobs; no policy of its own."""
 
 
 def random_order(seed: int = 0) -> Order:

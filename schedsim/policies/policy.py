@@ -240,7 +240,7 @@ def make_policy(name: str) -> Policy:
         raise JobcastError(
             f"Policy {name!r} asks a classifier about a machine with contention, of which a job log tells nothing: run "
             "`jobcast experiment rush`, or give schedsim.policies.rush.rush(make_policy(BASE), CLASSIFIER) to a "
-            "simulation in a world."
+            "simulation with a schedsim.contention.model.ContentionModel."
         )
     raise unknown_name("policy", name, KNOWN)
 

@@ -1,7 +1,4 @@
-"""Figures of a schedule: wait, bounded slowdown, utilisation, who pays.
-
-Every figure of a schedule, once.
-"""
+"""Figures of a schedule, each once: wait, bounded slowdown, utilisation, who pays."""
 
 from typing import Final
 
@@ -112,18 +109,6 @@ def estimate_errors(estimate: Ints, run_time: Ints) -> dict[str, float]:
         "estimate_rmse_s": float(np.sqrt((error**2).mean())),
         "estimate_bias_s": float(error.mean()),
         "estimate_too_short": float((error < 0).mean()),
-    }
-
-
-def weighted_figures(schedule: Schedule) -> dict[str, float]:
-    """Return mean wait and mean bounded slowdown with each job weighted by its area, processors x run time."""
-    area = (schedule.run_time * schedule.workload.procs).astype(np.float64)
-    if not area.any():
-        raise JobcastError("All jobs have length 0: they cannot be weighted by area.")
-    bounded = bounded_slowdown(schedule.wait, schedule.run_time)
-    return {
-        "area_weighted_mean_wait_s": float(np.average(schedule.wait, weights=area)),
-        "area_weighted_mean_bounded_slowdown": float(np.average(bounded, weights=area)),
     }
 
 

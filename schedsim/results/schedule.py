@@ -1,7 +1,4 @@
-"""Schedule: when each job started and ended, and how it started.
-
-The result of a simulation, and its file.
-"""
+"""Schedule: when each job started and ended, and how it started; and its file."""
 
 import os
 from collections.abc import Sequence

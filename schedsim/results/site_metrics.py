@@ -1,7 +1,7 @@
 """Figures of a site: by queue, users' waits, availability.
 
 *User wait* is start - submission of a job that could not be postponed, and max(0, end - deadline) of one that could:
-until its deadline nobody waits for it [1]_.
+until its deadline it keeps no user waiting [1]_.
 
 References
 ----------

@@ -54,7 +54,7 @@ class Run(NamedTuple):
 
     @property
     def is_static(self) -> bool:
-        """Whether the queue's order can be told from the schedule: its keys do not change while a job waits."""
+        """Whether the queue's order follows from the schedule: its keys do not change while a job waits."""
         revised, order = isinstance(self.estimates, Separate | RevisedEstimates), self.policy.order
         return order.code <= F4 and not (revised and order.name != "fcfs")
 
@@ -85,7 +85,7 @@ _UNPLACED = Excuse("nodes are not told apart", lambda r: r.schedule.nodes is Non
 BY_PLACE: Final = Excuse(
     "where free nodes lie may decide who fits", lambda r: r.schedule.nodes is not None and r.schedule.nodes.by_identity
 )
-BY_WORLD: Final = Excuse("the machine decides how long jobs run", lambda r: r.schedule.stopped is not None)
+BY_RUN_TIMES: Final = Excuse("the machine decides how long jobs run", lambda r: r.schedule.stopped is not None)
 _UNPROMISED = Excuse("nothing is promised", lambda r: not r.policy.promise)
 _NOT_GREEDY = Excuse("the policy is not greedy", lambda r: r.policy.kind not in ("greedy", "knapsack"))
 _UNLIMITED = Excuse("there is no ceiling on utilisation", lambda r: r.policy.ceiling is None)
@@ -96,7 +96,7 @@ _UNRULED = Excuse("the site has no such rules", lambda r: r.rules is None)
 _SPENDING = Excuse(
     "spent accounts move jobs out of their queues", lambda r: r.rules is not None and r.rules.accounts is not None
 )
-_PUT_OFF = Excuse("jobs are put off, until a timer wakes the machine", lambda r: r.policy.postpone is not None)
+_POSTPONED = Excuse("jobs are put off, until a timer wakes the machine", lambda r: r.policy.postpone is not None)
 _BY_OUTAGE = Excuse("parts of the machine are reserved, or fail", lambda r: r.schedule.disturbed is not None)
 _UNDISTURBED = Excuse("nothing is reserved and nothing fails", lambda r: r.schedule.disturbed is None)
 OVERTAKEN: Final = Excuse(
@@ -108,12 +108,12 @@ _OF_SHADOWS = (_SEPARATE, REVISED, _TOO_SHORT, BY_PLACE, *_BY_SITE)
 EXCUSES: Final[Mapping[str, tuple[Excuse, ...]]] = MappingProxyType(
     {
         STARTS: (),
-        ENDS: (BY_WORLD,),
+        ENDS: (BY_RUN_TIMES,),
         CAPACITY: (),
         NODES: (_UNPLACED,),
         INSTANTS: (_GATED, _TICKS, _RULED, _BY_OUTAGE),
         RANGE: (),
-        CORRECTED: (_GATED, REVISED, _PUT_OFF, _TICKS, _RULED, _BY_OUTAGE),
+        CORRECTED: (_GATED, REVISED, _POSTPONED, _TICKS, _RULED, _BY_OUTAGE),
         IN_ORDER: (_BACKFILLING, _GATED, _KEEPING, MOVING, *_BY_SITE),
         NO_IDLE_HEAD: (_GATED, _KEEPING, MOVING, BY_PLACE, *_BY_SITE),
         KIND: (_GATED, _KEEPING, MOVING, BY_PLACE, *_BY_SITE),
@@ -127,4 +127,4 @@ EXCUSES: Final[Mapping[str, tuple[Excuse, ...]]] = MappingProxyType(
         SHARES: (_UNRULED, _SPENDING),
     }
 )
-"""The laws, in the order in which they are told, and what excuses a run from each."""
+"""The laws, in the order of reports, and what excuses a run from each."""

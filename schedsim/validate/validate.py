@@ -3,21 +3,31 @@
 Nothing is taken from the engine but the keys of its orders, and no pass is computed again.
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Mapping
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import groupby
 
 import numpy as np
 
 from predictors.core.arrays import Bools, Ints
 from predictors.core.errors import JobcastError
 from schedsim.cobalt.rules import Rules
+from schedsim.kernels.keys import static_key
 from schedsim.policies.ceil import most_in_use, share_of
 from schedsim.policies.policy import Policy
-from schedsim.results.schedule import Schedule
+from schedsim.results.schedule import BACKFILLED, Schedule
 from schedsim.results.site_metrics import available
 from schedsim.validate import laws as known
 from schedsim.validate.laws import EXCUSES, Believed, Run
-from schedsim.validate.replay import Broken, Replay
+
+Ends = list[tuple[int, int]]
+"""Ends of running jobs: (second, processors), ascending."""
+
+
+class Broken(Exception):
+    """A job breaks a law: (law, row of the job, what was found). `check` turns it into a `JobcastError`."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +73,10 @@ def check(
         _check_use(run, laws)
         Replay(run, laws).run()
     except Broken as broken:
+        law, row, found = broken.args
         raise JobcastError(
-            f"{schedule.workload.name}: job {schedule.workload.job_id[broken.row]} {broken.found}. "
-            f"The schedule breaks the law: {broken.law}. Please report it with the log and the command."
+            f"{schedule.workload.name}: job {schedule.workload.job_id[row]} {found}. "
+            f"The schedule breaks the law: {law}. Please report it with the log and the command."
         ) from None
     return Checked(tuple(law for law in EXCUSES if law in laws), left_out)
 
@@ -123,23 +134,18 @@ def _check_jobs(run: Run, laws: frozenset[str]) -> None:
 
 def _check_use(run: Run, laws: frozenset[str]) -> None:
     """Check whether more is used than there is: of the machine, a node, a share of a queue, or below a ceiling."""
-    schedule, everybody = run.schedule, np.ones(len(run.schedule.start), dtype=np.bool_)
-    machine = schedule.workload.machine_procs
-    seconds, used = _in_use(schedule, everybody)
-    _refuse_use(known.CAPACITY, schedule, everybody, seconds, used, np.full(len(used), machine), "")
+    schedule, machine = run.schedule, run.schedule.workload.machine_procs
+    all_jobs = np.ones(len(schedule.start), dtype=np.bool_)
+    _refuse_use(known.CAPACITY, schedule, all_jobs, machine, "")
     if known.AVAILABLE in laws and schedule.disturbed is not None:
-        changes, left = available(schedule.disturbed.outages, machine)
-        when = np.unique(np.concatenate([seconds, changes[1:]]))
-        then = np.concatenate([[0], used])[np.searchsorted(seconds, when, side="right")]
-        most = left[np.searchsorted(changes, when, side="right") - 1]
-        _refuse_use(known.AVAILABLE, schedule, everybody, when, then, most, " that are available")
+        left = available(schedule.disturbed.outages, machine)
+        _refuse_use(known.AVAILABLE, schedule, all_jobs, left, " that are available")
     if known.SHARES in laws and run.rules is not None:
         queue = run.rules.routes(schedule.workload)
         for number, one in enumerate(run.rules.router.queues):
             if one.share is not None:
-                when, then = _in_use(schedule, queue == number)
-                share = np.full(len(then), one.share)
-                _refuse_use(known.SHARES, schedule, queue == number, when, then, share, f" of {one.name}")
+                _refuse_use(known.SHARES, schedule, queue == number, one.share, f" of {one.name}")
+    seconds, used = _in_use(schedule, all_jobs)
     if known.CEILING in laws and run.policy.ceiling is not None and len(seconds):
         runs = schedule.end > schedule.start
         exempt = runs & (schedule.workload.procs >= share_of(run.policy.ceiling.share, machine))
@@ -161,8 +167,13 @@ def _in_use(schedule: Schedule, of: Bools) -> tuple[Ints, Ints]:
     return seconds, np.cumsum(change.astype(np.int64))
 
 
-def _refuse_use(law: str, schedule: Schedule, of: Bools, seconds: Ints, used: Ints, most: Ints, what: str) -> None:
-    """Raise for the first second at which more processors are used than may be, naming a job that runs then."""
+def _refuse_use(law: str, schedule: Schedule, of: Bools, limit: int | tuple[Ints, Ints], what: str) -> None:
+    """Raise for the first second at which some jobs use more processors than a limit, which may change with time."""
+    seconds, used = _in_use(schedule, of)
+    changes, levels = limit if isinstance(limit, tuple) else (np.zeros(1, dtype=np.int64), np.array([limit]))
+    seconds, before = np.unique(np.concatenate([seconds, changes[1:]])), seconds
+    used = np.concatenate([[0], used])[np.searchsorted(before, seconds, side="right")]
+    most = levels[np.searchsorted(changes, seconds, side="right") - 1]
     if (used > most).any():
         place = int(np.argmax(used > most))
         second = int(seconds[place])
@@ -170,3 +181,141 @@ def _refuse_use(law: str, schedule: Schedule, of: Bools, seconds: Ints, used: In
         begins = runs & (schedule.start == second)
         found = f"{'starts' if begins.any() else 'runs'} at {second} s, when {used[place]} of {most[place]} processors"
         raise Broken(law, int(np.argmax(begins if begins.any() else runs)), f"{found}{what} are in use")
+
+
+def shadow_time(ends: Ends, free: int, need: int) -> int:
+    """Return the first of the ends (second, processors), ascending, at which `need` processors are free.
+
+    >>> shadow_time([(100, 3), (100, 1), (200, 4)], free=2, need=7)
+    200
+    """
+    for end, procs in ends:
+        free += procs
+        if free >= need:
+            return end
+    raise ValueError(f"{need} processors are never free.")
+
+
+class Replay:
+    """One walk through a schedule: which job heads the queue, which pass it, and what that does to it."""
+
+    def __init__(self, run: Run, laws: frozenset[str]) -> None:
+        schedule, policy, workload = run.schedule, run.policy, run.schedule.workload
+        self.schedule, self.laws, self.free, self.waiting = schedule, laws, workload.machine_procs, 0
+        self.window = policy.window if policy.kind == "knapsack" else len(workload)
+        self.procs: list[int] = workload.procs.tolist()
+        self.start: list[int] = schedule.start.tolist()
+        self.end: list[int] = schedule.end.tolist()
+        self.planned_end: list[int] = (schedule.start + schedule.estimate).tolist()
+        self.latest_end: list[int] = (schedule.start + workload.requested).tolist()
+        self.planned: Ends = []
+        self.latest: Ends = []
+        self.slack = policy.promise.slack if policy.promise else 0
+        nodes = schedule.nodes
+        self.holder = np.full(0 if nodes is None else int(nodes.last.max(initial=-1)) + 1, -1)
+        self.seen_head = [False] * len(workload)
+        self.queue: list[tuple[int, int]] = []  # a heap by (key, row)
+        self.narrow: list[tuple[int, int]] = []  # a heap by (processors, row)
+        self.keys: list[int] | None = None
+        if run.is_static and known.KIND in laws:  # by the estimates with which the jobs started
+            since = np.maximum(1, workload.submit - workload.submit[0])
+            jobs = enumerate(zip(since.tolist(), self.procs, schedule.estimate.tolist(), strict=True))
+            self.keys = [static_key(policy.order.code, row, s, n, p, 0, 0) for row, (s, n, p) in jobs]
+
+    def run(self) -> None:
+        """Walk through all instants.
+
+        Raises
+        ------
+        Broken
+            At the first job that breaks a law.
+        """
+        rows, submit = range(len(self.start)), self.schedule.workload.submit.tolist()
+        events = [(self.end[row], 0, row) for row in rows if self.end[row] > self.start[row]]
+        events += [(submit[row], 1, row) for row in rows] + [(self.start[row], 2, row) for row in rows]
+        for now, here in groupby(sorted(events), key=lambda event: event[0]):
+            starting = set[int]()
+            for _, kind, row in here:
+                if kind == 0:
+                    self._occupy(row, -1)
+                elif kind == 1:
+                    self.waiting += 1
+                    if self.keys is not None:
+                        heappush(self.queue, (self.keys[row], row))
+                    if known.NOTHING_FITS in self.laws:
+                        heappush(self.narrow, (self.procs[row], row))
+                else:
+                    starting.add(row)
+            self._instant(now, starting)
+
+    def _occupy(self, row: int, sign: int) -> None:
+        """Take a job's processors, or give them back (sign -1); a job of length zero takes none."""
+        if self.end[row] <= self.start[row]:
+            return
+        self.free -= sign * self.procs[row]
+        if self.schedule.nodes is not None:
+            mine = self.schedule.nodes[row]
+            if sign > 0 and (self.holder[mine] >= 0).any():
+                node = int(mine[np.argmax(self.holder[mine])])
+                other = int(self.holder[node])
+                found = f"on node {node}, which job {self._id(other)} holds until {self.end[other]} s"
+                raise Broken(known.NODES, row, f"starts at {self.start[row]} s {found}")
+            self.holder[mine] = row if sign > 0 else -1
+        for ends, end in ((self.planned, self.planned_end[row]), (self.latest, self.latest_end[row])):
+            if sign > 0:
+                insort(ends, (end, self.procs[row]))
+            else:
+                del ends[bisect_left(ends, (end, self.procs[row]))]
+
+    def _instant(self, now: int, passing: set[int]) -> None:
+        """Start the jobs of a second: those in turn, then those that pass the head."""
+        self.waiting -= len(passing)
+        while self.queue and self.start[self.queue[0][1]] <= now:  # in turn, or backfilled before
+            row = heappop(self.queue)[1]
+            if row in passing:
+                passing.remove(row)
+                self._occupy(row, 1)
+                if self.schedule.started_by[row] == BACKFILLED:
+                    self._check(known.KIND, row, "is called backfilled, but nobody before it was waiting")
+        if self.queue:
+            self._head(now, self.queue[0][1], passing)
+        for row in passing:
+            if self.keys is None:
+                self._occupy(row, 1)
+                continue
+            head = self._id(self.queue[0][1])
+            self._check(known.IN_ORDER, row, f"passes job {head}")
+            if self.schedule.started_by[row] != BACKFILLED:
+                self._check(known.KIND, row, f"passes job {head}, and is not called backfilled")
+        while self.narrow and self.start[self.narrow[0][1]] <= now:
+            heappop(self.narrow)
+        if self.narrow and self.narrow[0][0] <= self.free and self.waiting <= self.window:
+            row = self.narrow[0][1]
+            self._check(known.NOTHING_FITS, row, f"waits at {now} s while {self.free} processors are free")
+
+    def _head(self, now: int, head: int, passing: set[int]) -> None:
+        """Check a blocked head, and start those that pass it."""
+        need, start = self.procs[head], self.start[head]
+        if need <= self.free:
+            self._check(known.NO_IDLE_HEAD, head, f"could start at {now} s: {self.free} processors are free")
+        elif not self.seen_head[head]:  # now its shadow time and its promise are fixed
+            self.seen_head[head] = True
+            if known.FIRST_SHADOW in self.laws and start > (shadow := shadow_time(self.planned, self.free, need)):
+                raise Broken(known.FIRST_SHADOW, head, f"starts at {start} s; its first shadow time was {shadow} s")
+            if known.PROMISE in self.laws and start > (by := shadow_time(self.latest, self.free, need) + self.slack):
+                raise Broken(known.PROMISE, head, f"starts at {start} s; it was promised {by} s")
+        looks = bool(passing) and known.HARMLESS in self.laws
+        before = shadow_time(self.planned, self.free, need) if looks else 0
+        for row in passing:
+            self._occupy(row, 1)
+        after = shadow_time(self.planned, self.free, need) if looks else 0
+        if after > before:
+            names = ", ".join(str(self._id(row)) for row in sorted(passing)[:3])
+            raise Broken(known.HARMLESS, head, f"is delayed at {now} s from {before} to {after} s by job(s) {names}")
+
+    def _check(self, law: str, row: int, found: str) -> None:
+        if law in self.laws:
+            raise Broken(law, row, found)
+
+    def _id(self, row: int) -> int:
+        return int(self.schedule.workload.job_id[row])

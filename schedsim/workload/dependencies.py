@@ -1,7 +1,4 @@
-"""Dependencies between jobs.
-
-Chains of jobs, as SWF's fields 17 and 18 tell them.
-"""
+"""Dependencies between jobs, as fields 17 and 18 of SWF give them."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -129,9 +126,9 @@ class Dependencies:
         return parents, think
 
     def stuck(self, workload: Workload, released: Collection[int] = ()) -> Ints:
-        """Return the rows of the jobs that never start because a job before them fails and nobody releases them.
+        """Return the rows of the jobs that never start because a job before them fails and no command releases them.
 
-        `released` are the ids of jobs that somebody will release once they are held so.
+        `released` are the ids of jobs that a command releases once they are held so.
         """
         if self.on_failure == "run":
             return np.empty(0, dtype=np.int64)

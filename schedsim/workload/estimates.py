@@ -1,7 +1,4 @@
-"""Estimates of run time: requested, clairvoyant, forecasts in the loop.
-
-Estimates given beforehand, or by a forecast in the loop.
-"""
+"""Estimates of run time: given beforehand, or by a forecast in the loop."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -106,8 +103,9 @@ def checked(estimates: npt.ArrayLike, workload: Workload) -> Ints:
         raise JobcastError(f"Estimates have shape {given.shape}; one for each of {len(workload)} jobs is needed.")
     if given.dtype.kind not in "iuf":
         raise JobcastError(f"Estimates must be positive whole seconds; got an array of {given.dtype}.")
-    with np.errstate(invalid="ignore"):
-        bad = ~((given >= 1) & (given == np.floor(given)))
+    bad = ~(given >= 1)
+    if given.dtype.kind == "f":
+        bad |= given != np.floor(given)
     if bad.any():
         row = int(np.argmax(bad))
         raise JobcastError(f"Estimates must be positive whole seconds; job {workload.job_id[row]} has {given[row]}.")
@@ -138,25 +136,25 @@ class Source:
     @classmethod
     def of(cls, estimates: Estimates | Separate | RevisedEstimates, workload: Workload) -> Self:
         """Check and lay out estimates; those that a forecast will write are NaN until then."""
-        if isinstance(estimates, RevisedEstimates):
+        if not isinstance(estimates, np.ndarray) and isinstance(estimates, RevisedEstimates):
             if estimates.n_steps < 1:
                 raise JobcastError(f"Revised estimates need room for 1 step or more; got {estimates.n_steps}.")
             return cls((_NO_ESTIMATES,), (), _answers(_LEAST_ANSWERS, estimates.n_steps), estimates)
         roles: tuple[Estimates, ...] = (estimates,) if not isinstance(estimates, Separate) else (
             estimates.running, estimates.candidates, estimates.order,
         )  # fmt: skip
-        given = tuple(np.full(len(workload), np.nan) for _ in roles)
-        forecasts = []
-        for row, role in zip(given, roles, strict=True):
-            if isinstance(role, RevisedEstimates):
+        given, forecasts = list[Floats](), list[tuple[Forecast, Floats]]()
+        for role in roles:
+            if isinstance(role, np.ndarray) or not isinstance(role, Forecast):
+                given.append(checked(role, workload).astype(np.float64))
+            elif isinstance(role, RevisedEstimates):
                 raise JobcastError(
                     "Revised estimates are for all roles at once: give them alone, not as a part of Separate."
                 )
-            if isinstance(role, Forecast):
-                forecasts.append((role, row))
             else:
-                row[:] = checked(role, workload)
-        return cls(given, tuple(forecasts), _answers(2, 1))
+                given.append(np.full(len(workload), np.nan))
+                forecasts.append((role, given[-1]))
+        return cls(tuple(given), tuple(forecasts), _answers(2, 1))
 
     @cached_property
     def estimates(self) -> Records:
@@ -183,8 +181,8 @@ class Source:
         """Most estimate steps; 0 without revised estimates."""
         return 0 if self.revised is None else self.revised.n_steps
 
-    def tell_past(self, events: Ints) -> None:
-        """Tell forecasts what happened before they came; what they say of jobs submitted by then is not used."""
+    def read_past(self, events: Ints) -> None:
+        """Let forecasts read what happened before they came; their answers on jobs submitted by then are not used."""
         for forecast, row in self.forecasts:
             forecast.advance(events, row)
 
@@ -193,13 +191,15 @@ class Source:
         return replace(self, answers=_answers(2 * len(self.answers), self.n_steps))
 
     def fork(self) -> Self:
-        """Return a source for a copy of the simulation.
+        """Return a source for a copy of the simulation: the same, where nothing is asked while it goes on.
 
         Raises
         ------
         JobcastError
             If a forecast has no method `fork`.
         """
+        if not self.in_loop:
+            return self
         if self.revised is not None:
             return replace(self, answers=np.full_like(self.answers, np.nan), revised=self.revised.fork())
         copies = []

@@ -1,9 +1,7 @@
 """Shaken logs: submissions and run times moved a little, by seed.
 
-Logs with shaken submissions and run times.
-
 A schedule is chaotic: another second here or there moves single figures by a tenth and more. So policies are compared
-on the same shaken logs, over several seeds, and told as medians with intervals (Tsafrir, Ouaknine & Feitelson, Reducing
+on the same shaken logs, over several seeds, by medians with intervals (Tsafrir, Ouaknine & Feitelson, Reducing
 performance evaluation sensitivity and variability by input shaking, MASCOTS 2007).
 """
 

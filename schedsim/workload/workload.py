@@ -33,7 +33,7 @@ class Workload:
     requested : int64 array of shape (n_jobs,)
         Requested time [s], at least 1: the hard limit.
     run_time : int64 array of shape (n_jobs,)
-        How long the job runs if nobody stops it [s], at least 0.
+        How long the job runs unless it is stopped [s], at least 0.
     machine_procs : int
         Processors of the machine.
     user : int64 array of shape (n_jobs,), optional

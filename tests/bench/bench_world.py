@@ -32,7 +32,7 @@ def day(horizon: int, n_jobs: int, seed: int = 2) -> float:
     )  # fmt: skip
     names = [list(APPS)[i] for i in rng.integers(0, len(APPS), n_jobs)]
     world = ContentionModel(names, seed=seed, sink=CounterRing(np.arange(512)))
-    simulation = Simulation(workload, make_policy("easy"), kill=False, world=world)
+    simulation = Simulation(workload, make_policy("easy"), kill=False, run_times=world)
     begin = time.process_time()
     simulation.run(until=horizon)
     return time.process_time() - begin

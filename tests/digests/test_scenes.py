@@ -75,7 +75,7 @@ def test_control_jobs():
 @pytest.mark.parametrize("by", ["start", "mean"])
 def test_dilation(by):
     workload = Workload.from_log(log_of())
-    found = simulate(workload, make_policy("easy"), kill=False, world=Dilation(limit=0.8, by=by, seed=3))
+    found = simulate(workload, make_policy("easy"), kill=False, run_times=Dilation(limit=0.8, by=by, seed=3))
     pinned("scenes", f"dilation by {by}", of_schedule(found))
 
 
@@ -184,7 +184,7 @@ def test_big_runs():
 def test_ceil(policy):
     workload = Workload.from_log(log_of())
     workload = with_deadlines(workload, drawn(workload, 0.3, 2))
-    found = simulate(workload, make_policy(policy), kill=False, world=Dilation(limit=0.9, seed=1))
+    found = simulate(workload, make_policy(policy), kill=False, run_times=Dilation(limit=0.9, seed=1))
     told = {"deadlines": digest(workload.deadline), "users": plain(user_figures(found))}
     pinned("scenes", f"ceil, {policy}", of_schedule(found) | told)
 

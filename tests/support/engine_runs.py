@@ -72,6 +72,28 @@ def nodes_of(schedule):
     return [schedule.nodes[row].tolist() for row in range(len(schedule.nodes))]
 
 
+def outcome_of(schedule):
+    """Return all that a schedule says of its jobs, to be compared."""
+    names = ("start", "end", "estimate", "last_estimate", "started_by", "killed")
+    columns = {name: getattr(schedule, name).tolist() for name in names}
+    return {**columns, "nodes": None if schedule.nodes is None else nodes_of(schedule)}
+
+
+def goes_on_alike(simulation, whole):
+    """Hold a fork, the original, and the original gone back to a snapshot against the whole schedule.
+
+    The simulation stands afterwards where it stood before.
+    """
+    snapshot, fork = simulation.snapshot(), simulation.fork()
+    for branch in (fork, simulation):
+        branch.run()
+        assert outcome_of(branch.schedule()) == outcome_of(whole)
+    simulation.restore(snapshot)
+    assert simulation.run() and outcome_of(simulation.schedule()) == outcome_of(whole)
+    simulation.restore(snapshot)
+    return fork
+
+
 def random_workload(seed, **about):
     return workload_of(seeded_workload(seed, **about))
 

@@ -26,7 +26,7 @@ def days_of(month: Month, workload: Workload, seed: int, n_days: int = 3) -> "pd
     """Return the log's own utilisation and CEIL's on whole days drawn by seed, in steps of `STEP`."""
     import pandas as pd
 
-    ours = timeline(simulate(workload, CEIL, kill=False, world=world_of(START, seed)))
+    ours = timeline(simulate(workload, CEIL, kill=False, run_times=world_of(START, seed)))
     logged = _logged(month)
     midnight = -(month.cleaned.epoch or 0) % DAY
     pool = np.arange(1, max(2, int(workload.submit.max()) // DAY))

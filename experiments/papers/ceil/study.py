@@ -131,7 +131,7 @@ def _runs(month: Month, seed: int, quick: bool) -> Iterator[dict[str, Any]]:
 
     def go(case: Case, jobs: Workload, dilation: str) -> Schedule:
         estimates = estimates_by_name(case.estimates, log, jobs)
-        return simulate(jobs, case.policy, estimates, kill=False, world=world_of(dilation, seed))
+        return simulate(jobs, case.policy, estimates, kill=False, run_times=world_of(dilation, seed))
 
     for dilation in (START,) if quick else (START, MEAN, NONE):
         easy = go(BASE, workload, dilation)

@@ -9,8 +9,8 @@ import pandas as pd
 from experiments.papers.cobalt.cases import POLICIES
 from experiments.papers.cobalt.stories import Story
 from experiments.reports.figures import COLOURS, MARKERS
-from schedsim.cobalt.queues import MIRA_NODES
 from schedsim.cobalt.score import Score
+from schedsim.machine.partitions import MIRA_NODES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

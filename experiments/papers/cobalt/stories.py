@@ -11,10 +11,10 @@ import numpy as np
 
 from predictors.core.arrays import Ints
 from schedsim.cobalt.accounts import Accounts, Project
-from schedsim.cobalt.queues import MIRA_NODES
 from schedsim.cobalt.rules import Rules
 from schedsim.cobalt.score import Score
 from schedsim.engine.simulation import simulate
+from schedsim.machine.partitions import MIRA_NODES
 from schedsim.policies.policy import make_policy
 from schedsim.results.schedule import BACKFILLED, Schedule
 from schedsim.workload.dependencies import Dependencies

@@ -107,9 +107,9 @@ def run_trial(
     said = None if classifier is None else Noted(classifier, len(jobs.workload))
     policy = make_policy("easy") if said is None else rush(make_policy("easy"), said, **options)
     placing = make_allocator(allocator, MACHINE, world.seed)
-    simulation = Simulation(jobs.workload, policy, kill=False, world=world, allocator=placing)
+    simulation = Simulation(jobs.workload, policy, kill=False, run_times=world, allocator=placing)
     simulation.run()
-    schedule, live = simulation.schedule(), simulation.world
+    schedule, live = simulation.schedule(), simulation.run_times
     assert isinstance(live, ContentionState)
     told, run_time = live.runs(), np.empty(len(jobs.workload))
     run_time[np.searchsorted(jobs.workload.job_id, told.job_id)] = told.run_time
@@ -265,11 +265,11 @@ def seen(candidate: Candidate) -> tuple[ContentionState, Ints]:
     JobcastError
         If there is no world that tells counters.
     """
-    if not isinstance(candidate.world, ContentionState) or candidate.nodes is None:
+    if not isinstance(candidate.run_times, ContentionState) or candidate.nodes is None:
         raise JobcastError(
             "RUSH asks about a machine with contention: simulate with a schedsim.contention ContentionModel."
         )
-    return candidate.world, candidate.nodes
+    return candidate.run_times, candidate.nodes
 
 
 def classifier_at(where: str) -> "LoadedClassifier":

@@ -83,13 +83,13 @@ def test_the_gate_is_shown_the_row_that_the_dataset_has_for_that_start(scope, tm
 
     class Looks:
         def foresee(self, candidate):
-            shown[candidate.row] = inputs.row(candidate.world, candidate.row, candidate.nodes)
+            shown[candidate.row] = inputs.row(candidate.run_times, candidate.row, candidate.nodes)
             return "variation" if candidate.row % 5 == 0 and candidate.holds < 2 else "none"
 
     workload = small_jobs()
-    simulation = Simulation(workload, rush(make_policy("easy"), Looks()), kill=False, world=small_world(ring))
+    simulation = Simulation(workload, rush(make_policy("easy"), Looks()), kill=False, run_times=small_world(ring))
     simulation.run()
-    runs = simulation.world.runs()
+    runs = simulation.run_times.runs()
     write_rates(Telemetry(np.array(ring.times), np.arange(SMALL.nodes), np.stack(ring.kept)), tmp_path)
     nodes = None if scope == "all" else [runs.nodes(row) for row in range(len(runs))]
     found = windows(Scan(tmp_path), runs.start, nodes)
@@ -105,7 +105,7 @@ def test_inputs_need_a_ring():
     world = small_world(None)
     policy = rush(make_policy("easy"), Learnt(None, Inputs([APPS[name] for name in NAMES])))
     with pytest.raises(JobcastError, match="give the world a CounterRing as its sink"):
-        simulate(small_jobs(), policy, kill=False, world=world)
+        simulate(small_jobs(), policy, kill=False, run_times=world)
     with pytest.raises(JobcastError, match="asks about a machine with contention"):
         simulate(small_jobs(), policy)
 
@@ -141,7 +141,7 @@ def test_the_gate_does_not_delay_where_more_than_a_tenth_of_the_nodes_are_silent
     """Of 32 nodes, 3 are fewer than 10 % and 4 are more."""
     learnt = Learnt(SaysVariation(), Inputs([APPS[name] for name in NAMES], scope))
     policy = rush(make_policy("easy"), learnt)
-    simulate(small_jobs(), policy, kill=False, world=small_world(Deaf(SMALL.nodes, silent)))
+    simulate(small_jobs(), policy, kill=False, run_times=small_world(Deaf(SMALL.nodes, silent)))
     assert (policy.gate.tally.skips > 0) == delays
     assert (learnt.abstained == policy.gate.tally.calls) != delays
 
@@ -156,7 +156,7 @@ def test_copies_have_their_own_ring(model):
 
     def fresh():
         policy = rush(make_policy("easy"), Learnt(model, Inputs(apps)))
-        return Simulation(small_jobs(), policy, kill=False, world=small_world(CounterRing(np.arange(SMALL.nodes))))
+        return Simulation(small_jobs(), policy, kill=False, run_times=small_world(CounterRing(np.arange(SMALL.nodes))))
 
     whole = fresh()
     whole.run()

@@ -196,7 +196,12 @@ ODD = [
     ("--site", "s.toml", QUEUE + "least_procs = 1.5\n", "least_procs must be a whole number; got 1.5"),
     ("--site", "s.toml", QUEUE + "longer_than = nan\n", "longer_than must be a whole number; got nan"),
     ("--site", "s.toml", QUEUE + "up_to = " + "9" * 30 + "\n", "up_to must be from"),
-    ("--site", "s.toml", QUEUE + 'capability = "yes"\n', "queue 1: capability must be true or false; got 'yes'"),
+    (
+        "--site",
+        "s.toml",
+        QUEUE + 'capability = "yes"\n',
+        "queue 1 (\"a\"): capability must be true or false; got 'yes'",
+    ),
     ("--site", "s.toml", "[[queue]]\nname = 5\n", "s.toml: queue 1: name must be a text; got 5"),
     ("--site", "s.toml", "[score]\ntick = 15.5\n", "tick must be a whole number; got 15.5"),
     ("--site", "s.toml", "[score]\ntick = nan\n", "tick must be a whole number; got nan"),
@@ -265,10 +270,10 @@ def test_what_failed_before_the_first_submission_is_down(allocator, policy, expe
         )
         place = None if allocator is None else allocator_named(allocator, 8, None, 0, None)
         broken = Outages(
-            [Reservation(-40, 10, 2)],
-            [Change(-50, "fail", 4), Change(-20, "repair", 1), Change(200, "repair", 3)],
+            [Reservation(later - 40, later + 10, 2)],
+            [Change(later - 50, "fail", 4), Change(later - 20, "repair", 1), Change(later + 200, "repair", 3)],
         )
-        found = simulate(work, make_policy(policy), allocator=place, outages=broken.shifted(later))
+        found = simulate(work, make_policy(policy), allocator=place, outages=broken)
         return (found.start - later).tolist()
 
     assert starts(0) == starts(900) == expected

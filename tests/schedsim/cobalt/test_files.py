@@ -64,7 +64,7 @@ def test_bad_input_is_refused_with_what_where_and_a_way_out():
 
 def test_alterations_are_refused_where_others_know_the_jobs_as_submitted():
     altered = Rules(commands=(Command(10, "alter", 2, procs=512),))
-    for surroundings in ({"allocator": Partitions(Hierarchy.mira())}, {"world": Dilation()}):
+    for surroundings in ({"allocator": Partitions(Hierarchy.mira())}, {"run_times": Dilation()}):
         with pytest.raises(JobcastError, match="Job 2 is altered at 10 s, which goes without an allocator"):
             simulate(two_jobs(), make_policy("cobalt"), rules=altered, **surroundings)
 

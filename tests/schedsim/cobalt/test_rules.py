@@ -15,7 +15,7 @@ from schedsim.policies.policy import make_policy
 from schedsim.workload.dependencies import Dependencies
 from schedsim.workload.workload import Workload
 from tests.support.cobalt_runs import rules_of, score_of, seeded_house
-from tests.support.engine_runs import workload_of
+from tests.support.engine_runs import goes_on_alike, workload_of
 from tests.support.strategies import seeded_workload
 
 
@@ -68,16 +68,10 @@ def test_forks_and_snapshots_carry_holds_scores_and_sets():
         jobs = seeded_workload(seed)
         house = seeded_house(seed, jobs)
         house.stuck = False
-        simulation = Simulation(workload_of(jobs), make_policy("cobalt"), rules=rules_of(house, jobs))
+        about = workload_of(jobs), make_policy("cobalt")
+        simulation = Simulation(*about, rules=rules_of(house, jobs))
         simulation.run(until=jobs[len(jobs) // 2].submit + 1)
-        snapshot, fork = simulation.snapshot(), simulation.fork()
-        simulation.run()
-        whole = simulation.schedule().start.tolist()
-        fork.run()
-        assert fork.schedule().start.tolist() == whole
-        simulation.restore(snapshot)
-        simulation.run()
-        assert simulation.schedule().start.tolist() == whole
+        goes_on_alike(simulation, simulate(*about, rules=rules_of(house, jobs)))
 
 
 def account_run(program, spent, epoch=None, procs=4, n=3):

@@ -21,7 +21,7 @@ from schedsim.policies.policy import POLICIES, make_policy
 from schedsim.validate.validate import check
 from schedsim.workload.workload import Workload
 from tests.oracle import contention as slow
-from tests.support.engine_runs import nodes_of, workload_of
+from tests.support.engine_runs import goes_on_alike, workload_of
 from tests.support.places import ROOT
 from tests.support.strategies import seeded_workload
 
@@ -58,11 +58,11 @@ def busy(seed, n_jobs=30, machine=32, most=12):
 @pytest.mark.parametrize("allocator", list(ALLOCATORS))
 def test_one_job_alone_is_exactly_not_slowed(name, allocator):
     world = ContentionModel([name], SMALL, background=QUIET, jitter=0, seed=4)
-    found = simulate(jobs((0, 24, 999, 700)), EASY, world=world, allocator=make_allocator(allocator, SMALL, 1))
+    found = simulate(jobs((0, 24, 999, 700)), EASY, run_times=world, allocator=make_allocator(allocator, SMALL, 1))
     assert found.run_time.tolist() == [700] and not found.killed.any()
-    simulation = Simulation(jobs((0, 24, 999, 700)), EASY, world=world)
+    simulation = Simulation(jobs((0, 24, 999, 700)), EASY, run_times=world)
     simulation.run()
-    assert simulation.world.runs().truth["true_slowdown"].tolist() == [1.0]
+    assert simulation.run_times.runs().truth["true_slowdown"].tolist() == [1.0]
 
 
 def test_who_needs_nothing_shared_is_not_slowed_and_the_schedule_is_the_plain_one():
@@ -75,7 +75,7 @@ def test_who_needs_nothing_shared_is_not_slowed_and_the_schedule_is_the_plain_on
         )
         for kill in (True, False):
             plain = simulate(workload, make_policy(policy), kill=kill)
-            found = simulate(workload, make_policy(policy), kill=kill, world=world)
+            found = simulate(workload, make_policy(policy), kill=kill, run_times=world)
             assert found.start.tolist() == plain.start.tolist(), policy
             assert found.end.tolist() == plain.end.tolist() and found.killed.tolist() == plain.killed.tolist()
             assert found.last_estimate.tolist() == plain.last_estimate.tolist()
@@ -87,7 +87,7 @@ def test_without_contention_the_schedule_is_the_plain_one_on_any_workload(name):
     for seed in range(4):
         workload = workload_of(seeded_workload(seed, kill=False, least_run=0))
         world = ContentionModel(["AMG"] * len(workload), Topology(2, 4), apps={"AMG": App("AMG")}, jitter=0)
-        plain, found = simulate(workload, make_policy(name)), simulate(workload, make_policy(name), world=world)
+        plain, found = simulate(workload, make_policy(name)), simulate(workload, make_policy(name), run_times=world)
         assert found.start.tolist() == plain.start.tolist() and found.end.tolist() == plain.end.tolist()
         assert found.killed.tolist() == plain.killed.tolist()
 
@@ -101,7 +101,7 @@ def test_work_is_conserved_as_a_slow_program_integrates_it(seed):
     world = ContentionModel(
         names, topology, background=background, noise=noise, seed=seed, fabric=Fabric(files=5e9, calls=500)
     )
-    simulation = Simulation(workload, EASY, kill=False, world=world)
+    simulation = Simulation(workload, EASY, kill=False, run_times=world)
     simulation.run()
     schedule, fabric = simulation.schedule(), world.fabric
     apps = apps_named(names)
@@ -121,7 +121,7 @@ def test_work_is_conserved_as_a_slow_program_integrates_it(seed):
         lambda second: [noise.sends(seed, second // 60 * 60) * 1 * (1 - 1 / 4)] * 4,
         machine,
     )
-    work, runs = world.work(workload), simulation.world.runs()
+    work, runs = world.work(workload), simulation.run_times.runs()
     region = dict(zip(runs.job_id.tolist(), runs.run_time.tolist(), strict=True))
     for row, speed in enumerate(found):
         assert sum(speed[:-1]) < work[row] <= sum(speed) + 1e-6
@@ -181,7 +181,7 @@ def test_placement_decides_whether_the_network_is_felt():
     for allocator in ALLOCATORS:
         world = ContentionModel(names, jitter=0, background=Background(network=0.25, io=0, metadata=0), seed=2)
         placed = make_allocator(allocator, world.topology, 2)
-        found = simulate(workload, EASY, kill=False, world=world, allocator=placed)
+        found = simulate(workload, EASY, kill=False, run_times=world, allocator=placed)
         leaves = [len(set((found.nodes[row] // 32).tolist())) for row in range(len(names))]
         if allocator == "scattered":
             assert min(leaves) > 5 and found.run_time.min() > 300 and found.run_time.max() > 370
@@ -195,7 +195,7 @@ def test_on_one_leaf_the_uplink_is_still_felt_through_io():
             [name], jitter=0, background=Background(network=0.8, spread=0, burst_leaves=0, io=0, metadata=0)
         )
         allocator = make_allocator("first-fit", world.topology)
-        found = simulate(jobs((0, 16, 900, 300), machine=512), EASY, world=world, allocator=allocator)
+        found = simulate(jobs((0, 16, 900, 300), machine=512), EASY, run_times=world, allocator=allocator)
         assert (found.run_time[0] > 350) == (name == "sw4lite")
 
 
@@ -206,17 +206,17 @@ def test_a_clip_holds():
         simulation = Simulation(
             jobs((0, 24, 99999, 300)),
             EASY,
-            world=ContentionModel(["LBANN"], SMALL, background=storm, fabric=fabric, jitter=0),
+            run_times=ContentionModel(["LBANN"], SMALL, background=storm, fabric=fabric, jitter=0),
         )
         simulation.run()
-        slowed = simulation.world.runs().truth["true_slowdown"][0]
+        slowed = simulation.run_times.runs().truth["true_slowdown"][0]
         assert slowed <= most and (most > 2 or slowed == most)
 
 
 def outcome(workload, names, **about):
-    simulation = Simulation(workload, EASY, kill=False, world=ContentionModel(names, SMALL, **about))
+    simulation = Simulation(workload, EASY, kill=False, run_times=ContentionModel(names, SMALL, **about))
     simulation.run()
-    runs = simulation.world.runs()
+    runs = simulation.run_times.runs()
     return simulation.schedule(), runs
 
 
@@ -230,32 +230,26 @@ def test_the_same_seed_gives_the_same_and_another_does_not():
 def test_a_fork_and_a_snapshot_in_the_middle_change_nothing():
     workload, names = busy(2, n_jobs=40)
     world = ContentionModel(names, SMALL, background=Background(tau=120), seed=5, sink=Kept())
-    whole = Simulation(workload, EASY, kill=False, world=world)
+    whole = Simulation(workload, EASY, kill=False, run_times=world)
     whole.run()
-    simulation = Simulation(workload, EASY, kill=False, world=world)
+    simulation = Simulation(workload, EASY, kill=False, run_times=world)
     for share in (0.0, 0.2, 0.6):
         simulation.run(until=int(np.quantile(whole.schedule().end, share)) + 7)
-        snapshot, fork = simulation.snapshot(), simulation.fork()
-        simulation.run(until=simulation.now + 50)
-        fork.run()
-        simulation.restore(snapshot)
-        for name in ("start", "end", "last_estimate"):
-            assert getattr(fork.schedule(), name).tolist() == getattr(whole.schedule(), name).tolist()
-        assert np.array_equal(fork.world.runs().run_time, whole.world.runs().run_time)
-        assert np.array_equal(fork.world.runs().probe_waits, whole.world.runs().probe_waits)
-    simulation.run()
-    assert simulation.schedule().end.tolist() == whole.schedule().end.tolist()
-    assert nodes_of(simulation.schedule()) == nodes_of(whole.schedule())
+        fork = goes_on_alike(simulation, whole.schedule())
+        assert np.array_equal(fork.run_times.runs().run_time, whole.run_times.runs().run_time)
+        assert np.array_equal(fork.run_times.runs().probe_waits, whole.run_times.runs().probe_waits)
 
 
 def test_a_snapshot_of_another_world_or_allocator_is_an_error():
     workload, names = busy(2)
     world = ContentionModel(names, SMALL)
-    simulation = Simulation(workload, EASY, kill=False, world=world)
-    for about in ({"world": None}, {"kill": True}, {"world": ContentionModel(names, SMALL)},
+    simulation = Simulation(workload, EASY, kill=False, run_times=world)
+    for about in ({"run_times": None}, {"kill": True}, {"run_times": ContentionModel(names, SMALL)},
                   {"allocator": make_allocator("first-fit", SMALL)}):  # fmt: skip
-        other = Simulation(workload, EASY, **{"kill": False, "world": world, **about})
-        with pytest.raises(JobcastError, match="another allocator, world, rules, outages or rule about killing"):
+        other = Simulation(workload, EASY, **{"kill": False, "run_times": world, **about})
+        with pytest.raises(
+            JobcastError, match="another allocator, run-time model, rules, outages or rule about killing"
+        ):
             simulation.restore(other.snapshot())
 
 
@@ -263,12 +257,12 @@ def test_running_in_small_steps_changes_nothing():
     """Nor does looking at the world in between."""
     workload, names = busy(3)
     whole, _ = outcome(workload, names, seed=1)
-    simulation = Simulation(workload, EASY, kill=False, world=ContentionModel(names, SMALL, seed=1))
+    simulation = Simulation(workload, EASY, kill=False, run_times=ContentionModel(names, SMALL, seed=1))
     now = 0
     while not simulation.run(until=now):
-        simulation.world.look()
-        simulation.world.slowdown(0, np.array([1, 9]))
-        simulation.world.probe(1, np.array([1, 9]))
+        simulation.run_times.look()
+        simulation.run_times.slowdown(0, np.array([1, 9]))
+        simulation.run_times.probe(1, np.array([1, 9]))
         now += 37
     assert simulation.schedule().end.tolist() == whole.end.tolist()
 
@@ -291,10 +285,10 @@ def test_the_oracle_tells_the_slowdown_that_then_happens():
     workload = jobs((0, 12, 900, 300), (1, 12, 900, 200), machine=32)
     names = ["SWFFT", "LBANN"]
     simulation = Simulation(
-        workload, EASY, kill=False, world=ContentionModel(names, SMALL, background=background, jitter=0, seed=1)
+        workload, EASY, kill=False, run_times=ContentionModel(names, SMALL, background=background, jitter=0, seed=1)
     )
     simulation.run()
-    runs = simulation.world.runs()
+    runs = simulation.run_times.runs()
     row = runs.job_id.tolist().index(2)
     told = runs.truth["true_slowdown_at_start"][row]
     assert told > 1.1 and runs.truth["true_slowdown"][row] == pytest.approx(told, rel=1e-12)
@@ -304,19 +298,19 @@ def test_the_oracle_tells_the_slowdown_that_then_happens():
 def test_killed_runs_are_marked_and_cut():
     workload = jobs(*[(0, 16, 310, 300)] * 2)
     world = ContentionModel(["LBANN"] * 2, SMALL, background=Background(network=0.8), seed=1)
-    found = simulate(workload, EASY, world=world)
+    found = simulate(workload, EASY, run_times=world)
     assert found.killed.all() and found.run_time.tolist() == [310, 310]
-    free = simulate(workload, EASY, kill=False, world=world)
+    free = simulate(workload, EASY, kill=False, run_times=world)
     assert not free.killed.any() and free.run_time.min() > 310
 
 
 def test_a_run_in_a_world_can_be_checked_and_explained():
     workload, names = busy(4)
     world = ContentionModel(names, SMALL, seed=2)
-    found = simulate(workload, EASY, kill=False, world=world)
+    found = simulate(workload, EASY, kill=False, run_times=world)
     check(found, EASY, kill=False)
     late = int(workload.job_id[np.argmax(found.wait)])
-    explained = explain(found, late, EASY, kill=False, world=world)
+    explained = explain(found, late, EASY, kill=False, run_times=world)
     assert explained.chain[-1].finding.rule == "starts"
 
 
@@ -389,10 +383,10 @@ def test_noise_changes_from_period_to_period_and_loads_the_leaves():
     ("make", "told"),
     [
         (lambda: ContentionModel(["AMGG"]), "did you mean 'AMG'"),
-        (lambda: simulate(jobs((0, 1, 9, 9)), EASY, world=ContentionModel([], SMALL)), "applications of 0 jobs"),
-        (lambda: simulate(jobs((0, 1, 9, 9)), EASY, world=ContentionModel(["AMG"])), "512 nodes for jobs"),
-        (lambda: simulate(jobs((0, 1, 9, 9)), EASY, world=ContentionModel(["AMG"], SMALL),
-                          allocator=make_allocator("first-fit", Topology(8, 4))), "is not the world's"),
+        (lambda: simulate(jobs((0, 1, 9, 9)), EASY, run_times=ContentionModel([], SMALL)), "applications of 0 jobs"),
+        (lambda: simulate(jobs((0, 1, 9, 9)), EASY, run_times=ContentionModel(["AMG"])), "512 nodes for jobs"),
+        (lambda: simulate(jobs((0, 1, 9, 9)), EASY, run_times=ContentionModel(["AMG"], SMALL),
+                          allocator=make_allocator("first-fit", Topology(8, 4))), "the model of run times for"),
         (lambda: ContentionModel(["AMG"], noise=Noise()), "needs nodes of its own"),
         (lambda: ContentionModel(["AMG"], lost=1.0), "lost samples"),
         (lambda: ContentionModel(["AMG"], sample_period=0), "sample period"),

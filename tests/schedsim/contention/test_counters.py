@@ -21,7 +21,7 @@ SCALE = np.array([counter.scale for counter in COUNTERS])
 
 def sampled(workload, names, until=None, **about):
     sink = Kept()
-    simulation = Simulation(workload, EASY, kill=False, world=ContentionModel(names, sink=sink, **about))
+    simulation = Simulation(workload, EASY, kill=False, run_times=ContentionModel(names, sink=sink, **about))
     simulation.run(until=until)
     return simulation, np.array(sink.times), np.array(sink.rates)
 
@@ -71,7 +71,7 @@ def test_a_slowed_job_pushes_less_and_waits_more():
         simulation, times, rates = sampled(
             jobs((0, 24, 9999, 300)), ["SWFFT"], topology=SMALL, background=background, jitter=0
         )
-        runs = simulation.world.runs()
+        runs = simulation.run_times.runs()
         part = rates[(times > 0) & (times <= runs.end[0])][:, runs.nodes(0)]
         sent = driven(part, "sent").mean() * runs.truth["true_slowdown"][0]
         assert sent == pytest.approx(APPS["SWFFT"].sends, rel=0.02)
@@ -109,7 +109,7 @@ def test_clocks_are_a_little_wrong():
 def test_idle_nodes_have_job_0():
     workload, names = busy(1)
     simulation, _, _ = sampled(workload, names, topology=SMALL, until=200)
-    ids = simulation.world.job_ids()
+    ids = simulation.run_times.job_ids()
     running = workload.job_id[simulation.running]
     assert set(ids[ids > 0].tolist()) == set(running.tolist()) and (ids == 0).sum() == simulation.free
 
@@ -118,9 +118,9 @@ def test_a_window_looked_at_afterwards_is_what_was_pushed():
     workload, names = busy(2)
     for now in (0, 5, 310, 600, 777):
         sink = Kept()
-        simulation = Simulation(workload, EASY, world=ContentionModel(names, SMALL, keep=300, lost=0.02, sink=sink))
+        simulation = Simulation(workload, EASY, run_times=ContentionModel(names, SMALL, keep=300, lost=0.02, sink=sink))
         simulation.run(until=now)
-        world = simulation.world
+        world = simulation.run_times
         world.advance(now)
         times, rates = np.array(sink.times), np.array(sink.rates)
         seen, window = world.window(300)
@@ -139,14 +139,14 @@ def test_forks_of_a_sink_see_what_the_whole_run_sees():
             return new
 
     workload, names = busy(3)
-    whole = Simulation(workload, EASY, kill=False, world=ContentionModel(names, SMALL, sink=Forked()))
-    half = Simulation(workload, EASY, kill=False, world=ContentionModel(names, SMALL, sink=Forked()))
+    whole = Simulation(workload, EASY, kill=False, run_times=ContentionModel(names, SMALL, sink=Forked()))
+    half = Simulation(workload, EASY, kill=False, run_times=ContentionModel(names, SMALL, sink=Forked()))
     half.run(until=500)
     fork = half.fork()
     for simulation in (whole, fork):
         simulation.run()
-    assert fork.world.sink.times == whole.world.sink.times and half.world.sink.times[-1] <= 500
-    assert np.array_equal(np.array(fork.world.sink.rates), np.array(whole.world.sink.rates))
+    assert fork.run_times.sink.times == whole.run_times.sink.times and half.run_times.sink.times[-1] <= 500
+    assert np.array_equal(np.array(fork.run_times.sink.rates), np.array(whole.run_times.sink.rates))
 
 
 def test_the_campaigns_windows_are_those_of_the_ring():
@@ -162,7 +162,7 @@ def test_the_campaigns_windows_are_those_of_the_ring():
         seen[int(workload.job_id[row])] = ring.window(now), ring.window(now, nodes)
 
     world = ContentionModel(names, SMALL, seed=2, lost=0.01, sink=ring, at_start=look)
-    simulation = Simulation(workload, make_policy("easy"), kill=False, world=world)
+    simulation = Simulation(workload, make_policy("easy"), kill=False, run_times=world)
     simulation.run()
     assert 4 <= len(data.runs) <= 6 and (np.diff(data.runs.start) >= 0).all()
     for i, job in enumerate(data.runs.job_id.tolist()):

@@ -1,85 +1,16 @@
-"""The oracle itself: equal to published schedules of other programs, and to cases small enough to check by eye."""
+"""The oracle itself, on cases small enough to check by eye; whole logs: see test_reference_schedules."""
 
-import csv
-import gzip
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.oracle.easy import Job, Rule, rule_named, simulate
+from tests.oracle.easy import Job, Rule, simulate
 from tests.oracle.passes import reservation
 from tests.oracle.plan import Plan
 from tests.oracle.site import HOUR, MINUTE, Entry, corrected
 from tests.support.strategies import PROCS, workloads, workloads_with_estimates
-
-MACHINES = {"kth": 100, "sdsc-sp2": 128, "lublin256": 256}
-SCHEDULES = {  # file's ending: policy, estimates, correction
-    "fcfs": ("fcfs", "requested", "requested"),
-    "easy": ("easy", "requested", "requested"),
-    "easy_clairvoyant": ("easy", "clairvoyant", "requested"),
-    "easy-sjbf": ("easy-sjbf", "requested", "requested"),
-    "easy-sjbf_clairvoyant": ("easy-sjbf", "clairvoyant", "requested"),
-    "easypp_requested": ("easy-sjbf", "tsafrir", "requested"),
-    "easypp_incremental": ("easy-sjbf", "tsafrir", "incremental"),
-    "conservative-replan": ("conservative-replan", "requested", "requested"),
-}
-QUICK = ["kth_easypp_incremental", "kth_conservative-replan", "lublin256_easy", "sdsc-sp2_fcfs"]
-SLOW = [
-    *(f"kth_{ending}" for ending in SCHEDULES),
-    *(f"sdsc-sp2_{ending}" for ending in SCHEDULES if ending != "conservative-replan"),
-    "lublin256_fcfs",
-    "lublin256_conservative-compress_perevent",  # the same in batches: no tie in this log tells them apart
-]
-CURIE = [f"curie_{ending}" for ending in SCHEDULES if ending != "conservative-replan"]
-
-
-def jobs_of(path):
-    """Cleaned jobs of an SWF file, by the rules of Gaussier et al. (SC'15), read without our own reader."""
-    jobs = []
-    with gzip.open(path, "rt") as lines:
-        for line in lines:
-            if line.strip() and not line.startswith(";"):
-                fields = [int(float(word)) for word in line.split()]
-                job_id, submit, run_time, allocated, asked, requested, user = (
-                    fields[i] for i in (0, 1, 3, 4, 7, 8, 11)
-                )
-                procs = asked if asked > 0 else allocated
-                if min(run_time, procs, requested) > 0:
-                    jobs.append(Job(job_id, submit, procs, requested, min(run_time, requested), user))
-    return sorted(jobs, key=lambda job: (job.submit, job.job_id))
-
-
-def equals_reference(name, jobs, procs, reference):
-    ending = name.split("_", 1)[1]
-    policy, estimates, correction = SCHEDULES.get(ending) or (
-        ending.removesuffix("_perevent"),
-        "requested",
-        "requested",
-    )
-    with gzip.open(reference(f"{name}.csv.gz"), "rt") as rows:
-        expected = {int(row["job_id"]): int(row["start"]) for row in csv.DictReader(rows)}
-    start = simulate(jobs, procs, rule_named(policy), estimates, correction).start
-    found = {job.job_id: at for job, at in zip(jobs, start, strict=True)}
-    assert found.keys() == expected.keys()
-    wrong = [job_id for job_id in expected if found[job_id] != expected[job_id]]
-    assert not wrong, f"{name}: {len(wrong)} jobs differ, first job {wrong[0]}"
-
-
-@pytest.mark.parametrize(
-    "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW if name not in QUICK)]
-)
-def test_equals_reference_schedules(name, reference):
-    """Whole logs, job for job, against schedules that other programs made."""
-    log = name.split("_")[0]
-    equals_reference(name, jobs_of(reference(f"{log}.swf.gz")), MACHINES[log], reference)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CURIE)
-def test_equals_reference_schedules_of_curie(name, reference, trace):
-    equals_reference(name, jobs_of(trace("CEA-Curie-2011-2.1-cln")), 80_640, reference)
 
 
 def test_shadow_counts_all_ends_of_its_second():

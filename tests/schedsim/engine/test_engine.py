@@ -21,6 +21,7 @@ from tests.oracle.easy import Job, Rule
 from tests.oracle.easy import simulate as simulate_slowly
 from tests.oracle.laws import Run, check
 from tests.schedsim.engine.test_broken_engines import sees_the_future
+from tests.schedsim.engine.test_reference_schedules import jobs_of
 from tests.support.engine_runs import (
     EVERY_POLICY,
     Recorder,
@@ -263,8 +264,6 @@ LONG = [*UNPUBLISHED, "hybrid-4", "easy-sjbf+promise", "default"]
 @pytest.mark.parametrize("name", LONG)
 def test_engine_equals_oracle_on_a_real_log(name, reference):
     """KTH-SP2 whole, with Tsafrir's estimates, for the policies that have no published schedule."""
-    from tests.schedsim.engine.test_against_oracle import jobs_of
-
     jobs = jobs_of(reference("kth.swf.gz"))
     jobs = [replace(job, submit=job.submit - jobs[0].submit) for job in jobs]
     found = engine(jobs, name, "tsafrir", "incremental", procs=100)

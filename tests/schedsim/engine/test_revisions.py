@@ -18,7 +18,7 @@ from schedsim.workload.workload import Workload
 from tests.oracle import default as oracle
 from tests.oracle.easy import simulate as simulate_slowly
 from tests.oracle.revisions import site_with
-from tests.support.engine_runs import EVERY_POLICY, rule_of, workload_of
+from tests.support.engine_runs import EVERY_POLICY, goes_on_alike, rule_of, workload_of
 from tests.support.strategies import PROCS, seeded_workload
 
 
@@ -92,17 +92,11 @@ def test_slack_zero_is_the_plain_promise():
 def test_a_fork_and_a_snapshot_go_on_alike(name):
     log = as_log(random_jobs(11, most=60))
     workload, policy = Workload.from_log(log), make_policy("default")
-    whole = simulate(workload, policy, make_revised_estimates(name).forecast(log)).start.tolist()
+    whole = simulate(workload, policy, make_revised_estimates(name).forecast(log))
     for until in np.linspace(0, workload.submit[-1], 7).astype(int).tolist():
         simulation = Simulation(workload, policy, make_revised_estimates(name).forecast(log))
         simulation.run(until)
-        fork, moment = simulation.fork(), simulation.snapshot()
-        fork.run()
-        simulation.run()
-        assert fork.schedule().start.tolist() == simulation.schedule().start.tolist() == whole
-        simulation.restore(moment)
-        simulation.run()
-        assert simulation.schedule().start.tolist() == whole
+        goes_on_alike(simulation, whole)
 
 
 def test_a_fork_may_take_other_estimates_for_jobs_to_come():

@@ -25,28 +25,19 @@ def oracle_rule(name):
 
 
 @pytest.mark.parametrize("name", BY_REQUEST)
-def test_oracle_by_requested_times(name):
-    assert simulate(SCENARIO, PROCS, oracle_rule(name)).start == starts_by_hand(BY_REQUEST[name])
-
-
-@pytest.mark.parametrize(("name", "estimates", "correction"), ESTIMATED)
-def test_oracle_by_other_estimates(name, estimates, correction):
-    given = GUESSES if estimates == "guesses" else estimates
-    start = simulate(SCENARIO, PROCS, oracle_rule(name), given, correction).start
-    assert start == starts_by_hand(ESTIMATED[name, estimates, correction])
-
-
-@pytest.mark.parametrize("name", BY_REQUEST)
-def test_engine_by_requested_times(name):
+def test_oracle_and_engine_by_requested_times(name):
     policy = Policy(backfill=Knapsack("capacity")) if name == "knapsack-capacity" else name
-    assert engine(SCENARIO, policy, procs=PROCS).start == starts_by_hand(BY_REQUEST[name])
+    by_hand = starts_by_hand(BY_REQUEST[name])
+    assert simulate(SCENARIO, PROCS, oracle_rule(name)).start == by_hand
+    assert engine(SCENARIO, policy, procs=PROCS).start == by_hand
 
 
 @pytest.mark.parametrize(("name", "estimates", "correction"), ESTIMATED)
-def test_engine_by_other_estimates(name, estimates, correction):
+def test_oracle_and_engine_by_other_estimates(name, estimates, correction):
     given = GUESSES if estimates == "guesses" else estimates
-    start = engine(SCENARIO, name, given, correction, procs=PROCS).start
-    assert start == starts_by_hand(ESTIMATED[name, estimates, correction])
+    by_hand = starts_by_hand(ESTIMATED[name, estimates, correction])
+    assert simulate(SCENARIO, PROCS, oracle_rule(name), given, correction).start == by_hand
+    assert engine(SCENARIO, name, given, correction, procs=PROCS).start == by_hand
 
 
 def test_every_registered_policy_is_worked_by_hand():

@@ -21,7 +21,7 @@ from schedsim.results.exports import batsim_frame, to_frame
 from schedsim.validate.laws import BY_PLACE, HARMLESS, NODES
 from schedsim.validate.validate import check
 from schedsim.workload.workload import Workload
-from tests.support.engine_runs import EVERY_POLICY, nodes_of, workload_of
+from tests.support.engine_runs import EVERY_POLICY, goes_on_alike, workload_of
 from tests.support.strategies import PROCS, crowded_workload, seeded_estimates, seeded_workload
 
 MACHINES = [Topology(1, 8), Topology(2, 4), Topology(4, 2), Topology(5, 2, apart=(3, 4))]
@@ -257,14 +257,7 @@ def test_a_fork_in_the_middle_changes_nothing():
         whole = simulate(workload, make_policy("easy"), allocator=allocator)
         simulation = Simulation(workload, make_policy("easy"), allocator=allocator)
         simulation.run(until=int(np.median(whole.start)))
-        snapshot, fork = simulation.snapshot(), simulation.fork()
-        for branch in (fork, simulation):
-            branch.run()
-            assert branch.schedule().start.tolist() == whole.start.tolist()
-            assert nodes_of(branch.schedule()) == nodes_of(whole)
-        simulation.restore(snapshot)
-        simulation.run()
-        assert nodes_of(simulation.schedule()) == nodes_of(whole)
+        goes_on_alike(simulation, whole)
 
 
 def test_files_tell_the_nodes(tmp_path):

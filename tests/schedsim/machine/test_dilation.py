@@ -8,10 +8,10 @@ from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.machine.dilation import Dilation
 from schedsim.policies.policy import make_policy
-from schedsim.validate.laws import BY_WORLD, ENDS
+from schedsim.validate.laws import BY_RUN_TIMES, ENDS
 from schedsim.validate.validate import check
 from schedsim.workload.workload import Workload
-from tests.support.engine_runs import EVERY_POLICY, workload_of
+from tests.support.engine_runs import EVERY_POLICY, goes_on_alike, workload_of
 from tests.support.strategies import PROCS, crowded_workload, seeded_workload
 
 
@@ -24,7 +24,7 @@ def jobs(*rows, machine=100):
 
 
 def runs(workload, policy="easy", kill=False, **about):
-    return simulate(workload, make_policy(policy), kill=kill, world=Dilation(**about)).run_time.tolist()
+    return simulate(workload, make_policy(policy), kill=kill, run_times=Dilation(**about)).run_time.tolist()
 
 
 def test_a_start_above_the_limit_makes_a_run_longer_and_one_at_it_does_not():
@@ -37,7 +37,7 @@ def test_factors_belong_to_seed_and_job():
     workload = workload_of(seeded_workload(5))
     factors = {}
     for policy in ("easy", "fcfs", "conservative-replan", "easy-sjbf"):
-        found = simulate(workload, make_policy(policy), kill=False, world=Dilation(limit=0.0, seed=3))
+        found = simulate(workload, make_policy(policy), kill=False, run_times=Dilation(limit=0.0, seed=3))
         factors[policy] = (found.run_time / workload.run_time).tolist()
     assert len({tuple(value) for value in factors.values()}) == 1
     drawn = [Dilation(seed=3).factor(job) for job in range(2000)]
@@ -59,7 +59,7 @@ def test_by_the_mean_equals_a_slow_computation():
     longer = 0
     for seed in range(40):
         workload = workload_of(seeded_workload(seed))
-        found = simulate(workload, make_policy("easy"), kill=False, world=Dilation(limit=0.8, by="mean", seed=seed))
+        found = simulate(workload, make_policy("easy"), kill=False, run_times=Dilation(limit=0.8, by="mean", seed=seed))
         seconds = np.arange(found.end.max() + 1)
         used = sum(
             np.where((found.start[row] <= seconds) & (seconds < found.end[row]), workload.procs[row], 0)
@@ -81,7 +81,7 @@ def test_where_nobody_takes_longer_the_schedule_is_the_plain_one(name):
         for kill in (True, False):
             plain = simulate(workload, make_policy(name), kill=kill)
             for model in (Dilation(limit=1.0), Dilation(low=1.0, high=1.0, by="mean")):
-                found = simulate(workload, make_policy(name), kill=kill, world=model)
+                found = simulate(workload, make_policy(name), kill=kill, run_times=model)
                 assert found.start.tolist() == plain.start.tolist()
                 assert found.end.tolist() == plain.end.tolist()
                 assert found.killed.tolist() == plain.killed.tolist()
@@ -93,41 +93,34 @@ def test_where_nobody_takes_longer_the_schedule_is_the_plain_one(name):
 def test_forks_and_snapshots_change_nothing(by, kill):
     some, procs = crowded_workload(1, 80)
     workload, model = workload_of(some, procs), Dilation(limit=0.7, by=by, seed=2)
-    whole = simulate(workload, make_policy("easy"), kill=kill, world=model)
-    simulation = Simulation(workload, make_policy("easy"), kill=kill, world=model)
+    whole = simulate(workload, make_policy("easy"), kill=kill, run_times=model)
+    simulation = Simulation(workload, make_policy("easy"), kill=kill, run_times=model)
     for until in (0, int(np.quantile(whole.start, 0.3)), int(np.quantile(whole.start, 0.7))):
         simulation.run(until=until)
-        snapshot, fork = simulation.snapshot(), simulation.fork()
-        fork.run()
-        assert fork.schedule().end.tolist() == whole.end.tolist()
-        assert fork.schedule().killed.tolist() == whole.killed.tolist()
-        simulation.restore(snapshot)
-    simulation.run()
-    assert simulation.schedule().end.tolist() == whole.end.tolist()
-    assert simulation.kills == whole.killed.sum()
+        goes_on_alike(simulation, whole)
 
 
 def test_a_killed_run_is_cut_at_its_request_and_counted():
     workload = jobs((0, 96, 110, 100), (0, 2, 150, 100))
-    found = simulate(workload, make_policy("easy"), world=Dilation(low=1.2, high=1.2))
+    found = simulate(workload, make_policy("easy"), run_times=Dilation(low=1.2, high=1.2))
     assert found.run_time.tolist() == [110, 120] and found.killed.tolist() == [True, False]
 
 
 def test_what_explains_and_checks_understands_a_dilated_run():
     some, procs = crowded_workload(2, 60)
     workload, model = workload_of(some, procs), Dilation(limit=0.7, seed=2)
-    found = simulate(workload, make_policy("easy"), kill=False, world=model)
+    found = simulate(workload, make_policy("easy"), kill=False, run_times=model)
     checked = check(found, make_policy("easy"), kill=False)
-    assert checked.left_out[ENDS] == BY_WORLD.text
+    assert checked.left_out[ENDS] == BY_RUN_TIMES.text
     late = int(workload.job_id[np.argmax(found.wait)])
-    explanation = explain(found, late, make_policy("easy"), kill=False, world=model)
+    explanation = explain(found, late, make_policy("easy"), kill=False, run_times=model)
     assert explanation.chain[-1].finding.rule == "starts"
 
 
-def test_nothing_can_be_supposed_in_a_world():
-    simulation = Simulation(jobs((0, 1, 9, 9)), make_policy("easy"), world=Dilation())
+def test_nothing_can_be_supposed_beside_a_model_of_run_times():
+    simulation = Simulation(jobs((0, 1, 9, 9)), make_policy("easy"), run_times=Dilation())
     simulation.run(until=0)
-    with pytest.raises(JobcastError, match="nothing else can be supposed"):
+    with pytest.raises(JobcastError, match="leave it out to suppose other run times"):
         simulation.suppose({0: 5})
 
 

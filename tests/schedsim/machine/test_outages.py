@@ -28,7 +28,7 @@ from schedsim.validate.validate import check
 from schedsim.workload.workload import Workload
 from tests.oracle.outages import Calendar
 from tests.oracle.outages import simulate as slowly
-from tests.support.engine_runs import EVERY_POLICY, rule_of, rules_noted, workload_of
+from tests.support.engine_runs import EVERY_POLICY, goes_on_alike, rule_of, rules_noted, workload_of
 from tests.support.strategies import PROCS, seeded_estimates, seeded_workload
 
 POLICIES = [name for name in EVERY_POLICY if "ceil" not in name and "cobalt" not in name]
@@ -236,17 +236,11 @@ def test_stopping_copying_and_going_on_changes_nothing(name):
         middle = int(whole.end.max()) // 2
         stepped = Simulation(workload, make_policy(name), outages=outages)
         stepped.run(until=middle)
-        kept, branch = stepped.snapshot(), stepped.fork()
-        for simulation in (stepped, branch):
-            simulation.run()
-            assert simulation.schedule().start.tolist() == whole.start.tolist()
-        stepped.restore(kept)
-        stepped.run()
-        assert stepped.schedule().end.tolist() == whole.end.tolist()
+        goes_on_alike(stepped, whole)
     other = Simulation(workload, make_policy(name))
     if outages.reservations or outages.changes:
         with pytest.raises(JobcastError, match="outages"):
-            other.restore(kept)
+            other.restore(stepped.snapshot())
 
 
 def test_forecasts_hear_of_a_job_once():
@@ -359,7 +353,7 @@ def test_what_cannot_be_is_named(make, message):
     ("given", "message"),
     [
         ({"allocator": "first-fit"}, "'first-fit' is not an allocator; make one with .*allocator_named"),
-        ({"world": "x"}, "'x' is not a model of run times"),
+        ({"run_times": "x"}, "'x' is not a model of run times"),
         ({"outages": "x.csv"}, "are no outages; make them with"),
         ({"policy": "easy"}, "'easy' is not a policy; make one with .*make_policy"),
         ({"workload": 5}, "5 is not a workload"),

@@ -38,7 +38,7 @@ from schedsim.workload.workload import Workload
 from tests.oracle import ceil as oracle_ceil
 from tests.oracle.ceil import CeilRule
 from tests.oracle.easy import Job, Outcome
-from tests.support.engine_runs import estimates_of, rules_noted, workload_of
+from tests.support.engine_runs import estimates_of, goes_on_alike, rules_noted, workload_of
 from tests.support.strategies import (
     PROCS,
     crowded_workload,
@@ -158,8 +158,8 @@ def test_the_worked_example():
     for by in ("start", "mean"):
         world = Dilation(low=1.2, high=1.2, by=by)
         for name in ("easy", "wfp3-easy"):
-            full = simulate(workload, make_policy(name), kill=False, world=world)
-            ceiled = simulate(workload, make_policy(f"{name}+ceil"), kill=False, world=world)
+            full = simulate(workload, make_policy(name), kill=False, run_times=world)
+            ceiled = simulate(workload, make_policy(f"{name}+ceil"), kill=False, run_times=world)
             assert makespan(full) == 54 * 3600 and makespan(ceiled) == 50 * 3600, (by, name)
 
 
@@ -276,7 +276,7 @@ def test_law_above_the_ceiling_only_while_an_exempt_job_runs(name, by):
         for policy, holds in ((make_policy(name), True), (make_policy(name.removesuffix("+ceil")), False)):
             if policy.is_ceil != holds:
                 continue
-            found = simulate(workload, policy, kill=False, world=Dilation(by=by, seed=seed))
+            found = simulate(workload, policy, kill=False, run_times=Dilation(by=by, seed=seed))
             seconds = np.unique(np.concatenate([found.start, found.end]))
             running = (found.start[:, None] <= seconds) & (seconds < found.end[:, None])
             above = (running * workload.procs[:, None]).sum(axis=0) > 95
@@ -303,7 +303,7 @@ def test_the_second_look_finds_a_start_above_the_ceiling_and_one_out_of_nowhere(
 def test_factors_are_the_same_with_and_without_the_ceiling():
     workload = busy_machine(2)
     plain, ceiled = (
-        simulate(workload, make_policy(name), kill=False, world=Dilation(limit=0.0, seed=9))
+        simulate(workload, make_policy(name), kill=False, run_times=Dilation(limit=0.0, seed=9))
         for name in ("easy", "ceil")
     )
     assert plain.run_time.tolist() == ceiled.run_time.tolist()
@@ -319,15 +319,9 @@ def test_forks_and_snapshots_go_on_as_the_original(name):
     simulation = Simulation(workload, make_policy(name))
     simulation.run(until=int(workload.submit[150]))
     assert simulation.postponed.size
-    kept, other = simulation.snapshot(), simulation.fork()
-    simulation.run()
-    other.run()
-    assert simulation.schedule().start.tolist() == other.schedule().start.tolist() == whole.start.tolist()
-    simulation.restore(kept)
-    simulation.run()
-    assert simulation.schedule().start.tolist() == whole.start.tolist()
+    goes_on_alike(simulation, whole)
     with pytest.raises(JobcastError, match="not of"):
-        Simulation(replace(workload, deadline=None), make_policy(name)).restore(kept)
+        Simulation(replace(workload, deadline=None), make_policy(name)).restore(simulation.snapshot())
 
 
 def test_explained_in_words():

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import schedsim.kernels.records as at
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import clean
+from schedsim.engine.requests import with_timer
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.policies.gates import Verdict
 from schedsim.policies.policy import make_policy
@@ -70,7 +72,7 @@ def test_timers_that_do_not_wake_make_no_instant():
     for wakes, expected in ((False, [(0, 0), (10, 0)]), (True, [(0, 0), (4, 0), (10, 0)])):
         gate = Script({0: 10})
         simulation = Simulation(jobs, replace(make_policy("easy"), gate=gate))
-        simulation.add_timer(4, wakes=wakes)
+        simulation._state = with_timer(simulation._state, 4, at.RECHECK, 0, wakes)
         simulation.run()
         assert [asked[:2] for asked in gate.asked if asked[1] == 0] == expected
 
@@ -79,7 +81,7 @@ def test_many_timers_fit():
     jobs = busy_workload(30)
     simulation = Simulation(jobs, make_policy("easy"))
     for second in range(1, 2000):
-        simulation.add_timer(second, wakes=second % 2 == 0)
+        simulation._state = with_timer(simulation._state, second, at.RECHECK, 0, second % 2 == 0)
     simulation.run()
     assert np.array_equal(simulation.schedule().start, simulate(jobs, make_policy("easy")).start)
 

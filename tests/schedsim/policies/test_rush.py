@@ -17,7 +17,7 @@ from schedsim.policies.policy import Policy, make_policy
 from schedsim.policies.rush import Rush, Scripted, rush
 from schedsim.workload.workload import Workload
 from tests.by_hand.rush import Rush as ByHand
-from tests.support.engine_runs import workload_of
+from tests.support.engine_runs import goes_on_alike, workload_of
 from tests.support.strategies import PROCS, seeded_workload, workloads
 
 EASY = make_policy("easy")
@@ -214,18 +214,12 @@ def test_copies_and_moments_keep_the_skips():
     copied = 0
     for seed in range(10):
         workload, policy = workload_of(seeded_workload(seed)), rush(EASY, Model(sometimes(seed)))
-        whole = simulate(workload, policy).start.tolist()
+        whole = simulate(workload, policy)
         for until in np.unique(workload.submit)[1:].tolist():
             simulation = Simulation(workload, policy)
             if simulation.run(until=until):
                 continue
-            moment, copy = simulation.snapshot(), simulation.fork()
-            copy.run()
-            simulation.run()
-            assert copy.schedule().start.tolist() == simulation.schedule().start.tolist() == whole
-            simulation.restore(moment)
-            simulation.run()
-            assert simulation.schedule().start.tolist() == whole
+            goes_on_alike(simulation, whole)
             copied += 1
     assert copied > 20
 
