@@ -44,11 +44,16 @@ _RULES: Final[Mapping[str, str]] = MappingProxyType(
         "is_instance_of": "a text",
         "int_type": "a whole number",
         "int_from_float": "a whole number",
+        "int_parsing": "a whole number",
+        "multiple_of": "a multiple of {multiple_of}",
+        "float_parsing": "a number",
         "float_type": "a number",
         "finite_number": "a finite number",
         "bool_type": "true or false",
         "tuple_type": "a list",
         "list_type": "a list",
+        "too_short": "a list of {min_length} or more",
+        "too_long": "a list of at most {max_length}",
         "dict_type": "a table",
         "dataclass_type": "a table",
         "greater_than_equal": "at least {ge}",
@@ -95,7 +100,9 @@ def known_keys(table: Any, known: tuple[str, ...], where: str) -> Mapping[str, A
     return table
 
 
-def declared(kind: type[D], table: Any, where: str, *, hidden: Mapping[str, Any] = MappingProxyType({})) -> D:
+def declared(
+    kind: type[D], table: Any, where: str, *, hidden: Mapping[str, Any] = MappingProxyType({}), strict: bool = True
+) -> D:
     """Return the declaration that a table describes.
 
     Parameters
@@ -108,7 +115,9 @@ def declared(kind: type[D], table: Any, where: str, *, hidden: Mapping[str, Any]
     where : str
         What to call its place.
     hidden : mapping
-        Values of fields that do not stand in the table, and whose keys it may not have.
+        Values of fields that are not in the table; the table may not have their keys.
+    strict : bool
+        Whether a text for a number is refused; the cells of a CSV file are texts.
 
     Raises
     ------
@@ -135,7 +144,9 @@ def declared(kind: type[D], table: Any, where: str, *, hidden: Mapping[str, Any]
             return made
         known = cast("type[Declaration]", kind).model_fields
         known_keys(table, tuple(name for name in known if name not in hidden), where)
-        return cast("D", cast("type[Declaration]", kind).model_validate({**table, **hidden}))
+        return cast(
+            "D", cast("type[Declaration]", kind).model_validate({**table, **hidden}, strict=None if strict else False)
+        )
     except ValidationError as error:
         raise JobcastError(f"{where}: {_first(error, kind)}") from error
 
@@ -191,8 +202,9 @@ def _first(error: ValidationError, kind: Any, at: tuple[str, ...] = ()) -> str:
         return f"{key} must be one table; write [{loc[-1]}]."
     if found["type"] == "value_error":
         return f"{key}: {context['error']}" if key and is_dataclass(kind) else str(context["error"])
-    if found["type"] == "literal_error" and isinstance(found["input"], str) and not is_dataclass(kind):
-        return str(unknown_name(key, found["input"], map(str, get_args(kind.model_fields[key].annotation))))
+    choices = getattr(kind, "model_fields", {}).get(key)
+    if found["type"] == "literal_error" and isinstance(found["input"], str) and choices:
+        return str(unknown_name(key, found["input"], map(str, get_args(choices.annotation))))
     if found["type"] not in _RULES:
         return f"{key}: {found['msg']}; got {found['input']!r}."
     same = [one for one in errors if _path((*at, *one["loc"])) == key and one["type"] in _RULES]  # a union's branches
