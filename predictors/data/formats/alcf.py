@@ -13,11 +13,20 @@ from typing import Any, Final
 
 import numpy as np
 
-from predictors.core.arrays import Ints
+from predictors.core.arrays import Bools, Ints
 from predictors.core.compressed import log_name, read_bytes
 from predictors.core.errors import JobcastError
 from predictors.data.formats._delimited import Table, header_names, quoted_table
-from predictors.data.formats.columns import MISSING, known_texts, names, numbers, spans_of, timestamps, unix_time
+from predictors.data.formats.columns import (
+    MISSING,
+    by_name,
+    known_texts,
+    names,
+    numbers,
+    spans_of,
+    timestamps,
+    unix_time,
+)
 from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES, Draft, clocked, finish, known_zone
 from predictors.data.joblog import UNKNOWN, JobLog
 from predictors.data.report import Effect, ReadingReport, ReportBuilder
@@ -236,14 +245,12 @@ def _since_first(column: Any, log: JobLog) -> Ints:
     return np.where(unix == MISSING, MISSING, unix - (log.epoch or 0))
 
 
-def _fatal(column: Mapping[str, Any], table: Table, ledger: ReportBuilder) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+def _fatal(column: Mapping[str, Any], table: Table, ledger: ReportBuilder) -> Bools:
     if "severity" not in column:
         return np.ones(len(table), dtype=np.bool_)
-    codes, texts = names(column["severity"])
-    fatal = np.array([text.strip().upper() == "FATAL" for text in texts] + [False], dtype=np.bool_)
-    found = fatal[np.where(codes == MISSING, len(texts), codes)]
-    ledger.add("not-fatal", table.places(np.flatnonzero(~found)))
-    return found
+    fatal: Bools = by_name(names(column["severity"]), lambda text: text.strip().upper() == "FATAL", unknown=False)
+    ledger.add("not-fatal", table.places(np.flatnonzero(~fatal)))
+    return fatal
 
 
 def _by_id(texts: list[str], log: JobLog) -> Ints:

@@ -200,6 +200,21 @@ def check_one_clock(columns: dict[str, Timestamps], place: Callable[[str, int], 
 
 Names = tuple[Ints, tuple[str, ...]]
 """Codes, `MISSING` where unknown, and the names behind them."""
+
+
+def by_name(coded: Names, value: Callable[[str], Any], unknown: Any) -> Any:
+    """Return the value of each row's name, an array; `unknown` where there is no name.
+
+    Examples
+    --------
+    >>> by_name((np.array([1, 0, MISSING]), ("a", "bcd")), len, 0).tolist()
+    [3, 1, 0]
+    """
+    codes, texts = coded
+    values = np.array([*map(value, texts), unknown])
+    return values[np.where(codes == MISSING, len(texts), codes)]
+
+
 Report = Callable[..., None]
 """Takes rule, rows, column and example: `Draft.report`."""
 

@@ -12,10 +12,10 @@ from predictors.core.arrays import Bools, Ints
 from predictors.core.compressed import read_bytes
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
+from predictors.core.parquet import parquet_table
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
 
-MAGIC: Final = b"PAR1"
 _KEY: Final = b"jobcast"
 _VERSION: Final = 1
 _ABOUT: Final = ("origin", "epoch", "time_zone", "max_procs", "max_nodes", "name")
@@ -57,7 +57,7 @@ def read_parquet(path: str | os.PathLike[str], strict: bool = False) -> tuple[Jo
 
 def parse_parquet(data: bytes, source: str, strict: bool = False) -> tuple[JobLog, ReadingReport]:
     """Return the log that the bytes of such a file hold, and an empty account."""
-    table = _table(data, source)
+    table = parquet_table(data, source)
     about = (table.schema.metadata or {}).get(_KEY)
     if about is None:
         raise JobcastError(
@@ -72,17 +72,6 @@ def parse_parquet(data: bytes, source: str, strict: bool = False) -> tuple[JobLo
         raise JobcastError(
             f"{source}: is damaged: its metadata cannot be used ({error}); convert the log anew."
         ) from error
-
-
-def _table(data: bytes, source: str) -> Any:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    try:
-        return parquet.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        reason = str(error).strip().split("\n")[0]
-        raise JobcastError(f"{source}: is a damaged Parquet file ({reason}); copy or convert it again.") from error
 
 
 def _job_log(table: Any, about: dict[str, Any]) -> JobLog:

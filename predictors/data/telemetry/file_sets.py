@@ -10,7 +10,6 @@ import os
 import re
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ import numpy as np
 
 from predictors.core.arrays import Floats
 from predictors.core.errors import JobcastError
+from predictors.core.parquet import MAGIC, damage_named
 from predictors.data.telemetry.layout import FileMapping, Layout, header_names, is_ldms_header, ldms_layout
 from predictors.data.telemetry.parse import Losses, Piece, csv_frames, metric_types
 
@@ -43,7 +43,6 @@ _NAME: Final = re.compile(
     r"^(?P<name>.+?)(?:\.(?P<side>HEADER|KIND))?(?:(?:\.|-(?=\d{6}))(?P<epoch>\d+))?(?P<ending>(?:\.csv|\.parquet)?(?:\.gz)?)$"
 )
 _GZIP: Final = b"\x1f\x8b"
-_PARQUET: Final = b"PAR1"
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ def first_bytes(path: Path, number: int = 4096) -> bytes:
 
 def is_parquet(path: Path) -> bool:
     """Return whether a file is a Parquet file."""
-    return first_bytes(path, 4) == _PARQUET
+    return first_bytes(path, 4) == MAGIC
 
 
 def read_lines(path: Path, share: int = 1) -> Iterator[tuple[int, bytes]]:
@@ -323,7 +322,7 @@ def parquet_pieces(file: TelemetryFile, files: FileSet, between: Floats | None) 
             first += rows.num_rows
             yield None
             continue
-        with _clear_errors(file.path):
+        with damage_named(file.path):
             for batch in table.iter_batches(ROWS, row_groups=[group], columns=names):
                 part = pl.DataFrame(pl.from_arrow(batch)).rename(dict(zip(names, map(str, wanted), strict=True)))
                 frame = part.with_columns(pl.col(str(k)).cast(kind, strict=False) for k, kind in kinds.items())
@@ -351,16 +350,5 @@ def _cells(part: "pl.DataFrame", column: int) -> "pl.Series":
 def _parquet(path: Path) -> Any:
     from pyarrow import parquet
 
-    with _clear_errors(path):
+    with damage_named(path):
         return parquet.ParquetFile(path, page_checksum_verification=True)
-
-
-@contextmanager
-def _clear_errors(path: Path) -> Iterator[None]:
-    import pyarrow as pa
-
-    try:
-        yield
-    except (pa.ArrowException, OSError, ValueError) as error:
-        reason = str(error).strip().split("\n")[0]
-        raise JobcastError(f"{path}: is a damaged Parquet file ({reason}); copy or convert it again.") from error
