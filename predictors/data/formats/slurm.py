@@ -1,7 +1,7 @@
 """Slurm's records: `sacct --parsable2` and `--json`.
 
 The fields are those of sacct(1); `jobcast` reads those of `ALIASES` by name, in any order. Best exported with
-`SLURM_TIME_FORMAT=%s`, which leaves no doubt about the clock.
+`SLURM_TIME_FORMAT=%s`, so that times are Unix time.
 """
 
 import json
@@ -213,7 +213,7 @@ def parse_sacct(
     Parameters
     ----------
     time_zone : str, optional
-        IANA name of the zone of the clock that wrote local times; without it they are taken as they stand, as UTC.
+        IANA name of the zone of the clock that wrote local times; without it they are taken as UTC.
 
     Raises
     ------
@@ -312,7 +312,7 @@ def _quantities(draft: Draft, column: Mapping[str, Any], ended: Bools) -> None:
         draft.numbers["requested_time"] = spans_of(
             column["requested_time"], "requested_time", draft.report, 60, _NO_LIMIT
         )
-    for key in ("allocated_procs", "nodes"):  # sacct shows what was asked for where nothing was given
+    for key in ("allocated_procs", "nodes"):  # sacct shows the request where nothing was given
         if key in draft.numbers:
             draft.numbers[key][draft.numbers["start"] == MISSING] = MISSING
     procs = np.maximum(draft.number("allocated_procs"), draft.number("requested_procs"))
