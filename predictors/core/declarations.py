@@ -71,13 +71,13 @@ def read_toml(path: str | os.PathLike[str], what: str) -> dict[str, Any]:
     Raises
     ------
     JobcastError
-        If it cannot be read or is no TOML; `what` says what it should have been.
+        If it cannot be read or is no TOML; the message names it as `what`.
     """
     return parse_toml(read_text(path, what), os.fspath(path))
 
 
 def parse_toml(text: str, where: str) -> dict[str, Any]:
-    """Return the document that a text is; `where` says where it was read."""
+    """Return the document in a text; `where` names its place in messages."""
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -113,7 +113,7 @@ def declared(
     table : object
         The table as read.
     where : str
-        What to call its place.
+        Its place, for messages.
     hidden : mapping
         Values of fields that are not in the table; the table may not have their keys.
     strict : bool
@@ -183,37 +183,37 @@ def _adapters(kind: Any) -> dict[str, TypeAdapter[Any]]:
 
 
 def _first(error: ValidationError, kind: Any, at: tuple[str, ...] = ()) -> str:
-    """Return the first finding of a validation in words; a key that is misspelt comes before one that is missing."""
+    """Return the first error of a validation as text; a misspelt key comes before a missing one."""
     errors = error.errors(include_url=False)
-    found = next((one for one in errors if one["type"] == "unexpected_keyword_argument"), errors[0])
-    context, loc = found.get("ctx", {}), (*at, *found["loc"])
+    first = next((one for one in errors if one["type"] == "unexpected_keyword_argument"), errors[0])
+    context, loc = first.get("ctx", {}), (*at, *first["loc"])
     key = _path(loc)
-    if found["type"] == "unexpected_keyword_argument":
+    if first["type"] == "unexpected_keyword_argument":
         inside = f"{_path(loc[:-1])}: " if loc[:-1] else ""
         return f"{inside}{unknown_name('key', str(loc[-1]), _keys_at(kind, loc[:-1]))}"
-    if found["type"] == "missing" and isinstance(loc[-1], int):
-        return f"{_path(loc[:-1])} must have {loc[-1] + 1} values or more; got {found['input']!r}."
-    if found["type"] == "missing":
+    if first["type"] == "missing" and isinstance(loc[-1], int):
+        return f"{_path(loc[:-1])} must have {loc[-1] + 1} values or more; got {first['input']!r}."
+    if first["type"] == "missing":
         inside = f"{_path(loc[:-1])}: " if loc[:-1] else ""
         return f"{inside}{str(loc[-1])!r} is missing."
-    if found["type"] in ("tuple_type", "list_type") and isinstance(found["input"], Mapping):
+    if first["type"] in ("tuple_type", "list_type") and isinstance(first["input"], Mapping):
         return f"{key} must be a list of tables; write each as [[{loc[-1]}]]."
-    if found["type"] == "dataclass_type" and isinstance(found["input"], list | tuple):
+    if first["type"] == "dataclass_type" and isinstance(first["input"], list | tuple):
         return f"{key} must be one table; write [{loc[-1]}]."
-    if found["type"] == "value_error":
+    if first["type"] == "value_error":
         return f"{key}: {context['error']}" if key and is_dataclass(kind) else str(context["error"])
     choices = getattr(kind, "model_fields", {}).get(key)
-    if found["type"] == "literal_error" and isinstance(found["input"], str) and choices:
-        return str(unknown_name(key, found["input"], map(str, get_args(choices.annotation))))
-    if found["type"] not in _RULES:
-        return f"{key}: {found['msg']}; got {found['input']!r}."
+    if first["type"] == "literal_error" and isinstance(first["input"], str) and choices:
+        return str(unknown_name(key, first["input"], map(str, get_args(choices.annotation))))
+    if first["type"] not in _RULES:
+        return f"{key}: {first['msg']}; got {first['input']!r}."
     same = [one for one in errors if _path((*at, *one["loc"])) == key and one["type"] in _RULES]  # a union's branches
     rules = dict.fromkeys(_RULES[one["type"]].format(**one.get("ctx", {})) for one in same)
-    return f"{key} must be {' or '.join(rules)}; got {found['input']!r}."
+    return f"{key} must be {' or '.join(rules)}; got {first['input']!r}."
 
 
 def _path(loc: Sequence[Any]) -> str:
-    """Return where a value stands, entries of lists counted from 1.
+    """Return the place of a value as text, entries of lists counted from 1.
 
     Examples
     --------

@@ -1,7 +1,4 @@
-"""Checks of arguments: whole numbers, parts of the right type.
-
-Checks of whole numbers, seeds and parts, as named errors.
-"""
+"""Checks of arguments: whole numbers, and parts of a simulation."""
 
 from typing import Final
 

@@ -47,7 +47,7 @@ _TOP: Final = ("control", "probes", "application", "nodes")
 
 
 class Application(Declaration):
-    """A job that is run again and again.
+    """A job that is run regularly.
 
     Parameters
     ----------

@@ -102,8 +102,8 @@ class ControlRun:
         """
         try:
             stored = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-            asked = {**stored["application"], "options": tuple(stored["application"]["options"])}
-            return cls(folder, Application(**asked), str(stored["job"]), float(stored["submitted"]))
+            application = {**stored["application"], "options": tuple(stored["application"]["options"])}
+            return cls(folder, Application(**application), str(stored["job"]), float(stored["submitted"]))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise JobcastError(f"{folder}: is no folder of a run ({error}); move it away.") from error
 

@@ -22,10 +22,10 @@ _ABOUT: Final = ("origin", "epoch", "time_zone", "max_procs", "max_nodes", "name
 
 
 def write_parquet(log: JobLog, path: str | os.PathLike[str]) -> ReadingReport:
-    """Write a log as Parquet: one nullable int64 column a job log column, whatever else the log knows as metadata.
+    """Write a log as Parquet: one nullable int64 column for each column, the rest of the log as metadata.
 
-    Times are seconds since the first submission, as in memory. The file appears whole or not at all. The account that
-    is returned is empty: all that a log knows has its place.
+    Times are seconds since the first submission, as in memory. The file appears whole or not at all. The account is
+    empty, since Parquet holds everything.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def read_parquet(path: str | os.PathLike[str], strict: bool = False) -> tuple[Jo
 
 
 def parse_parquet(data: bytes, source: str, strict: bool = False) -> tuple[JobLog, ReadingReport]:
-    """Return the log that the bytes of such a file hold, and an empty account."""
+    """Return the log in the bytes of such a file, and an empty account."""
     table = parquet_table(data, source)
     about = (table.schema.metadata or {}).get(_KEY)
     if about is None:
