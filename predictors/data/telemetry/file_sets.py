@@ -260,11 +260,12 @@ def csv_pieces(
 
 def _header_lines(piece: bytes) -> list[int]:
     """Return where the lines begin that begin with `#`: headers and remarks."""
-    begins = [0] if piece.startswith(b"#") else []
-    at = piece.find(b"\n#")
+    begins = []
+    at = piece.find(b"#")  # one byte is found faster than b"\n#"
     while at >= 0:
-        begins.append(at + 1)
-        at = piece.find(b"\n#", at + 1)
+        if at == 0 or piece[at - 1 : at] == b"\n":
+            begins.append(at)
+        at = piece.find(b"#", at + 1)
     return begins
 
 

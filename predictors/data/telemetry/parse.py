@@ -277,8 +277,10 @@ def rows_of(piece: Piece, file: tuple[int, str], devices: Devices, losses: Losse
     known, rates = np.empty(values.shape, dtype=np.bool_), np.empty((len(frame), len(measured)))
     for k, metric in enumerate(cumulative):
         column = frame[str(metric.column)]
-        known[:, k] = column.is_not_null().to_numpy() if column.null_count() else True
-        values[:, k] = column.fill_null(0).to_numpy()
+        known[:, k] = True
+        if column.null_count():
+            known[:, k], column = column.is_not_null().to_numpy(), column.fill_null(0)
+        values[:, k] = column.to_numpy()
         account_unknown(metric, known[:, k])
     for k, metric in enumerate(measured):
         numbers = frame[str(metric.column)].fill_null(np.nan).to_numpy()
