@@ -1,1 +1,1 @@
-"""The ground that every package stands on. It imports nothing else of ours."""
+"""The foundation of every package. It imports no other module of ours."""

@@ -1,4 +1,4 @@
-"""The bytes behind a path, unpacked if gzip packed them, or a clear error."""
+"""The bytes of a file, unpacked if it is packed by gzip."""
 
 import gzip
 import io
@@ -12,14 +12,14 @@ from predictors.core.errors import JobcastError
 _GZIP: Final = b"\x1f\x8b"
 
 HARMLESS: Final = 64 << 20
-"""What a gzip file may hold whatever its own size [bytes]."""
+"""Bytes that every gzip file may hold."""
 MOST_TIMES: Final = 200
-"""How many times its own size a larger one may hold: job logs are packed to a tenth, a thirtieth at best."""
+"""Multiple of its own size that a larger one may hold; job logs are packed to a tenth, a thirtieth at best."""
 _PIECE: Final = 8 << 20
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Return what a file holds; a gzip file, whatever its name, is unpacked.
+    """Return the bytes of a file; a gzip file, whatever its name, is unpacked.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def read_text(path: str | os.PathLike[str], what: str = "text") -> str:
 
 
 def log_name(path: str | os.PathLike[str]) -> str:
-    """Return what to call the log of a file: its name without the endings that name the format.
+    """Return the name of a file's log: the file's name without the endings of its format.
 
     Examples
     --------

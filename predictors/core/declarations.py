@@ -44,11 +44,16 @@ _RULES: Final[Mapping[str, str]] = MappingProxyType(
         "is_instance_of": "a text",
         "int_type": "a whole number",
         "int_from_float": "a whole number",
+        "int_parsing": "a whole number",
+        "multiple_of": "a multiple of {multiple_of}",
+        "float_parsing": "a number",
         "float_type": "a number",
         "finite_number": "a finite number",
         "bool_type": "true or false",
         "tuple_type": "a list",
         "list_type": "a list",
+        "too_short": "a list of {min_length} or more",
+        "too_long": "a list of at most {max_length}",
         "dict_type": "a table",
         "dataclass_type": "a table",
         "greater_than_equal": "at least {ge}",
@@ -66,13 +71,13 @@ def read_toml(path: str | os.PathLike[str], what: str) -> dict[str, Any]:
     Raises
     ------
     JobcastError
-        If it cannot be read or is no TOML; `what` says what it should have been.
+        If it cannot be read or is no TOML; the message names it as `what`.
     """
     return parse_toml(read_text(path, what), os.fspath(path))
 
 
 def parse_toml(text: str, where: str) -> dict[str, Any]:
-    """Return the document that a text is; `where` says where it was read."""
+    """Return the document in a text; `where` names its place in messages."""
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -95,7 +100,9 @@ def known_keys(table: Any, known: tuple[str, ...], where: str) -> Mapping[str, A
     return table
 
 
-def declared(kind: type[D], table: Any, where: str, *, hidden: Mapping[str, Any] = MappingProxyType({})) -> D:
+def declared(
+    kind: type[D], table: Any, where: str, *, hidden: Mapping[str, Any] = MappingProxyType({}), strict: bool = True
+) -> D:
     """Return the declaration that a table describes.
 
     Parameters
@@ -106,9 +113,11 @@ def declared(kind: type[D], table: Any, where: str, *, hidden: Mapping[str, Any]
     table : object
         The table as read.
     where : str
-        What to call its place.
+        Its place, for messages.
     hidden : mapping
-        Values of fields that do not stand in the table, and whose keys it may not have.
+        Values of fields that are not in the table; the table may not have their keys.
+    strict : bool
+        Whether a text for a number is refused; the cells of a CSV file are texts.
 
     Raises
     ------
@@ -135,7 +144,9 @@ def declared(kind: type[D], table: Any, where: str, *, hidden: Mapping[str, Any]
             return made
         known = cast("type[Declaration]", kind).model_fields
         known_keys(table, tuple(name for name in known if name not in hidden), where)
-        return cast("D", cast("type[Declaration]", kind).model_validate({**table, **hidden}))
+        return cast(
+            "D", cast("type[Declaration]", kind).model_validate({**table, **hidden}, strict=None if strict else False)
+        )
     except ValidationError as error:
         raise JobcastError(f"{where}: {_first(error, kind, table)}") from error
 
@@ -171,6 +182,7 @@ def _adapters(kind: Any) -> dict[str, TypeAdapter[Any]]:
     }
 
 
+<<<<<<< HEAD
 def _first(error: ValidationError, kind: Any, table: Any, at: tuple[str, ...] = ()) -> str:
     """Return the first finding of a validation in words; a key that is misspelt comes before one that is missing."""
     errors = error.errors(include_url=False)
@@ -184,11 +196,27 @@ def _first(error: ValidationError, kind: Any, table: Any, at: tuple[str, ...] = 
         return f"{_path(loc[:-1], table)} must have {loc[-1] + 1} values or more; got {found['input']!r}."
     if found["type"] == "missing":
         inside = f"{_path(loc[:-1], table)}: " if loc[:-1] else ""
+=======
+def _first(error: ValidationError, kind: Any, at: tuple[str, ...] = ()) -> str:
+    """Return the first error of a validation as text; a misspelt key comes before a missing one."""
+    errors = error.errors(include_url=False)
+    first = next((one for one in errors if one["type"] == "unexpected_keyword_argument"), errors[0])
+    context, loc = first.get("ctx", {}), (*at, *first["loc"])
+    key = _path(loc)
+    if first["type"] == "unexpected_keyword_argument":
+        inside = f"{_path(loc[:-1])}: " if loc[:-1] else ""
+        return f"{inside}{unknown_name('key', str(loc[-1]), _keys_at(kind, loc[:-1]))}"
+    if first["type"] == "missing" and isinstance(loc[-1], int):
+        return f"{_path(loc[:-1])} must have {loc[-1] + 1} values or more; got {first['input']!r}."
+    if first["type"] == "missing":
+        inside = f"{_path(loc[:-1])}: " if loc[:-1] else ""
+>>>>>>> c598dd61a3f744fce646084e1c84df6a7baa7f22
         return f"{inside}{str(loc[-1])!r} is missing."
-    if found["type"] in ("tuple_type", "list_type") and isinstance(found["input"], Mapping):
+    if first["type"] in ("tuple_type", "list_type") and isinstance(first["input"], Mapping):
         return f"{key} must be a list of tables; write each as [[{loc[-1]}]]."
-    if found["type"] == "dataclass_type" and isinstance(found["input"], list | tuple):
+    if first["type"] == "dataclass_type" and isinstance(first["input"], list | tuple):
         return f"{key} must be one table; write [{loc[-1]}]."
+<<<<<<< HEAD
     if found["type"] == "value_error":
         key = _path(loc)  # the value's own message says its name
         return f"{key}: {context['error']}" if key and is_dataclass(kind) else str(context["error"])
@@ -199,12 +227,27 @@ def _first(error: ValidationError, kind: Any, table: Any, at: tuple[str, ...] = 
     same = [
         one for one in errors if _path((*at, *one["loc"]), table) == key and one["type"] in _RULES
     ]  # a union's branches
+=======
+    if first["type"] == "value_error":
+        return f"{key}: {context['error']}" if key and is_dataclass(kind) else str(context["error"])
+    choices = getattr(kind, "model_fields", {}).get(key)
+    if first["type"] == "literal_error" and isinstance(first["input"], str) and choices:
+        return str(unknown_name(key, first["input"], map(str, get_args(choices.annotation))))
+    if first["type"] not in _RULES:
+        return f"{key}: {first['msg']}; got {first['input']!r}."
+    same = [one for one in errors if _path((*at, *one["loc"])) == key and one["type"] in _RULES]  # a union's branches
+>>>>>>> c598dd61a3f744fce646084e1c84df6a7baa7f22
     rules = dict.fromkeys(_RULES[one["type"]].format(**one.get("ctx", {})) for one in same)
-    return f"{key} must be {' or '.join(rules)}; got {found['input']!r}."
+    return f"{key} must be {' or '.join(rules)}; got {first['input']!r}."
 
 
+<<<<<<< HEAD
 def _path(loc: Sequence[Any], table: Any = None) -> str:
     """Return where a value stands in a table: entries of lists counted from 1, with their name if they have one.
+=======
+def _path(loc: Sequence[Any]) -> str:
+    """Return the place of a value as text, entries of lists counted from 1.
+>>>>>>> c598dd61a3f744fce646084e1c84df6a7baa7f22
 
     Examples
     --------

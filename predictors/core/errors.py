@@ -1,4 +1,4 @@
-"""Errors that a user can act on: the thing, the rule, the value found, the place, the way out."""
+"""Errors that a user can act on: the thing, the rule, the value, the place, the way out."""
 
 import difflib
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ class JobcastError(ValueError):
 
 
 def printable(text: str) -> str:
-    r"""Return text that does nothing to a terminal but stand there: no line breaks, no control characters.
+    r"""Return text that is safe to print: without line breaks and control characters.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> JobcastError:
     >>> print(unknown_name("policy", "eazy", ["easy", "fcfs"]))
     No policy 'eazy'; did you mean 'easy'? Known: easy, fcfs.
     """
-    names, told = list(dict.fromkeys(known)), name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
-    near = difflib.get_close_matches(told, names, n=1)
+    names, shown = list(dict.fromkeys(known)), name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+    near = difflib.get_close_matches(shown, names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
-    return JobcastError(f"No {kind} {told!r}{hint} Known: {', '.join(names)}.")
+    return JobcastError(f"No {kind} {shown!r}{hint} Known: {', '.join(names)}.")

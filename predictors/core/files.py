@@ -18,7 +18,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     Parameters
     ----------
     path : path-like
-        Where the file shall stand in the end. Its folder must exist and be writable; a link is followed.
+        The place of the finished file. Its folder must exist and be writable; a link is followed.
 
     Raises
     ------
@@ -34,7 +34,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     >>> out.read_text()
     'a,b'
     """
-    target = Path(path).resolve()  # behind a link stands the file that is meant
+    target = Path(path).resolve()  # a link means the file behind it
     if target.is_dir():
         raise JobcastError(f"{path}: is a folder; give the name of a file to write.")
     if target.exists() and not target.is_file():
@@ -56,11 +56,11 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 _UNFINISHED: Final = re.compile(r"\..+\.[a-z0-9_]{8}(\.[^.]*)?")
-"""What `whole_file` calls a file until it is whole."""
+"""The names by `whole_file` of files that are not finished."""
 
 
 def drop_unfinished(folder: Path) -> None:
-    """Remove what was being written below a folder when its writer was killed.
+    """Remove the unfinished files below a folder, left by programs that were killed.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def drop_unfinished(folder: Path) -> None:
 
 
 def refuse_same(out: str | os.PathLike[str], source: str | os.PathLike[str]) -> None:
-    """Raise JobcastError if a file to write is the very file to read, by whatever name."""
+    """Raise JobcastError if the file to write is the file to read, also by another name."""
     if Path(out).exists() and Path(source).exists() and Path(out).samefile(source):
         raise JobcastError(f"{out}: is the very file that is read, and would be lost; give the output another name.")
 

@@ -3,6 +3,6 @@
 from typing import Final
 
 UNKNOWN_REQUEST: Final = 3600.0
-"""Predicted where neither anything learnt nor a requested time is at hand [s]."""
+"""The prediction without a model and without a requested time [s]."""
 SHORTEST: Final = 1.0
 """Least capped prediction [s]."""

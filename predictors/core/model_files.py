@@ -34,7 +34,7 @@ def damage_as_error(path: Path) -> Iterator[None]:
 
 
 def read_about(path: Path, known: int) -> dict[str, Any]:
-    """Return what the file beside a model says about it.
+    """Return the description of a model from the file beside it.
 
     Raises
     ------

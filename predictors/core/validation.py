@@ -1,4 +1,4 @@
-"""Checks of arguments: whole numbers, and parts of the right type."""
+"""Checks of arguments: whole numbers, and parts of a simulation."""
 
 from typing import Final
 

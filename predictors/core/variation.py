@@ -6,4 +6,4 @@ NONE: Final = "none"
 LITTLE: Final = "little"
 VARIATION: Final = "variation"
 CLASSES: Final = (NONE, LITTLE, VARIATION)
-"""What may be said of a run: a classifier's answers, and what RUSH's gate is told."""
+"""The classes of a run: the answers of a classifier, and the input of RUSH's gate."""

@@ -1,4 +1,4 @@
-"""Which jobs of a log can be simulated, and with which numbers.
+"""Cleaning: the jobs of a log that can be simulated, and their figures.
 
 The cleaning of Gaussier, Glesser, Reis & Trystram, Improving Backfilling by Using Machine Learning to Predict Running
 Times, SC 2015, doi 10.1145/2807591.2807646.
@@ -23,7 +23,7 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "no-request": ("dropped", "the requested time is 0 or unknown"),
         "too-wide": ("dropped", "wider than the machine"),
         "overrun": ("changed", "ran past the requested time; cut there"),
-        "allocated": ("noted", "requested processors unknown; the allocated ones stand in"),
+        "allocated": ("noted", "requested processors unknown; the allocated ones are used"),
     }
 )
 
@@ -99,7 +99,7 @@ def machine_size(log: JobLog, procs: int | None = None) -> int:
     for size in (procs, log.max_procs, log.max_nodes):
         if size is not None:
             return size
-    raise JobcastError(f"{log.name}: does not tell the size of its machine; give it with --procs.")
+    raise JobcastError(f"{log.name}: the size of its machine is not known; give it with --procs.")
 
 
 def _too_wide(log: JobLog, machine: int, count: int, widest: int) -> JobcastError:

@@ -61,7 +61,7 @@ FURTHER: Final[Mapping[str, str]] = MappingProxyType(
         "label": "its id in the scheduler's own words (code), where that is no plain number",
     }
 )
-"""Columns that SWF has no place for: in a log only where its source has them; Parquet keeps them."""
+"""Columns that SWF lacks: in a log only if its source has them; Parquet keeps them."""
 
 KNOWN_COLUMNS: Final = (*COLUMNS, *FURTHER)
 _NEVER_UNKNOWN: Final = ("job_id", "submit")
@@ -91,7 +91,7 @@ class JobLog:
     categories : mapping of str to tuple of str
         Names behind the codes of `user`, `group`, … for logs that have names: code i is `categories[column][i]`.
     name : str
-        What to call the log in tables: its file's name.
+        The log's name in tables: its file's name.
     """
 
     values: Mapping[str, Ints]
@@ -230,7 +230,7 @@ class JobLog:
         return pd.DataFrame(columns)
 
     def digest(self) -> str:
-        """Return the SHA-256 of the table's values: equal logs, equal digests, whatever the file looked like."""
+        """Return the SHA-256 of the table's values: equal logs have equal digests, whatever their files look like."""
         sha = hashlib.sha256(str(len(self)).encode())
         for column in self.values:
             if column in FURTHER:
@@ -246,7 +246,7 @@ def _copied(array: npt.NDArray[Any] | None, missing: int, n_jobs: int, dtype: ty
 
 
 def _order(submit: npt.NDArray[Any], job_id: npt.NDArray[Any]) -> Ints | slice:
-    """Return the order by (submit, job id); all rows as they stand if they are in it."""
+    """Return the order by (submit, job id); all rows if they are in it already."""
     step = np.diff(submit)
     if (step > 0).all() or ((step >= 0).all() and (np.diff(job_id)[step == 0] > 0).all()):
         return slice(None)

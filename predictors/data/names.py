@@ -1,9 +1,7 @@
-"""Names behind codes: one numbering for one machine.
+"""Names behind codes, and another log of the same machine in the same codes.
 
-The names behind them, and another log of the same machine in the same codes.
-
-Files that have names number them anew, each in the order in which they come first. A code with a name is that name's,
-whatever its number; a code without one is the number itself, as in the Standard Workload Format.
+Each file with names numbers them in the order of their first use. A code with a name stands for the name; a code
+without a name is the number itself, as in the Standard Workload Format.
 """
 
 from collections import Counter
@@ -25,14 +23,14 @@ _MOST_NUMBER: Final = 1_000_000  # where numbers and names are mixed, new names 
 
 @dataclass(frozen=True)
 class Codes:
-    """What the codes of one column stand for.
+    """The names behind the codes of one column.
 
     Parameters
     ----------
     names : mapping of str to int
         The code of each name.
     free : int
-        From here on no code is in use; 0 where nothing is known.
+        The first code that is not in use; 0 if none is known.
 
     Examples
     --------
@@ -54,7 +52,7 @@ class Codes:
 
     @classmethod
     def of(cls, log: JobLog, column: str) -> Self:
-        """Return what the codes of a log's column stand for; a name that stands at two codes names neither."""
+        """Return the names of a log's column; a name that two codes share names neither."""
         texts = log.names(column)
         often = Counter(texts)
         named = {name: code for code, name in enumerate(texts) if name and often[name] == 1}
@@ -62,11 +60,11 @@ class Codes:
 
     @property
     def forgot(self) -> bool:
-        """Whether names may have been left out: any code below the first free one may be somebody's then."""
+        """Whether names may be missing, so that any code below the first free one may be in use."""
         return len(self.names) >= MOST_NAMES
 
     def newest(self, log: JobLog, column: str, most: int = MOST_NAMES) -> Self:
-        """Return them without the names that the newest jobs of their log have not had for longest, beyond `most`."""
+        """Return the `most` names that the newest jobs of the log have."""
         if len(self.names) <= most:
             return self
         last = np.full(self.free, -1, dtype=np.int64)
@@ -86,12 +84,12 @@ class Codes:
 
     @classmethod
     def from_json(cls, about: Mapping[str, Any]) -> Self:
-        """Return what `to_json` described."""
+        """Return the codes of `to_json`."""
         return cls({str(name): code for name, code in about["names"].items()}, about["free"])
 
 
 def codes_of(log: JobLog, columns: Sequence[str]) -> dict[str, Codes]:
-    """Return what the codes of some columns stand for: the newest `MOST_NAMES` names of each."""
+    """Return the names behind the codes of some columns: the newest `MOST_NAMES` names of each."""
     return {column: Codes.of(log, column).newest(log, column) for column in columns}
 
 
@@ -106,9 +104,9 @@ def renumbered(log: JobLog, known: Mapping[str, Codes], whose: str = "the model"
     log : JobLog
         Any log.
     known : mapping of str to Codes
-        What the codes stand for, by column.
+        The other log's codes, by column.
     whose : str
-        Whose codes those are, for the messages.
+        The owner of those codes, for messages.
 
     Raises
     ------
@@ -137,8 +135,8 @@ def renumbered(log: JobLog, known: Mapping[str, Codes], whose: str = "the model"
             raise names_against_numbers(log, column, not codes.names, whose)
         if not codes.names and not own.names:
             continue
-        told = np.array([new[code] for code in used.tolist()], dtype=np.int64)
-        changed[column] = np.where(is_known, _looked_up(values, used, told), UNKNOWN)
+        in_new = np.array([new[code] for code in used.tolist()], dtype=np.int64)
+        changed[column] = np.where(is_known, _looked_up(values, used, in_new), UNKNOWN)
         names[column] = _names(own, codes, new)
     return replace(log, values={**log.values, **changed}, categories=names) if changed else log
 
@@ -153,14 +151,14 @@ def new_names(log: JobLog, known: Mapping[str, Codes]) -> dict[str, tuple[int, i
     >>> new_names(april, {"user": Codes({"ana": 0}, 1)})
     {'user': (1, 1)}
     """
-    found = {}
+    counts = {}
     for column, codes in known.items():
         used = set(np.unique(log.filled(column)[log.known(column)]).tolist())
         names = [name for name, code in Codes.of(log, column).names.items() if code in used]
         if names:
             there = sum(name in codes.names for name in names)
-            found[column] = there, len(names) - there
-    return found
+            counts[column] = there, len(names) - there
+    return counts
 
 
 def _new_codes(used: Sequence[int], own: Codes, codes: Codes) -> dict[int, int] | None:
@@ -184,18 +182,18 @@ def _new_codes(used: Sequence[int], own: Codes, codes: Codes) -> dict[int, int] 
 
 def _names(own: Codes, codes: Codes, new: Mapping[int, int]) -> tuple[str, ...]:
     """Return the names behind the new codes; "" where there is none."""
-    found = {**codes.names, **{name: new[code] for name, code in own.names.items() if code in new}}
-    return Codes(found, max(found.values(), default=-1) + 1).texts()
+    names = {**codes.names, **{name: new[code] for name, code in own.names.items() if code in new}}
+    return Codes(names, max(names.values(), default=-1) + 1).texts()
 
 
-def _looked_up(values: Ints, used: Ints, told: Ints) -> Ints:
-    return told[np.minimum(np.searchsorted(used, values), len(used) - 1)]
+def _looked_up(values: Ints, used: Ints, in_new: Ints) -> Ints:
+    return in_new[np.minimum(np.searchsorted(used, values), len(used) - 1)]
 
 
 def names_against_numbers(log: JobLog, column: str, names: bool, whose: str) -> JobcastError:
     """Return the error for a log that has names, or else numbers, where others have the other."""
     own, other = ("names", "numbers") if names else ("numbers", "names")
     return JobcastError(
-        f"{log.name}: has {own} for its {column}s where {whose} goes by {other}: nobody can tell who is who; both need "
-        "names, or both the same numbers."
+        f"{log.name}: has {own} for its {column}s where {whose} goes by {other}, and they cannot be matched; both "
+        "need names, or both the same numbers."
     )

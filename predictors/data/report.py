@@ -1,6 +1,6 @@
 """ReadingReport: what a reader or a cleaning dropped or changed, by rule, with counts and the first places.
 
-Nothing is dropped in silence: every function that makes a `JobLog` from something else also returns a `ReadingReport`.
+Every function that makes a `JobLog` from something else also returns a `ReadingReport`.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ EFFECTS: Final = MappingProxyType(
     {
         "dropped": "the row is not in the log",
         "changed": "the row is kept, a value of it is lost",
-        "noted": "nothing is lost, but the log is not what the file literally says",
+        "noted": "nothing is lost, but the log differs from the file's text",
     }
 )
 N_PLACES: Final = 5
@@ -37,7 +37,7 @@ class Finding:
     effect : {"dropped", "changed", "noted"}
         What was done to those rows: see `EFFECTS`.
     text : str
-        What the rule says and what was done.
+        The rule, and what was done.
     count : int
         How often, at least 1.
     places : tuple of int
@@ -47,7 +47,7 @@ class Finding:
     column : str
         The column concerned, empty where it is the whole row.
     example : str
-        The value found at the first place, empty where there is none.
+        The value at the first place, empty if there is none.
     """
 
     rule: str
@@ -115,7 +115,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class ReadingReport:
-    """What became of a file's rows on their way into a job log.
+    """What a reader dropped, changed or noted.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class ReadingReport:
         object.__setattr__(self, "findings", tuple(sorted(joined.values(), key=lambda f: rank(f.effect))))
 
     def __add__(self, other: "ReadingReport") -> "ReadingReport":
-        """Return the account of both, equal rules joined, under this one's source."""
+        """Return the report of both, equal rules joined, under this one's source."""
         return ReadingReport(self.source, self.findings + other.findings)
 
     @property
@@ -163,7 +163,7 @@ class ReadingReport:
 
     @property
     def noted(self) -> int:
-        """Values or rows taken otherwise than the file literally says, without loss."""
+        """Values or rows that differ from the file's text, without loss."""
         return self._total("noted")
 
     def _total(self, effect: Effect) -> int:
@@ -232,14 +232,14 @@ class ReadingReport:
 
 
 class ReportBuilder:
-    """Where a reader writes down, while it reads, what will be its account.
+    """Collects the findings of a reader while it reads.
 
     Parameters
     ----------
     source : str
         The file or log that is read.
     rules : mapping of str to (effect, text)
-        Every rule that the reader may meet.
+        Every rule of the reader.
 
     Examples
     --------
@@ -256,10 +256,7 @@ class ReportBuilder:
         self._findings: list[Finding] = []
 
     def add(self, rule: str, places: npt.ArrayLike, column: str = "", example: str = "") -> None:
-        """Write down that `rule` was met at `places`, `example` being the value at the first of them.
-
-        No places, nothing written.
-        """
+        """Add a finding of `rule` at `places`, `example` being the value at the first; without places, none."""
         where = np.sort(np.atleast_1d(np.asarray(places, dtype=np.int64)))
         if len(where):
             effect, text = self._rules[rule]
@@ -267,7 +264,7 @@ class ReportBuilder:
             self._findings.append(Finding(rule, effect, text, len(where), first, self._place, column, example))
 
     def note(self, rule: str, text: str) -> None:
-        """Write down something that concerns no single place."""
+        """Add a finding that concerns no single place."""
         self._findings.append(Finding(rule, self._rules[rule][0], text, place=self._place))
 
     def close(self) -> ReadingReport:

@@ -2,7 +2,7 @@
 
 A `Runs` is an immutable table of finished jobs, one row a job: control jobs submitted again and again, or any others.
 Times are seconds in one clock, that of the telemetry beside it (Unix seconds on a real machine, simulated seconds in a
-world); they need not be whole. Nothing is filled in: what is not known is NaN, an empty node set or an empty word.
+world); they need not be whole. What is not known is NaN, an empty node set or an empty text.
 """
 
 import csv
@@ -21,7 +21,8 @@ from predictors.core.arrays import Floats, Ints
 from predictors.core.compressed import read_bytes
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
-from predictors.data.report import N_PLACES, Effect, Finding, ReadingReport
+from predictors.core.parquet import MAGIC, parquet_table
+from predictors.data.report import Effect, ReadingReport, ReportBuilder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 Words = npt.NDArray[np.str_]
 
 WORKLOADS: Final = ("compute", "network", "io")
-"""What an application's run time mostly hangs on; the order of the three one-hot inputs."""
+"""What an application's run time depends on most; the order of the three one-hot inputs."""
 
 PROBES: Final = tuple(
     f"{extreme}_{call}_wait" for call in ("send", "recv", "allreduce") for extreme in ("min", "max", "mean")
@@ -38,7 +39,7 @@ PROBES: Final = tuple(
 """Waits in the blocking calls of a ring and an all-reduce run just before the job, over its nodes [s]; nine."""
 
 TRUTH: Final = "true_"
-"""How names of columns begin that only a simulation can fill, such as true loads; no classifier may see them."""
+"""Prefix of columns that only a simulation can fill, such as true loads; no classifier may see them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,10 +210,10 @@ class Runs:
 
     @property
     def run_time(self) -> Floats:
-        """What labels are made from [s]: the time in the main compute region, or end - start.
+        """The run time for labels [s]: the time in the main compute region, or end - start.
 
-        One of both for all runs of an application on as many nodes, as they are measured against each other: the time
-        in the region if each of these runs in this table has it, else end - start.
+        All runs of an application on the same number of nodes use the same one, since they are compared: the time in
+        the region if each of these runs in this table has it, else end - start.
         """
         unknown = np.isnan(self.known_region_time)
         names, name = np.unique(self.application, return_inverse=True)
@@ -248,7 +249,7 @@ class Runs:
         Raises
         ------
         JobcastError
-            If there is no table, a job id comes twice, or the columns differ.
+            If there is no table, two rows have the same job id, or the columns differ.
         """
         if not tables or any(set(table.truth) != set(tables[0].truth) for table in tables):
             raise JobcastError("Runs: join at least one table, all with the same columns true_….")
@@ -260,7 +261,7 @@ class Runs:
         )
 
     def to_frame(self) -> "pd.DataFrame":
-        """Return one pandas column a field, nodes written as `0-3 8`; this is also how the CSV file looks."""
+        """Return one pandas column a field, nodes as `0-3 8`; the CSV file has the same columns."""
         import pandas as pd
 
         plain = {name: getattr(self, name) for name in ("job_id", "application", "node_count")}
@@ -271,7 +272,7 @@ class Runs:
 
     @classmethod
     def from_frame(cls, table: "pd.DataFrame") -> Self:
-        """Return the runs of a frame that `to_frame` made; for others' tables see `predictors.data.runs`.
+        """Return the runs of a frame by `to_frame`.
 
         Examples
         --------
@@ -291,12 +292,12 @@ class Runs:
 
 
 def remade(kind: Callable[..., object], about: dict[str, object]) -> object:
-    """Make a table of its fields again: how tables are unpickled and copied."""
+    """Return a table made of its fields, for copies and pickles."""
     return kind(**about)
 
 
 def compact(nodes: Iterable[int]) -> str:
-    """Write an ascending set of node ids compactly.
+    """Return an ascending set of node ids as text.
 
     Examples
     --------
@@ -373,7 +374,17 @@ def _positive(values: Floats) -> npt.NDArray[np.bool_]:
     return np.isfinite(values) & (values >= 0)
 
 
-MAGIC: Final = b"PAR1"
+RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
+    {
+        "unreadable": ("dropped", "a run has an id of at most 18 digits, a name, finite times, and node ids or none"),
+        "ended-before-start": ("dropped", "end is before start"),
+        "nodes": ("dropped", "nodes and node_count do not agree, or are both missing"),
+        "twice": ("dropped", "an earlier row has the same job id"),
+        "unknown-word": ("changed", "read as unknown"),
+        "no-number": ("changed", "read as unknown"),
+    }
+)
+"""The rules of the report on a file of runs."""
 REQUIRED: Final = ("job_id", "application", "start", "end")
 """Columns that a table must have; beside them `nodes` or `node_count`."""
 OPTIONAL: Final = ("node_count", "nodes", "region_time", "workload", *PROBES)
@@ -382,7 +393,7 @@ OPTIONAL: Final = ("node_count", "nodes", "region_time", "workload", *PROBES)
 def write_runs(runs: Runs, path: str | os.PathLike[str]) -> None:
     """Write runs: Parquet if the name ends in `.parquet`, else CSV. The file appears whole or not at all.
 
-    Node sets are written compactly, `0-3 8 12-15`; what is not known is an empty cell.
+    Node sets are written as `0-3 8 12-15`; what is not known is an empty cell.
 
     Raises
     ------
@@ -400,9 +411,8 @@ def write_runs(runs: Runs, path: str | os.PathLike[str]) -> None:
 def read_runs(path: str | os.PathLike[str], strict: bool = False) -> tuple[Runs, ReadingReport]:
     """Read a table of runs, and account for each row that could not be used.
 
-    A row is dropped, and counted by rule, if its id, application, start or end is missing or no number, if it ended
-    before it started, if its nodes cannot be read or are not `node_count` many, or if its job id came before. A
-    workload that is none of the three and a time or probe that is no number are changed to unknown.
+    `RULES` says which rows are dropped. A workload that is none of the three, and a time or probe that is no number,
+    are changed to unknown.
 
     Parameters
     ----------
@@ -418,8 +428,7 @@ def read_runs(path: str | os.PathLike[str], strict: bool = False) -> tuple[Runs,
     """
     data, source = read_bytes(path), os.fspath(path)
     rows = _parquet_rows(data, source) if data[:4] == MAGIC else _csv_rows(data, source)
-    columns = list(rows[0]) if rows else []
-    return _runs_of(columns, rows, source, strict)
+    return _runs_of(rows, source, strict)
 
 
 def _csv_rows(data: bytes, source: str) -> list[dict[str, str]]:
@@ -435,17 +444,9 @@ def _csv_rows(data: bytes, source: str) -> list[dict[str, str]]:
 
 
 def _parquet_rows(data: bytes, source: str) -> list[dict[str, str]]:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    try:
-        table = parquet.ParquetFile(pa.BufferReader(data)).read()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        reason = str(error).strip().split("\n")[0]
-        raise JobcastError(f"{source}: is a damaged Parquet file ({reason}); copy or write it again.") from error
+    table = parquet_table(data, source)
     _check_columns(table.column_names, source)
-    columns = [["" if cell is None else str(cell) for cell in column.to_pylist()] for column in table.columns]
-    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+    return [{name: "" if cell is None else str(cell) for name, cell in row.items()} for row in table.to_pylist()]
 
 
 def _check_columns(names: list[str], source: str) -> None:
@@ -464,104 +465,66 @@ def _check_columns(names: list[str], source: str) -> None:
         raise JobcastError(f"{source}: has a column twice.")
 
 
-class _Notes:
-    """Findings as they come, by rule."""
-
-    def __init__(self) -> None:
-        self.found: dict[tuple[Effect, str, str], list[tuple[int, str]]] = {}
-        self.text: dict[str, str] = {}
-
-    def add(self, effect: Effect, rule: str, column: str, text: str, line: int, value: object) -> None:
-        self.found.setdefault((effect, rule, column), []).append((line, str(value)))
-        self.text[rule] = text
-
-    def account(self, source: str) -> ReadingReport:
-        return ReadingReport(
-            source,
-            tuple(
-                Finding(
-                    rule,
-                    effect,
-                    self.text[rule],
-                    len(places),
-                    tuple(line for line, _ in places[:N_PLACES]),
-                    column=column,
-                    example=places[0][1],
-                )
-                for (effect, rule, column), places in self.found.items()
-            ),
-        )
-
-
-def _runs_of(columns: list[str], rows: list[dict[str, str]], source: str, strict: bool) -> tuple[Runs, ReadingReport]:
-    notes, kept, seen = _Notes(), [], set()
+def _runs_of(rows: list[dict[str, str]], source: str, strict: bool) -> tuple[Runs, ReadingReport]:
+    report, kept = ReportBuilder(source, RULES), dict[int, dict[str, Any]]()
     for line, row in enumerate(rows, start=2):
-        cells = _cells(row, line, notes)
-        if cells is not None and cells["job_id"] in seen:
-            notes.add("dropped", "twice", "job_id", "the job id came before", line, cells["job_id"])
+        cells = _cells(row, line, report)
+        if cells is not None and cells["job_id"] in kept:
+            report.add("twice", line, "job_id", str(cells["job_id"]))
         elif cells is not None:
-            seen.add(cells["job_id"])
-            kept.append(cells)
-    account = notes.account(source)
+            kept[cells["job_id"]] = cells
+    account = report.close()
     if strict:
         account.require_clean()
     if not kept:
         raise JobcastError(f"{source}: holds no run that can be used ({account.summary()}).")
-    truth = [name for name in columns if name.startswith(TRUTH)]
+    column = {name: [cells[name] for cells in kept.values()] for name in next(iter(kept.values()))}
     runs = Runs(
-        **{name: np.array([cells[name] for cells in kept]) for name in ("job_id", "application", "node_count")},
-        **{name: np.array([cells[name] for cells in kept]) for name in ("start", "end", "region_time", "workload")},
-        probes=np.array([[cells[name] for name in PROBES] for cells in kept]),
-        node_ids=np.array([node for cells in kept for node in cells["nodes"]], dtype=np.int64),
-        node_offsets=np.concatenate(([0], np.cumsum([len(cells["nodes"]) for cells in kept]))),
-        truth={name: np.array([cells[name] for cells in kept]) for name in truth},
+        **{name: np.array(column[name]) for name in _BY_ROW if name != "probes"},
+        probes=np.array([column[name] for name in PROBES]).T,
+        node_ids=np.array([node for one in column["nodes"] for node in one], dtype=np.int64),
+        node_offsets=np.concatenate(([0], np.cumsum([len(one) for one in column["nodes"]]))),
+        truth={name: np.array(column[name]) for name in column if name.startswith(TRUTH)},
     )
     return runs, account
 
 
-def _cells(row: Mapping[str, str], line: int, notes: _Notes) -> dict[str, Any] | None:
+def _cells(row: Mapping[str, str], line: int, report: ReportBuilder) -> dict[str, Any] | None:
     """Return one row's values, or None where it must be dropped."""
     cells: dict[str, Any] = {}
-    for name, (read, text) in _NEEDED.items():
+    for name, read in _NEEDED.items():
         try:
             cells[name] = read(row[name].strip())
         except ValueError:
-            notes.add("dropped", "unreadable", name, text, line, row[name])
+            report.add("unreadable", line, name, row[name])
             return None
     if cells["end"] < cells["start"]:
-        notes.add("dropped", "ended-before-start", "end", "end lies before start", line, row["end"])
+        report.add("ended-before-start", line, "end", row["end"])
         return None
     try:
         cells["nodes"] = expand(row.get("nodes", ""))
-        told = row.get("node_count", "").strip()
-        cells["node_count"] = _whole(told) if told else len(cells["nodes"])
+        count = row.get("node_count", "").strip()
+        cells["node_count"] = _whole(count) if count else len(cells["nodes"])
     except ValueError as error:
-        notes.add("dropped", "unreadable", "nodes", "the nodes cannot be read", line, error)
+        report.add("unreadable", line, "nodes", str(error))
         return None
     if cells["node_count"] < 1 or len(cells["nodes"]) not in (0, cells["node_count"]):
-        found = f"{len(cells['nodes'])} nodes, node_count {row.get('node_count', '')}"
-        notes.add("dropped", "nodes", "node_count", "nodes and node_count do not agree, or are none", line, found)
+        report.add("nodes", line, "node_count", f"{len(cells['nodes'])} nodes, node_count {count}")
         return None
     workload = row.get("workload", "").strip()
     if workload not in (*WORKLOADS, ""):
-        notes.add("changed", "unknown-word", "workload", "read as unknown", line, workload)
+        report.add("unknown-word", line, "workload", workload)
     cells["workload"] = workload if workload in WORKLOADS else ""
     for name in ("region_time", *PROBES, *(name for name in row if name.startswith(TRUTH))):
-        cells[name] = _number(row.get(name, ""), name, line, notes)
+        text = row.get(name, "").strip()
+        try:
+            cells[name] = float("nan") if text.lower() in ("", "nan") else _finite(text)
+            if cells[name] < 0 and not name.startswith(TRUTH):
+                raise ValueError
+        except ValueError:
+            report.add("no-number", line, name, text)
+            cells[name] = float("nan")
     return cells
-
-
-def _number(text: str, name: str, line: int, notes: _Notes) -> float:
-    if not text.strip() or text.strip().lower() == "nan":
-        return float("nan")
-    try:
-        value = _finite(text)
-        if value < 0 and not name.startswith(TRUTH):
-            raise ValueError
-    except ValueError:
-        notes.add("changed", "no-number", name, "read as unknown", line, text)
-        return float("nan")
-    return value
 
 
 def _whole(text: str) -> int:
@@ -578,17 +541,12 @@ def _finite(text: str) -> float:
     return value
 
 
-def _word(text: str) -> str:
+def _name(text: str) -> str:
     if not text:
         raise ValueError
     return text
 
 
-_NEEDED: Final[Mapping[str, tuple[Callable[[str], Any], str]]] = MappingProxyType(
-    {
-        "job_id": (_whole, "the job id is no whole number of at most 18 digits"),
-        "application": (_word, "the application has no name"),
-        "start": (_finite, "start is no finite number"),
-        "end": (_finite, "end is no finite number"),
-    }
+_NEEDED: Final[Mapping[str, Callable[[str], Any]]] = MappingProxyType(
+    {"job_id": _whole, "application": _name, "start": _finite, "end": _finite}
 )

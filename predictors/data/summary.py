@@ -1,7 +1,4 @@
-"""A summary of a job log.
-
-Jobs, span, machine, people, what is known, and how jobs are spread.
-"""
+"""A summary of a job log: jobs, span, machine, users, known columns, quantiles."""
 
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -71,16 +68,16 @@ def _known(log: JobLog, column: str) -> npt.NDArray[np.int64]:
 
 
 def _accuracy(log: JobLog) -> npt.NDArray[np.float64]:
-    told = log.known("run_time") & (log.values["requested_time"] > 0)
-    return log.values["run_time"][told] / log.values["requested_time"][told]
+    usable = log.known("run_time") & (log.values["requested_time"] > 0)
+    return log.values["run_time"][usable] / log.values["requested_time"][usable]
 
 
 def _quantiles(values: npt.NDArray[Any]) -> dict[str, float] | None:
     """Return quantiles as they occur in the values: the lower of two neighbours, never between them."""
     if not len(values):
         return None
-    found = np.quantile(values, list(QUANTILES.values()), method="lower").tolist()
-    return dict(zip(QUANTILES, found, strict=True))
+    figures = np.quantile(values, list(QUANTILES.values()), method="lower").tolist()
+    return dict(zip(QUANTILES, figures, strict=True))
 
 
 def _distinct(log: JobLog, column: str) -> int | None:

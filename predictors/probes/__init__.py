@@ -1,1 +1,1 @@
-"""Probes that measure the network, and control jobs that are run again and again beside them."""
+"""Probes that measure the network, and control jobs that are run regularly after them."""

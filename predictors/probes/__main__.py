@@ -1,6 +1,6 @@
 """`mpirun -n 16 python -m predictors.probes --out probes.csv`: run both probes and write one row.
 
-This is what a job runs on its nodes, so it loads next to nothing but numpy and MPI.
+A job runs this on its nodes, so it loads little beside numpy and MPI.
 """
 
 import argparse
@@ -9,6 +9,7 @@ import sys
 import traceback
 from typing import Any
 
+from predictors.core.declarations import declared
 from predictors.core.errors import JobcastError
 from predictors.probes.benchmark import measure
 from predictors.probes.measurements import RINGS, Settings, row_text, write_row
@@ -37,9 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the program; return 0, or 2 with one line on stderr. One rank that fails ends them all, so none waits."""
     given = _parser().parse_args(arguments)
     try:
-        settings = Settings(
-            given.ring, given.ring_bytes, given.ring_iterations, given.allreduce_bytes, given.allreduce_iterations
-        )
+        settings = declared(Settings, {name: getattr(given, name) for name in Settings.model_fields}, "options")
         comm = world()
     except JobcastError as error:
         sys.stderr.write(f"probes: {error}\n")
@@ -80,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _job() -> str:
-    """Return the scheduler's id of the job that this runs in, or an empty word."""
+    """Return the scheduler's id of the job that this runs in, or an empty text."""
     return os.environ.get("SLURM_JOB_ID") or os.environ.get("LSB_JOBID") or ""
 
 

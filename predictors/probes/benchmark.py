@@ -2,7 +2,7 @@
 
 After the two benchmarks of the paper: a 100 MB token passed around a ring for ten iterations, and an all-reduce of
 100 MB of random data for five. Connections are made and ranks are brought together before the clock runs, so that
-neither is taken for congestion; within a benchmark nothing but the calls themselves keeps ranks together.
+neither counts as congestion; within a benchmark only the calls themselves keep ranks together.
 
 References
 ----------
@@ -35,7 +35,7 @@ def measure(comm: Any, settings: Settings, job: str = "") -> ProbeRow | None:
     settings : Settings
         Sizes, iterations, pattern.
     job : str
-        What to call the job that this is part of.
+        The scheduler's id of the job that this is part of.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def measure(comm: Any, settings: Settings, job: str = "") -> ProbeRow | None:
     Raises
     ------
     JobcastError
-        If there is one rank only, or a message arrived otherwise than it was sent.
+        If there is only one rank, or a message does not arrive as it was sent.
     """
     if comm.Get_size() < 2:
         raise JobcastError("Probes need at least two ranks, best one a node; start them as `mpirun -n 2 …`.")
@@ -56,7 +56,7 @@ def measure(comm: Any, settings: Settings, job: str = "") -> ProbeRow | None:
     hosts = comm.gather(_host(), root=0)
     if comm.Get_rank() != 0:
         return None
-    found = nine(*(np.array([of_rank[call] for of_rank in waits]) for call in range(3)))
+    figures = nine(*(np.array([of_rank[call] for of_rank in waits]) for call in range(3)))
     now = time.time()
     return ProbeRow(
         time=now,
@@ -65,7 +65,7 @@ def measure(comm: Any, settings: Settings, job: str = "") -> ProbeRow | None:
         hosts=tuple(dict.fromkeys(hosts)),
         ranks=comm.Get_size(),
         settings=settings,
-        waits=tuple(found.tolist()),
+        waits=tuple(figures.tolist()),
     )
 
 
@@ -75,7 +75,7 @@ def ring(comm: Any, settings: Settings) -> tuple[Floats, Floats]:
     Raises
     ------
     JobcastError
-        If what came round is not what was sent.
+        If the message that came round is not the one that was sent.
     """
     rank, size, once = comm.Get_rank(), comm.Get_size(), settings.ring == "token"
     left, right = (rank - 1) % size, (rank + 1) % size
@@ -118,14 +118,14 @@ def allreduce(comm: Any, settings: Settings) -> Floats:
 
 
 def _connect(comm: Any) -> None:
-    """Let every rank speak once to its neighbours and to all: the first message of a pair opens a connection."""
+    """Send one message between neighbours and one to all: the first message of a pair opens a connection."""
     rank, size = comm.Get_rank(), comm.Get_size()
     comm.sendrecv(rank, dest=(rank + 1) % size, source=(rank - 1) % size)
     comm.allreduce(rank)
 
 
 def _message(origin: int, n_bytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Return the bytes that a rank sends at first: no two ranks' are the same."""
+    """Return the first message of a rank; no two ranks' are the same."""
     block = np.frombuffer(np.random.default_rng(origin).bytes(min(n_bytes, _BLOCK)), dtype=np.uint8)
     return np.resize(block, n_bytes)
 

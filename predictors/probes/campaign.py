@@ -24,7 +24,7 @@ SPARE: Final = 120
 
 @dataclass
 class CampaignResult:
-    """What became of runs, in the order of events."""
+    """Runs by what happened to them, in the order of events."""
 
     submitted: list[str] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
@@ -35,13 +35,13 @@ class CampaignResult:
 class Campaign:
     """A campaign of control jobs, one at a time over a folder; used in a `with` block.
 
-    Killed at any moment, it loses nothing: the table is always whole, a run that goes on at the scheduler is collected
-    by the next call, and one that has its row already gets no second. Runs on this machine itself end with the block.
+    Killed at any time, it loses nothing: the table is always whole, a run that continues at the scheduler is collected
+    by the next call, and a run never gets a second row. Runs on this machine itself end with the block.
 
     Parameters
     ----------
     control : Control
-        What is run.
+        Applications, scheduler and files.
     say : callable
         Called with each event, in one line.
     clock, sleep : callable
@@ -72,7 +72,7 @@ class Campaign:
             self._lock = FileLock(folder / ".lock", timeout=0)
             self._lock.acquire()
         except Timeout as error:
-            raise JobcastError(f"{folder}: another jobcast keeps these runs already; end it first.") from error
+            raise JobcastError(f"{folder}: another jobcast keeps these runs; end it first.") from error
         except (OSError, NotImplementedError) as error:
             raise JobcastError(f"{folder}: cannot be written or locked ({error}); choose another folder.") from error
         try:
@@ -109,7 +109,7 @@ class Campaign:
     ) -> CampaignResult:
         """Run the applications in `wanted` now and, by schedule, each whenever it is due; return what happened.
 
-        A run that was due while nothing kept watch is not made up for.
+        A run that was due while no program was running is not repeated later.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class Campaign:
             self._sleep(control.poll)
 
     def _submit_some(self, todo: list[str]) -> None:
-        """Submit what may be now; on this machine itself one after another, or they would slow each other down."""
+        """Submit the runs that may start; on this machine itself one after another, so that none slows another down."""
         while todo:
             running = [run.application.name for run in self.queued()]
             if running and not self._scheduler.outlives:
@@ -151,7 +151,7 @@ class Campaign:
                 self.submit(name)
 
     def submit(self, name: str) -> None:
-        """Submit one run; a refusal is noted, and what is queued goes on."""
+        """Submit one run; a refusal is noted, and the queued runs continue."""
         control, application = self.control, self.control.named(name)
         run = ControlRun.made(control, application, self._clock())
         request = Request(
@@ -172,34 +172,34 @@ class Campaign:
         self._say(f"{run.folder.name}: submitted as {run.job}")
 
     def collect(self) -> None:
-        """Give the table a row for each run that has ended well, and note those that have not."""
+        """Add a row to the table for each run that has ended well, and note those that failed."""
         for run in self.queued():
             if run.ended:
                 self._add(run)
             elif not run.job:
-                self._fail(run, "submitting it was cut short; its script ends at once should it still be started")
+                self._fail(run, "its submission was cut short; its script ends at once if it is still started")
             elif self._scheduler.queued(run.job, run.folder) is False:
                 self._lost(run)
 
     def _lost(self, run: ControlRun) -> None:
-        """Note a run that left the queue without a result, once a slow file system had time to show one."""
+        """Note a run that left the queue without a result, after the time that a slow file system needs to show one."""
         now = self._clock()
         since = now - self._gone.setdefault(run.folder, now)
         if run.ended:
             self._add(run)
         elif since >= (self.control.grace if self._scheduler.outlives else 0):
-            self._fail(run, f"job {run.job} ended without a result. {self._scheduler.last_word(run.job)}".strip())
+            self._fail(run, f"job {run.job} ended without a result. {self._scheduler.last_message(run.job)}".strip())
 
     def _add(self, run: ControlRun) -> None:
         try:
-            row, amiss = run.row(self.control.node_ids)
+            row, problem = run.row(self.control.node_ids)
         except JobcastError as error:
             self._fail(run, str(error))
             return
         add_run(self.control.runs, row)
-        run.moved(DONE, amiss)
+        run.moved(DONE, problem)
         self.result.added.append(run.folder.name)
-        self._say(f"{run.folder.name}: {row.run_time[0]:.1f} s{f'; {amiss}' if amiss else ''}")
+        self._say(f"{run.folder.name}: {row.run_time[0]:.1f} s{f'; {problem}' if problem else ''}")
 
     def _fail(self, run: ControlRun, problem: str) -> None:
         run.moved(FAILED, problem)
@@ -214,7 +214,7 @@ class Campaign:
 def add_run(path: Path, row: Runs) -> bool:
     """Add one run to a table, which appears whole or stays as it was; return whether it was not there yet.
 
-    Where its job id is another run's already, as when a scheduler counts from 1 again, it gets the next free one.
+    If another run has its job id already, as after a scheduler counts from 1 again, it gets the next free one.
 
     Raises
     ------

@@ -7,7 +7,7 @@
     options = ["--partition=pbatch"]
     seed = 1
 
-    [probes]                        # may be left out; the paper's sizes are the defaults
+    [probes]                        # optional; the paper's sizes are the defaults
     ring_iterations = 10
 
     [[application]]
@@ -17,27 +17,26 @@
     workload = "network"            # compute, network or io
     region = 'Solve time: ([0-9.eE+-]+)'
 
-    [nodes]                         # may be left out: then the number that ends a host's name is its id
+    [nodes]                         # optional; by default the number that ends a host's name is its id
     login-a = 900
 
 Paths are relative to the file.
 
-The times of a day hang on (seed, application, day) alone: a program that is started again goes on with the same ones,
-and an application that is added moves no other's.
+The start times of a day depend on (seed, application, day) alone: a program that is started again uses the same ones,
+and a further application does not change those of the others.
 """
 
 import os
 import re
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from predictors.core.declarations import Declaration, Texts, declared, known_keys, read_toml
+from predictors.core.declarations import Declaration, Texts, declared, read_toml
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.runs import WORKLOADS
 from predictors.probes.measurements import Settings
@@ -48,23 +47,23 @@ _TOP: Final = ("control", "probes", "application", "nodes")
 
 
 class Application(Declaration):
-    """A job that is run again and again.
+    """A job that is run regularly.
 
     Parameters
     ----------
     name : str
         Letters, digits and `. _ + -`.
     command : str
-        A line of shell, run in `directory`; what it prints is searched for the region's time.
+        A line of shell, run in `directory`; its output is searched for the region's time.
     nodes : int
         At least 1.
     workload : {"compute", "network", "io"}
-        What its run time mostly hangs on.
+        What its run time depends on most.
     region : str
         A regular expression whose one group is the time in the main compute region [s]; the last match counts. Empty:
-        the time that the command took.
+        the run time of the command.
     walltime : int
-        The run is ended after so long [s].
+        The run is ended after this time [s].
     directory : str
         Where the command runs; not given: beside the TOML file.
     options : tuple of str
@@ -97,10 +96,10 @@ class Application(Declaration):
         return self
 
     def region_time(self, output: str) -> float | None:
-        """Return the last time [s] that in the output, or None if there is none that can be one."""
-        found = re.findall(self.region, output, re.MULTILINE)
+        """Return the last time in the output [s], None without a match that is a time."""
+        times = re.findall(self.region, output, re.MULTILINE)
         try:
-            seconds = float(found[-1]) if found else -1.0
+            seconds = float(times[-1]) if times else -1.0
         except ValueError:
             return None
         return seconds if 0 <= seconds < float("inf") else None
@@ -112,32 +111,33 @@ class Control(Declaration):
     Parameters
     ----------
     runs, folder : Path
-        The table of runs, CSV or Parquet by its name; where the folders of runs lie.
+        The table of runs, CSV or Parquet by its name; the folder of the runs' folders.
     scheduler : {"slurm", "lsf", "plain"}
-        What starts a job: `sbatch`, `bsub`, or this machine itself.
+        `sbatch`, `bsub`, or this machine itself.
     applications : tuple of Application
         At least one, each name once.
     launcher : str
-        What starts one rank a node on the nodes of a job, `{nodes}` and `{ranks}` (at least 2) filled in; empty: the
-        scheduler's usual one.
+        The command that starts one rank a node within a job; `{nodes}` and `{ranks}` (at least 2) are filled in; empty:
+        the scheduler's usual one.
     options : tuple of str
         For the scheduler; `{nodes}` is filled in.
     nodes_option : tuple of str
-        How the number of nodes is passed to the scheduler; empty: as usual.
+        The scheduler's options for the number of nodes; empty: the usual ones.
     python : str
         The Python that has jobcast and mpi4py on the nodes; empty: this one.
     seed : int
-        Of the times of day.
+        Of the start times.
     runs_per_day : tuple of two int
         Least and most runs of an application a day.
     most_queued : int
-        An application that has so many runs not yet ended gets no other.
+        An application with this many unfinished runs gets no further one.
     poll, grace : float
-        How often the scheduler is asked [s]; how long after a job has left the queue its result may take to appear.
+        Time between two queries of the scheduler [s]; time after which a job that has left the queue without a result
+        has failed [s].
     limit : int
-        The probes are ended after so long [s].
+        The probes are ended after this time [s].
     probes : Settings
-        What the probes send.
+        Pattern, sizes and iterations of the probes.
     node_ids : mapping of str to int
         Hosts' node ids; empty: the number that ends a host's name.
     """
@@ -172,13 +172,11 @@ class Control(Declaration):
             self.launch_line(1)
             [option.format(nodes=1) for option in (*self.options, *self.nodes_option)]
         except (KeyError, IndexError, ValueError) as error:
-            raise JobcastError(
-                f"launcher may hold {{nodes}} and {{ranks}}, options {{nodes}}; found {error}."
-            ) from error
+            raise JobcastError(f"launcher may hold {{nodes}} and {{ranks}}, options {{nodes}}; got {error}.") from error
         return self
 
     def launch_line(self, nodes: int) -> str:
-        """Return what starts one rank a node; two where there is one node, since a ring of one is none."""
+        """Return the command that starts one rank a node; two ranks on a single node, since a ring needs two."""
         return (self.launcher or SCHEDULERS[self.scheduler].launcher).format(nodes=nodes, ranks=max(2, nodes))
 
     def named(self, name: str) -> Application:
@@ -216,25 +214,24 @@ def control_of(document: Mapping[str, Any], beside: Path) -> Control:
     nodes = document.get("nodes", {})
     if not isinstance(nodes, dict) or not all(type(node) is int and node >= 0 for node in nodes.values()):
         raise JobcastError("[nodes] must give an id, 0 or more, for each host.")
-    probes = known_keys(document.get("probes", {}), tuple(field.name for field in fields(Settings)), "[probes]")
+    probes = declared(Settings, document.get("probes", {}), "[probes]")
     applications = [
         declared(Application, _in_folder(table, beside), f"[[application]] {k}")
         for k, table in enumerate(tables, start=1)
     ]
     given = document.get("control", {})
     if isinstance(given, dict):
-        paths = {name: given[name] for name in ("runs", "folder") if isinstance(given.get(name), str)}
-        given = {key: value for key, value in given.items() if key not in paths}
-        given |= {name: beside / text for name, text in paths.items() if text}
-    parts = {"applications": applications, "probes": Settings(**probes), "node_ids": nodes}
+        texts = [name for name in ("runs", "folder") if isinstance(given.get(name), str) and given[name]]
+        given = given | {name: beside / given[name] for name in texts}
+    parts = {"applications": applications, "probes": probes, "node_ids": nodes}
     return declared(Control, given, "[control]", hidden=parts)
 
 
 def _in_folder(table: Any, beside: Path) -> Any:
-    """Return the table of an application, its directory resolved; what is no table or no text is left to the checks."""
+    """Return the table of an application with its directory relative to `beside`."""
     if not isinstance(table, dict) or not isinstance(table.get("directory", ""), str):
         return table
-    return {**table, "directory": str(beside / table.get("directory", ""))}
+    return table | {"directory": str(beside / table.get("directory", ""))}
 
 
 DAY: Final = 86_400
@@ -275,7 +272,7 @@ def due(
 ) -> list[tuple[int, str]]:
     """Return (Unix second, application) of all runs with after < second <= until, in the order of time."""
     days = range(int(after // DAY), int(until // DAY) + 1)
-    found = [
+    times = [
         (second, name) for day in days for name in applications for second in start_times(seed, name, day, per_day)
     ]
-    return sorted(one for one in found if after < one[0] <= until)
+    return sorted(one for one in times if after < one[0] <= until)

@@ -1,8 +1,8 @@
-"""One control run: its folder, the script that the scheduler starts, and the row that becomes of it.
+"""One control run: its folder, the script that the scheduler starts, and its row in the table of runs.
 
-A run's folder holds `run.json` (what was asked), `job.sh`, what the application printed (`application.out`), the row of
-probes and, written last and at once, `result`. It stands in `queued`, and moves to `done` or `failed` when the run has
-ended; what is in it is enough to make the row, so a run outlives the program that submitted it.
+A run's folder holds `run.json` (the application), `job.sh`, the application's output (`application.out`), the row of
+probes and, written last and at once, `result`. The folder is in `queued`, and moves to `done` or `failed` when the run
+has ended. It holds all that the row needs, so a run outlives the program that submitted it.
 """
 
 import json
@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,7 +51,7 @@ class ControlRun:
     Parameters
     ----------
     folder : Path
-        Where all of it stands.
+        The run's folder.
     application : Application
         As it was when the run was submitted.
     job : str
@@ -98,17 +98,17 @@ class ControlRun:
         Raises
         ------
         JobcastError
-            If what was asked cannot be read.
+            If `run.json` cannot be read.
         """
         try:
             stored = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-            asked = {**stored["application"], "options": tuple(stored["application"]["options"])}
-            return cls(folder, Application(**asked), str(stored["job"]), float(stored["submitted"]))
+            application = {**stored["application"], "options": tuple(stored["application"]["options"])}
+            return cls(folder, Application(**application), str(stored["job"]), float(stored["submitted"]))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise JobcastError(f"{folder}: is no folder of a run ({error}); move it away.") from error
 
     def keep(self) -> None:
-        """Write what was asked."""
+        """Write `run.json`."""
         about = {"job": self.job, "submitted": self.submitted, "application": self.application.model_dump()}
         with whole_file(self.folder / "run.json") as part:
             part.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
@@ -119,7 +119,7 @@ class ControlRun:
         return (self.folder / "result").exists()
 
     def moved(self, state: str, problem: str = "") -> Path:
-        """Move the folder, and note what went wrong in it; return where it is now."""
+        """Move the folder to a state, write the problem into it if there is one, and return its new place."""
         if problem:
             (self.folder / "problem").write_text(problem + "\n", encoding="utf-8")
         target = self.folder.parent.parent / state
@@ -127,43 +127,45 @@ class ControlRun:
         return self.folder.rename(target / self.folder.name)
 
     def row(self, node_ids: Mapping[str, int]) -> tuple[Runs, str]:
-        """Return the row of a run that has ended, and what is amiss with its probes, if anything.
+        """Return the row of a run that has ended, and the problem of its probes, empty if there is none.
 
-        The start is when the job's nodes were given, before the probes: the counters before it are free of the probes'
-        own traffic. The region's time is what the application printed or, where it prints none, how long its command
-        took; so no run time holds the probes.
+        The run starts when the job gets its nodes, before the probes: the counters before it are free of the probes'
+        traffic. The region's time is the one that the application printed or, without a region, the time of its
+        command; so no run time holds the probes.
 
         Raises
         ------
         JobcastError
             If the application failed or its time is not in its output.
         """
-        began, application, ended, status = self._result()
-        asked = self.application
+        began, ready, ended, status = self._result()
+        application = self.application
         if status == 124:
-            raise JobcastError(f"{asked.name} did not end within its walltime of {asked.walltime} s.")
+            raise JobcastError(f"{application.name} did not end within its walltime of {application.walltime} s.")
         if status != 0:
             last = _last_line(self.folder / "application.out")
-            raise JobcastError(f"{asked.name} ended with status {status}; its last line: {last}")
-        region = ended - application
-        if asked.region:
-            seconds = asked.region_time((self.folder / "application.out").read_text("utf-8", errors="replace"))
+            raise JobcastError(f"{application.name} ended with status {status}; its last line: {last}")
+        region = ended - ready
+        if application.region:
+            seconds = application.region_time((self.folder / "application.out").read_text("utf-8", errors="replace"))
             if seconds is None:
-                raise JobcastError(f"{asked.name} ended well, but no time in its output matches {asked.region!r}.")
+                raise JobcastError(
+                    f"{application.name} ended well, but no time in its output matches {application.region!r}."
+                )
             region = seconds
-        probes, amiss = self._probes()
+        probes, problem = self._probes()
         nodes = self._nodes(probes, node_ids)
         return Runs.of(
             job_id=[int(self.job) if self.job.isdecimal() else 1],
-            application=[asked.name],
-            node_count=[asked.nodes],
-            nodes=[nodes if len(nodes) == asked.nodes else []],
+            application=[application.name],
+            node_count=[application.nodes],
+            nodes=[nodes if len(nodes) == application.nodes else []],
             start=[began],
             end=[ended],
-            workload=[asked.workload],
+            workload=[application.workload],
             region_time=[region],
             probes=None if probes is None else [probes.waits],
-        ), amiss
+        ), problem
 
     def _result(self) -> tuple[float, float, float, int]:
         try:
@@ -185,15 +187,15 @@ class ControlRun:
 
 
 def script(control: Control, application: Application, folder: Path) -> str:
-    """Return the script of a run: it notes its times, runs the probes, then the application."""
-    settings = [f"--{name.replace('_', '-')}={value}" for name, value in asdict(control.probes).items()]
+    """Return the script of a run: it runs the probes, then the application, and writes the times of both."""
+    settings = [f"--{name.replace('_', '-')}={value}" for name, value in control.probes.model_dump().items()]
     program = [control.python or sys.executable, "-m", "predictors.probes", "--out", str(folder / "probes.json")]
     hosts = SCHEDULERS[control.scheduler].hosts
     command = f"cd {shlex.quote(application.directory or '.')} || exit 91\n{application.command}"
     return _SCRIPT.format(
         name=application.name,
         folder=shlex.quote(str(folder)),
-        hosts=f"{hosts} > hosts" if hosts else ": # the probes tell the hosts",
+        hosts=f"{hosts} > hosts" if hosts else ": # the row of probes has the hosts",
         limit=control.limit,
         probes=f"{control.launch_line(application.nodes)} {shlex.join([*program, *settings])}",
         walltime=application.walltime,

@@ -1,21 +1,22 @@
-"""Measurements of probes: settings, waits, rows, and the last known value before a start."""
+"""Measurements of probes: settings, rows, files, and the last known waits before a start."""
 
 import csv
 import io
 import json
-import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field, model_validator
 
 from predictors.core.arrays import Floats
 from predictors.core.compressed import read_text
+from predictors.core.declarations import Declaration, declared, known_keys
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.core.files import whole_file
 from predictors.data.report import Finding, ReadingReport
@@ -23,7 +24,7 @@ from predictors.data.runs import PROBES, Runs
 
 RINGS: Final = MappingProxyType(
     {
-        "token": "one message goes round: rank 0 sends first, every other rank hands on what it has received",
+        "token": "one message goes round: rank 0 sends first, every other rank passes it on",
         "exchange": "all ranks send at once: even ranks send first, odd ranks receive first",
     }
 )
@@ -33,9 +34,8 @@ LARGEST: Final = 2**31 - 8
 """Bytes of a message: MPI counts in 32 bits."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What the two probes do; the defaults are the paper's.
+class Settings(Declaration):
+    """Pattern, sizes and iterations of the two probes; the defaults are the paper's.
 
     Parameters
     ----------
@@ -57,81 +57,61 @@ class Settings:
     (100000000, 5)
     """
 
-    ring: str = "token"
-    ring_bytes: int = 100_000_000
-    ring_iterations: int = 10
-    allreduce_bytes: int = 100_000_000
-    allreduce_iterations: int = 5
-
-    def __post_init__(self) -> None:
-        if self.ring not in RINGS:
-            raise unknown_name("ring", str(self.ring), RINGS)
-        for name in ("ring_bytes", "allreduce_bytes"):
-            value = getattr(self, name)
-            if type(value) is not int or not 8 <= value <= LARGEST:
-                raise JobcastError(f"Probes: {name} must be a whole number from 8 to {LARGEST}; got {value!r}.")
-        if self.allreduce_bytes % 8:
-            raise JobcastError(f"Probes: allreduce_bytes must be a multiple of 8; got {self.allreduce_bytes}.")
-        for name in ("ring_iterations", "allreduce_iterations"):
-            value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise JobcastError(f"Probes: {name} must be a whole number, at least 1; got {value!r}.")
+    ring: Literal["token", "exchange"] = "token"
+    ring_bytes: Annotated[int, Field(ge=8, le=LARGEST)] = 100_000_000
+    ring_iterations: Annotated[int, Field(ge=1)] = 10
+    allreduce_bytes: Annotated[int, Field(ge=8, le=LARGEST, multiple_of=8)] = 100_000_000
+    allreduce_iterations: Annotated[int, Field(ge=1)] = 5
 
 
-_SETTINGS: Final = tuple(f.name for f in fields(Settings))
-COLUMNS: Final = ("time", "seconds", "job", "ranks", "hosts", *_SETTINGS, *PROBES)
+COLUMNS: Final = ("time", "seconds", "job", "ranks", "hosts", *Settings.model_fields, *PROBES)
 """The columns of a file of rows, in order."""
 
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
-@dataclass(frozen=True)
-class ProbeRow:
+
+class ProbeRow(Declaration):
     """One measurement.
 
     Parameters
     ----------
     time : float
-        When it had been measured [Unix s]: from then on the row is known.
+        The end of the measurement [Unix s]: from then on the row is known.
     waits : tuple of 9 float
         In the order of `predictors.data.runs.PROBES` [s].
     hosts : tuple of str
-        The hosts of the ranks, each once, in the order of the ranks.
+        The hosts of the ranks, each once, in the order of the ranks; names without blanks.
     ranks : int
-        At least 2.
+        At least 2, and at least one for each host.
     settings : Settings
-        What was sent.
+        Pattern, sizes and iterations.
     seconds : float
-        How long the measurement took, start of MPI apart.
+        Duration of the measurement, without the start of MPI.
     job : str
         The scheduler's id of the job that it was part of, or empty.
     """
 
-    time: float
-    waits: tuple[float, ...]
-    hosts: tuple[str, ...]
-    ranks: int
-    settings: Settings = field(default_factory=Settings)
-    seconds: float = 0.0
+    time: Annotated[float, Field(allow_inf_nan=False)]
+    waits: Annotated[tuple[Seconds, ...], Field(min_length=len(PROBES), max_length=len(PROBES))]
+    hosts: Annotated[tuple[str, ...], Field(min_length=1)]
+    ranks: Annotated[int, Field(ge=2)]
+    settings: Settings = Settings()
+    seconds: Seconds = 0.0
     job: str = ""
 
-    def __post_init__(self) -> None:
-        if not math.isfinite(self.time):
-            raise JobcastError(f"Row of probes: time must be finite; got {self.time}.")
-        if not (math.isfinite(self.seconds) and self.seconds >= 0):
-            raise JobcastError(f"Row of probes: seconds must not be below 0; got {self.seconds}.")
-        if len(self.waits) != len(PROBES) or not all(math.isfinite(wait) and wait >= 0 for wait in self.waits):
-            raise JobcastError(f"Row of probes: needs {len(PROBES)} waits, none below 0; got {self.waits}.")
-        if self.ranks < 2 or not self.hosts or len(self.hosts) > self.ranks:
-            raise JobcastError(
-                f"Row of probes: needs at least 2 ranks, and hosts; got {self.ranks} on {len(self.hosts)}."
-            )
-        if any(not host or len(host.split()) != 1 for host in self.hosts):
-            raise JobcastError(f"Row of probes: hosts must be names without blanks; got {self.hosts}.")
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if any(len(host.split()) != 1 for host in self.hosts):
+            raise JobcastError(f"hosts must be names without blanks; got {self.hosts}.")
+        if len(self.hosts) > self.ranks:
+            raise JobcastError(f"ranks must be at least one for each of the {len(self.hosts)} hosts; got {self.ranks}.")
+        return self
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row as plain values, in the order of `COLUMNS`."""
-        head = {"time": self.time, "seconds": self.seconds, "job": self.job, "ranks": self.ranks}
-        waits = dict(zip(PROBES, self.waits, strict=True))
-        return {**head, "hosts": list(self.hosts), **asdict(self.settings), **waits}
+        cells = self.model_dump()
+        cells |= cells.pop("settings") | dict(zip(PROBES, cells.pop("waits"), strict=True))
+        return {name: cells[name] for name in COLUMNS}
 
     @classmethod
     def of(cls, cells: Mapping[str, Any]) -> "ProbeRow":
@@ -142,29 +122,18 @@ class ProbeRow:
         JobcastError
             If a column is missing or not known, or a value cannot be one.
         """
-        for name in COLUMNS:
-            if cells.get(name) is None:
-                raise JobcastError(f"Row of probes: {name!r} is missing.")
-        for name in cells:
-            if name not in COLUMNS:
-                raise JobcastError(f"Row of probes: {name!r} is not known; known are {', '.join(COLUMNS)}.")
-        hosts = cells["hosts"]
-        try:
-            return cls(
-                time=float(cells["time"]),
-                waits=tuple(float(cells[name]) for name in PROBES),
-                hosts=tuple(hosts.split() if isinstance(hosts, str) else map(str, hosts)),
-                ranks=int(cells["ranks"]),
-                settings=Settings(
-                    str(cells["ring"]), **{name: int(cells[name]) for name in _SETTINGS if name != "ring"}
-                ),
-                seconds=float(cells["seconds"]),
-                job=str(cells["job"]),
-            )
-        except (ValueError, TypeError) as error:
-            if isinstance(error, JobcastError):
-                raise
-            raise JobcastError(f"Row of probes: a value is no number ({error}).") from error
+        known_keys(cells, COLUMNS, "Row of probes")
+        missing = [name for name in COLUMNS if cells.get(name) is None]
+        if missing:
+            raise JobcastError(f"Row of probes: {missing[0]!r} is missing.")
+        hosts, settings = cells["hosts"], {name: cells[name] for name in Settings.model_fields}
+        given = {
+            **{name: cells[name] for name in ("time", "seconds", "job", "ranks")},
+            "hosts": hosts.split() if isinstance(hosts, str) else hosts,
+            "settings": declared(Settings, settings, "Row of probes", strict=False),
+            "waits": [cells[name] for name in PROBES],
+        }
+        return declared(cls, given, "Row of probes", strict=False)
 
 
 def row_text(row: ProbeRow) -> str:
@@ -175,12 +144,12 @@ def row_text(row: ProbeRow) -> str:
 def write_row(row: ProbeRow, path: str | os.PathLike[str]) -> None:
     """Write a row, whole or not at all: add it to a table if the name ends in `.csv`, else write one JSON document.
 
-    Two that add to one table at a time wait for each other.
+    Programs that add to one table at the same time wait for each other.
 
     Raises
     ------
     JobcastError
-        If the file cannot be written, or is a table of other columns; it then stays as it was.
+        If the file cannot be written, or is a table of other columns; the file is then unchanged.
     """
     if Path(path).suffix != ".csv":
         with whole_file(path) as part:
@@ -218,10 +187,7 @@ def one_row(path: str | os.PathLike[str]) -> ProbeRow:
         If the file cannot be read or holds no row.
     """
     try:
-        cells = json.loads(Path(path).read_text(encoding="utf-8"))
-        if not isinstance(cells, dict):
-            raise JobcastError("Row of probes: must be one JSON object.")
-        return ProbeRow.of(cells)
+        return ProbeRow.of(json.loads(Path(path).read_text(encoding="utf-8")))
     except OSError as error:
         raise JobcastError(f"{path}: cannot be read ({error.strerror}).") from error
     except ValueError as error:
@@ -229,9 +195,9 @@ def one_row(path: str | os.PathLike[str]) -> ProbeRow:
 
 
 def hosts_to_nodes(hosts: Sequence[str], known: Mapping[str, int] | None = None) -> list[int]:
-    """Return the node ids of hosts, ascending: as known, else the number that ends the name before its first dot.
+    """Return the node ids of hosts, ascending: as in `known`, else the number that ends the name before its first dot.
 
-    Nothing is returned if a host has no id or two hosts have the same one, for then the nodes are not known.
+    The list is empty if a host has no id or two hosts have the same one: the nodes are then not known.
 
     Examples
     --------
@@ -240,13 +206,12 @@ def hosts_to_nodes(hosts: Sequence[str], known: Mapping[str, int] | None = None)
     >>> hosts_to_nodes(["quartz12", "login-a"], {"quartz12": 12, "login-a": 900})
     [12, 900]
     """
-    found = []
+    nodes = []
     for host in hosts:
         name = host.split(".")[0]
         digits = name[len(name.rstrip("0123456789")) :]
-        node = (known or {}).get(host, (known or {}).get(name, int(digits) if digits and not known else -1))
-        found.append(node)
-    return sorted(found) if min(found, default=-1) >= 0 and len(set(found)) == len(found) else []
+        nodes.append((known or {}).get(host, (known or {}).get(name, int(digits) if digits and not known else -1)))
+    return sorted(nodes) if min(nodes, default=-1) >= 0 and len(set(nodes)) == len(nodes) else []
 
 
 ProbeUse = Literal["live", "last-known", "absent"]
@@ -266,7 +231,7 @@ class ProbeHistory:
     Parameters
     ----------
     time : float64 array of shape (n,)
-        From when on each was known [s], ascending.
+        Since when each is known [s], ascending.
     waits : float64 array of shape (n, 9)
         In the order of `predictors.data.runs.PROBES` [s].
 
@@ -295,28 +260,28 @@ class ProbeHistory:
         return len(self.time)
 
     @classmethod
-    def of_rows(cls, rows: Sequence[ProbeRow]) -> "ProbeHistory":
-        """Return the history that rows make, in any order."""
+    def of_rows(cls, rows: Sequence[ProbeRow]) -> Self:
+        """Return the history of rows, given in any order."""
         rows = sorted(rows, key=lambda row: row.time)
         waits = np.array([row.waits for row in rows], dtype=np.float64).reshape(len(rows), len(PROBES))
         return cls(np.array([row.time for row in rows], dtype=np.float64), waits)
 
     @classmethod
-    def of_runs(cls, runs: Runs) -> "ProbeHistory":
-        """Return the history of the probes of runs, each known just after its run's start; runs without hand on none.
+    def of_runs(cls, runs: Runs) -> Self:
+        """Return the history of the probes of runs; runs without probes add none.
 
-        A run's own probes are run as it starts, so they are not known as of that start.
+        Probes are run as their run starts, so they are known after that start and not as of it.
         """
         runs = runs.select(np.flatnonzero(~np.isnan(runs.probe_waits).all(axis=1))).sorted_by_start()
         return cls(runs.start, runs.probe_waits)
 
     def last_known(self, start: npt.ArrayLike, oldest: float = np.inf) -> tuple[Floats, Floats]:
-        """Return what was known last before each start, and its age; NaN where nothing was, or only what is too old.
+        """Return the last known waits before each start, and their age; NaN if none are known or they are too old.
 
         Parameters
         ----------
         start : array-like of shape (n,)
-            As of when [s], in the clock of `time`; a measurement of that very instant is not known yet.
+            As of when [s], in the clock of `time`; a measurement of that same second is not known yet.
         oldest : float
             Largest age [s].
 
@@ -344,16 +309,16 @@ class ProbeHistory:
 def probes_as_used(
     runs: Runs, use: ProbeUse, measured: ProbeHistory | None = None, oldest: float = np.inf
 ) -> tuple[Floats, Floats]:
-    """Return the nine inputs of each run as they would be used, and how old they are.
+    """Return the nine inputs of each run by a use of probes, and their age.
 
     Parameters
     ----------
     runs : Runs
-        Whose inputs.
+        The runs.
     use : {"live", "last-known", "absent"}
-        Each run's own probes; those that were known last before its start; none.
+        Each run's own probes; the last known before its start; none.
     measured : ProbeHistory, optional
-        What was measured; absent: the probes of the runs themselves.
+        The measurements; absent: the probes of the runs themselves.
     oldest : float
         Largest age of the last known [s].
 
@@ -373,19 +338,19 @@ def probes_as_used(
 
 
 def read_probes(
-    path: str | os.PathLike[str], settings: "Settings | None" = None, strict: bool = False
+    path: str | os.PathLike[str], settings: Settings | None = None, strict: bool = False
 ) -> tuple[list[ProbeRow], ReadingReport]:
     """Read the rows of a table (`.csv`) or of one measurement (any other name), in the order of time.
 
-    A row that cannot be read is dropped and counted; so is one of other sizes, iterations or pattern, since its waits
-    compare with none of the others.
+    A row that cannot be read is dropped and counted; so is one with another pattern, other sizes or iterations, since
+    its waits do not compare.
 
     Parameters
     ----------
     path : path-like
-        What `write_row` wrote.
+        A file by `write_row`.
     settings : Settings, optional
-        The ones to keep; absent: those of the first row that can be read.
+        The settings to keep; absent: those of the first row that can be read.
     strict : bool
         Raise at the first row that would be dropped.
 
@@ -443,17 +408,17 @@ def nine(send: npt.ArrayLike, recv: npt.ArrayLike, allreduce: npt.ArrayLike) -> 
     Raises
     ------
     JobcastError
-        If a call was never made, or a wait is no finite time.
+        If there is no wait, or one is no finite time.
 
     Examples
     --------
     >>> nine([[1, 3]], [[2, 2]], [[0.5], [1.5]]).tolist()
     [1.0, 3.0, 2.0, 2.0, 2.0, 2.0, 0.5, 1.5, 1.0]
     """
-    found: list[float] = []
-    for name, given in (("Send", send), ("Recv", recv), ("AllReduce", allreduce)):
-        waits = np.asarray(given, dtype=np.float64)
+    figures: list[float] = []
+    for name, call in (("Send", send), ("Recv", recv), ("AllReduce", allreduce)):
+        waits = np.asarray(call, dtype=np.float64)
         if not waits.size or not np.isfinite(waits).all() or (waits < 0).any():
-            raise JobcastError(f"Probes: the waits in {name} must be finite times, at least one; got {given!r}.")
-        found += [float(waits.min()), float(waits.max()), float(waits.mean())]
-    return np.array(found)
+            raise JobcastError(f"Probes: the waits in {name} must be finite times, at least one; got {call!r}.")
+        figures += [waits.min(), waits.max(), waits.mean()]
+    return np.array(figures)

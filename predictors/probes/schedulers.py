@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from predictors.core.errors import JobcastError
 
 PATIENCE: Final = 60.0
-"""How long a scheduler's command may take [s]."""
+"""Longest time of a scheduler's command [s]."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,13 @@ class Request:
     script : Path
         A bash script; its folder takes what the job prints.
     name : str
-        For the queue.
+        Its name in the queue.
     nodes, seconds : int
-        How many nodes, and for how long at most.
+        Number of nodes; walltime [s].
     options : sequence of str
         The site's own.
     nodes_option : sequence of str
-        How the number of nodes is passed; empty: as usual.
+        The options for the number of nodes; empty: the scheduler's usual ones.
     """
 
     script: Path
@@ -45,14 +45,14 @@ class Request:
 
 
 class Scheduler(Protocol):
-    """Starts jobs."""
+    """What starts jobs."""
 
     launcher: str
     """What usually starts one rank a node within a job."""
     hosts: str
-    """A line of shell that prints the hosts of a job, one a line; empty where only the probes know them."""
+    """A line of shell that prints the hosts of a job, one a line; empty if only the probes know them."""
     outlives: bool
-    """Whether its jobs go on when the program that submitted them ends."""
+    """Whether its jobs continue when the program that submitted them ends."""
 
     def check(self) -> None:
         """Raise unless the scheduler's commands are there."""
@@ -63,8 +63,8 @@ class Scheduler(Protocol):
     def queued(self, job: str, folder: Path) -> bool | None:
         """Return whether a job waits or runs; None if the scheduler does not answer."""
 
-    def last_word(self, job: str) -> str:
-        """Return the scheduler's word on a job that has ended, or an empty text."""
+    def last_message(self, job: str) -> str:
+        """Return the scheduler's message on a job that has ended, or an empty text."""
 
     def cancel(self, job: str, folder: Path) -> None:
         """End a job."""
@@ -86,15 +86,15 @@ class Slurm:
         nodes = request.nodes_option or ("--nodes={nodes}",)
         limit = f"--time={-(-request.seconds // 60)}"
         printed = f"--output={request.script.parent / 'job.out'}"
-        said = _output(
+        output = _output(
             ["sbatch", "--parsable", f"--job-name={request.name}", limit, printed]
             + [option.format(nodes=request.nodes) for option in (*nodes, *request.options)]
             + [str(request.script)]
         )
-        lines = said.splitlines()
+        lines = output.splitlines()
         job = lines[-1].split(";")[0].strip() if lines else ""
         if not job.isdecimal():
-            raise JobcastError(f"sbatch: printed no job id but {said.strip()[:200]!r}.")
+            raise JobcastError(f"sbatch: printed no job id but {output.strip()[:200]!r}.")
         return job
 
     def queued(self, job: str, folder: Path) -> bool | None:
@@ -104,8 +104,8 @@ class Slurm:
             return False if "invalid job id" in problem.lower() else None
         return bool(set(out.split()) - _SLURM_ENDED)
 
-    def last_word(self, job: str) -> str:
-        """Ask `sacct`, where the site keeps accounts."""
+    def last_message(self, job: str) -> str:
+        """Ask `sacct`, if the site keeps accounts."""
         code, out, _ = _run(["sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={job}",
                              "--format=State,ExitCode"])  # fmt: skip
         return f"Slurm says {' '.join(out.split())}" if code == 0 and out.strip() else ""
@@ -129,16 +129,16 @@ class Lsf:
     def submit(self, request: Request) -> str:
         """Submit; the id is in `Job <123> is submitted to …`."""
         nodes = request.nodes_option or ("-nnodes", "{nodes}")
-        said = _output(
+        output = _output(
             ["bsub", "-J", request.name, "-W", str(-(-request.seconds // 60))]
             + ["-o", str(request.script.parent / "job.out")]
             + [option.format(nodes=request.nodes) for option in (*nodes, *request.options)]
             + ["bash", str(request.script)]
         )
-        found = re.search(r"Job <(\d+)> is submitted", said)
-        if found is None:
-            raise JobcastError(f"bsub: printed no job id but {said.strip()[:200]!r}.")
-        return found[1]
+        job = re.search(r"Job <(\d+)> is submitted", output)
+        if job is None:
+            raise JobcastError(f"bsub: printed no job id but {output.strip()[:200]!r}.")
+        return job[1]
 
     def queued(self, job: str, folder: Path) -> bool | None:
         """Ask `bjobs`."""
@@ -147,8 +147,8 @@ class Lsf:
             return False
         return None if code != 0 or not out.strip() else out.split()[0] not in _LSF_ENDED
 
-    def last_word(self, job: str) -> str:
-        """Ask `bjobs` once more."""
+    def last_message(self, job: str) -> str:
+        """Ask `bjobs` for the exit code."""
         code, out, _ = _run(["bjobs", "-noheader", "-o", "stat exit_code", job])
         return f"LSF says {' '.join(out.split())}" if code == 0 and out.strip() else ""
 
@@ -159,10 +159,10 @@ class Lsf:
 
 @dataclass
 class Plain:
-    """The machine at hand, by bash; a job is a process group of its own, which holds a lock on its folder's `alive`.
+    """The machine itself, by bash; a job is a process group that holds a lock on its folder's `alive`.
 
-    The lock shows whether a job still runs, whichever program started it: unlike a process id it is never
-    given to another.
+    The lock shows whether a job still runs, whichever program started it. A process id does not: the system may reuse
+    it.
     """
 
     launcher: str = "mpirun -n {ranks}"
@@ -188,11 +188,11 @@ class Plain:
         return f"process {child.pid}"
 
     def queued(self, job: str, folder: Path) -> bool | None:
-        """Try the lock."""
+        """Return whether the lock is held."""
         import fcntl
 
         if folder in self._children:
-            self._children[folder].poll()  # or what has ended stays in the table of processes
+            self._children[folder].poll()  # else the ended process stays in the table of processes
         try:
             with (folder / "alive").open("r+") as alive:
                 fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -202,12 +202,12 @@ class Plain:
             return False
         return False
 
-    def last_word(self, job: str) -> str:
-        """Nobody else knows of the job."""
+    def last_message(self, job: str) -> str:
+        """Return an empty text: there is no scheduler."""
         return ""
 
     def cancel(self, job: str, folder: Path) -> None:
-        """End the job, which ends its probes and its application; if it will not, kill it."""
+        """End the job with its probes and its application, by force after 15 s."""
         child = self._children.pop(folder, None)
         pid = child.pid if child is not None else _process(job, folder)
         for how in (signal.SIGTERM, signal.SIGKILL) if pid else ():
@@ -230,7 +230,7 @@ _LSF_ENDED: Final = frozenset({"DONE", "EXIT", "ZOMBI"})
 
 
 def _process(job: str, folder: Path) -> int:
-    """Return the process id of a job that another program started here, 0 if it runs no more."""
+    """Return the process id of a job that another program started here, 0 if it has ended."""
     number = job.removeprefix("process ")
     try:
         command = Path(f"/proc/{number}/cmdline").read_bytes()
@@ -246,7 +246,7 @@ def _need(*commands: str) -> None:
 
 
 def _run(command: Sequence[str]) -> tuple[int, str, str]:
-    """Return exit status, stdout and stderr; a command that cannot run or takes too long fails with what happened."""
+    """Return exit status, stdout and stderr; a command that cannot run or takes too long has a status of its own."""
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=PATIENCE
@@ -261,6 +261,6 @@ def _run(command: Sequence[str]) -> tuple[int, str, str]:
 def _output(command: Sequence[str]) -> str:
     code, out, problem = _run(command)
     if code != 0:
-        said = " ".join((problem.strip() or out.strip() or "nothing").split())[:400]
-        raise JobcastError(f"{command[0]}: refused with status {code}: {said}.")
+        message = " ".join((problem.strip() or out.strip() or "nothing").split())[:400]
+        raise JobcastError(f"{command[0]}: refused with status {code}: {message}.")
     return out

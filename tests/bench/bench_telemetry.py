@@ -1,10 +1,11 @@
-"""Measure telemetry: writing and reading LDMS's files, windows from files, and the live ring.
+"""Measure telemetry: reading LDMS's files, windows from files, and the live ring.
 
 Run as `python tests/bench/bench_telemetry.py`; 512 nodes, 90 counters, a sample every 10 s, for `--hours` (3). A row is
 one line of one sampler; seconds are those of one processor. The files, 120 MB an hour, are removed afterwards.
 """
 
 import argparse
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -12,12 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
 from predictors.data.telemetry.counters import COUNTERS
-from predictors.data.telemetry.ldms_writer import LdmsOptions, LdmsWriter
 from predictors.data.telemetry.read import Scan
 from predictors.data.telemetry.samples import write_rates
 from predictors.variability.ring import CounterRing
 from predictors.variability.windows import file_windows
+from tests.support.ldms_writer import write_ldms
 
 PERIOD = 10.0
 TYPICAL = {"sent": 1e9, "received": 1e9, "read": 1e8, "written": 1e8, "calls": 1e3, "stall": 0.1, "noise": 1, "none": 0}
@@ -60,23 +63,20 @@ def bench_ring(nodes: int) -> None:
 
 
 def bench_files(nodes: int, hours: float, folder: Path) -> None:
-    """Measure the writer, the reader and windows."""
+    """Measure the reader and windows."""
     rates, samples = some_rates(nodes), round(hours * 3600 / PERIOD)
-    with LdmsWriter(folder / "few", [1, 2]) as writer:  # compiles
-        writer.push(20.0, rates[0][:2])
-    list(Scan(folder / "few"))
-    with LdmsWriter(
-        folder / "csv", np.arange(nodes), LdmsOptions(period=PERIOD, epoch=1.6e9, rollover=3600.0)
-    ) as writer:
-        seconds = clock(lambda: [writer.push(PERIOD * k, rates[k % 8]) for k in range(samples)])
+    write_ldms(folder / "few", [1, 2], [(20.0, rates[0][:2])])
+    list(Scan(folder / "few"))  # compiles
+    filled = ((PERIOD * k, rates[k % 8]) for k in range(samples))
+    rows = write_ldms(folder / "csv", range(nodes), filled, PERIOD, epoch=1.6e9, rollover=3600.0)
     size = sum(path.stat().st_size for path in (folder / "csv").rglob("*") if path.is_file())
-    say(f"CSV: write {writer.rows:,} rows, {size / 1e6:,.0f} MB", f"{writer.rows / seconds:,.0f} rows/s")
+    say("CSV: size", f"{rows:,} rows, {size / 1e6:,.0f} MB")
     seconds = clock(lambda: [len(part) for part in Scan(folder / "csv")])
-    say("CSV: read as rates", f"{writer.rows / seconds:,.0f} rows/s")
+    say("CSV: read as rates", f"{rows / seconds:,.0f} rows/s")
     seconds = clock(lambda: write_rates(Scan(folder / "csv"), folder / "rates"))
-    say("CSV to Parquet", f"{writer.rows / seconds:,.0f} rows/s")
+    say("CSV to Parquet", f"{rows / seconds:,.0f} rows/s")
     seconds = clock(lambda: [len(part) for part in Scan(folder / "rates")])
-    say("Parquet: read", f"{writer.rows / seconds:,.0f} rows/s")
+    say("Parquet: read", f"{rows / seconds:,.0f} rows/s")
     random = np.random.default_rng(1)
     starts = 1.6e9 + np.sort(random.uniform(300.0, hours * 3600, 200))
     jobs = [random.choice(nodes, 16, replace=False) for _ in starts]

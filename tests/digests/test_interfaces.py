@@ -20,7 +20,6 @@ from predictors.data.formats.detect import write_log
 from predictors.data.runs import Runs, write_runs
 from predictors.data.synthetic.generate import generate_log
 from predictors.data.telemetry.counters import COUNTERS
-from predictors.data.telemetry.ldms_writer import LdmsOptions, LdmsWriter
 from predictors.data.telemetry.samples import Telemetry, write_rates
 from predictors.evaluation.evaluate import PROTOCOLS
 from predictors.history.features import FEATURES
@@ -43,6 +42,7 @@ from schedsim.results.exports import schedule_writer
 from schedsim.results.schedule import STARTED_BY
 from schedsim.workload.workload import Workload
 from tests.digests.pins import pinned
+from tests.support.ldms_writer import write_ldms
 from tests.support.service_in_thread import running
 from tests.support.variability_data import dataset
 
@@ -160,9 +160,11 @@ def load(time):
 def write_machine(folder):
     """Write a small machine's telemetry and control runs that take longer when the network is busy."""
     rng = np.random.default_rng(0)
-    with LdmsWriter(folder / "ldms", range(NODES), LdmsOptions(period=50.0)) as writer:
-        for time in np.arange(0, 350.0 * JOBS, 50.0):
-            writer.push(time, np.where(BUSY, 1e4 * load(time) * rng.uniform(0.9, 1.1, (NODES, len(BUSY))), 10.0))
+    samples = (
+        (time, np.where(BUSY, 1e4 * load(time) * rng.uniform(0.9, 1.1, (NODES, len(BUSY))), 10.0))
+        for time in np.arange(0, 350.0 * JOBS, 50.0)
+    )
+    write_ldms(folder / "ldms", range(NODES), samples, period=50.0)
     start = 400.0 + 340.0 * np.arange(JOBS)
     slow = 1 + 1.5 * np.maximum(load(start) - 0.7, 0)
     runs = Runs.of(

@@ -27,7 +27,7 @@ class Table:
     names : tuple of str
         As the first line has them.
     columns : mapping of str to arrow array
-        By lower-case name, those that were asked for.
+        The wanted columns, by lower-case name.
     places : callable
         From rows to line numbers.
     """
@@ -55,7 +55,7 @@ def header_names(data: bytes, delimiter: str) -> tuple[str, ...]:
 
 
 def quoted_table(data: bytes, source: str, wanted: Sequence[str], report: ReportBuilder) -> Table:
-    """Return the records of a text with commas, where a field may stand in quotes and hold commas and line breaks."""
+    """Return the records of a text with commas, where fields in quotes may hold commas and line breaks."""
     import pyarrow as pa
     from pyarrow import csv as arrow
 
@@ -90,7 +90,7 @@ def quoted_table(data: bytes, source: str, wanted: Sequence[str], report: Report
 
 
 class _Lines:
-    """Line numbers of the records of a text with quotes, looked up only where there is something to say."""
+    """Line numbers of the records of a text with quotes, computed only when a finding needs them."""
 
     def __init__(self, text: bytes, n_fields: int, torn: bool) -> None:
         self._text, self._n_fields, self._torn = text, n_fields, torn
@@ -111,12 +111,12 @@ class _Lines:
                     sound.append(len(fields) == self._n_fields)
                 above = reader.line_num
         except csv.Error:
-            pass  # from there on lines are not told apart: places are those of the last line before
+            pass  # the lines after it are not known: their places are that of the last line before
         self._records = np.array(lines, dtype=np.int64)
         self._sound = np.append(self._records[1:][np.array(sound[1:], dtype=np.bool_)], above + 1)
 
     def _look_at_lines(self) -> None:
-        """Where nothing stands in quotes and no row is torn, a record is a line that is not blank."""
+        """Without quotes and torn rows, a record is a line that is not blank."""
         text = np.frombuffer(self._text if self._text.endswith(b"\n") else self._text + b"\n", dtype=np.uint8)
         ends = np.flatnonzero(text == ord("\n"))
         starts = np.concatenate([[0], ends[:-1] + 1])
@@ -158,9 +158,9 @@ def picked_names(names: tuple[str, ...], wanted: Sequence[str], source: str) -> 
     times = Counter(lower)
     twice = sorted({name for name in names if name and times[name.lower()] > 1})
     if twice:
-        raise JobcastError(f"{source}: its first line names {', '.join(twice[:5])} twice; which one counts?")
-    asked = {alias.lower() for alias in wanted}
-    return [name for name, low in zip(names, lower, strict=True) if low in asked]
+        raise JobcastError(f"{source}: its first line has {', '.join(twice[:5])} twice; keep one of each.")
+    aliases = {alias.lower() for alias in wanted}
+    return [name for name, low in zip(names, lower, strict=True) if low in aliases]
 
 
 _MOST_SURPLUS: Final = 64
@@ -176,8 +176,8 @@ def bar_delimited_table(
 ) -> Table:
     """Return the records of a text with bars and no quotes, such as sacct's.
 
-    Fields named in `free` hold what users typed, bars and line breaks included. A line that has too many or too few
-    fields is put together again where the fields of a known kind (`typed`: regular expressions by name) leave one way.
+    Fields named in `free` hold text by users, which may have bars and line breaks. The parts of a line with too many or
+    too few fields are joined if the fields of a known kind (`typed`: regular expressions by name) leave one way.
     """
     text, names = in_utf8(data, report), header_names(data, "|")
     columns = picked_names(names, wanted, source)
@@ -206,12 +206,12 @@ def bar_delimited_table(
 
 
 def _has_break(bytes_: Any, ends: Any) -> Any:
-    """Return which lines have a carriage return that does not end them: for arrow, another line would begin there."""
+    """Return which lines have a carriage return that does not end them; Arrow would begin another line there."""
     returns = np.flatnonzero(bytes_ == ord("\r"))
     inner = returns[bytes_[np.minimum(returns + 1, len(bytes_) - 1)] != ord("\n")]
-    found = np.zeros(len(ends), dtype=np.bool_)
-    found[np.searchsorted(ends, inner)] = True
-    return found
+    broken = np.zeros(len(ends), dtype=np.bool_)
+    broken[np.searchsorted(ends, inner)] = True
+    return broken
 
 
 def _fields(text: bytes, names: tuple[str, ...], columns: list[str], sound: Any, first: int) -> dict[str, Any]:
@@ -240,7 +240,7 @@ def _only(text: bytes, starts: Any, ends: Any, sound: Any) -> bytes:
 
 
 class _Pattern:
-    """Tells how a line with surplus bars or a line break falls into fields."""
+    """The ways to split a line with surplus bars or a line break into fields."""
 
     def __init__(self, names: tuple[str, ...], free: Sequence[str], typed: Mapping[str, str]) -> None:
         self._free = [name.lower() in free for name in names]
@@ -253,7 +253,7 @@ class _Pattern:
         return self._free[0] or self.begins.match(line) is not None
 
     def split(self, line: str) -> tuple[list[str], bool] | None:
-        """Return the fields, and whether all of them are certain; None if there is no way."""
+        """Return the fields, and whether all of them are certain; None if there is no way to split the line."""
         parts = line.split("|")
         surplus = len(parts) - 1 - self.n_bars
         if not 0 <= surplus <= _MOST_SURPLUS:
@@ -262,7 +262,7 @@ class _Pattern:
         if not ways[0][0]:
             return None
         fields, others = (self._fields(parts, ways, choose) for choose in (min, max))
-        # One way ends the first free field as early as can be, the other as late: if they agree, so do all.
+        # One way ends the first free field as early as possible, the other as late: if they agree, all ways agree.
         doubt = next((k for k, field in enumerate(fields) if field != others[k]), None)
         if doubt is not None:
             last = max(k for k, is_free in enumerate(self._free) if is_free)
@@ -295,8 +295,8 @@ class _Pattern:
 def _mended(
     text: bytes, starts: Any, ends: Any, odd: Ints, pattern: _Pattern, report: ReportBuilder
 ) -> list[tuple[int, list[str]]]:
-    """Return line number, from 0, and fields of each record that was put together from lines that are not sound."""
-    found: list[tuple[int, list[str]]] = []
+    """Return line number, from 0, and fields of each record that was joined from lines that are not sound."""
+    records: list[tuple[int, list[str]]] = []
     lines = [text[starts[k] : ends[k]].decode("utf-8", "replace").rstrip("\r") for k in odd.tolist()]
     at = 0
     while at < len(lines):
@@ -321,6 +321,6 @@ def _mended(
             at += 1
             continue
         report.add("rejoined" if split[1] else "delimiter-in-text", [number + 1], example=lines[at][:40])
-        found.append((number, split[0]))
+        records.append((number, split[0]))
         at = upto
-    return found
+    return records

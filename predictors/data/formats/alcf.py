@@ -13,11 +13,20 @@ from typing import Any, Final
 
 import numpy as np
 
-from predictors.core.arrays import Ints
+from predictors.core.arrays import Bools, Ints
 from predictors.core.compressed import log_name, read_bytes
 from predictors.core.errors import JobcastError
 from predictors.data.formats._delimited import Table, header_names, quoted_table
-from predictors.data.formats.columns import MISSING, known_texts, names, numbers, spans_of, timestamps, unix_time
+from predictors.data.formats.columns import (
+    MISSING,
+    by_name,
+    known_texts,
+    names,
+    numbers,
+    spans_of,
+    timestamps,
+    unix_time,
+)
 from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES, Draft, clocked, finish, known_zone
 from predictors.data.joblog import UNKNOWN, JobLog
 from predictors.data.report import Effect, ReadingReport, ReportBuilder
@@ -54,7 +63,7 @@ _MARKS: Final = frozenset(("queued_timestamp", "nodes_used", "used_nodes", "node
 
 
 def is_alcf(data: bytes) -> bool:
-    """Tell whether a text begins with at least two names of these files between commas."""
+    """Return whether a text begins with at least two names of these files between commas."""
     return len({name.lower() for name in header_names(data[:50_000], ",")} & _MARKS) >= 2
 
 
@@ -66,7 +75,7 @@ def parse_alcf(
     Parameters
     ----------
     time_zone : str, optional
-        IANA name of the zone of the file's clock; without it times are taken as they stand, as UTC.
+        IANA name of the zone of the file's clock; without it they are taken as UTC.
 
     Raises
     ------
@@ -78,7 +87,7 @@ def parse_alcf(
     table = quoted_table(data, source, [a for aliases in ALIASES.values() for a in aliases], ledger)
     found = {key: name for key, aliases in ALIASES.items() if (name := table.first(aliases))}
     _require(found, table, source)
-    _tell_missing(found, ledger)
+    _note_missing(found, ledger)
     draft = Draft(source, _ids(table, ledger), table.places, ledger)
     column = {key: table.columns[name] for key, name in found.items()}
     draft.numbers |= clocked(
@@ -118,11 +127,11 @@ def _require(found: Mapping[str, str], table: Table, source: str) -> None:
         )
 
 
-def _tell_missing(found: Mapping[str, str], ledger: ReportBuilder) -> None:
+def _note_missing(found: Mapping[str, str], ledger: ReportBuilder) -> None:
     for key in ("id", "requested_time", "user", "project", "queue", "exit_code", "run_time"):
         if key not in found:
             ledger.note(
-                "columns", f"no column {ALIASES[key][0]}; {'job ids are' if key == 'id' else key + ' is'} not told"
+                "columns", f"no column {ALIASES[key][0]}; {'job ids are' if key == 'id' else key + ' is'} not known"
             )
 
 
@@ -139,13 +148,13 @@ def _ids(table: Table, ledger: ReportBuilder) -> list[str]:
             break
     best = max(distinct, key=lambda name: distinct[name])
     if best != next(iter(texts)):
-        ledger.note("columns", f"ids are taken from {best.upper()}: it tells {distinct[best]:,} jobs apart")
+        ledger.note("columns", f"ids are taken from {best.upper()}: it distinguishes {distinct[best]:,} jobs")
     known = known_texts(texts[best])
-    return ids[best] if known.all() else [t if told else "" for t, told in zip(ids[best], known.tolist(), strict=True)]
+    return [text if has_id else "" for text, has_id in zip(ids[best], known.tolist(), strict=True)]
 
 
 def _status(draft: Draft, column: Mapping[str, object]) -> None:
-    """Completed with exit code 0, cancelled where somebody deleted the job, failed otherwise."""
+    """Set the status: completed with exit code 0, cancelled if the job was deleted, else failed."""
     code = draft.number("exit_code")
     ended = (draft.number("end") != MISSING) | (draft.number("run_time") != MISSING)
     status = np.where(code == 0, COMPLETED, FAILED)
@@ -206,7 +215,7 @@ def read_failures(path: str | os.PathLike[str], log: JobLog) -> tuple[Failures, 
     """
     source = os.fspath(path)
     if log.epoch is None:
-        raise JobcastError(f"{log.name}: does not tell its clock, so that no failure can be placed in it.")
+        raise JobcastError(f"{log.name}: has no clock, so that no failure can be placed in it.")
     ledger = ReportBuilder(source, FAILURE_RULES)
     table = quoted_table(read_bytes(path), source, [a for aliases in FAILURE_ALIASES.values() for a in aliases], ledger)
     column = {key: table.columns[found] for key, aliases in FAILURE_ALIASES.items() if (found := table.first(aliases))}
@@ -236,14 +245,12 @@ def _since_first(column: Any, log: JobLog) -> Ints:
     return np.where(unix == MISSING, MISSING, unix - (log.epoch or 0))
 
 
-def _fatal(column: Mapping[str, Any], table: Table, ledger: ReportBuilder) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+def _fatal(column: Mapping[str, Any], table: Table, ledger: ReportBuilder) -> Bools:
     if "severity" not in column:
         return np.ones(len(table), dtype=np.bool_)
-    codes, texts = names(column["severity"])
-    fatal = np.array([text.strip().upper() == "FATAL" for text in texts] + [False], dtype=np.bool_)
-    found = fatal[np.where(codes == MISSING, len(texts), codes)]
-    ledger.add("not-fatal", table.places(np.flatnonzero(~found)))
-    return found
+    fatal: Bools = by_name(names(column["severity"]), lambda text: text.strip().upper() == "FATAL", unknown=False)
+    ledger.add("not-fatal", table.places(np.flatnonzero(~fatal)))
+    return fatal
 
 
 def _by_id(texts: list[str], log: JobLog) -> Ints:

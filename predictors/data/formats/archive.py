@@ -83,13 +83,13 @@ def full_name(name: str) -> str:
     'KTH-SP2-1996-2.1-cln'
     """
     wanted = name.lower().removesuffix(".gz").removesuffix(".swf")
-    found = [known for known in ARCHIVE if wanted and known.lower().startswith(wanted)]
-    exact = [known for known in found if known.lower() == wanted]
-    if len(exact or found) == 1:
-        return (exact or found)[0]
-    if found:
+    names = [known for known in ARCHIVE if wanted and known.lower().startswith(wanted)]
+    exact = [known for known in names if known.lower() == wanted]
+    if len(exact or names) == 1:
+        return (exact or names)[0]
+    if names:
         raise JobcastError(
-            f"More than one log in the archive begins with {name!r}: {', '.join(found)}; give more of it."
+            f"More than one log in the archive begins with {name!r}: {', '.join(names)}; give more of it."
         )
     beginnings = {known.lower()[: len(wanted)]: known for known in ARCHIVE}
     near = difflib.get_close_matches(wanted, beginnings, n=1) if wanted else []
@@ -98,7 +98,7 @@ def full_name(name: str) -> str:
 
 
 def log_url(name: str, base_url: str = BASE_URL) -> str:
-    """Return where a log lies, `name` being one of `ARCHIVE`.
+    """Return the address of a log, `name` being one of `ARCHIVE`.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def log_url(name: str, base_url: str = BASE_URL) -> str:
 
 
 Progress = Callable[[int, int | None], None]
-"""Told the bytes that are here and, where the server says it, the bytes in all."""
+"""Called with the bytes downloaded so far and, if the server gives them, the bytes in all."""
 
 _CHUNK: Final = 1 << 16
 _TIMEOUT_S: Final = 30
@@ -127,7 +127,7 @@ class Fetched(NamedTuple):
 
 
 def log_folder() -> Path:
-    """Return where fetched logs lie: `JOBCAST_HOME/logs` where that is set, else the user's cache folder."""
+    """Return the folder of fetched logs: `JOBCAST_HOME/logs` if that is set, else the user's cache folder."""
     import pooch
 
     home = os.environ.get("JOBCAST_HOME")
@@ -139,9 +139,8 @@ def fetch_log(
 ) -> Fetched:
     """Return a log of the archive, downloaded if it is not here yet.
 
-    A download that was cut goes on where it stopped, if the server can and still has the same file. The SHA-256 of the
-    first download is kept beside the log; it is checked on every later call, and a log that no longer agrees is
-    downloaded again.
+    An interrupted download is continued if the server supports it and still has the same file. The SHA-256 of the first
+    download is kept beside the log and checked on every later call; a log that no longer agrees is downloaded again.
 
     Parameters
     ----------
@@ -152,7 +151,7 @@ def fetch_log(
     folder : Path, optional
         Where to keep it; `log_folder()` by default.
     progress : callable, optional
-        Told how far the download is.
+        Called as the download proceeds.
 
     Raises
     ------
@@ -189,7 +188,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _first_digest(digest_file: Path) -> str | None:
-    """Return the kept SHA-256, or None if there is none that can be one."""
+    """Return the kept SHA-256, or None if there is no valid one."""
     if not digest_file.exists():
         return None
     words = digest_file.read_text(encoding="ascii", errors="replace").split()
@@ -214,23 +213,23 @@ def _retrieve(url: str, path: Path, known: str | None, digest_file: Path, progre
         raise
     except ValueError as error:
         raise JobcastError(
-            f"{url}: differs from what was first fetched (SHA-256 {known}); if the archive has a new version, "
+            f"{url}: differs from the first download (SHA-256 {known}); if the archive has a new version, "
             f"delete {digest_file} and fetch again."
         ) from error
     return str(pooch.file_hash(str(path), alg="sha256"))
 
 
 def _require_log(url: str, part: Path) -> None:
-    """Throw away what is no job log, such as a provider's own page in place of the file."""
+    """Remove a download that is no job log, such as a provider's page in place of the file."""
     try:
         detect(read_bytes(part), str(part))
     except JobcastError as error:
         part.unlink()
-        raise JobcastError(f"{url}: what came is no job log ({error}) Check the address, then fetch again.") from error
+        raise JobcastError(f"{url}: the download is no job log ({error}) Check the address and fetch again.") from error
 
 
 def _download(url: str, part: Path, progress: Progress | None) -> None:
-    """Bring `part` to the length of the file at `url`, keeping what it holds if the server still has that file."""
+    """Complete `part` from `url`, continuing with its bytes if the server still has the same file."""
     tag_file = part.with_name(f"{part.name}.tag")
     here = part.stat().st_size if part.exists() and tag_file.exists() else 0
     headers = {"User-Agent": "jobcast", "Accept-Encoding": "identity"}
@@ -252,7 +251,7 @@ def _download(url: str, part: Path, progress: Progress | None) -> None:
                 if progress:
                     progress(here, whole)
     if whole is not None and here < whole:
-        raise JobcastError(f"{url}: cut short after {here:,} of {whole:,} bytes; fetch again to go on from there.")
+        raise JobcastError(f"{url}: cut short after {here:,} of {whole:,} bytes; fetch again to continue.")
     tag_file.unlink(missing_ok=True)
     return None
 
@@ -282,11 +281,11 @@ def _read(url: str, answer: http.client.HTTPResponse) -> bytes:
     try:
         return answer.read(_CHUNK)
     except (OSError, http.client.HTTPException) as error:
-        raise JobcastError(f"{url}: the download broke off ({error}); fetch again to go on from there.") from error
+        raise JobcastError(f"{url}: the download was interrupted ({error}); fetch again to continue.") from error
 
 
 def _keep_tag(tag_file: Path, answer: http.client.HTTPResponse) -> None:
-    """Store the identity of this version of the file; without it an interrupted download starts anew."""
+    """Store the identity of this version of the file; without it an interrupted download starts again."""
     entity, modified = answer.headers.get("ETag", ""), answer.headers.get("Last-Modified", "")
     tag = entity if entity and not entity.startswith("W/") else modified
     if tag:

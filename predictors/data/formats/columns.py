@@ -15,9 +15,9 @@ from predictors.data.formats._swf_scan import parse_value
 from predictors.data.formats.parquet import flag_array, plain_array, row_array, text_array
 
 MISSING: Final = int(np.iinfo(np.int64).min)
-"""Stands where a record has no value, or none that can be read."""
+"""The value of a cell that is empty or cannot be read."""
 NO_VALUE: Final = ("", "Unknown", "None", "N/A", "NULL", "null", "NaN", "nan", "NA", "\\N", "None assigned", "(null)")
-"""What logs write where they know nothing."""
+"""The texts of logs for an unknown value."""
 
 _NAIVE: Final = r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?$"
 _OFFSET: Final = r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)? ?([Zz]|UTC|GMT|[+-]\d\d(:?\d\d)?)$"
@@ -34,7 +34,7 @@ class Timestamps:
     Parameters
     ----------
     seconds : int64 array
-        Unix time where `fixed`, else seconds since 1970 by the log's own clock on the wall; `MISSING` where unknown.
+        Unix time where `fixed`, else seconds since 1970 by the log's local clock; `MISSING` where unknown.
     fixed : bool array
         Whether the text has an offset from UTC, or is Unix time.
     bad : int array
@@ -49,7 +49,7 @@ class Timestamps:
 def timestamps(column: Any) -> Timestamps:
     """Return the points in time of an arrow column of text.
 
-    Understood are `YYYY-MM-DD HH:MM:SS` with blank or `T`, a fraction (cut), an offset (`Z`, `+0100`, `+01:00`), Unix
+    The formats are `YYYY-MM-DD HH:MM:SS` with blank or `T`, a fraction (cut), an offset (`Z`, `+0100`, `+01:00`), Unix
     time, and `MM/DD/YYYY HH:MM:SS`.
     """
     import pyarrow as pa
@@ -79,18 +79,18 @@ def timestamps(column: Any) -> Timestamps:
         left &= known_texts(column)
     bad = []
     for row in np.flatnonzero(left).tolist():
-        found = _one_timestamp(column[row].as_py())
-        if found is None:
+        time = _one_timestamp(column[row].as_py())
+        if time is None:
             bad.append(row)
         else:
-            seconds[row], fixed[row] = found
+            seconds[row], fixed[row] = time
     return Timestamps(seconds, fixed, np.array(bad, dtype=np.int64))
 
 
 def _seconds(stamps: Any) -> Ints:
     """Return arrow timestamps of microseconds as whole seconds, cut."""
-    found: Ints = plain_array(stamps.cast("int64")) // 1_000_000
-    return found
+    seconds: Ints = plain_array(stamps.cast("int64")) // 1_000_000
+    return seconds
 
 
 def _plain_offset(text: Any) -> Any:
@@ -104,16 +104,16 @@ def _plain_offset(text: Any) -> Any:
 def _one_timestamp(text: str) -> tuple[int, bool] | None:
     for parse in (datetime.fromisoformat, lambda t: datetime.strptime(t, _AMERICAN)):
         try:
-            moment = parse(text.strip())
+            time = parse(text.strip())
         except (ValueError, OverflowError):
             continue
-        fixed = moment.tzinfo is not None
-        return int((moment if fixed else moment.replace(tzinfo=UTC)).timestamp() // 1), fixed
+        fixed = time.tzinfo is not None
+        return int((time if fixed else time.replace(tzinfo=UTC)).timestamp() // 1), fixed
     return None
 
 
 def unix_time(local: Ints, time_zone: str) -> Ints:
-    """Return the Unix time [s] of seconds on the wall clock of a time zone; of an hour that comes twice, the first.
+    """Return the Unix time [s] of seconds on the local clock of a time zone; in an hour that comes twice, the first.
 
     Examples
     --------
@@ -181,25 +181,40 @@ def check_one_clock(columns: dict[str, Timestamps], place: Callable[[str, int], 
     Raises
     ------
     JobcastError
-        If some do and some do not: their clocks cannot be brought together.
+        If some have one and others have none: their clocks may differ.
     """
     first: dict[bool, tuple[str, int]] = {}
-    for name, found in columns.items():
-        known = found.seconds != MISSING
+    for name, times in columns.items():
+        known = times.seconds != MISSING
         for fixed in (False, True):
-            rows = np.flatnonzero(known & (found.fixed == fixed))
+            rows = np.flatnonzero(known & (times.fixed == fixed))
             if len(rows):
                 first.setdefault(fixed, (name, int(rows[0])))
     if len(first) == 2:
         raise JobcastError(
-            f"{place(*first[False])} tells no time zone, but {place(*first[True])} does: one log, one way of writing "
-            "times. Export it anew with offsets or as Unix time throughout."
+            f"{place(*first[False])} has no time zone, but {place(*first[True])} has one, and their clocks may differ. "
+            "Export the log with offsets or as Unix time throughout."
         )
     return first.get(True) is not None
 
 
 Names = tuple[Ints, tuple[str, ...]]
 """Codes, `MISSING` where unknown, and the names behind them."""
+
+
+def by_name(coded: Names, value: Callable[[str], Any], unknown: Any) -> Any:
+    """Return the value of each row's name, an array; `unknown` where there is no name.
+
+    Examples
+    --------
+    >>> by_name((np.array([1, 0, MISSING]), ("a", "bcd")), len, 0).tolist()
+    [3, 1, 0]
+    """
+    codes, texts = coded
+    values = np.array([*map(value, texts), unknown])
+    return values[np.where(codes == MISSING, len(texts), codes)]
+
+
 Report = Callable[..., None]
 """Takes rule, rows, column and example: `Draft.report`."""
 
@@ -209,7 +224,7 @@ _FRACTION: Final = r"^-?\d{1,12}\.\d{0,9}$"
 
 
 def numbers(column: Any, name: str, report: Report) -> Ints:
-    """Return a column of text as whole numbers, `MISSING` where there is none; what is odd is reported."""
+    """Return a column of text as whole numbers, `MISSING` where there is none; other texts are reported."""
     import pyarrow as pa
     from pyarrow import compute as pc
 
@@ -227,14 +242,14 @@ def numbers(column: Any, name: str, report: Report) -> Ints:
             fractions[halves_up] = matches(column, r"\.\d*[1-9]")[halves_up]
             report("fraction", fractions, name, column[int(np.argmax(fractions))].as_py())
         taken |= halves_up
-    found: dict[str, list[tuple[int, str]]] = {}
+    by_rule: dict[str, list[tuple[int, str]]] = {}
     for row in np.flatnonzero(known & ~taken).tolist():
         text = column[row].as_py().strip()
         value, rule = (MISSING, "") if not text else parse_value(text.encode(), name)
         result[row] = MISSING if rule not in ("", "fraction") else value
         if rule:
-            found.setdefault(rule, []).append((row, text))
-    for rule, places in found.items():
+            by_rule.setdefault(rule, []).append((row, text))
+    for rule, places in by_rule.items():
         report(rule, np.array([row for row, _ in places]), name, places[0][1])
     return result
 
@@ -256,7 +271,7 @@ def _floats(text: Any) -> Any:
 def spans_of(column: Any, name: str, report: Report, unit: int = 1, endless: frozenset[str] = frozenset()) -> Ints:
     """Return a column of text as seconds: plain numbers of `unit` seconds, or `[days-]hh:mm:ss`.
 
-    The words in `endless` say that there is no limit: unknown, and reported as such.
+    The words in `endless` mean that there is no limit: unknown, and reported as such.
     """
     import pyarrow as pa
     from pyarrow import compute as pc
@@ -285,12 +300,12 @@ def spans_of(column: Any, name: str, report: Report, unit: int = 1, endless: fro
 
 
 def _span(text: str) -> int:
-    found = span(text)
-    return MISSING if found is None else found
+    seconds = span(text)
+    return MISSING if seconds is None else seconds
 
 
 def names(column: Any) -> Names:
-    """Return a column of text as codes, in the order in which the names come first, and the names."""
+    """Return a column of text as codes, in the order of first use, and the names."""
     encoded = column.dictionary_encode()
     encoded = encoded.combine_chunks() if hasattr(encoded, "combine_chunks") else encoded
     codes, texts = plain_array(encoded.indices).astype(np.int64), encoded.dictionary.to_pylist()

@@ -1,7 +1,7 @@
 """Months of one machine joined to one log; a log cut at a time.
 
-A job that was queued or running when a month was over stands in both files. A job is known by its id, in the
-scheduler's own words where the log has them, and its second of submission.
+A job that was queued or running at the end of a month is in both files. A job is identified by its id, the scheduler's
+text where the log has it, and its second of submission.
 """
 
 import os
@@ -26,14 +26,14 @@ from predictors.data.report import Effect, ReadingReport, ReportBuilder
 
 RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
     {
-        "in-two-files": ("dropped", "the same job stands in a later file, too, and is kept there"),
+        "in-two-files": ("dropped", "the same job is in a later file, too, and is kept there"),
         "not-ended-there": ("dropped", "had not ended in that file; another record of the job is kept"),
         "earlier-attempt": ("dropped", "a run after which the job went back into the queue; its last run is kept"),
-        "ids": ("noted", "ids come again for other jobs; jobs are numbered by submission, labels keep the ids"),
-        "clock": ("noted", "no file tells its date; their times are taken as of one clock"),
+        "ids": ("noted", "different jobs have one id; jobs are numbered by submission, labels keep the ids"),
+        "clock": ("noted", "no file has a date; their times are taken as of one clock"),
     }
 )
-"""What joining may write into an account."""
+"""The rules of the report on joining."""
 
 _CODED: Final = (
     "user", "group", "executable", "queue", "partition", "project", "state", "mode", "qos", "location", "directory",
@@ -46,7 +46,7 @@ def read_logs(
 ) -> tuple[JobLog, ReadingReport]:
     """Read one log, or join several of the same machine; parameters and errors are those of `read_log` and `joined`.
 
-    Files of records that write local times without their zone, and others that do not, are refused besides.
+    Files of local times without a zone are refused beside files of Unix times.
     """
     read = [read_log(path, strict, time_zone) for path in paths]
     if len(read) == 1:
@@ -59,7 +59,7 @@ def read_logs(
 
 
 def _check_one_clock(paths: Sequence[str | os.PathLike[str]], read: Sequence[tuple[JobLog, ReadingReport]]) -> None:
-    """Refuse local times beside Unix times, hours apart; what Parquet holds was settled when that was written."""
+    """Refuse local times beside Unix times, since they may differ by hours; Parquet files are not checked."""
     local, fixed = [], []
     for path, (log, account) in zip(paths, read, strict=True):
         if account.count("local-time"):
@@ -74,16 +74,16 @@ def _check_one_clock(paths: Sequence[str | os.PathLike[str]], read: Sequence[tup
 
 
 def joined(logs: Sequence[JobLog]) -> tuple[JobLog, ReadingReport]:
-    """Return one log of all jobs, and what was dropped since it stood in two.
+    """Return one log of all jobs, and the report of the records that were in two.
 
     The order of the logs makes no difference: the one that begins first gives codes and header. Job ids stay unless one
-    comes again for another submission: then jobs are numbered anew by submission, and `label` keeps the ids.
+    belongs to two submissions: then jobs get new numbers by submission, and `label` keeps the ids.
 
     Raises
     ------
     JobcastError
-        If the logs are of different machines or clocks, one has names where another has numbers, or two say of one job
-        what cannot both be.
+        If the logs are of different machines or clocks, one has names where another has numbers, or two
+        contradict each other about one job.
 
     Examples
     --------
@@ -126,13 +126,13 @@ def joined(logs: Sequence[JobLog]) -> tuple[JobLog, ReadingReport]:
 
 @dataclass(frozen=True)
 class _Jobs:
-    """What distinguishes the jobs of several files, and what cannot belong to one."""
+    """The jobs of several files, by what identifies them."""
 
     names: tuple[str, ...]
     """Of the files."""
     file: Ints
     ids: tuple[str, ...]
-    """What the scheduler calls each job."""
+    """The scheduler's id of each job."""
     submit: Ints
     start: Ints
     end: Ints
@@ -174,15 +174,15 @@ def _put_back(log: JobLog) -> Bools:
 
 
 def _machine(logs: Sequence[JobLog]) -> dict[str, Any]:
-    """Return the machine that the logs describe; they must not contradict each other."""
+    """Return the machine of the logs; refuse logs of different machines."""
     about: dict[str, Any] = {}
     for field in ("time_zone", "max_procs", "max_nodes"):
         for log in logs:
-            told = getattr(log, field)
-            if told is not None and about.setdefault(field, told) != told:
+            value = getattr(log, field)
+            if value is not None and about.setdefault(field, value) != value:
                 other = next(one.name for one in logs if getattr(one, field) == about[field])
                 raise JobcastError(
-                    f"{log.name} is of a machine of {field} {told}, {other} of {field} {about[field]}: only logs of "
+                    f"{log.name} is of a machine of {field} {value}, {other} of {field} {about[field]}: only logs of "
                     "one machine can be joined."
                 )
     return about
@@ -192,7 +192,7 @@ def _base(logs: Sequence[JobLog], report: ReportBuilder) -> int | None:
     """Return the Unix time of the common clock's second 0, which is the first log's; None if no log has a date."""
     if len({log.epoch is None for log in logs}) > 1:
         one, other = (next(log.name for log in logs if (log.epoch is None) == is_none) for is_none in (True, False))
-        raise JobcastError(f"{one} does not tell its date, and {other} does: which comes first cannot be told.")
+        raise JobcastError(f"{one} has no date, and {other} has one: their order is not known.")
     if logs[0].epoch is None:
         if len(logs) > 1:
             report.note("clock", RULES["clock"][1])
@@ -239,7 +239,7 @@ def _kept(jobs: _Jobs, report: ReportBuilder) -> Ints:
 
 
 def _one_of(records: Sequence[int], jobs: _Jobs) -> tuple[int, dict[int, str]]:
-    """Return which record of one submission is the job, and why the others are not; the last run of it counts."""
+    """Return the record of one submission that is the job, its last run, and the rules that drop the others."""
     dropped: dict[int, str] = {}
     kept = records[0]
     for other in records[1:]:
@@ -273,19 +273,19 @@ def _others(one: int, other: int, jobs: _Jobs) -> bool:
 def _contradiction(one: int, other: int, jobs: _Jobs, what: str) -> JobcastError:
     first, second = (jobs.names[jobs.file[row]] for row in (one, other))
     return JobcastError(
-        f"Job {jobs.ids[one]}: {second} tells {what} of it than {first}, though both tell the same submission: they "
+        f"Job {jobs.ids[one]}: {second} has {what} for it than {first}, but the same submission: they "
         "are not of one machine, or one was changed; leave one of them out."
     )
 
 
 def _place(text: str) -> int:
-    """Return a job id as an account keeps it: its leading number."""
+    """Return the leading number of a job id, which reports show."""
     digits = text[: len(text) - len(text.lstrip("0123456789"))]
     return int(digits) if 0 < len(digits) < 19 else 0
 
 
 def _numbered_anew(jobs: _Jobs, rows: Ints, values: Mapping[str, Ints]) -> tuple[Ints, Ints]:
-    """Return new job ids, by submission, and the ids of the preceding jobs, as far as these are there."""
+    """Return new job ids, by submission, and the ids of the preceding jobs, unknown if these are not in the log."""
     new = np.empty(len(rows), dtype=np.int64)
     new[np.lexsort((rows, values["submit"]))] = np.arange(1, len(rows) + 1)
     file, old = jobs.file[rows].tolist(), values["job_id"].tolist()
@@ -297,19 +297,19 @@ def _numbered_anew(jobs: _Jobs, rows: Ints, values: Mapping[str, Ints]) -> tuple
 
 CUT_RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
     {
-        "before": ("dropped", "submitted before the moment asked for"),
-        "after": ("dropped", "submitted at or after the moment asked for"),
-        "not-ended-yet": ("changed", "had not ended at the moment asked for; what became of it is unknown"),
+        "before": ("dropped", "submitted before the cut"),
+        "after": ("dropped", "submitted at or after the cut"),
+        "not-ended-yet": ("changed", "had not ended at the cut; its end is unknown"),
     }
 )
-"""What cutting may write into an account."""
+"""The rules of the report on cutting."""
 
 _AT_START: Final = ("wait", "allocated_procs", "nodes", "cores", "location", "eligible_wait")
 _AT_END: Final = ("run_time", "cpu_time", "used_memory", "status", "exit_code", "state", "overburn", "restarts")
 
 
 def between(log: JobLog, begin: str | None, until: str | None) -> tuple[JobLog, ReadingReport]:
-    """Return the jobs submitted from `begin` on, as they stood at `until`, and what was dropped or is unknown then.
+    """Return the jobs submitted from `begin` on, as known at `until`, and the report.
 
     Parameters
     ----------
@@ -362,7 +362,7 @@ def _hidden(log: JobLog, not_started: Bools, not_ended: Bools) -> JobLog:
 
 
 def _without_other_jobs(log: JobLog) -> JobLog:
-    """Return a log without traces of other jobs: names that none of its own jobs has, and their number."""
+    """Return a log without traces of other jobs: their names, and their number in the header."""
     own = {}
     for column, names in log.categories.items():
         used = set(np.unique(log.filled(column)).tolist())
@@ -373,15 +373,15 @@ def _without_other_jobs(log: JobLog) -> JobLog:
 def _second(log: JobLog, when: str) -> int:
     """Return a time on the log's clock [s]."""
     if log.epoch is None:
-        raise JobcastError(f"{log.name}: does not tell its date, so that it cannot be cut at {when}.")
+        raise JobcastError(f"{log.name}: has no date, so that it cannot be cut at {when}.")
     if when.isdecimal() and when.isascii() and len(when) < 16 and len(when) != 8:
         return int(when) - log.epoch
     try:
-        moment = datetime.fromisoformat(when)
+        time = datetime.fromisoformat(when)
     except ValueError:
         raise JobcastError(
-            f"{when!r} is no moment; give a date such as 2025-04-01 or 2025-04-01T12:00, or Unix time [s]."
+            f"{when!r} is no time; give a date such as 2025-04-01 or 2025-04-01T12:00, or Unix time [s]."
         ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=ZoneInfo(log.time_zone) if log.time_zone else UTC)
-    return int(np.floor(moment.timestamp())) - log.epoch
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=ZoneInfo(log.time_zone) if log.time_zone else UTC)
+    return int(np.floor(time.timestamp())) - log.epoch

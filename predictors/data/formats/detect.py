@@ -1,7 +1,4 @@
-"""read_log and write_log: the format of a file is recognised by its content.
-
-By content when reading, by name when writing.
-"""
+"""read_log and write_log: the format is recognised by the content when reading, by the name when writing."""
 
 import gzip
 import os
@@ -13,8 +10,9 @@ from typing import Final, NamedTuple
 
 from predictors.core.compressed import read_bytes
 from predictors.core.errors import JobcastError
+from predictors.core.parquet import MAGIC
 from predictors.data.formats.alcf import is_alcf, parse_alcf
-from predictors.data.formats.parquet import MAGIC, parse_parquet, write_parquet
+from predictors.data.formats.parquet import parse_parquet, write_parquet
 from predictors.data.formats.pbs import is_pbs, parse_pbs
 from predictors.data.formats.slurm import is_sacct, is_sacct_json, parse_sacct, parse_sacct_json
 from predictors.data.formats.swf import parse_swf, write_swf
@@ -26,12 +24,12 @@ _SWF_ROW: Final = re.compile(rb"[ \t]*[+-]?[0-9][^\s,;|]*(?:[ \t]+[^\s,;|]+){17,
 
 
 class Format(NamedTuple):
-    """A format that can be read; `parse_local` takes the zone of its local times besides, where it may have any."""
+    """A format that can be read; where it may have local times, `parse` takes their zone as well."""
 
     title: str
     recognises: Callable[[bytes], bool]
-    parse: Callable[[bytes, str, bool], tuple[JobLog, ReadingReport]]
-    parse_local: Callable[[bytes, str, bool, str | None], tuple[JobLog, ReadingReport]] | None = None
+    parse: Callable[..., tuple[JobLog, ReadingReport]]
+    local_times: bool = True
 
 
 def _is_parquet(data: bytes) -> bool:
@@ -39,19 +37,19 @@ def _is_parquet(data: bytes) -> bool:
 
 
 def _is_swf(data: bytes) -> bool:
-    """Tell whether a file begins with a `;` line, or has a row of 18 fields, the first a number, near its top."""
+    """Return whether a file begins with a `;` line, or has a row of 18 fields, the first a number, near its top."""
     head = data[:_HEAD].removeprefix(b"\xef\xbb\xbf").lstrip()
     return head.startswith(b";") or any(_SWF_ROW.fullmatch(line) for line in head.split(b"\n", 200)[:200])
 
 
 FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
     {
-        "parquet": Format("Parquet written by jobcast", _is_parquet, parse_parquet),
-        "swf": Format("Standard Workload Format", _is_swf, parse_swf),
-        "alcf": Format("ALCF's public job logs (CSV)", is_alcf, parse_alcf, parse_alcf),
-        "sacct": Format("Slurm's sacct --parsable2", is_sacct, parse_sacct, parse_sacct),
-        "sacct-json": Format("Slurm's sacct --json", is_sacct_json, parse_sacct_json, parse_sacct_json),
-        "pbs": Format("PBS or TORQUE accounting", is_pbs, parse_pbs, parse_pbs),
+        "parquet": Format("Parquet written by jobcast", _is_parquet, parse_parquet, local_times=False),
+        "swf": Format("Standard Workload Format", _is_swf, parse_swf, local_times=False),
+        "alcf": Format("ALCF's public job logs (CSV)", is_alcf, parse_alcf),
+        "sacct": Format("Slurm's sacct --parsable2", is_sacct, parse_sacct),
+        "sacct-json": Format("Slurm's sacct --json", is_sacct_json, parse_sacct_json),
+        "pbs": Format("PBS or TORQUE accounting", is_pbs, parse_pbs),
     }
 )
 """The formats by name, in the order in which they are tried."""
@@ -59,7 +57,7 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
 WRITERS: Final[Mapping[str, Callable[[JobLog, Path], ReadingReport]]] = MappingProxyType(
     {".swf": write_swf, ".swf.gz": write_swf, ".parquet": write_parquet}
 )
-"""What writes a log, by how the file's name ends."""
+"""The writers of logs by the end of the file's name."""
 
 _FOREIGN: Final[Mapping[bytes, str]] = MappingProxyType(
     {
@@ -107,7 +105,7 @@ def _kind(data: bytes) -> str:
 
 
 def is_parquet(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a file begins as one that jobcast wrote as Parquet does, plain or packed by gzip."""
+    """Return whether a file begins as Parquet, plain or packed by gzip."""
     with Path(path).open("rb") as file:
         if not file.peek(2).startswith(b"\x1f\x8b"):
             return _is_parquet(file.read(len(MAGIC)))
@@ -127,7 +125,7 @@ def read_log(
     strict : bool
         Raise at the first row that would be dropped or changed.
     time_zone : str, optional
-        IANA name of the zone in which the file writes its times, where it writes local ones without telling.
+        IANA name of the zone of the file's local times, where they have no offset.
 
     Returns
     -------
@@ -146,9 +144,9 @@ def read_log(
     form = FORMATS[detect(data, source)]
     if time_zone is None:
         return form.parse(data, source, strict)
-    if form.parse_local is None:
+    if not form.local_times:
         raise JobcastError(f"{source}: is in a format without local times ({form.title}); leave the time zone out.")
-    return form.parse_local(data, source, strict, time_zone)
+    return form.parse(data, source, strict, time_zone)
 
 
 def write_log(log: JobLog, path: str | os.PathLike[str]) -> ReadingReport:
@@ -157,7 +155,7 @@ def write_log(log: JobLog, path: str | os.PathLike[str]) -> ReadingReport:
     Returns
     -------
     ReadingReport
-        What the format has no place for.
+        What the format cannot hold.
 
     Raises
     ------
@@ -168,7 +166,7 @@ def write_log(log: JobLog, path: str | os.PathLike[str]) -> ReadingReport:
 
 
 def writer_for(path: str | os.PathLike[str]) -> Callable[[JobLog, Path], ReadingReport]:
-    """Return what writes a file of that name, or raise a JobcastError; nothing is written yet."""
+    """Return the writer for a file of that name, or raise a JobcastError."""
     name = Path(path).name.lower()
     for ending, write in WRITERS.items():
         if name.endswith(ending):

@@ -12,20 +12,20 @@ from predictors.core.arrays import Bools, Ints
 from predictors.core.compressed import read_bytes
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
+from predictors.core.parquet import parquet_table
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
 
-MAGIC: Final = b"PAR1"
 _KEY: Final = b"jobcast"
 _VERSION: Final = 1
 _ABOUT: Final = ("origin", "epoch", "time_zone", "max_procs", "max_nodes", "name")
 
 
 def write_parquet(log: JobLog, path: str | os.PathLike[str]) -> ReadingReport:
-    """Write a log as Parquet: one nullable int64 column a job log column, whatever else the log knows as metadata.
+    """Write a log as Parquet: one nullable int64 column for each column, the rest of the log as metadata.
 
-    Times are seconds since the first submission, as in memory. The file appears whole or not at all. The account that
-    is returned is empty: all that a log knows has its place.
+    Times are seconds since the first submission, as in memory. The file appears whole or not at all. The account is
+    empty, since Parquet holds everything.
 
     Raises
     ------
@@ -56,8 +56,8 @@ def read_parquet(path: str | os.PathLike[str], strict: bool = False) -> tuple[Jo
 
 
 def parse_parquet(data: bytes, source: str, strict: bool = False) -> tuple[JobLog, ReadingReport]:
-    """Return the log that the bytes of such a file hold, and an empty account."""
-    table = _table(data, source)
+    """Return the log in the bytes of such a file, and an empty account."""
+    table = parquet_table(data, source)
     about = (table.schema.metadata or {}).get(_KEY)
     if about is None:
         raise JobcastError(
@@ -72,17 +72,6 @@ def parse_parquet(data: bytes, source: str, strict: bool = False) -> tuple[JobLo
         raise JobcastError(
             f"{source}: is damaged: its metadata cannot be used ({error}); convert the log anew."
         ) from error
-
-
-def _table(data: bytes, source: str) -> Any:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    try:
-        return parquet.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        reason = str(error).strip().split("\n")[0]
-        raise JobcastError(f"{source}: is a damaged Parquet file ({reason}); copy or convert it again.") from error
 
 
 def _job_log(table: Any, about: dict[str, Any]) -> JobLog:

@@ -43,8 +43,8 @@ _MANY: Final = 1 << 16
 def pairs_of(text: str) -> tuple[dict[str, str], list[str]]:
     """Return values by key, and the keys that come twice; a value runs to the next key that PBS knows.
 
-    Of a key that PBS writes before the job's name the first counts, of the others the last: what lies between was
-    written into the name by a user.
+    Of a key that PBS writes before the job's name the first counts, of the others the last: the text between belongs to
+    the name, which a user wrote.
 
     Examples
     --------
@@ -53,12 +53,12 @@ def pairs_of(text: str) -> tuple[dict[str, str], list[str]]:
     """
     parts = _PAIR.split(text)
     keys, texts = parts[1::2], parts[2::2]
-    found = dict(zip(keys, [value.strip('"') if value[:1] == '"' else value for value in texts], strict=True))
-    if len(found) == len(keys):
-        return found, []
-    twice = [key for key in found if keys.count(key) > 1]
-    found |= {key: texts[keys.index(key)] for key in twice if key in _BEFORE_NAME}
-    return found, twice
+    pairs = dict(zip(keys, [value.strip('"') if value[:1] == '"' else value for value in texts], strict=True))
+    if len(pairs) == len(keys):
+        return pairs, []
+    twice = [key for key in pairs if keys.count(key) > 1]
+    pairs |= {key: texts[keys.index(key)] for key in twice if key in _BEFORE_NAME}
+    return pairs, twice
 
 
 def requested(pairs: Mapping[str, str]) -> tuple[int, int]:
@@ -122,7 +122,7 @@ def given(pairs: Mapping[str, str]) -> int:
 
 
 def _slots(text: str) -> int:
-    """Return how many slots of a host `0-11` or `3` are."""
+    """Return the number of a host's slots in `0-11` or `3`."""
     first, dash, last = text.partition("-")
     return max(whole(last) - whole(first), 0) + 1 if dash and min(whole(first), whole(last)) >= 0 else 1
 
@@ -189,7 +189,7 @@ _TEXTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 @dataclass
 class _Job:
-    """What the records read so far say about one run of a job."""
+    """One run of a job, from the records read so far."""
 
     line: int
     word: str
@@ -199,7 +199,7 @@ class _Job:
 
 
 def is_pbs(data: bytes) -> bool:
-    """Tell whether one of the first lines of a text is an accounting record."""
+    """Return whether one of the first lines of a text is an accounting record."""
     return any(_HEAD.match(line) for line in data[:20_000].split(b"\n")[:20])
 
 
@@ -228,7 +228,7 @@ def parse_pbs(
     if time_zone is not None:
         known_zone(time_zone)
     elif not shift.known and any(not job.pairs.get("end") for job in jobs):
-        ledger.note("local-time", "no E record tells the offset of the server's clock; local times are taken as UTC")
+        ledger.note("local-time", "no E record has the offset of the server's clock; local times are taken as UTC")
     lines = np.array([job.line for job in jobs], dtype=np.int64)
     draft = Draft(source, [job.word for job in jobs], lambda rows: lines[rows], ledger)
     _times(draft, jobs, shift)
@@ -245,7 +245,7 @@ def _jobs(data: bytes, ledger: ReportBuilder) -> tuple[list[_Job], list[int]]:
     closed: list[_Job] = []
     torn, arrays, twice = list[int](), list[int](), dict[str, list[int]]()
     example = ""
-    for number, (moment, kind, word, text) in _records(data):
+    for number, (second, kind, word, text) in _records(data):
         if kind == "":
             example = example or text
             torn.append(number)
@@ -267,7 +267,7 @@ def _jobs(data: bytes, ledger: ReportBuilder) -> tuple[list[_Job], list[int]]:
             if kind == "S" and closed and closed[-1].word == word:
                 job.pairs |= {k: v for k, v in closed[-1].pairs.items() if k in ("ctime", "qtime", "etime")}
         job.again |= kind == "R"
-        job.local.setdefault(kind, moment)
+        job.local.setdefault(kind, second)
         if kind == "E":
             job.line = number
         pairs, forged = pairs_of(text)
@@ -281,22 +281,16 @@ def _jobs(data: bytes, ledger: ReportBuilder) -> tuple[list[_Job], list[int]]:
 
 
 def _records(data: bytes) -> Iterator[tuple[int, tuple[int, str, str, str]]]:
-    """Yield line number and (local time, type, job, text) of each record; type "" for a line that is none."""
+    """Yield line number and (local time, type, job, text) of each record; type "" for a line that is no record."""
     for number, line in enumerate(data.split(b"\n"), 1):
         line = line.rstrip(b"\r")
         match = _LINE.fullmatch(line)
-        if match is None:
-            if line.strip():
-                yield number, (0, "", "", line[:60].decode("ascii", "backslashreplace"))
-            continue
-        moment = _local(match[1].decode())
-        if moment is None:
+        second = _local(match[1].decode()) if match else None
+        if match and second is not None:
+            kind, word, text = (match[k].decode("utf-8", "replace") for k in (2, 3, 4))
+            yield number, (second, kind, word, text)
+        elif line.strip():
             yield number, (0, "", "", line[:60].decode("ascii", "backslashreplace"))
-            continue
-        yield (
-            number,
-            (moment, match[2].decode(), match[3].decode("utf-8", "replace"), match[4].decode("utf-8", "replace")),
-        )
 
 
 @lru_cache(4096)
@@ -308,7 +302,7 @@ def _midnight(day: str) -> int | None:
 
 
 def _local(text: str) -> int | None:
-    """Return the seconds since 1970 of `MM/DD/YYYY HH:MM:SS` on the server's wall, None if there is no such time."""
+    """Return the seconds since 1970 of `MM/DD/YYYY HH:MM:SS` on the server's clock, None if there is no such time."""
     midnight = _midnight(text[:10])
     hours, minutes, seconds = int(text[11:13]), int(text[14:16]), int(text[17:])
     if midnight is None or hours > 23 or minutes > 59 or seconds > 60:
@@ -317,7 +311,7 @@ def _local(text: str) -> int | None:
 
 
 class _Shift:
-    """From the server's clock on the wall to Unix time."""
+    """Local time of the server's clock as Unix time."""
 
     def __init__(self, jobs: list[_Job], time_zone: str | None) -> None:
         self._zone = time_zone
@@ -342,7 +336,7 @@ class _Shift:
 
 
 def _times(draft: Draft, jobs: list[_Job], shift: _Shift) -> None:
-    def moment(job: _Job, keys: tuple[str, ...], kinds: tuple[str, ...]) -> int:
+    def time_of(job: _Job, keys: tuple[str, ...], kinds: tuple[str, ...]) -> int:
         for key in keys:
             if (value := whole(job.pairs.get(key, ""))) > 0:
                 return value
@@ -351,14 +345,14 @@ def _times(draft: Draft, jobs: list[_Job], shift: _Shift) -> None:
                 return shift.unix(job.local[kind])
         return MISSING
 
-    submit = [moment(job, ("ctime", "qtime"), ("Q",)) for job in jobs]
-    start = [moment(job, ("start",), ("S",)) for job in jobs]
-    end = [moment(job, ("end",), ("E", "R", "D", "A")) for job in jobs]
+    submit = [time_of(job, ("ctime", "qtime"), ("Q",)) for job in jobs]
+    start = [time_of(job, ("start",), ("S",)) for job in jobs]
+    end = [time_of(job, ("end",), ("E", "R", "D", "A")) for job in jobs]
     draft.numbers |= {k: np.array(v, dtype=np.int64) for k, v in (("submit", submit), ("start", start), ("end", end))}
-    told = [seconds(job.pairs.get("resources_used.walltime", "")) for job in jobs]
-    # A walltime of 0 beside an end later than the start: the job was killed before PBS asked for its usage.
+    walltimes = [seconds(job.pairs.get("resources_used.walltime", "")) for job in jobs]
+    # A walltime of 0 beside an end later than the start: the job was killed before PBS read its usage.
     between = draft.numbers["end"] - draft.numbers["start"]
-    run_time = np.array(told, dtype=np.int64)
+    run_time = np.array(walltimes, dtype=np.int64)
     draft.numbers["run_time"] = np.where(
         (run_time == 0) & (between > 60) & (draft.numbers["start"] != MISSING), MISSING, run_time
     )
@@ -369,45 +363,36 @@ def _times(draft: Draft, jobs: list[_Job], shift: _Shift) -> None:
 
 
 def _sizes(draft: Draft, jobs: list[_Job]) -> None:
-    asked, allocated, nodes, limits = list[int](), list[int](), list[int](), list[int]()
-    cpu, memory_asked, memory_used = list[int](), list[int](), list[int]()
-    for job in jobs:
-        pairs = job.pairs
-        procs_asked, nodes_asked = requested(pairs)
-        procs_given = given(pairs)
-        asked.append(procs_asked)
-        allocated.append(procs_given)
-        nodes.append(nodes_asked)
-        limits.append(seconds(pairs.get("Resource_List.walltime", "")))
-        procs = max(procs_given, procs_asked, 1)
-        used = seconds(pairs.get("resources_used.cput", ""))
-        cpu.append(used // procs if used != MISSING else MISSING)
-        memory_asked.append(memory(pairs.get("Resource_List.mem", ""), procs))
-        memory_used.append(memory(pairs.get("resources_used.mem", ""), procs))
-    columns = {
-        "requested_procs": asked,
-        "allocated_procs": allocated,
-        "requested_nodes": nodes,
-        "nodes": nodes,
-        "requested_time": limits,
-        "cpu_time": cpu,
-        "requested_memory": memory_asked,
-        "used_memory": memory_used,
-    }
-    for column, found in columns.items():
-        large = [value > LARGEST_QUANTITY for value in found]
-        draft.report("too-large", np.array(large, dtype=np.bool_), column, max(found))
-        draft.numbers[column] = np.array(
-            [MISSING if big else value for value, big in zip(found, large, strict=True)], dtype=np.int64
-        )
-    draft.numbers["nodes"][draft.numbers["start"] == MISSING] = MISSING
-    bad = [job.pairs.get("Resource_List.walltime", "") != "" for job in jobs]
-    unread = np.array(bad, dtype=np.bool_) & (draft.numbers["requested_time"] == MISSING)
-    draft.report("not-a-time", unread, "requested_time")
+    rows = [_sizes_of(job.pairs) for job in jobs]
+    columns = ("requested_procs", "allocated_procs", "requested_nodes", "requested_time", "cpu_time",
+               "requested_memory", "used_memory")  # fmt: skip
+    for column, values in zip(columns, zip(*rows, strict=True), strict=True):
+        large = np.array([value > LARGEST_QUANTITY for value in values], dtype=np.bool_)
+        draft.report("too-large", large, column, max(values))
+        draft.numbers[column] = np.array([MISSING if value > LARGEST_QUANTITY else value for value in values], np.int64)
+    draft.numbers["nodes"] = np.where(draft.numbers["start"] == MISSING, MISSING, draft.numbers["requested_nodes"])
+    limited = np.array([job.pairs.get("Resource_List.walltime", "") != "" for job in jobs], dtype=np.bool_)
+    draft.report("not-a-time", limited & (draft.numbers["requested_time"] == MISSING), "requested_time")
+
+
+def _sizes_of(pairs: Mapping[str, str]) -> tuple[int, ...]:
+    """Return processors, nodes, walltime, processor time and memory of a job, asked for and given."""
+    procs_requested, nodes_requested = requested(pairs)
+    procs_given = given(pairs)
+    procs, used = max(procs_given, procs_requested, 1), seconds(pairs.get("resources_used.cput", ""))
+    return (
+        procs_requested,
+        procs_given,
+        nodes_requested,
+        seconds(pairs.get("Resource_List.walltime", "")),
+        used // procs if used != MISSING else MISSING,
+        memory(pairs.get("Resource_List.mem", ""), procs),
+        memory(pairs.get("resources_used.mem", ""), procs),
+    )
 
 
 def _ends(draft: Draft, jobs: list[_Job]) -> None:
-    """How each job ended: exit code, status, arrays, how often it ran before."""
+    """Fill in exit code, status, array and restarts of each job."""
     codes = [exit_code(job.pairs.get("Exit_status", "")) for job in jobs]
     deleted = np.array([bool({"D", "A"} & set(job.local)) for job in jobs], dtype=np.bool_)
     ended = np.array(["E" in job.local for job in jobs], dtype=np.bool_)

@@ -28,7 +28,7 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "repeated-row": ("dropped", "an equal row stands elsewhere in the file"),
         "earlier-attempt": ("dropped", "a run after which the job went back into the queue; its last run is kept"),
         "not-a-record": ("dropped", "the line is no record of this format"),
-        "no-clock": ("dropped", "the record tells local time, and no other tells the offset from UTC"),
+        "no-clock": ("dropped", "the record has local time, and no record has the offset from UTC"),
         "not-a-number": ("changed", "read as unknown"),
         "not-finite": ("changed", "read as unknown"),
         "negative": ("changed", "read as unknown"),
@@ -37,16 +37,19 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "not-a-memory": ("changed", "read as unknown"),
         "start-before-submission": ("changed", "the wait is read as unknown"),
         "end-before-start": ("changed", "the run time is read as unknown"),
-        "delimiter-in-text": ("changed", "where a field ends cannot be told; what is in doubt is read as unknown"),
-        "repeated-key": ("changed", "a user wrote it into the job's name, which is cut there"),
-        "rejoined": ("noted", "a delimiter or a line break within a field; put together again"),
+        "delimiter-in-text": ("changed", "the end of a field is not certain; fields in doubt are read as unknown"),
+        "repeated-key": ("changed", "the job's name contains it; the name is cut there"),
+        "rejoined": ("noted", "a delimiter or a line break within a field; its parts are joined"),
         "fraction": ("noted", "rounded to a whole number, halves up"),
         "step": ("noted", "a step of a job, not a job"),
         "array-itself": ("noted", "stands for a whole job array; its members are the jobs"),
         "no-limit": ("noted", "no time limit of its own; the requested time is read as unknown"),
-        "truncated-name": ("noted", "ends in +: cut by the program that wrote it, two people may look like one"),
-        "run-time-differs": ("noted", "end - start is not the run time that the record tells; the run time counts"),
-        "clock-change": ("noted", "end - start is an hour off the run time: the clock was changed between them"),
+        "truncated-name": ("noted", "ends in +: cut by the program that wrote it; two users may have one name"),
+        "run-time-differs": ("noted", "end - start is not the record's run time; the run time counts"),
+        "clock-change": (
+            "noted",
+            "end - start differs from the run time by an hour: the clock was changed",
+        ),
         "never-started": ("noted", "cancelled while it waited; run time 0, and it waited until then"),
         "unfinished": ("noted", "not ended when the log was written; the run time is unknown"),
         "local-time": ("noted", ""),
@@ -55,23 +58,23 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "text": ("noted", ""),
     }
 )
-"""What readers of schedulers' records may write into their accounts."""
+"""The rules of the reports on schedulers' records."""
 
 
 @dataclass
 class Draft:
-    """Records on their way into a job log.
+    """Records that become a job log.
 
     Parameters
     ----------
     source : str
         The file.
     ids : list of str
-        What the scheduler calls each job; "" where it does not say.
+        The scheduler's id of each job; "" where it has none.
     places : callable
         From rows to line numbers of the file.
     ledger : ReportBuilder
-        Where is written down what was dropped or changed.
+        The report.
     numbers : dict of str to int64 array
         Columns of the job log that are plain numbers; besides `submit`, `start`, `end` [s], and `run_time` where the
         record gives it. `MISSING` where unknown.
@@ -93,12 +96,12 @@ class Draft:
     waiting: Bools | None = None
 
     def number(self, column: str) -> Ints:
-        """Return a column, `MISSING` throughout where the records have no such column."""
-        found = self.numbers.get(column)
-        return np.full(len(self.ids), MISSING, dtype=np.int64) if found is None else found
+        """Return a column, all `MISSING` if the records have no such column."""
+        values = self.numbers.get(column)
+        return np.full(len(self.ids), MISSING, dtype=np.int64) if values is None else values
 
     def report(self, rule: str, rows: npt.ArrayLike, column: str = "", example: object = "") -> None:
-        """Write down that some rows, given by mask or number, met a rule."""
+        """Report that some rows, given by mask or number, meet a rule."""
         where = np.asarray(rows)
         where = np.flatnonzero(where) if where.dtype == np.bool_ else where
         if len(where):
@@ -110,8 +113,8 @@ def finish(
 ) -> tuple[JobLog, ReadingReport]:
     """Return the job log of the records, and the account.
 
-    Of several records with one id and one submission, or that say of themselves that the job was put back, the last
-    run is the job. Ids that come again otherwise are other jobs: then all jobs are numbered anew.
+    Of several records with one id and one submission, and of records whose job was put back into the queue, the last
+    run is the job. Other records with one id are different jobs: then all jobs get new numbers.
 
     Raises
     ------
@@ -187,7 +190,7 @@ def _attempts(draft: Draft, rows: Ints) -> dict[str, Bools]:
 def _columns(draft: Draft, kept: Bools) -> dict[str, Ints]:
     """Return the number columns of the job log, of the rows kept."""
     columns = {c: v.copy() for c, v in draft.numbers.items() if c not in ("start", "end", "run_time")}
-    submit, start, end, told = (draft.number(column) for column in ("submit", "start", "end", "run_time"))
+    submit, start, end, recorded = (draft.number(column) for column in ("submit", "start", "end", "run_time"))
     for column, values in columns.items():
         if column not in ("exit_code", "submit", "status"):
             bad = kept & (values < 0) & (values != MISSING)
@@ -197,27 +200,27 @@ def _columns(draft: Draft, kept: Bools) -> dict[str, Ints]:
     bad = kept & (wait < 0) & (wait != MISSING)
     draft.report("start-before-submission", bad, "wait", wait[bad][:1].tolist())
     wait[bad] = MISSING
-    columns["wait"], columns["run_time"] = wait, _run_time(draft, kept, start, end, told)
+    columns["wait"], columns["run_time"] = wait, _run_time(draft, kept, start, end, recorded)
     if draft.waiting is not None:
         never = draft.waiting & kept & (end != MISSING)
         draft.report("never-started", never)
         columns["run_time"][draft.waiting] = 0
         columns["wait"][draft.waiting] = np.maximum(_difference(end, submit)[draft.waiting], MISSING)
-    draft.report("unfinished", kept & (end == MISSING) & (told == MISSING))
+    draft.report("unfinished", kept & (end == MISSING) & (recorded == MISSING))
     return {column: values[kept] for column, values in columns.items()}
 
 
-def _run_time(draft: Draft, kept: Bools, start: Ints, end: Ints, told: Ints) -> Ints:
+def _run_time(draft: Draft, kept: Bools, start: Ints, end: Ints, recorded: Ints) -> Ints:
     between = _difference(end, start)
-    negative = kept & (told < 0) & (told != MISSING)
-    draft.report("negative", negative, "run_time", told[negative][:1].tolist())
-    told = np.where(told < 0, MISSING, told)
-    off = np.abs(between - told) * (kept & (between != MISSING) & (told != MISSING))
+    negative = kept & (recorded < 0) & (recorded != MISSING)
+    draft.report("negative", negative, "run_time", recorded[negative][:1].tolist())
+    recorded = np.where(recorded < 0, MISSING, recorded)
+    off = np.abs(between - recorded) * (kept & (between != MISSING) & (recorded != MISSING))
     draft.report("clock-change", np.abs(off - 3600) <= 1, "run_time")
     draft.report("run-time-differs", (off > 1) & (np.abs(off - 3600) > 1), "run_time")
-    bad = kept & (between < 0) & (between != MISSING) & (told == MISSING)
+    bad = kept & (between < 0) & (between != MISSING) & (recorded == MISSING)
     draft.report("end-before-start", bad, "run_time", between[bad][:1].tolist())
-    return np.where(told != MISSING, told, np.where(between < 0, MISSING, between))
+    return np.where(recorded != MISSING, recorded, np.where(between < 0, MISSING, between))
 
 
 def _difference(later: Ints, earlier: Ints) -> Ints:
@@ -263,7 +266,7 @@ def _used(codes: Ints, names: tuple[str, ...]) -> tuple[Ints, tuple[str, ...]]:
 
 
 _NOTE: Final = (
-    "times tell no zone and are taken as UTC, so that hours and days are those of the clock that wrote them; "
+    "times have no zone and are taken as UTC, so that hours and days are those of the clock that wrote them; "
     "give its zone to have Unix time"
 )
 
@@ -274,9 +277,9 @@ def clocked(columns: Mapping[str, Any], draft: Draft, time_zone: str | None) -> 
     Parameters
     ----------
     columns : mapping of str to arrow array of text
-        By what they are in the draft.
+        By the draft's column.
     draft : Draft
-        Told what is no time, and that local times are taken as UTC.
+        Its report gets texts that are no times, and local times that are taken as UTC.
     time_zone : str or None
         IANA name of the zone that local times are in.
 
@@ -310,7 +313,7 @@ def known_zone(time_zone: str) -> ZoneInfo:
     Raises
     ------
     JobcastError
-        If the system knows none of that name.
+        If the system does not know it.
     """
     try:
         return ZoneInfo(time_zone)

@@ -1,7 +1,7 @@
 """Slurm's records: `sacct --parsable2` and `--json`.
 
 The fields are those of sacct(1); `jobcast` reads those of `ALIASES` by name, in any order. Best exported with
-`SLURM_TIME_FORMAT=%s`, which leaves no doubt about the clock.
+`SLURM_TIME_FORMAT=%s`, so that times are Unix time.
 """
 
 import json
@@ -16,7 +16,7 @@ from predictors.core.arrays import Bools, Ints
 from predictors.core.compressed import log_name
 from predictors.core.errors import JobcastError
 from predictors.data.formats._delimited import Table, bar_delimited_table, header_names
-from predictors.data.formats.columns import MISSING, matches, names, numbers, spans_of
+from predictors.data.formats.columns import MISSING, by_name, matches, names, numbers, spans_of
 from predictors.data.formats.parquet import row_array, text_array
 from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES, Draft, clocked, finish
 from predictors.data.joblog import JobLog
@@ -111,25 +111,25 @@ def members(job: str) -> int:
 
 
 def exit_code(text: str) -> int:
-    """Return the exit code behind sacct's `code:signal`; 128 + signal where a signal ended the job.
+    """Return the exit code in sacct's `code:signal`; 128 + signal where a signal ended the job.
 
     Examples
     --------
     >>> exit_code("3:0"), exit_code("0:11")
     (3, 139)
     """
-    found = _EXIT.fullmatch(text)
-    if found is None:
+    match = _EXIT.fullmatch(text)
+    if match is None:
         return MISSING
-    code, signal = int(found[1]), int(found[2] or 0)
+    code, signal = int(match[1]), int(match[2] or 0)
     return _SIGNAL + signal if signal else code
 
 
 def memory(text: str) -> tuple[float, str] | None:
-    """Return the memory [KB] that sacct's `ReqMem` asks for, and whose it is; None if it cannot be read.
+    """Return the memory [KB] in sacct's `ReqMem`, and what it is for; None if it cannot be read.
 
-    `c` at the end says that it is a processor's, `n` a node's; "", as Slurm writes it from 21.08 on, that it is the
-    whole job's. A number without K, M, G, T or P counts megabytes.
+    `c` at the end means each processor, `n` each node; no letter, as from Slurm 21.08 on, means the whole job. A number
+    without K, M, G, T or P counts megabytes.
 
     Examples
     --------
@@ -200,9 +200,9 @@ _SUFFIXES: Final = MappingProxyType({"K": 1_000, "M": 1_000_000, "G": 1_000_000_
 
 
 def is_sacct(data: bytes) -> bool:
-    """Tell whether a text begins with names of sacct's between bars."""
-    found = {name.lower() for name in header_names(data[:20_000], "|")}
-    return bool(found & {"jobid", "jobidraw"}) and bool(found & _MARKS)
+    """Return whether a text begins with names of sacct's between bars."""
+    header = {name.lower() for name in header_names(data[:20_000], "|")}
+    return bool(header & {"jobid", "jobidraw"}) and bool(header & _MARKS)
 
 
 def parse_sacct(
@@ -213,7 +213,7 @@ def parse_sacct(
     Parameters
     ----------
     time_zone : str, optional
-        IANA name of the zone of the clock that wrote local times; without it they are taken as they stand, as UTC.
+        IANA name of the zone of the clock that wrote local times; without it they are taken as UTC.
 
     Raises
     ------
@@ -262,21 +262,18 @@ def _moved(table: Table, rows: Ints) -> Callable[[Ints], Ints]:
 
 
 def fill(draft: Draft, table: Table, words: list[str], time_zone: str | None) -> None:
-    """Fill a draft with what the columns of a table say."""
+    """Fill a draft with the columns of a table."""
     column = {key: table.columns[found] for key, aliases in ALIASES.items() if (found := table.first(aliases))}
-    states, state_names = names(column["state"])
-    bare = [state_of(name) for name in state_names]
-    odd = unknown_states(bare)
+    states = names(column["state"])
+    odd = unknown_states(map(state_of, states[1]))
     if odd:
         draft.ledger.note("columns", f"states that Slurm's manual does not name: {', '.join(odd)[:80]}")
-    state = np.array([*bare, ""])[np.where(states == MISSING, len(bare), states)]
-    status = np.array([STATES.get(name, MISSING) for name in bare] + [MISSING], dtype=np.int64)
-    draft.numbers["status"] = status[np.where(states == MISSING, len(bare), states)]
+    draft.numbers["status"] = by_name(states, lambda text: STATES.get(state_of(text), MISSING), MISSING)
     times: dict[str, Any] = {key: column[key] for key in ("submit", "eligible", "start", "end") if key in column}
     clock = clocked(times, draft, time_zone)
     draft.numbers |= {key: clock[key] for key in ("submit", "start", "end")}
     ended = draft.numbers["end"] != MISSING
-    draft.put_back = np.isin(state, list(PUT_BACK))
+    draft.put_back = by_name(states, lambda text: state_of(text) in PUT_BACK, unknown=False)
     never = (draft.numbers["start"] == MISSING) | (draft.numbers["start"] == 0)
     draft.waiting = ended & never & (draft.numbers["status"] == CANCELLED)
     _quantities(draft, column, ended)
@@ -290,23 +287,16 @@ def fill(draft: Draft, table: Table, words: list[str], time_zone: str | None) ->
     for key in ("user", "group", "project", "queue", "qos", "executable", "directory", "command", "location"):
         if key in column:
             draft.names[key] = names(column[key])
-    draft.names["state"] = _states(states, bare)
+    distinct = tuple(dict.fromkeys(map(state_of, states[1])))  # without the user who cancelled
+    draft.names["state"] = by_name(states, lambda text: distinct.index(state_of(text)), MISSING), distinct
     if "user" in draft.names:
-        codes, people = draft.names["user"]
-        cut = np.array([name.endswith("+") for name in people] + [False], dtype=np.bool_)
-        draft.report("truncated-name", cut[np.where(codes == MISSING, len(people), codes)], "user")
+        cut = by_name(draft.names["user"], lambda name: name.endswith("+"), unknown=False)
+        draft.report("truncated-name", cut, "user")
 
 
 def _eligible_wait(eligible: Ints, start: Ints) -> Ints:
     known = (eligible != MISSING) & (start != MISSING) & (eligible <= start)
     return np.where(known, start - np.where(known, eligible, 0), MISSING)
-
-
-def _states(codes: Ints, bare: list[str]) -> tuple[Ints, tuple[str, ...]]:
-    """Return states without the user who cancelled: one code a state."""
-    distinct = tuple(dict.fromkeys(bare))
-    place = np.array([distinct.index(name) for name in bare] + [MISSING], dtype=np.int64)
-    return place[np.where(codes == MISSING, len(bare), codes)], distinct
 
 
 def _quantities(draft: Draft, column: Mapping[str, Any], ended: Bools) -> None:
@@ -322,7 +312,7 @@ def _quantities(draft: Draft, column: Mapping[str, Any], ended: Bools) -> None:
         draft.numbers["requested_time"] = spans_of(
             column["requested_time"], "requested_time", draft.report, 60, _NO_LIMIT
         )
-    for key in ("allocated_procs", "nodes"):  # sacct shows what was asked for where nothing was given
+    for key in ("allocated_procs", "nodes"):  # sacct shows the request where nothing was given
         if key in draft.numbers:
             draft.numbers[key][draft.numbers["start"] == MISSING] = MISSING
     procs = np.maximum(draft.number("allocated_procs"), draft.number("requested_procs"))
@@ -332,32 +322,28 @@ def _quantities(draft: Draft, column: Mapping[str, Any], ended: Bools) -> None:
     if "memory" in column:
         draft.numbers["requested_memory"] = _memory(column["memory"], procs, draft)
     if "exit_code" in column:
-        codes, texts = names(column["exit_code"])
-        table = np.array([exit_code(text) for text in texts] + [MISSING], dtype=np.int64)
-        draft.numbers["exit_code"] = np.where(ended, table[np.where(codes == MISSING, len(texts), codes)], MISSING)
+        draft.numbers["exit_code"] = np.where(ended, by_name(names(column["exit_code"]), exit_code, MISSING), MISSING)
 
 
 def _counts(column: Any, key: str, draft: Draft) -> Ints:
     """Return a count, perhaps written with K, M or G."""
-    codes, texts = names(column)
-    if not any(map(_SUFFIXED.fullmatch, texts)):
-        return numbers(column, key, draft.report)
-    plain = [str(int(float(text[:-1]) * _SUFFIXES[text[-1]])) if _SUFFIXED.fullmatch(text) else text for text in texts]
-    places = np.where(codes == MISSING, len(texts), codes)
-    return numbers(text_array([*plain, ""]).take(row_array(places)), key, draft.report)
+    coded = names(column)
+    if any(map(_SUFFIXED.fullmatch, coded[1])):
+        column = text_array(by_name(coded, _without_suffix, "").tolist())
+    return numbers(column, key, draft.report)
+
+
+def _without_suffix(text: str) -> str:
+    return str(int(float(text[:-1]) * _SUFFIXES[text[-1]])) if _SUFFIXED.fullmatch(text) else text
 
 
 def _memory(column: Any, procs: Ints, draft: Draft) -> Ints:
-    codes, texts = names(column)
-    read = [memory(text) for text in texts] + [None]
-    place = np.where(codes == MISSING, len(texts), codes)
-    total = np.array([0.0 if one is None else one[0] for one in read])[place]
-    whose = np.array(["" if one is None else one[1] for one in read])[place]
-    share = np.select(
-        [whose == "c", whose == "n"], [1.0, np.maximum(draft.number("nodes"), 1) / np.maximum(procs, 1)], 0
-    )
-    share = np.where(share == 0, 1.0 / np.maximum(procs, 1), share)
-    unread = np.array([one is None for one in read])[place]
+    codes, texts = coded = names(column)
+    total = by_name(coded, lambda text: (memory(text) or (0.0, ""))[0], 0.0)
+    per = by_name(coded, lambda text: (memory(text) or (0.0, ""))[1], "")
+    unread = by_name(coded, lambda text: memory(text) is None, unknown=True)
+    procs = np.maximum(procs, 1)
+    share = np.select([per == "c", per == "n"], [1.0, np.maximum(draft.number("nodes"), 1) / procs], 1.0 / procs)
     bad = unread & (codes != MISSING)
     draft.report("not-a-memory", bad, "requested_memory", texts[codes[bad][0]] if bad.any() else "")
     kilobytes = np.minimum(total * share, 2.0**53).astype(np.int64)
@@ -369,7 +355,7 @@ _INFINITE: Final = frozenset((4_294_967_295, 18_446_744_073_709_551_615))
 
 
 def is_sacct_json(data: bytes) -> bool:
-    """Tell whether a text begins as JSON that holds jobs."""
+    """Return whether a text begins as JSON that holds jobs."""
     head = data[:4_000_000].removeprefix(b"\xef\xbb\xbf").lstrip()
     return head.startswith(b"{") and (b'"jobs"' in head or b"Slurm" in head)
 

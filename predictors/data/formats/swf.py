@@ -91,7 +91,7 @@ def read_swf(path: str | os.PathLike[str], strict: bool = False) -> tuple[JobLog
 def parse_swf(data: bytes, source: str, strict: bool = False, careful: bool = False) -> tuple[JobLog, ReadingReport]:
     r"""Return the job log that the text of an SWF file holds, and the account.
 
-    With `careful`, the compiled scanner is not trusted with any row: slow, with the same result.
+    With `careful`, every row is read without the compiled scanner: slow, with the same result.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def parse_swf(data: bytes, source: str, strict: bool = False, careful: bool = Fa
 
 
 def _keep(rows: Rows, report: ReportBuilder) -> Bools:
-    """Return which rows are jobs, and write down why the others are not."""
+    """Return which rows are jobs; the others go to the report."""
     job_id, submit, status = (rows.values[:, FIELDS.index(column)] for column in ("job_id", "submit", "status"))
     kept = np.ones(len(job_id), dtype=np.bool_)
 
@@ -163,13 +163,13 @@ def _seen(job_id: Ints, kept: Bools) -> Bools:
 
 
 def _account_values(rows: Rows, kept: Bools, report: ReportBuilder) -> None:
-    """Write down what became of single values of the rows that were kept."""
+    """Report the values that were changed in the rows that are kept."""
     places: dict[tuple[str, str], list[Problem]] = {}
     for problem in rows.problems:
         if kept[problem.row]:
             places.setdefault((problem.rule, problem.column), []).append(problem)
-    for (rule, column), found in places.items():
-        report.add(rule, rows.lines[[problem.row for problem in found]], column, found[0].token)
+    for (rule, column), problems in places.items():
+        report.add(rule, rows.lines[[problem.row for problem in problems]], column, problems[0].token)
     if not rows.fractions.any():
         return
     for field, column in enumerate(FIELDS):
@@ -214,7 +214,7 @@ def write_swf(log: JobLog, path: str | os.PathLike[str]) -> ReadingReport:
     Returns
     -------
     ReadingReport
-        What SWF has no place for.
+        What SWF cannot hold.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The `;` lines of an SWF file: what they say of the machine and the clock, and how to write them back.
+"""The `;` lines of an SWF file: machine and clock, reading and writing.
 
 Format: Feitelson et al., The Standard Workload Format, version 2.2 (Parallel Workloads Archive); Chapin et al.,
 Benchmarks and Standards for the Evaluation of Parallel Job Schedulers, JSSPP 1999, doi 10.1007/3-540-47954-6_4.
@@ -14,36 +14,12 @@ from predictors.data.joblog import JobLog
 
 Header = tuple[tuple[str, str], ...]
 
-_LABELS: Final = frozenset(
-    (
-        "Version",
-        "Computer",
-        "Installation",
-        "Acknowledge",
-        "Information",
-        "Conversion",
-        "MaxJobs",
-        "MaxRecords",
-        "Preemption",
-        "UnixStartTime",
-        "TimeZone",
-        "TimeZoneString",
-        "StartTime",
-        "EndTime",
-        "MaxNodes",
-        "MaxProcs",
-        "MaxRuntime",
-        "MaxMemory",
-        "AllowOveruse",
-        "MaxQueues",
-        "Queues",
-        "Queue",
-        "MaxPartitions",
-        "Partitions",
-        "Partition",
-        "Note",
-    )
-)
+_LABELS: Final = frozenset((
+    "Version", "Computer", "Installation", "Acknowledge", "Information", "Conversion", "MaxJobs",
+    "MaxRecords", "Preemption", "UnixStartTime", "TimeZone", "TimeZoneString", "StartTime", "EndTime",
+    "MaxNodes", "MaxProcs", "MaxRuntime", "MaxMemory", "AllowOveruse", "MaxQueues", "Queues",
+    "Queue", "MaxPartitions", "Partitions", "Partition", "Note",
+))  # fmt: skip
 _EXTENT: Final = ("MaxJobs", "MaxRecords", "EndTime")
 _LABELLED: Final = re.compile(r"([ \t]*)([A-Za-z]\w*):(?!//)[ \t]*(.*)", re.DOTALL)
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,15}(?![0-9.])")
@@ -51,7 +27,7 @@ _NAMED: Final = re.compile(r"([0-9]{1,4})[ \t]+(.+)", re.DOTALL)
 _BLANKS: Final = " \t\r"
 
 NAME_LABELS: Final[Mapping[str, str]] = {"queue": "Queue", "partition": "Partition"}
-"""The columns whose codes SWF can name, and the label that does it."""
+"""The columns whose codes SWF can name, and the label of the names."""
 
 SMALLEST_UNIX_TIME: Final = 100_000_000
 """1973: with `UnixStartTime: 0`, times from here on are Unix times; below, the clock is unknown."""
@@ -72,7 +48,7 @@ class HeaderFacts:
     names : mapping of str to tuple of str
         Names of the codes of `queue` and `partition`, where given; a code without a name has "".
     notes : tuple of str
-        What could not be understood.
+        Lines that are taken as unknown, and why.
     """
 
     unix_start: int | None = None
@@ -120,7 +96,7 @@ def header_facts(header: Header) -> HeaderFacts:
 
 
 def _texts(header: Header, label: str) -> list[str]:
-    return [text for found, text in header if found == label]
+    return [text for own, text in header if own == label]
 
 
 def _whole_number(header: Header, label: str, notes: list[str], least: int) -> int | None:
@@ -151,12 +127,12 @@ def _time_zone(header: Header, notes: list[str]) -> str | None:
 
 
 def _names(header: Header, label: str) -> tuple[str, ...]:
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for text in _texts(header, label):
         match = _NAMED.fullmatch(text)
         if match:
-            found.setdefault(int(match[1]), match[2].strip(_BLANKS))
-    return tuple(found.get(code, "") for code in range(max(found, default=-1) + 1))
+            names.setdefault(int(match[1]), match[2].strip(_BLANKS))
+    return tuple(names.get(code, "") for code in range(max(names, default=-1) + 1))
 
 
 def header_of(log: JobLog) -> Header:
@@ -179,8 +155,8 @@ def header_of(log: JobLog) -> Header:
     }
     if "Version" not in dict(header):
         header = (("Version", "2.2"), *header)
-    for label, (told, value) in wanted.items():
-        if value is not None and told != value:
+    for label, (stated, value) in wanted.items():
+        if value is not None and stated != value:
             header = _with_label(header, label, str(value))
     for column, label in NAME_LABELS.items():
         names = tuple(_one_line(name).strip(_BLANKS) for name in log.categories.get(column, ()))
@@ -191,7 +167,7 @@ def header_of(log: JobLog) -> Header:
 
 
 def without_extent(header: Header) -> Header:
-    """Return a header without how many jobs there are and until when: of a part of them, or of more, it is not so.
+    """Return a header without the number of jobs and the end: these hold for the whole log alone.
 
     Examples
     --------
@@ -208,7 +184,7 @@ def header_lines(header: Header) -> list[str]:
 
 def _with_label(header: Header, label: str, text: str) -> Header:
     """Return the header with the first line of that label replaced and its others gone, or with one more line."""
-    places = [k for k, (found, _) in enumerate(header) if found == label]
+    places = [k for k, (own, _) in enumerate(header) if own == label]
     if not places:
         return (*header, (label, text))
     return tuple((label, text) if k == places[0] else entry for k, entry in enumerate(header) if k not in places[1:])

@@ -37,21 +37,21 @@ def scan_lines(data: Bytes, commas: int, starts: Ints, kinds: Marks) -> int:
 
     Written: where each line begins, and its kind. Returns the number of lines.
     """
-    line, begin, found, empty = 0, 0, 0, True
+    line, begin, separators, empty = 0, 0, 0, True
     for i in range(data.size):
         c = data[i]
         if c == _COMMA:
-            found += 1
+            separators += 1
         elif c == _NEWLINE:
             starts[line] = begin
-            if empty and found == 0:
+            if empty and separators == 0:
                 kinds[line] = BLANK
             elif data[begin] == _HASH:
                 kinds[line] = HEADER
             else:
-                kinds[line] = WHOLE if found == commas else RAGGED
+                kinds[line] = WHOLE if separators == commas else RAGGED
             line += 1
-            begin, found, empty = i + 1, 0, True
+            begin, separators, empty = i + 1, 0, True
         elif c not in (_SPACE, _RETURN):
             empty = False
     return line
@@ -59,10 +59,10 @@ def scan_lines(data: Bytes, commas: int, starts: Ints, kinds: Marks) -> int:
 
 @compiled
 def off_clock(time: Ints, first: int, last: int, reach: int, slack: int, off: Bools) -> None:
-    """Mark the rows from `first` to `last` with which fewer than a third of those around them agree within `slack`.
+    """Mark the rows from `first` to `last` whose time agrees within `slack` with less than a third of their neighbours.
 
-    `reach` rows on either side are asked; near an end of `time` fewer, but as many on both sides. So a jump of all
-    clocks passes, as after a pause, and the clocks of a few that jump or are wrong throughout do not.
+    A row's neighbours are `reach` rows on either side, fewer near an end of `time` but as many on both sides. So a jump
+    of all clocks, as after a pause, is accepted; a few clocks that jump or are always wrong are not.
     """
     for i in range(first, last):
         half = min(reach, i, time.size - 1 - i)
@@ -86,7 +86,6 @@ def to_rates(
     have: Bools,
     rates: Floats,
     verdict: Marks,
-    tally: Ints,
     events: Marks,
 ) -> None:
     """Turn readings, taken in `order` (by slot, then time), into rates per second.
@@ -102,17 +101,15 @@ def to_rates(
     widest : uint64 array of shape (m,)
         The largest value that each counter can have: 2**bits - 1.
     gap : int
-        Microseconds; across a longer time than this there is no rate.
+        The longest time that a rate may span [µs].
     last_time, last, have : arrays of shapes (slots,), (slots, m) and (slots, m)
-        The reading before of every slot, time -1 if there is none; kept up to date.
+        The last reading of every slot, time -1 if there is none; updated.
     rates : float64 array of shape (n, m)
         Written: NaN where there is no rate.
     verdict : uint8 array of shape (n,)
-        Written: USED, FIRST of its slot, TWICE the same time, LATE, after a GAP, or RESTARTED: the device began anew.
-    tally : int64 array of shape (3,)
-        Counted up: WRAPS, RESETS and SATURATED values.
+        Written: USED, FIRST of its slot, TWICE at the same time, LATE, after a GAP, or RESTARTED.
     events : uint8 array of shape (n,)
-        Written: bit k is set in a row where `tally[k]` was counted up.
+        Written: bit WRAPS, RESETS or SATURATED is set in a row with such a counter.
     """
     m = values.shape[1]
     full = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -143,17 +140,14 @@ def to_rates(
                     eighth = wide // np.uint64(8) + np.uint64(1)
                     if new >= old:
                         if new == widest[j] and old == new and wide != full:
-                            tally[SATURATED] += 1
                             events[r] |= np.uint8(1 << SATURATED)
                         else:
                             rates[r, j] = np.float64(new - old) * 1e6 / step
                     elif old > wide - eighth and new < eighth:
                         rates[r, j] = np.float64((new - old) & wide) * 1e6 / step
-                        tally[WRAPS] += 1
                         events[r] |= np.uint8(1 << WRAPS)
                     else:
                         back += 1
-                        tally[RESETS] += 1
                         events[r] |= np.uint8(1 << RESETS)
             if back > 0 and 2 * back >= moved:
                 verdict[r] = RESTARTED
@@ -210,12 +204,12 @@ def to_counters(
     target: Ints,
     scale: Floats,
     rates: Floats,
-    told: Bools,
+    known: Bools,
 ) -> None:
     """Add up each counter's devices, rows taken in `order`.
 
     The k-th metric is a `column` of `moved` or of `measured`, times `scale`, and goes to column `target[k]` of `rates`,
-    float64 of shape (n, counters); a counter without a metric is NaN. `told` marks rows in which anything is known.
+    float64 of shape (n, counters); a counter without a metric is NaN. `known` marks the rows with any rate.
     """
     rates[:] = np.nan
     for i in range(order.size):
@@ -224,6 +218,6 @@ def to_counters(
             value = (moved[r, column[k]] if is_moved[k] else measured[r, column[k]]) * scale[k]
             first = k == 0 or target[k] != target[k - 1]
             rates[i, target[k]] = value if first else rates[i, target[k]] + value
-        told[i] = False
+        known[i] = False
         for j in range(rates.shape[1]):
-            told[i] |= rates[i, j] == rates[i, j]
+            known[i] |= rates[i, j] == rates[i, j]

@@ -1,8 +1,8 @@
-"""Sets of telemetry files that belong together, and their pieces.
+"""Sets of telemetry files that follow one another, and the pieces in which they are read.
 
 LDMS writes `<path>/<container>/<schema>`, with a rollover `<schema>.<epoch>` (`store_function_csv`: `-<epoch>`), and
-beside it, if configured to, `<schema>.HEADER[.<epoch>]` and `<schema>.KIND[.<epoch>]`. Files that differ in the epoch
-alone are one set and are read one after the other. Any may be packed by gzip and end in `.csv`, `.gz` or both.
+beside it, if configured to, `<schema>.HEADER[.<epoch>]` and `<schema>.KIND[.<epoch>]`. Files that differ only in the
+epoch are one set and are read one after the other. Each may be packed by gzip and end in `.csv`, `.gz` or both.
 """
 
 import gzip
@@ -10,8 +10,8 @@ import os
 import re
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
@@ -19,51 +19,71 @@ import numpy as np
 
 from predictors.core.arrays import Floats
 from predictors.core.errors import JobcastError
+from predictors.core.parquet import MAGIC, damage_named
 from predictors.data.telemetry.layout import FileMapping, Layout, header_names, is_ldms_header, ldms_layout
-from predictors.data.telemetry.parse import Losses, Piece, Texts, csv_frames, header_lines
+from predictors.data.telemetry.parse import Losses, Piece, csv_frames, metric_types
 
 if TYPE_CHECKING:
     import polars as pl
 
 CHUNK: Final = 16_000_000
-"""How many bytes of a file are worked on at a time."""
+"""Bytes of a file that are worked on at a time."""
+ROWS: Final = 100_000
+"""Rows of a Parquet file that are worked on at a time."""
 LONGEST: Final = 1_000_000
 """No line may be longer [bytes]."""
+MARGIN: Final = 300.0
+"""Readings that long before the wanted times are read as well [s], to take rates from."""
+SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ms+us": 1e-3}
+"""What the time column of a layout is in."""
+_GLIMPSE: Final = 50_000
+_HOUR: Final = 3600.0
 
 _NAME: Final = re.compile(
     r"^(?P<name>.+?)(?:\.(?P<side>HEADER|KIND))?(?:(?:\.|-(?=\d{6}))(?P<epoch>\d+))?(?P<ending>(?:\.csv|\.parquet)?(?:\.gz)?)$"
 )
-_LAST: Final = 2**62
 _GZIP: Final = b"\x1f\x8b"
-_PARQUET: Final = b"PAR1"
 
 
 @dataclass(frozen=True)
 class TelemetryFile:
-    """One file, with its header if that stands in a file of its own, and the second at which it was begun."""
+    """One file, the file with its header if that is another, and the second in its name, infinite without one."""
 
     path: Path
     header: Path | None = None
-    epoch: int | None = None
+    epoch: float = np.inf
 
 
 @dataclass(frozen=True)
 class FileSet:
-    """Files that follow one another.
+    """Files that follow one another in time.
 
     Parameters
     ----------
     name : str
         The files' path within the folder, without epoch and endings.
     files : tuple of TelemetryFile
-        By epoch; one without comes last, for it is still being written.
+        By epoch; one without epoch comes last, since it is still being written.
+    counters : tuple of int
+        The counters that every file has: positions in `COUNTERS`, ascending.
+    mapping : FileMapping, optional
+        What the columns are; absent: LDMS's.
+    share : int
+        How many sets are read side by side, and share the memory.
     """
 
     name: str
     files: tuple[TelemetryFile, ...]
+    counters: tuple[int, ...] = ()
+    mapping: FileMapping | None = None
+    share: int = 1
+
+    def layout(self, names: tuple[str, ...], source: str) -> Layout:
+        """Return what the columns of one of the files are."""
+        return ldms_layout(names, source) if self.mapping is None else self.mapping.layout(names, source)
 
 
-def file_sets(folder: str | os.PathLike[str]) -> tuple[FileSet, ...]:
+def file_sets(folder: str | os.PathLike[str]) -> list[FileSet]:
     """Return the sets of files under a folder, or of one file, by name; hidden and unfinished files are left out.
 
     Raises
@@ -73,66 +93,55 @@ def file_sets(folder: str | os.PathLike[str]) -> tuple[FileSet, ...]:
     """
     root = Path(folder)
     if root.is_file():
-        paths = [root, *sorted(_side_files(root))]
+        match = _NAME.match(root.name)
+        paths = [root, *sorted(root.parent.glob(f"{match['name'] if match else root.name}.HEADER*"))]
         root = root.parent
     elif root.is_dir():
         paths = sorted(path for path in root.rglob("*") if path.is_file())
     else:
         raise JobcastError(f"{folder}: no such file or folder; check the path.")
-    data: dict[str, list[tuple[int, Path]]] = {}
-    headers: dict[tuple[str, str], Path] = {}
+    data: dict[str, list[tuple[float, Path]]] = {}
+    headers: dict[tuple[str, float], Path] = {}
     for path in paths:
         within = path.relative_to(root)
         match = _NAME.match(path.name)
         if match is None or any(part.startswith(".") for part in within.parts):
             continue
-        name, epoch = (within.parent / match["name"]).as_posix(), match["epoch"] or ""
+        name, epoch = (within.parent / match["name"]).as_posix(), float(match["epoch"] or np.inf)
         if match["side"] == "HEADER":
             headers[name, epoch] = path
         elif match["side"] is None:
-            data.setdefault(name, []).append((int(epoch or _LAST), path))
+            data.setdefault(name, []).append((epoch, path))
     if not data:
         raise JobcastError(f"{folder}: holds no file; give the folder that LDMS writes to.")
-    return tuple(
+    return [
         FileSet(
             name,
             tuple(
-                TelemetryFile(path, _header_of(name, epoch, headers), epoch if epoch < _LAST else None)
+                TelemetryFile(path, headers.get((name, epoch), headers.get((name, np.inf))), epoch)
                 for epoch, path in sorted(files)
             ),
         )
         for name, files in sorted(data.items())
-    )
-
-
-def _side_files(path: Path) -> Iterator[Path]:
-    match = _NAME.match(path.name)
-    name = match["name"] if match else path.name
-    return (side for side in path.parent.glob(f"{name}.HEADER*") if side != path)
-
-
-def _header_of(name: str, epoch: int, headers: dict[tuple[str, str], Path]) -> Path | None:
-    own = headers.get((name, str(epoch) if epoch < _LAST else ""))
-    return own or headers.get((name, ""))
+    ]
 
 
 def first_bytes(path: Path, number: int = 4096) -> bytes:
-    """Return how a file begins, unpacked."""
+    """Return the first bytes of a file, unpacked."""
     with _opened(path) as file:
         return _read(file, path, number)
 
 
 def is_parquet(path: Path) -> bool:
     """Return whether a file is a Parquet file."""
-    return first_bytes(path, 4) == _PARQUET
+    return first_bytes(path, 4) == MAGIC
 
 
 def read_lines(path: Path, share: int = 1) -> Iterator[tuple[int, bytes]]:
-    """Yield a file's whole lines in pieces, each with the number of its first line; unpacked if need be.
+    """Yield a file's lines in pieces of whole lines, unpacked, each with the number of its first line.
 
-    So many files may `share` the memory; the more, the smaller are the pieces.
-
-    What comes after the last newline is yielded last, without a newline: its line is not finished.
+    The pieces are the smaller the more files `share` the memory. If the last line has no newline, it is a piece of its
+    own.
 
     Raises
     ------
@@ -182,32 +191,8 @@ def _read(file: IO[bytes], path: Path, number: int) -> bytes:
         raise JobcastError(f"{path}: is damaged ({error}); copy it again.") from error
 
 
-MARGIN: Final = 300.0
-"""Readings this much before what is asked for are read as well [s], to take rates from."""
-SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ms+us": 1e-3}
-"""What the time column of a layout is in."""
-_GLIMPSE: Final = 50_000
-_HOUR: Final = 3600.0
-_ROWS: Final = 100_000
-"""Rows of a Parquet file that are worked on at a time."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A set of files, what it gives, and how to read its headers: LDMS's, or by a mapping."""
-
-    files: FileSet
-    counters: tuple[int, ...]
-    mapping: FileMapping | None = None
-    share: int = 1
-
-    def layout(self, names: tuple[str, ...], source: str) -> Layout:
-        """Return what the columns of one of the files are."""
-        return ldms_layout(names, source) if self.mapping is None else self.mapping.layout(names, source)
-
-
 def names_of(file: TelemetryFile) -> tuple[str, ...] | None:
-    """Return the names of a file's columns, None if it has no header that LDMS would write."""
+    """Return the names of a file's columns, None without a header by LDMS."""
     if is_parquet(file.path):
         return tuple(_parquet(file.path).schema_arrow.names)
     begin = first_bytes(file.header or file.path, 200_000)
@@ -215,41 +200,40 @@ def names_of(file: TelemetryFile) -> tuple[str, ...] | None:
     return header_names(line) if is_ldms_header(line) else None
 
 
-def began(file: TelemetryFile, plan: Plan) -> float | None:
+def began(file: TelemetryFile, files: FileSet) -> float | None:
     """Return the second at which a CSV file begins, if its name says so and its first lines agree; else None."""
-    if file.epoch is None or is_parquet(file.path) or (names := names_of(file)) is None:
+    if file.epoch == np.inf or is_parquet(file.path) or (names := names_of(file)) is None:
         return None
-    layout = plan.layout(names, str(file.path))
+    layout = files.layout(names, str(file.path))
     lines = first_bytes(file.path, _GLIMPSE).split(b"\n")[:-1]
     first = next((time for line in lines if (time := _time_of(line, layout)) is not None), None)
-    return float(file.epoch) if first is not None and abs(first - file.epoch) < _HOUR else None
+    return file.epoch if first is not None and abs(first - file.epoch) < _HOUR else None
 
 
 def csv_pieces(
-    file: TelemetryFile, plan: Plan, losses: Losses, between: Floats | None = None
+    file: TelemetryFile, files: FileSet, losses: Losses, between: Floats | None = None
 ) -> Iterator[Piece | None]:
-    """Yield the pieces of a CSV file, which may hold several headers; None in place of pieces that were not asked for.
+    """Yield the pieces of a CSV file, which may hold several headers; None in place of each piece outside of `between`.
 
     Raises
     ------
     JobcastError
-        If there is none, or the file is damaged.
+        If there is no header, or the file is damaged.
     """
     source = str(file.path)
     layout = None
     if file.header is not None:
         names = names_of(file)
-        layout = plan.layout(names, str(file.header)) if names else None
-    for line, read in read_lines(file.path, plan.share):
-        piece = read
+        layout = files.layout(names, str(file.header)) if names else None
+    for line, piece in read_lines(file.path, files.share):
         if not piece.endswith(b"\n"):
-            if plan.mapping is None:
+            if files.mapping is None:
                 losses.add("unfinished", source, [line], example=piece[:40].decode("utf-8", "replace"))
                 return
             piece += b"\n"
         begin = 0
-        headers = header_lines(piece)
-        if plan.mapping is not None and layout is None and headers[:1] != [0]:
+        headers = _header_lines(piece)
+        if files.mapping is not None and layout is None and headers[:1] != [0]:
             headers = [0, *headers]
         for at in headers:
             end = piece.index(b"\n", at)
@@ -257,13 +241,13 @@ def csv_pieces(
             here = line + piece.count(b"\n", 0, at)
             if here > 1:
                 losses.add("header", source, [here], example=text[:40])
-            if not is_ldms_header(text) if plan.mapping is None else layout is not None:
+            if not is_ldms_header(text) if files.mapping is None else layout is not None:
                 continue  # a remark
-            fresh = plan.layout(header_names(text), f"{source}:{here}")
+            fresh = files.layout(header_names(text), f"{source}:{here}")
             if layout is None or fresh != layout:
                 if layout is not None:
                     here = line + piece.count(b"\n", 0, begin)
-                    yield from _asked_for(piece[begin:at], layout, here, source, losses, between)
+                    yield from _wanted(piece[begin:at], layout, here, source, losses, between)
                 begin, layout = end + 1, fresh
         if layout is None:
             raise JobcastError(
@@ -271,13 +255,24 @@ def csv_pieces(
             )
         if begin < len(piece):
             here = line + piece.count(b"\n", 0, begin)
-            yield from _asked_for(piece[begin:], layout, here, source, losses, between)
+            yield from _wanted(piece[begin:], layout, here, source, losses, between)
 
 
-def _asked_for(
+def _header_lines(piece: bytes) -> list[int]:
+    """Return where the lines begin that begin with `#`: headers and remarks."""
+    begins = []
+    at = piece.find(b"#")  # one byte is found faster than b"\n#"
+    while at >= 0:
+        if at == 0 or piece[at - 1 : at] == b"\n":
+            begins.append(at)
+        at = piece.find(b"#", at + 1)
+    return begins
+
+
+def _wanted(
     piece: bytes, layout: Layout, line: int, source: str, losses: Losses, between: Floats | None
 ) -> Iterator[Piece | None]:
-    """Yield a piece's frame; None if no time in it is asked for, as its first and last lines tell."""
+    """Yield the rows of a piece; None if its first and last lines show that it lies outside of `between`."""
     if between is not None and layout.clock != "datetime":
         ends = piece[:_GLIMPSE].split(b"\n")[:5] + piece[-_GLIMPSE:].split(b"\n")[-6:]
         times = [time for one in ends if (time := _time_of(one, layout)) is not None]
@@ -288,7 +283,7 @@ def _asked_for(
 
 
 def _time_of(line: bytes, layout: Layout) -> float | None:
-    """Return when a line was read [s]; None if that is not known."""
+    """Return the time of a line [s], None without one."""
     fields = line.split(b",")
     if len(fields) != len(layout.names):
         return None
@@ -303,8 +298,8 @@ def _overlap(first: float, last: float, between: Floats) -> bool:
     return bool(((between[:, 0] <= last) & (between[:, 1] >= first)).any())
 
 
-def parquet_pieces(file: TelemetryFile, plan: Plan, between: Floats | None) -> Iterator[Piece | None]:
-    """Yield the pieces of a Parquet file; None where row groups that hold no time that is asked for were left out.
+def parquet_pieces(file: TelemetryFile, files: FileSet, between: Floats | None) -> Iterator[Piece | None]:
+    """Yield the pieces of a Parquet file; None in place of each row group outside of `between`.
 
     Raises
     ------
@@ -315,14 +310,10 @@ def parquet_pieces(file: TelemetryFile, plan: Plan, between: Floats | None) -> I
     import pyarrow as pa
 
     table = _parquet(file.path)
-    layout = plan.layout(tuple(table.schema_arrow.names), str(file.path))
+    layout = files.layout(tuple(table.schema_arrow.names), str(file.path))
     if pa.types.is_timestamp(table.schema_arrow.field(layout.time[0]).type):
         layout = replace(layout, clock="datetime")
-    kinds: dict[int, Any] = {}
-    for metric in layout.metrics:
-        kinds[metric.column] = pl.UInt64 if metric.kind == "cumulative" else pl.Float64
-        if metric.flag >= 0:
-            kinds[metric.flag] = pl.Int64
+    kinds = metric_types(layout)
     wanted = sorted({*kinds, *layout.time, layout.node, *layout.devices, max(layout.component, 0)})
     names = [layout.names[k] for k in wanted]
     first = 1
@@ -332,16 +323,16 @@ def parquet_pieces(file: TelemetryFile, plan: Plan, between: Floats | None) -> I
             first += rows.num_rows
             yield None
             continue
-        batches = _all_of(table.iter_batches(_ROWS, row_groups=[group], columns=names), file.path)
-        for batch in batches:
-            part = pl.DataFrame(pl.from_arrow(batch)).rename(dict(zip(names, map(str, wanted), strict=True)))
-            frame = part.with_columns(pl.col(str(k)).cast(kind, strict=False) for k, kind in kinds.items())
-            yield Piece(frame, np.arange(first, first + len(part)), layout, _as_text(part))
-            first += len(part)
+        with damage_named(file.path):
+            for batch in table.iter_batches(ROWS, row_groups=[group], columns=names):
+                part = pl.DataFrame(pl.from_arrow(batch)).rename(dict(zip(names, map(str, wanted), strict=True)))
+                frame = part.with_columns(pl.col(str(k)).cast(kind, strict=False) for k, kind in kinds.items())
+                yield Piece(frame, np.arange(first, first + len(part)), layout, partial(_cells, part))
+                first += len(part)
 
 
 def _holds(rows: Any, name: str, layout: Layout, between: Floats | None) -> bool:
-    """Return whether a row group may hold a time that is asked for, by the smallest and largest time in it."""
+    """Return whether a row group may hold a time within `between`, by the smallest and largest time in it."""
     if between is None or layout.clock != "s":
         return True
     columns = [rows.column(k) for k in range(rows.num_columns)]
@@ -351,34 +342,14 @@ def _holds(rows: Any, name: str, layout: Layout, between: Floats | None) -> bool
     return _overlap(times.min, times.max + MARGIN, between)
 
 
-def _as_text(part: "pl.DataFrame") -> Texts:
+def _cells(part: "pl.DataFrame", column: int) -> "pl.Series":
     import polars as pl
 
-    return lambda column: part[str(column)].cast(pl.String)
+    return part[str(column)].cast(pl.String)
 
 
 def _parquet(path: Path) -> Any:
     from pyarrow import parquet
 
-    with _clear_errors(path):
+    with damage_named(path):
         return parquet.ParquetFile(path, page_checksum_verification=True)
-
-
-def _all_of(batches: Iterator[Any], path: Path) -> Iterator[Any]:
-    while True:
-        with _clear_errors(path):
-            batch = next(batches, None)
-        if batch is None:
-            return
-        yield batch
-
-
-@contextmanager
-def _clear_errors(path: Path) -> Iterator[None]:
-    import pyarrow as pa
-
-    try:
-        yield
-    except (pa.ArrowException, OSError, ValueError) as error:
-        reason = str(error).strip().split("\n")[0]
-        raise JobcastError(f"{path}: is a damaged Parquet file ({reason}); copy or convert it again.") from error

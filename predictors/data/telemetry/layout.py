@@ -3,18 +3,18 @@
 LDMS writes `metric#instance` for each device of a node (ports of the network card, mounted file systems), or a row a
 device with columns that name it. Either way a node's rate is the sum over its devices.
 
-One table `[[files]]` for each kind of file, and perhaps `[nodes]`, the ids of the producers:
+A mapping file has one table `[[files]]` for each kind of file, and may have `[nodes]`, the ids of the producers:
 
     [nodes]
     login-a = 900
 
     [[files]]
     match = "fabric/*.csv"      # below the folder; in order of name, the files follow one another …
-    parallel = false            # … unless they are of the same time, say one file a node
+    parallel = false            # … unless they are of the same time, for example one file a node
     time = "timestamp"
     clock = "ms"                # s (default), ms, us, ns, or datetime (ISO 8601, UTC unless it says otherwise)
     node = "host"               # the node's id, or a name that ends in it
-    devices = ["port"]          # columns that tell a node's devices apart; they are added up
+    devices = ["port"]          # columns that identify a node's devices; the devices are added up
 
     [files.counters]            # ours = theirs
     port_xmit_data = { column = "tx_bytes", scale = 0.25, kind = "cumulative", bits = 32 }
@@ -24,6 +24,7 @@ One table `[[files]]` for each kind of file, and perhaps `[nodes]`, the ids of t
 
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -58,11 +59,11 @@ class Metric:
     kind : {"cumulative", "rate"}
         Whether the column counts up, or holds rates per second.
     bits : {32, 64}
-        Width of what counts up.
+        Width of a cumulative counter.
     scale : float
-        What a unit of the column is in the counter's unit.
+        One unit of the column in the counter's unit.
     flag : int
-        Column that is not 0 where the value must not be used; -1: none.
+        Column that is not 0 where LDMS flagged the value as not valid; -1: none.
     """
 
     column: int
@@ -86,15 +87,15 @@ class Layout:
     time : tuple of int
         The time column or columns.
     node : int
-        The column with the node's id, or with the name that it ends.
+        The column with the node's id, or with a name that ends in it.
     component : int
-        Column with LDMS's component_id, asked where the name has no number; -1: none.
+        Column with LDMS's component_id, the node's id where the name has no number; -1: none.
     devices : tuple of int
-        Columns that tell a node's devices apart.
+        Columns that identify a node's devices.
     metrics : tuple of Metric
         The counters, by column.
     ignored : tuple of str
-        Columns with anything else that might have been meant.
+        The other columns.
     """
 
     names: tuple[str, ...]
@@ -124,17 +125,17 @@ def header_names(line: str) -> tuple[str, ...]:
 
 
 def is_ldms_header(line: str) -> bool:
-    """Tell whether a line is the header of a file that LDMS's CSV stores wrote."""
+    """Return whether a line is the header of a file that LDMS's CSV stores wrote."""
     return line.startswith("#") and header_names(line)[0] in ("Time", "Time_msec")
 
 
 def ldms_layout(names: Sequence[str], source: str) -> Layout:
     """Return what the columns of a file by LDMS's `store_csv` or `store_function_csv` are.
 
-    A counter is found by its name, with or without the sampler's prefix (`ib.`, `client.`), with `.sum` (the newer
+    A counter is recognised by its name, with or without the sampler's prefix (`ib.`, `client.`), with `.sum` (the newer
     Lustre sampler) or `.value` behind it. With `.rate` or `_rate` behind it the column holds rates, and is ignored if
     the counter itself is there too. Metrics of Lustre's servers (`#osc.…`, `#mdc.…`) are ignored: they count what the
-    mounted file system counts already. A file belongs to the sampler most of whose counters it has.
+    mounted file system counts already. A file belongs to the sampler of most of its counters.
 
     Raises
     ------
@@ -154,8 +155,8 @@ def ldms_layout(names: Sequence[str], source: str) -> Layout:
             f"{source}: the header begins {','.join(names[:4])!r}; LDMS begins it #Time,Time_usec,ProducerName or "
             "#Time_msec,Time_usec,ProducerName. Give a mapping file for other schemas."
         )
-    found, ignored = _metrics(names, at)
-    if not found:
+    metrics, ignored = _metrics(names, at)
+    if not metrics:
         raise JobcastError(
             f"{source}: no column holds a counter that is known (columns {', '.join(names[3:8])}…); give a mapping "
             "file that says which are."
@@ -167,40 +168,31 @@ def ldms_layout(names: Sequence[str], source: str) -> Layout:
         node=node,
         component=at.get("component_id", -1),
         devices=tuple(at[name] for name in _DEVICE_COLUMNS if name in at),
-        metrics=found,
+        metrics=metrics,
         ignored=ignored,
     )
 
 
 def _metrics(names: Sequence[str], at: Mapping[str, int]) -> tuple[tuple[Metric, ...], tuple[str, ...]]:
-    cumulative: dict[int, tuple[int, str]] = {}
-    rates: dict[int, tuple[int, str]] = {}
+    """Return the columns that hold counters of the file's sampler, and the names of those that are ignored."""
+    known: dict[int, tuple[int, str, Kind]] = {}
     for column, name in enumerate(names):
         metric, _, device = name.removesuffix(".value").partition("#")
-        is_rate = _RATE.search(metric) is not None
         counter = _OURS.get(_PREFIX.sub("", _RATE.sub("", metric)).removesuffix(".sum"))
         if counter is not None and not _SERVER.search(device) and not name.endswith(".userdata"):
-            (rates if is_rate else cumulative)[column] = (counter, device)
-    votes = [COUNTERS[counter].sampler for counter, _ in (*cumulative.values(), *rates.values())]
-    sampler = max(SAMPLERS, key=lambda name: sum(vote == name for vote in votes))
-    counted = set(cumulative.values())
-    found = [
+            known[column] = counter, device, "rate" if _RATE.search(metric) else "cumulative"
+    votes = Counter[str](COUNTERS[counter].sampler for counter, _, _ in known.values())
+    sampler = max(SAMPLERS, key=lambda name: votes[name])
+    metrics = tuple(
         Metric(column, counter, kind, COUNTERS[counter].bits, flag=at.get(f"{names[column]}.Flag", -1))
-        for kind, columns in _both(cumulative, rates)
-        for column, (counter, device) in columns.items()
-        if COUNTERS[counter].sampler == sampler and (kind == "cumulative" or (counter, device) not in counted)
-    ]
-    used = {metric.column for metric in found} | {metric.flag for metric in found}
+        for column, (counter, device, kind) in known.items()
+        if COUNTERS[counter].sampler == sampler
+        and (kind == "cumulative" or (counter, device, "cumulative") not in known.values())
+    )
+    used = {metric.column for metric in metrics} | {metric.flag for metric in metrics}
     plumbing = {"Time", "Time_msec", "Time_usec", "DT", "DT_usec", "ProducerName", "node", "component_id", "job_id",
                 "app_id", "TimeFlag", *_DEVICE_COLUMNS}  # fmt: skip
-    ignored = tuple(name for column, name in enumerate(names) if column not in used and name not in plumbing)
-    return tuple(sorted(found, key=lambda metric: metric.column)), ignored
-
-
-def _both(
-    cumulative: dict[int, tuple[int, str]], rates: dict[int, tuple[int, str]]
-) -> tuple[tuple[Kind, dict[int, tuple[int, str]]], ...]:
-    return ("cumulative", cumulative), ("rate", rates)
+    return metrics, tuple(name for column, name in enumerate(names) if column not in used and name not in plumbing)
 
 
 class CounterSource(Declaration):

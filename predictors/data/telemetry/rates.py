@@ -1,7 +1,7 @@
 """Rates of cumulative counters, in order of time, from rows of readings part by part.
 
-What may be out of order is put in order as far as `late` seconds back; every device's reading before is kept, so that
-rates go on across pieces and files.
+Readings that come up to `late` seconds late are sorted in. The last reading of every device is kept, so that rates
+continue across pieces and files.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from predictors.data.telemetry.samples import TOLERANCE, Samples
 HOUR: Final = 3_600_000_000
 """Microseconds by which a time may differ from those around it."""
 REACH: Final = 50
-"""How many rows on either side are asked whether a time can be right."""
+"""Rows on either side with which a time is compared."""
 _ENOUGH: Final = 2000
 """Readings needed to find the period."""
 
@@ -41,9 +41,9 @@ class Reading:
     gap : float
         No rate across more than this many periods.
     late : float
-        Readings that come up to this late [s] are put in order.
+        Readings that come up to this late [s] are sorted in.
     tolerance : float
-        Devices of one node read less than this apart [s] are added up.
+        Devices of one node are added up if they are read within less than this [s].
     bits : int, optional
         Width of all cumulative counters; absent: what `COUNTERS` or the mapping file says of each.
     """
@@ -67,19 +67,15 @@ class Reading:
 
 
 class Stream:
-    """One set of files on its way to rates.
+    """The rates of one set of files, from its readings part by part.
 
     Parameters
     ----------
-    layout : Layout
-        That of the first file.
     counters : tuple of int
-        The counters that every part shall have, ascending.
+        The counters of every part: positions in `COUNTERS`, ascending.
     """
 
-    def __init__(
-        self, layout: Layout, counters: tuple[int, ...], devices: Devices, how: Reading, losses: Losses
-    ) -> None:
+    def __init__(self, counters: tuple[int, ...], devices: Devices, how: Reading, losses: Losses) -> None:
         self.counters = np.array(counters, dtype=np.int64)
         self.devices, self.how, self.losses = devices, how, losses
         self.files: list[str] = []
@@ -87,9 +83,9 @@ class Stream:
         self._last_time = np.empty(0, dtype=np.int64)
         self._before = np.empty(0, dtype=np.int64)
         self._until = -1
-        self._begin(layout)
-        self._last = np.empty((0, self._columns), dtype=np.uint64)
-        self._have = np.empty((0, self._columns), dtype=np.bool_)
+        self._begin(Layout((), "s", (0,), 0))
+        self._last = np.empty((0, 0), dtype=np.uint64)
+        self._have = np.empty((0, 0), dtype=np.bool_)
 
     def _begin(self, layout: Layout) -> None:
         self.layout = layout
@@ -98,16 +94,12 @@ class Stream:
         bits = [self.how.bits or metric.bits for metric in self._cumulative]
         self._widest = np.array([2**width - 1 for width in bits], dtype=np.uint64)
         places = {"cumulative": count(), "rate": count()}
-        metrics = [
+        metrics = sorted(
             (int(np.searchsorted(self.counters, m.counter)), next(places[m.kind]), m.kind == "cumulative", m.scale)
             for m in layout.metrics
-        ]
-        metrics.sort()
-        target, column, is_moved, scale = zip(*metrics, strict=True)
-        self._metrics = (
-            np.array(is_moved), np.array(column), np.array(target),
-            np.where(is_moved, np.array(scale, dtype=np.float64), 1.0),
-        )  # fmt: skip
+        )
+        target, column, is_moved, scale = (np.array([one[k] for one in metrics]) for k in range(4))
+        self._metrics = is_moved, column, target, np.where(is_moved, scale, 1.0).astype(np.float64)
         none = np.empty(0, dtype=np.int64)
         measured = len(layout.metrics) - self._columns
         empty = Rows(
@@ -117,7 +109,7 @@ class Stream:
         self._undecided, self._held = empty, empty
 
     def change(self, layout: Layout) -> Samples:
-        """Go on with another layout; returns what was still to come of the old one."""
+        """Continue with another layout; return the remaining rates of the old one."""
         out = self.finish()
         old = {self.layout.names[metric.column]: k for k, metric in enumerate(self._cumulative)}
         last, have = self._last, self._have
@@ -131,23 +123,23 @@ class Stream:
         return out
 
     def forget(self) -> Samples:
-        """Take no rate across what is left out here; returns what was still to come."""
+        """Forget the last readings, since files or pieces are skipped here; return the remaining rates."""
         out = self.finish()
         self._last_time[:] = -1
         return out
 
     def take(self, rows: Rows) -> Samples:
-        """Take readings in; return the rates that are final."""
+        """Take readings in; return the rates that no later reading can change."""
         self._decide(self._undecided.join(rows), keep=REACH)
         return self._emit(final=False)
 
     def finish(self) -> Samples:
-        """Return all that is still to come."""
+        """Return the remaining rates."""
         self._decide(self._undecided, keep=0)
         return self._emit(final=True)
 
     def _decide(self, rows: Rows, keep: int) -> None:
-        """Hold the rows whose time can be right, but for the last `keep`, which need those after them."""
+        """Hold the rows with a plausible time; the last `keep` rows wait, since the rows after them decide."""
         number = max(0, len(rows) - keep)
         times = np.concatenate((self._before, rows.time))
         first, last = len(self._before), len(self._before) + number
@@ -156,10 +148,10 @@ class Stream:
             off = np.zeros(len(times), dtype=np.bool_)
             kernel.off_clock(times, first, last, REACH, HOUR, off)
             off = off[first:last]
-            self._say("clock", ready, off)
+            self._account("clock", ready, off)
             ready = ready.select(~off)
         late = ready.time < self._until
-        self._say("late", ready, late)
+        self._account("late", ready, late)
         ready = ready.select(~late) if late.any() else ready
         self._before = times[max(0, last - REACH) : last]
         self._undecided = rows.select(slice(number, None))
@@ -181,7 +173,7 @@ class Stream:
         return self._rates(ready)
 
     def _cut(self, time: Ints) -> int:
-        """Return the time up to which readings are worked on, in a pause if there is one."""
+        """Return the time up to which rates are final, within a pause between readings if there is one."""
         times = np.unique(time)
         end = int(np.searchsorted(times, times[-1] - round(self.how.late * 1e6), side="right"))
         pauses = np.flatnonzero(np.diff(times[: end + 1]) >= self.how.tolerance * 1e6)
@@ -198,16 +190,16 @@ class Stream:
         verdict, events = np.empty(len(rows), dtype=np.uint8), np.empty(len(rows), dtype=np.uint8)
         kernel.to_rates(
             order, rows.time, rows.slot, rows.values, rows.known, self._widest, self._gap or 2**62, self._last_time,
-            self._last, self._have, moved, verdict, np.zeros(3, dtype=np.int64), events,
+            self._last, self._have, moved, verdict, events,
         )  # fmt: skip
         if self._columns:
             for code, rule in _BY_VERDICT:
-                self._say(rule, rows, verdict == code)
+                self._account(rule, rows, verdict == code)
             for bit, rule in _BY_EVENT:
-                self._say(rule, rows, ((events >> bit) & 1 == 1) & (verdict == kernel.USED))
+                self._account(rule, rows, ((events >> bit) & 1 == 1) & (verdict == kernel.USED))
         else:
             for code, rule in _BY_VERDICT[1:3]:
-                self._say(rule, rows, verdict == code)
+                self._account(rule, rows, verdict == code)
         used = (verdict != kernel.TWICE) & (verdict != kernel.LATE)
         return self._per_node(rows.select(used), moved[used])
 
@@ -232,7 +224,7 @@ class Stream:
             keep, short = np.zeros(len(rows), dtype=np.bool_), np.zeros(len(rows), dtype=np.bool_)
             expected = np.array([devices[one] for one in node.tolist()], dtype=np.int64)
             kernel.sum_devices(time, node, rows.slot, rates, expected, round(self.how.tolerance * 1e6), keep, short)
-            self._say("device-missing", rows, short)
+            self._account("device-missing", rows, short)
             chosen = np.flatnonzero(keep & ~np.isnan(rates).all(axis=1))
             chosen = chosen[np.lexsort((node[chosen], time[chosen]))]
             time, node, rates = time[chosen], node[chosen], rates[chosen]
@@ -244,7 +236,7 @@ class Stream:
         none = np.empty(0, dtype=np.int64)
         return Samples(none / 1e6, none, np.empty((0, len(self.counters)), dtype=np.float32), self.counters)
 
-    def _say(self, rule: str, rows: Rows, where: npt.NDArray[np.bool_]) -> None:
+    def _account(self, rule: str, rows: Rows, where: npt.NDArray[np.bool_]) -> None:
         if where.any():
             for file in np.unique(rows.file[where]).tolist():
                 self.losses.add(rule, self.files[file], rows.line[where & (rows.file == file)])

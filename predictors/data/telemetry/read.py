@@ -1,12 +1,14 @@
 """A folder of telemetry files as rates in order of time.
 
-`Scan` yields parts and keeps little, for months of data; `read_telemetry` returns one dense block. Both tell, in an
-account, what was dropped, changed or taken otherwise than it stands.
+`Scan` yields parts and keeps little, for months of data; `read_telemetry` returns one dense block. Both report what
+they dropped, changed or noted.
 """
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +22,6 @@ from predictors.data.telemetry.counters import COUNTER_NAMES, COUNTERS
 from predictors.data.telemetry.file_sets import (
     MARGIN,
     FileSet,
-    Plan,
     TelemetryFile,
     began,
     csv_pieces,
@@ -103,7 +104,7 @@ MOST_VALUES: Final = 2_000_000_000
 
 
 class Scan:
-    """Telemetry on its way out of files: iterate over its parts, then ask for the account.
+    """The rates in telemetry files: iterate over the parts, then call `account`.
 
     Parameters
     ----------
@@ -117,10 +118,10 @@ class Scan:
     how : Reading
         Period, gaps, tolerances.
     strict : bool
-        Raise at the first thing that would be dropped or changed.
+        Raise at the first row or value that would be dropped or changed.
     between : array of shape (n, 2), optional
-        Times from and to [s]: what surely holds nothing of these is not worked on, be it a whole file by its epoch, a
-        piece of a CSV file, or a row group of a Parquet file. What is yielded reaches further.
+        Times from and to [s]. Files whose epoch lies outside, pieces of CSV files and row groups of Parquet files
+        outside are skipped; the parts that are yielded reach further than `between`.
 
     Raises
     ------
@@ -141,81 +142,69 @@ class Scan:
         self.source, self.how = os.fspath(folder), how or Reading()
         self.nodes = nodes if nodes is not None or schema is None else schema.nodes
         self._losses = Losses(self.source, strict)
-        self._plans = _ldms_plans(folder, self._losses) if schema is None else _mapped_plans(Path(folder), schema)
-        _check_plans(self._plans, self.source)
+        self._sets = _ldms_sets(folder, self._losses) if schema is None else _mapped_sets(Path(folder), schema)
+        _check_sets(self._sets, self.source)
         self._between = None if between is None else joined_intervals(between)
-        self._planned = self._losses
-        missing = len(COUNTER_NAMES) - len({counter for plan in self._plans for counter in plan.counters})
+        missing = len(COUNTER_NAMES) - len({counter for files in self._sets for counter in files.counters})
         self._losses.add("no-counter", "", n=missing)
+        self._planned = deepcopy(self._losses)
 
     def __iter__(self) -> Iterator[Samples]:
         self._losses = deepcopy(self._planned)
-        alike: dict[tuple[int, ...], list[Plan]] = {}
-        for plan in self._plans:
-            alike.setdefault(plan.counters, []).append(plan)
-        for plans in alike.values():
-            yield from in_step([self._read(plan) for plan in plans], self.source)
+        alike: dict[tuple[int, ...], list[FileSet]] = {}
+        for files in self._sets:
+            alike.setdefault(files.counters, []).append(files)
+        for group in alike.values():
+            yield from in_step([self._read(files) for files in group], self.source)
 
-    def _read(self, plan: Plan) -> Iterator[Samples]:
-        stream: Stream | None = None
-        devices, files = Devices(self.nodes), plan.files.files
-        for k, file in enumerate(files):
-            if not self._wanted(file, files[k + 1] if k + 1 < len(files) else None, plan):
-                if stream is not None:
-                    yield stream.forget()
+    def _read(self, files: FileSet) -> Iterator[Samples]:
+        devices = Devices(self.nodes)
+        stream = Stream(files.counters, devices, self.how, self._losses)
+        for file, following in zip_longest(files.files, files.files[1:]):
+            if not self._wanted(file, following, files):
+                yield stream.forget()
                 continue
-            source, rows = str(file.path), 0
-            for piece in self._pieces(file, plan):
+            source, number, rows = str(file.path), len(stream.files), 0
+            stream.files.append(source)
+            for piece in self._pieces(file, files):
                 if piece is None:
-                    if stream is not None:
-                        yield stream.forget()
+                    yield stream.forget()
                     continue
-                frame, lines, layout, texts = piece
-                if stream is None:
-                    stream = Stream(layout, plan.counters, devices, self.how, self._losses)
-                elif layout != stream.layout:
-                    yield stream.change(layout)
-                if not stream.files or stream.files[-1] != source:
-                    stream.files.append(source)
-                at = len(stream.files) - 1, source
-                rows += len(frame)
-                yield stream.take(rows_of(frame, layout, lines, at, devices, self._losses, texts))
+                if piece.layout != stream.layout:
+                    yield stream.change(piece.layout)
+                rows += len(piece.frame)
+                yield stream.take(rows_of(piece, (number, source), devices, self._losses))
             if not rows and self._between is None:
                 self._losses.add("empty-file", source, n=1)
-        if stream is not None:
-            yield stream.finish()
+        yield stream.finish()
 
-    def _wanted(self, file: TelemetryFile, following: TelemetryFile | None, plan: Plan) -> bool:
-        """Return whether a file, which ends when the next one begins, may hold what is asked for."""
-        if self._between is None or (begins := began(file, plan)) is None:
+    def _wanted(self, file: TelemetryFile, following: TelemetryFile | None, files: FileSet) -> bool:
+        """Return whether a file, which ends when the next one begins, may hold a time within `between`."""
+        if self._between is None or (begins := began(file, files)) is None:
             return True
-        ends = None if following is None else began(following, plan)
+        ends = None if following is None else began(following, files)
         low, high = self._between.T
         return bool(((low <= (np.inf if ends is None else ends + MARGIN)) & (high >= begins - MARGIN)).any())
 
-    def _pieces(self, file: TelemetryFile, plan: Plan) -> Iterator[Piece | None]:
+    def _pieces(self, file: TelemetryFile, files: FileSet) -> Iterator[Piece | None]:
+        """Yield the pieces of a file; refuse counters that the files before it do not have."""
         known: Layout | None = None
         if is_parquet(file.path):
-            pieces = parquet_pieces(file, plan, self._between)
+            pieces = parquet_pieces(file, files, self._between)
         else:
-            pieces = csv_pieces(file, plan, self._losses, self._between)
+            pieces = csv_pieces(file, files, self._losses, self._between)
         for piece in pieces:
-            if piece is None:
-                yield None
-                continue
-            layout = piece.layout
-            if layout is not known:
-                known = layout
-                foreign = [COUNTER_NAMES[one] for one in layout.counters if one not in plan.counters]
+            if piece is not None and piece.layout is not known:
+                known = piece.layout
+                foreign = [COUNTER_NAMES[one] for one in known.counters if one not in files.counters]
                 if foreign:
                     raise JobcastError(f"{file.path}: holds {foreign[0]}, which the files before it of its set do not.")
-                self._losses.add(
-                    "other-column", str(file.path), n=len(layout.ignored), example=", ".join(layout.ignored[:3])
-                )
+                ignored = known.ignored
+                self._losses.add("other-column", str(file.path), n=len(ignored), example=", ".join(ignored[:3]))
             yield piece
 
     def account(self) -> ReadingReport:
-        """Return what was dropped, changed or noted in the iteration so far."""
+        """Return the report of the iteration so far."""
         return self._losses.account()
 
 
@@ -228,7 +217,7 @@ def read_telemetry(
 ) -> tuple[Telemetry, ReadingReport]:
     """Read the telemetry of a folder as one dense block, its samplers joined by node and time.
 
-    Parameters are those of `Scan`; readings less than `how.tolerance` apart are of one instant.
+    Parameters are those of `Scan`; readings within less than `how.tolerance` belong to one instant.
 
     Raises
     ------
@@ -241,24 +230,26 @@ def read_telemetry(
         rows.append(part)
         values += len(part) * len(COUNTER_NAMES)
         if values > 3 * MOST_VALUES:
-            raise JobcastError(f"{parts.source}: holds too much for one block; use `Scan`, which goes part by part.")
+            raise JobcastError(f"{parts.source}: holds too much for one block; use `Scan`, which reads part by part.")
     if not any(map(len, rows)):
         raise JobcastError(f"{parts.source}: gives no rate at all. {parts.account().summary()}.")
     return Telemetry.of_samples(rows, parts.how.tolerance), parts.account()
 
 
-def _ldms_plans(folder: str | os.PathLike[str], losses: Losses) -> list[Plan]:
-    plans = []
+def _ldms_sets(folder: str | os.PathLike[str], losses: Losses) -> list[FileSet]:
+    """Return the sets by LDMS; a set has the counters of its sampler."""
+    sets = []
     for files in file_sets(folder):
         layout = _first_layout(files, losses)
         if layout is not None:
             sampler = COUNTERS[layout.counters[0]].sampler
-            plans.append(Plan(files, tuple(k for k, counter in enumerate(COUNTERS) if counter.sampler == sampler)))
-    return plans
+            counters = tuple(k for k, counter in enumerate(COUNTERS) if counter.sampler == sampler)
+            sets.append(replace(files, counters=counters))
+    return sets
 
 
 def _first_layout(files: FileSet, losses: Losses) -> Layout | None:
-    """Return the layout of the first file that has one; None if the files are no telemetry."""
+    """Return the layout of the first file that has a header; None if the files are no telemetry."""
     problem = ""
     for file in files.files:
         names = names_of(file)
@@ -272,8 +263,9 @@ def _first_layout(files: FileSet, losses: Losses) -> Layout | None:
     return None
 
 
-def _mapped_plans(folder: Path, schema: SchemaMapping) -> list[Plan]:
-    plans = []
+def _mapped_sets(folder: Path, schema: SchemaMapping) -> list[FileSet]:
+    """Return the sets by a mapping file: one for each table, or for each file of a table with `parallel`."""
+    sets = []
     for mapping in schema.files:
         paths = sorted(path for path in folder.glob(mapping.match) if path.is_file())
         if not paths:
@@ -282,22 +274,22 @@ def _mapped_plans(folder: Path, schema: SchemaMapping) -> list[Plan]:
         groups = [[path] for path in paths] if mapping.parallel else [paths]
         for group in groups:
             name = str(group[0].relative_to(folder)) if mapping.parallel else mapping.match
-            files = FileSet(name, tuple(TelemetryFile(path) for path in group))
-            plans.append(Plan(files, counters, mapping, share=len(groups)))
-    return plans
+            sets.append(FileSet(name, tuple(map(TelemetryFile, group)), counters, mapping, len(groups)))
+    return sets
 
 
-def _check_plans(plans: list[Plan], source: str) -> None:
-    if not plans:
+def _check_sets(sets: list[FileSet], source: str) -> None:
+    """Refuse a folder without telemetry, and a counter that sets of different counters share."""
+    if not sets:
         raise JobcastError(
             f"{source}: holds no telemetry. LDMS's files begin #Time,Time_usec,ProducerName, or have that line in "
             "NAME.HEADER beside them; give a mapping file for other schemas."
         )
-    owners: dict[int, Plan] = {}
-    for plan in plans:
-        for counter in plan.counters:
-            if owners.setdefault(counter, plan).counters != plan.counters:
+    owners: dict[int, FileSet] = {}
+    for files in sets:
+        for counter in files.counters:
+            if owners.setdefault(counter, files).counters != files.counters:
                 raise JobcastError(
-                    f"{source}: both {owners[counter].files.name!r} and {plan.files.name!r} give "
+                    f"{source}: both {owners[counter].name!r} and {files.name!r} give "
                     f"{COUNTER_NAMES[counter]}, but not the same counters throughout; map each counter once."
                 )

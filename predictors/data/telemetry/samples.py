@@ -1,9 +1,9 @@
-"""Samples of counters and dense blocks of rates; their Parquet cache.
+"""Rates of counters: rows of samples, dense blocks, and Parquet files of them.
 
-Files hold cumulative integers; here a rate belongs to the time at which its counter was read, and is how fast the
-counter moved since the reading before. What is not known is NaN, never 0.
+A rate belongs to the time at which its counter was read. It is the change of the counter since the reading before,
+divided by the time between. What is not known is NaN, never 0.
 
-Columns: `Time` (seconds), `node`, and `<metric>.rate` for each counter, named as LDMS names it.
+Parquet columns: `Time` (seconds), `node`, and `<metric>.rate` for each counter, named as LDMS names it.
 """
 
 import os
@@ -24,23 +24,23 @@ from predictors.data.telemetry.counters import COUNTERS
 Rates = npt.NDArray[np.float32]
 
 TOLERANCE: Final = 1.0
-"""Readings less than this apart [s] are of one instant where instants are asked for."""
+"""Readings within less than this [s] belong to one instant of a dense block."""
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Rows of readings, one a node and time: how telemetry that does not fit into memory is handed on, in parts.
+    """Rows of rates, one for each node and time: a part of telemetry that does not fit into memory.
 
     Parameters
     ----------
     time : float64 array of shape (n,)
         When the counters were read [s], ascending.
     node : int64 array of shape (n,)
-        Which node, ascending within a time.
+        The nodes, ascending within a time.
     rates : float32 array of shape (n, m)
         Rates per second, NaN where not known.
     counters : int64 array of shape (m,)
-        Which counters: positions in `COUNTERS`, ascending.
+        The counters: positions in `COUNTERS`, ascending.
     """
 
     time: Floats
@@ -109,9 +109,9 @@ class Telemetry:
     def of_samples(cls, parts: Sequence[Samples], tolerance: float = TOLERANCE) -> Self:
         """Join rows, of several samplers or of several stretches of time, into a block.
 
-        Readings belong to one instant as long as they come less than `tolerance` [s] after its first, whose time it
-        has; so clocks that differ by less, and samplers that run one after the other, meet. Where a node has two
-        readings of a counter in an instant, the later one that is known stands.
+        Readings within less than `tolerance` [s] of an instant's first reading belong to it, and it has that reading's
+        time. So clocks may differ a little, and samplers may run one after the other. If a node has two readings of a
+        counter in an instant, the later known one counts.
 
         Raises
         ------
@@ -136,13 +136,13 @@ class Telemetry:
 
 def _firsts(times: Floats, tolerance: float) -> Floats:
     """Return the first time of every instant."""
-    firsts: list[float] = []
-    if len(times) and (np.diff(times) >= tolerance).all():
+    if (np.diff(times) >= tolerance).all():
         return times
+    firsts: list[float] = []
     for time in times.tolist():
         if not firsts or time - firsts[-1] >= tolerance:
             firsts.append(time)
-    return np.array(firsts, dtype=np.float64)
+    return np.array(firsts)
 
 
 def _fix(owner: Any, name: str, kind: Any, shape: tuple[int, ...]) -> None:
@@ -173,30 +173,24 @@ def write_rates(telemetry: Telemetry | Iterable[Samples], folder: str | os.PathL
         raise JobcastError(f"{folder}: cannot be made ({error.strerror}); choose another place.") from error
     with ExitStack() as stack:
         writers: dict[str, Any] = {}
-        for part in _by_sampler(telemetry):
-            sampler = COUNTERS[part.counters[0]].sampler
-            columns: dict[str, Any] = {"Time": part.time, "node": part.node}
-            columns |= {f"{COUNTERS[c].column}.rate": part.rates[:, k] for k, c in enumerate(part.counters)}
-            table = pa.table(columns)
-            if sampler not in writers:
-                path = stack.enter_context(whole_file(target / f"{sampler}.parquet"))
-                writers[sampler] = stack.enter_context(
-                    parquet.ParquetWriter(path, table.schema, compression="zstd", write_page_checksum=True)
-                )
-            if not table.schema.equals(writers[sampler].schema):
-                raise JobcastError(f"{folder}: the parts of {sampler} hold different counters; write them apart.")
-            writers[sampler].write_table(table)
-            rows += len(part)
+        for part in [telemetry.samples()] if isinstance(telemetry, Telemetry) else telemetry:
+            tables: dict[str, dict[str, Any]] = {}
+            for k, counter in enumerate(COUNTERS[c] for c in part.counters):
+                columns = tables.setdefault(counter.sampler, {"Time": part.time, "node": part.node})
+                columns[f"{counter.column}.rate"] = part.rates[:, k]
+            for sampler, columns in tables.items() if len(part) else ():
+                table = pa.table(columns)
+                if sampler not in writers:
+                    path = stack.enter_context(whole_file(target / f"{sampler}.parquet"))
+                    writers[sampler] = stack.enter_context(
+                        parquet.ParquetWriter(path, table.schema, compression="zstd", write_page_checksum=True)
+                    )
+                if not table.schema.equals(writers[sampler].schema):
+                    raise JobcastError(
+                        f"{folder}: the parts of {sampler} hold different counters; write each into another folder."
+                    )
+                writers[sampler].write_table(table)
+                rows += len(part)
     if not rows:
         raise JobcastError(f"{folder}: there is no rate to write.")
     return rows
-
-
-def _by_sampler(telemetry: Telemetry | Iterable[Samples]) -> Iterable[Samples]:
-    """Yield parts that hold one sampler's counters only, and at least one row."""
-    for part in [telemetry.samples()] if isinstance(telemetry, Telemetry) else telemetry:
-        samplers = [COUNTERS[counter].sampler for counter in part.counters]
-        for sampler in dict.fromkeys(samplers):
-            mine = [k for k, name in enumerate(samplers) if name == sampler]
-            if len(part):
-                yield Samples(part.time, part.node, part.rates[:, mine], part.counters[mine])

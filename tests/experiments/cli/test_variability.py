@@ -15,8 +15,8 @@ from experiments.cli.variability import _print_winner, app
 from predictors.core.errors import JobcastError
 from predictors.data.runs import Runs, write_runs
 from predictors.data.telemetry.counters import COUNTERS
-from predictors.data.telemetry.ldms_writer import LdmsOptions, LdmsWriter
 from predictors.variability.dataset import read_dataset
+from tests.support.ldms_writer import write_ldms
 from tests.support.places import ROOT
 
 NODES, PERIOD, JOBS = 6, 50.0, 90
@@ -40,9 +40,11 @@ def home(tmp_path_factory):
     """A machine's files: six nodes' telemetry, and control runs that take longer when the network is busy."""
     folder = tmp_path_factory.mktemp("home")
     rng = np.random.default_rng(0)
-    with LdmsWriter(folder / "ldms", range(NODES), LdmsOptions(period=PERIOD)) as writer:
-        for time in np.arange(0, 350.0 * JOBS, PERIOD):
-            writer.push(time, np.where(BUSY, 1e4 * load(time) * rng.uniform(0.9, 1.1, (NODES, len(BUSY))), 10.0))
+    samples = (
+        (time, np.where(BUSY, 1e4 * load(time) * rng.uniform(0.9, 1.1, (NODES, len(BUSY))), 10.0))
+        for time in np.arange(0, 350.0 * JOBS, PERIOD)
+    )
+    write_ldms(folder / "ldms", range(NODES), samples, period=PERIOD)
     start = 400.0 + 340.0 * np.arange(JOBS)
     apps = np.array(["AMG", "LBANN", "SWFFT"])[np.arange(JOBS) % 3]
     slow = 1 + np.where(apps == "AMG", 0.5, 1.5) * np.maximum(load(start) - 0.7, 0)

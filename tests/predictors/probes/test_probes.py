@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from predictors.core.declarations import declared
 from predictors.core.errors import JobcastError
 from predictors.data.runs import PROBES, Runs
 from predictors.probes.benchmark import allreduce, ring
@@ -48,6 +49,11 @@ def some_row(time=100.0, value=0.5, job="", **rest):
     return ProbeRow(time=time, waits=(value,) * 9, hosts=("node1", "node2"), ranks=4, job=job, **rest)
 
 
+def sizes(*values):
+    """Return settings, their values in order."""
+    return Settings(**dict(zip(Settings.model_fields, values, strict=True)))
+
+
 # What the waits become
 
 
@@ -77,16 +83,16 @@ def test_waits_that_cannot_be_are_refused(bad):
     ("change", "said"),
     [
         ({"ring": "tokn"}, "did you mean 'token'"),
-        ({"ring_bytes": 7}, "ring_bytes"),
-        ({"ring_bytes": 2**31}, "ring_bytes"),
-        ({"allreduce_bytes": 12}, "multiple of 8"),
+        ({"ring_bytes": 7}, "ring_bytes must be at least 8; got 7"),
+        ({"ring_bytes": 2**31}, "ring_bytes must be at most"),
+        ({"allreduce_bytes": 12}, "allreduce_bytes must be a multiple of 8; got 12"),
         ({"ring_iterations": 0}, "at least 1"),
         ({"allreduce_iterations": 1.5}, "whole number"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(change, said):
     with pytest.raises(JobcastError, match=said):
-        Settings(**change)
+        declared(Settings, change, "[probes]")
 
 
 # The program, over ranks that are threads: a send waits until it is received, the worst that MPI allows
@@ -151,12 +157,12 @@ def on_ranks(size, program):
 @pytest.mark.parametrize("size", [2, 3, 4, 5])
 @pytest.mark.parametrize("pattern", RINGS)
 def test_the_ring_never_deadlocks_and_its_messages_arrive(pattern, size):
-    found = on_ranks(size, lambda comm: ring(comm, Settings(pattern, 1000, 4, 80, 2)))
+    found = on_ranks(size, lambda comm: ring(comm, sizes(pattern, 1000, 4, 80, 2)))
     assert all(send.shape == recv.shape == (4,) and (send >= 0).all() and (recv >= 0).all() for send, recv in found)
 
 
 def test_all_ranks_add_up():
-    found = on_ranks(3, lambda comm: allreduce(comm, Settings("token", 1000, 4, 80, 2)))
+    found = on_ranks(3, lambda comm: allreduce(comm, sizes("token", 1000, 4, 80, 2)))
     assert all(waits.shape == (2,) and (waits > 0).all() for waits in found)
 
 
@@ -169,7 +175,7 @@ def test_a_message_that_arrives_changed_is_not_taken_for_a_measurement():
     def program(comm):
         comm.__class__ = Wrong
         with pytest.raises(JobcastError, match="is not the one"):
-            ring(comm, Settings("exchange", 1000, 1, 80, 1))
+            ring(comm, sizes("exchange", 1000, 1, 80, 1))
         return True
 
     assert on_ranks(2, program) == [True, True]
@@ -188,7 +194,7 @@ def test_the_program_writes_one_row_under_mpi(tmp_path, ranks, pattern):
     assert len(rows) == 2 and not account.findings
     row = rows[0]
     assert (row.ranks, row.job, len(row.hosts)) == (ranks, "7", 1)
-    assert row.settings == Settings(pattern, 200_000, 3, 80_000, 2)
+    assert row.settings == sizes(pattern, 200_000, 3, 80_000, 2)
     low, high, mean = (np.array(row.waits[k::3]) for k in range(3))
     assert (low > 0).all() and (low <= mean).all() and (mean <= high).all() and high.max() < row.seconds
 
@@ -224,7 +230,7 @@ def test_without_mpi_the_program_says_what_to_install(tmp_path):
 
 @pytest.mark.parametrize("name", ["row.json", "row.csv"])
 def test_rows_come_back_as_they_were_written(tmp_path, name):
-    row = some_row(1_234_567.891, 0.1 + 0.2, "42", seconds=3.25, settings=Settings("exchange", 800, 3, 80, 2))
+    row = some_row(1_234_567.891, 0.1 + 0.2, "42", seconds=3.25, settings=sizes("exchange", 800, 3, 80, 2))
     write_row(row, tmp_path / name)
     assert read_probes(tmp_path / name, strict=True)[0] == [row]
 
@@ -262,13 +268,17 @@ def test_rows_that_cannot_be_read_or_compared_are_counted(tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"time": "x"}, "no number"),
-        ({"min_send_wait": -1}, "none below 0"),
-        ({"max_recv_wait": None}, "missing"),
-        ({"colour": "red"}, "not known"),
-        ({"ranks": 1}, "at least 2"),
-        ({"hosts": []}, "hosts"),
-        ({"ring": "star"}, "ring"),
+        ({"time": "x"}, "time must be a number; got 'x'"),
+        ({"time": float("nan")}, "time must be a finite number"),
+        ({"min_send_wait": -1}, "waits 1 must be at least 0.0; got -1"),
+        ({"max_recv_wait": None}, "'max_recv_wait' is missing"),
+        ({"colour": "red"}, "No key 'colour'"),
+        ({"ranks": 1}, "ranks must be at least 2; got 1"),
+        ({"ranks": "4.5"}, "ranks must be a whole number; got '4.5'"),
+        ({"hosts": []}, "hosts must be a list of 1 or more; got"),
+        ({"hosts": ["a b"]}, "hosts must be names without blanks"),
+        ({"hosts": ["a", "b", "c", "d", "e"]}, "at least one for each of the 5 hosts; got 4"),
+        ({"ring": "star"}, "No ring 'star'. Known: token, exchange"),
     ],
 )
 def test_rows_that_cannot_be_are_refused(tmp_path, change, said):
@@ -279,7 +289,7 @@ def test_rows_that_cannot_be_are_refused(tmp_path, change, said):
 
 def test_files_that_are_no_rows_are_refused(tmp_path):
     (tmp_path / "row.json").write_text("[1]")
-    with pytest.raises(JobcastError, match="JSON object"):
+    with pytest.raises(JobcastError, match="must be a table; got"):
         one_row(tmp_path / "row.json")
     (tmp_path / "row.json").write_text("{")
     with pytest.raises(JobcastError, match=r"row\.json"):

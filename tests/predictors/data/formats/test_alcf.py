@@ -184,7 +184,7 @@ def test_the_hour_that_comes_twice_in_autumn() -> None:
 
 
 def test_mixed_time_zones_are_refused() -> None:
-    with pytest.raises(JobcastError, match=r"a.csv:2: submit '2016-11-05 10:00:00' tells no time zone, but a.csv:4: "):
+    with pytest.raises(JobcastError, match=r"a.csv:2: submit '2016-11-05 10:00:00' has no time zone, but a.csv:4: "):
         read(row(), another(2), another(3, QUEUED_TIMESTAMP="2016-11-05T10:00:00Z"))
     log, account = read(
         *[another(n, **{c: "2016-11-05 10:00:00-06:00" for c in MIRA if "TIMESTAMP" in c}) for n in (1, 2)]

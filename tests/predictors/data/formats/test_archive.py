@@ -108,7 +108,7 @@ def test_first_and_second_time(server: Server, tmp_path: Path) -> None:
 )
 def test_a_cut_download_goes_on(server: Server, tmp_path: Path, tag: str, modified: str) -> None:
     server.tag, server.modified, server.cut = tag, modified, 70_000
-    with pytest.raises(JobcastError, match=r"cut short after 70,000 of .* bytes; fetch again to go on"):
+    with pytest.raises(JobcastError, match=r"cut short after 70,000 of .* bytes; fetch again to continue"):
         fetch_log(NAME, server.url, tmp_path)
     assert not (tmp_path / f"{NAME}.swf.gz").exists()
     server.cut = None
@@ -143,7 +143,7 @@ def test_a_whole_part_left_behind(server: Server, tmp_path: Path) -> None:
 
 def test_a_cut_that_the_length_does_not_tell_is_seen_by_gzip(server: Server, tmp_path: Path) -> None:
     server.length, server.cut = False, 70_000
-    with pytest.raises(JobcastError, match=r"what came is no job log .*cut short"):
+    with pytest.raises(JobcastError, match=r"the download is no job log .*cut short"):
         fetch_log(NAME, server.url, tmp_path)
     assert files(tmp_path) == []
 
@@ -159,7 +159,7 @@ def test_another_file_than_first_fetched_is_refused(server: Server, tmp_path: Pa
     path = fetch_log(NAME, server.url, tmp_path).path
     path.unlink()
     server.content = packed(ROWS * 2)
-    with pytest.raises(JobcastError, match=r"differs from what was first fetched .*delete .*\.sha256"):
+    with pytest.raises(JobcastError, match=r"differs from the first download .*delete .*\.sha256"):
         fetch_log(NAME, server.url, tmp_path)
     assert files(tmp_path) == [f"{NAME}.swf.gz.sha256"]
     (tmp_path / f"{NAME}.swf.gz.sha256").unlink()
@@ -168,7 +168,7 @@ def test_another_file_than_first_fetched_is_refused(server: Server, tmp_path: Pa
 
 def test_a_page_in_place_of_the_log(server: Server, tmp_path: Path) -> None:
     server.content = b"<html>Please log in</html>"
-    with pytest.raises(JobcastError, match=r"what came is no job log .*<html>Please log in"):
+    with pytest.raises(JobcastError, match=r"the download is no job log .*<html>Please log in"):
         fetch_log(NAME, server.url, tmp_path)
     assert files(tmp_path) == []
 

@@ -127,11 +127,11 @@ def test_a_run_after_which_the_job_was_put_back_is_no_job_of_its_own():
     [
         (
             small([(1, 0, 0, 9, 7)], "b"),
-            "Job 1: b tells other times of it than a, though both tell the same submission",
+            "Job 1: b has other times for it than a, but the same submission",
         ),
-        (small([(1, 0, 0, 5, 8)], "b"), "Job 1: b tells another user of it than a"),
+        (small([(1, 0, 0, 5, 8)], "b"), "Job 1: b has another user for it than a"),
         (small([(9, 9, 0, 5, 8)], "b", max_procs=4), "b is of a machine of max_procs 4, a of max_procs 8"),
-        (small([(9, 9, 0, 5, 8)], "b", epoch=None), "b does not tell its date, and a does"),
+        (small([(9, 9, 0, 5, 8)], "b", epoch=None), "b has no date, and a has one"),
         (
             small([(9, 9, 0, 5, 0)], "b", categories={"user": ("ana",)}),
             "b: has names for its users where a goes by num",
@@ -200,10 +200,10 @@ def test_moments_are_dates_or_unix_times(when, second):
 
 def test_moments_that_mean_nothing_are_refused():
     log = small([(1, 0, 0, 5, 7)])
-    for begin, message in (("soon", "'soon' is no moment"), ("2030-01-01", "no job was submitted from 2030-01-01")):
+    for begin, message in (("soon", "'soon' is no time"), ("2030-01-01", "no job was submitted from 2030-01-01")):
         with pytest.raises(JobcastError, match=message):
             between(log, begin, None)
-    with pytest.raises(JobcastError, match="does not tell its date"):
+    with pytest.raises(JobcastError, match="has no date"):
         between(small([(1, 0, 0, 5, 7)], epoch=None), None, "2030-01-01")
 
 

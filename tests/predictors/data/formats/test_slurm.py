@@ -282,7 +282,7 @@ def test_strict_names_line_column_and_value(changed: dict[str, str], says: str) 
 
 
 def test_one_log_one_way_of_writing_times() -> None:
-    with pytest.raises(JobcastError, match=r"a.txt:2: submit '2021-03-27T10:00:00' tells no time zone, but a.txt:3: "):
+    with pytest.raises(JobcastError, match=r"a.txt:2: submit '2021-03-27T10:00:00' has no time zone, but a.txt:3: "):
         read(row(), row(JobIDRaw="8", Submit="1616835600", Start="1616835660", End="1616835780"))
     offsets = {"Submit": "2021-03-27T10:00:00+0100", "Start": "2021-03-27T10:01:00+01:00", "Eligible": "Unknown"}
     log, account = read(row(**offsets, End="2021-03-27T09:03:00Z"))
@@ -316,7 +316,7 @@ def test_forms_that_are_not_parsable2() -> None:
         detect(b"JobID           JobName  Partition\n------------ ---------- ----------\n7 run batch\n", "a.txt")
     with pytest.raises(JobcastError, match="none of its 1 record is a job"):
         read(row(Submit="Unknown"))
-    with pytest.raises(JobcastError, match="names State twice"):
+    with pytest.raises(JobcastError, match="has State twice"):
         read(row(), head=HEAD.replace("ExitCode", "State"))
 
 

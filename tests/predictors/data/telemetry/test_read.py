@@ -367,7 +367,7 @@ def test_files_that_are_none(tmp_path):
     path = write(tmp_path, [])
     with pytest.raises(JobcastError, match="gives no rate at all"):
         read_telemetry(path)
-    assert list(map(len, Scan(path))) == []
+    assert sum(map(len, Scan(path))) == 0
     path.write_bytes((HEAD + NAMES + "\n").encode() + b"\x00\x01\xff" * 1000)
     with pytest.raises(JobcastError, match="sysclassib:2: holds a zero byte"):
         read_telemetry(path)

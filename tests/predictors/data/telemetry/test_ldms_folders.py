@@ -1,4 +1,4 @@
-"""The LDMS writer: read back it gives the rates that went in, and windows like the ring's, up to the counters' ones."""
+"""A folder of LDMS's files gives the rates that went in, and windows like the ring's, up to one count."""
 
 import numpy as np
 import pytest
@@ -6,13 +6,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
-from predictors.data.telemetry.counters import COUNTER_NAMES, COUNTERS, SAMPLERS
-from predictors.data.telemetry.ldms_writer import LdmsOptions, LdmsWriter
+from predictors.data.telemetry.counters import COUNTERS, SAMPLERS
 from predictors.data.telemetry.rates import Reading
 from predictors.data.telemetry.read import Scan, read_telemetry
 from predictors.data.telemetry.samples import Telemetry, write_rates
 from predictors.variability.ring import CounterRing
 from predictors.variability.windows import file_windows, windows
+from tests.support.ldms_writer import write_ldms
 
 NODES = [1, 4, 70000]
 
@@ -24,11 +24,9 @@ def some_rates(seed, instants=45, most=1e6):
     )
 
 
-def write(folder, rates, period=10.0, first=1000.0, **options):
-    with LdmsWriter(folder, NODES, LdmsOptions(period=period, **options)) as writer:
-        for k, one in enumerate(rates):
-            writer.push(first + period * k, one)
-    return writer
+def write(folder, rates, period=10.0, first=1000.0, nodes=NODES, **options):
+    samples = ((first + period * k, one) for k, one in enumerate(rates))
+    return write_ldms(folder, nodes, samples, period, **options)
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -69,31 +67,10 @@ def test_means_are_exact_where_counts_are_whole(tmp_path):
     np.testing.assert_array_equal(found.values, windows(whole, [1300.0, 1450.0], [[1, 4], [70000]]).values)
 
 
-def test_the_files_look_like_ldms_s(tmp_path):
-    rates = np.zeros((1, len(NODES), 90))
-    rates[0, :, COUNTER_NAMES.index("port_xmit_data")] = 12.5
-    write(tmp_path, rates, epoch=1.6e9, first=10.5, rollover=3600.0)
-    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()) == [
-        f"{sampler}/{sampler}.1600000000" for sampler in sorted(SAMPLERS)
-    ]
-    lines = (tmp_path / "sysclassib" / "sysclassib.1600000000").read_text().splitlines()
-    assert lines[0].startswith("#Time,Time_usec,ProducerName,component_id,job_id,app_id,ib.symbol_error#hfi1_0.1,")
-    assert lines[1] == "1600000000.500000,500000,nid00001,1,0,0" + ",0" * 22
-    assert lines[6].startswith("1600000010.500000,500000,nid70000,70000,0,0") and lines[6].split(",")[19] == "125"
-    assert len(lines) == 7
-
-
-def test_jobs_are_written_and_idle_nodes_have_none(tmp_path):
-    with LdmsWriter(tmp_path, NODES) as writer:
-        writer.push(10.0, np.zeros((3, 90)), jobs=[0, 77, 78])
-    lines = (tmp_path / "opa_info" / "opa_info").read_text().splitlines()
-    assert [line.split(",")[4] for line in lines[1:]] == ["0", "0", "0", "0", "77", "78"]
-
-
 def test_lost_lines_and_skewed_clocks_are_met_by_the_reader(tmp_path):
     rates = some_rates(5, instants=400)
-    writer = write(tmp_path, rates, lost=0.1, skew=0.05, seed=3)
-    assert 0.87 < writer.rows / (401 * 9) < 0.93
+    rows = write(tmp_path, rates, lost=0.1, skew=0.05, seed=3)
+    assert 0.87 < rows / (401 * 9) < 0.93
     telemetry, account = read_telemetry(tmp_path)
     assert account.dropped == 0 and account.count("gap") < 40
     assert len(telemetry) <= 400 and np.abs(np.diff(telemetry.time) - 10.0).max() < 10.2
@@ -119,59 +96,6 @@ def test_unknown_rates_cost_the_sample_after_as_well(tmp_path):
     telemetry, account = read_telemetry(tmp_path)
     assert np.argwhere(np.isnan(telemetry.rates)).tolist() == [[2, 1, 13], [3, 1, 13]]
     assert account.count("empty") == 1
-
-
-def test_a_file_is_there_whole_or_not_at_all(tmp_path):
-    with (
-        pytest.raises(RuntimeError, match="world ended"),
-        LdmsWriter(tmp_path, NODES, LdmsOptions(rollover=100.0)) as writer,
-    ):
-        for k in range(15):
-            writer.push(1000.0 + 10.0 * k, np.ones((3, 90)))
-        assert len(list(tmp_path.rglob(".*.part"))) == 3
-        raise RuntimeError("world ended")
-    assert sorted(path.name for path in (tmp_path / "opa_info").iterdir()) == ["opa_info.1000", "opa_info.990"]
-    assert len((tmp_path / "opa_info" / "opa_info.1000").read_text().splitlines()) == 31
-
-
-@pytest.mark.parametrize(
-    ("option", "says"),
-    [
-        ({"period": 0.0}, "period must be above 0 s"),
-        ({"lost": 1.0}, "lost must be 0 or more and below 1"),
-        ({"bits": 16}, "bits must be 32 or 64"),
-        ({"skew": -1.0}, "skew must be 0 s or more"),
-        ({"rollover": 0.0}, "rollover must be above 0 s"),
-        ({"epoch": -1.0}, "epoch must be 0 s or more"),
-        ({"begin": -1}, "begin must be within"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused(option, says):
-    with pytest.raises(JobcastError, match=says):
-        LdmsOptions(**option)
-
-
-def test_pushes_that_cannot_be_written_are_refused(tmp_path):
-    writer = LdmsWriter(tmp_path, NODES)
-    writer.push(10.0, np.ones((3, 90)))
-    for time, rates, says in (
-        (10.0, np.ones((3, 90)), "cannot follow"),
-        (20.0, np.ones((3, 89)), r"shape \(3, 89\)"),
-        (20.0, np.full((3, 90), -1.0), "negative or infinite"),
-        (20.0, np.full((3, 90), np.inf), "negative or infinite"),
-        (np.nan, np.ones((3, 90)), "cannot follow"),
-    ):
-        with pytest.raises(JobcastError, match=says):
-            writer.push(time, rates)
-    writer.push(20.0, np.ones((3, 90)))
-    writer.close()
-    assert (read_telemetry(tmp_path)[0].rates == 1.0).all()
-    (tmp_path / "file").write_text("")
-    with pytest.raises(JobcastError, match="cannot be written"):
-        LdmsWriter(tmp_path / "file", NODES).push(10.0, np.ones((3, 90)))
-    for nodes in ([], [1, 1], [-1]):
-        with pytest.raises(JobcastError, match="at least one node"):
-            LdmsWriter(tmp_path, nodes)
 
 
 def test_parquet_keeps_rates_to_the_bit_and_yields_only_the_hours_asked_for(tmp_path):
@@ -231,22 +155,13 @@ def test_two_folders_of_one_sampler_are_read_in_step(tmp_path):
     rates = some_rates(8)
     write(tmp_path / "all", rates)
     for k, node in enumerate(NODES):
-        with LdmsWriter(tmp_path / "each" / str(k), [node]) as writer:
-            for i, one in enumerate(rates):
-                writer.push(1000.0 + 10.0 * i, one[k : k + 1])
+        write(tmp_path / "each" / str(k), rates[:, k : k + 1], nodes=[node])
     whole, each = read_telemetry(tmp_path / "all")[0], read_telemetry(tmp_path / "each")[0]
     np.testing.assert_array_equal(whole.rates, each.rates)
     np.testing.assert_array_equal(file_windows(tmp_path / "each", [1300.0])[0].values, windows(whole, [1300.0]).values)
     write(tmp_path / "each" / "again", rates)
     with pytest.raises(JobcastError, match=r"two sets of files hold node 1 at 1000\.000000 s"):
         read_telemetry(tmp_path / "each")
-
-
-def test_counters_do_not_lose_to_rounding(tmp_path):
-    rates = np.full((1000, 3, 90), 0.0123, dtype=np.float32)
-    write(tmp_path, rates)
-    last = (tmp_path / "lustre2_client" / "lustre2_client").read_text().splitlines()[-1].split(",")[6:]
-    assert set(last) == {str(int(np.floor(1000 * 10 * float(np.float32(0.0123)))))}
 
 
 def test_a_counter_of_32_bits_wraps_and_is_read_on(tmp_path):
