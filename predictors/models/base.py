@@ -18,6 +18,7 @@ outcomes at once or from one after the other, and joins them to a history and to
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
@@ -52,6 +53,7 @@ class Estimator(Protocol):
         ...
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Predictor(Parameters, ABC):
     """Base of all predictors, in the manner of scikit-learn: the constructor stores, `fit` sets what ends in `_`.
 
@@ -77,9 +79,8 @@ class Predictor(Parameters, ABC):
     features: ClassVar[tuple[str, ...]]
     """Columns of a row, from `predictors.history.features.FEATURES`; one is the requested time."""
 
-    def __init__(self, *, cap: bool = True, as_of: str = "strict") -> None:
-        self.cap = cap
-        self.as_of = as_of
+    cap: bool = True
+    as_of: str = "strict"
 
     # --- learning -----------------------------------------------------------------------------------------------------
 

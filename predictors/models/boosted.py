@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -13,44 +13,49 @@ from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
 from predictors.core.limits import UNKNOWN_REQUEST
 from predictors.core.model_files import damage_as_error, read_arrays, write_arrays
-from predictors.core.params import BETWEEN, FROM_0, SHARE, Rule, one_of, whole
+from predictors.core.params import Count, NotNegative, OpenShare, Parameters, Seed, Share
 from predictors.history.features import KERNEL_MEANS, REQUESTED_TIME, RICH_FEATURES, WIDE_FEATURES
 from predictors.models.refit import RefittingPredictor
 from predictors.models.trees import CompiledForest, compile_booster, forest_arrays, forest_from_arrays, node_budget
 
-GROWTH: Final[MappingProxyType[str, Rule]] = MappingProxyType(
-    {
-        "n_estimators": whole(1),
-        "learning_rate": SHARE,
-        "max_depth": whole(1),
-        "min_child_weight": FROM_0,
-        "subsample": SHARE,
-        "colsample": SHARE,
-        "random_state": whole(0),
-    }
-)
-"""Rules of the parameters that say how trees grow."""
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class TreeGrowth(Parameters):
+    """How trees grow, in XGBoost's terms.
 
-class Growth(Protocol):
-    """Whoever has these parameters, with XGBoost's meanings; `colsample` is its `colsample_bytree`."""
+    Parameters
+    ----------
+    n_estimators : int
+        Trees.
+    learning_rate : float
+        Share of each tree that counts.
+    max_depth : int
+        Levels of a tree.
+    min_child_weight : float
+        Least weight in a leaf.
+    subsample, colsample : float
+        Shares of the rows and of the features that a tree sees; the second is XGBoost's `colsample_bytree`.
+    random_state : int
+        Seed: equal seeds, equal trees.
+    """
 
-    n_estimators: int
-    learning_rate: float
-    max_depth: int
-    subsample: float
-    colsample: float
-    random_state: int
+    n_estimators: Count = 300
+    learning_rate: Share = 0.04
+    max_depth: Count = 8
+    min_child_weight: NotNegative = 10.0
+    subsample: Share = 0.7
+    colsample: Share = 0.4
+    random_state: Seed = 0
 
 
 def grow_trees(
-    how: Growth, rows: Floats, objective: Mapping[str, Any], min_child_weight: float, **labels: Any
+    how: TreeGrowth, rows: Floats, objective: Mapping[str, Any], min_child_weight: float, **labels: Any
 ) -> bytes:
     """Return trees in XGBoost's own JSON.
 
     Parameters
     ----------
-    how : Growth
+    how : TreeGrowth
         How they grow.
     rows : float64 array of shape (n, n_features)
         What they learn from; missing is NaN.
@@ -149,10 +154,10 @@ _OBJECTIVES: Final = {
     "absolute": "reg:absoluteerror",
     "quantile": "reg:quantileerror",
 }
-_TARGETS: Final = ("seconds", "residual", "log")
 
 
-class BoostingPredictor(RefittingPredictor):
+@dataclass(kw_only=True, eq=False, repr=False)
+class BoostingPredictor(TreeGrowth, RefittingPredictor):
     """Base of predictors whose estimator is boosted trees: the parameters of their growth, and their files.
 
     Parameters
@@ -163,31 +168,7 @@ class BoostingPredictor(RefittingPredictor):
         As in `RefittingPredictor`.
     """
 
-    rules = GROWTH
-
-    def __init__(
-        self,
-        *,
-        n_estimators: int,
-        learning_rate: float,
-        max_depth: int,
-        min_child_weight: float,
-        subsample: float,
-        colsample: float,
-        random_state: int,
-        refit_every: int | None,
-        window: int,
-        cap: bool,
-        as_of: str,
-    ) -> None:
-        super().__init__(refit_every=refit_every, window=window, cap=cap, as_of=as_of)
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.min_child_weight = min_child_weight
-        self.subsample = subsample
-        self.colsample = colsample
-        self.random_state = random_state
+    window: Count = 200_000
 
     def save_estimator(self, folder: Path) -> None:
         """Write the window and the trees, in XGBoost's own format."""
@@ -201,6 +182,7 @@ class BoostingPredictor(RefittingPredictor):
         self.estimator_ = load_boosted(folder, self.features)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Boosted(BoostingPredictor):
     """Gradient-boosted trees on `RICH_FEATURES`.
 
@@ -243,44 +225,11 @@ class Boosted(BoostingPredictor):
 
     name = "boosted"
     features = RICH_FEATURES
-    rules = MappingProxyType({"objective": one_of(*_OBJECTIVES), "target": one_of(*_TARGETS), "quantile": BETWEEN})
 
-    def __init__(
-        self,
-        *,
-        objective: Literal["squared", "absolute", "quantile"] = "squared",
-        quantile: float = 0.5,
-        target: Literal["seconds", "residual", "log"] = "seconds",
-        smear: bool = True,
-        n_estimators: int = 300,
-        learning_rate: float = 0.04,
-        max_depth: int = 8,
-        min_child_weight: float = 10.0,
-        subsample: float = 0.7,
-        colsample: float = 0.4,
-        random_state: int = 0,
-        refit_every: int | None = 30 * 86400,
-        window: int = 200_000,
-        cap: bool = True,
-        as_of: str = "strict",
-    ) -> None:
-        super().__init__(
-            n_estimators=n_estimators,
-            learning_rate=learning_rate,
-            max_depth=max_depth,
-            min_child_weight=min_child_weight,
-            subsample=subsample,
-            colsample=colsample,
-            random_state=random_state,
-            refit_every=refit_every,
-            window=window,
-            cap=cap,
-            as_of=as_of,
-        )
-        self.objective = objective
-        self.quantile = quantile
-        self.target = target
-        self.smear = smear
+    objective: Literal["squared", "absolute", "quantile"] = "squared"
+    quantile: OpenShare = 0.5
+    target: Literal["seconds", "residual", "log"] = "seconds"
+    smear: bool = True
 
     def learn(self, rows: Floats, seconds: Floats) -> BoostedEstimator:
         """Grow trees on ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""
@@ -390,6 +339,7 @@ class AverageEstimator:
         return sum(answers) / len(answers)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Average(RefittingPredictor):
     """Mean of seven unlike answers: four boosters (`BOOSTED`), two of extra trees (`FORESTS`), a weighted mean.
 
@@ -426,23 +376,11 @@ class Average(RefittingPredictor):
 
     name = "average"
     features = WIDE_FEATURES
-    rules = MappingProxyType({"n_boosted": whole(1), "n_forest": whole(1), "random_state": whole(0)})
 
-    def __init__(
-        self,
-        *,
-        n_boosted: int = 300,
-        n_forest: int = 60,
-        random_state: int = 0,
-        refit_every: int | None = 30 * 86400,
-        window: int = 200_000,
-        cap: bool = True,
-        as_of: str = "strict",
-    ) -> None:
-        super().__init__(refit_every=refit_every, window=window, cap=cap, as_of=as_of)
-        self.n_boosted = n_boosted
-        self.n_forest = n_forest
-        self.random_state = random_state
+    n_boosted: Count = 300
+    n_forest: Count = 60
+    random_state: Seed = 0
+    window: Count = 200_000
 
     def learn(self, rows: Floats, seconds: Floats) -> AverageEstimator:
         """Grow both on ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""

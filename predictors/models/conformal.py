@@ -18,7 +18,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +27,7 @@ from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
 from predictors.core.limits import SHORTEST
 from predictors.core.model_files import read_arrays, write_arrays
-from predictors.core.params import BETWEEN, or_none
+from predictors.core.params import OpenShare
 from predictors.history.history import Outcome, as_of_rule
 from predictors.models.base import Estimator, Predictor
 from predictors.models.baselines import Similar
@@ -155,6 +154,7 @@ class CalibratedEstimator:
         return at_share(np.maximum(seconds, SHORTEST), limit, self.share)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class WithBudget(Wrapper):
     """A predictor that is moved until jobs outrun it just as often as `budget` says.
 
@@ -191,20 +191,9 @@ class WithBudget(Wrapper):
 
     name = "with-budget"
     default = Similar
-    rules = MappingProxyType({"budget": or_none(BETWEEN), "coverage": BETWEEN})
 
-    def __init__(
-        self,
-        *,
-        predictor: Predictor | None = None,
-        budget: float | None = 0.05,
-        coverage: float = 0.9,
-        cap: bool = True,
-        as_of: str = "strict",
-    ) -> None:
-        super().__init__(predictor=predictor, cap=cap, as_of=as_of)
-        self.budget = budget
-        self.coverage = coverage
+    budget: OpenShare | None = 0.05
+    coverage: OpenShare = 0.9
 
     @property
     def features(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -9,8 +9,7 @@ the users who dominate a log, and the sets of users change.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,7 @@ from predictors.core.arrays import Floats, Ints, Singles
 from predictors.core.errors import JobcastError
 from predictors.core.jit import compiled
 from predictors.core.model_files import load_sklearn, read_arrays, save_sklearn, write_arrays
-from predictors.core.params import SHARE, or_none, whole
+from predictors.core.params import Count, Seed, Share, whole
 from predictors.history.features import CATEGORIES, REIS_FEATURES
 from predictors.models.base import Estimator
 from predictors.models.refit import RefittingPredictor
@@ -198,6 +197,7 @@ class ForestEstimator:
         return self.compiled.predict_one(self.encoding.transform(row[None])[0])
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Forest(RefittingPredictor):
     """Random forest: the mean of trees, each grown to its end on some jobs, drawn with replacement.
 
@@ -240,38 +240,12 @@ class Forest(RefittingPredictor):
     name = "forest"
     features = REIS_FEATURES
 
-    rules = MappingProxyType(
-        {
-            "n_estimators": whole(1),
-            "max_features": SHARE,
-            "min_samples_leaf": whole(1),
-            "max_nodes": whole(3),
-            "one_hot": or_none(whole(1)),
-            "random_state": whole(0),
-        }
-    )
-
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 100,
-        max_features: float = 0.6,
-        min_samples_leaf: int = 1,
-        max_nodes: int = 1_000_000,
-        one_hot: int | None = 16,
-        random_state: int = 0,
-        refit_every: int | None = 30 * 86400,
-        window: int = 60_000,
-        cap: bool = True,
-        as_of: str = "strict",
-    ) -> None:
-        super().__init__(refit_every=refit_every, window=window, cap=cap, as_of=as_of)
-        self.n_estimators = n_estimators
-        self.max_features = max_features
-        self.min_samples_leaf = min_samples_leaf
-        self.max_nodes = max_nodes
-        self.one_hot = one_hot
-        self.random_state = random_state
+    n_estimators: Count = 100
+    max_features: Share = 0.6
+    min_samples_leaf: Count = 1
+    max_nodes: Annotated[int, whole(3)] = 1_000_000
+    one_hot: Count | None = 16
+    random_state: Seed = 0
 
     def learn(self, rows: Floats, seconds: Floats) -> ForestEstimator:
         """Grow a forest on ended jobs: rows (n_jobs, 16) and run times (n_jobs,) [s]."""

@@ -34,6 +34,7 @@ class ChosenColumns:
         return self.of(self.running(now))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Wrapper(Predictor):
     """A predictor around another one.
 
@@ -55,9 +56,7 @@ class Wrapper(Predictor):
 
     default: ClassVar[type[Predictor]]
 
-    def __init__(self, *, predictor: Predictor | None = None, cap: bool = True, as_of: str = "strict") -> None:
-        super().__init__(cap=cap, as_of=as_of)
-        self.predictor = predictor
+    predictor: Predictor | None = None
 
     # --- parameters ---------------------------------------------------------------------------------------------------
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from predictors.core.arrays import Floats
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
 from predictors.core.model_files import read_arrays, write_arrays
-from predictors.core.params import one_of, whole
+from predictors.core.params import whole
 from predictors.data.joblog import JobLog
 from predictors.history.features import CATEGORIES, REIS_FEATURES
 from predictors.history.history import JobHistory, Outcome
@@ -97,6 +96,7 @@ class KnownFeatures:
         }
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class StreamPredictor(Predictor):
     """Base of predictors around a river model.
 
@@ -112,11 +112,7 @@ class StreamPredictor(Predictor):
         As in `Predictor`.
     """
 
-    rules = MappingProxyType({"window": whole(2)})
-
-    def __init__(self, *, window: int = 20_000, cap: bool = True, as_of: str = "strict") -> None:
-        super().__init__(cap=cap, as_of=as_of)
-        self.window = window
+    window: Annotated[int, whole(2)] = 20_000
 
     @abstractmethod
     def fresh_model(self) -> "Regressor":
@@ -182,6 +178,7 @@ class StreamForecast(LearningForecast):
         return copy.deepcopy(self, {id(thing): thing for thing in shared})
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RiverPredictor(StreamPredictor):
     """A river regressor or pipeline over the history's features; `adapters.from_river` makes one.
 
@@ -200,23 +197,10 @@ class RiverPredictor(StreamPredictor):
     """
 
     name = "from-river"
-    features: tuple[str, ...]  # type: ignore[misc]  # chosen by the user, not by the class
-    rules = MappingProxyType({"categories": one_of("codes", "text")})
 
-    def __init__(
-        self,
-        *,
-        model: "Regressor",
-        features: tuple[str, ...] = REIS_FEATURES,
-        categories: str = "codes",
-        window: int = 20_000,
-        cap: bool = True,
-        as_of: str = "strict",
-    ) -> None:
-        super().__init__(window=window, cap=cap, as_of=as_of)
-        self.model = model
-        self.features = features
-        self.categories = categories
+    model: "Regressor"
+    features: tuple[str, ...] = REIS_FEATURES  # type: ignore[misc]  # chosen by the user, not by the class
+    categories: Literal["codes", "text"] = "codes"
 
     def check(self) -> None:
         """Raise a `JobcastError` that names the first parameter that cannot be used."""

@@ -73,6 +73,7 @@ class SklearnEstimator:
         return float(self.predict(row[np.newaxis])[0])
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SklearnPredictor(RefittingPredictor):
     """A scikit-learn regressor or pipeline over the history's features; `adapters.from_sklearn` makes one.
 
@@ -91,21 +92,9 @@ class SklearnPredictor(RefittingPredictor):
     """
 
     name = "from-sklearn"
-    features: tuple[str, ...]  # type: ignore[misc]  # chosen by the user, not by the class
 
-    def __init__(
-        self,
-        *,
-        regressor: "RegressorMixin",
-        features: tuple[str, ...] = REIS_FEATURES,
-        refit_every: int | None = 30 * 86400,
-        window: int = 60_000,
-        cap: bool = True,
-        as_of: str = "strict",
-    ) -> None:
-        super().__init__(refit_every=refit_every, window=window, cap=cap, as_of=as_of)
-        self.regressor = regressor
-        self.features = features
+    regressor: "RegressorMixin"
+    features: tuple[str, ...] = REIS_FEATURES  # type: ignore[misc]  # chosen by the user, not by the class
 
     def check(self) -> None:
         """Raise a `JobcastError` that names the first parameter that cannot be used."""

@@ -5,7 +5,6 @@ A row's columns stand in the order of `predictors.models.online.gaussier.FEATURE
 
 import math
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from predictors.core.arrays import Floats, Ints
 from predictors.core.events import ENDED, JOB, KIND, SUBMITTED, TIME
 from predictors.core.jit import compiled
-from predictors.core.params import ABOVE_0, FROM_0
+from predictors.core.params import NotNegative, Positive
 from predictors.history import _layout as at
 from predictors.models.online._nag import NORM, SEEN, descend, dot, quadratic, rescale
 from predictors.models.online.base import Gradient, OnlinePredictor
@@ -167,6 +166,7 @@ class PolynomialEstimator:
         return estimate(row, self.weights, self.sums)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Gaussier(OnlinePredictor):
     """Polynomial of degree two, learnt job by job under the E-Loss of Gaussier et al.
 
@@ -214,12 +214,8 @@ class Gaussier(OnlinePredictor):
     name = "gaussier"
     features = FEATURES
 
-    rules = MappingProxyType({"rate": ABOVE_0, "ridge": FROM_0})
-
-    def __init__(self, *, rate: float = 5000.0, ridge: float = 4e9, cap: bool = True, as_of: str = "strict") -> None:
-        super().__init__(cap=cap, as_of=as_of)
-        self.rate = rate
-        self.ridge = ridge
+    rate: Positive = 5000.0
+    ridge: NotNegative = 4e9
 
     def begin(self) -> Gradient:
         """Return a model that has learnt nothing."""

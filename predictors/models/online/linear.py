@@ -1,13 +1,12 @@
 """A linear model that learns from each job when it ends, in microseconds."""
 
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
 from predictors.core.arrays import Floats, Ints
-from predictors.core.params import ABOVE_0
+from predictors.core.params import Positive
 from predictors.models.online import _linear as kernel
 from predictors.models.online.base import Gradient, OnlinePredictor
 
@@ -60,6 +59,7 @@ class LinearEstimator:
         return kernel.estimate(row, self.weights, self.sums)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OnlineLinear(OnlinePredictor):
     """Linear model of squared loss, learnt job by job by the normalised adaptive gradient.
 
@@ -98,11 +98,7 @@ class OnlineLinear(OnlinePredictor):
     name = "online-linear"
     features = FEATURES
 
-    rules = MappingProxyType({"rate": ABOVE_0})
-
-    def __init__(self, *, rate: float = 0.5, cap: bool = True, as_of: str = "strict") -> None:
-        super().__init__(cap=cap, as_of=as_of)
-        self.rate = rate
+    rate: Positive = 0.5
 
     def begin(self) -> Gradient:
         """Return a model that has learnt nothing."""

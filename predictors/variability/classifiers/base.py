@@ -11,8 +11,9 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol, Self
+from typing import Annotated, Any, Final, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.core.files import whole_file
 from predictors.core.model_files import damage_as_error, read_about, read_arrays, write_arrays
-from predictors.core.params import BOOLEAN, Parameters, Rule, number, or_none
+from predictors.core.params import Parameters, number
 from predictors.data.runs import TRUTH, Words
 from predictors.variability.features import Table, check_classes, chosen, kinds, named
 from predictors.variability.labels import SCHEMES, Scheme, check_scheme
@@ -40,6 +41,7 @@ class Voter(Protocol):
         ...
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Classifier(Parameters, ABC):
     """Base of all classifiers, in the manner of scikit-learn: the constructor stores, `fit` sets what ends in `_`.
 
@@ -68,16 +70,9 @@ class Classifier(Parameters, ABC):
         What was learnt.
     """
 
-    def __init__(self, *, threshold: float | None = None, most_missing: float = 0.5, seen_only: bool = False) -> None:
-        self.threshold = threshold
-        self.most_missing = most_missing
-        self.seen_only = seen_only
-
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "threshold": or_none(number("a probability above 0, at most 1", lambda v: 0 < v <= 1)),
-        "most_missing": number("a share from 0 to 1", lambda v: 0 <= v <= 1),
-        "seen_only": BOOLEAN,
-    }
+    threshold: Annotated[float, number("a probability above 0, at most 1", lambda v: 0 < v <= 1)] | None = None
+    most_missing: Annotated[float, number("a share from 0 to 1", lambda v: 0 <= v <= 1)] = 0.5
+    seen_only: bool = False
 
     # --- learning -----------------------------------------------------------------------------------------------------
 

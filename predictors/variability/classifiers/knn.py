@@ -1,15 +1,14 @@
 """k nearest neighbours among the runs learnt from, by scikit-learn, inputs standardised."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
-from predictors.core.params import Rule, one_of, whole
+from predictors.core.params import Count
 from predictors.models.adapters.sklearn import dump, undump
 from predictors.variability.classifiers.base import Classifier
 
@@ -38,6 +37,7 @@ class NeighbourVoter:
         return wide
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Neighbours(Classifier):
     """k nearest neighbours by Euclidean distance between standardised inputs.
 
@@ -57,23 +57,9 @@ class Neighbours(Classifier):
     """
 
     name = "knn"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "n_neighbors": whole(1),
-        "weights": one_of("uniform", "distance"),
-    }
 
-    def __init__(
-        self,
-        *,
-        n_neighbors: int = 5,
-        weights: Literal["uniform", "distance"] = "uniform",
-        threshold: float | None = None,
-        most_missing: float = 0.5,
-        seen_only: bool = False,
-    ) -> None:
-        super().__init__(threshold=threshold, most_missing=most_missing, seen_only=seen_only)
-        self.n_neighbors = n_neighbors
-        self.weights = weights
+    n_neighbors: Count = 5
+    weights: Literal["uniform", "distance"] = "uniform"
 
     def learn(self, rows: Floats, classes: Ints, n_classes: int) -> NeighbourVoter:
         """Remember complete rows (n, n_inputs) and their classes (n,)."""

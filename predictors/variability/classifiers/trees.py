@@ -3,10 +3,9 @@
 Nodes and slots are laid out as in `predictors.models.trees`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +13,12 @@ import numpy.typing as npt
 from predictors.core.arrays import Floats, Ints, Singles
 from predictors.core.errors import JobcastError
 from predictors.core.jit import compiled
-from predictors.core.params import ABOVE_0, BOOLEAN, SHARE, Rule, whole
+from predictors.core.params import SHARE, Count, Positive, Rule, Seed
 from predictors.models.adapters.sklearn import dump, trusting, undump
 from predictors.models.trees import BLOCK, breadth_first, check_tree, fill_slots, walk
 from predictors.variability.classifiers.base import Classifier
+
+SQRT_OR_SHARE: Final[Rule] = ("'sqrt' or a share above 0, at most 1", lambda v: v == "sqrt" or SHARE[1](v))
 
 
 @compiled
@@ -171,8 +172,6 @@ class SklearnTrees:
 class TreeClassifier(Classifier):
     """Base of the classifiers that scikit-learn grows of trees."""
 
-    random_state: int
-
     def unfitted(self) -> Any:
         """Return scikit-learn's classifier with this one's parameters."""
         raise NotImplementedError
@@ -209,6 +208,7 @@ class TreeClassifier(Classifier):
         return SklearnTrees(model, TreeVoter.from_sklearn(model, len(self.class_names)))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AdaBoost(TreeClassifier):
     """AdaBoost (SAMME) over shallow trees; by default stumps, fifty of them, as in scikit-learn.
 
@@ -234,29 +234,11 @@ class AdaBoost(TreeClassifier):
     """
 
     name = "adaboost"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "n_estimators": whole(1),
-        "max_depth": whole(1),
-        "learning_rate": ABOVE_0,
-        "random_state": whole(0),
-    }
 
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 50,
-        max_depth: int = 1,
-        learning_rate: float = 1.0,
-        random_state: int = 0,
-        threshold: float | None = None,
-        most_missing: float = 0.5,
-        seen_only: bool = False,
-    ) -> None:
-        super().__init__(threshold=threshold, most_missing=most_missing, seen_only=seen_only)
-        self.n_estimators = n_estimators
-        self.max_depth = max_depth
-        self.learning_rate = learning_rate
-        self.random_state = random_state
+    n_estimators: Count = 50
+    max_depth: Count = 1
+    learning_rate: Positive = 1.0
+    random_state: Seed = 0
 
     def unfitted(self) -> Any:
         """Return scikit-learn's classifier with this one's parameters."""
@@ -271,6 +253,7 @@ class AdaBoost(TreeClassifier):
         )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ForestOfTrees(TreeClassifier):
     """Base of the two forests: the mean of the shares in the leaves of trees that are grown to their end.
 
@@ -290,32 +273,11 @@ class ForestOfTrees(TreeClassifier):
         As in `Classifier`.
     """
 
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "n_estimators": whole(1),
-        "max_features": ("'sqrt' or a share above 0, at most 1", lambda v: v == "sqrt" or SHARE[1](v)),
-        "min_samples_leaf": whole(1),
-        "balanced": BOOLEAN,
-        "random_state": whole(0),
-    }
-
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 100,
-        max_features: str | float = "sqrt",
-        min_samples_leaf: int = 1,
-        balanced: bool = False,
-        random_state: int = 0,
-        threshold: float | None = None,
-        most_missing: float = 0.5,
-        seen_only: bool = False,
-    ) -> None:
-        super().__init__(threshold=threshold, most_missing=most_missing, seen_only=seen_only)
-        self.n_estimators = n_estimators
-        self.max_features = max_features
-        self.min_samples_leaf = min_samples_leaf
-        self.balanced = balanced
-        self.random_state = random_state
+    n_estimators: Count = 100
+    max_features: Annotated[str | float, SQRT_OR_SHARE] = "sqrt"
+    min_samples_leaf: Count = 1
+    balanced: bool = False
+    random_state: Seed = 0
 
     def _settings(self) -> dict[str, Any]:
         return {
