@@ -236,14 +236,14 @@ def load_model(uri: str) -> LoadedModel:
     """
     with _located(uri) as (folder, expected, found):
         saved = open_model(folder, expected)
-        return LoadedModel(predictor=saved.predictor, origin=saved.origin, sha256=saved.sha256, uri=uri, **found)
+        return LoadedModel(predictor=saved.model, origin=saved.origin, sha256=saved.sha256, uri=uri, **found)
 
 
 def load_classifier(uri: str) -> LoadedClassifier:
     """Return the classifier of variability at an address; forms, checks and errors are those of `load_model`."""
     with _located(uri) as (folder, expected, found):
         saved = open_classifier(folder, expected)
-        return LoadedClassifier(classifier=saved.classifier, origin=saved.origin, sha256=saved.sha256, uri=uri, **found)
+        return LoadedClassifier(classifier=saved.model, origin=saved.origin, sha256=saved.sha256, uri=uri, **found)
 
 
 @contextmanager
@@ -318,11 +318,11 @@ def sweep_run(title: str, tags: Mapping[str, str], params: Mapping[str, object],
         def add(child: Child) -> None:
             own = {"mlflow.parentRunId": run_id, **shown}
             part = client.create_run(place, tags=own, run_name=child.title).info.run_id
-            _log_steps(client, part, child)
+            _log_numbers(client, part, child.params, child.steps)
             client.set_terminated(part)
 
         try:
-            _log_steps(client, run_id, Child(title, params, ()))
+            _log_numbers(client, run_id, params, [])
             client.log_artifact(run_id, str(table))
             yield SweepRun(run_id, True, add)
         except BaseException:
@@ -333,14 +333,24 @@ def sweep_run(title: str, tags: Mapping[str, str], params: Mapping[str, object],
 
 MOST_METRICS: Final = 1000
 """In one batch: what MLflow takes."""
+MOST_TEXT: Final = 6000
+"""Characters of a parameter: what MLflow takes."""
 
 
-def _log_steps(client: Any, run_id: str, child: Child) -> None:
+def _log_numbers(
+    client: Any,
+    run_id: str,
+    params: Mapping[str, object],
+    steps: Sequence[tuple[int, Mapping[str, object]]],
+    model_id: str | None = None,
+) -> None:
+    """Write down parameters, and figures by step, of a run and of the model that it logged."""
     from mlflow.entities import Metric, Param
 
     now = int(time.time() * 1000)
-    metrics = [Metric(key, value, now, step) for step, row in child.steps for key, value in numbers(row).items()]
-    client.log_batch(run_id, params=[Param(key, str(value)[:6000]) for key, value in child.params.items()])
+    found = [(key, value, step) for step, row in steps for key, value in numbers(row).items()]
+    metrics = [Metric(key, value, now, step, model_id=model_id) for key, value, step in found]
+    client.log_batch(run_id, params=[Param(key, str(value)[:MOST_TEXT]) for key, value in params.items()])
     for first in range(0, len(metrics), MOST_METRICS):
         client.log_batch(run_id, metrics=metrics[first : first + MOST_METRICS])
 
@@ -359,7 +369,7 @@ def _log(loggable: Loggable, figures: Mapping[str, object], parent: str | None =
         run_id = run.info.run_id
         try:
             model_id = _log_model(client, run, loggable, data, tags)
-            _log_numbers(client, run_id, model_id, loggable.params, figures)
+            _log_numbers(client, run_id, loggable.params, [(0, figures)], model_id)
             _round_trip(client, store, model_id, loggable)
         except BaseException:
             client.set_terminated(run_id, "FAILED")
@@ -399,19 +409,6 @@ def _log_model(client: Any, run: Any, loggable: Loggable, data: Path, tags: Mapp
     client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
     client.finalize_logged_model(logged.model_id, "READY")
     return str(logged.model_id)
-
-
-def _log_numbers(
-    client: Any, run_id: str, model_id: str, params: Mapping[str, object], figures: Mapping[str, object]
-) -> None:
-    from mlflow.entities import Metric, Param
-
-    now = int(time.time() * 1000)
-    client.log_batch(
-        run_id,
-        metrics=[Metric(key, value, now, 0, model_id=model_id) for key, value in numbers(figures).items()],
-        params=[Param(key, str(value)) for key, value in params.items()],
-    )
 
 
 def _round_trip(client: Any, store: Store, model_id: str, loggable: Loggable) -> None:

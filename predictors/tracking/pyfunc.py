@@ -62,7 +62,7 @@ class ServedModel:
 
 def _load_pyfunc(data: str) -> ServedModel:
     """Load a model for MLflow, which calls this by name."""
-    return ServedModel(open_model(Path(data)).predictor)
+    return ServedModel(open_model(Path(data)).model)
 
 
 def example(predictor: Predictor, log: "JobLog") -> "pd.DataFrame":

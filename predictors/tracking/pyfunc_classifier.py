@@ -51,7 +51,7 @@ class ServedClassifier:
 
 def _load_pyfunc(data: str) -> ServedClassifier:
     """Load a model for MLflow, which calls this by name."""
-    return ServedClassifier(open_classifier(Path(data)).classifier)
+    return ServedClassifier(open_classifier(Path(data)).model)
 
 
 def example(classifier: Classifier, table: Table, features: tuple[str, ...], application: str) -> "pd.DataFrame":
