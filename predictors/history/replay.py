@@ -204,6 +204,15 @@ class LogHistory:
         if bad != at.NONE:
             raise self._refusal(bad, *events[bad].tolist())
 
+    def replayed(self) -> Floats:
+        """Take in the log's own events; return the features of each job, shape (n_jobs, n_features)."""
+        rows = np.full((len(self.log), len(self.features)), np.nan)
+        events = LogEvents(self.log)
+        buffer = np.empty((min(_SLICE, 3 * len(self.log)), 3), dtype=np.int64)
+        while n := events.read(buffer):
+            self.consume(buffer[:n], rows)
+        return rows
+
     def _refusal(self, place: int, time: int, kind: int, job: int) -> JobcastError:
         if kind not in _KINDS or not 0 <= job < len(self.log):
             return JobcastError(
@@ -303,13 +312,7 @@ def replay(
     >>> replay(log, ["last_two_mean", "think_time"]).tolist()
     [[nan, nan], [5.0, 4.0]]
     """
-    history = LogHistory(log, features, as_of, after)
-    rows = np.full((len(log), len(history.features)), np.nan)
-    events = LogEvents(log)
-    buffer = np.empty((min(_SLICE, 3 * len(log)), 3), dtype=np.int64)
-    while n := events.read(buffer):
-        history.consume(buffer[:n], rows)
-    return rows
+    return LogHistory(log, features, as_of, after).replayed()
 
 
 def running_at(log: JobLog, rows: Floats, among: npt.NDArray[np.bool_], now: int) -> Outcomes:

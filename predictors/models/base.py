@@ -33,7 +33,7 @@ from predictors.data.joblog import JobLog
 from predictors.data.names import Codes, codes_of, renumbered
 from predictors.history.features import REQUESTED_TIME, codes_read
 from predictors.history.history import JobHistory, Outcome, Outcomes, as_of_rule
-from predictors.history.replay import LogHistory, log_events, replay, still_running
+from predictors.history.replay import LogHistory, replay, still_running
 from predictors.models.range import REQUESTED, Prediction, in_range, in_range_one
 from predictors.models.warnings import warn_about_training_data
 
@@ -114,8 +114,7 @@ class Predictor(Parameters, ABC):
             return self.fit_rows(self._rows_of(jobs), np.asarray(seconds, dtype=np.float64))
         self.check()
         history = LogHistory(jobs, self.features, self.as_of)
-        rows = np.full((len(jobs), len(self.features)), np.nan)
-        history.consume(log_events(jobs), rows)
+        rows = history.replayed()
         run_time = jobs.filled("run_time")
         ran = rows[run_time > 0], run_time[run_time > 0].astype(np.float64)
         self.fit_with_running(*ran, still_running(history, rows) if self.learns_from_running else None)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from predictors.core.arrays import Floats, Ints, Singles
 from predictors.core.errors import JobcastError
 from predictors.core.jit import compiled
-from predictors.core.model_files import load_sklearn, read_arrays, save_sklearn, write_arrays
+from predictors.core.model_files import TREE, load_sklearn, read_arrays, save_sklearn, write_arrays
 from predictors.core.params import Count, Seed, Share, whole
 from predictors.history.features import CATEGORIES, REIS_FEATURES
 from predictors.models.base import Estimator
@@ -283,13 +283,17 @@ class Forest(RefittingPredictor):
         estimator = self._fitted_estimator()
         super().save_estimator(folder)
         write_arrays(folder / "encoding.npz", estimator.encoding.arrays())
-        save_sklearn(folder / "forest.skops", estimator.model)
+        save_sklearn(folder / "forest.skops", estimator.model, TREE)
 
     def load_estimator(self, folder: Path) -> None:
         """Take back the window, the encoding and the forest, after checking that neither points outside itself."""
+        from sklearn.ensemble import RandomForestRegressor
+
         super().load_estimator(folder)
         encoding = Encoding.from_arrays(read_arrays(folder / "encoding.npz"))
-        model = load_sklearn(folder / "forest.skops")
+        model = load_sklearn(path := folder / "forest.skops", TREE)
+        if type(model) is not RandomForestRegressor:
+            raise JobcastError(f"{path}: holds a {type(model).__name__}, not a random forest; train the model again.")
         compiled = CompiledForest.from_sklearn(model)
         if len(encoding.places) != len(self.features) or encoding.n_columns != compiled.n_features:
             raise JobcastError(f"{folder}: the forest and its encoding do not fit together; train the model again.")

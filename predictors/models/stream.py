@@ -26,7 +26,7 @@ from predictors.data.names import codes_of
 from predictors.history import _layout as at
 from predictors.history.features import CODED, FEATURES, families_of
 from predictors.history.history import JobHistory, Outcome, Outcomes, as_of_rule
-from predictors.history.replay import LogEvents, LogHistory
+from predictors.history.replay import LogHistory
 from predictors.models.base import Predictor
 
 
@@ -278,7 +278,6 @@ class LearningForecast:
 
 ALL_FAMILIES: Final = tuple({one.family: name for name, one in FEATURES.items()}.values())
 """One feature of each family: a history of these keeps what any feature needs."""
-_SLICE: Final = 1 << 16  # events held at once
 
 
 def keep_full_history(predictor: Predictor, log: JobLog) -> None:
@@ -297,11 +296,7 @@ def keep_full_history(predictor: Predictor, log: JobLog) -> None:
     True
     """
     history = LogHistory(log, ALL_FAMILIES, predictor.as_of)
-    rows = np.full((len(log), len(ALL_FAMILIES)), np.nan)
-    events, buffer = LogEvents(log), np.empty((_SLICE, 3), dtype=np.int64)
-    while n := events.read(buffer):
-        history.consume(buffer[:n], rows)
-    predictor.history_ = history.live(rows)
+    predictor.history_ = history.live(history.replayed())
     predictor.codes_ = codes_of(log, CODED)
 
 

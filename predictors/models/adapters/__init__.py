@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from predictors.core.model_files import trusting
 from predictors.history.features import REIS_FEATURES
 from predictors.models.adapters.river import RiverPredictor
-from predictors.models.adapters.sklearn import SklearnPredictor, trusting
+from predictors.models.adapters.sklearn import SklearnPredictor
 
 if TYPE_CHECKING:
     from river.base import Regressor

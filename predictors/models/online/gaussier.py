@@ -15,7 +15,7 @@ from predictors.core.jit import compiled
 from predictors.core.params import NotNegative, Positive
 from predictors.history import _layout as at
 from predictors.models.online._nag import NORM, SEEN, descend, dot, quadratic, rescale
-from predictors.models.online.base import Gradient, OnlinePredictor
+from predictors.models.online.base import Kernels, OnlinePredictor
 from predictors.models.range import in_range_one, known_request
 
 REQUESTED: Final = 0
@@ -140,32 +140,6 @@ FEATURES: Final = (
 """Columns, in the order that the kernel knows."""
 
 
-@dataclass(frozen=True, eq=False)
-class PolynomialEstimator:
-    """The polynomial at one time; immutable.
-
-    Parameters
-    ----------
-    weights : float64 array
-        Of the inputs and their products.
-    sums : float64 array of shape (4,)
-        How many jobs it has learnt from.
-    """
-
-    weights: Floats
-    sums: Floats
-
-    def predict(self, rows: Floats) -> Floats:
-        """Return seconds, shape (n_rows,)."""
-        out = np.empty(len(rows))
-        estimates(rows, self.weights, self.sums, out)
-        return out
-
-    def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
-        return estimate(row, self.weights, self.sums)
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class Gaussier(OnlinePredictor):
     """Polynomial of degree two, learnt job by job under the E-Loss of Gaussier et al.
@@ -217,19 +191,9 @@ class Gaussier(OnlinePredictor):
     rate: Positive = 5000.0
     ridge: NotNegative = 4e9
 
-    def begin(self) -> Gradient:
-        """Return a model that has learnt nothing."""
-        return Gradient.empty(N_DENSE)
+    kernels = Kernels(estimate, estimates, learn_rows, advance, N_DENSE)
 
-    def snapshot(self, weights: Floats, sums: Floats) -> PolynomialEstimator:
-        """Return the estimator of these weights."""
-        return PolynomialEstimator(weights, sums)
-
-    def step(self, rows: Floats, seconds: Floats, gradient: Gradient) -> None:
-        """Learn from jobs in their order."""
-        learn_rows(rows, seconds, float(self.rate), float(self.ridge), *gradient.arrays)
-
-    def follow(self, events: Ints, seconds: Floats, rows: Floats, jobs: Ints, learns: bool, gradient: Gradient) -> None:
-        """Go through events: predict the submitted jobs, learn from the ended ones."""
-        about = (learns, self.cap, float(self.rate), float(self.ridge))
-        advance(events, seconds, rows, jobs, *about, *gradient.arrays)
+    @property
+    def settings(self) -> tuple[float, ...]:
+        """The length of the steps and the weight of the penalty."""
+        return float(self.rate), float(self.ridge)

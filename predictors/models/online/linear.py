@@ -3,12 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
-from predictors.core.arrays import Floats, Ints
 from predictors.core.params import Positive
 from predictors.models.online import _linear as kernel
-from predictors.models.online.base import Gradient, OnlinePredictor
+from predictors.models.online.base import Kernels, OnlinePredictor
 
 FEATURES: Final = (
     "requested_time",
@@ -31,32 +28,6 @@ FEATURES: Final = (
     "executable",
 )
 """Columns, in the order that the kernel knows."""
-
-
-@dataclass(frozen=True, eq=False)
-class LinearEstimator:
-    """The linear model at one time; immutable.
-
-    Parameters
-    ----------
-    weights : float64 array
-        Of the dense inputs, then of the marks.
-    sums : float64 array of shape (4,)
-        How many jobs it has learnt from, and the longest.
-    """
-
-    weights: Floats
-    sums: Floats
-
-    def predict(self, rows: Floats) -> Floats:
-        """Return seconds, shape (n_rows,)."""
-        out = np.empty(len(rows))
-        kernel.estimates(rows, self.weights, self.sums, out)
-        return out
-
-    def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
-        return kernel.estimate(row, self.weights, self.sums)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -100,18 +71,11 @@ class OnlineLinear(OnlinePredictor):
 
     rate: Positive = 0.5
 
-    def begin(self) -> Gradient:
-        """Return a model that has learnt nothing."""
-        return Gradient.empty(kernel.N_DENSE, kernel.TABLE)
+    kernels = Kernels(
+        kernel.estimate, kernel.estimates, kernel.learn_rows, kernel.advance, kernel.N_DENSE, kernel.TABLE
+    )
 
-    def snapshot(self, weights: Floats, sums: Floats) -> LinearEstimator:
-        """Return the estimator of these weights."""
-        return LinearEstimator(weights, sums)
-
-    def step(self, rows: Floats, seconds: Floats, gradient: Gradient) -> None:
-        """Learn from jobs in their order."""
-        kernel.learn_rows(rows, seconds, float(self.rate), *gradient.arrays)
-
-    def follow(self, events: Ints, seconds: Floats, rows: Floats, jobs: Ints, learns: bool, gradient: Gradient) -> None:
-        """Go through events: predict the submitted jobs, learn from the ended ones."""
-        kernel.advance(events, seconds, rows, jobs, learns, self.cap, float(self.rate), *gradient.arrays)
+    @property
+    def settings(self) -> tuple[float, ...]:
+        """The length of the steps."""
+        return (float(self.rate),)

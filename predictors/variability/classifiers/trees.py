@@ -13,9 +13,9 @@ import numpy.typing as npt
 from predictors.core.arrays import Floats, Ints, Singles
 from predictors.core.errors import JobcastError
 from predictors.core.jit import compiled
+from predictors.core.model_files import TREE, load_sklearn, save_sklearn
 from predictors.core.params import SHARE, Count, Positive, Rule, Seed
-from predictors.models.adapters.sklearn import dump, trusting, undump
-from predictors.models.trees import BLOCK, breadth_first, check_tree, fill_slots, walk
+from predictors.models.trees import BLOCK, fill_slots, sklearn_nodes, walk
 from predictors.variability.classifiers.base import Classifier
 
 SQRT_OR_SHARE: Final[Rule] = ("'sqrt' or a share above 0, at most 1", lambda v: v == "sqrt" or SHARE[1](v))
@@ -86,26 +86,14 @@ class TreeVoter:
         if seen.ndim != 1 or not len(seen) or not ((seen >= 0) & (seen < n_classes)).all() or (np.diff(seen) < 1).any():
             raise JobcastError("The model's classes are not those of its labels; the file is damaged: train it again.")
         weights = np.asarray(model.estimator_weights_, dtype=np.float64) if boosts else np.ones(len(model.estimators_))
-        parts, votes, roots, base = [], [], [], 0
-        for number, (estimator, weight) in enumerate(zip(model.estimators_, weights, strict=False)):
-            check_tree(estimator.tree_, n_inputs, f"tree {number}", len(seen))
-            nodes, order = breadth_first(estimator.tree_, n_inputs, base)
-            shares = estimator.tree_.value[order, 0, :]
-            parts.append(nodes)
-            own = _samme(shares, weight) if boosts else shares
-            votes.append(_spread(own, seen, n_classes, -np.inf if boosts else 0.0))
-            roots.append(base)
-            base += len(nodes)
-        if not parts or not np.isfinite(weights).all():
+        trees = list(model.estimators_[: len(weights)])
+        if not trees or not np.isfinite(weights).all():
             raise JobcastError("The model has no trees that can vote; the file is damaged: train it again.")
+        nodes, shares, roots = sklearn_nodes(trees, n_inputs, len(seen))
+        own = [_samme(part, weight) for part, weight in zip(shares, weights, strict=False)] if boosts else shares
+        votes = _spread(np.concatenate(own), seen, n_classes, -np.inf if boosts else 0.0)
         total = weights[: len(roots)].sum() if boosts else len(roots)
-        return cls(
-            np.concatenate(parts),
-            np.concatenate(votes) / total,
-            np.array(roots, dtype=np.int64),
-            n_inputs,
-            "samme" if boosts else "mean",
-        )
+        return cls(nodes, votes / total, roots, n_inputs, "samme" if boosts else "mean")
 
     def probabilities(self, rows: Floats) -> Floats:
         """Return shape (n_rows, n_classes), each row summing to 1."""
@@ -145,8 +133,6 @@ def _spread(votes: Floats, seen: Ints, n_classes: int, unseen: float) -> Floats:
 
 
 MODEL: Final = "classifier.skops"
-TRUSTED: Final = ("sklearn.tree._tree.Tree",)
-"""What a saved classifier may hold beyond what skops trusts by itself; its nodes are checked after loading."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,13 +179,11 @@ class TreeClassifier(Classifier):
     def save_voter(self, folder: Path) -> None:
         """Write the classifier by skops."""
         assert isinstance(self.voter_, SklearnTrees)
-        with trusting(*TRUSTED):
-            dump(folder / MODEL, self.voter_.model)
+        save_sklearn(folder / MODEL, self.voter_.model, TREE)
 
     def load_voter(self, folder: Path) -> SklearnTrees:
         """Take back the classifier, after checking that its trees do not point outside themselves."""
-        with trusting(*TRUSTED):
-            model = undump(folder / MODEL)
+        model = load_sklearn(folder / MODEL, TREE)
         expected = type(self.unfitted())
         if type(model) is not expected or int(model.n_features_in_) != len(self.features_):
             raise JobcastError(

@@ -12,7 +12,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.linear_model import LinearRegression
 
 from predictors.core.errors import JobcastError
-from predictors.core.model_files import save_sklearn, write_arrays
+from predictors.core.model_files import TREE, save_sklearn, write_arrays
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log
 from predictors.history.features import CATEGORIES
@@ -214,7 +214,7 @@ def test_a_loaded_forest_goes_on_learning_where_it_stopped(folder, forest):
 def test_another_kind_of_model_is_refused(folder, log):
     rows = np.zeros((10, 16))
     for model in (LinearRegression().fit(rows, rows[:, 0]), ExtraTreesRegressor(1).fit(rows, rows[:, 0])):
-        save_sklearn(folder / "forest.skops", model)
+        save_sklearn(folder / "forest.skops", model, TREE)
         with pytest.raises(JobcastError, match=r"forest\.skops: holds"):
             load(folder)
 
@@ -227,7 +227,7 @@ def test_a_type_that_is_not_on_our_list_is_refused_before_it_is_made(folder, for
     with zipfile.ZipFile(folder / "forest.skops", "w") as parts:
         for name, data in content.items():
             parts.writestr(name, data)
-    with pytest.raises(JobcastError, match=r"holds .*SomebodyElsesRegressor, which no model of ours does"):
+    with pytest.raises(JobcastError, match=r"holds .*SomebodyElsesRegressor', which skops does not trust"):
         load(folder)
 
 
