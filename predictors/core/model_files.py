@@ -66,6 +66,12 @@ def read_about(path: Path, known: int) -> dict[str, Any]:
     return about
 
 
+def write_about(path: Path, about: Any) -> None:
+    """Write what there is to tell about a model as JSON."""
+    with whole_file(path) as part:
+        part.write_text(json.dumps(about, indent=1), encoding="utf-8")
+
+
 def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Write arrays of numbers and text, compressed."""
     for name, array in arrays.items():
@@ -73,6 +79,11 @@ def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
             raise JobcastError(f"{path}: {name!r} holds Python objects, which cannot be saved.")
     with whole_file(path) as part:
         np.savez_compressed(part, allow_pickle=False, **arrays)
+
+
+def part(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays whose names begin with a prefix, by the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from predictors.core.arrays import Floats
 from predictors.core.errors import JobcastError
-from predictors.core.model_files import read_arrays, write_arrays
+from predictors.core.model_files import part, read_arrays, write_arrays
 from predictors.core.params import ABOVE_0, Count
 from predictors.history.history import Outcome
 from predictors.models.base import Estimator, Predictor
@@ -195,7 +195,7 @@ class RefittingPredictor(Predictor):
 
     def set_state(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Go on from what `get_state` returned: collect and fit again as the other would have."""
-        schedule, files = _part(arrays, _SCHEDULE), _part(arrays, _FILE)
+        schedule, files = part(arrays, _SCHEDULE), part(arrays, _FILE)
         if files:
             with TemporaryDirectory() as name:
                 folder = Path(name)
@@ -233,7 +233,3 @@ class RefittingPredictor(Predictor):
         self._begin_window(np.empty((0, len(self.features))), np.empty(0))
         self.window_ = Window.from_arrays(read_arrays(folder / WINDOW), self.window, len(self.features))
         self._fitted_on = self.window_.total
-
-
-def _part(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError
+from predictors.core.model_files import part
 from predictors.history.history import Outcome, Outcomes
 from predictors.models.base import Predictor
 
@@ -138,7 +139,7 @@ class Wrapper(Predictor):
         return inside
 
     def taught(self, outcome: Outcome) -> None:
-        """Let the predictor inside take in what became of one job."""
+        """Teach the predictor inside the outcome of one job."""
         if "base_" not in vars(self):
             self.base_ = self.watching(self.made())
         self.base_.learn_one(outcome._replace(row=outcome.row[self.inside_columns]))
@@ -154,7 +155,5 @@ class Wrapper(Predictor):
         """Go on from what `get_state` returned; the predictor inside is replaced, never changed."""
         if arrays:
             inside = copy.copy(self.base_) if "base_" in vars(self) else self.made()
-            inside.set_state(
-                {name.removeprefix(INSIDE): one for name, one in arrays.items() if name.startswith(INSIDE)}
-            )
+            inside.set_state(part(arrays, INSIDE))
             self.base_ = self.watching(inside)
