@@ -1,7 +1,7 @@
 """Gradient-boosted trees for the classes of variability: XGBoost grows them, compiled code walks them.
 
 Classes are ordered (none < little < variation), so there is one model for each limit between them: the probability of
-lying above it. What is said of variation is therefore the same with two classes and with three.
+lying above it. So the probability of variation is the same with two classes and with three.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from predictors.core.files import whole_file
 from predictors.core.params import Count, NotNegative, Share
 from predictors.models.boosted import TreeGrowth, grow_trees
 from predictors.models.trees import CompiledForest, compile_booster
-from predictors.variability.classifiers.base import Classifier
+from predictors.variability.classifiers.base import Classifier, between
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +52,11 @@ class BoostedVoter:
 
     def probabilities(self, rows: Floats) -> Floats:
         """Return shape (n_rows, n_classes), each row summing to 1."""
-        above = np.ones((len(rows), len(self.models) + 1))
-        for k, (forest, start) in enumerate(zip(self.forests, self.starts, strict=True)):
-            sums = start if forest is None else start + forest.predict(rows) * len(forest.roots)
-            above[:, k + 1] = np.minimum(above[:, k], 1 / (1 + np.exp(-np.float64(sums))))
-        return np.column_stack([above[:, :-1] - above[:, 1:], above[:, -1]])
+        above = []
+        for forest, start in zip(self.forests, self.starts, strict=True):
+            sums = np.zeros(len(rows)) if forest is None else forest.predict(rows) * len(forest.roots)
+            above.append(1 / (1 + np.exp(-(start + sums))))
+        return between(above)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

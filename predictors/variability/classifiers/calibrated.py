@@ -18,7 +18,7 @@ from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
 from predictors.core.model_files import read_arrays, write_arrays
 from predictors.core.params import Seed, whole
-from predictors.variability.classifiers.base import Classifier, Voter, make, read
+from predictors.variability.classifiers.base import Classifier, Voter, between, make, read
 from predictors.variability.classifiers.boosted import BoostedClassifier
 from predictors.variability.classifiers.knn import Neighbours
 from predictors.variability.classifiers.trees import AdaBoost, DecisionForest, ExtraTrees
@@ -60,7 +60,7 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class CalibratedVoter:
-    """What a classifier learnt, and one curve a limit between classes; immutable."""
+    """A fitted classifier, and one curve a limit between classes; immutable."""
 
     inner: Classifier
     curves: tuple[Curve, ...]
@@ -68,10 +68,7 @@ class CalibratedVoter:
     def probabilities(self, rows: Floats) -> Floats:
         """Return shape (n_rows, n_classes), each row summing to 1."""
         raw = self.inner.voter_.probabilities(rows)
-        above = np.ones((len(rows), len(self.curves) + 1))
-        for k, curve in enumerate(self.curves, start=1):
-            above[:, k] = np.minimum(above[:, k - 1], curve(raw[:, k:].sum(axis=1)))
-        return np.column_stack([above[:, :-1] - above[:, 1:], above[:, -1]])
+        return between([curve(raw[:, k:].sum(axis=1)) for k, curve in enumerate(self.curves, start=1)])
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

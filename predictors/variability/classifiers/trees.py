@@ -48,7 +48,7 @@ class TreeVoter:
     nodes : structured array of shape (n_nodes,)
         Threshold, slot to compare and left child (`predictors.models.trees`).
     votes : float64 array of shape (n_nodes, n_classes)
-        What a leaf says: shares of the classes, or AdaBoost's weighted votes.
+        Votes of a leaf: shares of the classes, or AdaBoost's weighted votes.
     roots : int64 array of shape (n_trees,)
         First node of each tree.
     n_inputs : int
