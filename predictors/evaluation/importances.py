@@ -1,7 +1,4 @@
-"""Permutation importance: which features a predictor relies on.
-
-What the trees of a forest say, and what any loses without one of them.
-"""
+"""Importance of features: from the trees of a forest, and for any predictor by permutation."""
 
 from typing import TYPE_CHECKING, Final
 

@@ -1,4 +1,4 @@
-"""A log replayed in bulk: LogReplay, replay()."""
+"""Replay of a log in bulk: its events in order, and its history."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -137,7 +137,7 @@ class LogHistory:
     Parameters
     ----------
     log : JobLog
-        Whose rows the events speak of. Waits and run times are not read, statuses when a job's end is taken in.
+        The events name its rows. Waits and run times are not read, statuses when a job's end is taken in.
     features : sequence of str
         Columns of a row, from `predictors.history.features.FEATURES`; default: the sixteen of Reis.
     as_of : {"strict", "reis"} or AsOfRule

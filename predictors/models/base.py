@@ -9,7 +9,7 @@ outcomes at once or from one after the other, and joins them to a history and to
 `predictors.models.refit.RefittingPredictor`              it is fitted on many jobs, again and again on a stream
 `predictors.models.online.base.OnlinePredictor`           it learns from each job when it ends, compiled
 `predictors.models.adapters.river.StreamPredictor`        the same, around a model of river's
-`predictors.models.wrapper.Wrapper`                       it changes what another predictor says
+`predictors.models.wrapper.Wrapper`                       it changes what another predictor predicts
 `Predictor`                                               none of these
 ========================================================= =====================================================
 

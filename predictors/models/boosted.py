@@ -1,10 +1,10 @@
 """XGBoost on the rich features, and the average of several members."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from predictors.models.trees import CompiledForest, compile_booster, forest_arra
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TreeGrowth(Parameters):
-    """How trees grow, in XGBoost's terms.
+    """Parameters of the growth of trees, in XGBoost's terms.
 
     Parameters
     ----------
@@ -118,6 +118,12 @@ class BoostedEstimator:
     request: int
     longest: float
     factor: float
+
+    @classmethod
+    def of(cls, model: bytes, base: int, request: int, longest: float, factor: float = 0.0) -> Self:
+        """Return the estimator of what XGBoost made, after checking that its trees do not point outside themselves."""
+        forest, start = compile_booster(model)
+        return cls(model, forest, start, base, request, longest, factor)
 
     def predict(self, rows: Floats) -> Floats:
         """Return seconds, shape (n_rows,); NaN for rows of which nothing is known."""
@@ -250,12 +256,11 @@ def boost(how: Boosted, features: tuple[str, ...], rows: Floats, seconds: Floats
         objective["quantile_alpha"] = how.quantile
     least = min(how.min_child_weight, max(1.0, len(rows) / 100))
     model = grow_trees(how, rows, objective, least, label=target)
-    forest, start = compile_booster(model)
-    found = BoostedEstimator(model, forest, start, base, request, longest, 1.0 if how.target == "log" else 0.0)
+    found = BoostedEstimator.of(model, base, request, longest, 1.0 if how.target == "log" else 0.0)
     if how.target != "log" or not how.smear:
         return found
     factor = float(seconds.sum() / found.predict(rows).sum())
-    return BoostedEstimator(model, forest, start, base, request, longest, factor if factor > 0 else 1.0)
+    return replace(found, factor=factor) if factor > 0 else found
 
 
 def save_boosted(estimator: BoostedEstimator, folder: Path) -> None:
@@ -271,15 +276,15 @@ def load_boosted(folder: Path, features: tuple[str, ...]) -> BoostedEstimator:
     with damage_as_error(folder / MODEL):
         model = (folder / MODEL).read_bytes()
         base, request, longest, factor = read_arrays(folder / SETTINGS)["settings"].tolist()
-    forest, start = compile_booster(model)
-    columns = (int(base), int(request))
-    if forest.n_features != len(features) or not all(-1 <= column < len(features) for column in columns):
+    found = BoostedEstimator.of(model, int(base), int(request), longest, factor)
+    in_rows = all(-1 <= column < len(features) for column in (found.base, found.request))
+    if found.forest.n_features != len(features) or not in_rows:
         raise JobcastError(f"{folder / MODEL}: learnt from other features; train the model again.")
-    return BoostedEstimator(model, forest, start, *columns, longest, factor)
+    return found
 
 
 MISSING: Final = -1.0
-"""What missing values read as in extra trees: every known one is >= 0."""
+"""Stands for a missing value in extra trees: every known one is >= 0."""
 
 BOOSTED: Final[Mapping[str, tuple[Literal["seconds", "residual"], tuple[str, ...]]]] = MappingProxyType(
     {
@@ -289,12 +294,12 @@ BOOSTED: Final[Mapping[str, tuple[Literal["seconds", "residual"], tuple[str, ...
         "seconds-wide": ("seconds", WIDE_FEATURES),
     }
 )
-"""What each of the boosted members learns (`Boosted`'s target), and from which features."""
+"""The boosted members: the target of each (as in `Boosted`) and its features."""
 FORESTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({"extra": RICH_FEATURES, "extra-wide": WIDE_FEATURES})
-"""From which features each of the extra-trees members learns."""
+"""The extra-trees members and their features."""
 BASE: Final = WIDE_FEATURES.index("similar_weighted")
 REQUEST: Final = WIDE_FEATURES.index(REQUESTED_TIME)
-"""Columns of the member that learns nothing, and of what stands in for it."""
+"""Columns of the member that learns nothing, and of the request, which stands in where it is missing."""
 AVERAGE_SETTINGS: Final = "average.npz"
 
 

@@ -1,7 +1,7 @@
 """Accelerated failure time: learns from jobs that still run, as right-censored run times."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ from predictors.history.history import Outcomes
 from predictors.models.base import Estimator
 from predictors.models.boosted import BoostedEstimator, BoostingPredictor, grow_trees
 from predictors.models.conformal import HELD_OUT
-from predictors.models.trees import AFT, compile_booster
+from predictors.models.trees import AFT
 
 Running = Callable[[int], Outcomes]
 
@@ -100,7 +100,7 @@ def grow(how: Censored, rows: Floats, seconds: Floats, beside: Outcomes | None) 
         ended, still = first.predict(rows[n_first:]), first.predict(running[held])
         factor = correction(how.predicts, seconds[n_first:] / ended, ended, elapsed[held] / still)
     found = trees(how, rows, seconds, running, elapsed)
-    return BoostedEstimator(found.model, found.forest, found.start, -1, found.request, found.longest, factor)
+    return replace(found, factor=factor)
 
 
 def correction(predicts: str, ended: Floats, predicted: Floats, still: Floats) -> float:
@@ -159,6 +159,4 @@ def trees(how: Censored, rows: Floats, seconds: Floats, running: Floats, elapsed
     }
     least = min(how.min_child_weight, max(0.1, len(rows) / 400))
     model = grow_trees(how, rows, objective, least, label_lower_bound=lower, label_upper_bound=upper)
-    forest, start = compile_booster(model)
-    request, longest = how.features.index(REQUESTED_TIME), float(seconds.max())
-    return BoostedEstimator(model, forest, start, -1, request, longest, 1.0)
+    return BoostedEstimator.of(model, -1, how.features.index(REQUESTED_TIME), float(seconds.max()), 1.0)

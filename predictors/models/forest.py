@@ -1,7 +1,7 @@
 """Random forest on Reis's features.
 
 Learnt on the training part alone. All categories of an attribute get a column, as in the paper of Reis, or only the
-most frequent ones: the rest then share the row of zeros, where the user's own history speaks for them. Means of run
+most frequent ones: all others are rows of zeros, and are predicted from the user's own history. Means of run
 times by category, frequencies and plain codes were measured as well, and are worse on real logs: the first two overfit
 the users who dominate a log, and the sets of users change.
 """
@@ -49,7 +49,7 @@ def encode(rows: Floats, places: Ints, starts: Ints, codes: Floats, missing: flo
 
 
 BELOW_ALL: Final = -1.0
-"""What a missing number reads as in sparse rows: sparse trees take no NaN, and every known number is >= 0."""
+"""Stands for a missing number in sparse rows: sparse trees take no NaN, and every known number is >= 0."""
 _STEP: Final = 10_000  # dense rows held at once on the way to sparse ones
 
 

@@ -175,7 +175,7 @@ def forecast(predictor: Predictor, log: JobLog, *, warm: bool = False) -> Forkab
     predictor : Predictor
         Fitted or not.
     log : JobLog
-        Whose rows the events speak of; its own waits and run times are not read.
+        The events name its rows; its own waits and run times are not read.
     warm : bool
         Go on from the history of the predictor's fit, as in `Predictor.predict`.
 
@@ -205,14 +205,14 @@ def forecast(predictor: Predictor, log: JobLog, *, warm: bool = False) -> Forkab
 class LearningForecast:
     """A `Forecast` that learns from each job when it ends in this clock, and from nothing else.
 
-    The module says when it learns what.
+    When it learns is described at the top of this module.
 
     Parameters
     ----------
     predictor : Predictor
         What predicts, and what learns if `learns`: it is changed then.
     log : JobLog
-        Whose rows the events speak of; its own waits and run times are not read.
+        The events name its rows; its own waits and run times are not read.
     learns : bool
         Whether outcomes are learnt from.
     after : JobHistory, optional

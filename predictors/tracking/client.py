@@ -321,14 +321,21 @@ def sweep_run(title: str, tags: Mapping[str, str], params: Mapping[str, object],
             _log_numbers(client, part, child.params, child.steps)
             client.set_terminated(part)
 
-        try:
+        with _finished(client, run_id):
             _log_numbers(client, run_id, params, [])
             client.log_artifact(run_id, str(table))
             yield SweepRun(run_id, True, add)
-        except BaseException:
-            client.set_terminated(run_id, "FAILED")
-            raise
-        client.set_terminated(run_id)
+
+
+@contextmanager
+def _finished(client: Any, run_id: str) -> Iterator[None]:
+    """Mark a run as finished behind the block, as failed if that fails."""
+    try:
+        yield
+    except BaseException:
+        client.set_terminated(run_id, "FAILED")
+        raise
+    client.set_terminated(run_id)
 
 
 MOST_METRICS: Final = 1000
@@ -367,14 +374,10 @@ def _log(loggable: Loggable, figures: Mapping[str, object], parent: str | None =
         place = experiment_id(client, store, EXPERIMENT)
         run = client.create_run(place, tags=tags | shown, run_name=loggable.title)
         run_id = run.info.run_id
-        try:
+        with _finished(client, run_id):
             model_id = _log_model(client, run, loggable, data, tags)
             _log_numbers(client, run_id, loggable.params, [(0, figures)], model_id)
             _round_trip(client, store, model_id, loggable)
-        except BaseException:
-            client.set_terminated(run_id, "FAILED")
-            raise
-        client.set_terminated(run_id)
         return LoggedRun(run_id, model_id, sha256, str(store))
 
 
@@ -412,7 +415,7 @@ def _log_model(client: Any, run: Any, loggable: Loggable, data: Path, tags: Mapp
 
 
 def _round_trip(client: Any, store: Store, model_id: str, loggable: Loggable) -> None:
-    """Raise unless the model that comes back has its signature and says the same of its own example."""
+    """Raise unless the model that comes back has its signature and predicts the same for its own example."""
     import mlflow.pyfunc
 
     with _files(store, client.get_logged_model(model_id).artifact_location) as folder:
@@ -422,10 +425,10 @@ def _round_trip(client: Any, store: Store, model_id: str, loggable: Loggable) ->
             raise JobcastError(f"Model {model_id} came back from {store} without its signature or example.")
         there, here = stored.predict(rows), loggable.predict(rows)
     if not there.equals(here):
-        said = {name: list(table.iloc[:, 0]) for name, table in (("it", there), ("the original", here))}
+        answers = {name: list(table.iloc[:, 0]) for name, table in (("it", there), ("the original", here))}
         raise JobcastError(
-            f"Model {model_id} came back changed: of its example it says {said['it']}, the original "
-            f"{said['the original']}."
+            f"Model {model_id} came back changed: for its example it predicts {answers['it']}, the original "
+            f"{answers['the original']}."
         )
 
 

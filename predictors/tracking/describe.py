@@ -177,7 +177,7 @@ def _tags(origin: Mapping[str, object]) -> dict[str, str]:
 
 
 MODEL: Final = "model"
-"""What a run calls the model that it logs."""
+"""Name of the model within its run."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ MLFLOW_FILES: Final = (
     "serving_input_example.json",
     "registered_model_meta",
 )
-"""What MLflow itself puts beside our files; it is text, and we load none of it but `MLmodel`."""
+"""Files that MLflow itself puts beside ours; they are text, and we load none of it but `MLmodel`."""
 
 MOST_BYTES: Final = 100_000_000
 """A saved model must be smaller than this [bytes]."""
@@ -134,14 +134,14 @@ MANIFEST: Final = "manifest.json"
 """The file that says what a model is and holds the hashes of the others."""
 
 INSIDE: Final = "data/predictor"
-"""Where our files lie within the folder that MLflow makes of a model."""
+"""Place of our files within the folder that MLflow makes of a model."""
 
 FORMAT: Final = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Where a model came from.
+    """Origin of a predictor: the log that it learnt from.
 
     Attributes
     ----------
@@ -186,7 +186,7 @@ class Origin:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierOrigin:
-    """Where a classifier came from, and which inputs it needs.
+    """Origin of a classifier: the dataset that it learnt from, and the inputs that it needs.
 
     Attributes
     ----------

@@ -1,7 +1,4 @@
-"""What MLflow gets from a stored run-time model: predicted seconds for a table of features.
-
-Feature rows in, as a table; predicted seconds out.
-"""
+"""MLflow's view of a stored run-time model: a table of features in, predicted seconds out."""
 
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -32,7 +29,7 @@ _EXAMPLE_ROWS: Final = 5
 
 
 class ServedModel:
-    """What `mlflow.pyfunc.load_model` wraps.
+    """A predictor as `mlflow.pyfunc.load_model` wraps it.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ __all__ = ["ADAPTERS", "RiverPredictor", "SklearnPredictor", "from_river", "from
 ADAPTERS: Final[Mapping[str, type[SklearnPredictor] | type[RiverPredictor]]] = MappingProxyType(
     {SklearnPredictor.name: SklearnPredictor, RiverPredictor.name: RiverPredictor}
 )
-"""What a saved predictor around somebody else's model is called."""
+"""The classes of saved predictors around models of other libraries, by name."""
 
 
 def from_sklearn(

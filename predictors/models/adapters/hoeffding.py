@@ -26,7 +26,7 @@ class ShareEstimator(RiverEstimator):
         return super().predict_one(row) * request_of(row)
 
     def teach(self, row: Floats, seconds: float) -> None:
-        """Let the model learn from one job."""
+        """Teach the model one job."""
         super().teach(row, seconds / request_of(row))
 
 

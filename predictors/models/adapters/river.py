@@ -15,8 +15,7 @@ import numpy as np
 
 from predictors.core.arrays import Floats
 from predictors.core.errors import JobcastError
-from predictors.core.files import whole_file
-from predictors.core.model_files import read_arrays, write_arrays
+from predictors.core.model_files import read_arrays, write_about, write_arrays
 from predictors.core.params import whole
 from predictors.data.joblog import JobLog
 from predictors.history.features import CATEGORIES, REIS_FEATURES
@@ -33,7 +32,7 @@ Inputs = dict[str, Any]
 OUTCOMES: Final = "outcomes.npz"
 MODEL: Final = "river.json"
 ONE_AT_A_TIME: Final = Lock()
-"""river's models stand no concurrency: whoever learns from or predicts with one holds this."""
+"""A lock: river's models must not be used by two threads at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +42,7 @@ class RiverEstimator:
     Parameters
     ----------
     model : river regressor
-        Asked by `predict`, which leaves it as it is, and taught by `teach`.
+        `predict` leaves it unchanged, `teach` changes it.
     inputs : function
         From a row to the dictionary that the model takes.
     """
@@ -62,7 +61,7 @@ class RiverEstimator:
         return float(found) if found is not None and np.isfinite(found) else float("nan")
 
     def teach(self, row: Floats, seconds: float) -> None:
-        """Let the model learn from one job."""
+        """Teach the model one job."""
         with ONE_AT_A_TIME:
             self.model.learn_one(self.inputs(row), seconds)
 
@@ -221,9 +220,7 @@ class RiverPredictor(StreamPredictor):
 
     def save_params(self, folder: Path) -> dict[str, Any]:
         """Write the model's classes and parameters as JSON; return the other parameters."""
-        text = json.dumps(described(self.model), indent=1)
-        with whole_file(folder / MODEL) as part:
-            part.write_text(text, encoding="utf-8")
+        write_about(folder / MODEL, described(self.model))
         return {**self.get_params(), "model": None, "features": list(self.features)}
 
     @classmethod

@@ -130,7 +130,7 @@ def table(rows: Floats, features: Sequence[str]) -> "pd.DataFrame":
 def takes_missing(model: Any) -> bool:
     """Return whether a regressor takes missing values: by its tags, a pipeline if each step until an imputer does.
 
-    A column transformer is taken at its word: whoever writes one sees to the columns.
+    A column transformer counts as taking them: its author handles each column.
     """
     from sklearn.utils import get_tags
 

@@ -14,7 +14,7 @@ from predictors.core.events import ENDED, JOB, KIND, SUBMITTED, TIME
 from predictors.core.jit import compiled
 from predictors.core.params import NotNegative, Positive
 from predictors.history import _layout as at
-from predictors.models.online._nag import NORM, SEEN, descend, dot, quadratic, rescale
+from predictors.models.online._nag import NORM, SEEN, descend, dot, quadratic, rescale, write_time
 from predictors.models.online.base import Kernels, OnlinePredictor
 from predictors.models.range import in_range_one, known_request
 
@@ -31,7 +31,6 @@ N_DENSE: Final = N_INPUTS + (N_INPUTS - 1) * N_INPUTS // 2
 
 LONGEST: Final = 1e9
 """Estimates end here [s]."""
-_HOURS: Final = 2.0 * math.pi / 24.0
 
 
 @compiled
@@ -44,12 +43,7 @@ def write_inputs(row: Floats, z: Floats) -> None:
         z[1 + c] = min(row[c], request) if row[c] == row[c] else request
     for c in range(FIRST_AMOUNT, HOUR):
         z[1 + c] = row[c] if row[c] == row[c] else 0.0
-    z[1 + HOUR : N_INPUTS] = 0.0
-    day, week = row[HOUR] * _HOURS, (row[HOUR] + 24.0 * row[WEEKDAY]) * _HOURS / 7.0
-    if not np.isnan(day):
-        z[1 + HOUR], z[2 + HOUR] = math.cos(day), math.sin(day)
-    if not np.isnan(week):
-        z[3 + HOUR], z[4 + HOUR] = math.cos(week), math.sin(week)
+    write_time(row[HOUR], row[WEEKDAY], z, 1 + HOUR)
 
 
 @compiled

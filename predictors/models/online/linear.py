@@ -38,7 +38,7 @@ class OnlineLinear(OnlinePredictor):
     the past count at most as the job's own request. Beside them each combination that a job shares with others (its
     user; group; executable; user and request; user and processors; all three; processors and request) has a weight of
     its own in a table of 65,536, found by a hash. Unknown users and categories never seen before mark weights that are
-    still 0: the rest of the model speaks for them.
+    still 0: they are predicted by the rest of the model.
 
     Steps follow [1]_, in units of the root mean square of the errors so far, so that neither the units nor the size of
     the run times need tuning. A request above 30 days counts as 30 days. Estimates lie between 0 and the longest run

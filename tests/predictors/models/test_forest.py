@@ -67,29 +67,6 @@ def test_importances_are_summed_by_feature(forest, log):
         Forest().importances()
 
 
-@pytest.mark.parametrize(
-    ("parameter", "value"),
-    [
-        ("n_estimators", 0),
-        ("n_estimators", 2.5),
-        ("n_estimators", True),
-        ("max_features", 0.0),
-        ("max_features", 1.5),
-        ("max_features", None),
-        ("min_samples_leaf", 0),
-        ("max_nodes", 2),
-        ("one_hot", 0),
-        ("random_state", -1),
-        ("random_state", "a"),
-        ("refit_every", 0),
-        ("window", 0),
-    ],
-)
-def test_a_parameter_that_cannot_be_is_named_before_anything_is_learnt(parameter, value, log):
-    with pytest.raises(JobcastError, match=f"forest: {parameter} must be .*{value!r}"):
-        Forest(**{parameter: value}).fit(log)
-
-
 def test_one_job_and_constant_targets_are_enough(log):
     one = Forest(n_estimators=2, cap=False).fit(log.select([0]))
     assert set(one.predict(log)) == {float(log.filled("run_time")[0])}
