@@ -4,8 +4,9 @@ A parameter is a field of a dataclass. Its type says which values it may have (`
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from inspect import get_annotations, signature
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, Union, get_args, get_origin
 
@@ -94,9 +95,8 @@ class Parameters:
 
     def check(self) -> None:
         """Raise a `JobcastError` that names the first parameter that cannot be used."""
-        kinds = {name: field.type for name, field in self.__dataclass_fields__.items()}
-        for parameter, value in self.stored().items():
-            rule = rule_of(kinds.get(parameter))
+        for parameter, rule in _parameters(type(self)).items():  # type: ignore[arg-type]  # mypy: "not hashable"
+            value = getattr(self, parameter)
             if rule is not None and not rule[1](value):
                 raise JobcastError(f"{self.name}: {parameter} must be {rule[0]}; got {value!r}.")
 
@@ -105,10 +105,8 @@ class Parameters:
         return self.stored()
 
     def stored(self) -> dict[str, Any]:
-        """Return the constructor's arguments, as it stored them: those that the class adds, then those of its bases."""
-        depth = {name: n for n, kind in enumerate(type(self).__mro__) for name in get_annotations(kind)}
-        names = sorted(signature(type(self)).parameters, key=lambda name: depth.get(name, -1))
-        return {name: getattr(self, name) for name in names}
+        """Return the constructor's arguments, as it stored them."""
+        return {name: getattr(self, name) for name in _parameters(type(self))}  # type: ignore[arg-type]
 
     def changed(self) -> dict[str, Any]:
         """Return the parameters that are not as the constructor has them by default."""
@@ -136,3 +134,12 @@ class Parameters:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.changed().items())})"
+
+
+@cache
+def _parameters(kind: type[Parameters]) -> Mapping[str, Rule | None]:
+    """Return the rules of the constructor's parameters: of those that the class adds, then of those of its bases."""
+    depth = {name: n for n, one in enumerate(kind.__mro__) for name in get_annotations(one)}
+    types = {name: field.type for name, field in kind.__dataclass_fields__.items()}
+    names = sorted(signature(kind).parameters, key=lambda name: depth.get(name, -1))
+    return {name: rule_of(types.get(name)) for name in names}
