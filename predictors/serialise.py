@@ -7,7 +7,15 @@ from typing import Final
 
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
-from predictors.core.model_files import ABOUT, FORMAT, damage_as_error, read_about, read_arrays, write_arrays
+from predictors.core.model_files import (
+    ABOUT,
+    FORMAT,
+    damage_as_error,
+    read_about,
+    read_arrays,
+    write_about,
+    write_arrays,
+)
 from predictors.data.names import Codes
 from predictors.history.features import CODED, codes_read, families_of
 from predictors.history.history import JobHistory
@@ -55,8 +63,7 @@ def save(predictor: Predictor, folder: str | Path) -> None:
     if codes is not None:
         with whole_file(folder / CODES) as part:
             part.write_text(json.dumps({column: one.to_json() for column, one in codes.items()}))
-    with whole_file(folder / ABOUT) as part:
-        part.write_text(json.dumps(about, indent=1))
+    write_about(folder / ABOUT, about)
 
 
 def load(folder: str | Path) -> Predictor:

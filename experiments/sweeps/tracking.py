@@ -61,4 +61,4 @@ def _log_model(folder: Path, log: JobLog, row: dict[str, Any], seed: int, parent
     figures = {name: value for name, value in row.items() if name not in (*_NAMES, "seed", "seconds")}
     split = f"{row['split']}, protocol {row['protocol']}; then the model learnt from all jobs that ran"
     until = saved.origin.trained_until
-    log_run(saved.predictor, log, figures, split=split, seed=seed, trained_until=until, parent=parent)
+    log_run(saved.model, log, figures, split=split, seed=seed, trained_until=until, parent=parent)

@@ -1,11 +1,12 @@
-"""Parts of a fitted model on disk, without pickle: its description, arrays, and forests of scikit-learn."""
+"""Parts of a fitted model on disk, without pickle: its description, arrays, and models of scikit-learn."""
 
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +14,31 @@ import numpy.typing as npt
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
 
-if TYPE_CHECKING:
-    from sklearn.ensemble import RandomForestRegressor
-
 FORMAT: Final = 1
 ABOUT: Final = "predictor.json"
-TRUSTED: Final = ("sklearn.tree._tree.Tree",)
-"""What a saved forest may hold beyond the types that skops trusts by itself; its nodes are checked after loading."""
+TREE: Final = "sklearn.tree._tree.Tree"
+"""A type that saved forests hold and that skops does not trust by itself; the nodes are checked after loading."""
+HARMLESS: Final = ("numpy.dtype",)
+"""What skops does not list, though it can do nothing; imputers hold one."""
+_TRUSTED: ContextVar[tuple[str, ...]] = ContextVar("trusted types", default=HARMLESS)
+
+
+@contextmanager
+def trusting(*types: str) -> Iterator[None]:
+    """Within this block, models that hold these types may be saved and loaded as well.
+
+    Trusting a type means trusting the file: skops rebuilds such objects from what the file says.
+
+    Examples
+    --------
+    >>> with trusting("sklearn.tree._tree.Tree"):
+    ...     pass
+    """
+    token = _TRUSTED.set((*_TRUSTED.get(), *types))
+    try:
+        yield
+    finally:
+        _TRUSTED.reset(token)
 
 
 @contextmanager
@@ -47,6 +66,12 @@ def read_about(path: Path, known: int) -> dict[str, Any]:
     return about
 
 
+def write_about(path: Path, about: Any) -> None:
+    """Write what there is to tell about a model as JSON."""
+    with whole_file(path) as part:
+        part.write_text(json.dumps(about, indent=1), encoding="utf-8")
+
+
 def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Write arrays of numbers and text, compressed."""
     for name, array in arrays.items():
@@ -54,6 +79,11 @@ def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
             raise JobcastError(f"{path}: {name!r} holds Python objects, which cannot be saved.")
     with whole_file(path) as part:
         np.savez_compressed(part, allow_pickle=False, **arrays)
+
+
+def part(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays whose names begin with a prefix, by the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
@@ -71,36 +101,44 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
         raise JobcastError(f"{path}: cannot be read ({error}); train the model again.") from error
 
 
-def save_sklearn(path: Path, model: "RandomForestRegressor") -> None:
-    """Write a scikit-learn model by skops."""
-    from skops.io import dump
-
-    with whole_file(path) as part:
-        dump(model, part, compression=zipfile.ZIP_DEFLATED, compresslevel=6)
-
-
-def load_sklearn(path: Path) -> "RandomForestRegressor":
-    """Return a scikit-learn forest that skops wrote, if it holds nothing but trusted types.
-
-    Raises
-    ------
-    JobcastError
-        If the file is missing or damaged, holds another type, or is no forest. Its trees are not checked here.
-    """
-    from sklearn.ensemble import RandomForestRegressor
-    from skops.io import get_untrusted_types
-    from skops.io import load as load_skops
+def save_sklearn(path: Path, model: Any, *trusted: str) -> None:
+    """Write a scikit-learn model by skops, unless it holds types that neither skops nor `trusted` names."""
+    from skops.io import dumps
 
     try:
-        if foreign := sorted(set(get_untrusted_types(file=path)) - set(TRUSTED)):
-            raise JobcastError(f"{path}: holds {foreign[0]}, which no model of ours does; it is not loaded.")
-        model = load_skops(path, trusted=list(TRUSTED))
+        data = dumps(model, compression=zipfile.ZIP_DEFLATED, compresslevel=6)
+    except Exception as error:  # what a type cannot do shows anywhere inside skops
+        raise JobcastError(
+            f"{path}: skops cannot save this {type(model).__name__} ({error}); keep the code that makes it, and fit "
+            "again instead of loading."
+        ) from error
+    _check_types(path, data, trusted)
+    with whole_file(path) as part:
+        part.write_bytes(data)
+
+
+def load_sklearn(path: Path, *trusted: str) -> Any:
+    """Return the model that `save_sklearn` wrote, after the same check of its types."""
+    from skops.io import loads
+
+    try:
+        data = path.read_bytes()
+        _check_types(path, data, trusted)
+        return loads(data, trusted=[*_TRUSTED.get(), *trusted])
     except JobcastError:
         raise
     except Exception as error:  # a damaged file can fail anywhere inside skops
         raise JobcastError(
             f"{path}: cannot be read ({type(error).__name__}: {error}); train the model again."
         ) from error
-    if type(model) is not RandomForestRegressor:
-        raise JobcastError(f"{path}: holds a {type(model).__name__}, not a random forest; train the model again.")
-    return model
+
+
+def _check_types(path: Path, data: bytes, trusted: Sequence[str]) -> None:
+    from skops.io import get_untrusted_types
+
+    if foreign := sorted(set(get_untrusted_types(data=data)) - {*_TRUSTED.get(), *trusted}):
+        names = ", ".join(repr(one) for one in foreign)
+        raise JobcastError(
+            f"{path}: holds {names}, which skops does not trust by itself. If you do, save and load within "
+            f"`with predictors.models.adapters.trusting({names}):`."
+        )

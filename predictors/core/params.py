@@ -1,13 +1,14 @@
 """Parameters in the manner of scikit-learn: the constructor stores them, and they can be read, changed and cloned.
 
-Rules, each a text and a function, state which values a parameter may have; `check` applies them.
+A parameter is a field of a dataclass. Its type says which values it may have (`rule_of`): `check` applies that.
 """
 
-import inspect
 import math
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Any, ClassVar, Final, Self
+from dataclasses import dataclass
+from functools import cache
+from inspect import get_annotations, signature
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, Union, get_args, get_origin
 
 from predictors.core.errors import JobcastError, unknown_name
 
@@ -43,24 +44,46 @@ def number(words: str, holds: Callable[[float], bool]) -> Rule:
     return words, is_one
 
 
-def one_of(*known: Any) -> Rule:
-    """Return the rule of a few known values."""
-    return f"one of {', '.join(str(v) for v in known)}", lambda value: value in known
-
-
-def or_none(rule: Rule) -> Rule:
-    """Return a rule that None fulfils as well."""
-    words, holds = rule
-    return f"{words}, or None", lambda value: value is None or holds(value)
-
-
 ABOVE_0: Final = number("a finite number above 0", lambda v: v > 0)
 FROM_0: Final = number("a finite number, not below 0", lambda v: v >= 0)
 SHARE: Final = number("a share above 0, at most 1", lambda v: 0 < v <= 1)
-BOOLEAN: Final[Rule] = ("True or False", lambda value: isinstance(value, bool))
 BETWEEN: Final = number("a share between 0 and 1", lambda v: 0 < v < 1)
 
+Count = Annotated[int, whole(1)]
+Seed = Annotated[int, whole(0)]
+Positive = Annotated[float, ABOVE_0]
+NotNegative = Annotated[float, FROM_0]
+Share = Annotated[float, SHARE]
+OpenShare = Annotated[float, BETWEEN]
 
+
+def rule_of(kind: Any) -> Rule | None:
+    """Return the rule in a parameter's type, None if it has none.
+
+    `Annotated` carries a rule; `Literal` and `bool` are their own; with `| None`, None is allowed as well.
+
+    Examples
+    --------
+    >>> for kind in (Count, Count | None, Literal["mean", "median"], str):
+    ...     rule = rule_of(kind)
+    ...     print(rule and rule[0])
+    a whole number, at least 1
+    a whole number, at least 1, or None
+    one of mean, median
+    None
+    """
+    if kind is bool:
+        return "True or False", lambda value: isinstance(value, bool)
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(get_args(kind))}", lambda value: value in get_args(kind)
+    if get_origin(kind) is Union and (rule := rule_of(get_args(kind)[0])) is not None:
+        words, holds = rule
+        return f"{words}, or None", lambda value: value is None or holds(value)
+    found: Rule | None = next(iter(getattr(kind, "__metadata__", ())), None)
+    return found
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class Parameters:
     """Base of classes whose constructor takes keyword arguments and stores each, unchanged, under its name.
 
@@ -69,16 +92,13 @@ class Parameters:
 
     name: ClassVar[str]
     """What the thing is called in its registry."""
-    rules: ClassVar[Mapping[str, Rule]] = MappingProxyType({})
-    """The rules of the parameters that this class adds to those of its bases."""
 
     def check(self) -> None:
         """Raise a `JobcastError` that names the first parameter that cannot be used."""
-        for kind in type(self).__mro__:
-            for parameter, (words, holds) in vars(kind).get("rules", {}).items():
-                value = getattr(self, parameter)
-                if not holds(value):
-                    raise JobcastError(f"{self.name}: {parameter} must be {words}; got {value!r}.")
+        for parameter, rule in _parameters(type(self)).items():  # type: ignore[arg-type]  # mypy: "not hashable"
+            value = getattr(self, parameter)
+            if rule is not None and not rule[1](value):
+                raise JobcastError(f"{self.name}: {parameter} must be {rule[0]}; got {value!r}.")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the constructor's parameters by name; `deep` changes nothing."""
@@ -86,11 +106,11 @@ class Parameters:
 
     def stored(self) -> dict[str, Any]:
         """Return the constructor's arguments, as it stored them."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+        return {name: getattr(self, name) for name in _parameters(type(self))}  # type: ignore[arg-type]
 
     def changed(self) -> dict[str, Any]:
         """Return the parameters that are not as the constructor has them by default."""
-        defaults = inspect.signature(type(self)).parameters
+        defaults = signature(type(self)).parameters
         return {name: value for name, value in self.get_params().items() if value != defaults[name].default}
 
     def set_params(self, **params: Any) -> Self:
@@ -114,3 +134,12 @@ class Parameters:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.changed().items())})"
+
+
+@cache
+def _parameters(kind: type[Parameters]) -> Mapping[str, Rule | None]:
+    """Return the rules of the constructor's parameters: of those that the class adds, then of those of its bases."""
+    depth = {name: n for n, one in enumerate(kind.__mro__) for name in get_annotations(one)}
+    types = {name: field.type for name, field in kind.__dataclass_fields__.items()}
+    names = sorted(signature(kind).parameters, key=lambda name: depth.get(name, -1))
+    return {name: rule_of(types.get(name)) for name in names}

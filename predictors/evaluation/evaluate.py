@@ -1,6 +1,4 @@
-"""Evaluation without look-ahead: chronological splits, prequential runs, protocols.
-
-Splits without look-ahead, and every figure beside last-two's.
+"""Evaluation without look-ahead: chronological splits, prequential runs, protocols, and every figure beside last-two's.
 
 Two protocols. `strict`: jobs that ran for more than 0 s; predictions capped at the request; what ends in the second of
 a submission is known to it; a training job must have ended before the split instant, the first test job's submission.
@@ -33,7 +31,7 @@ from predictors.registry import make_predictor, seeded
 
 @dataclass(frozen=True)
 class Protocol:
-    """Which jobs count, what is known, and what range predictions have.
+    """The rules of an evaluation: which jobs count, what is known, and the range of predictions.
 
     Parameters
     ----------

@@ -1,7 +1,4 @@
-"""Permutation importance: which features a predictor relies on.
-
-What the trees of a forest say, and what any loses without one of them.
-"""
+"""Importance of features: from the trees of a forest, and for any predictor by permutation."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +7,7 @@ import numpy as np
 from predictors.core.arrays import Floats
 from predictors.models.base import Predictor
 from predictors.models.forest import Forest
+from predictors.models.trees import levels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +40,9 @@ def importances(forest: Forest) -> "pd.DataFrame":
     first: dict[str, list[float]] = {name: [] for name in forest.features}
     every: dict[str, list[float]] = {name: [] for name in forest.features}
     for tree in (one.tree_ for one in estimator.model.estimators_):  # type: ignore[attr-defined]
-        depth, split = _depths(tree.children_left, tree.children_right)
+        depth, split = np.zeros(tree.node_count, dtype=np.int64), tree.children_left >= 0
+        for k, nodes in enumerate(levels(tree.children_left, tree.children_right)):
+            depth[nodes] = k
         names = sources[tree.feature[split]]
         for name in forest.features:
             found = depth[split][names == name]
@@ -101,16 +101,3 @@ def permuted(predictor: Predictor, rows: Floats, run_time: Floats, seed: int = 0
         found.append((predictor.name, name, lost / whole - 1 if whole > 0 else float("nan")))
     table = pd.DataFrame(found, columns=["predictor", "attribute", "growth"])
     return table.sort_values("growth", ascending=False, kind="stable", ignore_index=True)
-
-
-def _depths(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the depth of each node of a tree, and which nodes split; parents come before their children."""
-    depth = np.zeros(len(left), dtype=np.int64)
-    split = left >= 0
-    level = np.array([0])
-    while len(level):
-        inner = level[split[level]]
-        below = np.concatenate([left[inner], right[inner]])
-        depth[below] = np.concatenate([depth[inner], depth[inner]]) + 1
-        level = below
-    return depth, split

@@ -1,6 +1,4 @@
-"""Leakage audit: the future is changed, and predictions of the past must stay.
-
-Change the future and see whether the past's predictions move.
+"""Leakage audit: the future of a log is changed, and the predictions of its past must stay.
 
 At an instant t everything that a submission of second t could not know yet is replaced: how and when the jobs end that
 have not ended, when those start that wait, and all about the jobs submitted later. A predictor that keeps to the as-of
@@ -33,7 +31,7 @@ class Leak:
 
     job_id: int
     submit: int
-    """When it was made [s]."""
+    """Second of the prediction [s]."""
     column: str
     before: float
     after: float
@@ -50,7 +48,7 @@ class Leak:
 
 @dataclass(frozen=True)
 class LeakageReport:
-    """What an audit found.
+    """The result of an audit.
 
     Attributes
     ----------

@@ -1,7 +1,5 @@
 """Figures of predictions: squared error, absolute error, accuracy, underestimates.
 
-Every prediction figure, once.
-
 All functions take the true run times and the predictions as float arrays of shape (n_jobs,), in seconds. A figure that
 is not defined (no jobs, a constant target for R²) is NaN, never a made-up number.
 """
@@ -66,25 +64,23 @@ def figures(run_time: npt.ArrayLike, predicted: npt.ArrayLike, baseline: npt.Arr
     (10000.0, 1.0, 50.0, 0.75, 0.5)
     """
     r, p = _pair(run_time, predicted)
+    error = np.abs(p - r)
+    squares, base_squares = float(np.sum(error**2)), float(np.sum((_pair(run_time, baseline)[1] - r) ** 2))
+    spread = float(np.sum((r - r.mean()) ** 2)) if len(r) else 0.0
+    low, high = np.minimum(p, r), np.maximum(p, r)
     return Figures(
         n_test=len(r),
-        sse_s2=sum_of_squared_errors(r, p),
-        sse_ratio_to_last_two=ratio(sum_of_squared_errors(r, p), sum_of_squared_errors(r, baseline)),
-        mae_s=mean_absolute_error(r, p),
-        rmse_s=root_mean_squared_error(r, p),
-        median_ae_s=median_absolute_error(r, p),
-        r2=r_squared(r, p),
-        mean_accuracy=mean_accuracy(r, p),
-        underestimation_rate=underestimation_rate(r, p),
-        within_1_min=share_within(r, p, 60.0),
-        within_10_min=share_within(r, p, 600.0),
+        sse_s2=squares,
+        sse_ratio_to_last_two=ratio(squares, base_squares),
+        mae_s=_mean(error),
+        rmse_s=float(np.sqrt(_mean(error**2))),
+        median_ae_s=float(np.median(error)) if len(r) else float("nan"),
+        r2=1.0 - squares / spread if spread > 0 else float("nan"),
+        mean_accuracy=_mean(np.divide(low, high, out=np.ones_like(high), where=high > 0)),
+        underestimation_rate=_mean(p < r),
+        within_1_min=_mean(error <= 60.0),
+        within_10_min=_mean(error <= 600.0),
     )
-
-
-def sum_of_squared_errors(run_time: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
-    """Σ (p - r)² [s²]; 0 for no jobs."""
-    r, p = _pair(run_time, predicted)
-    return float(np.sum((p - r) ** 2))
 
 
 def ratio(part: float, whole: float) -> float:
@@ -92,50 +88,6 @@ def ratio(part: float, whole: float) -> float:
     if whole == 0:
         return 1.0 if part == 0 else np.inf
     return part / whole
-
-
-def mean_absolute_error(run_time: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
-    """Mean |p - r| [s]."""
-    r, p = _pair(run_time, predicted)
-    return _mean(np.abs(p - r))
-
-
-def root_mean_squared_error(run_time: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
-    """Root of the mean (p - r)² [s]."""
-    r, p = _pair(run_time, predicted)
-    return float(np.sqrt(_mean((p - r) ** 2)))
-
-
-def median_absolute_error(run_time: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
-    """Median |p - r| [s]."""
-    r, p = _pair(run_time, predicted)
-    return float(np.median(np.abs(p - r))) if len(r) else float("nan")
-
-
-def r_squared(run_time: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
-    """1 - Σ (p - r)² / Σ (r - mean r)²; NaN for a constant target."""
-    r, p = _pair(run_time, predicted)
-    spread = float(np.sum((r - r.mean()) ** 2)) if len(r) else 0.0
-    return 1.0 - sum_of_squared_errors(r, p) / spread if spread > 0 else float("nan")
-
-
-def mean_accuracy(run_time: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
-    """Mean of min(p, r) / max(p, r), for values >= 0; 1 where both are 0."""
-    r, p = _pair(run_time, predicted)
-    low, high = np.minimum(p, r), np.maximum(p, r)
-    return _mean(np.divide(low, high, out=np.ones_like(high), where=high > 0))
-
-
-def underestimation_rate(run_time: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
-    """Share of jobs with p < r: those a scheduler would have planned too short."""
-    r, p = _pair(run_time, predicted)
-    return _mean(p < r)
-
-
-def share_within(run_time: npt.ArrayLike, predicted: npt.ArrayLike, seconds: float) -> float:
-    """Share of jobs with |p - r| <= `seconds`."""
-    r, p = _pair(run_time, predicted)
-    return _mean(np.abs(p - r) <= seconds)
 
 
 def pinball_loss(run_time: npt.ArrayLike, predicted: npt.ArrayLike, quantile: float) -> float:

@@ -112,7 +112,7 @@ JSON_FIGURES: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """How one predictor did.
+    """The score of one predictor.
 
     Attributes
     ----------
@@ -157,7 +157,7 @@ class Score:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What was predicted, how, and how well.
+    """The scores of all predictors on one log, split and protocol.
 
     Attributes
     ----------

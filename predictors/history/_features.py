@@ -106,7 +106,7 @@ def write_ended(facts: Floats, job: Ints, now: int, users: Ints, clock: Ints) ->
 
 @compiled
 def write_running(facts: Floats, job: Ints, now: int, jobs: Ints, users: Ints) -> None:
-    """What the user has running and waiting now; of running jobs only the elapsed time is known."""
+    """The user's running and waiting jobs; of running jobs only the elapsed time is known."""
     slot = job[at.USER_SLOT]
     nothing = np.nan if job[at.USER] < 0 else 0.0
     facts[at.F_LONGEST_RUNNING] = np.nan
@@ -131,7 +131,7 @@ def write_running(facts: Floats, job: Ints, now: int, jobs: Ints, users: Ints) -
 
 @compiled
 def write_submissions(facts: Floats, job: Ints, now: int, users: Ints) -> None:
-    """How the submission compares with the one of the same user before."""
+    """The submission beside the one of the same user before."""
     for k in range(at.F_SINCE_SUBMIT, at.F_SAME_EXECUTABLE + 1):
         facts[k] = np.nan
     slot = job[at.USER_SLOT]
@@ -157,7 +157,7 @@ def same(one: int, other: int) -> float:
 
 @compiled
 def write_machine(facts: Floats, clock: Ints) -> None:
-    """What waits and runs on the whole machine."""
+    """The waiting and running jobs of the whole machine."""
     for k in range(4):
         facts[at.F_MACHINE_PENDING + k] = clock[at.MACHINE_PENDING + k]
     size = clock[at.MACHINE_PROCS]

@@ -1,4 +1,4 @@
-"""Where each fact stands in the few arrays that the history's compiled step works on.
+"""Layout of the arrays that the history's compiled step works on.
 
 `jobs` (n_slots, JOB_COLUMNS) int64: one record a job. `users` (n_users, USER_COLUMNS) int64: what is known of each
 user. Where features of groups are asked for, a job's record goes on with its slot in each further group of KEYS, and
@@ -63,10 +63,10 @@ CODE: Final = 13
 LAST_EVENT: Final = 14
 """Number of the newest event of one of the user's jobs; 0 before the first."""
 KIND: Final = 15
-"""Which of KEYS the record is about; 0 is a user."""
+"""Number of the record's kind among KEYS; 0 is a user."""
 USER_COLUMNS: Final = 16
 OF_ENDED_JOBS: Final = (ENDED_COUNT, LAST_RUN, SECOND_RUN, LAST_STATUS, SECOND_STATUS, LAST_END, RUN_SUM, LAST_EVENT)
-"""What remains of a user when no job is queued or running."""
+"""Fields of a user that do not depend on queued or running jobs."""
 
 # --- groups of jobs that share a key; PENDING_COUNT of one that is no user counts its jobs queued or running
 KEYS: Final = (
@@ -82,7 +82,7 @@ KEYS: Final = (
 """Columns of `jobs` that make the key of each kind of group; a job that lacks one of them is in no such group."""
 N_KINDS: Final = len(KEYS)
 BACK_OFF: Final = (4, 2, 1, 0, 5)
-"""Kinds from the most specific to the last resort: the first that has history speaks for a job."""
+"""Kinds from the most specific to the last resort: the first that has history is used for a job."""
 CODE_2: Final = 16
 CODE_3: Final = 17
 RUN_WEIGHTED: Final = 18
@@ -159,56 +159,23 @@ GROUP_FAMILIES: Final = SUBMISSIONS_FAMILY | GROUPS_FAMILY | SIMILAR_FAMILY | KE
 """Those that need records of groups."""
 
 # --- facts: position of each feature
-F_PROCS: Final = 0
-F_REQUESTED: Final = 1
-F_USER: Final = 2
-F_GROUP: Final = 3
-F_EXECUTABLE: Final = 4
-F_QUEUE: Final = 5
-F_PARTITION: Final = 6
-F_WEEKDAY: Final = 7
-F_HOUR: Final = 8
-F_LAST_TWO_MEAN: Final = 9
-F_LAST_RUN: Final = 10
-F_SECOND_RUN: Final = 11
-F_THINK_TIME: Final = 12
-F_LAST_STATUS: Final = 13
-F_SECOND_STATUS: Final = 14
-F_ENDED_COUNT: Final = 15
-F_ENDED_MEAN: Final = 16
-F_LONGEST_RUNNING: Final = 17
-F_RUNNING_SUM: Final = 18
-F_RUNNING_COUNT: Final = 19
-F_RUNNING_MEAN: Final = 20
-F_PROCS_HELD: Final = 21
-F_PENDING_COUNT: Final = 22
-F_SINCE_SUBMIT: Final = 23
-F_BURST: Final = 24
-F_SAME_PROCS: Final = 25
-F_SAME_REQUESTED: Final = 26
-F_SAME_EXECUTABLE: Final = 27
-F_MACHINE_PENDING: Final = 28
-F_MACHINE_PENDING_PROCS: Final = 29
-F_MACHINE_RUNNING: Final = 30
-F_MACHINE_RUNNING_PROCS: Final = 31
-F_MACHINE_FREE_PROCS: Final = 32
-F_KERNEL: Final = 33
+(
+    F_PROCS, F_REQUESTED, F_USER, F_GROUP, F_EXECUTABLE, F_QUEUE, F_PARTITION, F_WEEKDAY, F_HOUR,
+    F_LAST_TWO_MEAN, F_LAST_RUN, F_SECOND_RUN, F_THINK_TIME, F_LAST_STATUS, F_SECOND_STATUS, F_ENDED_COUNT,
+    F_ENDED_MEAN, F_LONGEST_RUNNING, F_RUNNING_SUM, F_RUNNING_COUNT, F_RUNNING_MEAN, F_PROCS_HELD,
+    F_PENDING_COUNT, F_SINCE_SUBMIT, F_BURST, F_SAME_PROCS, F_SAME_REQUESTED, F_SAME_EXECUTABLE,
+    F_MACHINE_PENDING, F_MACHINE_PENDING_PROCS, F_MACHINE_RUNNING, F_MACHINE_RUNNING_PROCS,
+    F_MACHINE_FREE_PROCS,
+) = range(33)  # fmt: skip
+F_KERNEL: Final = F_MACHINE_FREE_PROCS + 1
 """First of the kernel means, in the order of KERNELS."""
 F_SIMILAR: Final = F_KERNEL + len(KERNELS)
 """First of the facts of the most specific group with history: those of any group, and then its rank in BACK_OFF."""
-OF_COUNT: Final = 0
-OF_LAST: Final = 1
-OF_WEIGHTED: Final = 2
-OF_RATIO: Final = 3
-OF_MEAN: Final = 4
-OF_GEOMETRIC: Final = 5
-OF_MIN: Final = 6
-OF_LOWER: Final = 7
-OF_MEDIAN: Final = 8
-OF_UPPER: Final = 9
-OF_MAX: Final = 10
-OF_AGE: Final = 11
-GROUP_FACTS: Final = 12
+(
+    OF_COUNT, OF_LAST, OF_WEIGHTED, OF_RATIO, OF_MEAN, OF_GEOMETRIC, OF_MIN, OF_LOWER, OF_MEDIAN, OF_UPPER,
+    OF_MAX, OF_AGE,
+) = range(12)  # fmt: skip
+GROUP_FACTS: Final = OF_AGE + 1
 F_SIMILAR_RANK: Final = F_SIMILAR + GROUP_FACTS
 F_GROUPS: Final = F_SIMILAR_RANK + 1
 """First of the facts of the first kind of group; GROUP_FACTS each."""

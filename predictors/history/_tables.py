@@ -1,4 +1,4 @@
-"""Growing tables, slots, eviction, calendar, snapshots."""
+"""Tables of a history: slots, growth, eviction, calendar, snapshots."""
 
 import warnings
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Which features a history can give: names, units and definitions, in one table.
+"""The features of a history: names, units and definitions, in one table.
 
 All are facts as of a submission at second `now`. *Ended* and *running* are by the as-of rule in use
 (`predictors.history.history.AsOfRule`); a user's ended jobs are ordered by (end, start, job id). What is not known is
@@ -57,7 +57,7 @@ _GROUPS: Final[dict[str, str]] = {
     "group": "ended jobs of the group",
     "queue": "ended jobs of the queue",
 }
-"""What the kinds of groups are called, in the order of `_layout.KEYS`."""
+"""Names of the kinds of groups, in the order of `_layout.KEYS`."""
 
 _OF_GROUP: Final[dict[str, tuple[str, str]]] = {
     "count": ("jobs", "number of the {}"),
@@ -92,7 +92,7 @@ def _of_group(name: str, members: str, first: int, family: int) -> "dict[str, Fe
 
 
 KERNEL_MEANS: Final = ("kernel_near", "kernel_wide", "kernel_timed")
-"""What the kernel means are called, in the order of `_layout.KERNELS`."""
+"""Names of the kernel means, in the order of `_layout.KERNELS`."""
 _KERNEL: Final = (
     f"mean run time of the user's last {at.MEMORY} ended jobs, each of weight exp(-d): d = {{}}; what is unknown or "
     "below 1 counts as 1"

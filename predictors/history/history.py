@@ -1,4 +1,4 @@
-"""JobHistory: live, event by event, or many at once.
+"""JobHistory: the as-of features of live jobs, event by event or many events at once.
 
 Facts only, no model: `submitted`, `started`, `ended` and `cancelled` take in events, `row` answers what is known now.
 The step that does so is compiled once (`predictors.history._step`) and shared with the replay of logs
@@ -313,7 +313,7 @@ class JobHistory:
     def snapshot(self) -> Snapshot:
         """Return everything as plain arrays (numbers and text, no objects), to be stored as the caller likes."""
         tables = self.tables
-        deferred = tables.deferred()  # ended, but not to be known before the second is over: no id speaks of them
+        deferred = tables.deferred()  # ended, but not to be known before the second is over: no id names them
         slots = np.array([*self.slot_of_job.values(), *deferred], dtype=np.int64)
         ended = Outcomes.stack(list(self._ended), self.features)
         return {

@@ -1,4 +1,4 @@
-"""What goes into a history and comes out of it: the as-of rule, a submitted job, the outcome of a job."""
+"""Records of a history: the as-of rule, a submitted job, the outcome of a job."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -13,7 +13,7 @@ from predictors.core.errors import JobcastError, unknown_name
 
 @dataclass(frozen=True)
 class AsOfRule:
-    """What counts as ended at a submission.
+    """The as-of rule: which jobs count as ended at a submission.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Job:
 
 
 class Outcome(NamedTuple):
-    """What became of one job: its row and prediction at submission, and how long it ran, or has run so far."""
+    """The outcome of one job: its row and prediction at submission, and how long it ran, or has run so far."""
 
     row: Floats
     """Features at the submission, shape (n_features,)."""
@@ -88,7 +88,7 @@ class Outcome(NamedTuple):
     observed: bool
     """Whether the job has ended: otherwise its run time is censored at `seconds`."""
     time: int
-    """When this was so: the job's end, or now [s]."""
+    """The second of the outcome: the job's end, or now [s]."""
     told: bool = False
     """Whether an outcome was sent before, while the job still ran, that it had run longer than `issued`."""
 

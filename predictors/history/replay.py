@@ -1,4 +1,4 @@
-"""A log replayed in bulk: LogReplay, replay()."""
+"""Replay of a log in bulk: its events in order, and its history."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -137,7 +137,7 @@ class LogHistory:
     Parameters
     ----------
     log : JobLog
-        Whose rows the events speak of. Waits and run times are not read, statuses when a job's end is taken in.
+        The events name its rows. Waits and run times are not read, statuses when a job's end is taken in.
     features : sequence of str
         Columns of a row, from `predictors.history.features.FEATURES`; default: the sixteen of Reis.
     as_of : {"strict", "reis"} or AsOfRule
@@ -203,6 +203,15 @@ class LogHistory:
         bad = step.consume(events, rows, *self.arrays)
         if bad != at.NONE:
             raise self._refusal(bad, *events[bad].tolist())
+
+    def replayed(self) -> Floats:
+        """Take in the log's own events; return the features of each job, shape (n_jobs, n_features)."""
+        rows = np.full((len(self.log), len(self.features)), np.nan)
+        events = LogEvents(self.log)
+        buffer = np.empty((min(_SLICE, 3 * len(self.log)), 3), dtype=np.int64)
+        while n := events.read(buffer):
+            self.consume(buffer[:n], rows)
+        return rows
 
     def _refusal(self, place: int, time: int, kind: int, job: int) -> JobcastError:
         if kind not in _KINDS or not 0 <= job < len(self.log):
@@ -303,13 +312,7 @@ def replay(
     >>> replay(log, ["last_two_mean", "think_time"]).tolist()
     [[nan, nan], [5.0, 4.0]]
     """
-    history = LogHistory(log, features, as_of, after)
-    rows = np.full((len(log), len(history.features)), np.nan)
-    events = LogEvents(log)
-    buffer = np.empty((min(_SLICE, 3 * len(log)), 3), dtype=np.int64)
-    while n := events.read(buffer):
-        history.consume(buffer[:n], rows)
-    return rows
+    return LogHistory(log, features, as_of, after).replayed()
 
 
 def running_at(log: JobLog, rows: Floats, among: npt.NDArray[np.bool_], now: int) -> Outcomes:

@@ -9,7 +9,7 @@ outcomes at once or from one after the other, and joins them to a history and to
 `predictors.models.refit.RefittingPredictor`              it is fitted on many jobs, again and again on a stream
 `predictors.models.online.base.OnlinePredictor`           it learns from each job when it ends, compiled
 `predictors.models.adapters.river.StreamPredictor`        the same, around a model of river's
-`predictors.models.wrapper.Wrapper`                       it changes what another predictor says
+`predictors.models.wrapper.Wrapper`                       it changes what another predictor predicts
 `Predictor`                                               none of these
 ========================================================= =====================================================
 
@@ -18,6 +18,7 @@ outcomes at once or from one after the other, and joins them to a history and to
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
@@ -32,7 +33,7 @@ from predictors.data.joblog import JobLog
 from predictors.data.names import Codes, codes_of, renumbered
 from predictors.history.features import REQUESTED_TIME, codes_read
 from predictors.history.history import JobHistory, Outcome, Outcomes, as_of_rule
-from predictors.history.replay import LogHistory, log_events, replay, still_running
+from predictors.history.replay import LogHistory, replay, still_running
 from predictors.models.range import REQUESTED, Prediction, in_range, in_range_one
 from predictors.models.warnings import warn_about_training_data
 
@@ -52,6 +53,7 @@ class Estimator(Protocol):
         ...
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Predictor(Parameters, ABC):
     """Base of all predictors, in the manner of scikit-learn: the constructor stores, `fit` sets what ends in `_`.
 
@@ -77,9 +79,8 @@ class Predictor(Parameters, ABC):
     features: ClassVar[tuple[str, ...]]
     """Columns of a row, from `predictors.history.features.FEATURES`; one is the requested time."""
 
-    def __init__(self, *, cap: bool = True, as_of: str = "strict") -> None:
-        self.cap = cap
-        self.as_of = as_of
+    cap: bool = True
+    as_of: str = "strict"
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
@@ -113,8 +114,7 @@ class Predictor(Parameters, ABC):
             return self.fit_rows(self._rows_of(jobs), np.asarray(seconds, dtype=np.float64))
         self.check()
         history = LogHistory(jobs, self.features, self.as_of)
-        rows = np.full((len(jobs), len(self.features)), np.nan)
-        history.consume(log_events(jobs), rows)
+        rows = history.replayed()
         run_time = jobs.filled("run_time")
         ran = rows[run_time > 0], run_time[run_time > 0].astype(np.float64)
         self.fit_with_running(*ran, still_running(history, rows) if self.learns_from_running else None)

@@ -94,7 +94,7 @@ class ColumnPredictor(Predictor):
 
     @property
     def estimator_(self) -> Estimator:
-        """What it predicts from, fitted or not."""
+        """The estimator, fitted or not."""
         return self.estimator
 
     @estimator_.setter
@@ -118,7 +118,7 @@ class ColumnForecast:
     predictor : ColumnPredictor
         What to read, and the range.
     log : JobLog
-        Whose rows the events speak of.
+        The events name its rows.
     after : JobHistory, optional
         What was known before.
     """
@@ -273,7 +273,7 @@ class SimilarMean(Similar):
 class SimilarLow(Similar):
     """Lower quartile of the run times of which `Similar` is the median: low on purpose, for backfilling.
 
-    Three jobs of four run longer, so it serves only a scheduler with an honest answer to estimates that expire.
+    Three jobs of four run longer, so it suits only a scheduler that corrects estimates that expire.
     """
 
     name = "similar-low"

@@ -1,10 +1,10 @@
 """XGBoost on the rich features, and the average of several members."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 
@@ -13,44 +13,49 @@ from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
 from predictors.core.limits import UNKNOWN_REQUEST
 from predictors.core.model_files import damage_as_error, read_arrays, write_arrays
-from predictors.core.params import BETWEEN, FROM_0, SHARE, Rule, one_of, whole
+from predictors.core.params import Count, NotNegative, OpenShare, Parameters, Seed, Share
 from predictors.history.features import KERNEL_MEANS, REQUESTED_TIME, RICH_FEATURES, WIDE_FEATURES
 from predictors.models.refit import RefittingPredictor
 from predictors.models.trees import CompiledForest, compile_booster, forest_arrays, forest_from_arrays, node_budget
 
-GROWTH: Final[MappingProxyType[str, Rule]] = MappingProxyType(
-    {
-        "n_estimators": whole(1),
-        "learning_rate": SHARE,
-        "max_depth": whole(1),
-        "min_child_weight": FROM_0,
-        "subsample": SHARE,
-        "colsample": SHARE,
-        "random_state": whole(0),
-    }
-)
-"""Rules of the parameters that say how trees grow."""
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class TreeGrowth(Parameters):
+    """Parameters of the growth of trees, in XGBoost's terms.
 
-class Growth(Protocol):
-    """Whoever has these parameters, with XGBoost's meanings; `colsample` is its `colsample_bytree`."""
+    Parameters
+    ----------
+    n_estimators : int
+        Trees.
+    learning_rate : float
+        Share of each tree that counts.
+    max_depth : int
+        Levels of a tree.
+    min_child_weight : float
+        Least weight in a leaf.
+    subsample, colsample : float
+        Shares of the rows and of the features that a tree sees; the second is XGBoost's `colsample_bytree`.
+    random_state : int
+        Seed: equal seeds, equal trees.
+    """
 
-    n_estimators: int
-    learning_rate: float
-    max_depth: int
-    subsample: float
-    colsample: float
-    random_state: int
+    n_estimators: Count = 300
+    learning_rate: Share = 0.04
+    max_depth: Count = 8
+    min_child_weight: NotNegative = 10.0
+    subsample: Share = 0.7
+    colsample: Share = 0.4
+    random_state: Seed = 0
 
 
 def grow_trees(
-    how: Growth, rows: Floats, objective: Mapping[str, Any], min_child_weight: float, **labels: Any
+    how: TreeGrowth, rows: Floats, objective: Mapping[str, Any], min_child_weight: float, **labels: Any
 ) -> bytes:
     """Return trees in XGBoost's own JSON.
 
     Parameters
     ----------
-    how : Growth
+    how : TreeGrowth
         How they grow.
     rows : float64 array of shape (n, n_features)
         What they learn from; missing is NaN.
@@ -114,6 +119,12 @@ class BoostedEstimator:
     longest: float
     factor: float
 
+    @classmethod
+    def of(cls, model: bytes, base: int, request: int, longest: float, factor: float = 0.0) -> Self:
+        """Return the estimator of what XGBoost made, after checking that its trees do not point outside themselves."""
+        forest, start = compile_booster(model)
+        return cls(model, forest, start, base, request, longest, factor)
+
     def predict(self, rows: Floats) -> Floats:
         """Return seconds, shape (n_rows,); NaN for rows of which nothing is known."""
         return self._seconds(self.forest.predict(rows), rows)
@@ -149,10 +160,10 @@ _OBJECTIVES: Final = {
     "absolute": "reg:absoluteerror",
     "quantile": "reg:quantileerror",
 }
-_TARGETS: Final = ("seconds", "residual", "log")
 
 
-class BoostingPredictor(RefittingPredictor):
+@dataclass(kw_only=True, eq=False, repr=False)
+class BoostingPredictor(TreeGrowth, RefittingPredictor):
     """Base of predictors whose estimator is boosted trees: the parameters of their growth, and their files.
 
     Parameters
@@ -163,31 +174,7 @@ class BoostingPredictor(RefittingPredictor):
         As in `RefittingPredictor`.
     """
 
-    rules = GROWTH
-
-    def __init__(
-        self,
-        *,
-        n_estimators: int,
-        learning_rate: float,
-        max_depth: int,
-        min_child_weight: float,
-        subsample: float,
-        colsample: float,
-        random_state: int,
-        refit_every: int | None,
-        window: int,
-        cap: bool,
-        as_of: str,
-    ) -> None:
-        super().__init__(refit_every=refit_every, window=window, cap=cap, as_of=as_of)
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.min_child_weight = min_child_weight
-        self.subsample = subsample
-        self.colsample = colsample
-        self.random_state = random_state
+    window: Count = 200_000
 
     def save_estimator(self, folder: Path) -> None:
         """Write the window and the trees, in XGBoost's own format."""
@@ -201,6 +188,7 @@ class BoostingPredictor(RefittingPredictor):
         self.estimator_ = load_boosted(folder, self.features)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Boosted(BoostingPredictor):
     """Gradient-boosted trees on `RICH_FEATURES`.
 
@@ -243,44 +231,11 @@ class Boosted(BoostingPredictor):
 
     name = "boosted"
     features = RICH_FEATURES
-    rules = MappingProxyType({"objective": one_of(*_OBJECTIVES), "target": one_of(*_TARGETS), "quantile": BETWEEN})
 
-    def __init__(
-        self,
-        *,
-        objective: Literal["squared", "absolute", "quantile"] = "squared",
-        quantile: float = 0.5,
-        target: Literal["seconds", "residual", "log"] = "seconds",
-        smear: bool = True,
-        n_estimators: int = 300,
-        learning_rate: float = 0.04,
-        max_depth: int = 8,
-        min_child_weight: float = 10.0,
-        subsample: float = 0.7,
-        colsample: float = 0.4,
-        random_state: int = 0,
-        refit_every: int | None = 30 * 86400,
-        window: int = 200_000,
-        cap: bool = True,
-        as_of: str = "strict",
-    ) -> None:
-        super().__init__(
-            n_estimators=n_estimators,
-            learning_rate=learning_rate,
-            max_depth=max_depth,
-            min_child_weight=min_child_weight,
-            subsample=subsample,
-            colsample=colsample,
-            random_state=random_state,
-            refit_every=refit_every,
-            window=window,
-            cap=cap,
-            as_of=as_of,
-        )
-        self.objective = objective
-        self.quantile = quantile
-        self.target = target
-        self.smear = smear
+    objective: Literal["squared", "absolute", "quantile"] = "squared"
+    quantile: OpenShare = 0.5
+    target: Literal["seconds", "residual", "log"] = "seconds"
+    smear: bool = True
 
     def learn(self, rows: Floats, seconds: Floats) -> BoostedEstimator:
         """Grow trees on ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""
@@ -301,12 +256,11 @@ def boost(how: Boosted, features: tuple[str, ...], rows: Floats, seconds: Floats
         objective["quantile_alpha"] = how.quantile
     least = min(how.min_child_weight, max(1.0, len(rows) / 100))
     model = grow_trees(how, rows, objective, least, label=target)
-    forest, start = compile_booster(model)
-    found = BoostedEstimator(model, forest, start, base, request, longest, 1.0 if how.target == "log" else 0.0)
+    found = BoostedEstimator.of(model, base, request, longest, 1.0 if how.target == "log" else 0.0)
     if how.target != "log" or not how.smear:
         return found
     factor = float(seconds.sum() / found.predict(rows).sum())
-    return BoostedEstimator(model, forest, start, base, request, longest, factor if factor > 0 else 1.0)
+    return replace(found, factor=factor) if factor > 0 else found
 
 
 def save_boosted(estimator: BoostedEstimator, folder: Path) -> None:
@@ -322,15 +276,15 @@ def load_boosted(folder: Path, features: tuple[str, ...]) -> BoostedEstimator:
     with damage_as_error(folder / MODEL):
         model = (folder / MODEL).read_bytes()
         base, request, longest, factor = read_arrays(folder / SETTINGS)["settings"].tolist()
-    forest, start = compile_booster(model)
-    columns = (int(base), int(request))
-    if forest.n_features != len(features) or not all(-1 <= column < len(features) for column in columns):
+    found = BoostedEstimator.of(model, int(base), int(request), longest, factor)
+    in_rows = all(-1 <= column < len(features) for column in (found.base, found.request))
+    if found.forest.n_features != len(features) or not in_rows:
         raise JobcastError(f"{folder / MODEL}: learnt from other features; train the model again.")
-    return BoostedEstimator(model, forest, start, *columns, longest, factor)
+    return found
 
 
 MISSING: Final = -1.0
-"""What missing values read as in extra trees: every known one is >= 0."""
+"""Stands for a missing value in extra trees: every known one is >= 0."""
 
 BOOSTED: Final[Mapping[str, tuple[Literal["seconds", "residual"], tuple[str, ...]]]] = MappingProxyType(
     {
@@ -340,12 +294,12 @@ BOOSTED: Final[Mapping[str, tuple[Literal["seconds", "residual"], tuple[str, ...
         "seconds-wide": ("seconds", WIDE_FEATURES),
     }
 )
-"""What each of the boosted members learns (`Boosted`'s target), and from which features."""
+"""The boosted members: the target of each (as in `Boosted`) and its features."""
 FORESTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({"extra": RICH_FEATURES, "extra-wide": WIDE_FEATURES})
-"""From which features each of the extra-trees members learns."""
+"""The extra-trees members and their features."""
 BASE: Final = WIDE_FEATURES.index("similar_weighted")
 REQUEST: Final = WIDE_FEATURES.index(REQUESTED_TIME)
-"""Columns of the member that learns nothing, and of what stands in for it."""
+"""Columns of the member that learns nothing, and of the request, which stands in where it is missing."""
 AVERAGE_SETTINGS: Final = "average.npz"
 
 
@@ -390,6 +344,7 @@ class AverageEstimator:
         return sum(answers) / len(answers)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Average(RefittingPredictor):
     """Mean of seven unlike answers: four boosters (`BOOSTED`), two of extra trees (`FORESTS`), a weighted mean.
 
@@ -426,23 +381,11 @@ class Average(RefittingPredictor):
 
     name = "average"
     features = WIDE_FEATURES
-    rules = MappingProxyType({"n_boosted": whole(1), "n_forest": whole(1), "random_state": whole(0)})
 
-    def __init__(
-        self,
-        *,
-        n_boosted: int = 300,
-        n_forest: int = 60,
-        random_state: int = 0,
-        refit_every: int | None = 30 * 86400,
-        window: int = 200_000,
-        cap: bool = True,
-        as_of: str = "strict",
-    ) -> None:
-        super().__init__(refit_every=refit_every, window=window, cap=cap, as_of=as_of)
-        self.n_boosted = n_boosted
-        self.n_forest = n_forest
-        self.random_state = random_state
+    n_boosted: Count = 300
+    n_forest: Count = 60
+    random_state: Seed = 0
+    window: Count = 200_000
 
     def learn(self, rows: Floats, seconds: Floats) -> AverageEstimator:
         """Grow both on ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""

@@ -1,27 +1,27 @@
 """Accelerated failure time: learns from jobs that still run, as right-censored run times."""
 
 from collections.abc import Callable
-from types import MappingProxyType
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
 
 from predictors.core.arrays import Floats
-from predictors.core.params import ABOVE_0, one_of
+from predictors.core.params import Positive
 from predictors.history.features import REQUESTED_TIME, RICH_FEATURES
 from predictors.history.history import Outcomes
 from predictors.models.base import Estimator
 from predictors.models.boosted import BoostedEstimator, BoostingPredictor, grow_trees
 from predictors.models.conformal import HELD_OUT
-from predictors.models.trees import AFT, compile_booster
+from predictors.models.trees import AFT
 
 Running = Callable[[int], Outcomes]
 
-DISTRIBUTIONS: Final = ("extreme", "logistic", "normal")
 LEAST_HELD_OUT: Final = 20
 """Ended jobs below which nothing is corrected."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Censored(BoostingPredictor):
     """Median, or mean, run time by boosted accelerated failure time: ended jobs, and running ones as right-censored.
 
@@ -65,48 +65,10 @@ class Censored(BoostingPredictor):
 
     name = "censored"
     features = RICH_FEATURES
-    rules = MappingProxyType(
-        {
-            "predicts": one_of("median", "mean"),
-            "distribution": one_of(*DISTRIBUTIONS),
-            "scale": ABOVE_0,
-        }
-    )
 
-    def __init__(
-        self,
-        *,
-        predicts: Literal["median", "mean"] = "median",
-        distribution: Literal["extreme", "logistic", "normal"] = "extreme",
-        scale: float = 1.0,
-        n_estimators: int = 300,
-        learning_rate: float = 0.04,
-        max_depth: int = 8,
-        min_child_weight: float = 10.0,
-        subsample: float = 0.7,
-        colsample: float = 0.4,
-        random_state: int = 0,
-        refit_every: int | None = 30 * 86400,
-        window: int = 200_000,
-        cap: bool = True,
-        as_of: str = "strict",
-    ) -> None:
-        super().__init__(
-            n_estimators=n_estimators,
-            learning_rate=learning_rate,
-            max_depth=max_depth,
-            min_child_weight=min_child_weight,
-            subsample=subsample,
-            colsample=colsample,
-            random_state=random_state,
-            refit_every=refit_every,
-            window=window,
-            cap=cap,
-            as_of=as_of,
-        )
-        self.predicts = predicts
-        self.distribution = distribution
-        self.scale = scale
+    predicts: Literal["median", "mean"] = "median"
+    distribution: Literal["extreme", "logistic", "normal"] = "extreme"
+    scale: Positive = 1.0
 
     @property
     def learns_from_running(self) -> bool:
@@ -138,7 +100,7 @@ def grow(how: Censored, rows: Floats, seconds: Floats, beside: Outcomes | None) 
         ended, still = first.predict(rows[n_first:]), first.predict(running[held])
         factor = correction(how.predicts, seconds[n_first:] / ended, ended, elapsed[held] / still)
     found = trees(how, rows, seconds, running, elapsed)
-    return BoostedEstimator(found.model, found.forest, found.start, -1, found.request, found.longest, factor)
+    return replace(found, factor=factor)
 
 
 def correction(predicts: str, ended: Floats, predicted: Floats, still: Floats) -> float:
@@ -197,6 +159,4 @@ def trees(how: Censored, rows: Floats, seconds: Floats, running: Floats, elapsed
     }
     least = min(how.min_child_weight, max(0.1, len(rows) / 400))
     model = grow_trees(how, rows, objective, least, label_lower_bound=lower, label_upper_bound=upper)
-    forest, start = compile_booster(model)
-    request, longest = how.features.index(REQUESTED_TIME), float(seconds.max())
-    return BoostedEstimator(model, forest, start, -1, request, longest, 1.0)
+    return BoostedEstimator.of(model, -1, how.features.index(REQUESTED_TIME), float(seconds.max()), 1.0)

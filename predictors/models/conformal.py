@@ -1,11 +1,11 @@
 """Conformal budgets: any predictor within a share of underestimates, with intervals.
 
-A *share* says how far: 0 is the prediction p itself, 1 the limit R (the request), -1 one second; in between the way is
-geometric, p^(1 - share) R^share upwards and p^(1 + share) downwards. The share that would have been just enough for a
-job is known when it has ended. Its quantile over past jobs is the start (split conformal prediction), and from then on
-every outcome moves it a little: up by `step` (1 - budget) when the job ran longer than said, down by `step` budget when
-not. In the long run the rate of the first is the budget, whatever the jobs and the predictor do, unless the limit
-itself is outrun more often [1]_.
+A *share* is how far a prediction is moved: at 0 it stays at p, at 1 it becomes the limit R (the request), at -1 one
+second; in between the way is geometric, p^(1 - share) R^share upwards and p^(1 + share) downwards. The share that would
+have been just enough for a job is known when it has ended. Its quantile over past jobs is the start (split conformal
+prediction), and from then on every outcome moves it a little: up by `step` (1 - budget) when the job ran longer than
+predicted, down by `step` budget when not. In the long run the rate of the first is the budget, whatever the jobs and
+the predictor do, unless the limit itself is outrun more often [1]_.
 
 References
 ----------
@@ -18,7 +18,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +27,7 @@ from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
 from predictors.core.limits import SHORTEST
 from predictors.core.model_files import read_arrays, write_arrays
-from predictors.core.params import BETWEEN, or_none
+from predictors.core.params import OpenShare
 from predictors.history.history import Outcome, as_of_rule
 from predictors.models.base import Estimator, Predictor
 from predictors.models.baselines import Similar
@@ -39,9 +38,9 @@ from predictors.models.wrapper import Wrapper
 HELD_OUT: Final = 0.2
 """Share of the jobs of a fit, the newest, that calibrate what was learnt from the others."""
 STEP: Final = 0.02
-"""How much one outcome moves a share."""
+"""The step by which one outcome moves a share."""
 FURTHEST: Final = 2.0
-"""Where a share stops."""
+"""The greatest share; the least is its negative."""
 
 
 def at_share(predicted: Floats, limit: Floats, share: float) -> Floats:
@@ -110,7 +109,7 @@ def ends_around(point: Floats, limit: Floats, low: float, high: float) -> tuple[
 
 
 def conformal_share(found: Floats, budget: float) -> float:
-    """Return the share that all but `budget` of past jobs, and one more for safety, would have been content with.
+    """Return the share that would have sufficed for all but `budget` of past jobs, and for one more for safety.
 
     Examples
     --------
@@ -155,11 +154,12 @@ class CalibratedEstimator:
         return at_share(np.maximum(seconds, SHORTEST), limit, self.share)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class WithBudget(Wrapper):
-    """A predictor that is moved until jobs outrun it just as often as `budget` says.
+    """A predictor whose predictions are moved until the share of the jobs that outrun them is `budget`.
 
-    How far it is moved is decided in `predictors.models.conformal`.
-    `boosted` is asked for that quantile in the first place; what others predict is moved only. Every outcome of a
+    How far is described at the top of this module. `boosted` predicts that quantile in the first place; predictions of
+    others are moved only. Every outcome of a
     stream calibrates further, by the prediction that was issued, and teaches the predictor inside. A job that outran
     its very request counts as run for that long: no prediction within the request could have been long enough.
 
@@ -170,7 +170,7 @@ class WithBudget(Wrapper):
     budget : float or None
         Share of the jobs that may run longer than predicted; None leaves the predictions as they are.
     coverage : float
-        Share of the jobs that shall run as long as `lower` to `upper` of a prediction says.
+        Share of the jobs that shall run between `lower` and `upper` of their prediction.
     cap, as_of
         As in `Predictor`.
 
@@ -184,27 +184,18 @@ class WithBudget(Wrapper):
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(2000, seed=1)
     >>> careful = WithBudget(predictor=Similar(), budget=0.1).fit(log)
-    >>> plain = WithBudget(predictor=Similar(), budget=None).fit(log)
-    >>> [round(float(np.mean(one.predict(log) < log.filled("run_time"))), 2) for one in (plain, careful)]
-    [0.48, 0.17]
+    >>> outran = careful.predict(log) < log.filled("run_time")
+    >>> round(float(outran[-400:].mean()), 2)  # the newest fifth, which calibrates
+    0.1
+    >>> round(float(outran.mean()), 2)  # jobs before it had less history to be predicted from
+    0.17
     """
 
     name = "with-budget"
     default = Similar
-    rules = MappingProxyType({"budget": or_none(BETWEEN), "coverage": BETWEEN})
 
-    def __init__(
-        self,
-        *,
-        predictor: Predictor | None = None,
-        budget: float | None = 0.05,
-        coverage: float = 0.9,
-        cap: bool = True,
-        as_of: str = "strict",
-    ) -> None:
-        super().__init__(predictor=predictor, cap=cap, as_of=as_of)
-        self.budget = budget
-        self.coverage = coverage
+    budget: OpenShare | None = 0.05
+    coverage: OpenShare = 0.9
 
     @property
     def features(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -224,7 +215,7 @@ class WithBudget(Wrapper):
 
     @estimator_.setter
     def estimator_(self, learnt: Estimator) -> None:
-        """What is learnt stands in `base_` and `shares_`."""
+        """Ignored: the learnt estimator stands in `base_` and `shares_`."""
 
     @property
     def learns_from_overruns(self) -> bool:
@@ -285,9 +276,9 @@ class WithBudget(Wrapper):
         estimator = self.estimator_
         if estimator is None:
             return np.full(len(rows), SHORTEST), limit
-        missing, said = np.isnan(estimator.predict(rows)), np.maximum(self.predict_rows(rows), SHORTEST)
+        missing, point = np.isnan(estimator.predict(rows)), np.maximum(self.predict_rows(rows), SHORTEST)
         _, low, high = self._shares()
-        lower, upper = ends_around(said, limit, low, high)
+        lower, upper = ends_around(point, limit, low, high)
         return np.where(missing, SHORTEST, lower), np.where(missing, limit, upper)
 
     def predict_as_they_end(
@@ -311,13 +302,13 @@ class WithBudget(Wrapper):
         copy.base_, copy.shares_ = self._base(), self._shares()
         predicted, limit = self._unmoved(copy.base_, rows), limits(rows[:, self._request])
         ran, same_second = reachable(seconds, rows[:, self._request]), as_of_rule(self.as_of).same_second
-        said = np.empty((len(rows), 3))
+        predictions = np.empty((len(rows), 3))
         pending: list[tuple[float, int, bool]] = []
         for i in range(len(rows)):
             one = slice(i, i + 1)
             while pending and (pending[0][0] < submit[i] or (same_second and pending[0][0] == submit[i])):
                 _, job, ended = heapq.heappop(pending)
-                issued = float(said[job, 0])
+                issued = float(predictions[job, 0])
                 if not ended or ran[job] <= issued:
                     copy._move_share(float(ran[job]), issued)
                 if ended:
@@ -325,12 +316,12 @@ class WithBudget(Wrapper):
             share, low, high = copy.shares_
             point = at_share(predicted[one], limit[one], share)
             lower, upper = ends_around(point, limit[one], low, high)
-            said[i] = point[0], lower[0], upper[0]
+            predictions[i] = point[0], lower[0], upper[0]
             heapq.heappush(pending, (float(end[i]), i, True))
             if ran[i] > point[0]:
                 outran = overrun_at(float(end[i] - seconds[i]), float(point[0]))
                 heapq.heappush(pending, (min(float(end[i]), outran), i, False))
-        return said[:, 0], said[:, 1], said[:, 2]
+        return predictions[:, 0], predictions[:, 1], predictions[:, 2]
 
     def save_estimator(self, folder: Path) -> None:
         """Write the shares."""
@@ -370,7 +361,7 @@ class WithBudget(Wrapper):
     def _move_ends(self, seconds: float, issued: float, limit: Floats) -> None:
         """Move the interval by a job that ran for `seconds`; its interval is the present one around issued.
 
-        So nothing is asked of the predictor inside, which may have learnt from this very job.
+        The predictor inside is not used: it may have learnt from this very job.
         """
         share, low, high = self.shares_
         point = np.array([max(issued, SHORTEST)])

@@ -120,10 +120,10 @@ class Chain(Wrapper):
 
     @estimator_.setter
     def estimator_(self, learnt: Estimator) -> None:
-        """What is learnt stands in `base_`."""
+        """Ignored: the learnt estimator stands in `base_`."""
 
     def learn(self, rows: Floats, seconds: Floats) -> Estimator:
-        """Let the predictor inside learn from ended jobs."""
+        """Fit the predictor inside on ended jobs."""
         running = (
             None if self.running_outcomes is None else ChosenColumns(self.inside_columns).of(self.running_outcomes)
         )
@@ -131,7 +131,7 @@ class Chain(Wrapper):
         return self.estimator_
 
     def learn_one(self, outcome: Outcome) -> None:
-        """Let the predictor inside take in what became of one job."""
+        """Teach the predictor inside the outcome of one job."""
         self.taught(outcome)
 
     def predict_one(self, row: Floats) -> Prediction:

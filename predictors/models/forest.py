@@ -1,7 +1,7 @@
 """Random forest on Reis's features.
 
 Learnt on the training part alone. All categories of an attribute get a column, as in the paper of Reis, or only the
-most frequent ones: the rest then share the row of zeros, where the user's own history speaks for them. Means of run
+most frequent ones: all others are rows of zeros, and are predicted from the user's own history. Means of run
 times by category, frequencies and plain codes were measured as well, and are worse on real logs: the first two overfit
 the users who dominate a log, and the sets of users change.
 """
@@ -9,8 +9,7 @@ the users who dominate a log, and the sets of users change.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +17,8 @@ import numpy.typing as npt
 from predictors.core.arrays import Floats, Ints, Singles
 from predictors.core.errors import JobcastError
 from predictors.core.jit import compiled
-from predictors.core.model_files import load_sklearn, read_arrays, save_sklearn, write_arrays
-from predictors.core.params import SHARE, or_none, whole
+from predictors.core.model_files import TREE, load_sklearn, read_arrays, save_sklearn, write_arrays
+from predictors.core.params import Count, Seed, Share, whole
 from predictors.history.features import CATEGORIES, REIS_FEATURES
 from predictors.models.base import Estimator
 from predictors.models.refit import RefittingPredictor
@@ -50,7 +49,7 @@ def encode(rows: Floats, places: Ints, starts: Ints, codes: Floats, missing: flo
 
 
 BELOW_ALL: Final = -1.0
-"""What a missing number reads as in sparse rows: sparse trees take no NaN, and every known number is >= 0."""
+"""Stands for a missing number in sparse rows: sparse trees take no NaN, and every known number is >= 0."""
 _STEP: Final = 10_000  # dense rows held at once on the way to sparse ones
 
 
@@ -198,6 +197,7 @@ class ForestEstimator:
         return self.compiled.predict_one(self.encoding.transform(row[None])[0])
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Forest(RefittingPredictor):
     """Random forest: the mean of trees, each grown to its end on some jobs, drawn with replacement.
 
@@ -240,38 +240,12 @@ class Forest(RefittingPredictor):
     name = "forest"
     features = REIS_FEATURES
 
-    rules = MappingProxyType(
-        {
-            "n_estimators": whole(1),
-            "max_features": SHARE,
-            "min_samples_leaf": whole(1),
-            "max_nodes": whole(3),
-            "one_hot": or_none(whole(1)),
-            "random_state": whole(0),
-        }
-    )
-
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 100,
-        max_features: float = 0.6,
-        min_samples_leaf: int = 1,
-        max_nodes: int = 1_000_000,
-        one_hot: int | None = 16,
-        random_state: int = 0,
-        refit_every: int | None = 30 * 86400,
-        window: int = 60_000,
-        cap: bool = True,
-        as_of: str = "strict",
-    ) -> None:
-        super().__init__(refit_every=refit_every, window=window, cap=cap, as_of=as_of)
-        self.n_estimators = n_estimators
-        self.max_features = max_features
-        self.min_samples_leaf = min_samples_leaf
-        self.max_nodes = max_nodes
-        self.one_hot = one_hot
-        self.random_state = random_state
+    n_estimators: Count = 100
+    max_features: Share = 0.6
+    min_samples_leaf: Count = 1
+    max_nodes: Annotated[int, whole(3)] = 1_000_000
+    one_hot: Count | None = 16
+    random_state: Seed = 0
 
     def learn(self, rows: Floats, seconds: Floats) -> ForestEstimator:
         """Grow a forest on ended jobs: rows (n_jobs, 16) and run times (n_jobs,) [s]."""
@@ -309,13 +283,17 @@ class Forest(RefittingPredictor):
         estimator = self._fitted_estimator()
         super().save_estimator(folder)
         write_arrays(folder / "encoding.npz", estimator.encoding.arrays())
-        save_sklearn(folder / "forest.skops", estimator.model)
+        save_sklearn(folder / "forest.skops", estimator.model, TREE)
 
     def load_estimator(self, folder: Path) -> None:
         """Take back the window, the encoding and the forest, after checking that neither points outside itself."""
+        from sklearn.ensemble import RandomForestRegressor
+
         super().load_estimator(folder)
         encoding = Encoding.from_arrays(read_arrays(folder / "encoding.npz"))
-        model = load_sklearn(folder / "forest.skops")
+        model = load_sklearn(path := folder / "forest.skops", TREE)
+        if type(model) is not RandomForestRegressor:
+            raise JobcastError(f"{path}: holds a {type(model).__name__}, not a random forest; train the model again.")
         compiled = CompiledForest.from_sklearn(model)
         if len(encoding.places) != len(self.features) or encoding.n_columns != compiled.n_features:
             raise JobcastError(f"{folder}: the forest and its encoding do not fit together; train the model again.")

@@ -28,7 +28,7 @@ class Prediction(NamedTuple):
     fallback: bool = False
     """Whether nothing learnt stands behind it: it is the requested time, or `UNKNOWN_REQUEST`."""
     answered_by: str = ""
-    """Where it comes from: the predictor, a link of `predictors.models.fallback`, or `requested`."""
+    """Its source: the predictor, a link of `predictors.models.fallback`, or `requested`."""
     lower: float | None = None
     upper: float | None = None
     model: str = ""

@@ -2,18 +2,18 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import MappingProxyType
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from predictors.core.arrays import Floats
 from predictors.core.errors import JobcastError
-from predictors.core.model_files import read_arrays, write_arrays
-from predictors.core.params import ABOVE_0, or_none, whole
+from predictors.core.model_files import part, read_arrays, write_arrays
+from predictors.core.params import ABOVE_0, Count
 from predictors.history.history import Outcome
 from predictors.models.base import Estimator, Predictor
 
@@ -102,6 +102,7 @@ class Window:
         return self._rows[order], self._seconds[order]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RefittingPredictor(Predictor):
     """Base of batch learners: `learn_one` collects, and fits again from time to time.
 
@@ -125,16 +126,10 @@ class RefittingPredictor(Predictor):
         Number of fits on a stream since the last `fit`.
     """
 
-    rules = MappingProxyType({"refit_every": or_none(ABOVE_0), "window": whole(1)})
-    _fitted_at: int | None
-    _fitted_on: int
-
-    def __init__(
-        self, *, refit_every: int | None = 30 * 86400, window: int = 60_000, cap: bool = True, as_of: str = "strict"
-    ) -> None:
-        super().__init__(cap=cap, as_of=as_of)
-        self.refit_every = refit_every
-        self.window = window
+    refit_every: Annotated[int, ABOVE_0] | None = 30 * 86400
+    window: Count = 60_000
+    _fitted_at: int | None = field(default=None, init=False)
+    _fitted_on: int = field(default=0, init=False)
 
     @abstractmethod
     def learn(self, rows: Floats, seconds: Floats) -> Estimator:
@@ -200,7 +195,7 @@ class RefittingPredictor(Predictor):
 
     def set_state(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Go on from what `get_state` returned: collect and fit again as the other would have."""
-        schedule, files = _part(arrays, _SCHEDULE), _part(arrays, _FILE)
+        schedule, files = part(arrays, _SCHEDULE), part(arrays, _FILE)
         if files:
             with TemporaryDirectory() as name:
                 folder = Path(name)
@@ -238,7 +233,3 @@ class RefittingPredictor(Predictor):
         self._begin_window(np.empty((0, len(self.features))), np.empty(0))
         self.window_ = Window.from_arrays(read_arrays(folder / WINDOW), self.window, len(self.features))
         self._fitted_on = self.window_.total
-
-
-def _part(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -1,8 +1,8 @@
 """Estimates by role from similar jobs: the product's default.
 
-Nothing is trained. Those runs are a sample of how long this job may take, and each role reads from it what serves it:
-the order a low value, so that short jobs pass; a candidate for backfilling a higher one, so that the head of the queue
-is seldom delayed; the plan of the running jobs the median of what is left, *given that the job still runs*.
+Nothing is trained. The last runs of similar jobs are a sample of how long a job may take. Each role reads its own value
+from that sample: the order of the queue a low one, so that short jobs pass; a candidate for backfilling a higher one,
+so that the head of the queue is seldom delayed; a running job the median of what is left, *given that it still runs*.
 """
 
 import copy
@@ -31,7 +31,7 @@ class SimilarRuns:
     alone, for users without history, with weight 1.
 
     * Order: the weighted geometric mean.
-    * Candidate: `factor` x the weighted mean, `candidate` says which.
+    * Candidate: `factor` x the weighted mean, by `candidate`.
     * Running: the weighted `quantile` of the sample's values above the elapsed time, re-read as each of them is passed;
       the requested time when none is left.
 
@@ -101,7 +101,7 @@ class SimilarRunsForecast:
     about : SimilarRuns
         The rule.
     log : JobLog
-        Whose rows the events speak of; of it only user and requested time are read.
+        The events name its rows; only user and requested time are read.
     """
 
     def __init__(self, about: SimilarRuns, log: JobLog) -> None:
@@ -175,7 +175,7 @@ class RecentRatios:
     Parameters
     ----------
     log : JobLog
-        Whose rows the events speak of; its waits and run times are not read.
+        The events name its rows; its waits and run times are not read.
     own : int
         How many ended jobs of the user to keep.
     everybody : int

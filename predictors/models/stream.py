@@ -26,7 +26,7 @@ from predictors.data.names import codes_of
 from predictors.history import _layout as at
 from predictors.history.features import CODED, FEATURES, families_of
 from predictors.history.history import JobHistory, Outcome, Outcomes, as_of_rule
-from predictors.history.replay import LogEvents, LogHistory
+from predictors.history.replay import LogHistory
 from predictors.models.base import Predictor
 
 
@@ -175,7 +175,7 @@ def forecast(predictor: Predictor, log: JobLog, *, warm: bool = False) -> Forkab
     predictor : Predictor
         Fitted or not.
     log : JobLog
-        Whose rows the events speak of; its own waits and run times are not read.
+        The events name its rows; its own waits and run times are not read.
     warm : bool
         Go on from the history of the predictor's fit, as in `Predictor.predict`.
 
@@ -205,14 +205,14 @@ def forecast(predictor: Predictor, log: JobLog, *, warm: bool = False) -> Forkab
 class LearningForecast:
     """A `Forecast` that learns from each job when it ends in this clock, and from nothing else.
 
-    The module says when it learns what.
+    When it learns is described at the top of this module.
 
     Parameters
     ----------
     predictor : Predictor
         What predicts, and what learns if `learns`: it is changed then.
     log : JobLog
-        Whose rows the events speak of; its own waits and run times are not read.
+        The events name its rows; its own waits and run times are not read.
     learns : bool
         Whether outcomes are learnt from.
     after : JobHistory, optional
@@ -278,7 +278,6 @@ class LearningForecast:
 
 ALL_FAMILIES: Final = tuple({one.family: name for name, one in FEATURES.items()}.values())
 """One feature of each family: a history of these keeps what any feature needs."""
-_SLICE: Final = 1 << 16  # events held at once
 
 
 def keep_full_history(predictor: Predictor, log: JobLog) -> None:
@@ -297,11 +296,7 @@ def keep_full_history(predictor: Predictor, log: JobLog) -> None:
     True
     """
     history = LogHistory(log, ALL_FAMILIES, predictor.as_of)
-    rows = np.full((len(log), len(ALL_FAMILIES)), np.nan)
-    events, buffer = LogEvents(log), np.empty((_SLICE, 3), dtype=np.int64)
-    while n := events.read(buffer):
-        history.consume(buffer[:n], rows)
-    predictor.history_ = history.live(rows)
+    predictor.history_ = history.live(history.replayed())
     predictor.codes_ = codes_of(log, CODED)
 
 

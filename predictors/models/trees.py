@@ -83,6 +83,7 @@ def mean_of_leaves_for_rows(
 
 
 _NO_CHILD: Final = -1
+_DAMAGED: Final = "The model's trees point outside themselves; the file is damaged: train it again."
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,16 +121,8 @@ class CompiledForest:
             If a tree points outside itself: a damaged or hostile file. Nothing is traversed before this is checked.
         """
         n_features = int(forest.n_features_in_)
-        parts, values, roots, base = [], [], [], 0
-        for number, estimator in enumerate(forest.estimators_):
-            tree = estimator.tree_
-            check_tree(tree, n_features, where=f"tree {number}")
-            nodes, order = breadth_first(tree, n_features, base)
-            parts.append(nodes)
-            values.append(tree.value[order, 0, 0])
-            roots.append(base)
-            base += len(nodes)
-        return cls(np.concatenate(parts), np.concatenate(values), np.array(roots, dtype=np.int64), n_features)
+        nodes, values, roots = sklearn_nodes(forest.estimators_, n_features)
+        return cls(nodes, np.concatenate(values)[:, 0], roots, n_features)
 
     def predict(self, rows: npt.ArrayLike) -> Floats:
         """Return seconds, shape (n_rows,), for encoded rows of shape (n_rows, n_features), NaN = missing."""
@@ -179,30 +172,56 @@ def node_budget(n_trees: int, total: int = 1_000_000) -> int:
     return max(2, total // (2 * n_trees))
 
 
-def breadth_first(tree: Any, n_features: int, base: int) -> tuple[npt.NDArray[np.void], Ints]:
-    """Return the tree's nodes in our layout, the first being number `base`, and which node each one was."""
-    order = _levels(tree.children_left, tree.children_right)
-    place = np.empty(len(order), dtype=np.int64)
+def sklearn_nodes(
+    estimators: Sequence[Any], n_features: int, width: int = 1
+) -> tuple[npt.NDArray[np.void], list[Floats], Ints]:
+    """Return the nodes of scikit-learn's trees in our layout, the values (n_nodes, width) of each tree, and the roots.
+
+    Raises
+    ------
+    JobcastError
+        If a tree points outside itself: a damaged or hostile file. Nothing is traversed before this is checked.
+    """
+    parts, values, roots, base = [], [], [], 0
+    for number, estimator in enumerate(estimators):
+        tree = estimator.tree_
+        check_tree(tree, n_features, f"tree {number}", width)
+        nodes, order = lay_out(
+            tree.children_left, tree.children_right, tree.feature, _rounded_down(tree.threshold),
+            tree.missing_go_to_left, n_features, base,
+        )  # fmt: skip
+        parts.append(nodes)
+        values.append(tree.value[order, 0, :])
+        roots.append(base)
+        base += len(nodes)
+    return np.concatenate(parts), values, np.array(roots, dtype=np.int64)
+
+
+def lay_out(
+    left: Ints, right: Ints, feature: Ints, threshold: Singles, missing_left: npt.NDArray[Any],
+    n_features: int, base: int,
+) -> tuple[npt.NDArray[np.void], Ints]:  # fmt: skip
+    """Return a tree's nodes in our layout, the first being number `base`, and which node each one was."""
+    order = np.concatenate(levels(left, right))
+    place = np.zeros(len(left), dtype=np.int64)
     place[order] = np.arange(len(order))
-    left = tree.children_left[order]
-    leaf = left == _NO_CHILD
+    left, leaf = left[order], left[order] < 0
     nodes = np.empty(len(order), dtype=NODE)
-    nodes["threshold"] = np.where(leaf, np.float32(np.inf), _rounded_down(tree.threshold[order]))
-    nodes["feature"] = np.where(
-        leaf, 2 * n_features, tree.feature[order] + n_features * tree.missing_go_to_left[order].astype(np.int64)
-    )
+    nodes["threshold"] = np.where(leaf, np.float32(np.inf), threshold[order])
+    slot = feature[order] + n_features * missing_left[order].astype(np.int64)
+    nodes["feature"] = np.where(leaf, 2 * n_features, slot)
     nodes["left"] = base + np.where(leaf, np.arange(len(order)), place[left])
     return nodes, order
 
 
-def _levels(left: Ints, right: Ints) -> Ints:
-    level: Ints = np.zeros(1, dtype=np.int64)
-    levels: Sequence[Ints] = []
-    while len(level):
-        levels = [*levels, level]
-        inner = level[left[level] != _NO_CHILD]
-        level = np.column_stack([left[inner], right[inner]]).ravel()
-    return np.concatenate(levels)
+def levels(left: Ints, right: Ints) -> list[Ints]:
+    """Return the nodes of each level of a tree, from the root down, siblings side by side."""
+    found: list[Ints] = [np.zeros(1, dtype=np.int64)]
+    while len(inner := found[-1][left[found[-1]] >= 0]):
+        found.append(np.column_stack([left[inner], right[inner]]).ravel())
+        if sum(map(len, found)) > len(left):
+            raise JobcastError(_DAMAGED)
+    return found
 
 
 def _rounded_down(threshold: Floats) -> Singles:
@@ -213,8 +232,6 @@ def _rounded_down(threshold: Floats) -> Singles:
 
 AFT: Final = "survival:aft"
 """XGBoost's objective of accelerated failure time: its trees add up to the logarithm of a time."""
-
-_DAMAGED: Final = "The model's trees point outside themselves; the file is damaged: train it again."
 
 
 def compile_booster(model: str | bytes) -> tuple[CompiledForest, float]:
@@ -257,27 +274,12 @@ def compile_booster(model: str | bytes) -> tuple[CompiledForest, float]:
 def _nodes(
     tree: Mapping[str, Any], n_features: int, first: int
 ) -> tuple[npt.NDArray[np.void], npt.NDArray[np.float64]]:
-    """Return a tree's nodes in our layout, siblings side by side, and its leaves' values."""
+    """Return a tree's nodes in our layout and its leaves' values."""
     left, right = np.array(tree["left_children"]), np.array(tree["right_children"])
     split, feature = np.array(tree["split_conditions"], dtype=np.float32), np.array(tree["split_indices"])
-    missing_left = np.array(tree["default_left"], dtype=np.int64)
-    order: list[int] = []
-    level = [0]
-    while level:
-        order += level
-        if len(order) > len(left):
-            raise JobcastError(_DAMAGED)
-        level = [child for node in level if left[node] >= 0 for child in (left[node], right[node])]
-    place = np.zeros(len(left), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    left, split, feature, missing_left = left[order], split[order], feature[order], missing_left[order]
-    leaf = left < 0
-    nodes = np.empty(len(order), dtype=NODE)
-    # XGBoost goes left if x < split, we if x <= threshold
-    nodes["threshold"] = np.where(leaf, np.float32(np.inf), np.nextafter(split, np.float32(-np.inf)))
-    nodes["feature"] = np.where(leaf, 2 * n_features, feature + n_features * missing_left)
-    nodes["left"] = first + np.where(leaf, np.arange(len(order)), place[np.where(leaf, 0, left)])
-    return nodes, np.where(leaf, split, 0.0).astype(np.float64)
+    threshold = np.nextafter(split, np.float32(-np.inf))  # XGBoost goes left if x < split, we if x <= threshold
+    nodes, order = lay_out(left, right, feature, threshold, np.array(tree["default_left"]), n_features, first)
+    return nodes, np.where(left[order] < 0, split[order], 0.0).astype(np.float64)
 
 
 def forest_arrays(forest: CompiledForest) -> dict[str, npt.NDArray[Any]]:

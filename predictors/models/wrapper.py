@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError
+from predictors.core.model_files import part
 from predictors.history.history import Outcome, Outcomes
 from predictors.models.base import Predictor
 
@@ -34,6 +35,7 @@ class ChosenColumns:
         return self.of(self.running(now))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Wrapper(Predictor):
     """A predictor around another one.
 
@@ -55,9 +57,7 @@ class Wrapper(Predictor):
 
     default: ClassVar[type[Predictor]]
 
-    def __init__(self, *, predictor: Predictor | None = None, cap: bool = True, as_of: str = "strict") -> None:
-        super().__init__(cap=cap, as_of=as_of)
-        self.predictor = predictor
+    predictor: Predictor | None = None
 
     # --- parameters ---------------------------------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class Wrapper(Predictor):
         return inside
 
     def taught(self, outcome: Outcome) -> None:
-        """Let the predictor inside take in what became of one job."""
+        """Teach the predictor inside the outcome of one job."""
         if "base_" not in vars(self):
             self.base_ = self.watching(self.made())
         self.base_.learn_one(outcome._replace(row=outcome.row[self.inside_columns]))
@@ -155,7 +155,5 @@ class Wrapper(Predictor):
         """Go on from what `get_state` returned; the predictor inside is replaced, never changed."""
         if arrays:
             inside = copy.copy(self.base_) if "base_" in vars(self) else self.made()
-            inside.set_state(
-                {name.removeprefix(INSIDE): one for name, one in arrays.items() if name.startswith(INSIDE)}
-            )
+            inside.set_state(part(arrays, INSIDE))
             self.base_ = self.watching(inside)

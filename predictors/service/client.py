@@ -118,7 +118,7 @@ class Client:
         self._connection: http.client.HTTPConnection | None = None
 
     def send(self, events: Iterable[Event]) -> list[dict[str, Any]]:
-        """Hand over events; return a receipt each (`sequence`, `status`). They are durable then.
+        """Send events; return a receipt each (`sequence`, `status`). They are durable then.
 
         Raises
         ------
@@ -171,7 +171,7 @@ class Client:
         return found
 
     def reload(self) -> dict[str, Any]:
-        """Let the service look at the registry now."""
+        """Make the service look at the registry now."""
         found: dict[str, Any] = self.ask("POST", "/v1/models/reload", {})
         return found
 

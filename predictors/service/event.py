@@ -45,7 +45,7 @@ class Event(NamedTuple):
         )
 
     def described_as(self, other: "Event") -> bool:
-        """Return whether another event says the same, whenever it arrived."""
+        """Return whether another event holds the same, whenever it arrived."""
         return self[:-1] == other[:-1]
 
 

@@ -2,9 +2,9 @@
 
 Users, groups and jobs may be named; the service never keeps the name.
 
-Numbers pass as they are, below 2^52. A name becomes a number in [2^52, 2^53) by a keyed hash at the door, so that no
-table of names exists that could leak, and nothing has to be looked up: the same name is the same number on every
-machine that has the same key. Two of n names share a number with a chance of about n² / 2^53: one in 450,000 for
+Numbers pass as they are, below 2^52. A name becomes a number in [2^52, 2^53) by a keyed hash as soon as it arrives, so
+that no table of names exists that could leak, and nothing has to be looked up: the same name is the same number on
+every machine that has the same key. Two of n names share a number with a chance of about n² / 2^53: one in 450,000 for
 100,000 names. Every number is exact as a float64, which is what feature rows hold.
 """
 

@@ -122,8 +122,8 @@ def _send(client: Client, jobs: _Jobs, events: npt.NDArray[np.int64], last: int)
     for one, receipt in zip(events.tolist(), receipts, strict=True):
         if receipt["status"] != "applied" and not (receipt["status"] == "held" and one[1] == STARTED):
             raise JobcastError(
-                f"Job {jobs.ids[one[2]]}: the service says {receipt['status']!r} to its event {KIND_NAMES[one[1]]!r}; "
-                "replay into a service whose database is empty."
+                f"Job {jobs.ids[one[2]]}: the service answers {receipt['status']!r} to its event "
+                f"{KIND_NAMES[one[1]]!r}; replay into a service whose database is empty."
             )
     return max(int(receipt["sequence"]) for receipt in receipts)
 

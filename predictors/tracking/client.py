@@ -236,14 +236,14 @@ def load_model(uri: str) -> LoadedModel:
     """
     with _located(uri) as (folder, expected, found):
         saved = open_model(folder, expected)
-        return LoadedModel(predictor=saved.predictor, origin=saved.origin, sha256=saved.sha256, uri=uri, **found)
+        return LoadedModel(predictor=saved.model, origin=saved.origin, sha256=saved.sha256, uri=uri, **found)
 
 
 def load_classifier(uri: str) -> LoadedClassifier:
     """Return the classifier of variability at an address; forms, checks and errors are those of `load_model`."""
     with _located(uri) as (folder, expected, found):
         saved = open_classifier(folder, expected)
-        return LoadedClassifier(classifier=saved.classifier, origin=saved.origin, sha256=saved.sha256, uri=uri, **found)
+        return LoadedClassifier(classifier=saved.model, origin=saved.origin, sha256=saved.sha256, uri=uri, **found)
 
 
 @contextmanager
@@ -318,29 +318,46 @@ def sweep_run(title: str, tags: Mapping[str, str], params: Mapping[str, object],
         def add(child: Child) -> None:
             own = {"mlflow.parentRunId": run_id, **shown}
             part = client.create_run(place, tags=own, run_name=child.title).info.run_id
-            _log_steps(client, part, child)
+            _log_numbers(client, part, child.params, child.steps)
             client.set_terminated(part)
 
-        try:
-            _log_steps(client, run_id, Child(title, params, ()))
+        with _finished(client, run_id):
+            _log_numbers(client, run_id, params, [])
             client.log_artifact(run_id, str(table))
             yield SweepRun(run_id, True, add)
-        except BaseException:
-            client.set_terminated(run_id, "FAILED")
-            raise
-        client.set_terminated(run_id)
+
+
+@contextmanager
+def _finished(client: Any, run_id: str) -> Iterator[None]:
+    """Mark a run as finished behind the block, as failed if that fails."""
+    try:
+        yield
+    except BaseException:
+        client.set_terminated(run_id, "FAILED")
+        raise
+    client.set_terminated(run_id)
 
 
 MOST_METRICS: Final = 1000
 """In one batch: what MLflow takes."""
+MOST_TEXT: Final = 6000
+"""Characters of a parameter: what MLflow takes."""
 
 
-def _log_steps(client: Any, run_id: str, child: Child) -> None:
+def _log_numbers(
+    client: Any,
+    run_id: str,
+    params: Mapping[str, object],
+    steps: Sequence[tuple[int, Mapping[str, object]]],
+    model_id: str | None = None,
+) -> None:
+    """Write down parameters, and figures by step, of a run and of the model that it logged."""
     from mlflow.entities import Metric, Param
 
     now = int(time.time() * 1000)
-    metrics = [Metric(key, value, now, step) for step, row in child.steps for key, value in numbers(row).items()]
-    client.log_batch(run_id, params=[Param(key, str(value)[:6000]) for key, value in child.params.items()])
+    found = [(key, value, step) for step, row in steps for key, value in numbers(row).items()]
+    metrics = [Metric(key, value, now, step, model_id=model_id) for key, value, step in found]
+    client.log_batch(run_id, params=[Param(key, str(value)[:MOST_TEXT]) for key, value in params.items()])
     for first in range(0, len(metrics), MOST_METRICS):
         client.log_batch(run_id, metrics=metrics[first : first + MOST_METRICS])
 
@@ -357,14 +374,10 @@ def _log(loggable: Loggable, figures: Mapping[str, object], parent: str | None =
         place = experiment_id(client, store, EXPERIMENT)
         run = client.create_run(place, tags=tags | shown, run_name=loggable.title)
         run_id = run.info.run_id
-        try:
+        with _finished(client, run_id):
             model_id = _log_model(client, run, loggable, data, tags)
-            _log_numbers(client, run_id, model_id, loggable.params, figures)
+            _log_numbers(client, run_id, loggable.params, [(0, figures)], model_id)
             _round_trip(client, store, model_id, loggable)
-        except BaseException:
-            client.set_terminated(run_id, "FAILED")
-            raise
-        client.set_terminated(run_id)
         return LoggedRun(run_id, model_id, sha256, str(store))
 
 
@@ -401,21 +414,8 @@ def _log_model(client: Any, run: Any, loggable: Loggable, data: Path, tags: Mapp
     return str(logged.model_id)
 
 
-def _log_numbers(
-    client: Any, run_id: str, model_id: str, params: Mapping[str, object], figures: Mapping[str, object]
-) -> None:
-    from mlflow.entities import Metric, Param
-
-    now = int(time.time() * 1000)
-    client.log_batch(
-        run_id,
-        metrics=[Metric(key, value, now, 0, model_id=model_id) for key, value in numbers(figures).items()],
-        params=[Param(key, str(value)) for key, value in params.items()],
-    )
-
-
 def _round_trip(client: Any, store: Store, model_id: str, loggable: Loggable) -> None:
-    """Raise unless the model that comes back has its signature and says the same of its own example."""
+    """Raise unless the model that comes back has its signature and predicts the same for its own example."""
     import mlflow.pyfunc
 
     with _files(store, client.get_logged_model(model_id).artifact_location) as folder:
@@ -425,10 +425,10 @@ def _round_trip(client: Any, store: Store, model_id: str, loggable: Loggable) ->
             raise JobcastError(f"Model {model_id} came back from {store} without its signature or example.")
         there, here = stored.predict(rows), loggable.predict(rows)
     if not there.equals(here):
-        said = {name: list(table.iloc[:, 0]) for name, table in (("it", there), ("the original", here))}
+        answers = {name: list(table.iloc[:, 0]) for name, table in (("it", there), ("the original", here))}
         raise JobcastError(
-            f"Model {model_id} came back changed: of its example it says {said['it']}, the original "
-            f"{said['the original']}."
+            f"Model {model_id} came back changed: for its example it predicts {answers['it']}, the original "
+            f"{answers['the original']}."
         )
 
 

@@ -3,14 +3,14 @@
 import math
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from predictors.data.joblog import JobLog
 from predictors.models.base import Predictor
 from predictors.tracking import pyfunc, pyfunc_classifier
-from predictors.tracking.model_folder import ClassifierOrigin, Origin, save_classifier, save_model
+from predictors.tracking.model_folder import ClassifierOrigin, Origin, save_model
 from predictors.variability.classifiers.base import Classifier
 from predictors.variability.dataset import Dataset
 from predictors.variability.features import FEATURES
@@ -129,7 +129,7 @@ class Loggable:
         return cls(
             title=f"{predictor.name} on {log.name}",
             save=lambda folder: save_model(predictor, folder, origin),
-            tags=_tags(asdict(origin)),
+            tags=_tags(origin.brief()),
             note=page(origin, figures, split),
             params=predictor.get_params() | {"predictor": predictor.name, "split": split, "seed": seed},
             inputs={name: ("double", name in pyfunc.REQUIRED) for name in predictor.features},
@@ -158,7 +158,7 @@ class Loggable:
         first = str(dataset.runs.application[0])
         return cls(
             title=f"{classifier.name} on {name}",
-            save=lambda folder: save_classifier(classifier, folder, origin),
+            save=lambda folder: save_model(classifier, folder, origin),
             tags=_tags(origin.brief()),
             note=text(f"**{classifier.name}** on **{name}**, counters of {dataset.scope} nodes: {split}", figures),
             params=classifier.get_params() | {"classifier": classifier.name, "split": split, "seed": seed},
@@ -177,7 +177,7 @@ def _tags(origin: Mapping[str, object]) -> dict[str, str]:
 
 
 MODEL: Final = "model"
-"""What a run calls the model that it logs."""
+"""Name of the model within its run."""
 
 
 @dataclass(frozen=True)
@@ -251,6 +251,8 @@ class Loaded:
         Registered name and version, and the alias asked for; None where the address was not a registered one.
     run_id : str or None
         The run that logged it.
+    origin : Origin or ClassifierOrigin
+        What it learnt from.
     """
 
     sha256: str
@@ -259,10 +261,12 @@ class Loaded:
     version: int | None = None
     alias: str | None = None
     run_id: str | None = None
+    origin: Origin | ClassifierOrigin
 
-    def told(self) -> dict[str, object]:
-        """Return where it is from, as plain values for JSON."""
-        return {name: getattr(self, name) for name in Loaded.__dataclass_fields__}
+    def about(self) -> dict[str, object]:
+        """Return all of this and its origin as plain values for JSON."""
+        found = {name: getattr(self, name) for name in Loaded.__dataclass_fields__ if name != "origin"}
+        return found | self.origin.brief()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,10 +289,6 @@ class LoadedModel(Loaded):
         """Last end that it learnt from [s since its log's first submission]."""
         return self.origin.trained_until
 
-    def about(self) -> dict[str, object]:
-        """Return everything but the predictor, as plain values for JSON."""
-        return self.told() | asdict(self.origin)
-
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedClassifier(Loaded):
@@ -304,7 +304,3 @@ class LoadedClassifier(Loaded):
 
     classifier: Classifier = field(repr=False)
     origin: ClassifierOrigin
-
-    def about(self) -> dict[str, object]:
-        """Return everything but the classifier and its norms, as plain values for JSON."""
-        return self.told() | self.origin.brief()

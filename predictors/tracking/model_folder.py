@@ -1,12 +1,16 @@
-"""A fitted model in a folder: manifest, hashes, origin."""
+"""A fitted model in a folder: manifest, hashes, origin.
+
+There are two kinds of models, predictors of run times and classifiers of variability. They differ in their origin and
+in who writes and reads their files; the manifest and the checks are the same.
+"""
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
@@ -29,7 +33,7 @@ MLFLOW_FILES: Final = (
     "serving_input_example.json",
     "registered_model_meta",
 )
-"""What MLflow itself puts beside our files; it is text, and we load none of it but `MLmodel`."""
+"""Files that MLflow itself puts beside ours; they are text, and we load none of it but `MLmodel`."""
 
 MOST_BYTES: Final = 100_000_000
 """A saved model must be smaller than this [bytes]."""
@@ -130,17 +134,14 @@ MANIFEST: Final = "manifest.json"
 """The file that says what a model is and holds the hashes of the others."""
 
 INSIDE: Final = "data/predictor"
-"""Where the predictor lies within the folder that MLflow makes of a model."""
+"""Place of our files within the folder that MLflow makes of a model."""
 
 FORMAT: Final = 1
-
-KIND: Final = "run time"
-"""What a manifest calls a predictor; one that says nothing is of a predictor, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Where a model came from.
+    """Origin of a predictor: the log that it learnt from.
 
     Attributes
     ----------
@@ -156,6 +157,8 @@ class Origin:
         The same as a date, where the log has one.
     """
 
+    kind: ClassVar[str] = "run time"
+
     predictor: str
     log: str
     log_sha256: str
@@ -167,7 +170,7 @@ class Origin:
         """Return the origin of a predictor that learnt from `log` until a second of its clock."""
         date = None
         if log.epoch is not None and trained_until is not None:
-            date = datetime.fromtimestamp(log.epoch + trained_until, UTC).isoformat().replace("+00:00", "Z")
+            date = _utc(log.epoch + trained_until)
         return cls(
             predictor=predictor,
             log=log.name,
@@ -176,142 +179,14 @@ class Origin:
             trained_until_utc=date,
         )
 
-
-@dataclass(frozen=True)
-class SavedModel:
-    """A predictor that was read from its folder.
-
-    Attributes
-    ----------
-    predictor : Predictor
-        As it was saved.
-    origin : Origin
-        Where it came from.
-    sha256 : str
-        Hash of the whole model.
-    """
-
-    predictor: Predictor = field(repr=False)
-    origin: Origin
-    sha256: str
-
-
-def save_model(predictor: Predictor, folder: Path, origin: Origin) -> str:
-    """Write a fitted predictor and its origin into an empty folder; return the hash of the whole model.
-
-    Raises
-    ------
-    JobcastError
-        If the model is too large, or wrote a file of a format that is not ours.
-    """
-    save(predictor, folder)
-    return write_manifest(folder, asdict(origin), KIND)
-
-
-def open_model(folder: Path, expected: str | None = None) -> SavedModel:
-    """Read a model's folder, ours or the one that MLflow wraps around it, after checking every file.
-
-    Parameters
-    ----------
-    folder : Path
-        What `save_model` wrote, or an MLflow model that holds it.
-    expected : str, optional
-        The hash that `save_model` returned, from where it was written down.
-
-    Raises
-    ------
-    JobcastError
-        If it is not a jobcast model, holds a foreign file, or a file is not the one that was saved.
-    """
-    data, found = checked_folder(folder, expected)
-    origin = read_manifest(data, KIND)
-    return SavedModel(load(data), Origin(**{f.name: origin[f.name] for f in fields(Origin)}), found)
-
-
-def write_manifest(folder: Path, origin: Mapping[str, Any], kind: str) -> str:
-    """Write down what a saved model is and the hashes of its files; return the hash of the whole model.
-
-    Raises
-    ------
-    JobcastError
-        If the model is too large, or holds a file of a format that is not ours.
-    """
-    check_size(folder)
-    about = {"format": FORMAT, "kind": kind, "origin": dict(origin), "files": hashes(folder)}
-    (folder / MANIFEST).write_text(json.dumps(about, indent=1, sort_keys=True))
-    return sha256(folder / MANIFEST)
-
-
-def checked_folder(folder: Path, expected: str | None) -> tuple[Path, str]:
-    """Return the folder with the manifest, and the hash of the whole model.
-
-    Raises
-    ------
-    JobcastError
-        If there is no manifest, it is not the expected one, or there is a foreign file beside the model's.
-    """
-    data = folder if (folder / MANIFEST).is_file() else folder / INSIDE
-    if not (data / MANIFEST).is_file():
-        raise JobcastError(
-            f"{folder}: not a jobcast model (no {MANIFEST}), so it is not loaded: other formats can run code; "
-            "train one with `jobcast train`."
-        )
-    if data != folder:
-        check_foreign_files(folder, INSIDE)
-    found = sha256(data / MANIFEST)
-    if expected is not None and found != expected:
-        raise JobcastError(
-            f"{data / MANIFEST}: was changed since the model was logged (SHA-256 differs from the store's), so the "
-            "model is not loaded. Train it again, or restore the file."
-        )
-    return data, found
-
-
-def read_manifest(data: Path, kind: str) -> dict[str, Any]:
-    """Return the origin in a manifest, after checking the files beside it.
-
-    Raises
-    ------
-    JobcastError
-        If it cannot be read, is of another kind of model, or a file is not the one that was saved.
-    """
-    path = data / MANIFEST
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-        if about["format"] != FORMAT:
-            raise JobcastError(f"{path}: model format {about['format']!r}, this jobcast reads {FORMAT}; upgrade it.")
-        found, origin = str(about.get("kind", KIND)), _Whole(about["origin"])
-        files = {str(name): str(value) for name, value in about["files"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, JobcastError):
-            raise
-        raise JobcastError(f"{path}: cannot be read ({error}); the model is damaged. Train it again.") from error
-    if found != kind:
-        raise JobcastError(f"{data}: is a model of {found}, not of {kind}; {_COMMANDS.get(found, 'upgrade jobcast')}.")
-    check_unchanged(data, files, besides=MANIFEST)
-    return origin
-
-
-class _Whole(dict[str, Any]):
-    """A mapping that reports missing keys as damage."""
-
-    def __missing__(self, key: str) -> Any:
-        raise JobcastError(f"The model's manifest lacks {key!r}; the model is damaged. Train it again.")
-
-
-_COMMANDS: Final = {
-    KIND: "ask it with `jobcast predict`",
-    "variability": "ask it with `jobcast variability predict`",
-}
-
-
-CLASSIFIER_KIND: Final = "variability"
-"""What a manifest calls a classifier."""
+    def brief(self) -> dict[str, object]:
+        """Return everything as plain values."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierOrigin:
-    """Where a classifier came from, and how it must be asked.
+    """Origin of a classifier: the dataset that it learnt from, and the inputs that it needs.
 
     Attributes
     ----------
@@ -334,6 +209,8 @@ class ClassifierOrigin:
     norms : mapping
         What is normal for each application and size, as `Norms.to_json` writes it.
     """
+
+    kind: ClassVar[str] = "variability"
 
     classifier: str
     dataset: str
@@ -366,7 +243,7 @@ class ClassifierOrigin:
     @property
     def trained_until_utc(self) -> str:
         """The same as a date, if the telemetry's clock is Unix time."""
-        return datetime.fromtimestamp(self.trained_until, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        return _utc(self.trained_until, "seconds")
 
     def norms_of(self) -> Norms:
         """Return what is normal for each application and size."""
@@ -377,43 +254,128 @@ class ClassifierOrigin:
         return {name: value for name, value in asdict(self).items() if name != "norms"}
 
 
-@dataclass(frozen=True)
-class SavedClassifier:
-    """A classifier that was read from its folder: as it was saved, its origin, the hash of the whole model."""
+def _utc(unix: float, timespec: str = "auto") -> str:
+    return datetime.fromtimestamp(unix, UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
-    classifier: Classifier = field(repr=False)
-    origin: ClassifierOrigin
+
+_COMMANDS: Final = {Origin.kind: "jobcast predict", ClassifierOrigin.kind: "jobcast variability predict"}
+"""The command that uses a model of each kind."""
+
+ModelT = TypeVar("ModelT", Predictor, Classifier)
+OriginT = TypeVar("OriginT", Origin, ClassifierOrigin)
+
+
+@dataclass(frozen=True)
+class Saved(Generic[ModelT, OriginT]):
+    """A model that was read from its folder: as it was saved, its origin, the hash of the whole."""
+
+    model: ModelT = field(repr=False)
+    origin: OriginT
     sha256: str
 
 
-def save_classifier(classifier: Classifier, folder: Path, origin: ClassifierOrigin) -> str:
-    """Write a fitted classifier and its origin into an empty folder; return the hash of the whole model.
+def save_model(model: Predictor | Classifier, folder: Path, origin: Origin | ClassifierOrigin) -> str:
+    """Write a fitted model and its origin into an empty folder; return the hash of the whole model.
 
     Raises
     ------
     JobcastError
         If the model is too large, or wrote a file of a format that is not ours.
     """
-    classifier.save(folder)
-    return write_manifest(folder, asdict(origin), CLASSIFIER_KIND)
+    if isinstance(model, Predictor):
+        save(model, folder)
+    else:
+        model.save(folder)
+    check_size(folder)
+    about = {"format": FORMAT, "kind": origin.kind, "origin": asdict(origin), "files": hashes(folder)}
+    (folder / MANIFEST).write_text(json.dumps(about, indent=1, sort_keys=True))
+    return sha256(folder / MANIFEST)
 
 
-def open_classifier(folder: Path, expected: str | None = None) -> SavedClassifier:
-    """Read a classifier's folder, ours or the one that MLflow wraps around it, after checking every file.
+def open_model(folder: Path, expected: str | None = None) -> Saved[Predictor, Origin]:
+    """Read a predictor's folder, ours or the one that MLflow wraps around it, after checking every file.
 
     Parameters
     ----------
     folder : Path
-        What `save_classifier` wrote, or an MLflow model that holds it.
+        What `save_model` wrote, or an MLflow model that holds it.
     expected : str, optional
-        The hash that `save_classifier` returned, from where it was written down.
+        The hash that `save_model` returned, from where it was written down.
 
     Raises
     ------
     JobcastError
-        If it is no classifier of ours, holds a foreign file, or a file is not the one that was saved.
+        If it is not a jobcast model of this kind, holds a foreign file, or a file is not the one that was saved.
     """
-    data, found = checked_folder(folder, expected)
-    origin = read_manifest(data, CLASSIFIER_KIND)
-    names = [f.name for f in fields(ClassifierOrigin)]
-    return SavedClassifier(load_classifier(data), ClassifierOrigin(**{name: origin[name] for name in names}), found)
+    return _opened(folder, expected, load, Origin)
+
+
+def open_classifier(folder: Path, expected: str | None = None) -> Saved[Classifier, ClassifierOrigin]:
+    """Read a classifier's folder; parameters, checks and errors are those of `open_model`."""
+    return _opened(folder, expected, load_classifier, ClassifierOrigin)
+
+
+def _opened(
+    folder: Path, expected: str | None, read: Callable[[Path], ModelT], kind: type[OriginT]
+) -> Saved[ModelT, OriginT]:
+    data, found = _checked_folder(folder, expected)
+    origin = _read_manifest(data, kind.kind)
+    return Saved(read(data), kind(**{f.name: origin[f.name] for f in fields(kind)}), found)
+
+
+def _checked_folder(folder: Path, expected: str | None) -> tuple[Path, str]:
+    """Return the folder with the manifest, and the hash of the whole model.
+
+    Raises
+    ------
+    JobcastError
+        If there is no manifest, it is not the expected one, or there is a foreign file beside the model's.
+    """
+    data = folder if (folder / MANIFEST).is_file() else folder / INSIDE
+    if not (data / MANIFEST).is_file():
+        raise JobcastError(
+            f"{folder}: not a jobcast model (no {MANIFEST}), so it is not loaded: other formats can run code; "
+            "train one with `jobcast train`."
+        )
+    if data != folder:
+        check_foreign_files(folder, INSIDE)
+    found = sha256(data / MANIFEST)
+    if expected is not None and found != expected:
+        raise JobcastError(
+            f"{data / MANIFEST}: was changed since the model was logged (SHA-256 differs from the store's), so the "
+            "model is not loaded. Train it again, or restore the file."
+        )
+    return data, found
+
+
+def _read_manifest(data: Path, kind: str) -> dict[str, Any]:
+    """Return the origin in a manifest, after checking the files beside it.
+
+    Raises
+    ------
+    JobcastError
+        If it cannot be read, is of another kind of model, or a file is not the one that was saved.
+    """
+    path = data / MANIFEST
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        if about["format"] != FORMAT:
+            raise JobcastError(f"{path}: model format {about['format']!r}, this jobcast reads {FORMAT}; upgrade it.")
+        found, origin = str(about.get("kind", Origin.kind)), _Whole(about["origin"])
+        files = {str(name): str(value) for name, value in about["files"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, JobcastError):
+            raise
+        raise JobcastError(f"{path}: cannot be read ({error}); the model is damaged. Train it again.") from error
+    if found != kind:
+        way_out = f"use it with `{_COMMANDS[found]}`" if found in _COMMANDS else "upgrade jobcast"
+        raise JobcastError(f"{data}: is a model of {found}, not of {kind}; {way_out}.")
+    check_unchanged(data, files, besides=MANIFEST)
+    return origin
+
+
+class _Whole(dict[str, Any]):
+    """A mapping that reports missing keys as damage."""
+
+    def __missing__(self, key: str) -> Any:
+        raise JobcastError(f"The model's manifest lacks {key!r}; the model is damaged. Train it again.")

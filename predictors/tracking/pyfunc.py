@@ -1,7 +1,4 @@
-"""What MLflow gets from a stored run-time model: predicted seconds for a table of features.
-
-Feature rows in, as a table; predicted seconds out.
-"""
+"""MLflow's view of a stored run-time model: a table of features in, predicted seconds out."""
 
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -32,7 +29,7 @@ _EXAMPLE_ROWS: Final = 5
 
 
 class ServedModel:
-    """What `mlflow.pyfunc.load_model` wraps.
+    """A predictor as `mlflow.pyfunc.load_model` wraps it.
 
     Parameters
     ----------
@@ -62,7 +59,7 @@ class ServedModel:
 
 def _load_pyfunc(data: str) -> ServedModel:
     """Load a model for MLflow, which calls this by name."""
-    return ServedModel(open_model(Path(data)).predictor)
+    return ServedModel(open_model(Path(data)).model)
 
 
 def example(predictor: Predictor, log: "JobLog") -> "pd.DataFrame":

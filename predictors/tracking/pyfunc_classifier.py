@@ -1,4 +1,4 @@
-"""What MLflow gets from a stored classifier: classes and probabilities for a table of inputs."""
+"""MLflow's view of a stored classifier: a table of inputs in, classes and probabilities out."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,13 +17,13 @@ OUTPUTS: Final = ("class", "label", "probability", "abstained", "why")
 """Number and name of the class, probability of variation, whether the classifier abstained, and why."""
 
 APPLICATION: Final = "application"
-"""The column that says what is to be started; only classifiers with `seen_only` look at it."""
+"""The column with the application to be started; only classifiers with `seen_only` look at it."""
 
 _EXAMPLE_ROWS: Final = 5
 
 
 class ServedClassifier:
-    """What `mlflow.pyfunc.load_model` wraps.
+    """A classifier as `mlflow.pyfunc.load_model` wraps it.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class ServedClassifier:
 
 def _load_pyfunc(data: str) -> ServedClassifier:
     """Load a model for MLflow, which calls this by name."""
-    return ServedClassifier(open_classifier(Path(data)).classifier)
+    return ServedClassifier(open_classifier(Path(data)).model)
 
 
 def example(classifier: Classifier, table: Table, features: tuple[str, ...], application: str) -> "pd.DataFrame":

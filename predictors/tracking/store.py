@@ -1,4 +1,4 @@
-"""The store: where it lies, and which version an address means."""
+"""The MLflow store: its place, and the version that an address means."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ from predictors.tracking.describe import LoggedRun
 from predictors.tracking.uri import ModelUri
 
 LOCK_SECONDS: Final = 120.0
-"""How long to wait for another process that is making the store [s]; it takes a few."""
+"""Longest wait for another process that is making the store [s]; it takes a few."""
 
 
 @dataclass(frozen=True)

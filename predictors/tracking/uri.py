@@ -11,7 +11,7 @@ from typing import Final
 from predictors.core.errors import JobcastError, unknown_name
 
 ALIASES: Final = ("champion", "challenger", "shadow")
-"""What a version may be called: in production, its rival, and one that only watches. There are no stages."""
+"""Aliases of a version: in production, compared with it, or only watched. There are no stages."""
 
 FORMS: Final = "models:/NAME@ALIAS, models:/NAME/VERSION, runs:/RUN_ID or a model's folder"
 _STAGES: Final = ("none", "staging", "production", "archived", "latest")
@@ -19,7 +19,7 @@ _STAGES: Final = ("none", "staging", "production", "archived", "latest")
 
 @dataclass(frozen=True)
 class ModelUri:
-    """What a model's address says; exactly one of `name`, `run_id` and `folder` is set.
+    """The parts of a model's address; exactly one of `name`, `run_id` and `folder` is set.
 
     Attributes
     ----------

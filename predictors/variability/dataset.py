@@ -42,7 +42,7 @@ DROPPED: Final = MappingProxyType(
         "unknown-workload": "the workload is not known",
     }
 )
-"""Why a run has no row, by rule."""
+"""Reasons for which a run has no row, by rule."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ class Dataset:
 
     @property
     def window(self) -> float:
-        """How long before a start its window opens [s]."""
+        """Length of the window before a start [s]."""
         return float(self.about.get("window_s", WINDOW))
 
     @classmethod

@@ -117,7 +117,7 @@ FEATURES: Final = (*WINDOW_FEATURES, *PROBES, *IS_WORKLOAD)
 """All inputs, in order."""
 
 SCOPES: Final = {"all": "all nodes of the machine", "job": "the nodes of the job"}
-"""Whose counters are pooled."""
+"""The scopes of the nodes whose counters are pooled."""
 
 
 def one_hot(workload: npt.ArrayLike) -> Floats:

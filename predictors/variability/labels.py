@@ -47,14 +47,14 @@ REASONS: Final = MappingProxyType(
         "constant": "all runs of this application on as many nodes took the same time",
     }
 )
-"""Why a run has no label."""
+"""Reasons for which a run has no label."""
 
 _SAME: Final = 1e-9  # a spread below this share of the mean is rounding
 
 
 @dataclass(frozen=True)
 class Norm:
-    """What is normal for one application on one number of nodes.
+    """The norm of one application on one number of nodes.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Norm:
 
 @dataclass(frozen=True)
 class Norms:
-    """What is normal, by (application, number of nodes).
+    """Norms of run times, by (application, number of nodes).
 
     Parameters
     ----------
@@ -142,12 +142,8 @@ class Norms:
     def z(self, application: npt.ArrayLike, node_count: npt.ArrayLike, seconds: npt.ArrayLike) -> Floats:
         """Return each run's z; NaN where it cannot be labelled."""
         names, sizes, times = _columns(application, node_count, seconds)
-        found = np.full(len(times), np.nan)
-        for (name, size), norm in self.by_key.items():
-            if not self.reason(name, size):
-                own = (names == name) & (sizes == size)
-                found[own] = (times[own] - norm.mean) / norm.std
-        return found
+        mean, std = self._of_each(names, sizes)
+        return (times - mean) / std
 
     def limits(self, application: npt.ArrayLike, node_count: npt.ArrayLike) -> Floats:
         """Return the run time above which each run would vary [s]: mean + 1.5 std; NaN where it cannot be labelled.
@@ -158,11 +154,17 @@ class Norms:
         [102.37]
         """
         names, sizes, _ = _columns(application, node_count, np.zeros(np.shape(application)))
-        found = np.full(len(names), np.nan)
+        mean, std = self._of_each(names, sizes)
+        return mean + VARIATION_Z * std
+
+    def _of_each(self, names: Words, sizes: Ints) -> tuple[Floats, Floats]:
+        """Return the mean and the std that each run is measured against; NaN where it cannot be labelled."""
+        mean, std = np.full((2, len(names)), np.nan)
         for (name, size), norm in self.by_key.items():
             if not self.reason(name, size):
-                found[(names == name) & (sizes == size)] = norm.mean + VARIATION_Z * norm.std
-        return found
+                own = (names == name) & (sizes == size)
+                mean[own], std[own] = norm.mean, norm.std
+        return mean, std
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""

@@ -22,7 +22,7 @@ ABSTENTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "unseen": "the application is not among those that the model learnt from",
     }
 )
-"""Why a classifier abstains; the first reason that holds is given."""
+"""Reasons for which a classifier abstains; the first that holds is given."""
 
 
 class Verdict(NamedTuple):

@@ -2,11 +2,11 @@
 
 A window holds every sample with start - 300 s <= time < start of the nodes asked for: all of the machine, or the job's
 own. Samples are pooled over nodes and times; a value that is not known is left out, never taken as 0 (Nichols et al.,
-IPDPS 2022, Section III-D). The mean is the sum over the instants of the sums over the nodes, in ascending order and in
-float64, divided by the number of values: windows from files and from the live ring agree to the last bit.
+IPDPS 2022, Section III-D).
 
-The sum is taken in float64 over the nodes of an instant, ascending, and then over the instants, ascending: the same
-order here, over rows of a file, as in the ring, which keeps the sums of its instants.
+A mean is a sum over the number of values. The sum is taken in float64 over the nodes of an instant, ascending, and then
+over the instants, ascending. The ring, which keeps the sums of its instants, adds in the same order: windows from files
+and from the live ring agree to the last bit.
 """
 
 import os
@@ -29,6 +29,15 @@ Rates = npt.NDArray[np.float32]
 
 
 @compiled
+def clear(low: Floats, high: Floats, total: Floats, count: Ints) -> None:
+    """Write the aggregates of no sample."""
+    low[:] = np.inf
+    high[:] = -np.inf
+    total[:] = 0.0
+    count[:] = 0
+
+
+@compiled
 def add_row(row: Rates, low: Floats, high: Floats, part: Floats, count: Ints) -> bool:
     """Take one node's rates in; return whether any was known."""
     known = 0
@@ -45,28 +54,16 @@ def add_row(row: Rates, low: Floats, high: Floats, part: Floats, count: Ints) ->
 
 @compiled
 def pool_rows(
-    time: Floats,
-    place: Ints,
-    rates: Rates,
-    first: int,
-    last: int,
-    member: Bools,
-    low: Floats,
-    high: Floats,
-    total: Floats,
-    count: Ints,
-    seen: Bools,
-) -> None:
+    time: Floats, place: Ints, rates: Rates, first: int, last: int, member: Bools,
+    low: Floats, high: Floats, total: Floats, count: Ints, seen: Bools,
+) -> None:  # fmt: skip
     """Pool rows `first` to `last` (excluded) of those nodes that are members.
 
     Written: `low` (inf where nothing is known), `high` (-inf), `total`, `count`, each of shape (m,), and `seen`, true
     for every node of which something is known.
     """
     m = rates.shape[1]
-    low[:] = np.inf
-    high[:] = -np.inf
-    total[:] = 0.0
-    count[:] = 0
+    clear(low, high, total, count)
     part = np.zeros(m)
     now = np.nan
     for r in range(first, last):
@@ -86,31 +83,18 @@ def pool_rows(
 @compiled
 def pool_instant(rates: Rates, low: Floats, high: Floats, total: Floats, count: Ints, known: Bools) -> None:
     """Pool one instant over all nodes, rates being of shape (k, m); `known`, shape (k,), marks nodes with any value."""
-    low[:] = np.inf
-    high[:] = -np.inf
-    total[:] = 0.0
-    count[:] = 0
+    clear(low, high, total, count)
     for i in range(rates.shape[0]):
         known[i] = add_row(rates[i], low, high, total, count)
 
 
 @compiled
 def pool_instants(
-    order: Ints,
-    lows: Floats,
-    highs: Floats,
-    totals: Floats,
-    counts: Ints,
-    low: Floats,
-    high: Floats,
-    total: Floats,
-    count: Ints,
-) -> None:
+    order: Ints, lows: Floats, highs: Floats, totals: Floats, counts: Ints,
+    low: Floats, high: Floats, total: Floats, count: Ints,
+) -> None:  # fmt: skip
     """Pool instants that were pooled over all nodes, in the given order."""
-    low[:] = np.inf
-    high[:] = -np.inf
-    total[:] = 0.0
-    count[:] = 0
+    clear(low, high, total, count)
     for i in order:
         for j in range(low.size):
             low[j] = min(low[j], lows[i, j])
@@ -121,21 +105,12 @@ def pool_instants(
 
 @compiled
 def pool_chosen(
-    order: Ints,
-    rates: npt.NDArray[np.float32],
-    chosen: Ints,
-    low: Floats,
-    high: Floats,
-    total: Floats,
-    count: Ints,
-    seen: Bools,
-) -> None:
+    order: Ints, rates: Rates, chosen: Ints,
+    low: Floats, high: Floats, total: Floats, count: Ints, seen: Bools,
+) -> None:  # fmt: skip
     """Pool instants, in the given order, over the chosen nodes; rates are of shape (instants, k, m)."""
     m = low.size
-    low[:] = np.inf
-    high[:] = -np.inf
-    total[:] = 0.0
-    count[:] = 0
+    clear(low, high, total, count)
     part = np.zeros(m)
     for i in order:
         part[:] = 0.0
@@ -147,7 +122,7 @@ def pool_chosen(
 
 
 WINDOW: Final = 300.0
-"""How long before a start the window opens [s]."""
+"""Length of the window before a start [s]."""
 
 WINDOW_FEATURES: Final[tuple[str, ...]] = tuple(
     f"{extreme}_{name}" for name in COUNTER_NAMES for extreme in ("min", "max", "mean")

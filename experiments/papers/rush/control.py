@@ -19,6 +19,7 @@ from experiments.papers.rush.trials import Surround
 from predictors.data.runs import Runs
 from predictors.data.telemetry.counters import COUNTERS
 from predictors.variability.classifiers.base import Classifier
+from predictors.variability.classifiers.registry import seeded
 from predictors.variability.dataset import Dataset
 from predictors.variability.features import FEATURES
 from predictors.variability.labels import Norms
@@ -122,7 +123,7 @@ def judged(
         dataset = control.datasets[scope]
         folds = {"chronological": chronological(dataset.runs), "shuffled": random_folds(dataset.runs, 4, seed)}
         for split, (fold, *_) in folds.items():
-            said, probability, _ = answer(model, {}, seed, (dataset.rows, FEATURES), fold)
+            said, probability, _ = answer(seeded(model, seed), (dataset.rows, FEATURES), fold)
             found = scores(fold.classes[fold.test] == 1, said, probability)
             rows.append({"scope": scope, "split": split, "runs": found.n_test, "base_rate": found.base_rate,
                          "f1": found.f1, "pr_auc": found.pr_auc})  # fmt: skip

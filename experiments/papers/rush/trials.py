@@ -278,7 +278,7 @@ def classifier_at(where: str) -> "LoadedClassifier":
     Parameters
     ----------
     where : str
-        models:/NAME@ALIAS, models:/NAME/VERSION, runs:/RUN_ID, or a folder that `save_classifier` wrote.
+        models:/NAME@ALIAS, models:/NAME/VERSION, runs:/RUN_ID, or a folder that `save_model` wrote.
 
     Raises
     ------

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from predictors.core.model_files import trusting
 from predictors.history.features import REIS_FEATURES
 from predictors.models.adapters.river import RiverPredictor
-from predictors.models.adapters.sklearn import SklearnPredictor, trusting
+from predictors.models.adapters.sklearn import SklearnPredictor
 
 if TYPE_CHECKING:
     from river.base import Regressor
@@ -20,7 +21,7 @@ __all__ = ["ADAPTERS", "RiverPredictor", "SklearnPredictor", "from_river", "from
 ADAPTERS: Final[Mapping[str, type[SklearnPredictor] | type[RiverPredictor]]] = MappingProxyType(
     {SklearnPredictor.name: SklearnPredictor, RiverPredictor.name: RiverPredictor}
 )
-"""What a saved predictor around somebody else's model is called."""
+"""The classes of saved predictors around models of other libraries, by name."""
 
 
 def from_sklearn(

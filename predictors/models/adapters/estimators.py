@@ -17,7 +17,6 @@ from predictors.core.arrays import Floats
 from predictors.core.jit import compiled
 from predictors.history.history import Outcome
 from predictors.models.base import Predictor
-from predictors.models.online import _nag as nag
 from predictors.models.online._nag import descend, dot, quadratic, rescale, squared_loss_rate
 from predictors.models.online.base import Gradient
 
@@ -178,37 +177,32 @@ class NormalisedGradient(base.Regressor):  # type: ignore[misc]  # river is not 
     def __init__(self, rate: float = 0.5) -> None:
         self.rate = rate
         self._places: dict[base.typing.FeatureName, int] = {}
-        self._weights, self._scales, self._squares = np.zeros(1), np.zeros(1), np.zeros(1)
-        self._sums = np.zeros(nag.N_SUMS)
+        self._gradient = Gradient.empty(1)
 
     def learn_one(self, x: Mapping[base.typing.FeatureName, float], y: float) -> None:
         """Learn from one example."""
         for name in sorted(x.keys() - self._places.keys(), key=str):
             self._places[name] = len(self._places)
-        missing = 1 + len(self._places) - len(self._weights)
-        if missing:
-            self._weights, self._scales, self._squares = (
-                np.append(old, np.zeros(missing)) for old in (self._weights, self._scales, self._squares)
-            )
-        self._learn(self._row(x)[np.newaxis], np.array([float(y)]))
+        weights, scales, squares, sums = self._gradient.arrays
+        if missing := 1 + len(self._places) - len(weights):
+            new = np.zeros(missing)
+            self._gradient = Gradient(np.append(weights, new), np.append(scales, new), np.append(squares, new), sums)
+        rows, targets = self._row(x)[np.newaxis], np.array([float(y)])
+        learn_squared(rows, targets, False, float(self.rate), *self._gradient.arrays)
 
     def predict_one(self, x: Mapping[base.typing.FeatureName, float]) -> float:
         """Return the model's value; inputs never seen count for nothing."""
         out = np.empty(1)
-        predict(self._row(x)[np.newaxis], False, self._weights, out)
+        predict(self._row(x)[np.newaxis], False, self._gradient.weights, out)
         return float(out[0])
 
     def _row(self, x: Mapping[base.typing.FeatureName, float]) -> Floats:
-        row = np.zeros(len(self._weights) - 1)
+        row = np.zeros(len(self._gradient.weights) - 1)
         for name, value in x.items():
             place = self._places.get(name)
             if place is not None and value == value:
                 row[place] = value
         return row
-
-    def _learn(self, rows: Floats, targets: Floats) -> None:
-        arrays = (self._weights, self._scales, self._squares, self._sums)
-        learn_squared(rows, targets, False, float(self.rate), *arrays)
 
 
 class HistoryLearner(base.Regressor):  # type: ignore[misc]  # river is not typed

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from predictors.core.arrays import Floats
-from predictors.core.params import BETWEEN, whole
+from predictors.core.params import Count, OpenShare, Seed
 from predictors.models.adapters.river import Inputs, RiverEstimator, StreamPredictor
 from predictors.models.online import _linear as kernel
 from predictors.models.online.linear import FEATURES
@@ -27,10 +26,11 @@ class ShareEstimator(RiverEstimator):
         return super().predict_one(row) * request_of(row)
 
     def teach(self, row: Floats, seconds: float) -> None:
-        """Let the model learn from one job."""
+        """Teach the model one job."""
         super().teach(row, seconds / request_of(row))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OnlineTree(StreamPredictor):
     """Hoeffding adaptive tree of the share of its request that a job runs; or a forest of such trees.
 
@@ -71,24 +71,10 @@ class OnlineTree(StreamPredictor):
     name = "online-tree"
     features = FEATURES
 
-    rules = MappingProxyType({"trees": whole(1), "grace_period": whole(1), "delta": BETWEEN, "random_state": whole(0)})
-
-    def __init__(
-        self,
-        *,
-        trees: int = 1,
-        grace_period: int = 50,
-        delta: float = 1e-4,
-        random_state: int = 0,
-        window: int = 20_000,
-        cap: bool = True,
-        as_of: str = "strict",
-    ) -> None:
-        super().__init__(window=window, cap=cap, as_of=as_of)
-        self.trees = trees
-        self.grace_period = grace_period
-        self.delta = delta
-        self.random_state = random_state
+    trees: Count = 1
+    grace_period: Count = 50
+    delta: OpenShare = 1e-4
+    random_state: Seed = 0
 
     def fresh_model(self) -> "Regressor":
         """Return a tree, or a forest, that has learnt nothing."""

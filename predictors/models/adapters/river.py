@@ -9,16 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import numpy as np
 
 from predictors.core.arrays import Floats
 from predictors.core.errors import JobcastError
-from predictors.core.files import whole_file
-from predictors.core.model_files import read_arrays, write_arrays
-from predictors.core.params import one_of, whole
+from predictors.core.model_files import read_arrays, write_about, write_arrays
+from predictors.core.params import whole
 from predictors.data.joblog import JobLog
 from predictors.history.features import CATEGORIES, REIS_FEATURES
 from predictors.history.history import JobHistory, Outcome
@@ -34,7 +32,7 @@ Inputs = dict[str, Any]
 OUTCOMES: Final = "outcomes.npz"
 MODEL: Final = "river.json"
 ONE_AT_A_TIME: Final = Lock()
-"""river's models stand no concurrency: whoever learns from or predicts with one holds this."""
+"""A lock: river's models must not be used by two threads at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +42,7 @@ class RiverEstimator:
     Parameters
     ----------
     model : river regressor
-        Asked by `predict`, which leaves it as it is, and taught by `teach`.
+        `predict` leaves it unchanged, `teach` changes it.
     inputs : function
         From a row to the dictionary that the model takes.
     """
@@ -63,7 +61,7 @@ class RiverEstimator:
         return float(found) if found is not None and np.isfinite(found) else float("nan")
 
     def teach(self, row: Floats, seconds: float) -> None:
-        """Let the model learn from one job."""
+        """Teach the model one job."""
         with ONE_AT_A_TIME:
             self.model.learn_one(self.inputs(row), seconds)
 
@@ -97,6 +95,7 @@ class KnownFeatures:
         }
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class StreamPredictor(Predictor):
     """Base of predictors around a river model.
 
@@ -112,11 +111,7 @@ class StreamPredictor(Predictor):
         As in `Predictor`.
     """
 
-    rules = MappingProxyType({"window": whole(2)})
-
-    def __init__(self, *, window: int = 20_000, cap: bool = True, as_of: str = "strict") -> None:
-        super().__init__(cap=cap, as_of=as_of)
-        self.window = window
+    window: Annotated[int, whole(2)] = 20_000
 
     @abstractmethod
     def fresh_model(self) -> "Regressor":
@@ -182,6 +177,7 @@ class StreamForecast(LearningForecast):
         return copy.deepcopy(self, {id(thing): thing for thing in shared})
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RiverPredictor(StreamPredictor):
     """A river regressor or pipeline over the history's features; `adapters.from_river` makes one.
 
@@ -200,23 +196,10 @@ class RiverPredictor(StreamPredictor):
     """
 
     name = "from-river"
-    features: tuple[str, ...]  # type: ignore[misc]  # chosen by the user, not by the class
-    rules = MappingProxyType({"categories": one_of("codes", "text")})
 
-    def __init__(
-        self,
-        *,
-        model: "Regressor",
-        features: tuple[str, ...] = REIS_FEATURES,
-        categories: str = "codes",
-        window: int = 20_000,
-        cap: bool = True,
-        as_of: str = "strict",
-    ) -> None:
-        super().__init__(window=window, cap=cap, as_of=as_of)
-        self.model = model
-        self.features = features
-        self.categories = categories
+    model: "Regressor"
+    features: tuple[str, ...] = REIS_FEATURES  # type: ignore[misc]  # chosen by the user, not by the class
+    categories: Literal["codes", "text"] = "codes"
 
     def check(self) -> None:
         """Raise a `JobcastError` that names the first parameter that cannot be used."""
@@ -237,9 +220,7 @@ class RiverPredictor(StreamPredictor):
 
     def save_params(self, folder: Path) -> dict[str, Any]:
         """Write the model's classes and parameters as JSON; return the other parameters."""
-        text = json.dumps(described(self.model), indent=1)
-        with whole_file(folder / MODEL) as part:
-            part.write_text(text, encoding="utf-8")
+        write_about(folder / MODEL, described(self.model))
         return {**self.get_params(), "model": None, "features": list(self.features)}
 
     @classmethod

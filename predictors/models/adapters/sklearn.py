@@ -1,9 +1,6 @@
 """Any scikit-learn regressor or pipeline as a predictor: learnt from the history's rows, fitted again on a stream."""
 
-import zipfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +9,7 @@ import numpy as np
 
 from predictors.core.arrays import Floats
 from predictors.core.errors import JobcastError
-from predictors.core.files import whole_file
+from predictors.core.model_files import load_sklearn, save_sklearn
 from predictors.history.features import REIS_FEATURES, REQUESTED_TIME, feature_plan
 from predictors.models.refit import RefittingPredictor
 
@@ -23,27 +20,6 @@ if TYPE_CHECKING:
 
 MODEL: Final = "regressor.skops"
 UNFITTED: Final = "unfitted.skops"
-HARMLESS: Final = ("numpy.dtype",)
-"""What skops does not list, though it can do nothing; imputers hold one."""
-_TRUSTED: ContextVar[tuple[str, ...]] = ContextVar("trusted types", default=HARMLESS)
-
-
-@contextmanager
-def trusting(*types: str) -> Iterator[None]:
-    """Within this block, models that hold these types may be saved and loaded as well.
-
-    Trusting a type means trusting the file: skops rebuilds such objects from what the file says.
-
-    Examples
-    --------
-    >>> with trusting("sklearn.tree._tree.Tree"):
-    ...     pass
-    """
-    token = _TRUSTED.set((*_TRUSTED.get(), *types))
-    try:
-        yield
-    finally:
-        _TRUSTED.reset(token)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +49,7 @@ class SklearnEstimator:
         return float(self.predict(row[np.newaxis])[0])
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SklearnPredictor(RefittingPredictor):
     """A scikit-learn regressor or pipeline over the history's features; `adapters.from_sklearn` makes one.
 
@@ -91,21 +68,9 @@ class SklearnPredictor(RefittingPredictor):
     """
 
     name = "from-sklearn"
-    features: tuple[str, ...]  # type: ignore[misc]  # chosen by the user, not by the class
 
-    def __init__(
-        self,
-        *,
-        regressor: "RegressorMixin",
-        features: tuple[str, ...] = REIS_FEATURES,
-        refit_every: int | None = 30 * 86400,
-        window: int = 60_000,
-        cap: bool = True,
-        as_of: str = "strict",
-    ) -> None:
-        super().__init__(refit_every=refit_every, window=window, cap=cap, as_of=as_of)
-        self.regressor = regressor
-        self.features = features
+    regressor: "RegressorMixin"
+    features: tuple[str, ...] = REIS_FEATURES  # type: ignore[misc]  # chosen by the user, not by the class
 
     def check(self) -> None:
         """Raise a `JobcastError` that names the first parameter that cannot be used."""
@@ -129,22 +94,22 @@ class SklearnPredictor(RefittingPredictor):
         """Write the window as arrays, the regressor by skops, if it holds nothing but trusted types."""
         super().save_estimator(folder)
         assert isinstance(self.estimator_, SklearnEstimator)
-        dump(folder / MODEL, self.estimator_.model)
+        save_sklearn(folder / MODEL, self.estimator_.model)
 
     def load_estimator(self, folder: Path) -> None:
         """Take back the window and the regressor, if it holds nothing but trusted types."""
         super().load_estimator(folder)
-        self.estimator_ = SklearnEstimator(undump(folder / MODEL), self.features)
+        self.estimator_ = SklearnEstimator(load_sklearn(folder / MODEL), self.features)
 
     def save_params(self, folder: Path) -> dict[str, Any]:
         """Write the regressor as it was before any fit; return the other parameters."""
-        dump(folder / UNFITTED, self.regressor)
+        save_sklearn(folder / UNFITTED, self.regressor)
         return {**self.get_params(), "regressor": None, "features": list(self.features)}
 
     @classmethod
     def from_saved(cls, folder: Path, params: dict[str, Any]) -> "SklearnPredictor":
         """Return the unfitted predictor that `save_params` wrote."""
-        given = {**params, "regressor": undump(folder / UNFITTED), "features": tuple(params["features"])}
+        given = {**params, "regressor": load_sklearn(folder / UNFITTED), "features": tuple(params["features"])}
         return cls(**given)
 
 
@@ -165,7 +130,7 @@ def table(rows: Floats, features: Sequence[str]) -> "pd.DataFrame":
 def takes_missing(model: Any) -> bool:
     """Return whether a regressor takes missing values: by its tags, a pipeline if each step until an imputer does.
 
-    A column transformer is taken at its word: whoever writes one sees to the columns.
+    A column transformer counts as taking them: its author handles each column.
     """
     from sklearn.utils import get_tags
 
@@ -183,46 +148,3 @@ def _filled(model: Any) -> Any:
 
     imputer = SimpleImputer(strategy="median", keep_empty_features=True).set_output(transform="pandas")
     return make_pipeline(imputer, model)
-
-
-def dump(path: Path, model: Any) -> None:
-    """Write a model by skops, unless it holds types that are not trusted."""
-    from skops.io import dumps
-
-    try:
-        data = dumps(model, compression=zipfile.ZIP_DEFLATED, compresslevel=6)
-    except Exception as error:  # what a type cannot do shows anywhere inside skops
-        raise JobcastError(
-            f"{path}: skops cannot save this {type(model).__name__} ({error}); keep the code that makes it, and fit "
-            "again instead of loading."
-        ) from error
-    _check_types(path, data)
-    with whole_file(path) as part:
-        part.write_bytes(data)
-
-
-def undump(path: Path) -> Any:
-    """Return the model that `dump` wrote, unless the file holds types that are not trusted."""
-    from skops.io import loads
-
-    try:
-        data = path.read_bytes()
-        _check_types(path, data)
-        return loads(data, trusted=list(_TRUSTED.get()))
-    except JobcastError:
-        raise
-    except Exception as error:  # a damaged file can fail anywhere inside skops
-        raise JobcastError(
-            f"{path}: cannot be read ({type(error).__name__}: {error}); train the model again."
-        ) from error
-
-
-def _check_types(path: Path, data: bytes) -> None:
-    from skops.io import get_untrusted_types
-
-    if foreign := sorted(set(get_untrusted_types(data=data)) - set(_TRUSTED.get())):
-        names = ", ".join(repr(one) for one in foreign)
-        raise JobcastError(
-            f"{path}: holds {names}, which skops does not trust by itself. If you do, save and load within "
-            f"`with predictors.models.adapters.trusting({names}):`."
-        )

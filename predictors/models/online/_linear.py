@@ -1,4 +1,4 @@
-"""Kernels of the online linear predictor: a row's inputs, its estimate, and what one outcome teaches.
+"""Kernels of the online linear predictor: a row's inputs, its estimate, one step of learning.
 
 A row's columns stand in the order of `predictors.models.online.linear.FEATURES`. Inputs are
 the request; run times and elapsed times of the past [s], none above the request; logarithms of amounts; the time of
@@ -24,6 +24,7 @@ from predictors.models.online._nag import (
     quadratic,
     rescale,
     squared_loss_rate,
+    write_time,
 )
 from predictors.models.range import in_range_one, known_request
 
@@ -53,8 +54,7 @@ EXACT: Final = 2.0**53
 LONGEST_REQUEST: Final = 30.0 * 86400.0
 """A longer request [s] counts as this long: it means that none was set, and would dominate the others."""
 MARKS_STEP: Final = 2.0
-"""How much longer the steps of marks are: each is there in few of the jobs only."""
-_HOURS: Final = 2.0 * math.pi / 24.0
+"""Factor of the steps of marks, which are longer since each mark is there in few of the jobs only."""
 
 
 @compiled
@@ -70,14 +70,8 @@ def write_inputs(row: Floats, z: Floats) -> float:
         z[1 + c] = min(max(x, 0.0), request)
     for c in range(FIRST_AMOUNT, HOUR):
         z[1 + c] = math.log1p(max(row[c], 0.0)) if row[c] == row[c] else 0.0
-    z[1 + HOUR : N_INPUTS] = 0.0
-    day, week = row[HOUR] * _HOURS, (row[HOUR] + 24.0 * row[WEEKDAY]) * _HOURS / 7.0
-    if not np.isnan(day):
-        z[1 + HOUR], z[2 + HOUR] = math.cos(day), math.sin(day)
-    if not np.isnan(week):
-        z[3 + HOUR], z[4 + HOUR] = math.cos(week), math.sin(week)
-    if np.isnan(row[FIRST_PAST]):
-        z[5 + HOUR] = 1.0
+    write_time(row[HOUR], row[WEEKDAY], z, 1 + HOUR)
+    z[5 + HOUR] = 1.0 if np.isnan(row[FIRST_PAST]) else 0.0
     return request
 
 

@@ -8,6 +8,7 @@ that are 1 or absent.
 S. Ross, P. Mineiro, J. Langford. Normalized online learning. UAI 2013. arXiv:1305.6646
 """
 
+import math
 from typing import Final
 
 import numpy as np
@@ -24,6 +25,9 @@ LONGEST: Final = 3
 """Greatest target so far."""
 N_SUMS: Final = 4
 
+HOURS: Final = 2.0 * math.pi / 24.0
+"""The angle of an hour of the day."""
+
 
 @compiled
 def quadratic(z: Floats, x: Floats) -> None:
@@ -35,6 +39,17 @@ def quadratic(z: Floats, x: Floats) -> None:
         for j in range(i, n):
             x[k] = z[i] * z[j]
             k += 1
+
+
+@compiled
+def write_time(hour: float, weekday: float, z: Floats, first: int) -> None:
+    """Write the time of the day and of the week, each as a point on a circle, into four inputs; 0 where missing."""
+    day, week = hour * HOURS, (hour + 24.0 * weekday) * HOURS / 7.0
+    z[first : first + 4] = 0.0
+    if not np.isnan(day):
+        z[first], z[first + 1] = math.cos(day), math.sin(day)
+    if not np.isnan(week):
+        z[first + 2], z[first + 3] = math.cos(week), math.sin(week)
 
 
 @compiled

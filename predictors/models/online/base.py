@@ -1,10 +1,10 @@
 """OnlinePredictor: the base of predictors that learn one job at a time by a compiled step."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -67,6 +67,50 @@ class Gradient:
         return type(self)(**{name: np.ascontiguousarray(arrays[name]) for name in self.named()})
 
 
+class Kernels(NamedTuple):
+    """The compiled functions of one linear model; `settings` are those of its predictor, `gradient` its four arrays."""
+
+    estimate: Callable[..., float]
+    """(row, weights, sums): seconds for one row."""
+    estimates: Callable[..., None]
+    """(rows, weights, sums, out): the same for many."""
+    learn_rows: Callable[..., None]
+    """(rows, seconds, *settings, *gradient): learn from jobs in their order."""
+    advance: Callable[..., None]
+    """(events, seconds, rows, jobs, learns, cap, *settings, *gradient): predict at submissions, learn from ends."""
+    n_dense: int
+    n_marks: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class OnlineEstimator:
+    """The linear model of an online predictor at one time; immutable.
+
+    Parameters
+    ----------
+    kind : type of OnlinePredictor
+        Whose kernels these weights are for.
+    weights : float64 array
+        Of the dense inputs, then of the marks.
+    sums : float64 array of shape (4,)
+        How many jobs it has learnt from, and the longest.
+    """
+
+    kind: "type[OnlinePredictor]"
+    weights: Floats
+    sums: Floats
+
+    def predict(self, rows: Floats) -> Floats:
+        """Return seconds, shape (n_rows,)."""
+        out = np.empty(len(rows))
+        self.kind.kernels.estimates(rows, self.weights, self.sums, out)
+        return out
+
+    def predict_one(self, row: Floats) -> float:
+        """Return seconds for one row."""
+        return self.kind.kernels.estimate(row, self.weights, self.sums)
+
+
 class OnlinePredictor(Predictor):
     """Base of predictors that learn from each job when it ends.
 
@@ -74,32 +118,29 @@ class OnlinePredictor(Predictor):
     that the job's prediction was issued from, and then swaps `estimator_` for a new one: an estimator never changes,
     so another thread may predict from it meanwhile.
 
+    An author writes the compiled functions (`kernels`) and `settings`.
+
     Attributes
     ----------
     gradient_ : Gradient
         What was learnt, still changing.
     """
 
+    kernels: ClassVar[Kernels]
+
+    @property
     @abstractmethod
+    def settings(self) -> tuple[float, ...]:
+        """The parameters that the kernels take."""
+
     def begin(self) -> Gradient:
         """Return a model that has learnt nothing."""
-
-    @abstractmethod
-    def snapshot(self, weights: Floats, sums: Floats) -> Estimator:
-        """Return the estimator of these weights, which are not changed any more."""
-
-    @abstractmethod
-    def step(self, rows: Floats, seconds: Floats, gradient: Gradient) -> None:
-        """Learn from jobs in their order."""
-
-    @abstractmethod
-    def follow(self, events: Ints, seconds: Floats, rows: Floats, jobs: Ints, learns: bool, gradient: Gradient) -> None:
-        """Go through events: predict the submitted jobs, learn from the ended ones."""
+        return Gradient.empty(self.kernels.n_dense, self.kernels.n_marks)
 
     def learn(self, rows: Floats, seconds: Floats) -> Estimator:
         """Forget, then learn from ended jobs in their order: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""
         self.gradient_ = self.begin()
-        self.step(rows, seconds, self.gradient_)
+        self.kernels.learn_rows(rows, seconds, *self.settings, *self.gradient_.arrays)
         return self.published()
 
     def learn_one(self, outcome: Outcome) -> None:
@@ -108,14 +149,15 @@ class OnlinePredictor(Predictor):
             return
         if not hasattr(self, "gradient_"):
             self.gradient_ = self.begin()
-        self.step(outcome.row[np.newaxis], np.array([outcome.seconds]), self.gradient_)
+        row, seconds = outcome.row[np.newaxis], np.array([outcome.seconds])
+        self.kernels.learn_rows(row, seconds, *self.settings, *self.gradient_.arrays)
         self.estimator_ = self.published()
 
     def published(self) -> Estimator:
         """Return an estimator of what has been learnt until now."""
         weights, sums = self.gradient_.weights.copy(), self.gradient_.sums.copy()
         weights.flags.writeable = sums.flags.writeable = False
-        return self.snapshot(weights, sums)
+        return OnlineEstimator(type(self), weights, sums)
 
     def own_forecast(self, log: JobLog, *, learns: bool, after: JobHistory | None) -> "OnlineForecast":
         """Return estimates for the jobs of `log` while its events go by, in one compiled call a slice."""
@@ -162,7 +204,8 @@ class OnlineForecast(LearningForecast):
 
     def _follow(self, events: Ints, seconds: Floats) -> None:
         online = self._online
-        online.follow(events, seconds, self._rows, self._jobs, self._learns, online.gradient_)
+        about = (self._rows, self._jobs, self._learns, online.cap, *online.settings, *online.gradient_.arrays)
+        online.kernels.advance(events, seconds, *about)
 
     def _ends_last(self, events: Ints) -> Ints:
         """Return the events with each second's ends behind its others; those of the newest second are held back."""

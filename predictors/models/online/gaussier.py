@@ -5,7 +5,6 @@ A row's columns stand in the order of `predictors.models.online.gaussier.FEATURE
 
 import math
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -13,10 +12,10 @@ import numpy as np
 from predictors.core.arrays import Floats, Ints
 from predictors.core.events import ENDED, JOB, KIND, SUBMITTED, TIME
 from predictors.core.jit import compiled
-from predictors.core.params import ABOVE_0, FROM_0
+from predictors.core.params import NotNegative, Positive
 from predictors.history import _layout as at
-from predictors.models.online._nag import NORM, SEEN, descend, dot, quadratic, rescale
-from predictors.models.online.base import Gradient, OnlinePredictor
+from predictors.models.online._nag import NORM, SEEN, descend, dot, quadratic, rescale, write_time
+from predictors.models.online.base import Kernels, OnlinePredictor
 from predictors.models.range import in_range_one, known_request
 
 REQUESTED: Final = 0
@@ -32,7 +31,6 @@ N_DENSE: Final = N_INPUTS + (N_INPUTS - 1) * N_INPUTS // 2
 
 LONGEST: Final = 1e9
 """Estimates end here [s]."""
-_HOURS: Final = 2.0 * math.pi / 24.0
 
 
 @compiled
@@ -45,12 +43,7 @@ def write_inputs(row: Floats, z: Floats) -> None:
         z[1 + c] = min(row[c], request) if row[c] == row[c] else request
     for c in range(FIRST_AMOUNT, HOUR):
         z[1 + c] = row[c] if row[c] == row[c] else 0.0
-    z[1 + HOUR : N_INPUTS] = 0.0
-    day, week = row[HOUR] * _HOURS, (row[HOUR] + 24.0 * row[WEEKDAY]) * _HOURS / 7.0
-    if not np.isnan(day):
-        z[1 + HOUR], z[2 + HOUR] = math.cos(day), math.sin(day)
-    if not np.isnan(week):
-        z[3 + HOUR], z[4 + HOUR] = math.cos(week), math.sin(week)
+    write_time(row[HOUR], row[WEEKDAY], z, 1 + HOUR)
 
 
 @compiled
@@ -141,32 +134,7 @@ FEATURES: Final = (
 """Columns, in the order that the kernel knows."""
 
 
-@dataclass(frozen=True, eq=False)
-class PolynomialEstimator:
-    """The polynomial at one time; immutable.
-
-    Parameters
-    ----------
-    weights : float64 array
-        Of the inputs and their products.
-    sums : float64 array of shape (4,)
-        How many jobs it has learnt from.
-    """
-
-    weights: Floats
-    sums: Floats
-
-    def predict(self, rows: Floats) -> Floats:
-        """Return seconds, shape (n_rows,)."""
-        out = np.empty(len(rows))
-        estimates(rows, self.weights, self.sums, out)
-        return out
-
-    def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
-        return estimate(row, self.weights, self.sums)
-
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class Gaussier(OnlinePredictor):
     """Polynomial of degree two, learnt job by job under the E-Loss of Gaussier et al.
 
@@ -214,26 +182,12 @@ class Gaussier(OnlinePredictor):
     name = "gaussier"
     features = FEATURES
 
-    rules = MappingProxyType({"rate": ABOVE_0, "ridge": FROM_0})
+    rate: Positive = 5000.0
+    ridge: NotNegative = 4e9
 
-    def __init__(self, *, rate: float = 5000.0, ridge: float = 4e9, cap: bool = True, as_of: str = "strict") -> None:
-        super().__init__(cap=cap, as_of=as_of)
-        self.rate = rate
-        self.ridge = ridge
+    kernels = Kernels(estimate, estimates, learn_rows, advance, N_DENSE)
 
-    def begin(self) -> Gradient:
-        """Return a model that has learnt nothing."""
-        return Gradient.empty(N_DENSE)
-
-    def snapshot(self, weights: Floats, sums: Floats) -> PolynomialEstimator:
-        """Return the estimator of these weights."""
-        return PolynomialEstimator(weights, sums)
-
-    def step(self, rows: Floats, seconds: Floats, gradient: Gradient) -> None:
-        """Learn from jobs in their order."""
-        learn_rows(rows, seconds, float(self.rate), float(self.ridge), *gradient.arrays)
-
-    def follow(self, events: Ints, seconds: Floats, rows: Floats, jobs: Ints, learns: bool, gradient: Gradient) -> None:
-        """Go through events: predict the submitted jobs, learn from the ended ones."""
-        about = (learns, self.cap, float(self.rate), float(self.ridge))
-        advance(events, seconds, rows, jobs, *about, *gradient.arrays)
+    @property
+    def settings(self) -> tuple[float, ...]:
+        """The length of the steps and the weight of the penalty."""
+        return float(self.rate), float(self.ridge)

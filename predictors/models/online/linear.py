@@ -1,15 +1,11 @@
 """A linear model that learns from each job when it ends, in microseconds."""
 
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
-import numpy as np
-
-from predictors.core.arrays import Floats, Ints
-from predictors.core.params import ABOVE_0
+from predictors.core.params import Positive
 from predictors.models.online import _linear as kernel
-from predictors.models.online.base import Gradient, OnlinePredictor
+from predictors.models.online.base import Kernels, OnlinePredictor
 
 FEATURES: Final = (
     "requested_time",
@@ -34,32 +30,7 @@ FEATURES: Final = (
 """Columns, in the order that the kernel knows."""
 
 
-@dataclass(frozen=True, eq=False)
-class LinearEstimator:
-    """The linear model at one time; immutable.
-
-    Parameters
-    ----------
-    weights : float64 array
-        Of the dense inputs, then of the marks.
-    sums : float64 array of shape (4,)
-        How many jobs it has learnt from, and the longest.
-    """
-
-    weights: Floats
-    sums: Floats
-
-    def predict(self, rows: Floats) -> Floats:
-        """Return seconds, shape (n_rows,)."""
-        out = np.empty(len(rows))
-        kernel.estimates(rows, self.weights, self.sums, out)
-        return out
-
-    def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
-        return kernel.estimate(row, self.weights, self.sums)
-
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class OnlineLinear(OnlinePredictor):
     """Linear model of squared loss, learnt job by job by the normalised adaptive gradient.
 
@@ -67,7 +38,7 @@ class OnlineLinear(OnlinePredictor):
     the past count at most as the job's own request. Beside them each combination that a job shares with others (its
     user; group; executable; user and request; user and processors; all three; processors and request) has a weight of
     its own in a table of 65,536, found by a hash. Unknown users and categories never seen before mark weights that are
-    still 0: the rest of the model speaks for them.
+    still 0: they are predicted by the rest of the model.
 
     Steps follow [1]_, in units of the root mean square of the errors so far, so that neither the units nor the size of
     the run times need tuning. A request above 30 days counts as 30 days. Estimates lie between 0 and the longest run
@@ -98,24 +69,13 @@ class OnlineLinear(OnlinePredictor):
     name = "online-linear"
     features = FEATURES
 
-    rules = MappingProxyType({"rate": ABOVE_0})
+    rate: Positive = 0.5
 
-    def __init__(self, *, rate: float = 0.5, cap: bool = True, as_of: str = "strict") -> None:
-        super().__init__(cap=cap, as_of=as_of)
-        self.rate = rate
+    kernels = Kernels(
+        kernel.estimate, kernel.estimates, kernel.learn_rows, kernel.advance, kernel.N_DENSE, kernel.TABLE
+    )
 
-    def begin(self) -> Gradient:
-        """Return a model that has learnt nothing."""
-        return Gradient.empty(kernel.N_DENSE, kernel.TABLE)
-
-    def snapshot(self, weights: Floats, sums: Floats) -> LinearEstimator:
-        """Return the estimator of these weights."""
-        return LinearEstimator(weights, sums)
-
-    def step(self, rows: Floats, seconds: Floats, gradient: Gradient) -> None:
-        """Learn from jobs in their order."""
-        kernel.learn_rows(rows, seconds, float(self.rate), *gradient.arrays)
-
-    def follow(self, events: Ints, seconds: Floats, rows: Floats, jobs: Ints, learns: bool, gradient: Gradient) -> None:
-        """Go through events: predict the submitted jobs, learn from the ended ones."""
-        kernel.advance(events, seconds, rows, jobs, learns, self.cap, float(self.rate), *gradient.arrays)
+    @property
+    def settings(self) -> tuple[float, ...]:
+        """The length of the steps."""
+        return (float(self.rate),)

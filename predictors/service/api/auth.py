@@ -106,7 +106,7 @@ _LEFT: Final = 499  # what others count for a client that left before it had ask
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much a client may ask.
+    """Rate limits of a client.
 
     Parameters
     ----------

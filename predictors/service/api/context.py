@@ -1,4 +1,4 @@
-"""What the routes share: the service, the pseudonymiser, the metrics, threads for large requests, futures."""
+"""Context of the routes: the service, the pseudonymiser, the metrics, threads for large requests, futures."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,12 +14,12 @@ T = TypeVar("T")
 LARGE: Final = 32 * 1024
 """Bodies from so many bytes on are worked on beside the event loop, so that small ones do not wait."""
 PATIENCE: Final = 10.0
-"""Longest wait for a commit, or for a lesson [s]."""
+"""Longest wait for a commit, or until the learner is there [s]."""
 _LARGE_AT_ONCE: Final = 8
 
 
 class Context:
-    """What the handlers of one service share.
+    """Objects that the handlers of one service share.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Future:
         """Set the result or the exception; from any thread."""
         try:
             self._loop.call_soon_threadsafe(self._settle, what)
-        except RuntimeError:  # the loop has ended: nobody waits any more
+        except RuntimeError:  # the loop has ended: nothing waits any more
             return
 
     async def result(self, otherwise: str) -> Any:

@@ -237,7 +237,7 @@ class FastRoutes:
 
 CONNECTIONS: Final = 4
 """Connections for each request that may be in work at once; more are answered 503 and hung up on."""
-_SWITCH: Final = 0.0005  # Python's threads switch this often, so that lessons do not hold up answers [s]
+_SWITCH: Final = 0.0005  # Python's threads switch this often, so that learning does not hold up answers [s]
 _GARBAGE: Final = (2_000, 20, 100)  # young, middle, old: a look at the young takes 2 ms; little of it is in cycles
 
 
@@ -300,7 +300,7 @@ def made_server(api: Api, listening: Listening) -> tuple[uvicorn.Server, socket.
 
 
 def _freeze_long_lived() -> None:
-    """Let the garbage collector forget what has come to stay: looking through all of it takes a tenth of a second."""
+    """Exclude long-lived objects from garbage collection: looking through all of them takes a tenth of a second."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GARBAGE)

@@ -1,4 +1,4 @@
-"""How a model reads the service's rows: its own columns, with users, groups, … in its own codes.
+"""Mapping of the service's rows to a model's: its own columns, with users, groups, … in its own codes.
 
 In the service a name is a keyed hash and a number is itself; a model that learnt from a log with names knows them by
 that log's codes. A name that it has never seen stays the hash, and a number that is somebody's code there is moved away
@@ -36,7 +36,7 @@ class _Table:
 
 @dataclass(frozen=True, slots=True)
 class FeatureMapping:
-    """How one model reads rows of every feature.
+    """The columns and codes by which one model reads rows of every feature.
 
     Parameters
     ----------

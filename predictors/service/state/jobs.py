@@ -14,6 +14,7 @@ import numpy.typing as npt
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
 from predictors.core.events import ENDED, STARTED, SUBMITTED
+from predictors.core.model_files import part
 from predictors.history import _layout as at
 from predictors.history.features import FEATURES
 from predictors.history.history import Job, JobHistory, fits, rows_of_many, take_in_many
@@ -264,11 +265,6 @@ def _happened(table: Ints, rows: Floats, seconds: Ints) -> list[Happened]:
         row, ran = next(found_rows) if kind in (SUBMITTED, ENDED) else (_NOTHING, 0.0)
         found.append(Happened(kind, job, time, row, ran if kind == ENDED else 0.0, sequence))
     return found
-
-
-def part(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> Arrays:
-    """Return the arrays whose names begin with a prefix, by the rest of their names."""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def packed(arrays: Arrays) -> bytes:

@@ -13,7 +13,8 @@ Callback = Callable[[], None]
 class Learner(Worker[tuple[Sequence[Happened], int]]):
     """Models by role, each at the same event.
 
-    Requests ask what is published and do not wait for lessons, unless they ask for the state after an event (`when`).
+    Requests use what is published and do not wait for the learner, unless they ask for the state after an event
+    (`when`).
 
     Parameters
     ----------
@@ -39,7 +40,7 @@ class Learner(Worker[tuple[Sequence[Happened], int]]):
         return self.models[CHAMPION]
 
     def put(self, happened: Sequence[Happened], sequence: int) -> None:
-        """Hand over what happened until an event."""
+        """Queue what happened until an event."""
         with self._condition:
             self._queue.append((happened, sequence))
             self.pending += len(happened)
@@ -54,11 +55,11 @@ class Learner(Worker[tuple[Sequence[Happened], int]]):
         callback()
 
     def assign(self, model: Model) -> None:
-        """Let a model take its role, and leave the one that it had; only from a command."""
+        """Give a model its role, and take the one that it had; only from a command."""
         self.models = {role: one for role, one in self.models.items() if one is not model} | {model.role: model}
 
     def follow(self, happened: Sequence[Happened], sequence: int) -> None:
-        """Let every model go through a slice; for the thread, and for rebuilding before it starts."""
+        """Pass a slice of events to every model; for the thread, and for rebuilding before it starts."""
         for model in self.models.values():
             self.keep([model.record(one, answer) for one, answer in model.follow(happened, sequence)])
         with self._condition:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from predictors.core.errors import JobcastError
 from predictors.core.events import ENDED, STARTED, SUBMITTED
+from predictors.core.model_files import part
 from predictors.data.names import Codes
 from predictors.history.history import Outcome
 from predictors.models.base import Predictor
@@ -19,7 +20,7 @@ from predictors.registry import PREDICTORS, make_predictor
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.state.answer import FAILED, LEAST_RATIOS, OUT_OF_RANGE, QUANTILES, Answer, Published, frozen
 from predictors.service.state.feature_mapping import FeatureMapping
-from predictors.service.state.jobs import Happened, part
+from predictors.service.state.jobs import Happened
 from predictors.tracking.client import load_model, version_of
 
 CHAMPION: Final = "champion"
@@ -31,7 +32,7 @@ RECENT: Final = 1000
 
 @dataclass(frozen=True)
 class Identity:
-    """Which model it is.
+    """Identity of a model.
 
     Attributes
     ----------
@@ -58,7 +59,7 @@ class Identity:
 
     @property
     def same_as(self) -> tuple[str, int | None, str, str]:
-        """What makes it this model, however it was addressed."""
+        """The fields that identify the model, however it was addressed."""
         return self.name, self.version, self.predictor, self.sha256
 
 
@@ -107,7 +108,7 @@ class Model:
         self.learning_errors = 0
         self._key: Final = key
         self._mapping: Final = FeatureMapping.of(predictor, key)
-        self._lessons: Final = OutcomeStream(predictor, self._teach)
+        self._outcomes: Final = OutcomeStream(predictor, self._teach)
         self._recent: deque[tuple[float, float, bool]] = deque(maxlen=RECENT)
         self._n_recent = 0
         self._ratios: tuple[float, float, float] | None = None
@@ -115,7 +116,7 @@ class Model:
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """How it does: over the newest outcomes, mean absolute error [s], share too short, share within P10 to P90."""
+        """Figures over the newest outcomes: mean absolute error [s], share too short, share within P10 to P90."""
         recent = list(self._recent)
         if not recent:
             return {}
@@ -144,21 +145,21 @@ class Model:
 
     def follow(self, happened: Sequence[Happened], sequence: int) -> list[tuple[Happened, Answer]]:
         """Go through events: answer for each submission, learn from each end; then publish what has been learnt."""
-        answers, lessons = [], self._lessons
+        answers, outcomes = [], self._outcomes
         for one in happened:
-            lessons.catch_up(one.time)
+            outcomes.catch_up(one.time)
             if one.kind == SUBMITTED:
                 answer = self._answer(one)
-                lessons.submitted(one.job, self._mapping.one(one.row), answer.seconds)
+                outcomes.submitted(one.job, self._mapping.one(one.row), answer.seconds)
                 answers.append((one, answer))
             elif one.kind == STARTED:
-                lessons.started(one.job, one.time)
+                outcomes.started(one.job, one.time)
             elif one.kind == ENDED:
-                issued = lessons.ended(one.job, one.time, one.seconds, self._mapping.one(one.row))
+                issued = outcomes.ended(one.job, one.time, one.seconds, self._mapping.one(one.row))
                 if issued == issued:
                     self._remember(issued, one.seconds)
             else:
-                lessons.cancelled(one.job)
+                outcomes.cancelled(one.job)
         self.published = self._published(sequence)
         return answers
 
@@ -178,14 +179,14 @@ class Model:
 
     def as_at(self, now: int) -> Published:
         """Return it with all learnt that may be known at a second; of that it keeps nothing. For the one thread."""
-        if not self._lessons.is_due(now):
+        if not self._outcomes.is_due(now):
             return self.published
         never_changed = (getattr(self.predictor, name, None) for name in ("estimator_", "codes_"))
-        twin = copy.deepcopy(self.predictor, {id(thing): thing for thing in never_changed if thing is not None})
-        lessons = OutcomeStream(twin, twin.learn_one if self.learns else _nothing)
-        lessons.restore(self._lessons.arrays())
-        lessons.catch_up(now)
-        return Published(twin, self._mapping, self._ratios, self.published.sequence)
+        copied = copy.deepcopy(self.predictor, {id(thing): thing for thing in never_changed if thing is not None})
+        outcomes = OutcomeStream(copied, copied.learn_one if self.learns else _nothing)
+        outcomes.restore(self._outcomes.arrays())
+        outcomes.catch_up(now)
+        return Published(copied, self._mapping, self._ratios, self.published.sequence)
 
     def _now(self) -> Published:
         """Return what has been learnt until now, to be asked by the one thread that learns."""
@@ -211,7 +212,7 @@ class Model:
             return None
         return {
             **{f"learnt_{name}": array for name, array in learnt.items()},
-            **{f"lessons_{name}": array for name, array in self._lessons.arrays().items()},
+            **{f"lessons_{name}": array for name, array in self._outcomes.arrays().items()},
             "recent": np.array(self._recent, dtype=np.float64).reshape(-1, 3),
             "counts": np.array([self._n_recent, self.learning_errors, *self.failures.values()], dtype=np.int64),
             "ratios": np.array(self._ratios or (), dtype=np.float64),
@@ -229,7 +230,7 @@ class Model:
         found = Model(self.identity, copy.copy(self.predictor), self.role, **about)
         found.number = self.number
         found.predictor.set_state(part(state, "learnt_"))
-        found._lessons.restore(part(state, "lessons_"))
+        found._outcomes.restore(part(state, "lessons_"))
         found._recent.extend((predicted, ran, bool(held)) for predicted, ran, held in state["recent"].tolist())
         found._n_recent, found.learning_errors, *failures = state["counts"].tolist()
         found.failures = dict(zip(found.failures, failures, strict=True))

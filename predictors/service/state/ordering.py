@@ -16,7 +16,7 @@ that never stopped.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -35,7 +35,7 @@ REFUSED: Final = "refused"
 
 
 class EventOrder:
-    """What each live job may do next, and which events wait.
+    """The next possible events of each live job, and the events that wait.
 
     Parameters
     ----------
@@ -195,14 +195,10 @@ class EventOrder:
     def restore(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "EventOrder":
         """Return the order of events of a snapshot."""
         event_order = cls(begin=int(arrays["begin"]) if "begin" in arrays else _ALWAYS)
-        event_order._live = dict(_pairs(arrays["live"]))
+        event_order._live = dict(arrays["live"].tolist())
         for row in arrays["held"].tolist():
             event = Event(*row)
             event_order._held.setdefault(event.job, {})[event.kind] = event
         event_order._over = OrderedDict.fromkeys(arrays["over"].tolist())
         event_order.applied, event_order.refused, event_order.dropped = arrays["counts"].tolist()
         return event_order
-
-
-def _pairs(array: npt.NDArray[Any]) -> Iterator[tuple[int, int]]:
-    yield from array.tolist()

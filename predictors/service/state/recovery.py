@@ -19,6 +19,7 @@ import numpy as np
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
 from predictors.core.events import ENDED, STARTED, SUBMITTED
+from predictors.core.model_files import part
 from predictors.data.names import Codes
 from predictors.history import _layout as at
 from predictors.history._tables import keys_of_users, new_clock
@@ -28,7 +29,7 @@ from predictors.models.stream import has_full_history
 from predictors.service.event import Event
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.settings import Settings
-from predictors.service.state.jobs import EVERY_FEATURE, Arrays, JobState, packed, part, unpacked
+from predictors.service.state.jobs import EVERY_FEATURE, Arrays, JobState, packed, unpacked
 from predictors.service.state.learner import Learner
 from predictors.service.state.model import Identity, Model
 from predictors.service.storage.database import shown
@@ -152,7 +153,7 @@ _SLICE = 2000
 
 
 class Rebuilt(NamedTuple):
-    """What it took."""
+    """The result of rebuilding."""
 
     events: int
     """Events taken in."""

@@ -1,6 +1,6 @@
 """Roles of models: champion and challenger.
 
-A model takes its role between two commits of the writer and between two lessons of the learner.
+A model takes its role between two commits of the writer and between two slices of the learner.
 """
 
 import threading
@@ -56,8 +56,8 @@ class Roles:
         """
         models = [self._loaded(self._settings.model, CHAMPION)]
         if self._settings.challenger is not None:
-            rival = self._loaded(self._settings.challenger, CHALLENGER)
-            models += [rival] if rival.identity.same_as != models[0].identity.same_as else []
+            challenger = self._loaded(self._settings.challenger, CHALLENGER)
+            models += [challenger] if challenger.identity.same_as != models[0].identity.same_as else []
         return {model.role: model for model in models}
 
     def of(
@@ -78,8 +78,8 @@ class Roles:
         last = self._store.newest()
         for role, model in self._learner.models.items():
             row = newest.get(role)
-            who = model.identity
-            if row is not None and (row["name"], row["version"], row["predictor"], row["sha256"]) == who.same_as:
+            identity = model.identity
+            if row is not None and (row["name"], row["version"], row["predictor"], row["sha256"]) == identity.same_as:
                 model.number = int(row["id"])
                 model.begin(int(row["learns_since"]))
             else:
@@ -131,7 +131,7 @@ class Roles:
         return in_role is not None and in_role.identity.name == name and in_role.identity.version == version
 
     def _assign(self, model: Model, role: str, why: str) -> Model:
-        """Write down that a model takes a role, between two commits; then let it, between two lessons."""
+        """Write down that a model takes a role, between two commits; then let it, between two slices of the learner."""
         done, trouble = threading.Event(), []
 
         def in_writer() -> None:
@@ -164,6 +164,6 @@ class Roles:
 
 
 def _row(model: Model, role: str, why: str, since: int, learns_since: int) -> dict[str, Any]:
-    who = model.identity
-    about = {name: getattr(who, name) for name in ("uri", "name", "version", "predictor", "sha256")}
+    identity = model.identity
+    about = {name: getattr(identity, name) for name in ("uri", "name", "version", "predictor", "sha256")}
     return {"role": role, "why": why, "since": since, "learns_since": learns_since, **about}

@@ -37,9 +37,9 @@ class Recent:
     def keep(self, records: Sequence[Mapping[str, Any]], models: Iterable[Model]) -> None:
         """Add predictions, each with its model's identity; the oldest are dropped for them."""
         about = {
-            model.number: {"name": who.name, "version": who.version, "predictor": who.predictor}
+            model.number: {"name": identity.name, "version": identity.version, "predictor": identity.predictor}
             for model in models
-            for who in (model.identity,)
+            for identity in (model.identity,)
         }
         with self._lock:
             for row in records:

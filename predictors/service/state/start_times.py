@@ -15,7 +15,7 @@ class LiveJob(NamedTuple):
     start: int | None
     """None: it waits."""
     predicted: float | None
-    """What was predicted at its submission [s]."""
+    """The prediction at its submission [s]."""
 
 
 class StartTimes(Protocol):

@@ -66,7 +66,7 @@ class Writer(Worker[_Request]):
         self.records_dropped = 0
 
     def put(self, events: Sequence[Event], done: Done, failed: Failed) -> None:
-        """Hand over the events of one request; `done` or `failed` is called by the writer's thread.
+        """Queue the events of one request; `done` or `failed` is called by the writer's thread.
 
         Raises
         ------

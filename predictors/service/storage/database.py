@@ -146,7 +146,7 @@ class Ownership:
             raise StorageError(f"{self._path}: was taken away or replaced; put it back, or start the service again")
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the database."""
         if self._file is not None:
             self._file.release()
 
@@ -232,7 +232,7 @@ MODELS: Final = Table(
     Column("sha256", String(64), nullable=False),
     Column("learns_since", _NUMBER, nullable=False),
 )
-"""Which model took which role from which sequence number on, and why: a history that is only added to."""
+"""The models by role, each from a sequence number on, and why: a history that is only added to."""
 
 PREDICTIONS: Final = Table(
     "predictions",
@@ -248,7 +248,7 @@ PREDICTIONS: Final = Table(
     Column("fallback", Boolean, nullable=False),
     Index("predictions_by_sequence", "sequence"),
 )
-"""What each model said of each job at its submission."""
+"""The prediction of each model for each job at its submission."""
 
 SNAPSHOTS: Final = Table(
     "snapshots",

@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, CursorResult, delete, func, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -34,7 +35,7 @@ _KEPT_SNAPSHOTS: Final = 2
 
 
 class Receipt(NamedTuple):
-    """What became of one event when it was stored."""
+    """Receipt of one event: its number, and whether it was new."""
 
     sequence: int
     """Its number, or that of the one that was there before."""
@@ -85,8 +86,7 @@ class Store:
         StorageError
             If they could not be stored: then none is, as far as this process can tell (see `missed`).
         """
-        connection = self._connected()
-        try:
+        with self._writing() as connection:
             there = self._there(connection, events)
             receipts, new, last = [], [], self.last
             for one in events:
@@ -103,10 +103,6 @@ class Store:
             if predictions:
                 statement = self._insert(PREDICTIONS).on_conflict_do_nothing()
                 connection.execute(statement, list(predictions))
-            connection.commit()
-        except SQLAlchemyError as error:
-            self._drop_connection()
-            raise StorageError(_reason(error)) from error
         self.last = last
         return receipts, new
 
@@ -118,28 +114,18 @@ class Store:
 
     def record_model(self, row: Mapping[str, Any]) -> int:
         """Add to the history of models; return the number of what was added."""
-        connection = self._connected()
-        try:
+        with self._writing() as connection:
             number = (connection.execute(select(func.max(MODELS.c.id))).scalar() or 0) + 1
             connection.execute(insert(MODELS), {**row, "id": number, "at": time.time()})
-            connection.commit()
-            return int(number)
-        except SQLAlchemyError as error:
-            self._drop_connection()
-            raise StorageError(_reason(error)) from error
+        return int(number)
 
     def keep_snapshot(self, sequence: int, arrays: bytes) -> None:
         """Keep the state after an event; of older ones only the newest stays, and what the service began with."""
-        connection = self._connected()
-        try:
+        with self._writing() as connection:
             connection.execute(self._insert(SNAPSHOTS).on_conflict_do_nothing(), {
                 "sequence": sequence, "at": time.time(), "arrays": arrays})  # fmt: skip
             kept = select(SNAPSHOTS.c.sequence).order_by(SNAPSHOTS.c.sequence.desc()).limit(_KEPT_SNAPSHOTS)
             connection.execute(delete(SNAPSHOTS).where(SNAPSHOTS.c.sequence.not_in(kept), SNAPSHOTS.c.sequence > 0))
-            connection.commit()
-        except SQLAlchemyError as error:
-            self._drop_connection()
-            raise StorageError(_reason(error)) from error
 
     def close(self) -> None:
         """Give the database back."""
@@ -169,7 +155,7 @@ class Store:
         return [Event(*row) for row in self._rows(query)]
 
     def predictions_of(self, jobs: Sequence[int]) -> list[dict[str, Any]]:
-        """Return what models said of jobs at their submission, each with its model's identity."""
+        """Return what models predicted for jobs at their submission, each with its model's identity."""
         return [
             dict(row._mapping)
             for i in range(0, len(jobs), _AT_ONCE)
@@ -212,23 +198,34 @@ class Store:
         )
         return {(one.job, one.kind): one for one in found}
 
-    def _rows(self, query: Any) -> Sequence[Any]:
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        """Yield the connection, and commit what was done; where that fails, begin anew with another connection."""
+        connection = self._connected()
+        try:
+            yield connection
+            connection.commit()
+        except SQLAlchemyError as error:
+            self._drop_connection()
+            raise StorageError(_reason(error)) from error
+
+    @contextmanager
+    def _result(self, query: Any) -> Iterator[CursorResult[Any]]:
         self._owner.check()
         try:
             with self.engine.connect() as connection:
-                return connection.execute(query).fetchall()
+                yield connection.execute(query)
         except SQLAlchemyError as error:
             raise StorageError(_reason(error)) from error
 
+    def _rows(self, query: Any) -> Sequence[Any]:
+        with self._result(query) as result:
+            return result.fetchall()
+
     def _numbers(self, query: Any) -> Ints:
         """Return rows of whole numbers, straight from the driver: SQLAlchemy's rows cost four times as much."""
-        self._owner.check()
-        try:
-            with self.engine.connect() as connection:
-                cursor = connection.execute(query).cursor
-                rows = [] if cursor is None else cursor.fetchall()
-        except SQLAlchemyError as error:
-            raise StorageError(_reason(error)) from error
+        with self._result(query) as result:
+            rows = [] if result.cursor is None else result.cursor.fetchall()
         flat = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=len(rows) * len(FIELDS))
         return flat.reshape(-1, len(FIELDS))
 

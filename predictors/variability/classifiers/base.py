@@ -8,20 +8,19 @@
   (`predictors.variability.verdict`).
 """
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol, Self
+from typing import Annotated, Any, Final, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError, unknown_name
-from predictors.core.files import whole_file
-from predictors.core.model_files import damage_as_error, read_about, read_arrays, write_arrays
-from predictors.core.params import BOOLEAN, Parameters, Rule, number, or_none
+from predictors.core.model_files import damage_as_error, read_about, read_arrays, write_about, write_arrays
+from predictors.core.params import Parameters, number
 from predictors.data.runs import TRUTH, Words
 from predictors.variability.features import Table, check_classes, chosen, kinds, named
 from predictors.variability.labels import SCHEMES, Scheme, check_scheme
@@ -32,14 +31,27 @@ ABOUT: Final = "classifier.json"
 MEDIANS: Final = "medians.npz"
 
 
+def between(above: Sequence[Floats]) -> Floats:
+    """Return the probabilities of ordered classes from those of lying above each limit between them, made to fall.
+
+    Examples
+    --------
+    >>> between([np.array([0.5]), np.array([0.75])]).tolist()
+    [[0.5, 0.0, 0.5]]
+    """
+    falling = np.minimum.accumulate(np.column_stack([np.ones_like(above[0]), *above]), axis=1)
+    return np.column_stack([falling[:, :-1] - falling[:, 1:], falling[:, -1]])
+
+
 class Voter(Protocol):
-    """What was learnt: an immutable map from complete rows to probabilities, safe to call from threads."""
+    """A learnt model: an immutable map from complete rows to probabilities, safe to call from threads."""
 
     def probabilities(self, rows: Floats) -> Floats:
         """Return shape (n_rows, n_classes), each row summing to 1, for rows (n_rows, n_inputs) without NaN."""
         ...
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Classifier(Parameters, ABC):
     """Base of all classifiers, in the manner of scikit-learn: the constructor stores, `fit` sets what ends in `_`.
 
@@ -68,16 +80,9 @@ class Classifier(Parameters, ABC):
         What was learnt.
     """
 
-    def __init__(self, *, threshold: float | None = None, most_missing: float = 0.5, seen_only: bool = False) -> None:
-        self.threshold = threshold
-        self.most_missing = most_missing
-        self.seen_only = seen_only
-
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "threshold": or_none(number("a probability above 0, at most 1", lambda v: 0 < v <= 1)),
-        "most_missing": number("a share from 0 to 1", lambda v: 0 <= v <= 1),
-        "seen_only": BOOLEAN,
-    }
+    threshold: Annotated[float, number("a probability above 0, at most 1", lambda v: 0 < v <= 1)] | None = None
+    most_missing: Annotated[float, number("a share from 0 to 1", lambda v: 0 <= v <= 1)] = 0.5
+    seen_only: bool = False
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
@@ -111,7 +116,7 @@ class Classifier(Parameters, ABC):
         scheme : {"binary", "three"}
             Which classes.
         applications : array-like of str, shape (n,), optional
-            Whose runs they are, to be remembered.
+            The application of each run, to be remembered.
 
         Raises
         ------
@@ -154,7 +159,7 @@ class Classifier(Parameters, ABC):
     def judge(
         self, table: Table, *, features: Sequence[str] | None = None, applications: npt.ArrayLike | None = None
     ) -> Verdicts:
-        """Say for many starts what is to be expected.
+        """Return the verdicts on many starts.
 
         Parameters
         ----------
@@ -183,7 +188,7 @@ class Classifier(Parameters, ABC):
         return Verdicts(classes, probabilities, why, missing.sum(axis=1))
 
     def judge_one(self, row: Floats, *, features: Sequence[str] | None = None, application: str = "") -> Verdict:
-        """Say the same for one start: its inputs, shape (n_inputs,)."""
+        """Return the verdict on one start: its inputs, shape (n_inputs,)."""
         found = self.judge(np.asarray(row, dtype=np.float64)[None], features=features, applications=[application])
         class_, why = int(found.classes[0]), str(found.why[0])
         probability = float(found.probabilities[0, -1])
@@ -252,8 +257,7 @@ class Classifier(Parameters, ABC):
         }
         self.save_voter(place)
         write_arrays(place / MEDIANS, {"medians": self.medians_})
-        with whole_file(place / ABOUT) as part:
-            part.write_text(json.dumps(about, indent=1))
+        write_about(place / ABOUT, about)
 
     @abstractmethod
     def save_voter(self, folder: Path) -> None:

@@ -1,23 +1,22 @@
 """Gradient-boosted trees for the classes of variability: XGBoost grows them, compiled code walks them.
 
 Classes are ordered (none < little < variation), so there is one model for each limit between them: the probability of
-lying above it. What is said of variation is therefore the same with two classes and with three.
+lying above it. So the probability of variation is the same with two classes and with three.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
-from predictors.core.params import Rule
-from predictors.models.boosted import GROWTH, grow_trees
+from predictors.core.params import Count, NotNegative, Share
+from predictors.models.boosted import TreeGrowth, grow_trees
 from predictors.models.trees import CompiledForest, compile_booster
-from predictors.variability.classifiers.base import Classifier
+from predictors.variability.classifiers.base import Classifier, between
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +52,15 @@ class BoostedVoter:
 
     def probabilities(self, rows: Floats) -> Floats:
         """Return shape (n_rows, n_classes), each row summing to 1."""
-        above = np.ones((len(rows), len(self.models) + 1))
-        for k, (forest, start) in enumerate(zip(self.forests, self.starts, strict=True)):
-            sums = start if forest is None else start + forest.predict(rows) * len(forest.roots)
-            above[:, k + 1] = np.minimum(above[:, k], 1 / (1 + np.exp(-np.float64(sums))))
-        return np.column_stack([above[:, :-1] - above[:, 1:], above[:, -1]])
+        above = []
+        for forest, start in zip(self.forests, self.starts, strict=True):
+            sums = np.zeros(len(rows)) if forest is None else forest.predict(rows) * len(forest.roots)
+            above.append(1 / (1 + np.exp(-(start + sums))))
+        return between(above)
 
 
-class BoostedClassifier(Classifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class BoostedClassifier(TreeGrowth, Classifier):
     """Gradient-boosted trees, one model for each limit between the classes.
 
     Parameters
@@ -86,30 +86,13 @@ class BoostedClassifier(Classifier):
     """
 
     name = "boosted"
-    rules: ClassVar[Mapping[str, Rule]] = GROWTH
 
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 150,
-        learning_rate: float = 0.1,
-        max_depth: int = 4,
-        min_child_weight: float = 1.0,
-        subsample: float = 0.8,
-        colsample: float = 0.3,
-        random_state: int = 0,
-        threshold: float | None = None,
-        most_missing: float = 0.5,
-        seen_only: bool = False,
-    ) -> None:
-        super().__init__(threshold=threshold, most_missing=most_missing, seen_only=seen_only)
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.min_child_weight = min_child_weight
-        self.subsample = subsample
-        self.colsample = colsample
-        self.random_state = random_state
+    n_estimators: Count = 150
+    learning_rate: Share = 0.1
+    max_depth: Count = 4
+    min_child_weight: NotNegative = 1.0
+    subsample: Share = 0.8
+    colsample: Share = 0.3
 
     def learn(self, rows: Floats, classes: Ints, n_classes: int) -> BoostedVoter:
         """Grow trees on complete rows (n, n_inputs) and their classes (n,)."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,8 @@ import numpy.typing as npt
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
 from predictors.core.model_files import read_arrays, write_arrays
-from predictors.core.params import Rule, one_of, whole
-from predictors.variability.classifiers.base import Classifier, Voter, make, read
+from predictors.core.params import Seed, whole
+from predictors.variability.classifiers.base import Classifier, Voter, between, make, read
 from predictors.variability.classifiers.boosted import BoostedClassifier
 from predictors.variability.classifiers.knn import Neighbours
 from predictors.variability.classifiers.trees import AdaBoost, DecisionForest, ExtraTrees
@@ -60,7 +60,7 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class CalibratedVoter:
-    """What a classifier learnt, and one curve a limit between classes; immutable."""
+    """A fitted classifier, and one curve a limit between classes; immutable."""
 
     inner: Classifier
     curves: tuple[Curve, ...]
@@ -68,12 +68,10 @@ class CalibratedVoter:
     def probabilities(self, rows: Floats) -> Floats:
         """Return shape (n_rows, n_classes), each row summing to 1."""
         raw = self.inner.voter_.probabilities(rows)
-        above = np.ones((len(rows), len(self.curves) + 1))
-        for k, curve in enumerate(self.curves, start=1):
-            above[:, k] = np.minimum(above[:, k - 1], curve(raw[:, k:].sum(axis=1)))
-        return np.column_stack([above[:, :-1] - above[:, 1:], above[:, -1]])
+        return between([curve(raw[:, k:].sum(axis=1)) for k, curve in enumerate(self.curves, start=1)])
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Calibrated(Classifier):
     """Any other classifier, its probabilities calibrated.
 
@@ -101,31 +99,15 @@ class Calibrated(Classifier):
     """
 
     name = "calibrated"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "inner_params": ("a mapping of parameters, or None", lambda v: v is None or isinstance(v, Mapping)),
-        "method": one_of("sigmoid", "isotonic"),
-        "folds": whole(2),
-        "random_state": whole(0),
-    }
 
-    def __init__(
-        self,
-        *,
-        inner: str = "adaboost",
-        inner_params: Mapping[str, Any] | None = None,
-        method: Literal["sigmoid", "isotonic"] = "sigmoid",
-        folds: int = 5,
-        random_state: int = 0,
-        threshold: float | None = None,
-        most_missing: float = 0.5,
-        seen_only: bool = False,
-    ) -> None:
-        super().__init__(threshold=threshold, most_missing=most_missing, seen_only=seen_only)
-        self.inner = inner
-        self.inner_params = inner_params
-        self.method = method
-        self.folds = folds
-        self.random_state = random_state
+    inner: str = "adaboost"
+    inner_params: Annotated[
+        Mapping[str, Any] | None,
+        ("a mapping of parameters, or None", lambda v: v is None or isinstance(v, Mapping)),
+    ] = None
+    method: Literal["sigmoid", "isotonic"] = "sigmoid"
+    folds: Annotated[int, whole(2)] = 5
+    random_state: Seed = 0
 
     def check(self) -> None:
         """Raise a `JobcastError` that names the first parameter that cannot be used."""

@@ -1,16 +1,15 @@
 """k nearest neighbours among the runs learnt from, by scikit-learn, inputs standardised."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
-from predictors.core.params import Rule, one_of, whole
-from predictors.models.adapters.sklearn import dump, undump
+from predictors.core.model_files import load_sklearn, save_sklearn
+from predictors.core.params import Count
 from predictors.variability.classifiers.base import Classifier
 
 MODEL: Final = "classifier.skops"
@@ -38,6 +37,7 @@ class NeighbourVoter:
         return wide
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Neighbours(Classifier):
     """k nearest neighbours by Euclidean distance between standardised inputs.
 
@@ -57,23 +57,9 @@ class Neighbours(Classifier):
     """
 
     name = "knn"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "n_neighbors": whole(1),
-        "weights": one_of("uniform", "distance"),
-    }
 
-    def __init__(
-        self,
-        *,
-        n_neighbors: int = 5,
-        weights: Literal["uniform", "distance"] = "uniform",
-        threshold: float | None = None,
-        most_missing: float = 0.5,
-        seen_only: bool = False,
-    ) -> None:
-        super().__init__(threshold=threshold, most_missing=most_missing, seen_only=seen_only)
-        self.n_neighbors = n_neighbors
-        self.weights = weights
+    n_neighbors: Count = 5
+    weights: Literal["uniform", "distance"] = "uniform"
 
     def learn(self, rows: Floats, classes: Ints, n_classes: int) -> NeighbourVoter:
         """Remember complete rows (n, n_inputs) and their classes (n,)."""
@@ -87,13 +73,13 @@ class Neighbours(Classifier):
     def save_voter(self, folder: Path) -> None:
         """Write the pipeline by skops."""
         assert isinstance(self.voter_, NeighbourVoter)
-        dump(folder / MODEL, self.voter_.model)
+        save_sklearn(folder / MODEL, self.voter_.model)
 
     def load_voter(self, folder: Path) -> NeighbourVoter:
         """Take back the pipeline."""
         from sklearn.pipeline import Pipeline
 
-        model, n_classes = undump(folder / MODEL), len(self.class_names)
+        model, n_classes = load_sklearn(folder / MODEL), len(self.class_names)
         seen = np.asarray(getattr(model, "classes_", ()))
         if (
             type(model) is not Pipeline

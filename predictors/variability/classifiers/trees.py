@@ -3,10 +3,9 @@
 Nodes and slots are laid out as in `predictors.models.trees`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +13,12 @@ import numpy.typing as npt
 from predictors.core.arrays import Floats, Ints, Singles
 from predictors.core.errors import JobcastError
 from predictors.core.jit import compiled
-from predictors.core.params import ABOVE_0, BOOLEAN, SHARE, Rule, whole
-from predictors.models.adapters.sklearn import dump, trusting, undump
-from predictors.models.trees import BLOCK, breadth_first, check_tree, fill_slots, walk
+from predictors.core.model_files import TREE, load_sklearn, save_sklearn
+from predictors.core.params import SHARE, Count, Positive, Rule, Seed
+from predictors.models.trees import BLOCK, fill_slots, sklearn_nodes, walk
 from predictors.variability.classifiers.base import Classifier
+
+SQRT_OR_SHARE: Final[Rule] = ("'sqrt' or a share above 0, at most 1", lambda v: v == "sqrt" or SHARE[1](v))
 
 
 @compiled
@@ -47,7 +48,7 @@ class TreeVoter:
     nodes : structured array of shape (n_nodes,)
         Threshold, slot to compare and left child (`predictors.models.trees`).
     votes : float64 array of shape (n_nodes, n_classes)
-        What a leaf says: shares of the classes, or AdaBoost's weighted votes.
+        Votes of a leaf: shares of the classes, or AdaBoost's weighted votes.
     roots : int64 array of shape (n_trees,)
         First node of each tree.
     n_inputs : int
@@ -85,26 +86,14 @@ class TreeVoter:
         if seen.ndim != 1 or not len(seen) or not ((seen >= 0) & (seen < n_classes)).all() or (np.diff(seen) < 1).any():
             raise JobcastError("The model's classes are not those of its labels; the file is damaged: train it again.")
         weights = np.asarray(model.estimator_weights_, dtype=np.float64) if boosts else np.ones(len(model.estimators_))
-        parts, votes, roots, base = [], [], [], 0
-        for number, (estimator, weight) in enumerate(zip(model.estimators_, weights, strict=False)):
-            check_tree(estimator.tree_, n_inputs, f"tree {number}", len(seen))
-            nodes, order = breadth_first(estimator.tree_, n_inputs, base)
-            shares = estimator.tree_.value[order, 0, :]
-            parts.append(nodes)
-            own = _samme(shares, weight) if boosts else shares
-            votes.append(_spread(own, seen, n_classes, -np.inf if boosts else 0.0))
-            roots.append(base)
-            base += len(nodes)
-        if not parts or not np.isfinite(weights).all():
+        trees = list(model.estimators_[: len(weights)])
+        if not trees or not np.isfinite(weights).all():
             raise JobcastError("The model has no trees that can vote; the file is damaged: train it again.")
+        nodes, shares, roots = sklearn_nodes(trees, n_inputs, len(seen))
+        own = [_samme(part, weight) for part, weight in zip(shares, weights, strict=False)] if boosts else shares
+        votes = _spread(np.concatenate(own), seen, n_classes, -np.inf if boosts else 0.0)
         total = weights[: len(roots)].sum() if boosts else len(roots)
-        return cls(
-            np.concatenate(parts),
-            np.concatenate(votes) / total,
-            np.array(roots, dtype=np.int64),
-            n_inputs,
-            "samme" if boosts else "mean",
-        )
+        return cls(nodes, votes / total, roots, n_inputs, "samme" if boosts else "mean")
 
     def probabilities(self, rows: Floats) -> Floats:
         """Return shape (n_rows, n_classes), each row summing to 1."""
@@ -144,8 +133,6 @@ def _spread(votes: Floats, seen: Ints, n_classes: int, unseen: float) -> Floats:
 
 
 MODEL: Final = "classifier.skops"
-TRUSTED: Final = ("sklearn.tree._tree.Tree",)
-"""What a saved classifier may hold beyond what skops trusts by itself; its nodes are checked after loading."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,8 +158,6 @@ class SklearnTrees:
 class TreeClassifier(Classifier):
     """Base of the classifiers that scikit-learn grows of trees."""
 
-    random_state: int
-
     def unfitted(self) -> Any:
         """Return scikit-learn's classifier with this one's parameters."""
         raise NotImplementedError
@@ -194,13 +179,11 @@ class TreeClassifier(Classifier):
     def save_voter(self, folder: Path) -> None:
         """Write the classifier by skops."""
         assert isinstance(self.voter_, SklearnTrees)
-        with trusting(*TRUSTED):
-            dump(folder / MODEL, self.voter_.model)
+        save_sklearn(folder / MODEL, self.voter_.model, TREE)
 
     def load_voter(self, folder: Path) -> SklearnTrees:
         """Take back the classifier, after checking that its trees do not point outside themselves."""
-        with trusting(*TRUSTED):
-            model = undump(folder / MODEL)
+        model = load_sklearn(folder / MODEL, TREE)
         expected = type(self.unfitted())
         if type(model) is not expected or int(model.n_features_in_) != len(self.features_):
             raise JobcastError(
@@ -209,6 +192,7 @@ class TreeClassifier(Classifier):
         return SklearnTrees(model, TreeVoter.from_sklearn(model, len(self.class_names)))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AdaBoost(TreeClassifier):
     """AdaBoost (SAMME) over shallow trees; by default stumps, fifty of them, as in scikit-learn.
 
@@ -234,29 +218,11 @@ class AdaBoost(TreeClassifier):
     """
 
     name = "adaboost"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "n_estimators": whole(1),
-        "max_depth": whole(1),
-        "learning_rate": ABOVE_0,
-        "random_state": whole(0),
-    }
 
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 50,
-        max_depth: int = 1,
-        learning_rate: float = 1.0,
-        random_state: int = 0,
-        threshold: float | None = None,
-        most_missing: float = 0.5,
-        seen_only: bool = False,
-    ) -> None:
-        super().__init__(threshold=threshold, most_missing=most_missing, seen_only=seen_only)
-        self.n_estimators = n_estimators
-        self.max_depth = max_depth
-        self.learning_rate = learning_rate
-        self.random_state = random_state
+    n_estimators: Count = 50
+    max_depth: Count = 1
+    learning_rate: Positive = 1.0
+    random_state: Seed = 0
 
     def unfitted(self) -> Any:
         """Return scikit-learn's classifier with this one's parameters."""
@@ -271,6 +237,7 @@ class AdaBoost(TreeClassifier):
         )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ForestOfTrees(TreeClassifier):
     """Base of the two forests: the mean of the shares in the leaves of trees that are grown to their end.
 
@@ -290,32 +257,11 @@ class ForestOfTrees(TreeClassifier):
         As in `Classifier`.
     """
 
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "n_estimators": whole(1),
-        "max_features": ("'sqrt' or a share above 0, at most 1", lambda v: v == "sqrt" or SHARE[1](v)),
-        "min_samples_leaf": whole(1),
-        "balanced": BOOLEAN,
-        "random_state": whole(0),
-    }
-
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 100,
-        max_features: str | float = "sqrt",
-        min_samples_leaf: int = 1,
-        balanced: bool = False,
-        random_state: int = 0,
-        threshold: float | None = None,
-        most_missing: float = 0.5,
-        seen_only: bool = False,
-    ) -> None:
-        super().__init__(threshold=threshold, most_missing=most_missing, seen_only=seen_only)
-        self.n_estimators = n_estimators
-        self.max_features = max_features
-        self.min_samples_leaf = min_samples_leaf
-        self.balanced = balanced
-        self.random_state = random_state
+    n_estimators: Count = 100
+    max_features: Annotated[str | float, SQRT_OR_SHARE] = "sqrt"
+    min_samples_leaf: Count = 1
+    balanced: bool = False
+    random_state: Seed = 0
 
     def _settings(self) -> dict[str, Any]:
         return {

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.runs import TRUTH
+from predictors.variability.classifiers.base import Classifier
 from predictors.variability.classifiers.registry import CLASSIFIERS, OF_THE_PAPER, seeded
 from predictors.variability.dataset import Dataset
 from predictors.variability.features import FEATURES, IS_WORKLOAD
@@ -51,7 +52,7 @@ SPLITS: Final = MappingProxyType(
 
 
 class Map(Protocol):
-    """What does many small tasks over the same data: in this process or in several, the results in the same order."""
+    """A map of many small tasks over the same data, here or in other processes; results in the order of the tasks."""
 
     def __call__(
         self, function: Callable[[Any, Task], Result], shared: Any, tasks: Sequence[Task], /
@@ -88,7 +89,7 @@ def seed_of(seed: int, *names: object) -> int:
 
 @dataclass(frozen=True)
 class Plan:
-    """How thorough a selection is.
+    """Plan of a selection: its models and its thoroughness.
 
     Parameters
     ----------
@@ -141,6 +142,10 @@ class Plan:
         params = {name: {**few.get(name, {}), **self.params.get(name, {})} for name in self.models}
         return replace(self, params=params, step=0.5, inner=2, folds=3, most_runs=self.most_runs or 1200)
 
+    def fresh(self, model: str, *names: object) -> Classifier:
+        """Return an unfitted classifier of this plan; it draws by a seed of its own for what these names predict."""
+        return seeded(model, seed_of(self.seed, model, *names), **self.params.get(model, {}))
+
     def thinned(self, dataset: Dataset) -> Dataset:
         """Return the dataset with no more than `most_runs` runs, evenly over time."""
         if self.most_runs is None or len(dataset) <= self.most_runs:
@@ -150,7 +155,7 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """What one model predicted in one split of one dataset.
+    """Predictions of one model in one split of one dataset.
 
     Attributes
     ----------
@@ -241,18 +246,15 @@ class Comparison:
                     "f1_low": low,
                     "f1_high": high,
                     "f1_paper": PAPER_F1.get(one.model, np.nan) if one.split == "applications" else np.nan,
-                    "pr_auc": _mean([figures.pr_auc for figures in found]),
-                    "base_rate": _mean([figures.base_rate for figures in found]),
-                    "precision": _mean([figures.precision for figures in found]),
-                    "recall": _mean([figures.recall for figures in found]),
-                    "accuracy": _mean([figures.accuracy for figures in found]),
-                    "none_accuracy": _mean([figures.none_accuracy for figures in found]),
-                    "n_test": sum(figures.n_test for figures in found),
-                    "n_variation": sum(figures.n_variation for figures in found),
-                    "n_abstained": sum(figures.n_abstained for figures in found),
+                    **{name: _mean([getattr(figures, name) for figures in found]) for name in _MEANS},
+                    **{name: sum(getattr(figures, name) for figures in found) for name in _SUMS},
                 }
             )
         return pd.DataFrame(rows)
+
+
+_MEANS: Final = ("pr_auc", "base_rate", "precision", "recall", "accuracy", "none_accuracy")
+_SUMS: Final = ("n_test", "n_variation", "n_abstained")
 
 
 def splits_of(dataset: Dataset, plan: Plan) -> dict[str, list[Fold]]:
@@ -327,14 +329,11 @@ def tables_of(dataset: Dataset) -> dict[str, Table]:
     return tables
 
 
-def answer(
-    model: str, params: Mapping[str, Any], seed: int, table: Table, fold: Fold, features: tuple[str, ...] | None = None
-) -> Answer:
+def answer(fresh: Classifier, table: Table, fold: Fold, features: tuple[str, ...] | None = None) -> Answer:
     """Learn from a fold's rows and judge its others: which are predicted to vary, how probable it is, abstentions."""
     rows, names = table
     kept = names if features is None else features
     rows = rows[:, [names.index(name) for name in kept]]
-    fresh = seeded(model, seed, **params)
     fresh.fit(rows[fold.train], fold.classes[fold.train], features=kept)
     found = fresh.judge(rows[fold.test], features=kept)
     return found.classes == 1, found.scores, int((found.why != "").sum())
@@ -343,10 +342,10 @@ def answer(
 def _judge(shared: tuple[Mapping[str, Table], Mapping[str, list[Fold]], Plan], task: tuple[str, str, int]) -> Answer:
     tables, folds, plan = shared
     model, split, k = task
-    seed, fold = seed_of(plan.seed, model, k), folds[split][k]
     if model == ORACLE:
-        return answer(plan.oracle, ORACLE_PARAMS, seed, tables[ORACLE], fold)
-    return answer(model, plan.params.get(model, {}), seed, tables[""], fold)
+        fresh = seeded(plan.oracle, seed_of(plan.seed, model, k), **ORACLE_PARAMS)
+        return answer(fresh, tables[ORACLE], folds[split][k])
+    return answer(plan.fresh(model, k), tables[""], folds[split][k])
 
 
 def rules_of(dataset: Dataset) -> dict[str, Callable[[Fold], Answer]]:

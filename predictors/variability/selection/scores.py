@@ -173,13 +173,21 @@ def f1_interval(
         counts = np.zeros((len(blocks), len(folds)))
         np.add.at(counts, (in_block, in_fold), mark)
         totals.append(times @ counts)
-    found = f1_of(*totals)
-    known = ~np.isnan(found)
-    n_known = known.sum(axis=1)
-    means = np.divide(
-        np.where(known, found, 0.0).sum(axis=1), n_known, out=np.full(len(found), np.nan), where=n_known > 0
-    )
-    return percentiles(means, level)
+    return percentiles(means_of_known(f1_of(*totals), axis=1), level)
+
+
+def means_of_known(values: Floats, axis: int) -> Floats:
+    """Return means along an axis of the values that are not NaN; NaN where all are.
+
+    Examples
+    --------
+    >>> means_of_known(np.array([[1.0, np.nan], [3.0, np.nan]]), axis=0).tolist()
+    [2.0, nan]
+    """
+    known = ~np.isnan(values)
+    count = known.sum(axis=axis)
+    total = np.where(known, values, 0.0).sum(axis=axis)
+    return np.asarray(np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0))
 
 
 def _share(marks: npt.NDArray[np.bool_]) -> float:

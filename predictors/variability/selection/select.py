@@ -1,4 +1,4 @@
-"""From datasets to the model that a scheduler asks: select a classifier, select its inputs, train it on three classes.
+"""Selection of the model for a scheduler: choose a classifier, choose its inputs, train it on three classes.
 
 As in [1]_: the classifier with the best mean F1 with one application left out; then recursive feature elimination, the
 set with the highest F1 kept; then the same classifier on these inputs, with three classes, on all runs.
@@ -40,10 +40,9 @@ from predictors.variability.selection.compare import (
     compare,
     in_order,
     joined,
-    seed_of,
 )
 from predictors.variability.selection.eliminate import eliminate, sizes
-from predictors.variability.selection.scores import f1_of, scores
+from predictors.variability.selection.scores import f1_of, means_of_known, scores
 from predictors.variability.splits import Fold, leave_one_application_out, random_folds
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ Sets = list[tuple[str, ...]]
 
 @dataclass(frozen=True, eq=False)
 class Elimination:
-    """What elimination kept, and what that is worth.
+    """The inputs that elimination kept, and their worth.
 
     Attributes
     ----------
@@ -89,7 +88,7 @@ class Elimination:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """The whole of it.
+    """The result of a selection.
 
     Attributes
     ----------
@@ -224,7 +223,8 @@ def eliminate_nested(dataset: Dataset, model: str, plan: Plan, map_tasks: Map = 
 
     taught = np.any([fold.train | fold.test for fold in folds], axis=0)
     labels = dataset.labels()
-    sets = eliminate(_fresh(shared, -1), dataset.rows[taught], labels.classes[taught], FEATURES, wanted, seed=plan.seed)
+    rows, classes = dataset.rows[taught], labels.classes[taught]
+    sets = eliminate(plan.fresh(model, -1), rows, classes, FEATURES, wanted, seed=plan.seed)
     grid = [(k, size) for k in range(len(folds)) for size in range(len(wanted))]
     f1 = np.array(map_tasks(_judge_set, (shared, sets), grid)).reshape(len(folds), len(wanted))
     return Elimination(
@@ -232,8 +232,8 @@ def eliminate_nested(dataset: Dataset, model: str, plan: Plan, map_tasks: Map = 
         sets[_best(by_size)],
         honest,
         tuple(wanted[size] for size in chosen),
-        _column_means(by_size),
-        _column_means(f1),
+        means_of_known(by_size, axis=0),
+        means_of_known(f1, axis=0),
     )
 
 
@@ -245,8 +245,9 @@ def _eliminate_and_judge(shared: _Shared, task: _Path) -> tuple[list[Answer], li
     if not fold.teaches:
         return [], [float("nan")] * len(shared.sizes)
     rows, classes = shared.table[0][fold.train], fold.classes[fold.train]
-    sets = eliminate(_fresh(shared, task.fold), rows, classes, FEATURES, shared.sizes, seed=shared.plan.seed)
-    answers = [_answer(shared, task.fold, fold, features) for features in sets]
+    fresh = shared.plan.fresh(shared.model, task.fold)
+    sets = eliminate(fresh, rows, classes, FEATURES, shared.sizes, seed=shared.plan.seed)
+    answers = [answer(fresh.clone(), shared.table, fold, features) for features in sets]
     return answers, [scores(fold.classes[fold.test] == 1, predicted).f1 for predicted, _, _ in answers]
 
 
@@ -254,18 +255,8 @@ def _judge_set(shared: tuple[_Shared, Sets], task: tuple[int, int]) -> float:
     about, sets = shared
     k, size = task
     fold = about.folds[k]
-    predicted, _, _ = _answer(about, k, fold, sets[size])
+    predicted, _, _ = answer(about.plan.fresh(about.model, k), about.table, fold, sets[size])
     return scores(fold.classes[fold.test] == 1, predicted).f1
-
-
-def _answer(shared: _Shared, k: int, fold: Fold, features: tuple[str, ...]) -> Answer:
-    seed = seed_of(shared.plan.seed, shared.model, k)
-    return answer(shared.model, shared.plan.params.get(shared.model, {}), seed, shared.table, fold, features)
-
-
-def _fresh(shared: _Shared, k: int) -> Classifier:
-    params = shared.plan.params.get(shared.model, {})
-    return seeded(shared.model, seed_of(shared.plan.seed, shared.model, k), **params)
 
 
 def _inner(fold: Fold, applications: Words, k: int, n_groups: int) -> Fold:
@@ -277,15 +268,8 @@ def _inner(fold: Fold, applications: Words, k: int, n_groups: int) -> Fold:
 
 def _best(f1: Floats) -> int:
     """Return the size with the highest mean F1; of equals the one with the fewest inputs."""
-    means = np.nan_to_num(_column_means(f1), nan=-1.0)
+    means = np.nan_to_num(means_of_known(f1, axis=0), nan=-1.0)
     return int(len(means) - 1 - np.argmax(means[::-1]))
-
-
-def _column_means(f1: Floats) -> Floats:
-    known = ~np.isnan(f1)
-    count = known.sum(axis=0)
-    total = np.where(known, f1, 0.0).sum(axis=0)
-    return np.asarray(np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0))
 
 
 # --- the three-class model --------------------------------------------------------------------------------------------
@@ -308,7 +292,7 @@ def _three(shared: tuple[Floats, list[Fold], str, tuple[str, ...], Plan], k: int
 
     rows, folds, model, features, plan = shared
     fold, kept = folds[k], rows[:, [FEATURES.index(name) for name in features]]
-    fresh = seeded(model, seed_of(plan.seed, model, "three", k), **plan.params.get(model, {}))
+    fresh = plan.fresh(model, "three", k)
     fresh.fit(kept[fold.train], fold.classes[fold.train], features=features, scheme="three")
     found, truth = fresh.judge(kept[fold.test], features=features), fold.classes[fold.test]
     matrix = confusion_matrix(truth, found.classes, labels=list(range(len(CLASSES))))

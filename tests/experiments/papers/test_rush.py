@@ -23,7 +23,7 @@ from predictors.core.errors import JobcastError
 from predictors.data.synthetic.generate import generate_log
 from predictors.data.telemetry.read import Scan
 from predictors.data.telemetry.samples import Telemetry, write_rates
-from predictors.tracking.model_folder import ClassifierOrigin, save_classifier
+from predictors.tracking.model_folder import ClassifierOrigin, save_model
 from predictors.variability.dataset import Dataset
 from predictors.variability.features import FEATURES
 from predictors.variability.labels import Norms
@@ -176,14 +176,14 @@ def test_a_classifier_by_its_address(tmp_path):
     data = dataset(scope="job")
     model, labels = train(data, "adaboost")
     origin = ClassifierOrigin.of(model, data, labels, "small")
-    save_classifier(model, tmp_path, origin)
+    save_model(model, tmp_path, origin)
     again = classifier_at(str(tmp_path))
     assert again.origin.scope == "job"
     assert np.array_equal(again.classifier.predict(data.rows), model.predict(data.rows))
     with pytest.raises(JobcastError, match="nothing-there"):
         classifier_at(str(tmp_path / "nothing-there"))
     (tmp_path / "other").mkdir()
-    save_classifier(model, tmp_path / "other", replace(origin, window=60.0))
+    save_model(model, tmp_path / "other", replace(origin, window=60.0))
     with pytest.raises(JobcastError, match="windows of 60 s"):
         classifier_at(str(tmp_path / "other"))
 

@@ -34,7 +34,7 @@ def test_every_figure_of_five_jobs_by_hand():
 
 
 def test_mean_accuracy_when_one_of_the_two_is_zero():
-    assert metrics.mean_accuracy([0.0, 50.0], [50.0, 0.0]) == 0.0
+    assert metrics.figures([0.0, 50.0], [50.0, 0.0], [0.0, 0.0]).mean_accuracy == 0.0
 
 
 def test_pinball_by_hand():
@@ -61,7 +61,7 @@ def test_undefined_figures_are_nan():
     empty = metrics.figures([], [], [])
     assert empty.n_test == 0 and empty.sse_s2 == 0
     assert all(math.isnan(v) for v in (empty.mae_s, empty.rmse_s, empty.median_ae_s, empty.r2, empty.mean_accuracy))
-    assert math.isnan(metrics.r_squared([7.0, 7.0], [7.0, 8.0]))
+    assert math.isnan(metrics.figures([7.0, 7.0], [7.0, 8.0], [7.0, 7.0]).r2)
 
 
 def test_ratio_to_a_flawless_baseline():
@@ -70,11 +70,11 @@ def test_ratio_to_a_flawless_baseline():
 
 
 def test_predicting_the_mean_explains_nothing():
-    assert metrics.r_squared([1.0, 2.0, 6.0], [3.0, 3.0, 3.0]) == 0.0
+    assert metrics.figures([1.0, 2.0, 6.0], [3.0, 3.0, 3.0], [0.0, 0.0, 0.0]).r2 == 0.0
 
 
 def test_unequal_shapes_are_refused():
     with pytest.raises(JobcastError, match=r"\(2,\) and \(1,\)"):
-        metrics.mean_absolute_error([1.0, 2.0], [1.0])
+        metrics.figures([1.0, 2.0], [1.0], [1.0, 2.0])
     with pytest.raises(JobcastError, match="between 0 and 1"):
         metrics.pinball_loss([1.0], [1.0], 1.0)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log
 from predictors.history.history import Outcomes
@@ -133,20 +132,6 @@ def test_the_loop_hands_over_those_that_run_as_of_then(log):
         sure = (start < now) & (end > now)
         possible = (start <= now) & (end >= now)
         assert sure.sum() <= len(found) <= possible.sum()
-
-
-@pytest.mark.parametrize(
-    ("params", "told"),
-    [
-        ({"distribution": "gumbel"}, "distribution must be one of extreme, logistic, normal"),
-        ({"predicts": "mode"}, "predicts must be one of median, mean"),
-        ({"scale": 0}, "scale must be a finite number above 0"),
-        ({"n_estimators": 0}, "n_estimators must be a whole number"),
-    ],
-)
-def test_bad_parameters_are_refused(params, told, log):
-    with pytest.raises(JobcastError, match=told):
-        Censored(**params).fit(log)
 
 
 @pytest.mark.parametrize("inside", [None, "chain", "with-budget"])

@@ -236,6 +236,92 @@ def test_a_wrong_name_or_parameter_gets_a_suggestion():
         make_predictor("last-two", as_of="strickt").fit(generate_log(10))
 
 
+@pytest.mark.parametrize(
+    ("name", "params", "rule"),
+    [
+        ("forest", {"n_estimators": 0}, "a whole number, at least 1; got 0"),
+        ("forest", {"n_estimators": 2.5}, "a whole number, at least 1; got 2.5"),
+        ("forest", {"n_estimators": True}, "a whole number, at least 1; got True"),
+        ("forest", {"max_features": 0.0}, "a share above 0, at most 1; got 0.0"),
+        ("forest", {"max_features": 1.5}, "a share above 0, at most 1; got 1.5"),
+        ("forest", {"max_features": None}, "a share above 0, at most 1; got None"),
+        ("forest", {"min_samples_leaf": 0}, "a whole number, at least 1; got 0"),
+        ("forest", {"max_nodes": 2}, "a whole number, at least 3; got 2"),
+        ("forest", {"one_hot": 0}, "a whole number, at least 1, or None; got 0"),
+        ("forest", {"random_state": -1}, "a whole number, at least 0; got -1"),
+        ("forest", {"random_state": "a"}, "a whole number, at least 0; got 'a'"),
+        ("forest", {"refit_every": 0}, "a finite number above 0, or None; got 0"),
+        ("forest", {"window": 0}, "a whole number, at least 1; got 0"),
+        ("forest", {"cap": "yes"}, "True or False; got 'yes'"),
+        ("boosted", {"objective": "cubed"}, "one of squared, absolute, quantile; got 'cubed'"),
+        ("boosted", {"target": "days"}, "one of seconds, residual, log; got 'days'"),
+        ("boosted", {"quantile": 1.0}, "a share between 0 and 1; got 1.0"),
+        ("boosted", {"n_estimators": 0}, "a whole number, at least 1; got 0"),
+        ("boosted", {"learning_rate": 0}, "a share above 0, at most 1; got 0"),
+        ("boosted", {"window": 0}, "a whole number, at least 1; got 0"),
+        ("censored", {"distribution": "gumbel"}, "one of extreme, logistic, normal; got 'gumbel'"),
+        ("censored", {"predicts": "mode"}, "one of median, mean; got 'mode'"),
+        ("censored", {"scale": 0}, "a finite number above 0; got 0"),
+        ("online-linear", {"rate": 0}, "a finite number above 0; got 0"),
+        ("gaussier", {"rate": np.inf}, "a finite number above 0; got inf"),
+        ("gaussier", {"ridge": -1.0}, "a finite number, not below 0; got -1.0"),
+        ("online-tree", {"trees": 0}, "a whole number, at least 1; got 0"),
+        ("online-tree", {"delta": 2.0}, "a share between 0 and 1; got 2.0"),
+        ("online-tree", {"window": 1}, "a whole number, at least 2; got 1"),
+    ],
+)
+def test_a_parameter_that_cannot_be_is_named_before_anything_is_learnt(name, params, rule, log):
+    with pytest.raises(JobcastError, match=rf"^{name}: {next(iter(params))} must be {rule}\.$"):
+        make_predictor(name, **params).fit(log)
+
+
+def odd(**changes):
+    """Return a log of 150 jobs with some columns replaced; a value of None is unknown."""
+    made = generate_log(150, seed=2, users=5)
+    values = {column: array.copy() for column, array in made.values.items()}
+    unknown = {column: array.copy() for column, array in made.unknown.items()}
+    for column, value in changes.items():
+        if value is None:
+            unknown[column][:] = True
+        else:
+            values[column][:], unknown[column][:] = value, False
+    return JobLog(values, unknown, epoch=made.epoch, name="odd")
+
+
+TARGETS = ("seconds", "residual", "log")
+ODD = {
+    "constant run times": odd(run_time=60),
+    "one user": odd(user=1),
+    "one job": odd().select(slice(1)),
+    "nobody": odd(user=None, group=None, queue=None, executable=None),
+    "no processors": odd(requested_procs=None, allocated_procs=None),
+    "no requests": odd(requested_time=None),
+    "requests of 0 s": odd(requested_time=0),
+    "requests of 1e9 s": odd(requested_time=10**9),
+    "one such request": odd(requested_time=np.where(np.arange(150) == 9, 10**9, 600)),
+    "run times of 1e9 s": odd(run_time=10**9, requested_time=10**9),
+    "another user": odd(user=10**6),
+}
+FAST = {
+    **{f"boosted, {target}": ("boosted", {"n_estimators": 5, "target": target}) for target in TARGETS},
+    **{name: (name, {}) for name in ("online-linear", "gaussier", "online-tree")},
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+@pytest.mark.parametrize("predictor", FAST)
+def test_odd_logs_get_predictions_within_range(predictor, what):
+    name, params = FAST[predictor]
+    jobs, usual = ODD[what], odd()
+    limit = np.where(jobs.known("requested_time") & (jobs.filled("requested_time") > 0), jobs["requested_time"], np.inf)
+    in_the_loop = checks._forecast(make_predictor(name, **params), jobs)
+    from_it, from_usual = (make_predictor(name, **params).fit(log).predict(jobs) for log in (jobs, usual))
+    for found in (in_the_loop, from_it, from_usual, make_predictor(name, **params).fit(jobs).predict(usual)):
+        assert np.isfinite(found).all() and (found >= 1).all()
+    for found in (in_the_loop, from_it, from_usual):
+        assert (found <= limit).all()
+
+
 @pytest.mark.parametrize("name", PREDICTORS)
 def test_the_registered_name_is_the_class_name(name):
     assert PREDICTORS[name].name == name and make_predictor(name).features.count("requested_time") == 1

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from predictors.core.errors import JobcastError
-from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log
 from predictors.history.history import Outcome
 from predictors.history.replay import log_events, replay
@@ -143,40 +142,6 @@ def test_constant_run_times_are_learnt(kind, log):
 # --- odd input ---
 
 
-def odd(log, **changes):
-    values = {column: array.copy() for column, array in log.values.items()}
-    unknown = {column: array.copy() for column, array in log.unknown.items()}
-    for column, value in changes.items():
-        if value is None:
-            unknown[column][:] = True
-        else:
-            values[column][:], unknown[column][:] = value, False
-    return JobLog(values, unknown, epoch=log.epoch)
-
-
-ODD = {
-    "constant run times": lambda log: odd(log, run_time=300),
-    "one user": lambda log: odd(log, user=1),
-    "one job": lambda log: log.select(slice(1)),
-    "nothing but times": lambda log: odd(log, user=None, group=None, requested_procs=None, allocated_procs=None),
-    "no requests": lambda log: odd(log, requested_time=None),
-    "requests of 0": lambda log: odd(log, requested_time=0),
-    "requests without end": lambda log: odd(log, requested_time=10**9),
-    "one such request": lambda log: odd(log, requested_time=np.where(np.arange(len(log)) == 9, 10**9, 600)),
-    "run times without end": lambda log: odd(log, run_time=10**9, requested_time=10**9),
-}
-
-
-@pytest.mark.parametrize("what", ODD)
-@pytest.mark.parametrize("kind", ONLINE)
-def test_odd_logs_get_predictions_within_range(kind, what, log):
-    jobs = ODD[what](log)
-    limit = np.where(jobs.filled("requested_time") > 0, jobs.filled("requested_time"), np.inf)
-    limit[~jobs.known("requested_time")] = np.inf
-    for found in (in_the_loop(kind(), jobs), kind().fit(jobs).predict(jobs), kind().fit(log).predict(jobs)):
-        assert np.isfinite(found).all() and (found >= 1).all() and (found <= limit).all()
-
-
 @pytest.mark.parametrize("kind", ONLINE)
 def test_categories_never_seen_and_a_clock_that_goes_back(kind, log):
     predictor = kind().fit(log)
@@ -185,22 +150,6 @@ def test_categories_never_seen_and_a_clock_that_goes_back(kind, log):
     if "user" in predictor.features:
         rows[:, predictor.features.index("user")] = [1e6, 2e9, 1e18, -5, np.inf]
     assert np.isfinite(predictor.predict_rows(rows)).all()
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: OnlineLinear(rate=0), "rate must be a finite number above 0; got 0"),
-        (lambda: Gaussier(rate=np.inf), "rate must be"),
-        (lambda: Gaussier(ridge=-1.0), "ridge must be a finite number, not below 0"),
-        (lambda: OnlineTree(trees=0), "trees must be a whole number, at least 1"),
-        (lambda: OnlineTree(delta=2.0), "delta must be a share between 0 and 1"),
-        (lambda: OnlineTree(window=1), "window must be a whole number, at least 2"),
-    ],
-)
-def test_parameters_that_cannot_be_used_are_named(make, message, log):
-    with pytest.raises(JobcastError, match=message):
-        make().fit(log)
 
 
 def test_a_damaged_model_is_refused(log, tmp_path):

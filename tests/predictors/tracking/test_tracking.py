@@ -19,7 +19,7 @@ from predictors.registry import PREDICTORS, make_predictor
 from predictors.tracking import client as tracking
 from predictors.tracking import model_folder as files
 from predictors.tracking.describe import code_tags
-from predictors.tracking.model_folder import ClassifierOrigin, save_classifier
+from predictors.tracking.model_folder import ClassifierOrigin, save_model
 from predictors.tracking.pyfunc import OUTPUT, REQUIRED
 from predictors.tracking.pyfunc_classifier import OUTPUTS
 from predictors.tracking.store import Store
@@ -490,11 +490,11 @@ def test_a_classifier_for_known_applications_asks_which_it_is(home):
 
 def test_a_model_is_never_taken_for_one_of_another_kind(home, tmp_path):
     run, _ = logged_classifier()
-    with pytest.raises(JobcastError, match="model of variability, not of run time; ask it with `jobcast variability"):
+    with pytest.raises(JobcastError, match="model of variability, not of run time; use it with `jobcast variability"):
         tracking.load_model(run.uri)
     log = generate_log(50, seed=1)
     other = tracking.log_run(make_predictor("last-two").fit(log), log, {}, split="all")
-    with pytest.raises(JobcastError, match="model of run time, not of variability; ask it with `jobcast predict`"):
+    with pytest.raises(JobcastError, match="model of run time, not of variability; use it with `jobcast predict`"):
         tracking.load_classifier(other.uri)
 
 
@@ -508,7 +508,7 @@ def test_a_changed_classifier_is_refused(home):
 
 def test_a_folder_without_its_origin_is_refused(tmp_path):
     model, labels = fitted("knn")
-    save_classifier(model, tmp_path, ClassifierOrigin.of(model, DATA, labels, "control"))
+    save_model(model, tmp_path, ClassifierOrigin.of(model, DATA, labels, "control"))
     assert tracking.load_classifier(str(tmp_path)).origin.dataset == "control"
     manifest = tmp_path / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"scope"', '"scoop"'))

@@ -1,1 +1,1 @@
-"""How the database got its tables, step by step (Alembic)."""
+"""Migrations of the database, step by step (Alembic)."""
