@@ -112,6 +112,18 @@ def estimate_errors(estimate: Ints, run_time: Ints) -> dict[str, float]:
     }
 
 
+def weighted_figures(schedule: Schedule) -> dict[str, float]:
+    """Return mean wait and mean bounded slowdown with each job weighted by its area, processors x run time."""
+    area = (schedule.run_time * schedule.workload.procs).astype(np.float64)
+    if not area.any():
+        raise JobcastError("All jobs have length 0: they cannot be weighted by area.")
+    bounded = bounded_slowdown(schedule.wait, schedule.run_time)
+    return {
+        "area_weighted_mean_wait_s": float(np.average(schedule.wait, weights=area)),
+        "area_weighted_mean_bounded_slowdown": float(np.average(bounded, weights=area)),
+    }
+
+
 def how_started(schedule: Schedule) -> dict[str, dict[str, float]]:
     """Return jobs and processor hours by how the jobs started."""
     area = schedule.run_time * schedule.workload.procs

@@ -23,6 +23,7 @@ from schedsim.results.metrics import (
     how_started,
     slowdown,
     utilisation,
+    weighted_figures,
     widest,
 )
 from schedsim.results.schedule import Schedule
@@ -80,6 +81,14 @@ def test_widest_five_percent(n_jobs, expected):
     assert procs[chosen].min() == n_jobs - expected
 
 
+def test_weighted_by_area(schedule):
+    areas, waits = np.array([100, 40, 5, 200]), np.array([0, 90, 100, 100])
+    found = weighted_figures(schedule)
+    assert found["area_weighted_mean_wait_s"] == pytest.approx((areas * waits).sum() / areas.sum())
+    slowdowns = np.array([1, 5.5, 10.5, 1.5])
+    assert found["area_weighted_mean_bounded_slowdown"] == pytest.approx((areas * slowdowns).sum() / areas.sum())
+
+
 def test_by_user_and_size(schedule):
     assert by_user(schedule) == {
         7: {"n_jobs": 2, "mean_wait_s": 45.0, "mean_bounded_slowdown": 3.25, "max_wait_s": 90},
@@ -104,6 +113,8 @@ def test_utilisation_of_an_empty_span():
     jobs = Workload.from_columns([1], submit=[0], procs=[1], requested=[5], run_time=[0], machine_procs=1)
     done = simulate(jobs, make_policy("easy"))
     assert utilisation(done) == 0.0
+    with pytest.raises(JobcastError, match="cannot be weighted by area"):
+        weighted_figures(done)
 
 
 def test_the_file(schedule, tmp_path):
