@@ -10,13 +10,13 @@ from time import perf_counter
 from typing import Any, Final
 
 from experiments.console import progress
-from experiments.runs.checkpoints import locked
+from experiments.runs.checkpoints import kept_in, run_directory
 from experiments.runs.clusters import Pool
 from experiments.runs.pool import BASE_BYTES, HERE, JOB_BYTES, each
 from experiments.sweeps.plan import Plan, batches, plan
 from experiments.sweeps.results import GROUPS, LEADING, Results, SweepFolder, read_results, write_results
 from experiments.sweeps.sweep import Case, Cell, Learner, LogFile, Sweep, first_seeds
-from experiments.sweeps.work import Batch, Done, do
+from experiments.sweeps.work import Batch, Done, do, key_of
 from predictors.core.errors import JobcastError, counted
 from predictors.data.cleaning import clean
 from predictors.data.formats.parquet import write_parquet
@@ -55,14 +55,14 @@ def run_sweep(sweep: Sweep, logs: Sequence[JobLog] = (), *, pool: Pool = HERE, f
 
 def run_plan(planned: Plan, pool: Pool = HERE, folder: Path | None = None) -> Results:
     """Run a sweep whose logs are read; parameters and errors as of `run_sweep`."""
-    with locked(folder, "sweep") if folder is not None else nullcontext():
+    with nullcontext() if folder is None else run_directory(folder, "sweep", planned.identity(), planned.about()):
         place = None if folder is None else SweepFolder(folder, planned)
         if place is not None and place.finished:
             found = read_results(place.path)
-            place.drop_parts()  # if it was killed before it could
+            place.parts.drop()  # if it was killed before it could
             return found
         done = Done() if place is None else place.kept()
-        before = {(row["log_sha256"], row["case"], row["seed"]) for row in done.rows}
+        before = set(map(key_of, done.rows))
         missing = [cell for cell in planned.cells if cell.key not in before]
         begin = perf_counter()
         failures = _run(planned, missing, pool, done, place)
@@ -71,7 +71,7 @@ def run_plan(planned: Plan, pool: Pool = HERE, folder: Path | None = None) -> Re
         found = _results(planned, done, perf_counter() - begin)
         if place is not None:
             write_results(place.path, found)
-            place.drop_parts()
+            place.parts.drop()
         return found
 
 
@@ -109,9 +109,7 @@ def _failed(failures: Sequence[tuple[str, str]], planned: Plan, place: SweepFold
 
 
 def _kept(done: int, planned: Plan, place: SweepFolder | None) -> str:
-    if place is None or not done:
-        return ""
-    return f"{done:,} of {counted(len(planned.cells), 'run')} are kept in {place.path}: the same command goes on there."
+    return kept_in(place.path, done, len(planned.cells)) if place is not None and done else ""
 
 
 def _batches(planned: Plan, missing: Sequence[Cell], pool: Pool) -> Iterator[Batch]:
@@ -156,7 +154,7 @@ def _results(planned: Plan, done: Done, wall: float) -> Results:
 
     rank = {cell.key: number for number, cell in enumerate(planned.cells)}
     names = {(log.jobs.name): sha256 for sha256, log in planned.logs.items()}
-    rows = sorted(done.rows, key=lambda row: rank[row["log_sha256"], row["case"], row["seed"]])
+    rows = sorted(done.rows, key=lambda row: rank[key_of(row)])
     groups = sorted(done.groups, key=lambda row: rank[names[row["log"]], row["case"], row["seed"]])
     first = LEADING[planned.sweep.kind]
     runs = pd.DataFrame(rows)

@@ -69,6 +69,11 @@ class Done:
     failures: list[tuple[str, str]] = field(default_factory=list)
 
 
+def key_of(row: Row) -> tuple[str, str, int]:
+    """Return what tells a row's run from all others, as `Cell.key` does."""
+    return row["log_sha256"], row["case"], row["seed"]
+
+
 def do(log: bytes | JobLog, batch: Batch) -> Done:
     """Run a batch; a run that cannot be done is told, the others go on.
 

@@ -69,7 +69,7 @@ def test_a_killed_workers_work_is_done_again(alone, tmp_path, small_batches):
     killed = []
 
     def kill():
-        while not list(tmp_path.glob("parts/*.json")):
+        while not list(tmp_path.glob("parts/[!.]*.parquet")):
             time.sleep(0.01)
         killed.append(min(own_workers() - before))
         os.kill(killed[0], signal.SIGKILL)
@@ -176,7 +176,7 @@ def test_a_scheduler_that_goes_away_leaves_what_is_done(tmp_path, small_batches,
     address = cluster.scheduler_address
 
     def close():
-        while not list(tmp_path.glob("parts/*.json")):
+        while not list(tmp_path.glob("parts/[!.]*.parquet")):
             time.sleep(0.01)
         cluster.close()
 
