@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from experiments.cli.options import Json
+from experiments.compare.measures import titled
+
 if TYPE_CHECKING:
     from predictors.core.arrays import Floats
     from predictors.data.joblog import JobLog
@@ -29,7 +32,6 @@ Budget = Annotated[
     float | None, typer.Option(help="Share of jobs that may run longer than predicted, such as 0.05: predict no less.")
 ]
 Details = Annotated[bool, typer.Option("--details", help="Also slices by run time, cold and warm users, and month.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 DEFAULT: Final = "requested,tsafrir,user-mean,forest"
 SHARE: Final = 0.8
@@ -152,15 +154,8 @@ Model = Annotated[
     str, typer.Argument(help="models:/NAME@ALIAS, models:/NAME/VERSION, runs:/RUN_ID or a folder.", metavar="MODEL")
 ]
 
-SHOWN: Final = (
-    ("error / last-two", "sse_ratio_to_last_two", ""),
-    ("mean absolute error", "mae_s", "s"),
-    ("median absolute error", "median_ae_s", "s"),
-    ("R²", "r2", ""),
-    ("mean accuracy", "mean_accuracy", ""),
-    ("ran longer than predicted", "underestimation_rate", "of jobs"),
-)
-"""What is printed of the figures: label, name, unit."""
+SHOWN: Final = ("sse_ratio_to_last_two", "mae_s", "median_ae_s", "r2", "mean_accuracy", "underestimation_rate")
+"""Figures of a training that are printed."""
 
 
 def train(
@@ -334,7 +329,7 @@ def _print_training(document: dict[str, Any]) -> None:
     title = (
         f"{document['predictor']} on {document['log']}: {counted(found['n_test'], 'job')} predicted, {found['split']}"
     )
-    print_table(title, ("", "value", "unit"), [(label, found[name], unit) for label, name, unit in SHOWN])
+    print_table(title, ("", "value", "unit"), titled(found, SHOWN))
     typer.echo(f"The model then learnt from all {counted(model['n_jobs'], 'job')} that ran, to the end of the log.")
     typer.echo(f"Kept as {model['uri']}, version {model['version']}; run {model['run_id']} in {document['store']}")
 

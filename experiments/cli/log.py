@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.cli.options import Json
+
 if TYPE_CHECKING:
     from predictors.data.formats.archive import Progress
     from predictors.data.report import ReadingReport
@@ -20,7 +22,6 @@ Strict = Annotated[bool, typer.Option("--strict", help="Refuse the log at the fi
 Zone = Annotated[
     str, typer.Option(help="Zone of the local times that the log writes, such as America/Chicago.", metavar="ZONE")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @app.command()

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from experiments.cli.options import Json
+
 if TYPE_CHECKING:
     from predictors.probes.campaign import Campaign
     from predictors.probes.campaign_file import Control
@@ -21,7 +23,6 @@ app = typer.Typer(
 )
 
 Toml = Annotated[Path, typer.Argument(help="Which jobs, how often, by which scheduler: a TOML file.", metavar="TOML")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @app.command()

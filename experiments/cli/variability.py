@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from experiments.cli.options import Json
+
 if TYPE_CHECKING:
     from predictors.tracking.describe import LoggedRun, Registered
     from predictors.variability.dataset import Dataset
@@ -24,7 +26,6 @@ Alias = Annotated[str | None, typer.Option(help="champion, challenger or shadow:
 Seed = Annotated[int, typer.Option(min=0, help="Seed of what is drawn by chance.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer runs, trees and steps: in a minute or two.")]
 Workers = Annotated[int, typer.Option(min=1, help="Processes; the results are the same.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 SHOWN: Final = ("f1", "f1_low", "f1_high", "f1_paper", "pr_auc", "base_rate", "precision", "recall", "accuracy")
 

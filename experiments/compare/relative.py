@@ -16,7 +16,7 @@ RATIOS: Final = {
     "widest": "widest5_mean_wait_s",
 }
 """Columns relative to EASY: which figure of a schedule."""
-MEASURES: Final = ("gap_closed", *RATIOS)
+COLUMNS: Final = ("gap_closed", *RATIOS)
 
 
 def relative(own: dict[str, float], easy: dict[str, float], best: dict[str, float]) -> dict[str, float]:
@@ -57,9 +57,9 @@ def over_seeds(runs: pd.DataFrame, keys: Sequence[str], measures: Sequence[str])
 def shaken_beside_as_logged(runs: pd.DataFrame) -> pd.DataFrame:
     """Return medians over the shaken seeds, one row a case, with `_as_logged`, the run on the log as it is, beside."""
     shaken = runs["seed"] != AS_LOGGED
-    table = over_seeds(runs.assign(**{m: runs[m].where(shaken) for m in MEASURES}), ["case"], MEASURES)
+    table = over_seeds(runs.assign(**{m: runs[m].where(shaken) for m in COLUMNS}), ["case"], COLUMNS)
     as_logged = runs[~shaken].drop_duplicates("case").set_index("case")
-    return table.assign(**{f"{m}_as_logged": table["case"].map(as_logged[m]) for m in MEASURES})
+    return table.assign(**{f"{m}_as_logged": table["case"].map(as_logged[m]) for m in COLUMNS})
 
 
 def over_logs(runs: pd.DataFrame) -> pd.DataFrame:
@@ -70,12 +70,12 @@ def over_logs(runs: pd.DataFrame) -> pd.DataFrame:
     """
     n_logs = runs["log"].nunique()
     there = _there(runs)
-    used = runs.assign(**{m: runs[m].where(runs["log"].map(there[m])) for m in MEASURES})
-    means = used.groupby(["case", "seed"], sort=False)[list(MEASURES)].mean().reset_index()
+    used = runs.assign(**{m: runs[m].where(runs["log"].map(there[m])) for m in COLUMNS})
+    means = used.groupby(["case", "seed"], sort=False)[list(COLUMNS)].mean().reset_index()
     complete = used.groupby(["case", "seed"], sort=False)["log"].nunique().reset_index(drop=True) == n_logs
     table = shaken_beside_as_logged(means[complete])
-    per_log = used[used["seed"] != AS_LOGGED].groupby(["case", "log"], sort=False)[list(MEASURES)].median()
-    for measure in MEASURES:
+    per_log = used[used["seed"] != AS_LOGGED].groupby(["case", "log"], sort=False)[list(COLUMNS)].median()
+    for measure in COLUMNS:
         by_case = per_log[measure].groupby("case")
         table[f"{measure}_worst"] = table["case"].map(by_case.min() if measure == "gap_closed" else by_case.max())
     table.insert(1, "logs", n_logs)
@@ -84,12 +84,12 @@ def over_logs(runs: pd.DataFrame) -> pd.DataFrame:
 
 def _there(runs: pd.DataFrame) -> pd.DataFrame:
     """Return which logs have which measures in all their runs: a row a log, a column a measure."""
-    return runs[list(MEASURES)].notna().groupby(runs["log"]).all()
+    return runs[list(COLUMNS)].notna().groupby(runs["log"]).all()
 
 
 def left_out(runs: pd.DataFrame) -> str:
     """Say which logs are left out of which measure's means; nothing if none is."""
     there = _there(runs)
-    gone = [f"{measure} without {', '.join(there.index[~there[measure]])}" for measure in MEASURES
+    gone = [f"{measure} without {', '.join(there.index[~there[measure]])}" for measure in COLUMNS
             if not there[measure].all()]  # fmt: skip
     return f"Not every log has every measure: {'; '.join(gone)}." if gone else ""

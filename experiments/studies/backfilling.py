@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from experiments.compare.measures import AS_LOGGED
-from experiments.compare.measures import MEASURES as TITLES
-from experiments.compare.relative import MEASURES, RATIOS, left_out, over_logs, relative, shaken_beside_as_logged
+from experiments.compare.measures import AS_LOGGED, MEASURES
+from experiments.compare.relative import COLUMNS, RATIOS, left_out, over_logs, relative, shaken_beside_as_logged
 from experiments.reports.figures import COLOURS, draw, number_beside, write_table
 from experiments.reports.report import Report
 from experiments.runs.setting import Setting
@@ -111,7 +110,7 @@ def _paint(axes: "Axes", table: "pd.DataFrame") -> None:
         Line2D([], [], marker=marker, color="#444444", linestyle="none", label=label)
         for label, marker in options.items()
     ]
-    axes.set_xlabel(f"{TITLES[RATIOS['widest']].title} of jobs, relative to EASY")
+    axes.set_xlabel(f"{MEASURES[RATIOS['widest']].title} of jobs, relative to EASY")
     axes.set_ylabel("gap to clairvoyant EASY-SJBF closed, mean bounded slowdown [%]")
     axes.legend(handles=[*kinds, *ways], loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
 
@@ -208,7 +207,7 @@ def _told(table: pd.DataFrame, about: str) -> dict[str, pd.DataFrame]:
         "worst log": "_worst",
     }
     return {
-        about + name: table[["case", *(measure + suffix for measure in MEASURES)]]
+        about + name: table[["case", *(column + suffix for column in COLUMNS)]]
         for name, suffix in parts.items()
         if f"wait{suffix}" in table
     }
@@ -230,7 +229,7 @@ def beside_easy(runs: pd.DataFrame) -> pd.DataFrame:
 def _who_pays(medians: pd.DataFrame) -> Iterator[str]:
     """Yield a sentence on each named setting: what of it is worse than EASY."""
     for row in medians[medians["case"].isin(REVISED_ESTIMATES)].to_dict(orient="records"):
-        worse = [f"{TITLES[name].title} x {row[ratio]:.2f}" for ratio, name in RATIOS.items() if row[ratio] > 1.0]
+        worse = [f"{MEASURES[name].title} x {row[ratio]:.2f}" for ratio, name in RATIOS.items() if row[ratio] > 1.0]
         gap = row["gap_closed"]
         yield (f"{row['case']} closes {gap:.0%} of the gap" if gap == gap else f"{row['case']}: EASY leaves no gap") + (
             f"; worse than EASY in {', '.join(worse)}." if worse else "; no figure is worse than EASY's."

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from experiments.compare.relative import relative
 from experiments.runs.clusters import Pool
 from experiments.runs.pool import HERE
 from experiments.runs.simulate import estimates_by_name
@@ -38,8 +39,6 @@ WAYS: Final = (
 """What becomes of an expired estimate, or the promise; policy and correction."""
 SOME: Final = 20_000
 """Jobs from which on predictors that are fitted again and again are simulated in the first way alone."""
-PAYS: Final = {"wait": "mean_wait_s", "p99": "p99_wait_s", "longest": "max_wait_s", "widest": "widest5_mean_wait_s"}
-"""Columns relative to EASY: which figure of a schedule."""
 EASY: Final = "EASY"
 ERRORS: Final = ("rmse_s", "bias_s", "too_short")
 REVISED_ESTIMATES: Final = ("default", "bold")
@@ -84,15 +83,9 @@ def _cases(names: Iterable[str], n_jobs: int) -> Iterator[tuple[str, tuple[str, 
 
 
 def _against(own: dict[str, float], easy: dict[str, float], best: dict[str, float]) -> dict[str, float]:
-    slowdown = "mean_bounded_slowdown"
-    gap = easy[slowdown] - best[slowdown]
-    return {
-        slowdown: own[slowdown],
-        "gap_closed": (easy[slowdown] - own[slowdown]) / gap if gap > 0 else np.nan,
-        **{column: own[name] / easy[name] if easy[name] > 0 else np.nan for column, name in PAYS.items()},
-        "mean_stretch": own["mean_stretch"],
-        "max_stretch": own["max_stretch"],
-    }
+    found = relative(own, easy, best)
+    stretch = {name: own[name] for name in ("mean_stretch", "max_stretch")}
+    return {"mean_bounded_slowdown": found.pop("slowdown"), **found, **stretch}
 
 
 def what_error_buys(table: pd.DataFrame) -> list[str]:

@@ -10,7 +10,7 @@ from experiments.console import plain
 from experiments.papers.rush.control import collect, learn
 from experiments.papers.rush.jobs import EXPERIMENTS, jobs_of
 from experiments.papers.rush.trials import Inputs, Learnt, Surround, run_trial, world_of
-from experiments.runs.simulate import TABLES, check_by_name, explain_by_name, run_by_name, table_by
+from experiments.runs.simulate import TABLES, NamedSimulation, run_by_name, table_by
 from predictors.data.cleaning import clean
 from predictors.data.synthetic.capability import generate_capability_log, mira_like_log
 from predictors.data.synthetic.generate import generate_log
@@ -196,14 +196,12 @@ def test_ceil(policy):
 @pytest.mark.parametrize("policy", ["easy", "default", "conservative-replan", "hybrid-2+promise", "cobalt", "ceil"])
 def test_figures_explanations_and_laws(policy, estimates):
     log = log_of(300)
-    schedule, found = run_by_name(log, policy, estimates, "incremental")
+    named = NamedSimulation(log, policy, estimates, "incremental")
+    schedule, found = named.run()
     told = untimed(found) | {by: plain(table_by(schedule, by)) for by in TABLES}
     waited = np.argsort(-schedule.wait, kind="stable")[:2]
-    why = {
-        str(job): explain_by_name(log, schedule, job, policy, estimates, "incremental", kill=True).to_dict()
-        for job in schedule.workload.job_id[waited].tolist()
-    }
-    told |= {"explained": plain(why), "laws": check_by_name(log, schedule, policy, estimates, kill=True)}
+    why = {str(job): named.explain(schedule, job).to_dict() for job in schedule.workload.job_id[waited].tolist()}
+    told |= {"explained": plain(why), "laws": named.check(schedule)}
     pinned("looks", f"{policy} by {estimates}", told)
 
 

@@ -59,7 +59,7 @@ QUESTION: Final = (
 """What its page asks."""
 
 KEYS: Final = ["dilation", "month", "share", "case"]
-MEASURES: Final = {
+COLUMNS: Final = {
     "makespan": "makespan_s",
     "user_wait": "mean_user_wait_s",
     "slowdown": "mean_user_slowdown",
@@ -148,12 +148,12 @@ def _runs(month: Month, seed: int, quick: bool) -> Iterator[dict[str, Any]]:
 
 def compared(own: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
     """Return the figures of a schedule, and by how much they differ from the base policy's [%]."""
-    row: dict[str, Any] = {name: own[column] for name, column in MEASURES.items()}
+    row: dict[str, Any] = {name: own[column] for name, column in COLUMNS.items()}
     row["above"] = 100 * own["time_above_share"]
     row |= {name: own[name] for name in ("late", "dilated", "postponable")}
     row |= {
         f"{name}_change": 100 * (own[column] / base[column] - 1) if base[column] else float("nan")
-        for name, column in MEASURES.items()
+        for name, column in COLUMNS.items()
     }
     return row
 
