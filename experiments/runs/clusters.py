@@ -15,7 +15,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from predictors.core.errors import JobcastError, counted, unknown_name
@@ -154,24 +153,18 @@ def cluster_of(pool: Pool, most: int) -> Iterator[Cluster]:
 
 def _greet(address: str) -> None:
     """Raise an error unless a Dask scheduler is there: what else answers could keep a client waiting for ever."""
-    from distributed.core import connect
-    from distributed.utils import LoopRunner
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
 
-    async def greeted() -> Any:
-        there = await connect(address, timeout=PATIENCE)
-        try:
-            await there.write({"op": "identity", "reply": True})
-            return await there.read()
-        finally:
-            there.abort()
+    from distributed import rpc
 
-    runner = LoopRunner(asynchronous=False)
-    runner.start()
-    try:
-        answer = runner.run_sync(greeted, callback_timeout=PATIENCE + 1)
-    finally:
-        runner.stop()
-    if not isinstance(answer, dict) or answer.get("type") != "Scheduler":
+    async def identity() -> Any:
+        async with rpc(address, timeout=PATIENCE) as there:
+            return await asyncio.wait_for(there.identity(), PATIENCE)
+
+    with ThreadPoolExecutor(1) as thread:  # where a notebook's own loop does not stand in the way
+        answer = thread.submit(asyncio.run, identity()).result()
+    if answer.get("type") != "Scheduler":
         raise ValueError("that is no Dask scheduler")
 
 
@@ -226,9 +219,9 @@ def _queued(pool: Pool, refused: list[str], stack: ExitStack) -> Any:
     before = dask.config.get(f"jobqueue.{pool.queue}.job-script-prologue", [])
     settings["job_script_prologue"] = [*before, *(f"export {name}={value}" for name, value in _KEPT_FREE.items())]
     # Jobs begin in this folder, too: the workers' keys lie in it while they are needed.
-    keys = stack.enter_context(TemporaryDirectory(prefix=".jobcast-", dir=Path.cwd()))
+    settings |= {"security": Security.temporary(), "shared_temp_directory": str(Path.cwd())}
     try:
-        made = cluster(**settings, job_cls=ReportingJob, security=_written(Security.temporary(), Path(keys)))
+        made = cluster(**settings, job_cls=ReportingJob)
     except (ValueError, RuntimeError) as error:
         raise PoolError(f"{pool.queue} cannot be asked for workers: {error}") from error
     return stack.enter_context(made)
@@ -244,20 +237,6 @@ def _jobqueue() -> Any:
     if signal.getsignal(signal.SIGINT) is not before:
         signal.signal(signal.SIGINT, before)
     return dask_jobqueue
-
-
-def _written(keys: Any, folder: Path) -> Any:
-    """Return the same keys as files that only their owner can read."""
-    from distributed import Security
-
-    files = {}
-    for name in ("tls_ca_file", "tls_client_cert", "tls_client_key", "tls_scheduler_cert", "tls_scheduler_key",
-                 "tls_worker_cert", "tls_worker_key"):  # fmt: skip
-        path = folder / name
-        path.touch(0o600)
-        path.write_text(getattr(keys, name), encoding="ascii")
-        files[name] = str(path)
-    return Security(require_encryption=True, **files)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Workers: the same results from any number of them, killed ones replaced, and a clear line when it cannot go on."""
 
+import gc
 import os
 import signal
 import socketserver
@@ -261,7 +262,8 @@ def test_workers_are_asked_of_a_batch_system(tmp_path, monkeypatch, alone):
     assert "tls://" in script
     assert "export MALLOC_TRIM_THRESHOLD_=134217728\n" in script
     assert same(found, alone)
-    assert not list(tmp_path.glob(".jobcast-*"))  # the keys are gone
+    gc.collect()
+    assert not list(tmp_path.glob(".dask-jobqueue*"))  # the keys are gone
 
 
 @needs_jobqueue
