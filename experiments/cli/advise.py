@@ -67,12 +67,12 @@ def advise(
         with resumable():
             found = question.run(folder, workers)
     with working("Drawing"):
-        said, source = question.advice(found), _source(log, procs, partition, drop_wide)
-        report = report_on(said, found, cleaned, folder, source, begin)
+        advice, source = question.advice(found), _source(log, procs, partition, drop_wide)
+        report = report_on(advice, found, cleaned, folder, source, begin)
         page = write_report(folder, report)
     total = account + cleaning
     if as_json:
-        more = {"advice": said.to_json(), "account": total.to_dict(), "page": str(page), "files": files_of(folder)}
+        more = {"advice": advice.to_json(), "account": total.to_dict(), "page": str(page), "files": files_of(folder)}
         print_json(report.to_json() | more)
         return
     for sentence in (*report.verdict, *report.details):
@@ -82,7 +82,7 @@ def advise(
 
 
 def _source(log: Path, procs: int | None, partition: int | None, drop_wide: bool) -> str:
-    """Return the log and what says how it is read, as `jobcast simulate` takes it."""
+    """Return the log and the options by which it is read, as `jobcast simulate` takes them."""
     parts = [str(log)]
     parts += ["--procs", str(procs)] if procs is not None else []
     parts += ["--partition", str(partition)] if partition is not None else []

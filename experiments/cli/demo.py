@@ -82,7 +82,7 @@ def demo(
         figures=paths,
         seconds=seconds,
         notes=NOTES,
-        verdict=tuple(said(table)),
+        verdict=tuple(sentences(table)),
         question=QUESTION,
         facts=facts,
     )
@@ -91,7 +91,7 @@ def demo(
     typer.echo("Next: jobcast advise YOUR_LOG, where YOUR_LOG is a job log of your own centre.")
 
 
-def said(table: "pd.DataFrame") -> "Iterator[str]":
+def sentences(table: "pd.DataFrame") -> "Iterator[str]":
     """Yield a sentence a schedule: what it changes, and who pays, beside EASY."""
     for row in table.iloc[1:].to_dict(orient="records"):
         ratios = [f"{title} x {row[title]:.2f}" for title in TITLES]

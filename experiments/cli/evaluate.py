@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from experiments.cli.options import Json
+from experiments.cli.options import Alias, Json, Log, Seed, about_model
 from experiments.compare.measures import titled
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from predictors.tracking.describe import LoadedModel
 
 
-Log = Annotated[Path, typer.Argument(help="A job log in any known format, told by its content.", metavar="LOG")]
 Names = Annotated[str, typer.Option("--predictors", help="Names, separated by commas; last-two is always beside them.")]
 Train = Annotated[
     float | None,
@@ -27,7 +26,6 @@ Train = Annotated[
 Prequential = Annotated[bool, typer.Option("--prequential", help="Predict every job, learn from it when it ends.")]
 ProtocolName = Annotated[str, typer.Option("--protocol", help="strict, or reis: the rules of that paper.")]
 Partition = Annotated[int | None, typer.Option(help="Keep only the jobs of this partition.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of what is drawn by chance.")]
 Budget = Annotated[
     float | None, typer.Option(help="Share of jobs that may run longer than predicted, such as 0.05: predict no less.")
 ]
@@ -164,11 +162,11 @@ def train(
     ],
     predictor: Annotated[str, typer.Option(help="What shall learn: forest, last-two, …")] = "forest",
     register: Annotated[str, typer.Option(help="Name under which the model is kept.")] = "runtime",
-    alias: Annotated[str | None, typer.Option(help="champion, challenger or shadow: taken from its holder.")] = None,
+    alias: Alias = None,
     share: Annotated[
         float, typer.Option("--train", help="Share of the jobs, the earliest, to learn from for the figures.")
     ] = 0.8,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of what is drawn by chance.")] = 0,
+    seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Learn from a log and keep the model. Several logs are joined, as by `jobcast log join`.
@@ -211,16 +209,7 @@ def train(
         "predictor": predictor,
         "evaluation": {"split": evaluation.split, "protocol": evaluation.protocol, "n_train": evaluation.n_train}
         | score.to_json(),
-        "model": {
-            "uri": kept.uri,
-            "name": kept.name,
-            "version": kept.version,
-            "alias": kept.alias,
-            "run_id": run.run_id,
-            "sha256": run.sha256,
-            "n_jobs": n_learnt,
-            "trained_until_s": until,
-        },
+        "model": about_model(kept, run) | {"n_jobs": n_learnt, "trained_until_s": until},
         "store": str(store),
         "account": account.to_dict(),
         "seconds": time.perf_counter() - begin,
@@ -281,7 +270,7 @@ def predict(
 
 
 def predictions(predictor: "Predictor", log: "JobLog", warm: bool) -> "tuple[Floats, Any]":
-    """Return predicted run times [s], and who tells each (`Prediction.answered_by`): both of shape (n_jobs,)."""
+    """Return predicted run times [s], and the source of each (`Prediction.answered_by`): both of shape (n_jobs,)."""
     rows = predictor.rows(log, warm=warm)
     return predictor.predict_rows(rows), predictor.answered_by(rows)
 

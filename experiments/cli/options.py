@@ -4,12 +4,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from inspect import Parameter, Signature, signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 if TYPE_CHECKING:
     from experiments.runs.clusters import Pool
+    from predictors.tracking.describe import LoggedRun, Registered
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -50,6 +52,9 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     return spread
 
 
+Log = Annotated[Path, typer.Argument(help="A job log in any known format, told by its content.", metavar="LOG")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of what is drawn by chance.")]
+Alias = Annotated[str | None, typer.Option(help="champion, challenger or shadow: taken from its holder.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Procs = Annotated[int | None, typer.Option(help="Processors of the machine; by default as the log tells.")]
 DropWide = Annotated[bool, typer.Option("--drop-wide", help="Leave out jobs wider than the machine.")]
@@ -58,7 +63,7 @@ Partition = Annotated[int | None, typer.Option(help="Only the jobs of this parti
 
 @dataclass(frozen=True)
 class PoolOptions:
-    """What the command line says of workers."""
+    """Options on workers."""
 
     workers: Annotated[
         int, typer.Option(help="Processes, or jobs of a batch system; what comes out does not depend on it.", min=1)
@@ -91,3 +96,9 @@ def resumable() -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo("jobcast: stopped; the same command goes on where it was.", err=True)
         raise
+
+
+def about_model(kept: "Registered", run: "LoggedRun") -> dict[str, Any]:
+    """Return the part of `--json` on a model that was just kept."""
+    names = {name: getattr(kept, name) for name in ("uri", "name", "version", "alias")}
+    return names | {"run_id": run.run_id, "sha256": run.sha256}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.cli.options import Json
+from experiments.cli.options import Json, Log
 
 if TYPE_CHECKING:
     from predictors.data.joblog import JobLog
@@ -21,7 +21,6 @@ Model = Annotated[
         metavar="MODEL",
     ),
 ]
-Log = Annotated[Path, typer.Argument(help="A job log in any known format, told by its content.", metavar="LOG")]
 Url = Annotated[str, typer.Option("--url", help="The service's address.")]
 TokenOption = Annotated[str | None, typer.Option("--token", help="Bearer token.", envvar="JOBCAST_TOKEN")]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MachineOptions:
-    """What the command line says of the machine."""
+    """Options on the machine."""
 
     allocator: Annotated[
         str | None,
@@ -137,7 +137,7 @@ class MachineOptions:
 
 @dataclass(frozen=True)
 class SiteOptions:
-    """What the command line says of the site."""
+    """Options on the site."""
 
     site: Annotated[
         str | None,
@@ -174,7 +174,7 @@ class SiteOptions:
 
 @dataclass(frozen=True)
 class CeilOptions:
-    """What the command line says of a full machine."""
+    """Options on a full machine: ceilings, postponable jobs, dilated runs."""
 
     ceiling: Annotated[
         float | None,
@@ -235,8 +235,8 @@ class CeilOptions:
         seed = self.postpone_seed or 0
         deadline = None if self.postponable is None else deadlines_by(self.postponable, cleaned, seed)
         rule = with_limits(make_policy(policy), self.ceiling, self.release_below, self.queue_only)
-        world = self._world()
-        return {"rule": rule, "world": world, "deadline": deadline, "kill": kill and world is None}
+        run_times = self._run_times()
+        return {"rule": rule, "world": run_times, "deadline": deadline, "kill": kill and run_times is None}
 
     def account(self, cleaned: "JobLog", deadline: "Ints | None") -> "ReadingReport":
         """Return a note where no job at all may be postponed though some should."""
@@ -247,7 +247,7 @@ class CeilOptions:
         text = f"--postponable {self.postponable} marks no job of this log: none is put off"
         return ReadingReport(cleaned.name, (Finding("postponable", "noted", text),))
 
-    def _world(self) -> "RunTimes | None":
+    def _run_times(self) -> "RunTimes | None":
         from predictors.core.errors import unknown_name
 
         if self.dilation is None:

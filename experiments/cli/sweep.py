@@ -61,8 +61,8 @@ def sweep(
     with resumable():
         found = run_plan(planned, workers, folder)
     with working("Judging"):
-        comparisons, choice = said = compared(found, declared.beside, declared.measure)
-        report = report_of(found, folder, said)
+        comparisons, choice = judged = compared(found, declared.beside, declared.measure)
+        report = report_of(found, folder, judged)
         write_report(folder, report)
     tracked = None
     if track or (track is None and found.kind == "train"):

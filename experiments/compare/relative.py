@@ -38,12 +38,12 @@ def relative(own: dict[str, float], easy: dict[str, float], best: dict[str, floa
     }
 
 
-def over_seeds(runs: pd.DataFrame, keys: Sequence[str], measures: Sequence[str]) -> pd.DataFrame:
+def over_seeds(runs: pd.DataFrame, keys: Sequence[str], measures: Sequence[str] = ()) -> pd.DataFrame:
     """Return medians over the seeds with their intervals, `_low` and `_high`, one row for each value of the keys.
 
-    Values that do not exist (NaN) do not count.
+    Without `measures` these are all columns but the keys and the seed. Values that do not exist (NaN) do not count.
     """
-    rows = []
+    rows, measures = [], measures or [column for column in runs.columns if column not in (*keys, "seed")]
     for key, group in runs.groupby(list(keys), sort=False):
         row: dict[str, object] = dict(zip(keys, key, strict=True))
         for measure in measures:
@@ -52,6 +52,18 @@ def over_seeds(runs: pd.DataFrame, keys: Sequence[str], measures: Sequence[str])
             row |= {measure: group[measure].median(), f"{measure}_low": low, f"{measure}_high": high}
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def with_intervals(rows: pd.DataFrame, column: str, form: str, scale: float = 1.0) -> list[str]:
+    """Return a column of `over_seeds` as text: each median with its interval in brackets.
+
+    Examples
+    --------
+    >>> with_intervals(pd.DataFrame({"wait": [0.5], "wait_low": [0.25], "wait_high": [1.0]}), "wait", "+.1f", 10)
+    ['+5.0 [+2.5, +10.0]']
+    """
+    columns = rows[[column, f"{column}_low", f"{column}_high"]].itertuples(index=False)
+    return [f"{scale * middle:{form}} [{scale * low:{form}}, {scale * high:{form}}]" for middle, low, high in columns]
 
 
 def shaken_beside_as_logged(runs: pd.DataFrame) -> pd.DataFrame:

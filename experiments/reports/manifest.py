@@ -1,6 +1,6 @@
 """report.json: a report as data, written and read.
 
-Every file is told with its size and digest, so that a page is never made of files that belong to another run.
+Every file is listed with its size and digest, so that a page is never made of files that belong to another run.
 """
 
 import hashlib
@@ -122,7 +122,7 @@ def keep(folder: Path, report: "Report") -> Path:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the document of a folder, checked: what is missing, cut short or of another run is told, never mended.
+    """Return the document of a folder, checked: a part that is missing, cut short or of another run is an error.
 
     Raises
     ------
@@ -197,10 +197,10 @@ def _pictures(folder: Path, names: Iterable[str]) -> Iterable[dict[str, str]]:
             continue
         tags = {tag: "{http://purl.org/dc/elements/1.1/}" + tag for tag in ("title", "description")}
         about = ElementTree.parse(folder / name).find(".//{http://creativecommons.org/ns#}Work")
-        told = {key: (about.findtext(tag) or "") if about is not None else "" for key, tag in tags.items()}
-        title = told["title"] or stem.replace("_", " ")
+        texts = {key: (about.findtext(tag) or "") if about is not None else "" for key, tag in tags.items()}
+        title = texts["title"] or stem.replace("_", " ")
         data = f"{stem}.csv" if f"{stem}.csv" in there else ""
-        yield {"title": title, "alt": told["description"] or title, "svg": name, "png": f"{stem}.png", "csv": data}
+        yield {"title": title, "alt": texts["description"] or title, "svg": name, "png": f"{stem}.png", "csv": data}
 
 
 def _file(path: Path) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """One page to read: a folder's report as a single HTML file that needs no network, no fonts and no build step.
 
-Everything that is told comes from `report.json` and is escaped; pictures are embedded as images, in which no script
+All its text comes from `report.json` and is escaped; pictures are embedded as images, in which no script
 can run, and the page's own policy forbids whatever is not in it.
 """
 
@@ -106,7 +106,7 @@ def shown(value: object) -> object:
 
 
 def led(sentence: str) -> tuple[str, str]:
-    """Return what a sentence is about, if it says so before a colon, and the rest.
+    """Return the subject of a sentence, if it stands before a colon, and the rest.
 
     Examples
     --------

@@ -39,7 +39,7 @@ def digest_of_values(known: Any) -> str:
 
 
 def log_identity(log: JobLog) -> dict[str, Any]:
-    """Return what of a log results depend on: its jobs, and what it tells of the machine, its clock and names."""
+    """Return the parts of a log that results depend on: its jobs, machine, clock and names."""
     return {
         "name": log.name,
         "sha256": log.digest(),
@@ -62,7 +62,7 @@ def run_directory(path: Path, what: str, identity: str, about: Mapping[str, Any]
     what : str
         Kind of work, such as "sweep". The file `WHAT.json` says whose folder it is.
     identity : str
-        Tells the work from all others.
+        Differs for all other works.
     about : mapping
         What the identity is of, as plain values: the most telling first, to say in what another work differs.
 
@@ -134,13 +134,13 @@ def _difference(kept: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
             continue
         if isinstance(value, dict) and isinstance(other, dict):
             return ", ".join(name for name, one in value.items() if name not in other or other[name] != one) or key
-        said, here = _short(other), _short(value)
-        return f"{key} ({said}; here {here})" if said != here else f"its {key}"
+        there, here = _short(other), _short(value)
+        return f"{key} ({there}; here {here})" if there != here else f"its {key}"
     return "what it runs"
 
 
 def _short(value: Any) -> str:
-    """Return a value in a few words; of tables in a list the first thing that each tells."""
+    """Return a value in a few words; of tables in a list the first value of each."""
     several = value if isinstance(value, list) else [value]
     text = ", ".join(str(next(iter(one.values()), "")) if isinstance(one, dict) else str(one) for one in several)
     return text if len(text) <= 60 else text[:57] + "…"
@@ -218,22 +218,22 @@ def run_all(
     tasks: Sequence[Task],
     about: Mapping[str, str] | None = None,
 ) -> "list[pd.DataFrame]":
-    """Return `function(shared, task)` for each task, in order; whoever does them, and whether at once or not.
+    """Return `function(shared, task)` for each task, in order: the same for any workers and after interruptions.
 
     Parameters
     ----------
     setting : Setting
-        Who works, and where to keep what is done.
+        The workers, and where to keep what is done.
     what : str
-        What is being done, a word or two for the progress; no two calls of an experiment have the same.
+        What is being done, a word or two for the progress bar, unique within the experiment.
     function : callable
         Of a module's top level; draws nothing by chance but by seeds in its task.
     shared : object
         What tasks have in common; goes to each worker once.
     tasks : sequence
-        Small; their `repr` tells all of them.
+        Small; their `repr` identifies them.
     about : mapping of str to str, optional
-        What else results hang on, beside the setting.
+        What else results depend on.
 
     Raises
     ------
@@ -262,7 +262,7 @@ def run_all(
 
 @contextmanager
 def with_checkpoints(name: str, setting: Setting) -> Iterator[Setting]:
-    """Yield the setting with a folder for what is done, of this very experiment; it goes if the block succeeds.
+    """Yield the setting with a folder for what is done; the folder is removed if the block succeeds.
 
     Raises
     ------

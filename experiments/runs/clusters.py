@@ -1,7 +1,5 @@
 """Where workers come from: this machine, a Dask scheduler, Slurm or PBS.
 
-Processes of this machine, a running Dask scheduler, or a Slurm or PBS allocation.
-
 Who can reach a Dask scheduler can run code as its owner. So the schedulers that are started here speak TLS with keys
 made for the moment, which only their workers get.
 """
@@ -27,7 +25,7 @@ QUEUES: Final[Mapping[str, tuple[str, str]]] = {"slurm": ("SLURMCluster", "sbatc
 PATIENCE: Final = 30.0
 """How long to wait for a scheduler's answer [s]."""
 ON_THE_WAY: Final = 120.0
-"""How long nobody may be there to work: a machine under load takes its time to start a process [s]."""
+"""How long to wait for a worker: a machine under load takes its time to start a process [s]."""
 MOST_PER_CORE: Final = 8
 """Processes of this machine for each of its cores; more would only take memory from one another."""
 IN_QUEUE: Final = 86_400.0
@@ -50,7 +48,7 @@ _SETTINGS: Final = {
 
 
 class PoolError(JobcastError):
-    """There are no workers to be had, or they fail: nothing is wrong with what they were to do."""
+    """There are no workers, or they fail; the tasks themselves are not at fault."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ class Pool:
     Parameters
     ----------
     workers : int
-        Processes; 1 on this machine: this very process. A running scheduler has its own.
+        Processes; 1 on this machine: this process. A running scheduler has its own.
     scheduler : str, optional
         Address of a running Dask scheduler, such as `tcp://node1:8786`. Its workers need this version of jobcast.
     queue : {"slurm", "pbs"}, optional
@@ -100,7 +98,7 @@ class Pool:
 
     @property
     def patience(self) -> float:
-        """How long nobody may be there to work [s]."""
+        """How long to wait for a worker [s]."""
         return ON_THE_WAY if self.queue is None else IN_QUEUE
 
     @property
@@ -124,9 +122,9 @@ def cluster_of(pool: Pool, most: int) -> Iterator[Cluster]:
     Parameters
     ----------
     pool : Pool
-        Who shall work.
+        The pool.
     most : int
-        Workers that can be of use.
+        Most workers that are of use.
 
     Raises
     ------
@@ -152,7 +150,7 @@ def cluster_of(pool: Pool, most: int) -> Iterator[Cluster]:
 
 
 def _greet(address: str) -> None:
-    """Raise an error unless a Dask scheduler is there: what else answers could keep a client waiting for ever."""
+    """Raise an error unless a Dask scheduler answers: a client would wait for any other server for ever."""
     import asyncio
     from concurrent.futures import ThreadPoolExecutor
 
@@ -203,7 +201,7 @@ def _queued(pool: Pool, refused: list[str], stack: ExitStack) -> Any:
     cluster = getattr(_jobqueue(), name)
 
     class ReportingJob(cluster.job_cls):  # type: ignore[misc, name-defined]
-        """A job whose refusal is told to more than a log."""
+        """A job that notes its refusal."""
 
         async def start(self) -> None:
             try:
@@ -241,7 +239,7 @@ def _jobqueue() -> Any:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Keep the remarks of distributed off the user's screen; failures are raised, and told once."""
+    """Keep the remarks of distributed off the user's screen; failures are raised once."""
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.nanny", "distributed.scheduler")]
     levels = [logger.level for logger in loggers]
     try:

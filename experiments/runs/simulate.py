@@ -68,7 +68,7 @@ def of_partition(log: JobLog, partition: int | None) -> JobLog:
 
 
 def learnt_from(given: "str | LoadedModel", *logs: JobLog) -> bool:
-    """Tell whether a kept model has learnt from one of these very logs: in their loop it would know the future."""
+    """Return whether a kept model has learnt from one of these logs: in their loop it would know the future."""
     return not isinstance(given, str) and given.origin.log_sha256 in [log.digest() for log in logs]
 
 
@@ -99,7 +99,7 @@ def check_names(
 def estimates_by_name(
     name: "str | LoadedModel | SimilarRuns", log: JobLog, workload: Workload, budget: float | None = None
 ) -> Estimates | RevisedEstimates:
-    """Return what the scheduler shall believe.
+    """Return the estimates that the scheduler plans by.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def estimates_by_name(
 
 
 def _called(name: "str | LoadedModel | SimilarRuns") -> str:
-    """Return what to call estimates in a table."""
+    """Return the name of estimates in a table."""
     if isinstance(name, SimilarRuns):
         return repr(name)
     return name if isinstance(name, str) else name.uri

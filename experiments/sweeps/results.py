@@ -143,7 +143,7 @@ class SweepFolder:
     Parameters
     ----------
     path : Path
-        The run directory of this very sweep.
+        The run directory of this sweep.
     plan : Plan
         The sweep.
     """

@@ -30,7 +30,7 @@ DOING: Final = {"simulate": "Simulating", "evaluate": "Evaluating", "train": "Tr
 
 
 def run_sweep(sweep: Sweep, logs: Sequence[JobLog] = (), *, pool: Pool = HERE, folder: Path | None = None) -> Results:
-    """Run a sweep, or what of it is not done yet, and return its table.
+    """Run a sweep, or the part that is not done yet, and return its table.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def run_sweep(sweep: Sweep, logs: Sequence[JobLog] = (), *, pool: Pool = HERE, f
     logs : sequence of JobLog
         The logs, if the sweep names no files.
     pool : Pool
-        Who works; the table does not depend on it, its times apart.
+        The workers; the table does not depend on them, except for times.
     folder : Path, optional
         Where runs are kept as they are done, and the table in the end; started again with the same folder a sweep goes
         on where it stopped. Without one nothing is kept but what is returned.
@@ -149,7 +149,7 @@ def _shared(planned: Plan, pool: Pool) -> Iterator[dict[str, bytes | JobLog]]:
 
 
 def _results(planned: Plan, done: Done, wall: float) -> Results:
-    """Return the table, its rows in the order of the cells whoever did them when."""
+    """Return the table, its rows in the order of the cells."""
     import pandas as pd
 
     rank = {cell.key: number for number, cell in enumerate(planned.cells)}
@@ -227,22 +227,6 @@ def evaluate_many(
     Further options: train, protocol, budget.
     """
     return _run_many("evaluate", logs, seeds, pool, folder, {"predictors": predictors, **options})
-
-
-def train_many(
-    logs: Logs,
-    predictors: Sequence[str],
-    seeds: int | Sequence[int] = (0,),
-    *,
-    pool: Pool = HERE,
-    folder: str | PathLike[str] | None = None,
-    **options: Any,
-) -> Results:
-    """Score every predictor as `evaluate_many` does, then let it learn from the whole log; models are kept by folder.
-
-    Without a folder their files are in `Results.models`.
-    """
-    return _run_many("train", logs, seeds, pool, folder, {"predictors": predictors, **options})
 
 
 def _run_many(

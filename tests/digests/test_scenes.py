@@ -9,7 +9,7 @@ import pytest
 from experiments.console import plain
 from experiments.papers.rush.control import collect, learn
 from experiments.papers.rush.jobs import EXPERIMENTS, jobs_of
-from experiments.papers.rush.trials import Inputs, Learnt, Surround, run_trial, world_of
+from experiments.papers.rush.trials import Environment, Inputs, Learnt, contention_of, run_trial
 from experiments.runs.simulate import TABLES, NamedSimulation, run_by_name, table_by
 from predictors.data.cleaning import clean
 from predictors.data.synthetic.capability import generate_capability_log, mira_like_log
@@ -59,15 +59,15 @@ def untimed(found):
 
 @pytest.mark.parametrize("policy", ["easy", "rush"])
 def test_a_trial_of_rush(policy):
-    jobs, around = jobs_of(EXPERIMENTS["ADAA"], 2), Surround()
+    jobs, environment = jobs_of(EXPERIMENTS["ADAA"], 2), Environment()
     classifier = Learnt(learn(dataset(), "adaboost"), Inputs(jobs.apps)) if policy == "rush" else None
-    found = run_trial(jobs, world_of(jobs, around, 2), around.allocator, classifier)
+    found = run_trial(jobs, contention_of(jobs, environment, 2), environment.allocator, classifier)
     told = {name: getattr(found, name) for name in ("makespan", "calls", "skips", "met")}
     pinned("scenes", f"trial of RUSH, {policy}", told | of_table(found.runs))
 
 
 def test_control_jobs():
-    found = collect(Surround(Background(tau=600, step=60)), 1, 2)
+    found = collect(Environment(Background(tau=600, step=60)), 1, 2)
     told = {scope: digest(data.rows, data.runs.start, data.runs.end) for scope, data in found.datasets.items()}
     pinned("scenes", "control jobs", told)
 

@@ -24,7 +24,7 @@ from experiments.sweeps import plan as sweep_plan
 from experiments.sweeps import run as sweep_run
 from experiments.sweeps.plan import plan
 from experiments.sweeps.results import TIMES, read_results
-from experiments.sweeps.run import evaluate_many, run_sweep, simulate_many, train_many
+from experiments.sweeps.run import evaluate_many, run_sweep, simulate_many
 from experiments.sweeps.sweep import Case, LogFile, Sweep
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import clean
@@ -463,7 +463,7 @@ def test_trained_models_come_back_from_the_store_as_children(home, tmp_path):
 
 
 def test_models_are_given_back_where_there_is_no_folder():
-    found = train_many([LOG], ["user-mean"])
+    found = run_sweep(Sweep(kind="train", predictors=("user-mean",)), [LOG])
     (files,) = found.models.values()
     assert "manifest.json" in files
 
