@@ -38,9 +38,7 @@ from schedsim.cobalt.score import Score
 from schedsim.results.site_metrics import by_queue
 from schedsim.workload.workload import Workload
 
-QUESTION: Final = (
-    "What do Cobalt's score and Mira's queues do to waits and capability hours? Allcock et al., once more."
-)
+QUESTION: Final = "What do Cobalt's score and a queue kept to a third of the machine do to waits and capability hours?"
 """What its page asks."""
 
 HOUR: Final = 3600
@@ -85,7 +83,6 @@ def run(setting: Setting) -> Report:
         seconds=perf_counter() - begin,
         notes=tuple(_notes(given, account)),
         verdict=tuple(verdict(runs, queues)),
-        question="What do Cobalt's score and a queue kept to a third of the machine do to waits and capability hours?",
         facts={"jobs": len(given), "processors": given.max_procs or 0},
     )
 

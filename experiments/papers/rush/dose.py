@@ -17,7 +17,7 @@ import pandas as pd
 
 from experiments.papers.rush.control import collect, judged, learn
 from experiments.papers.rush.jobs import EXPERIMENTS, jobs_of
-from experiments.papers.rush.measures import EASY, ORACLE, RUSH, over_seeds, with_z
+from experiments.papers.rush.measures import EASY, ORACLE, RUSH, means_over_seeds, with_z
 from experiments.papers.rush.study import MODEL, TRIAL_SEEDS
 from experiments.papers.rush.trials import Environment, Inputs, Learnt, Oracle, contention_of, run_trial
 from experiments.reports.figures import COLOURS, MARKERS, draw, write_table
@@ -150,8 +150,8 @@ def summed(trials: pd.DataFrame, column: str) -> pd.DataFrame:
     keys = [column, "policy"]
     names = ["f1", "f1_shuffled", "varying", "fewer_varying", "makespan_saved_s", "spread", "skips", "met"]
     means = both.groupby(keys, sort=False)[names].apply(lambda group: group.mean()).reset_index()
-    gains = over_seeds(both, keys, "fewer_varying")
-    saved = over_seeds(both, keys, "makespan_saved_s")
+    gains = means_over_seeds(both, keys, "fewer_varying")
+    saved = means_over_seeds(both, keys, "makespan_saved_s")
     ends = {"low": gains["low"], "high": gains["high"], "saved_low_s": saved["low"], "saved_high_s": saved["high"]}
     return means.assign(**ends)
 

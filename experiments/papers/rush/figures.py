@@ -15,7 +15,7 @@ from experiments.papers.rush.measures import (  # fmt: skip
     RANDOM,
     RUSH,
     by_application,
-    over_seeds,
+    means_over_seeds,
     shortened_by_size,
     waits_by_application,
 )
@@ -190,7 +190,7 @@ def makespans(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _means(trials: pd.DataFrame, policies: Sequence[str], column: str) -> pd.DataFrame:
-    return over_seeds(trials[trials["policy"].isin(policies)], ["experiment", "policy"], column)
+    return means_over_seeds(trials[trials["policy"].isin(policies)], ["experiment", "policy"], column)
 
 
 def paint_makespans(axes: "Axes", table: pd.DataFrame) -> None:

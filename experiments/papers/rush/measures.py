@@ -113,7 +113,7 @@ def _short(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 100 or value == round(value) else f"{value:.1f}"
 
 
-def over_seeds(runs: pd.DataFrame, keys: Sequence[str], column: str) -> pd.DataFrame:
+def means_over_seeds(runs: pd.DataFrame, keys: Sequence[str], column: str) -> pd.DataFrame:
     """Return means over the seeds with their intervals, `low` and `high`, one row for each value of the keys."""
     rows = []
     for key, values in runs.groupby(list(keys), sort=False)[column]:
@@ -127,7 +127,7 @@ def by_application(runs: pd.DataFrame, policies: tuple[str, ...] = (EASY, RUSH))
     chosen = runs[runs["policy"].isin(policies)]
     keys = ["experiment", "application", "policy"]
     counts = chosen.groupby([*keys, "seed"], sort=False)["varies"].sum().reset_index(name="varying")
-    return over_seeds(counts, keys, "varying")
+    return means_over_seeds(counts, keys, "varying")
 
 
 def shortened_by_size(runs: pd.DataFrame, experiment: str) -> pd.DataFrame:
@@ -136,7 +136,7 @@ def shortened_by_size(runs: pd.DataFrame, experiment: str) -> pd.DataFrame:
     found = found[found["policy"] == RUSH].sort_values(["application", "nodes"], kind="stable")
     keys = ["application", "nodes"]
     never = (found["shortened_pct"] >= 0).groupby([found[key] for key in keys]).all()
-    return over_seeds(found, keys, "shortened_pct").assign(never_longer=never.to_numpy())
+    return means_over_seeds(found, keys, "shortened_pct").assign(never_longer=never.to_numpy())
 
 
 def waits_by_application(runs: pd.DataFrame, experiment: str) -> pd.DataFrame:
