@@ -1,1 +1,31 @@
-"""The command line, the papers' tables and figures, the reports."""
+"""Command line, papers and reports.
+
+The names below are the public interface. They are imported when they are first used, so that importing a part of the
+package does not import all of it; everything else is private to its folder.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from experiments.runs.clusters import Pool
+    from experiments.sweeps.results import read_results
+    from experiments.sweeps.run import evaluate_many, run_sweep, simulate_many
+    from experiments.sweeps.sweep import Case, Sweep
+
+_HOMES = {
+    "Case": "experiments.sweeps.sweep",
+    "Pool": "experiments.runs.clusters",
+    "Sweep": "experiments.sweeps.sweep",
+    "evaluate_many": "experiments.sweeps.run",
+    "read_results": "experiments.sweeps.results",
+    "run_sweep": "experiments.sweeps.run",
+    "simulate_many": "experiments.sweeps.run",
+}
+__all__ = ["Case", "Pool", "Sweep", "evaluate_many", "read_results", "run_sweep", "simulate_many"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'experiments' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -57,15 +57,15 @@ def print_account(account: "ReadingReport") -> None:
 
 @contextmanager
 def after_reading(account: "ReadingReport") -> Iterator[None]:
-    """Let an error within the block tell what reading the log dropped or changed before: it may be the reason."""
+    """Add to an error within the block what reading the log dropped or changed: it may be the reason."""
     try:
         yield
     except JobcastError as error:
         lost = [f for f in account.findings if f.effect != "noted"]
         if not lost:
             raise
-        told = "; ".join(f"{f.count:,} {f.effect} by rule {f.rule}{f' of {f.column}' * bool(f.column)}" for f in lost)
-        raise JobcastError(f"{error} While {account.source} was read: {told}.") from error
+        losses = "; ".join(f"{f.count:,} {f.effect} by rule {f.rule}{f' of {f.column}' * bool(f.column)}" for f in lost)
+        raise JobcastError(f"{error} While {account.source} was read: {losses}.") from error
 
 
 def cell(value: Any) -> str:
@@ -112,7 +112,7 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     Yields
     ------
     callable of int
-        To be told how many more are done.
+        Takes the number of tasks that have been done since.
     """
     if not sys.stderr.isatty():
         yield lambda _: None

@@ -119,7 +119,7 @@ def check_shared(name: str, pool: Pool) -> None:
 
 
 def _written(name: str, setting: Setting, report: Report) -> Report:
-    """Return a report with what its page tells besides, and write it down."""
+    """Write a report with its question and facts, and return it."""
     question: str = import_module(EXPERIMENTS[name]).QUESTION
     report = replace(report, question=report.question or question, facts=report.facts or _facts(name, setting))
     write_report(setting.folder, report)
@@ -127,13 +127,13 @@ def _written(name: str, setting: Setting, report: Report) -> Report:
 
 
 def _facts(name: str, setting: Setting) -> dict[str, Any]:
-    """Return what was run, as the page tells it."""
+    """Return what was run, for the page."""
     if name in WITHOUT_LOG:
         return {"mode": "quick"} if setting.quick else {}
     log = setting.log
-    told: dict[str, Any] = {"jobs in the log": len(log), "processors": setting.procs or log.max_procs or "not told"}
+    facts: dict[str, Any] = {"jobs in the log": len(log), "processors": setting.procs or log.max_procs or "not told"}
     if setting.partition is not None:
-        told["partition"] = setting.partition
+        facts["partition"] = setting.partition
     if setting.quick:
-        told["mode"] = "quick"
-    return told | {"SHA-256 of the log's values": log.digest()}
+        facts["mode"] = "quick"
+    return facts | {"SHA-256 of the log's values": log.digest()}

@@ -1,8 +1,8 @@
-"""Advice as a value. It never says more than the runs show.
+"""Advice as a value, which claims no more than the runs show.
 
 Every way is compared with what the site runs today, over the same shaken logs (`experiments.compare.compare`). A class
 of jobs gains or loses where the whole interval of its mean wait's ratio lies beyond 5 %, a user where every single
-shake says so; both only if it comes to a minute or more, and of a few jobs nothing is said.
+shake agrees; both only from a minute on, and never for a few jobs.
 """
 
 from collections.abc import Iterable, Iterator
@@ -72,7 +72,7 @@ class Option:
         return tuple(sorted(found, key=lambda change: change.ratio.value, reverse=outcome == "worse"))
 
     def compared(self, kind: str) -> int:
-        """Return of how many classes, or users, anything can be said."""
+        """Return the number of classes, or users, with enough jobs to compare."""
         return sum(change.by == kind and change.n_jobs >= FEWEST for change in self.changes)
 
 
@@ -139,11 +139,11 @@ def advise(
     Parameters
     ----------
     runs, groups : DataFrame
-        A row a run, and a row a run and group, as `experiments.sweeps.results` tells.
+        A row a run, and a row a run and group, as in `experiments.sweeps.results`.
     current : str
         The case that the site runs today.
     perfect : str, optional
-        A case with perfect knowledge: told beside the others, never chosen.
+        A case with perfect knowledge: shown beside the others, never chosen.
     adds : pairs of str
         A case with a predictor, and the same policy without.
     measure : str
@@ -186,11 +186,11 @@ def changes(groups: "pd.DataFrame", case: str, beside: str) -> Iterator[Change]:
         ratio = (
             _spread(table[case].to_numpy(), table[beside].to_numpy()) if by == "user" else _interval(used, case, beside)
         )
-        told = n_jobs >= FEWEST and abs(after - before) >= NOTICED and len(table) > 1
+        noticed = n_jobs >= FEWEST and abs(after - before) >= NOTICED and len(table) > 1
         outcome: Outcome = "open"
-        if told and ratio.above(TOLERATED):
+        if noticed and ratio.above(TOLERATED):
             outcome = "worse"
-        elif told and ratio.high < 1 / TOLERATED:
+        elif noticed and ratio.high < 1 / TOLERATED:
             outcome = "better"
         yield Change(str(by), str(group), n_jobs, before, after, ratio, outcome)
 

@@ -8,9 +8,9 @@ import pandas as pd
 
 from experiments.advise.advice import CLASSES, Advice
 from experiments.advise.sentences import RUN_TIMES, by, processors
-from experiments.compare.measures import MEASURES
 from experiments.compare.result import TOLERATED, Ratio
-from experiments.reports.figures import COLOURS, MARKERS
+from experiments.reports.figures import COLOURS, MARKERS, bar_lengths
+from experiments.sweeps.report import ratios
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,15 +21,7 @@ SURE: Final = {"better": "▼", "worse": "▲", "open": ""}
 
 def all_jobs(advice: Advice) -> pd.DataFrame:
     """Return a row a way and figure: its ratio to today's, with the ends of the interval."""
-    rows = []
-    for option in advice.options:
-        comparison = option.comparison
-        told = {comparison.measure: comparison.ratio} | {price.measure: price.ratio for price in comparison.prices}
-        rows += [
-            {"case": option.case, "figure": MEASURES[measure].title, "ratio": r.value, "low": r.low, "high": r.high}
-            for measure, r in told.items()
-        ]
-    return pd.DataFrame(rows)
+    return ratios(tuple(option.comparison for option in advice.options))
 
 
 def by_class(advice: Advice) -> pd.DataFrame:
@@ -67,7 +59,7 @@ def paint_all_jobs(current: str) -> "Callable[[Axes, pd.DataFrame], None]":
         for number, figure in enumerate(figures):
             part = table[table["figure"] == figure].set_index("case").reindex(cases)
             place = np.arange(len(cases)) + (number - (len(figures) - 1) / 2) * 0.15
-            spread = np.abs(part[["low", "high"]].to_numpy().T - part["ratio"].to_numpy())
+            spread = bar_lengths(part, "ratio")
             axes.errorbar(
                 part["ratio"], place, xerr=spread, marker=MARKERS[number], linestyle="none", elinewidth=1,
                 color=COLOURS[number], label=figure, markersize=9 if number == 0 else 5,

@@ -18,7 +18,14 @@ from experiments.sweeps.results import Results
 from predictors.data.joblog import JobLog
 
 QUESTION: Final = "What would another policy or a predictor gain on this log, and who would wait longer?"
-TOLD: Final = ("mean_bounded_slowdown", "mean_wait_s", "p99_wait_s", "max_wait_s", "widest5_mean_wait_s", "utilisation")
+FIGURES: Final = (
+    "mean_bounded_slowdown",
+    "mean_wait_s",
+    "p99_wait_s",
+    "max_wait_s",
+    "widest5_mean_wait_s",
+    "utilisation",
+)
 
 
 def report_on(advice: Advice, found: Results, log: JobLog, folder: Path, source: str, begin: float) -> Report:
@@ -31,8 +38,8 @@ def report_on(advice: Advice, found: Results, log: JobLog, folder: Path, source:
     begin : float
         When the work began, as of `perf_counter`.
     """
-    told = [name for name in found.runs if name not in ("log_sha256", "budget", "look_ahead", "seconds")]
-    runs, classes = found.runs[told], by_class(advice)
+    columns = [name for name in found.runs if name not in ("log_sha256", "budget", "look_ahead", "seconds")]
+    runs, classes = found.runs[columns], by_class(advice)
     cases = [option.case for option in advice.options]
     written = [
         write_table(runs, folder / "runs.csv"),
@@ -75,7 +82,7 @@ def report_on(advice: Advice, found: Results, log: JobLog, folder: Path, source:
 
 
 def _users(advice: Advice) -> pd.DataFrame:
-    """Return what becomes of the users of whom something can be said, a row each: those who lose most first."""
+    """Return the change for each user with enough jobs, a row each: those who lose most first."""
     rows = [
         {
             "user": change.group,
@@ -105,13 +112,17 @@ def _commands(runs: pd.DataFrame, source: str) -> pd.DataFrame:
         f"jobcast simulate {source} --policy {row.policy} --estimates {row.estimates} --correction {row.correction}"
         for row in table.itertuples()
     ]
-    return table[["case", *TOLD]].assign(command=given)
+    return table[["case", *FIGURES]].assign(command=given)
 
 
 def _means(runs: pd.DataFrame) -> pd.DataFrame:
     """Return geometric means over the shakes, whose quotients are the ratios; of the utilisation the mean."""
     shaken = runs[runs["seed"] != AS_LOGGED].groupby("case", sort=False)
-    return shaken[list(TOLD)].agg({name: geometric_mean if name in COMPARED else "mean" for name in TOLD}).reset_index()
+    return (
+        shaken[list(FIGURES)]
+        .agg({name: geometric_mean if name in COMPARED else "mean" for name in FIGURES})
+        .reset_index()
+    )
 
 
 WAYS: Final = (

@@ -26,7 +26,7 @@ RUN_TIMES: Final = dict(
 
 def verdict(advice: Advice) -> list[str]:
     """Return the advice, a sentence each: the headline, what becomes of all jobs, what predictors add."""
-    lines = [f"{option.case} instead of {advice.current}: {_told(option.comparison)}." for option in advice.options]
+    lines = [f"{option.case} instead of {advice.current}: {_effect(option.comparison)}." for option in advice.options]
     return [headline(advice), *lines, *_predictors(advice)]
 
 
@@ -79,7 +79,7 @@ def who(option: Option, current: str) -> str:
     return f"Under {option.case} instead of {current}: {_who(option)}"
 
 
-def _told(comparison: Comparison) -> str:
+def _effect(comparison: Comparison) -> str:
     """Return what becomes of the figure that decides, and of the waits: gained, paid, or perhaps paid."""
     noise = ", inside the noise" if comparison.outcome == "open" else ""
     gained = [price for price in comparison.prices if price.measure == WAIT and price.ratio.below]
@@ -105,25 +105,27 @@ def _who(option: Option) -> str:
     if not any(option.compared(kind) for kind in CLASSES):
         return f"too few jobs to tell who would wait longer; {FEWEST} of a class are needed."
     worse, better = option.who("worse", *CLASSES), option.who("better", *CLASSES)
-    said = [f"Longer waits for {_several(worse, 'class')}." if worse else "No class of jobs would surely wait longer."]
+    sentences = [
+        f"Longer waits for {_several(worse, 'class')}." if worse else "No class of jobs would surely wait longer."
+    ]
     if better:
-        said.append(f"Shorter waits for {_several(better, 'class')}.")
+        sentences.append(f"Shorter waits for {_several(better, 'class')}.")
     users = option.compared("user")
     if users:
         lost, won = option.who("worse", "user"), len(option.who("better", "user"))
         named = f": {_several(lost, 'user')}" if lost else ""
-        said.append(
+        sentences.append(
             f"Of {counted(users, 'user')} with {FEWEST} jobs or more {won:,} would surely wait less and {len(lost):,} "
             f"longer{named}."
         )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def _but(option: Option) -> str:
     """Return who pays all the same, among the classes and users."""
     worse, lost = option.who("worse", *CLASSES), len(option.who("worse", "user"))
-    told = ([_name(worse[0])] if worse else []) + ([counted(lost, "user")] if lost else [])
-    return f" But {listed(told)} would wait longer." if told else ""
+    losers = ([_name(worse[0])] if worse else []) + ([counted(lost, "user")] if lost else [])
+    return f" But {listed(losers)} would wait longer." if losers else ""
 
 
 def _several(found: Sequence[Change], kind: str) -> str:
@@ -166,10 +168,11 @@ def _name(change: Change) -> str:
 
 def _predictors(advice: Advice) -> Iterator[str]:
     for comparison in advice.adds:
-        yield f"What the prediction alone adds, {comparison.case} instead of {comparison.beside}: {_told(comparison)}."
+        case, beside = comparison.case, comparison.beside
+        yield f"What the prediction alone adds, {case} instead of {beside}: {_effect(comparison)}."
     if advice.most is not None:
         yield (
-            f"For comparison, {advice.most.case} in advance, instead of {advice.current}: {_told(advice.most)}. That "
+            f"For comparison, {advice.most.case} in advance, instead of {advice.current}: {_effect(advice.most)}. That "
             "is what perfect predictions would bring to that policy."
         )
 

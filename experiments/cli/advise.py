@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from experiments.cli.sweep import Memory, Queue, Scheduler, Walltime, Workers, resumable
+from experiments.cli.options import DropWide, Json, Partition, PoolOptions, Procs, grouped, resumable
 from experiments.compare.result import LEAST
 
 SEEDS = 20
 
 
+@grouped
 def advise(
     log: Annotated[Path, typer.Argument(help="The site's job log in any known format.", metavar="LOG")],
     current: Annotated[
@@ -28,16 +29,13 @@ def advise(
     measure: Annotated[
         str, typer.Option(help="What decides: mean_bounded_slowdown, mean_wait_s, p99_wait_s, …")
     ] = "mean_bounded_slowdown",
-    procs: Annotated[int | None, typer.Option(help="Processors of the machine; by default as the log tells.")] = None,
-    partition: Annotated[int | None, typer.Option(help="Only the jobs of this partition.")] = None,
-    drop_wide: Annotated[bool, typer.Option("--drop-wide", help="Leave out jobs wider than the machine.")] = False,
-    workers: Workers = 1,
-    scheduler: Scheduler = None,
-    queue: Queue = None,
-    memory: Memory = None,
-    walltime: Walltime = None,
+    procs: Procs = None,
+    partition: Partition = None,
+    drop_wide: DropWide = False,
+    *,
+    pool: PoolOptions,
     out: Annotated[Path, typer.Option(help="Folder of reports; the advice makes its own in it.")] = Path("reports"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Say in plain words what another policy or a predictor would gain on a log, and who would wait longer.
 
@@ -49,13 +47,12 @@ def advise(
     from experiments.reports.figures import report_folder
     from experiments.reports.manifest import slug
     from experiments.reports.page import files_of, write_report
-    from experiments.runs.clusters import Pool
     from experiments.runs.simulate import learnt_from, loaded, of_partition
     from predictors.core.errors import JobcastError
     from predictors.data.cleaning import clean
     from predictors.data.formats.detect import read_log
 
-    begin, pool = perf_counter(), Pool(workers, scheduler, queue, memory, walltime)
+    begin, workers = perf_counter(), pool.built()
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
     with after_reading(account):
@@ -68,14 +65,14 @@ def advise(
             )
         folder = report_folder(out, f"advise-{slug(cleaned.name)}")
         with resumable():
-            found = question.run(folder, pool)
+            found = question.run(folder, workers)
     with working("Drawing"):
-        said, source = question.advice(found), _source(log, procs, partition, drop_wide)
-        report = report_on(said, found, cleaned, folder, source, begin)
+        advice, source = question.advice(found), _source(log, procs, partition, drop_wide)
+        report = report_on(advice, found, cleaned, folder, source, begin)
         page = write_report(folder, report)
     total = account + cleaning
     if as_json:
-        more = {"advice": said.to_json(), "account": total.to_dict(), "page": str(page), "files": files_of(folder)}
+        more = {"advice": advice.to_json(), "account": total.to_dict(), "page": str(page), "files": files_of(folder)}
         print_json(report.to_json() | more)
         return
     for sentence in (*report.verdict, *report.details):
@@ -85,7 +82,7 @@ def advise(
 
 
 def _source(log: Path, procs: int | None, partition: int | None, drop_wide: bool) -> str:
-    """Return the log and what says how it is read, as `jobcast simulate` takes it."""
+    """Return the log and the options by which it is read, as `jobcast simulate` takes them."""
     parts = [str(log)]
     parts += ["--procs", str(procs)] if procs is not None else []
     parts += ["--partition", str(partition)] if partition is not None else []

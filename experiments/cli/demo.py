@@ -1,18 +1,19 @@
 """`jobcast demo`: the whole story on a seeded synthetic log, by the same commands that a user would type."""
 
 from pathlib import Path
+from textwrap import wrap
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+
+from experiments.compare.measures import MEASURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pandas as pd
     from matplotlib.axes import Axes
-
-    from predictors.data.joblog import JobLog
 
 RUNS: Final = (
     ("EASY, requested times", "easy", "requested"),
@@ -31,12 +32,8 @@ NOTES: Final = (
     "For that: jobcast advise YOUR_LOG.",
 )
 
-FIGURES: Final = (
-    ("mean wait", "mean_wait_s"),
-    ("bounded slowdown", "mean_bounded_slowdown"),
-    ("p99 of wait", "p99_wait_s"),
-    ("wait of the widest 5 %", "widest5_mean_wait_s"),
-)
+FIGURES: Final = ("mean_wait_s", "mean_bounded_slowdown", "p99_wait_s", "widest5_mean_wait_s")
+TITLES: Final = tuple(MEASURES[name].title for name in FIGURES)
 
 
 def demo(
@@ -70,7 +67,7 @@ def demo(
     table = _simulate(log)
     print_table(
         "Relative to EASY on requested times: below 1 is better",
-        ("", *(label for label, _ in FIGURES)),
+        ("", *("\n".join(wrap(title, 16)) for title in TITLES)),
         table.itertuples(index=False),
         note="Predicted at submission, learnt as jobs end. Averages hide who pays: see the last columns.",
     )
@@ -85,7 +82,7 @@ def demo(
         figures=paths,
         seconds=seconds,
         notes=NOTES,
-        verdict=tuple(said(table)),
+        verdict=tuple(sentences(table)),
         question=QUESTION,
         facts=facts,
     )
@@ -94,13 +91,13 @@ def demo(
     typer.echo("Next: jobcast advise YOUR_LOG, where YOUR_LOG is a job log of your own centre.")
 
 
-def said(table: "pd.DataFrame") -> "Iterator[str]":
+def sentences(table: "pd.DataFrame") -> "Iterator[str]":
     """Yield a sentence a schedule: what it changes, and who pays, beside EASY."""
     for row in table.iloc[1:].to_dict(orient="records"):
-        told = [f"{name} x {row[name]:.2f}" for name, _ in FIGURES]
-        worse = [name for name, _ in FIGURES if row[name] > 1.0]
+        ratios = [f"{title} x {row[title]:.2f}" for title in TITLES]
+        worse = [title for title in TITLES if row[title] > 1.0]
         paid = f" Worse than EASY: {', '.join(worse)}." if worse else ""
-        yield f"{row['schedule']}: {', '.join(told)}.{paid}"
+        yield f"{row['schedule']}: {', '.join(ratios)}.{paid}"
 
 
 def _step(number: int, title: str, command: str) -> None:
@@ -113,25 +110,19 @@ def _simulate(log: Path) -> "pd.DataFrame":
     import pandas as pd
 
     from experiments.console import working
+    from experiments.runs.simulate import run_by_name
     from predictors.data.cleaning import clean
     from predictors.data.formats.detect import read_log
 
     jobs, _ = read_log(log)
     cleaned, _ = clean(jobs)
-    rows = []
+    runs = {}
     for label, policy, estimates in RUNS:
         with working(f"Simulating {label}"):
-            rows.append(_figures(cleaned, policy, estimates))
-    base = rows[0]
-    labels = [label for label, _, _ in RUNS]
-    shares = {name: [row[key] / base[key] for row in rows] for name, key in FIGURES}
-    return pd.DataFrame({"schedule": labels, **shares})
-
-
-def _figures(log: "JobLog", policy: str, estimates: str) -> dict[str, float]:
-    from experiments.runs.simulate import run_by_name
-
-    return run_by_name(log, policy, estimates)[1]
+            runs[label] = run_by_name(cleaned, policy, estimates)[1]
+    table = pd.DataFrame(runs).T[list(FIGURES)].astype(float)
+    table = (table / table.iloc[0]).set_axis(TITLES, axis="columns")
+    return table.rename_axis("schedule").reset_index()
 
 
 def paint(axes: "Axes", table: "pd.DataFrame") -> None:
@@ -140,14 +131,13 @@ def paint(axes: "Axes", table: "pd.DataFrame") -> None:
 
     from experiments.reports.figures import COLOURS, HATCHES
 
-    names = [name for name, _ in FIGURES]
-    place, height = np.arange(len(names)), 0.8 / (len(table) - 1)
+    place, height = np.arange(len(TITLES)), 0.8 / (len(table) - 1)
     for number, row in enumerate(table.iloc[1:].itertuples(index=False)):
         offset = (number - (len(table) - 2) / 2) * height
         axes.barh(place + offset, row[1:], height, label=row[0], color=COLOURS[number], hatch=HATCHES[number],
                   edgecolor="white")  # fmt: skip
     axes.axvline(1, color="black", linewidth=1)
-    axes.set_yticks(place, names)
+    axes.set_yticks(place, TITLES)
     axes.invert_yaxis()
     axes.set(title="Who gains and who pays, against EASY on requested times", xlabel="relative to EASY (1 = the same)")
     axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.14), ncols=2, fontsize=9)

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from experiments.cli.options import Alias, Json, Log, Seed, about_model
+from experiments.compare.measures import titled
+
 if TYPE_CHECKING:
     from predictors.core.arrays import Floats
     from predictors.data.joblog import JobLog
@@ -15,7 +18,6 @@ if TYPE_CHECKING:
     from predictors.tracking.describe import LoadedModel
 
 
-Log = Annotated[Path, typer.Argument(help="A job log in any known format, told by its content.", metavar="LOG")]
 Names = Annotated[str, typer.Option("--predictors", help="Names, separated by commas; last-two is always beside them.")]
 Train = Annotated[
     float | None,
@@ -24,12 +26,10 @@ Train = Annotated[
 Prequential = Annotated[bool, typer.Option("--prequential", help="Predict every job, learn from it when it ends.")]
 ProtocolName = Annotated[str, typer.Option("--protocol", help="strict, or reis: the rules of that paper.")]
 Partition = Annotated[int | None, typer.Option(help="Keep only the jobs of this partition.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of what is drawn by chance.")]
 Budget = Annotated[
     float | None, typer.Option(help="Share of jobs that may run longer than predicted, such as 0.05: predict no less.")
 ]
 Details = Annotated[bool, typer.Option("--details", help="Also slices by run time, cold and warm users, and month.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 DEFAULT: Final = "requested,tsafrir,user-mean,forest"
 SHARE: Final = 0.8
@@ -152,15 +152,8 @@ Model = Annotated[
     str, typer.Argument(help="models:/NAME@ALIAS, models:/NAME/VERSION, runs:/RUN_ID or a folder.", metavar="MODEL")
 ]
 
-SHOWN: Final = (
-    ("error / last-two", "sse_ratio_to_last_two", ""),
-    ("mean absolute error", "mae_s", "s"),
-    ("median absolute error", "median_ae_s", "s"),
-    ("R²", "r2", ""),
-    ("mean accuracy", "mean_accuracy", ""),
-    ("ran longer than predicted", "underestimation_rate", "of jobs"),
-)
-"""What is printed of the figures: label, name, unit."""
+SHOWN: Final = ("sse_ratio_to_last_two", "mae_s", "median_ae_s", "r2", "mean_accuracy", "underestimation_rate")
+"""Figures of a training that are printed."""
 
 
 def train(
@@ -169,11 +162,11 @@ def train(
     ],
     predictor: Annotated[str, typer.Option(help="What shall learn: forest, last-two, …")] = "forest",
     register: Annotated[str, typer.Option(help="Name under which the model is kept.")] = "runtime",
-    alias: Annotated[str | None, typer.Option(help="champion, challenger or shadow: taken from its holder.")] = None,
+    alias: Alias = None,
     share: Annotated[
         float, typer.Option("--train", help="Share of the jobs, the earliest, to learn from for the figures.")
     ] = 0.8,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of what is drawn by chance.")] = 0,
+    seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Learn from a log and keep the model. Several logs are joined, as by `jobcast log join`.
@@ -216,16 +209,7 @@ def train(
         "predictor": predictor,
         "evaluation": {"split": evaluation.split, "protocol": evaluation.protocol, "n_train": evaluation.n_train}
         | score.to_json(),
-        "model": {
-            "uri": kept.uri,
-            "name": kept.name,
-            "version": kept.version,
-            "alias": kept.alias,
-            "run_id": run.run_id,
-            "sha256": run.sha256,
-            "n_jobs": n_learnt,
-            "trained_until_s": until,
-        },
+        "model": about_model(kept, run) | {"n_jobs": n_learnt, "trained_until_s": until},
         "store": str(store),
         "account": account.to_dict(),
         "seconds": time.perf_counter() - begin,
@@ -286,7 +270,7 @@ def predict(
 
 
 def predictions(predictor: "Predictor", log: "JobLog", warm: bool) -> "tuple[Floats, Any]":
-    """Return predicted run times [s], and who tells each (`Prediction.answered_by`): both of shape (n_jobs,)."""
+    """Return predicted run times [s], and the source of each (`Prediction.answered_by`): both of shape (n_jobs,)."""
     rows = predictor.rows(log, warm=warm)
     return predictor.predict_rows(rows), predictor.answered_by(rows)
 
@@ -334,7 +318,7 @@ def _print_training(document: dict[str, Any]) -> None:
     title = (
         f"{document['predictor']} on {document['log']}: {counted(found['n_test'], 'job')} predicted, {found['split']}"
     )
-    print_table(title, ("", "value", "unit"), [(label, found[name], unit) for label, name, unit in SHOWN])
+    print_table(title, ("", "value", "unit"), titled(found, SHOWN))
     typer.echo(f"The model then learnt from all {counted(model['n_jobs'], 'job')} that ran, to the end of the log.")
     typer.echo(f"Kept as {model['uri']}, version {model['version']}; run {model['run_id']} in {document['store']}")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.cli.sweep import Memory, Queue, Scheduler, Walltime, Workers, resumable
+from experiments.cli.options import Json, Partition, PoolOptions, grouped, resumable
 
 if TYPE_CHECKING:
     from predictors.data.joblog import JobLog
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 DEFAULT_JOBS = 10_000
 
 
+@grouped
 def experiment(
     name: Annotated[
         str,
@@ -25,7 +26,7 @@ def experiment(
     ],
     log: Annotated[Path | None, typer.Option(help="A job log; by default the seeded synthetic one.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of reports; the experiment makes its own in it.")] = Path("reports"),
-    partition: Annotated[int | None, typer.Option(help="Only the jobs of this partition.")] = None,
+    partition: Partition = None,
     procs: Annotated[int | None, typer.Option(help="Processors of the machine to simulate.")] = None,
     predictors: Annotated[
         str,
@@ -36,13 +37,10 @@ def experiment(
     ] = "",
     seed: Annotated[int, typer.Option(help="Seed of everything drawn by chance.", min=0)] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller models: the whole in a minute or two.")] = False,
-    workers: Workers = 1,
-    scheduler: Scheduler = None,
-    queue: Queue = None,
-    memory: Memory = None,
-    walltime: Walltime = None,
+    *,
+    pool: PoolOptions,
     failures: Annotated[Path | None, typer.Option(help="logstudy: a CSV of failures beside the log (RAS).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Make a paper's tables and figures from a job log, PNG, SVG and CSV each.
 
@@ -55,7 +53,6 @@ def experiment(
     from experiments.registry import MANY, check_options, check_shared, experiment_by_name, perform
     from experiments.reports.figures import report_folder
     from experiments.reports.page import PAGE, files_of
-    from experiments.runs.clusters import Pool
     from experiments.runs.setting import WITHOUT_LOG, Setting
     from predictors.core.errors import JobcastError
 
@@ -63,13 +60,13 @@ def experiment(
     check_options(name, {"partition": partition, "procs": procs, "predictors": predictors, "failures": failures})
     if name in WITHOUT_LOG and log is not None:
         raise JobcastError(f"{name} takes place in a model world and looks at no log; leave --log out.")
-    pool = Pool(workers, scheduler, queue, memory, walltime)
-    check_shared(name, pool)
+    workers = pool.built()
+    check_shared(name, workers)
     with working("Reading the log"):
         jobs, account = _log(name, log, seed)
     folder = report_folder(out, name)
     what = f"Running {name}" + ("" if name in WITHOUT_LOG else f" on {len(jobs):,} jobs")
-    setting = Setting(jobs, folder, seed, quick, partition, procs, names_of(predictors), pool, failures)
+    setting = Setting(jobs, folder, seed, quick, partition, procs, names_of(predictors), workers, failures)
     with after_reading(account), resumable() if name in MANY else nullcontext(), working(what):
         report = perform(name, setting)
     if as_json:

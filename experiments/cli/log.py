@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.cli.options import Json, Log
+
 if TYPE_CHECKING:
     from predictors.data.formats.archive import Progress
     from predictors.data.report import ReadingReport
 
 app = typer.Typer(name="log", no_args_is_help=True, help="Look at job logs, convert, make and download them.")
 
-Log = Annotated[Path, typer.Argument(help="A job log in any known format, told by its content.", metavar="LOG")]
 Out = Annotated[Path, typer.Argument(help="File to write; its name ends in .swf, .swf.gz or .parquet.", metavar="OUT")]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse the log at the first row that is not as it should be.")]
 Zone = Annotated[
     str, typer.Option(help="Zone of the local times that the log writes, such as America/Chicago.", metavar="ZONE")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @app.command()

@@ -117,15 +117,15 @@ def main() -> None:
 @contextmanager
 def plain_warnings() -> Iterator[None]:
     """Tell within the block what is odd about the jobs learnt from in one line on stderr, each oddity once."""
-    usual, told = warnings.showwarning, set()
+    usual, shown = warnings.showwarning, set()
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         from predictors.models.warnings import TrainingDataWarning
 
         if not isinstance(message, TrainingDataWarning):
             usual(message, category, *place, **more)
-        elif message.message not in told:
-            told.add(message.message)
+        elif message.message not in shown:
+            shown.add(message.message)
             sys.stderr.write(f"jobcast: note on the jobs learnt from: {message.message}\n")
 
     warnings.showwarning = show

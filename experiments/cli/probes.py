@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from experiments.cli.options import Json
+
 if TYPE_CHECKING:
     from predictors.probes.campaign import Campaign
     from predictors.probes.campaign_file import Control
@@ -21,7 +23,6 @@ app = typer.Typer(
 )
 
 Toml = Annotated[Path, typer.Argument(help="Which jobs, how often, by which scheduler: a TOML file.", metavar="TOML")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @app.command()
@@ -110,7 +111,7 @@ def last(
 
 @contextmanager
 def _running(control: "Control") -> Iterator["Campaign"]:
-    """Keep runs; being told to end (SIGTERM) is as Ctrl-C."""
+    """Keep runs going; SIGTERM ends them as Ctrl-C does."""
     from predictors.probes.campaign import Campaign
 
     def end(signum: int, frame: Any) -> NoReturn:
@@ -128,19 +129,19 @@ def _report(campaign: "Campaign", as_json: bool) -> None:
     from experiments.console import print_json
     from predictors.core.errors import JobcastError, counted
 
-    told, table = campaign.result, campaign.control.runs
+    result, table = campaign.result, campaign.control.runs
     if as_json:
         print_json(
             {
                 "runs": str(table),
-                "submitted": told.submitted,
-                "added": told.added,
-                "failed": [{"run": run, "problem": problem} for run, problem in told.failed],
-                "skipped": [{"application": name, "problem": why} for name, why in told.skipped],
+                "submitted": result.submitted,
+                "added": result.added,
+                "failed": [{"run": run, "problem": problem} for run, problem in result.failed],
+                "skipped": [{"application": name, "problem": why} for name, why in result.skipped],
             }
         )
     else:
-        typer.echo(f"{table}: {counted(len(told.added), 'run')} added, {len(told.failed)} failed")
-    if told.failed:
-        name, problem = told.failed[0]
-        raise JobcastError(f"{counted(len(told.failed), 'run')} failed, first {name}: {problem}")
+        typer.echo(f"{table}: {counted(len(result.added), 'run')} added, {len(result.failed)} failed")
+    if result.failed:
+        name, problem = result.failed[0]
+        raise JobcastError(f"{counted(len(result.failed), 'run')} failed, first {name}: {problem}")

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.cli.options import Json, Log
+
 if TYPE_CHECKING:
     from predictors.data.joblog import JobLog
     from predictors.service.state.start_times import StartTimes
@@ -19,10 +21,8 @@ Model = Annotated[
         metavar="MODEL",
     ),
 ]
-Log = Annotated[Path, typer.Argument(help="A job log in any known format, told by its content.", metavar="LOG")]
 Url = Annotated[str, typer.Option("--url", help="The service's address.")]
 TokenOption = Annotated[str | None, typer.Option("--token", help="Bearer token.", envvar="JOBCAST_TOKEN")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 DATABASE = "sqlite:///jobcast-service.db"
 

@@ -1,45 +1,24 @@
 """`jobcast simulate`: what a policy would have done with a log, and who would have paid for it."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from experiments.cli.options import DropWide, Json, Partition, Procs, grouped
 from experiments.cli.simulate_options import (
-    AllocatorName,
-    BigRuns,
-    Ceiling,
     CeilOptions,
-    CommandFile,
-    DilationBy,
-    DilationSeed,
-    InterruptedRule,
     MachineOptions,
-    OutageFile,
-    PartitionFile,
-    PerLeaf,
-    Postponable,
-    PostponeSeed,
-    QueueOnly,
-    ReleaseBelow,
-    Seed,
-    SiteName,
     SiteOptions,
     ignored_note,
     outages_note,
-    placed,
     print_users,
+    set_up,
     widths_note,
-    with_big_runs,
 )
-from experiments.compare.measures import MEASURES
+from experiments.compare.measures import titled
 
 if TYPE_CHECKING:
-    from predictors.core.arrays import Ints
-    from predictors.data.joblog import JobLog
-    from predictors.data.report import ReadingReport
-    from schedsim.cobalt.rules import Rules
     from schedsim.explain.explain import Explanation
 
 SHOWN: Final = (
@@ -53,6 +32,7 @@ LOOK_AHEAD = (
 )
 
 
+@grouped
 def simulate(
     log: Annotated[Path, typer.Argument(help="A job log in any known format.", metavar="LOG")],
     policy: Annotated[
@@ -70,9 +50,9 @@ def simulate(
     budget: Annotated[
         float | None, typer.Option(help="Move a predictor's estimates until this share of the jobs runs longer: 0.05.")
     ] = None,
-    procs: Annotated[int | None, typer.Option(help="Processors of the machine; by default as the log tells.")] = None,
-    drop_wide: Annotated[bool, typer.Option("--drop-wide", help="Leave out jobs wider than the machine.")] = False,
-    partition: Annotated[int | None, typer.Option(help="Only the jobs of this partition.")] = None,
+    procs: Procs = None,
+    drop_wide: DropWide = False,
+    partition: Partition = None,
     shake: Annotated[
         int | None,
         typer.Option(
@@ -80,22 +60,10 @@ def simulate(
         ),
     ] = None,
     kill: Annotated[bool, typer.Option(help="Stop jobs at their requested time.")] = True,
-    allocator: AllocatorName = None,
-    per_leaf: PerLeaf = None,
-    partitions: PartitionFile = None,
-    machine_seed: Seed = None,
-    outages: OutageFile = None,
-    interrupted: InterruptedRule = None,
-    big_runs: BigRuns = False,
-    ceiling: Ceiling = None,
-    release_below: ReleaseBelow = None,
-    queue_only: QueueOnly = False,
-    postponable: Postponable = None,
-    postpone_seed: PostponeSeed = None,
-    dilation: DilationBy = None,
-    dilation_seed: DilationSeed = None,
-    site: SiteName = None,
-    commands: CommandFile = None,
+    *,
+    machine: MachineOptions,
+    ceil: CeilOptions,
+    at_site: SiteOptions,
     schedule: Annotated[
         Path | None, typer.Option(help="Write the schedule: .csv, .jobs.csv (Batsim's), .parquet, .swf or .swf.gz.")
     ] = None,
@@ -107,18 +75,16 @@ def simulate(
     paranoid: Annotated[
         bool, typer.Option("--paranoid", help="Check the laws of the schedule again, without the engine.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Replay a log's submissions under a scheduling policy and measure waits, slowdown and who pays."""
     from experiments.console import after_reading, print_account, print_json, working
     from experiments.runs.simulate import (
-        check_by_name,
-        explain_by_name,
+        NamedSimulation,
         learnt_from,
         loaded,
         of_partition,
         refuse_unknown_job,
-        run_by_name,
         table_by,
     )
     from predictors.core.files import refuse_same
@@ -127,9 +93,6 @@ def simulate(
     from schedsim.results.exports import schedule_writer
     from schedsim.workload.shaking import shaken
 
-    at_site = SiteOptions(site, commands)
-    machine = MachineOptions(allocator, per_leaf, partitions, machine_seed, outages, interrupted)
-    full = CeilOptions(ceiling, release_below, queue_only, postponable, postpone_seed, dilation, dilation_seed)
     write = schedule_writer(schedule) if schedule is not None else None
     if schedule is not None:
         refuse_same(schedule, log)
@@ -143,27 +106,22 @@ def simulate(
         cleaned, cleaning = clean(of_partition(jobs, partition), procs, drop_wide)
         if shake is not None:
             cleaned = shaken(cleaned, shake)
-        setup = _set_up(cleaned, policy, kill, at_site, machine, full, big_runs)
-        cleaned, kill, rule, cleaning = setup.log, setup.kill, setup.options["rule"], cleaning + setup.notes
+        options, left_out = set_up(cleaned, policy, kill, machine, ceil, at_site)
+        cleaned, cleaning = options["log"], cleaning + left_out
         if explain is not None:
             refuse_unknown_job(cleaned, explain)
         given = estimates if budget is not None else loaded(estimates)
+        named = NamedSimulation(policy=policy, estimates=given, correction=correction, budget=budget, **options)
         with working(f"Simulating {len(cleaned):,} jobs"):
-            result, found = run_by_name(
-                cleaned, policy, given, correction, kill=kill, budget=budget, deadline=setup.deadline, **setup.options
-            )
-    found |= full.figures(result, rule)
+            result, found = named.run()
+    found |= ceil.figures(result, options["rule"])
     reason, checked = None, None
     if paranoid:
         with working("Checking the schedule"):
-            checked = check_by_name(
-                cleaned, result, policy, given, kill=kill, budget=budget, rule=rule, rules=setup.site
-            )
+            checked = named.check(result)
     if explain is not None:
         with working(f"Explaining job {explain}"):
-            reason = explain_by_name(
-                cleaned, result, explain, policy, given, correction, kill=kill, budget=budget, **setup.options
-            )
+            reason = named.explain(result, explain)
     written = [schedule] if schedule is not None else []
     if write is not None and schedule is not None:
         write(result, cleaned, schedule)
@@ -174,7 +132,7 @@ def simulate(
             written += draw_schedule(figures, result)
     found |= {"partition": partition, "shake": shake}
     found["learnt_from_this_log"] = learnt_from(given, jobs, cleaned)
-    groups = {} if by is None else table_by(result, by, setup.site)
+    groups = {} if by is None else table_by(result, by, named.rules)
     if as_json:
         more: dict[str, Any] = {"by": groups} if by else {}
         more |= {"explanation": reason.to_dict()} if reason is not None else {}
@@ -194,56 +152,6 @@ def simulate(
         typer.echo(f"Wrote {path}")
     if found["learnt_from_this_log"]:
         typer.echo(LOOK_AHEAD)
-
-
-@dataclass(frozen=True)
-class _Setup:
-    """What a simulation is given, as the options on site, machine and CEIL say.
-
-    Attributes
-    ----------
-    log : JobLog
-        Cleaned, without the jobs that the site never runs.
-    site : Rules or None
-        The site's rules.
-    kill : bool
-        Whether jobs are stopped at their requested time.
-    deadline : int64 array or None
-        By when jobs that may be postponed must start.
-    options : dict
-        Further arguments of `run_by_name` and `explain_by_name`.
-    notes : ReadingReport
-        What was left out, and why.
-    """
-
-    log: "JobLog"
-    site: "Rules | None"
-    kill: bool
-    deadline: "Ints | None"
-    options: dict[str, Any]
-    notes: "ReadingReport"
-
-
-def _set_up(
-    log: "JobLog",
-    policy: str,
-    kill: bool,
-    at_site: SiteOptions,
-    machine: MachineOptions,
-    full: CeilOptions,
-    big_runs: bool,
-) -> _Setup:
-    site, log, notes = at_site.built(log, policy)
-    options = machine.built(log)
-    if site is not None and options["allocator"] is not None:
-        options["allocator"] = placed(options["allocator"], site, log)
-    options |= full.built(log, policy, kill)
-    kill, deadline = options.pop("kill"), options.pop("deadline")
-    if big_runs:
-        procs = int(log.max_procs or 0)
-        options["rule"], site = with_big_runs(policy, options["rule"], site, options["outages"], procs)
-    options["rules"] = site
-    return _Setup(log, site, kill, deadline, options, notes + full.account(log, deadline))
 
 
 def _print_notes(found: dict[str, Any], widths: str | None) -> None:
@@ -273,8 +181,7 @@ def _print(found: dict[str, Any]) -> None:
         f"{counted(found['n_jobs'], 'job')} on {counted(found['procs'], 'processor')}, "
         f"simulated in {found['engine_seconds']:.2f} s ({found['jobs_per_second']:,.0f} jobs/s)"
     )
-    rows = [(MEASURES[name].title, found[name], MEASURES[name].unit) for name in SHOWN]
-    print_table(title, ("", "value", "unit"), rows, note=note)
+    print_table(title, ("", "value", "unit"), titled(found, SHOWN), note=note)
 
 
 def _print_checked(checked: dict[str, Any]) -> None:

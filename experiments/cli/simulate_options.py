@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.compare.measures import titled
+
 if TYPE_CHECKING:
     from predictors.core.arrays import Ints
     from predictors.data.joblog import JobLog
@@ -18,44 +20,38 @@ if TYPE_CHECKING:
     from schedsim.results.schedule import Schedule
 
 
-AllocatorName = Annotated[
-    str | None,
-    typer.Option(
-        "--allocator",
-        help="Which nodes a job gets: scattered, first-fit, best-fit, contiguous or partitions; else processors count.",
-    ),
-]
-PerLeaf = Annotated[int | None, typer.Option(help="Nodes of a leaf switch, for --allocator; else all are on one.")]
-PartitionFile = Annotated[
-    Path | None, typer.Option("--partitions", help="A TOML file with the machine's partitions.", metavar="FILE")
-]
-Seed = Annotated[
-    int | None,
-    typer.Option("--machine-seed", help="Seed of what --allocator scattered, or chance in failures, draws.", min=0),
-]
-OutageFile = Annotated[
-    Path | None,
-    typer.Option("--outages", help="Reservations, maintenance and failures: a CSV or TOML file.", metavar="FILE"),
-]
-InterruptedRule = Annotated[
-    str | None, typer.Option("--interrupted", help="What becomes of a job on a node that fails: requeue or drop.")
-]
-BigRuns = Annotated[
-    bool,
-    typer.Option("--big-runs", help="After each maintenance of the whole machine, the largest capability jobs first."),
-]
-
-
 @dataclass(frozen=True)
 class MachineOptions:
-    """What the command line says of the machine."""
+    """Options on the machine."""
 
-    allocator: str | None = None
-    per_leaf: int | None = None
-    partitions: Path | None = None
-    seed: int | None = None
-    outages: Path | None = None
-    interrupted: str | None = None
+    allocator: Annotated[
+        str | None,
+        typer.Option(
+            help="Which nodes a job gets: scattered, first-fit, best-fit, contiguous or partitions; else processors "
+            "count."
+        ),
+    ] = None
+    per_leaf: Annotated[
+        int | None, typer.Option(help="Nodes of a leaf switch, for --allocator; else all are on one.")
+    ] = None
+    partitions: Annotated[
+        Path | None, typer.Option(help="A TOML file with the machine's partitions.", metavar="FILE")
+    ] = None
+    machine_seed: Annotated[
+        int | None, typer.Option(help="Seed of what --allocator scattered, or chance in failures, draws.", min=0)
+    ] = None
+    outages: Annotated[
+        Path | None, typer.Option(help="Reservations, maintenance and failures: a CSV or TOML file.", metavar="FILE")
+    ] = None
+    interrupted: Annotated[
+        str | None, typer.Option(help="What becomes of a job on a node that fails: requeue or drop.")
+    ] = None
+    big_runs: Annotated[
+        bool,
+        typer.Option(
+            "--big-runs", help="After each maintenance of the whole machine, the largest capability jobs first."
+        ),
+    ] = False
 
     def built(self, cleaned: "JobLog") -> dict[str, Any]:
         """Return the arguments that a simulation of a cleaned log takes for it.
@@ -68,7 +64,7 @@ class MachineOptions:
         from predictors.core.errors import JobcastError
 
         allocator, outages = self._allocator(cleaned), self._outages(cleaned)
-        if self.seed is not None and self.allocator != "scattered" and (outages is None or not outages.draws):
+        if self.machine_seed is not None and self.allocator != "scattered" and (outages is None or not outages.draws):
             raise JobcastError(
                 "--machine-seed is for --allocator scattered, or for --outages that tell how many nodes fail, not "
                 "which; here nothing is drawn."
@@ -87,7 +83,7 @@ class MachineOptions:
                 raise JobcastError("--interrupted is about jobs on failed nodes; tell what fails with --outages.")
             return None
         found = read_outages(self.outages, cleaned.origin, cleaned.epoch)
-        found = found if self.seed is None else replace(found, seed=self.seed)
+        found = found if self.machine_seed is None else replace(found, seed=self.machine_seed)
         if self.interrupted is None:
             return found
         if not found.changes:
@@ -108,77 +104,50 @@ class MachineOptions:
         from schedsim.machine.partitions import allocator_named, read_hierarchy
 
         hierarchy = None if self.partitions is None else read_hierarchy(self.partitions)
-        return allocator_named(self.allocator, int(cleaned.max_procs or 0), self.per_leaf, self.seed or 0, hierarchy)
+        return allocator_named(
+            self.allocator, int(cleaned.max_procs or 0), self.per_leaf, self.machine_seed or 0, hierarchy
+        )
 
+    def with_big_runs(
+        self, rule: "Policy", rules: "Rules | None", outages: "Outages | None", procs: int
+    ) -> "tuple[Policy, Rules | None]":
+        """Return a policy and a site's rules with which big runs follow maintenance, if that is asked for.
 
-def with_big_runs(
-    policy: str, rule: "Policy | None", house: "Rules | None", outages: "Outages | None", procs: int
-) -> "tuple[Policy, Rules | None]":
-    """Return a policy and a site's rules with which big runs follow maintenance.
+        Raises
+        ------
+        JobcastError
+            If there is no maintenance, or the order cannot be put behind them.
+        """
+        from dataclasses import replace
 
-    Raises
-    ------
-    JobcastError
-        If there is no maintenance, or the order cannot be put behind them.
-    """
-    from dataclasses import replace
+        from predictors.core.errors import JobcastError
+        from schedsim.cobalt import big_run
+        from schedsim.cobalt.rules import Rules
+        from schedsim.kernels.keys import SCORE
 
-    from predictors.core.errors import JobcastError
-    from schedsim.cobalt import big_run
-    from schedsim.cobalt.rules import Rules
-    from schedsim.kernels.keys import SCORE
-    from schedsim.policies.policy import make_policy
-
-    if outages is None:
-        raise JobcastError("--big-runs come after maintenance of the whole machine; tell of it with --outages.")
-    made = make_policy(policy) if rule is None else rule
-    if made.order.code != SCORE:
-        return big_run.with_big_runs(made, outages, procs), house
-    house = Rules() if house is None else house
-    return made, replace(house, commands=(*house.commands, *big_run.big_run_commands(outages, procs)))
-
-
-def widths_note(cleaned: "JobLog", procs: "Any") -> str | None:
-    """Return a sentence about jobs that get more nodes than they ask for, if there are any."""
-    more = int((procs > cleaned.procs).sum())
-    if not more:
-        return None
-    return (
-        f"{more:,} of {len(cleaned):,} jobs get a larger partition than they ask for, and are counted with all of it."
-    )
-
-
-def outages_note(found: dict[str, Any]) -> str | None:
-    """Return a sentence about what reservations and failures took, if there were any."""
-    if "available" not in found:
-        return None
-    return (
-        f"Of the machine, {found['available']:.1%} was available, of which {found['utilisation_of_available']:.1%} was "
-        f"used; {found['interrupted']:,} runs were stopped by failures, {found['lost_processor_hours']:,.0f} processor "
-        f"hours lost, {found['dropped']:,} jobs gone."
-    )
-
-
-SiteName = Annotated[
-    str | None,
-    typer.Option(
-        "--site",
-        help="The site's rules: a TOML file, mira, or none; by default mira with the policy cobalt.",
-        metavar="FILE",
-    ),
-]
-CommandFile = Annotated[
-    Path | None,
-    typer.Option("--commands", help="A CSV file of holds, releases, alterations and big runs.", metavar="FILE"),
-]
+        if not self.big_runs:
+            return rule, rules
+        if outages is None:
+            raise JobcastError("--big-runs come after maintenance of the whole machine; tell of it with --outages.")
+        if rule.order.code != SCORE:
+            return big_run.with_big_runs(rule, outages, procs), rules
+        site = Rules() if rules is None else rules
+        return rule, replace(site, commands=(*site.commands, *big_run.big_run_commands(outages, procs)))
 
 
 @dataclass(frozen=True)
 class SiteOptions:
-    """What the command line says of the site."""
+    """Options on the site."""
 
-    site: str | None = None
-    commands: Path | None = None
+    site: Annotated[
+        str | None,
+        typer.Option(
+            help="The site's rules: a TOML file, mira, or none; by default mira with the policy cobalt.", metavar="FILE"
+        ),
+    ] = None
+    commands: Annotated[
+        Path | None, typer.Option(help="A CSV file of holds, releases, alterations and big runs.", metavar="FILE")
+    ] = None
 
     def built(self, cleaned: "JobLog", policy: str) -> "tuple[Rules | None, JobLog, ReadingReport]":
         """Return the rules, the jobs that can start under them, and an account of the others.
@@ -203,80 +172,41 @@ class SiteOptions:
         return rules, left, account
 
 
-def placed(allocator: "Allocator", rules: "Rules", cleaned: "JobLog") -> "Allocator":
-    """Return an allocator that keeps queues with a share to nodes of their own, where nodes are told apart."""
-    from schedsim.cobalt.rules import within_shares
-    from schedsim.machine.partitions import widened
-    from schedsim.workload.workload import Workload
-
-    return within_shares(allocator, rules, widened(Workload.from_log(cleaned), allocator))
-
-
-def ignored_note(found: dict[str, Any]) -> str | None:
-    """Return a sentence about commands that came too late, if there are any."""
-    late = found.get("commands_too_late", 0)
-    return f"{late:,} commands came when their job did not wait any more; they did nothing." if late else None
-
-
-Ceiling = Annotated[
-    float | None,
-    typer.Option(
-        help="No start may lift utilisation above this share of the machine, but of a job that alone needs as much; "
-        "0.95 under the policies ceil and BASE+ceil."
-    ),
-]
-ReleaseBelow = Annotated[
-    float | None, typer.Option(help="CEIL: jobs put off join the queue while less of the machine is in use: 0.6.")
-]
-QueueOnly = Annotated[
-    bool, typer.Option("--queue-only", help="CEIL: backfill from the queue alone, not from the jobs put off.")
-]
-Postponable = Annotated[
-    str | None,
-    typer.Option(
-        help="Which jobs may be postponed: a share drawn by seed (0.3), a rule on a column (queue=2, procs<=64, "
-        "requested_time>=36000), or a CSV file with the columns job_id,deadline."
-    ),
-]
-PostponeSeed = Annotated[
-    int | None, typer.Option("--postpone-seed", help="Seed of a share that is drawn; 0 if absent.", min=0)
-]
-DilationBy = Annotated[
-    str | None,
-    typer.Option(
-        "--dilation",
-        help="Runs take 5.2 to 21.1 % longer above a utilisation of 95 %: that at their 'start', or its 'mean' over "
-        "the run. They are not stopped at their requested time.",
-    ),
-]
-DilationSeed = Annotated[
-    int | None, typer.Option("--dilation-seed", help="Seed of by how much each takes longer; 0 if absent.", min=0)
-]
-
-ROWS = (
-    ("time above 95 % utilisation", "time_above_share", "of makespan"),
-    ("mean user wait", "mean_user_wait_s", "s"),
-    ("of regular jobs", "mean_user_wait_regular_s", "s"),
-    ("of postponable jobs", "mean_user_wait_postponable_s", "s"),
-    ("mean slowdown on user wait", "mean_user_slowdown", ""),
-    ("with undilated runs", "mean_user_slowdown_undilated", ""),
-    ("postponable", "postponable", "jobs"),
-    ("that ended late", "late", "jobs"),
-    ("took longer than alone", "dilated", "jobs"),
-)
-
-
 @dataclass(frozen=True)
 class CeilOptions:
-    """What the command line says of a full machine."""
+    """Options on a full machine: ceilings, postponable jobs, dilated runs."""
 
-    ceiling: float | None = None
-    release_below: float | None = None
-    queue_only: bool = False
-    postponable: str | None = None
-    postpone_seed: int | None = None
-    dilation: str | None = None
-    dilation_seed: int | None = None
+    ceiling: Annotated[
+        float | None,
+        typer.Option(
+            help="No start may lift utilisation above this share of the machine, but of a job that alone needs as "
+            "much; 0.95 under the policies ceil and BASE+ceil."
+        ),
+    ] = None
+    release_below: Annotated[
+        float | None, typer.Option(help="CEIL: jobs put off join the queue while less of the machine is in use: 0.6.")
+    ] = None
+    queue_only: Annotated[
+        bool, typer.Option("--queue-only", help="CEIL: backfill from the queue alone, not from the jobs put off.")
+    ] = False
+    postponable: Annotated[
+        str | None,
+        typer.Option(
+            help="Which jobs may be postponed: a share drawn by seed (0.3), a rule on a column (queue=2, procs<=64, "
+            "requested_time>=36000), or a CSV file with the columns job_id,deadline."
+        ),
+    ] = None
+    postpone_seed: Annotated[int | None, typer.Option(help="Seed of a share that is drawn; 0 if absent.", min=0)] = None
+    dilation: Annotated[
+        str | None,
+        typer.Option(
+            help="Runs take 5.2 to 21.1 % longer above a utilisation of 95 %: that at their 'start', or its 'mean' "
+            "over the run. They are not stopped at their requested time."
+        ),
+    ] = None
+    dilation_seed: Annotated[
+        int | None, typer.Option(help="Seed of by how much each takes longer; 0 if absent.", min=0)
+    ] = None
 
     def __post_init__(self) -> None:
         from predictors.core.errors import JobcastError
@@ -339,8 +269,60 @@ class CeilOptions:
         return {"users": user_figures(schedule)}
 
 
+def set_up(
+    log: "JobLog", policy: str, kill: bool, machine: MachineOptions, ceil: CeilOptions, at_site: SiteOptions
+) -> "tuple[dict[str, Any], ReadingReport]":
+    """Return what a simulation of a cleaned log is given, by the fields of `NamedSimulation`; and what was left out."""
+    from schedsim.cobalt.rules import within_shares
+    from schedsim.machine.partitions import widened
+    from schedsim.workload.workload import Workload
+
+    rules, log, account = at_site.built(log, policy)
+    options = machine.built(log) | ceil.built(log, policy, kill)
+    allocator = options["allocator"]
+    if rules is not None and allocator is not None:  # queues with a share keep to nodes of their own
+        options["allocator"] = within_shares(allocator, rules, widened(Workload.from_log(log), allocator))
+    procs = int(log.max_procs or 0)
+    options["rule"], rules = machine.with_big_runs(options["rule"], rules, options["outages"], procs)
+    return options | {"log": log, "rules": rules}, account + ceil.account(log, options["deadline"])
+
+
+USERS = (
+    "time_above_share", "mean_user_wait_s", "mean_user_wait_regular_s", "mean_user_wait_postponable_s",
+    "mean_user_slowdown", "mean_user_slowdown_undilated", "postponable", "late", "dilated",
+)  # fmt: skip
+"""Figures of a full machine that are printed."""
+
+
+def widths_note(cleaned: "JobLog", procs: "Any") -> str | None:
+    """Return a sentence about jobs that get more nodes than they ask for, if there are any."""
+    more = int((procs > cleaned.procs).sum())
+    if not more:
+        return None
+    return (
+        f"{more:,} of {len(cleaned):,} jobs get a larger partition than they ask for, and are counted with all of it."
+    )
+
+
+def outages_note(found: dict[str, Any]) -> str | None:
+    """Return a sentence about what reservations and failures took, if there were any."""
+    if "available" not in found:
+        return None
+    return (
+        f"Of the machine, {found['available']:.1%} was available, of which {found['utilisation_of_available']:.1%} was "
+        f"used; {found['interrupted']:,} runs were stopped by failures, {found['lost_processor_hours']:,.0f} processor "
+        f"hours lost, {found['dropped']:,} jobs gone."
+    )
+
+
+def ignored_note(found: dict[str, Any]) -> str | None:
+    """Return a sentence about commands that came too late, if there are any."""
+    late = found.get("commands_too_late", 0)
+    return f"{late:,} commands came when their job did not wait any more; they did nothing." if late else None
+
+
 def print_users(users: dict[str, Any]) -> None:
     """Print the table of users' waits and full hours."""
     from experiments.console import print_table
 
-    print_table("On a full machine", ("", "value", "unit"), [(name, users[key], unit) for name, key, unit in ROWS])
+    print_table("On a full machine", ("", "value", "unit"), titled(users, USERS))

@@ -1,39 +1,21 @@
-"""`jobcast sweep`, and the options of commands that do many runs."""
+"""`jobcast sweep`."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from experiments.cli.options import DropWide, Json, PoolOptions, Procs, grouped, resumable
+
 if TYPE_CHECKING:
     from experiments.sweeps.sweep import Sweep
-
-Workers = Annotated[
-    int, typer.Option(help="Processes, or jobs of a batch system; what comes out does not depend on it.", min=1)
-]
-Scheduler = Annotated[str | None, typer.Option(help="Address of a running Dask scheduler: its workers do it.")]
-Queue = Annotated[str | None, typer.Option(help="Ask this batch system for the workers: slurm or pbs.")]
-Memory = Annotated[str | None, typer.Option(help="Most memory of a worker, such as 4GB.")]
-Walltime = Annotated[str | None, typer.Option(help="Requested time of a worker's job: 02:00:00.")]
-
-
-@contextmanager
-def resumable() -> Iterator[None]:
-    """Tell who stops the block by Ctrl-C that nothing is lost."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo("jobcast: stopped; the same command goes on where it was.", err=True)
-        raise
-
 
 Names = Annotated[str, typer.Option(help="Names, separated by commas.")]
 LISTS: Final = ("policies", "estimates", "corrections", "predictors", "by")
 DECLARED: Final = (*LISTS, "kind", "seeds", "procs", "drop_wide", "budget", "train")
 
 
+@grouped
 def sweep(
     files: Annotated[list[Path], typer.Argument(help="FILE.toml that declares it, or job logs.", metavar="FILE…")],
     policies: Names = "",
@@ -44,23 +26,20 @@ def sweep(
     seeds: Annotated[
         int | None, typer.Option(help="Shakes of each log (default 10), or seeds of predictors.", min=0)
     ] = None,
-    procs: Annotated[int | None, typer.Option(help="Processors of the machine; by default as the log tells.")] = None,
-    drop_wide: Annotated[bool, typer.Option("--drop-wide", help="Leave out jobs wider than the machine.")] = False,
+    procs: Procs = None,
+    drop_wide: DropWide = False,
     budget: Annotated[float | None, typer.Option(help="Share of jobs that may run longer than estimated.")] = None,
     train: Annotated[float | None, typer.Option(help="Share of the jobs, the earliest, to learn from.")] = None,
     by: Annotated[str, typer.Option(help="Also figures by size, user, run-time or start.")] = "",
     beside: Annotated[str | None, typer.Option(help="Case that the others are judged beside; else the first.")] = None,
     measure: Annotated[str | None, typer.Option(help="Figure that decides: mean_bounded_slowdown, sse_s2, …")] = None,
-    workers: Workers = 1,
-    scheduler: Scheduler = None,
-    queue: Queue = None,
-    memory: Memory = None,
-    walltime: Walltime = None,
+    *,
+    pool: PoolOptions,
     out: Annotated[Path | None, typer.Option(help="Folder of results; the same sweep goes on in it.")] = None,
     track: Annotated[
         bool | None, typer.Option("--track/--no-track", help="Write it down in MLflow; by default trainings alone.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Run logs x cases x seeds, and judge which case is surely better, and who pays.
 
@@ -69,22 +48,21 @@ def sweep(
     from experiments.compare.sentences import document
     from experiments.console import print_json, working
     from experiments.reports.page import PAGE, files_of, write_report
-    from experiments.runs.clusters import Pool
     from experiments.sweeps.plan import plan
     from experiments.sweeps.report import compared, report_of
     from experiments.sweeps.run import run_plan
 
     given = {name: value for name, value in locals().items() if name in DECLARED}
-    pool = Pool(workers, scheduler, queue, memory, walltime)
+    workers = pool.built()
     declared = _declared(files, given, beside, measure)
     with working("Reading the logs"):
         planned = plan(declared)
     folder = out or Path("reports") / f"{_stem(files)}-{planned.identity()[:8]}"
     with resumable():
-        found = run_plan(planned, pool, folder)
+        found = run_plan(planned, workers, folder)
     with working("Judging"):
-        comparisons, choice = said = compared(found, declared.beside, declared.measure)
-        report = report_of(found, folder, said)
+        comparisons, choice = judged = compared(found, declared.beside, declared.measure)
+        report = report_of(found, folder, judged)
         write_report(folder, report)
     tracked = None
     if track or (track is None and found.kind == "train"):

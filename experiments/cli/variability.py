@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from experiments.cli.options import Alias, Json, Seed, about_model
+
 if TYPE_CHECKING:
     from predictors.tracking.describe import LoggedRun, Registered
     from predictors.variability.dataset import Dataset
@@ -20,11 +22,8 @@ Datasets = Annotated[
 Data = Annotated[Path, typer.Argument(help="What `variability dataset` wrote.", metavar="DATASET")]
 Probes = Annotated[str, typer.Option(help="Probes as live (the paper's way), last-known or absent.")]
 Register = Annotated[str, typer.Option(help="Name under which the model is kept.")]
-Alias = Annotated[str | None, typer.Option(help="champion, challenger or shadow: taken from its holder.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of what is drawn by chance.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer runs, trees and steps: in a minute or two.")]
 Workers = Annotated[int, typer.Option(min=1, help="Processes; the results are the same.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 SHOWN: Final = ("f1", "f1_low", "f1_high", "f1_paper", "pr_auc", "base_rate", "precision", "recall", "accuracy")
 
@@ -84,7 +83,7 @@ def select(
         "inputs": list(found.classifier.features_),
         "elimination": None if found.elimination is None else found.elimination.table().to_dict(orient="records"),
         "three_classes": found.three.to_dict(orient="records"),
-        "model": _about(kept, run),
+        "model": about_model(kept, run) | {"store": run.store},
         "files": [str(path) for path in files],
         "seconds": time.perf_counter() - begin,
     }
@@ -155,7 +154,7 @@ def train(
         "unlabelled": labels.abstained(),
         "ignored": list(model.ignored_),
         "evaluation": summary.to_dict(orient="records"),
-        "model": _about(kept, run),
+        "model": about_model(kept, run) | {"store": run.store},
         "seconds": time.perf_counter() - begin,
     }
     if as_json:
@@ -200,18 +199,6 @@ def _keep(
         found.classifier, found.dataset, found.labels, found.figures(), split=split, name=name, seed=seed
     )
     return run, keep(run, register, alias)
-
-
-def _about(kept: "Registered", run: "LoggedRun") -> dict[str, Any]:
-    return {
-        "uri": kept.uri,
-        "name": kept.name,
-        "version": kept.version,
-        "alias": kept.alias,
-        "run_id": run.run_id,
-        "sha256": run.sha256,
-        "store": run.store,
-    }
 
 
 def _print_winner(document: dict[str, Any]) -> None:
@@ -287,7 +274,7 @@ def predict(
         seen, account = file_windows(telemetry, [instant], own, loaded.origin.window, mapping=mapping)
     silent = int(seen.silent[0])
     question = Question(seen.values[0], workload, job, waits, silent / len(wanted) if of_job else 0.0)
-    said = ask(loaded.classifier, question, "" if loaded.version is None else str(loaded.version))
+    answer = ask(loaded.classifier, question, "" if loaded.version is None else str(loaded.version))
     document = {
         "model": loaded.about(),
         "job": {"application": job, "nodes": compact(wanted), "n_nodes": len(wanted), "workload": workload or None},
@@ -295,24 +282,25 @@ def predict(
         "window_s": loaded.origin.window,
         "n_samples": int(seen.counts[0].max()),
         "silent_nodes": silent,
-        "class": said.class_,
-        "label": said.label,
-        "probability": said.probability,
-        "abstained": said.abstained,
-        "why": said.why or None,
-        "reason": said.reason or None,
-        "inputs_filled": said.filled,
+        "class": answer.class_,
+        "label": answer.label,
+        "probability": answer.probability,
+        "abstained": answer.abstained,
+        "why": answer.why or None,
+        "reason": answer.reason or None,
+        "inputs_filled": answer.filled,
         "account": account.to_dict(),
     }
     if as_json:
         print_json(document)
         return
-    by = f"{said.model} ({model}{f', version {said.version}' if said.version else ''})"
-    if said.abstained:
-        typer.echo(f"{job}: class {said.class_}, abstained: {said.reason}; {by}.")
+    by = f"{answer.model} ({model}{f', version {answer.version}' if answer.version else ''})"
+    if answer.abstained:
+        typer.echo(f"{job}: class {answer.class_}, abstained: {answer.reason}; {by}.")
     else:
         typer.echo(
-            f"{job}: {said.label}, probability of variation {said.probability:.2f}; {by}, {said.filled} inputs filled."
+            f"{job}: {answer.label}, probability of variation {answer.probability:.2f}; {by}, {answer.filled} inputs "
+            "filled."
         )
     if account.dropped or account.changed:
         print_account(account)

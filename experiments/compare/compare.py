@@ -1,11 +1,9 @@
 """Paired comparison of ways of scheduling, with intervals that hold together.
 
-Paired over seeds and logs, with bootstrap intervals.
-
 Of each log and seed the ratio of the two ways' figures is taken, so that both met the same shaken jobs. A log's ratio
 is the geometric mean over its seeds, that of several logs the geometric mean over them; intervals resample the seeds
 within each log, and the logs (`predictors.core.intervals`). Errors of predictions hardly change with the seed: where
-they are told by user, users are resampled instead, of whom one can hold half of the error.
+there are errors by user, users are resampled instead, of whom one can hold half of the error.
 
 A way is called better where the whole interval lies below 1 and nobody surely pays: never inside the noise, and never
 for a win that makes others wait.
@@ -67,7 +65,7 @@ def compare(
     measure : str, optional
         Column that decides, one of `COMPARED`; by default the kind's `MEASURE`.
     kind : {"simulate", "evaluate", "train"}
-        What was run: it says where it may be paid for.
+        What was run; each kind has its own prices.
     groups : DataFrame, optional
         Figures by group; of evaluations, sums of errors by user.
     level : float

@@ -1,9 +1,9 @@
 """Measures of schedules and predictions: title, unit and direction of each, under the names that tables give them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 AS_LOGGED: Final = -1
 """Stands for a seed where the log is not shaken."""
@@ -49,9 +49,32 @@ MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(
         "mae_s": Measure("mean absolute error", "s"),
         "median_ae_s": Measure("median absolute error", "s"),
         "underestimation_rate": Measure("share of jobs predicted too short"),
+        "sse_ratio_to_last_two": Measure("error / last-two", as_ratio=False),
+        "r2": Measure("R²", lower_is_better=False, as_ratio=False),
+        "mean_accuracy": Measure("mean accuracy", lower_is_better=False, as_ratio=False),
+        "time_above_share": Measure("time above 95 % utilisation", "of makespan", as_ratio=False),
+        "mean_user_wait_s": Measure("mean user wait", "s", as_ratio=False),
+        "mean_user_wait_regular_s": Measure("of regular jobs", "s", as_ratio=False),
+        "mean_user_wait_postponable_s": Measure("of postponable jobs", "s", as_ratio=False),
+        "mean_user_slowdown": Measure("mean slowdown on user wait", as_ratio=False),
+        "mean_user_slowdown_undilated": Measure("with undilated runs", as_ratio=False),
+        "postponable": Measure("postponable", "jobs", as_ratio=False),
+        "late": Measure("that ended late", "jobs", as_ratio=False),
+        "dilated": Measure("took longer than alone", "jobs", as_ratio=False),
     }
 )
 """By column of `results.parquet` and key of `--json`."""
 
 COMPARED: Final = tuple(name for name, one in MEASURES.items() if one.as_ratio and one.lower_is_better)
 """What can be compared: ratios make sense, and less is better."""
+
+
+def titled(figures: Mapping[str, Any], names: Iterable[str]) -> list[tuple[str, Any, str]]:
+    """Return figures as rows of a table: title, value, unit.
+
+    Examples
+    --------
+    >>> titled({"mean_wait_s": 60.0, "killed": 1}, ["mean_wait_s"])
+    [('mean wait', 60.0, 's')]
+    """
+    return [(MEASURES[name].title, figures[name], MEASURES[name].unit) for name in names]

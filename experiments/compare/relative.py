@@ -16,7 +16,7 @@ RATIOS: Final = {
     "widest": "widest5_mean_wait_s",
 }
 """Columns relative to EASY: which figure of a schedule."""
-MEASURES: Final = ("gap_closed", *RATIOS)
+COLUMNS: Final = ("gap_closed", *RATIOS)
 
 
 def relative(own: dict[str, float], easy: dict[str, float], best: dict[str, float]) -> dict[str, float]:
@@ -38,12 +38,12 @@ def relative(own: dict[str, float], easy: dict[str, float], best: dict[str, floa
     }
 
 
-def over_seeds(runs: pd.DataFrame, keys: Sequence[str], measures: Sequence[str]) -> pd.DataFrame:
+def over_seeds(runs: pd.DataFrame, keys: Sequence[str], measures: Sequence[str] = ()) -> pd.DataFrame:
     """Return medians over the seeds with their intervals, `_low` and `_high`, one row for each value of the keys.
 
-    Values that do not exist (NaN) do not count.
+    Without `measures` these are all columns but the keys and the seed. Values that do not exist (NaN) do not count.
     """
-    rows = []
+    rows, measures = [], measures or [column for column in runs.columns if column not in (*keys, "seed")]
     for key, group in runs.groupby(list(keys), sort=False):
         row: dict[str, object] = dict(zip(keys, key, strict=True))
         for measure in measures:
@@ -54,12 +54,24 @@ def over_seeds(runs: pd.DataFrame, keys: Sequence[str], measures: Sequence[str])
     return pd.DataFrame(rows)
 
 
+def with_intervals(rows: pd.DataFrame, column: str, form: str, scale: float = 1.0) -> list[str]:
+    """Return a column of `over_seeds` as text: each median with its interval in brackets.
+
+    Examples
+    --------
+    >>> with_intervals(pd.DataFrame({"wait": [0.5], "wait_low": [0.25], "wait_high": [1.0]}), "wait", "+.1f", 10)
+    ['+5.0 [+2.5, +10.0]']
+    """
+    columns = rows[[column, f"{column}_low", f"{column}_high"]].itertuples(index=False)
+    return [f"{scale * middle:{form}} [{scale * low:{form}}, {scale * high:{form}}]" for middle, low, high in columns]
+
+
 def shaken_beside_as_logged(runs: pd.DataFrame) -> pd.DataFrame:
     """Return medians over the shaken seeds, one row a case, with `_as_logged`, the run on the log as it is, beside."""
     shaken = runs["seed"] != AS_LOGGED
-    table = over_seeds(runs.assign(**{m: runs[m].where(shaken) for m in MEASURES}), ["case"], MEASURES)
+    table = over_seeds(runs.assign(**{m: runs[m].where(shaken) for m in COLUMNS}), ["case"], COLUMNS)
     as_logged = runs[~shaken].drop_duplicates("case").set_index("case")
-    return table.assign(**{f"{m}_as_logged": table["case"].map(as_logged[m]) for m in MEASURES})
+    return table.assign(**{f"{m}_as_logged": table["case"].map(as_logged[m]) for m in COLUMNS})
 
 
 def over_logs(runs: pd.DataFrame) -> pd.DataFrame:
@@ -70,12 +82,12 @@ def over_logs(runs: pd.DataFrame) -> pd.DataFrame:
     """
     n_logs = runs["log"].nunique()
     there = _there(runs)
-    used = runs.assign(**{m: runs[m].where(runs["log"].map(there[m])) for m in MEASURES})
-    means = used.groupby(["case", "seed"], sort=False)[list(MEASURES)].mean().reset_index()
+    used = runs.assign(**{m: runs[m].where(runs["log"].map(there[m])) for m in COLUMNS})
+    means = used.groupby(["case", "seed"], sort=False)[list(COLUMNS)].mean().reset_index()
     complete = used.groupby(["case", "seed"], sort=False)["log"].nunique().reset_index(drop=True) == n_logs
     table = shaken_beside_as_logged(means[complete])
-    per_log = used[used["seed"] != AS_LOGGED].groupby(["case", "log"], sort=False)[list(MEASURES)].median()
-    for measure in MEASURES:
+    per_log = used[used["seed"] != AS_LOGGED].groupby(["case", "log"], sort=False)[list(COLUMNS)].median()
+    for measure in COLUMNS:
         by_case = per_log[measure].groupby("case")
         table[f"{measure}_worst"] = table["case"].map(by_case.min() if measure == "gap_closed" else by_case.max())
     table.insert(1, "logs", n_logs)
@@ -84,12 +96,12 @@ def over_logs(runs: pd.DataFrame) -> pd.DataFrame:
 
 def _there(runs: pd.DataFrame) -> pd.DataFrame:
     """Return which logs have which measures in all their runs: a row a log, a column a measure."""
-    return runs[list(MEASURES)].notna().groupby(runs["log"]).all()
+    return runs[list(COLUMNS)].notna().groupby(runs["log"]).all()
 
 
 def left_out(runs: pd.DataFrame) -> str:
     """Say which logs are left out of which measure's means; nothing if none is."""
     there = _there(runs)
-    gone = [f"{measure} without {', '.join(there.index[~there[measure]])}" for measure in MEASURES
+    gone = [f"{measure} without {', '.join(there.index[~there[measure]])}" for measure in COLUMNS
             if not there[measure].all()]  # fmt: skip
     return f"Not every log has every measure: {'; '.join(gone)}." if gone else ""

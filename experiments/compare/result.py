@@ -1,4 +1,4 @@
-"""What can be said of one way beside another: better or worse, by how much, on how many logs, and who pays for it."""
+"""Results of comparisons: better or worse, by how much, on how many logs, and at whose cost."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ def of_each(level: float, several: int) -> float:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Ours / theirs, 1 meaning alike, and the ends of its interval; NaN where they cannot be told."""
+    """Ours / theirs, 1 meaning alike, and the ends of its interval; NaN where they are unknown."""
 
     value: float
     low: float
@@ -60,7 +60,7 @@ class Ratio:
 
     @property
     def outcome(self) -> Outcome:
-        """What it says of a figure of which less is better."""
+        """The outcome for a figure of which less is better."""
         return "better" if self.below else "worse" if self.above() else "open"
 
 
@@ -98,7 +98,7 @@ class Price:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a sweep says of one case beside another.
+    """One case of a sweep compared with another.
 
     Attributes
     ----------

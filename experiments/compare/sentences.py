@@ -52,8 +52,10 @@ def _choice(found: Choice) -> str:
     others = len(found.against)
     if found.case is not None:
         return f"{found.case} is better than {'the other' if others == 1 else f'each of the other {others}'} cases."
-    told = "; ".join(_lacking(one) for one in found.against if one.outcome != "better")
-    return f"No winner: {found.first} has the lowest figure, but is not surely better, at nobody's cost, than {told}."
+    lacking = "; ".join(_lacking(one) for one in found.against if one.outcome != "better")
+    return (
+        f"No winner: {found.first} has the lowest figure, but is not surely better, at nobody's cost, than {lacking}."
+    )
 
 
 def in_percent(ratio: Ratio) -> str:
@@ -109,7 +111,7 @@ def _price(price: Price, tolerated: float) -> str:
 
 
 def _free(found: Comparison) -> str:
-    """Say that nobody pays, or on which logs somebody does."""
+    """Return that no price is paid, or on which logs one is."""
     if not found.prices:
         return ""
     some = [f"{MEASURES[price.measure].title} is higher on {', '.join(price.on)}" for price in found.prices if price.on]

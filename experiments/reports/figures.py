@@ -1,8 +1,10 @@
 """A figure on disk is three files: PNG, SVG and the CSV that it was drawn from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
@@ -12,8 +14,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from predictors.core.arrays import Floats
+
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000")
-"""Okabe and Ito's palette: told apart without full colour vision; markers and dashes tell them apart without any."""
+"""Okabe and Ito's palette: distinct without full colour vision; markers and dashes are distinct without any."""
 
 MARKERS = "osD^vPX*"
 
@@ -97,12 +101,12 @@ def draw(
         FigureCanvasAgg(figure)
         paint(figure.add_subplot(), table)
         _as_written(figure)
-        told = {"Title": _title(figure, name), "Description": in_words(figure)}
+        metadata = {"Title": _title(figure, name), "Description": in_words(figure)}
         pictures = []
         for suffix in (".png", ".svg"):
             path = folder / f"{name}{suffix}"
             with whole_file(path) as part:
-                figure.savefig(part, dpi=150, metadata=told | ({"Date": None} if suffix == ".svg" else {}))
+                figure.savefig(part, dpi=150, metadata=metadata | ({"Date": None} if suffix == ".svg" else {}))
             pictures.append(path)
     return [*pictures, write_table(table, folder / f"{name}.csv")]
 
@@ -139,21 +143,51 @@ def _shortened(text: str, longest: int = LONGEST_NAME) -> str:
 
 
 def number_beside(axes: "Axes", number: int, x: float, y: float) -> None:
-    """Write beside a point which entry of the legend it is, where colours alone would tell."""
+    """Write beside a point which entry of the legend it is, where colours alone would not do."""
     axes.annotate(str(number), (x, y), (6, 5), textcoords="offset points", fontsize=8)
+
+
+def legend_beside(axes: "Axes", **options: Any) -> None:
+    """Put the legend to the right of a picture."""
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), **options)
+
+
+def look_of(number: int) -> dict[str, Any]:
+    """Return a colour; from the ninth on the same colours, hollow, and from the seventeenth on filled with grey."""
+    colour, turn = COLOURS[number % len(COLOURS)], number // len(COLOURS)
+    return {"color": colour, "markerfacecolor": {0: colour, 1: "white"}.get(turn, "#dddddd")}
+
+
+def legend_of_points(axes: "Axes", names: Sequence[str], markers: Mapping[str, str]) -> None:
+    """Explain points whose colour and number is a name, and whose marker is a label of `markers`."""
+    from matplotlib.lines import Line2D
+
+    kinds = [
+        Line2D([], [], marker="o", linestyle="none", label=f"{number + 1}  {name}", **look_of(number))
+        for number, name in enumerate(names)
+    ]
+    signs = [Line2D([], [], marker=m, linestyle="none", color="#444444", label=label) for label, m in markers.items()]
+    legend_beside(axes, handles=[*kinds, *signs], fontsize=8)
+
+
+def bar_lengths(table: "pd.DataFrame", middle: str, low: str = "low", high: str = "high") -> "Floats":
+    """Return the lengths of error bars below and above the middle, shape (2, n_rows)."""
+    values = table[[low, high]].to_numpy(dtype=np.float64).T - table[middle].to_numpy(dtype=np.float64)
+    lengths: Floats = np.abs(values)
+    return lengths
 
 
 def in_words(figure: "Figure") -> str:
     """Return what a picture shows, for those who cannot see it: titles, axes with units, and the legend's entries."""
-    said = []
+    sentences = []
     for axes in figure.axes:
         names = {"across": axes.get_xlabel(), "upwards": axes.get_ylabel()}
         legend = axes.get_legend()
         entries = [text.get_text() for text in legend.get_texts()] if legend else []
         parts = [axes.get_title(), *(f"{where}: {name}" for where, name in names.items() if name)]
         parts += [f"shown: {', '.join(entries)}"] if entries else []
-        said += [_one_line(part) for part in parts if part]
-    return ". ".join(said)
+        sentences += [_one_line(part) for part in parts if part]
+    return ". ".join(sentences)
 
 
 def _title(figure: "Figure", name: str) -> str:

@@ -1,6 +1,6 @@
 """report.json: a report as data, written and read.
 
-Every file is told with its size and digest, so that a page is never made of files that belong to another run.
+Every file is listed with its size and digest, so that a page is never made of files that belong to another run.
 """
 
 import hashlib
@@ -8,12 +8,15 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn
 from xml.etree import ElementTree
+
+from pydantic import Field
 
 from experiments.console import plain
 from experiments.reports.figures import write_table
 from experiments.reports.provenance import provenance
+from predictors.core.declarations import Declaration, declared
 from predictors.core.errors import JobcastError, counted
 from predictors.core.files import whole_file
 
@@ -32,22 +35,47 @@ MAX_BYTES: Final = 64 * 2**20
 LONGEST: Final = 1e12
 """Seconds that no run takes."""
 
-_SHAPE: Final[Mapping[str, Any]] = {
-    "experiment": str,
-    "question": str,
-    "log": str,
-    "seeds": [int],
-    "seconds": (int, float),
-    "verdict": [str],
-    "details": [str],
-    "notes": [str],
-    "facts": {str: (str, int, float)},
-    "provenance": {str: str},
-    "tables": [{"title": str, "file": str, "n_rows": int, "columns": [str], "rows": [[object]]}],
-    "pictures": [{"title": str, "alt": str, "svg": str, "png": str, "csv": str}],
-    "files": [{"name": str, "bytes": int, "sha256": str}],
-}
-"""What must be there, and of what kind: a list's one entry stands for all, and so does `str` as a key."""
+
+class _Table(Declaration):
+    title: str
+    file: str
+    n_rows: int
+    columns: list[str]
+    rows: list[list[str | int | float | bool | None]]
+
+
+class _Picture(Declaration):
+    title: str
+    alt: str
+    svg: str
+    png: str
+    csv: str
+
+
+class _File(Declaration):
+    name: str
+    bytes: int
+    sha256: str
+
+
+class Document(Declaration):
+    """What `report.json` holds."""
+
+    format: Literal["jobcast report"]
+    version: Literal[1]
+    experiment: str
+    question: str
+    log: str
+    seeds: list[int]
+    seconds: Annotated[float, Field(ge=0, lt=LONGEST)]
+    verdict: list[str]
+    details: list[str]
+    notes: list[str]
+    facts: dict[str, str | int | float]
+    provenance: dict[str, str]
+    tables: list[_Table]
+    pictures: list[_Picture]
+    files: list[_File]
 
 
 def keep(folder: Path, report: "Report") -> Path:
@@ -94,7 +122,7 @@ def keep(folder: Path, report: "Report") -> Path:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the document of a folder, checked: what is missing, cut short or of another run is told, never mended.
+    """Return the document of a folder, checked: a part that is missing, cut short or of another run is an error.
 
     Raises
     ------
@@ -125,9 +153,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{path}: is of version {document.get('version')!r}, this jobcast reads version {VERSION}; "
             "use the jobcast that wrote it, or run the experiment again."
         )
-    _check(document, _SHAPE, f"{path}: ")
-    if not 0 <= document["seconds"] < LONGEST:
-        raise JobcastError(f"{path}: seconds must be how long it took; got {str(document['seconds'])[:20]}.")
+    declared(Document, document, str(path))
     for table in document["tables"]:
         if any(len(row) != len(table["columns"]) for row in table["rows"]):
             raise JobcastError(f"{path}: table {table['title']!r} has rows of other lengths than its columns.")
@@ -171,49 +197,16 @@ def _pictures(folder: Path, names: Iterable[str]) -> Iterable[dict[str, str]]:
             continue
         tags = {tag: "{http://purl.org/dc/elements/1.1/}" + tag for tag in ("title", "description")}
         about = ElementTree.parse(folder / name).find(".//{http://creativecommons.org/ns#}Work")
-        told = {key: (about.findtext(tag) or "") if about is not None else "" for key, tag in tags.items()}
-        title = told["title"] or stem.replace("_", " ")
+        texts = {key: (about.findtext(tag) or "") if about is not None else "" for key, tag in tags.items()}
+        title = texts["title"] or stem.replace("_", " ")
         data = f"{stem}.csv" if f"{stem}.csv" in there else ""
-        yield {"title": title, "alt": told["description"] or title, "svg": name, "png": f"{stem}.png", "csv": data}
+        yield {"title": title, "alt": texts["description"] or title, "svg": name, "png": f"{stem}.png", "csv": data}
 
 
 def _file(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise JobcastError(f"{path}: the report names this file, but it is not there.")
     return {"name": path.name, "bytes": path.stat().st_size, "sha256": digest_of(path)}
-
-
-def _check(value: Any, shape: Any, place: str) -> None:
-    """Raise JobcastError where a value is not of its shape."""
-    if isinstance(shape, Mapping):
-        if not isinstance(value, dict):
-            raise JobcastError(f"{place.rstrip('. ')} must hold names and values; it is {_kind(value)}.")
-        for key in value if str in shape else shape:
-            if key not in value:
-                raise JobcastError(f"{place}{key!r} is missing: the document is not whole; run the experiment again.")
-            _check(value[key], shape[str] if str in shape else shape[key], f"{place}{key}.")
-    elif isinstance(shape, list):
-        if not isinstance(value, list):
-            raise JobcastError(f"{place.rstrip('. ')} must be a list; it is {_kind(value)}.")
-        for number, entry in enumerate(value):
-            _check(entry, shape[0], f"{place.rstrip('.')}[{number}].")
-    elif shape is object:
-        if isinstance(value, (list, dict)):
-            raise JobcastError(f"{place.rstrip('. ')} must be one value; it is {_kind(value)}.")
-    elif not isinstance(value, shape) or isinstance(value, bool):
-        raise JobcastError(f"{place.rstrip('. ')} cannot be {_kind(value)}.")
-
-
-def _kind(value: Any) -> str:
-    """Return what a JSON value is, in words.
-
-    Examples
-    --------
-    >>> [_kind(value) for value in ([], {}, "a", 1, None)]
-    ['a list', 'an object', 'text', 'a number', 'empty']
-    """
-    kinds = {list: "a list", dict: "an object", str: "text", bool: "true or false", type(None): "empty"}
-    return kinds.get(type(value), "a number")
 
 
 def _is_plain(name: str) -> bool:

@@ -1,13 +1,12 @@
 """One page to read: a folder's report as a single HTML file that needs no network, no fonts and no build step.
 
-Everything that is told comes from `report.json` and is escaped; pictures are embedded as images, in which no script
+All its text comes from `report.json` and is escaped; pictures are embedded as images, in which no script
 can run, and the page's own policy forbids whatever is not in it.
 """
 
 import base64
 import hashlib
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -17,7 +16,6 @@ from urllib.parse import quote
 
 from experiments.console import cell
 from experiments.reports.manifest import MANIFEST, keep, read_manifest
-from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
 
 if TYPE_CHECKING:
@@ -35,8 +33,10 @@ LONGEST_LEAD: Final = 80
 _UNITS: Final = {"_s": "s", "_s2": "s²", "_h": "h", "_us": "µs", "_pct": "%"}
 _PERCENT: Final = re.compile(r"(?<=\d) %")
 """A sign that must not begin a line."""
-_UNSEEN: Final = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Marks that would turn the direction of the text after them."""
+_UNSEEN: Final = dict.fromkeys(
+    [*range(9), 11, 12, *range(14, 32), 127, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd"
+)
+"""Control characters, and marks that would turn the direction of the text after them."""
 
 
 def write_page(folder: Path) -> Path:
@@ -49,8 +49,6 @@ def write_page(folder: Path) -> Path:
     """
     text = page_of(read_manifest(folder), folder)
     path = folder / PAGE
-    if path.is_symlink():  # somebody else's folder must not say where we write
-        raise JobcastError(f"{path}: is a link, and the page would be written where it leads; remove it.")
     with whole_file(path) as part:
         part.write_text(text, encoding="utf-8")
     return path
@@ -95,25 +93,20 @@ def page_of(document: Mapping[str, Any], folder: Path) -> str:
     )  # fmt: skip
 
 
-def shown(text: object) -> str:
+def shown(value: object) -> object:
     r"""Return text from outside without what cannot or must not be shown; escaping comes after.
 
     Examples
     --------
-    >>> ascii(shown("log\x00 \u202egnp.exe")), shown("a\tb")
-    ("'log\\ufffd \\ufffdgnp.exe'", 'a b')
+    >>> ascii(shown("log\x00 \u202egnp.exe")), shown("50 %")
+    ("'log\\ufffd \\ufffdgnp.exe'", '50\xa0%')
     """
-    return _PERCENT.sub("\u00a0%", "".join(_seen(letter) for letter in str(text)))
-
-
-def _seen(letter: str) -> str:
-    if letter in "\t\n\r":
-        return " "
-    return "\ufffd" if unicodedata.category(letter) in ("Cc", "Cs", "Cn") or letter in _UNSEEN else letter
+    is_text = isinstance(value, str) and not hasattr(value, "__html__")  # else a number, or markup of the page's own
+    return _PERCENT.sub("\u00a0%", str(value).translate(_UNSEEN)) if is_text else value
 
 
 def led(sentence: str) -> tuple[str, str]:
-    """Return what a sentence is about, if it says so before a colon, and the rest.
+    """Return the subject of a sentence, if it stands before a colon, and the rest.
 
     Examples
     --------
@@ -215,16 +208,10 @@ def _environment() -> "Environment":
     made = Environment(
         loader=PackageLoader("experiments.reports", "templates"),
         autoescape=True,
+        finalize=shown,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
-        "shown": shown,
-        "ranges": ranges,
-        "duration": duration,
-        "fact": cell,
-        "led": led,
-        "address": lambda name: quote(name),
-    }
+    made.filters |= {"ranges": ranges, "duration": duration, "fact": cell, "led": led, "address": quote}
     return made

@@ -1,6 +1,6 @@
 """Provenance of results: command, versions, machine, digest of the source.
 
-The command, the versions and the machine, as a report tells them.
+The command, the versions and the machine, as they stand in a report.
 """
 
 import os
@@ -76,10 +76,10 @@ def _commit() -> str:
     if not (ROOT / ".git").exists():
         return ""
     try:
-        said = subprocess.run(
+        done = subprocess.run(
             ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=, modified"],
             capture_output=True, text=True, timeout=10, check=True,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return ""
-    return f" (commit {said.stdout.strip()})"
+    return f" (commit {done.stdout.strip()})"

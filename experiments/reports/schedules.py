@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from experiments.reports.figures import COLOURS, draw
+from experiments.reports.figures import COLOURS, bar_lengths, draw
 from schedsim.results.exports import place
 from schedsim.results.metrics import RUN_TIME_CLASSES, RUN_TIMES, bounded_slowdown
 from schedsim.results.schedule import STARTED_BY, Schedule
@@ -150,7 +150,7 @@ def paint_by_length(axes: "Axes", table: pd.DataFrame) -> None:
 
 def _paint_classes(axes: "Axes", table: pd.DataFrame, what: str) -> None:
     at = np.arange(len(table))
-    spread = np.abs(table[["p25", "p75"]].to_numpy().T - table["median"].to_numpy())
+    spread = bar_lengths(table, "median", "p25", "p75")
     axes.errorbar(at, table["median"], yerr=spread, fmt="o", color=COLOURS[0], capsize=3, label="median, quartiles")
     axes.plot(at, table["mean"], marker="D", linestyle="none", color=COLOURS[5], label="mean")
     axes.set_xticks(at, [f"{row[0]}\n({row[1]:,})" for row in table[["class", "jobs"]].itertuples(index=False)])

@@ -1,8 +1,8 @@
-"""Checkpoints: a run directory with identity and lock, and the parts that are done.
+"""Checkpoints: a run directory with identity and lock, and in it a Parquet file for each part that is done.
 
-While an experiment goes on, what is done lies in a folder `unfinished-…` of its report folder, a Parquet file a run.
-That name is a digest of all that results depend on: the same command goes on there, another one (other options, log,
-versions, code) begins anew in a folder of its own. The folder goes when the report has been written.
+A sweep is kept in its folder of results. An experiment is kept in a folder `unfinished-…` of its report folder, which
+goes when the report has been written. That name is a digest of all that results depend on: the same command goes on
+there, another one (other options, log, versions, code) begins anew in a folder of its own.
 """
 
 import json
@@ -19,7 +19,7 @@ from experiments.reports.provenance import code_digest, versions
 from experiments.runs.pool import JOB_BYTES, each
 from experiments.runs.setting import WITHOUT_LOG, Setting
 from predictors.core.errors import JobcastError, counted
-from predictors.core.files import whole_file
+from predictors.core.files import drop_unfinished, whole_file
 from predictors.data.joblog import JobLog
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def digest_of_values(known: Any) -> str:
 
 
 def log_identity(log: JobLog) -> dict[str, Any]:
-    """Return what of a log results depend on: its jobs, and what it tells of the machine, its clock and names."""
+    """Return the parts of a log that results depend on: its jobs, machine, clock and names."""
     return {
         "name": log.name,
         "sha256": log.digest(),
@@ -52,8 +52,19 @@ def log_identity(log: JobLog) -> dict[str, Any]:
 
 
 @contextmanager
-def locked(path: Path, what: str) -> Iterator[None]:
-    """Keep a folder for a kind of work, made where it is missing, to this process while the block lasts.
+def run_directory(path: Path, what: str, identity: str, about: Mapping[str, Any]) -> Iterator[None]:
+    """Keep a folder for one work and for this process while the block lasts.
+
+    Parameters
+    ----------
+    path : Path
+        The folder; it is made where it is missing.
+    what : str
+        Kind of work, such as "sweep". The file `WHAT.json` says whose folder it is.
+    identity : str
+        Differs for all other works.
+    about : mapping
+        What the identity is of, as plain values: the most telling first, to say in what another work differs.
 
     Raises
     ------
@@ -74,37 +85,16 @@ def locked(path: Path, what: str) -> Iterator[None]:
     except OSError as error:
         raise JobcastError(f"{path}: no folder of results can be made there ({error.strerror}).") from error
     try:
+        sheet = path / f"{what}.json"
+        if sheet.exists():
+            _refuse_other(sheet, what, identity, about)
+        else:
+            with whole_file(sheet) as part:
+                part.write_text(json.dumps({"identity": identity, **about}, indent=1), encoding="utf-8")
+        drop_unfinished(path)
         yield
     finally:
         lock.release()
-
-
-def write_identity(path: Path, what: str, identity: str, about: Mapping[str, Any]) -> None:
-    """Write into an empty folder whose it is, as `WHAT.json`; leave one that is this very work's as it is.
-
-    Parameters
-    ----------
-    path : Path
-        The folder; it is `locked`.
-    what : str
-        Kind of work, such as "sweep".
-    identity : str
-        Tells the work from all others.
-    about : mapping
-        What the identity is of, as plain values: the most telling first, to say in what another work differs.
-
-    Raises
-    ------
-    JobcastError
-        If the folder holds something else.
-    """
-    sheet = path / f"{what}.json"
-    if sheet.exists():
-        _refuse_other(sheet, what, identity, about)
-        return
-    _refuse_foreign(path, what)
-    with whole_file(sheet) as part:
-        part.write_text(json.dumps({"identity": identity, **about}, indent=1), encoding="utf-8")
 
 
 def _refuse_foreign(path: Path, what: str) -> None:
@@ -144,21 +134,78 @@ def _difference(kept: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
             continue
         if isinstance(value, dict) and isinstance(other, dict):
             return ", ".join(name for name, one in value.items() if name not in other or other[name] != one) or key
-        said, here = _short(other), _short(value)
-        return f"{key} ({said}; here {here})" if said != here else f"its {key}"
+        there, here = _short(other), _short(value)
+        return f"{key} ({there}; here {here})" if there != here else f"its {key}"
     return "what it runs"
 
 
 def _short(value: Any) -> str:
-    """Return a value in a few words; of tables in a list the first thing that each tells."""
+    """Return a value in a few words; of tables in a list the first value of each."""
     several = value if isinstance(value, list) else [value]
     text = ", ".join(str(next(iter(one.values()), "")) if isinstance(one, dict) else str(one) for one in several)
     return text if len(text) <= 60 else text[:57] + "…"
 
 
+PARTS: Final = "parts"
+
+
+class Parts:
+    """Tables of what is done, each a Parquet file whose name is a digest of what it is the result of.
+
+    Parameters
+    ----------
+    folder : Path
+        A run directory, kept for this process.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / PARTS
+
+    def path(self, *about: Any) -> Path:
+        """Return where the result of plain values is kept."""
+        return self.folder / f"{digest_of_values(about)[:24]}.parquet"
+
+    def keep(self, table: "pd.DataFrame", path: Path) -> "pd.DataFrame":
+        """Write a table down, and return it as it is read later: the same whether anything was killed in between."""
+        self.folder.mkdir(exist_ok=True)
+        with whole_file(path) as part:
+            table.to_parquet(part, index=False, compression="zstd", write_page_checksum=True)
+        return self.read(path)
+
+    def read(self, path: Path) -> "pd.DataFrame":
+        """Return a table that was kept.
+
+        Raises
+        ------
+        JobcastError
+            If the file is damaged.
+        """
+        import pandas as pd
+        import pyarrow as pa
+
+        try:
+            return pd.read_parquet(path, page_checksum_verification=True)
+        except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise JobcastError(f"{path}: is damaged ({reason}); delete it, and it is done again.") from error
+
+    def all(self) -> "Iterator[tuple[Path, pd.DataFrame]]":
+        """Yield every table that was kept, with its file."""
+        for path in sorted(self.folder.glob("*.parquet")):
+            yield path, self.read(path)
+
+    def drop(self) -> None:
+        """Remove all of them."""
+        rmtree(self.folder, ignore_errors=True)
+
+
+def kept_in(folder: Path, done: int, runs: int) -> str:
+    """Return a sentence about what is kept of a work that stops."""
+    return f"{done:,} of {counted(runs, 'run')} are kept in {folder}: the same command goes on there."
+
+
 Task = TypeVar("Task")
 
-PARTS: Final = "parts"
 NEEDS: Final = 700e6
 """Memory without which a worker cannot do them [bytes]; half a year of RUSH's control jobs takes most."""
 
@@ -171,30 +218,31 @@ def run_all(
     tasks: Sequence[Task],
     about: Mapping[str, str] | None = None,
 ) -> "list[pd.DataFrame]":
-    """Return `function(shared, task)` for each task, in order; whoever does them, and whether at once or not.
+    """Return `function(shared, task)` for each task, in order: the same for any workers and after interruptions.
 
     Parameters
     ----------
     setting : Setting
-        Who works, and where to keep what is done.
+        The workers, and where to keep what is done.
     what : str
-        What is being done, a word or two for the progress; no two calls of an experiment have the same.
+        What is being done, a word or two for the progress bar, unique within the experiment.
     function : callable
         Of a module's top level; draws nothing by chance but by seeds in its task.
     shared : object
         What tasks have in common; goes to each worker once.
     tasks : sequence
-        Small; their `repr` tells all of them.
+        Small; their `repr` identifies them.
     about : mapping of str to str, optional
-        What else results hang on, beside the setting.
+        What else results depend on.
 
     Raises
     ------
     JobcastError
         If a task raised one, or workers fail (PoolError); what is done stays kept.
     """
-    files = [None if setting.checkpoints is None else _file(setting.checkpoints, what, task, about) for task in tasks]
-    found = {number: _read(file) for number, file in enumerate(files) if file is not None and file.is_file()}
+    parts = None if setting.checkpoints is None else Parts(setting.checkpoints)
+    paths = [] if parts is None else [parts.path(what, repr(task), dict(about or {})) for task in tasks]
+    found = {number: parts.read(path) for number, path in enumerate(paths) if parts is not None and path.is_file()}
     missing = [number for number in range(len(tasks)) if number not in found]
     needs = NEEDS + JOB_BYTES * len(setting.log)
     try:
@@ -202,20 +250,19 @@ def run_all(
             advance(len(found))
             work = [("", tasks[number]) for number in missing]
             for place, table in each(function, {"": shared}, work, setting.pool, needs=needs):
-                file = files[missing[place]]
-                found[missing[place]] = table if file is None else _kept(table, file)
+                number = missing[place]
+                found[number] = table if parts is None else parts.keep(table, paths[number])
                 advance(1)
     except JobcastError as error:
         if not found or setting.checkpoints is None:
             raise
-        kept = f"{len(found)} of {counted(len(tasks), 'run')} are kept in {setting.checkpoints}"
-        raise type(error)(f"{error} {kept}: the same command goes on there.") from error
+        raise type(error)(f"{error} {kept_in(setting.checkpoints, len(found), len(tasks))}") from error
     return [found[number] for number in range(len(tasks))]
 
 
 @contextmanager
 def with_checkpoints(name: str, setting: Setting) -> Iterator[Setting]:
-    """Yield the setting with a folder for what is done, of this very experiment; it goes if the block succeeds.
+    """Yield the setting with a folder for what is done; the folder is removed if the block succeeds.
 
     Raises
     ------
@@ -235,8 +282,7 @@ def with_checkpoints(name: str, setting: Setting) -> Iterator[Setting]:
     }
     identity = digest_of_values(about)
     folder = setting.folder / f"unfinished-{identity[:12]}"
-    with locked(folder, "experiment"):
-        write_identity(folder, "experiment", identity, about)
+    with run_directory(folder, "experiment", identity, about):
         try:
             yield replace(setting, checkpoints=folder)
         except BaseException:
@@ -244,26 +290,3 @@ def with_checkpoints(name: str, setting: Setting) -> Iterator[Setting]:
                 rmtree(folder, ignore_errors=True)
             raise
         rmtree(folder, ignore_errors=True)
-
-
-def _file(folder: Path, what: str, task: Any, about: Mapping[str, str] | None) -> Path:
-    return folder / PARTS / f"{digest_of_values([what, repr(task), dict(about or {})])[:24]}.parquet"
-
-
-def _kept(table: "pd.DataFrame", file: Path) -> "pd.DataFrame":
-    """Write a table down, and return it as it will be read: the same whether anything was killed in between."""
-    file.parent.mkdir(exist_ok=True)
-    with whole_file(file) as part:
-        table.to_parquet(part, index=False, compression="zstd", write_page_checksum=True)
-    return _read(file)
-
-
-def _read(file: Path) -> "pd.DataFrame":
-    import pandas as pd
-    import pyarrow as pa
-
-    try:
-        return pd.read_parquet(file, page_checksum_verification=True)
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise JobcastError(f"{file}: is damaged ({reason}); delete it, and it is done again.") from error

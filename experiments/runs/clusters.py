@@ -1,7 +1,5 @@
 """Where workers come from: this machine, a Dask scheduler, Slurm or PBS.
 
-Processes of this machine, a running Dask scheduler, or a Slurm or PBS allocation.
-
 Who can reach a Dask scheduler can run code as its owner. So the schedulers that are started here speak TLS with keys
 made for the moment, which only their workers get.
 """
@@ -15,7 +13,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from predictors.core.errors import JobcastError, counted, unknown_name
@@ -28,7 +25,7 @@ QUEUES: Final[Mapping[str, tuple[str, str]]] = {"slurm": ("SLURMCluster", "sbatc
 PATIENCE: Final = 30.0
 """How long to wait for a scheduler's answer [s]."""
 ON_THE_WAY: Final = 120.0
-"""How long nobody may be there to work: a machine under load takes its time to start a process [s]."""
+"""How long to wait for a worker: a machine under load takes its time to start a process [s]."""
 MOST_PER_CORE: Final = 8
 """Processes of this machine for each of its cores; more would only take memory from one another."""
 IN_QUEUE: Final = 86_400.0
@@ -51,7 +48,7 @@ _SETTINGS: Final = {
 
 
 class PoolError(JobcastError):
-    """There are no workers to be had, or they fail: nothing is wrong with what they were to do."""
+    """There are no workers, or they fail; the tasks themselves are not at fault."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ class Pool:
     Parameters
     ----------
     workers : int
-        Processes; 1 on this machine: this very process. A running scheduler has its own.
+        Processes; 1 on this machine: this process. A running scheduler has its own.
     scheduler : str, optional
         Address of a running Dask scheduler, such as `tcp://node1:8786`. Its workers need this version of jobcast.
     queue : {"slurm", "pbs"}, optional
@@ -101,7 +98,7 @@ class Pool:
 
     @property
     def patience(self) -> float:
-        """How long nobody may be there to work [s]."""
+        """How long to wait for a worker [s]."""
         return ON_THE_WAY if self.queue is None else IN_QUEUE
 
     @property
@@ -125,9 +122,9 @@ def cluster_of(pool: Pool, most: int) -> Iterator[Cluster]:
     Parameters
     ----------
     pool : Pool
-        Who shall work.
+        The pool.
     most : int
-        Workers that can be of use.
+        Most workers that are of use.
 
     Raises
     ------
@@ -153,25 +150,19 @@ def cluster_of(pool: Pool, most: int) -> Iterator[Cluster]:
 
 
 def _greet(address: str) -> None:
-    """Raise an error unless a Dask scheduler is there: what else answers could keep a client waiting for ever."""
-    from distributed.core import connect
-    from distributed.utils import LoopRunner
+    """Raise an error unless a Dask scheduler answers: a client would wait for any other server for ever."""
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
 
-    async def greeted() -> Any:
-        there = await connect(address, timeout=PATIENCE)
-        try:
-            await there.write({"op": "identity", "reply": True})
-            return await there.read()
-        finally:
-            there.abort()
+    from distributed import rpc
 
-    runner = LoopRunner(asynchronous=False)
-    runner.start()
-    try:
-        answer = runner.run_sync(greeted, callback_timeout=PATIENCE + 1)
-    finally:
-        runner.stop()
-    if not isinstance(answer, dict) or answer.get("type") != "Scheduler":
+    async def identity() -> Any:
+        async with rpc(address, timeout=PATIENCE) as there:
+            return await asyncio.wait_for(there.identity(), PATIENCE)
+
+    with ThreadPoolExecutor(1) as thread:  # where a notebook's own loop does not stand in the way
+        answer = thread.submit(asyncio.run, identity()).result()
+    if answer.get("type") != "Scheduler":
         raise ValueError("that is no Dask scheduler")
 
 
@@ -210,7 +201,7 @@ def _queued(pool: Pool, refused: list[str], stack: ExitStack) -> Any:
     cluster = getattr(_jobqueue(), name)
 
     class ReportingJob(cluster.job_cls):  # type: ignore[misc, name-defined]
-        """A job whose refusal is told to more than a log."""
+        """A job that notes its refusal."""
 
         async def start(self) -> None:
             try:
@@ -226,9 +217,9 @@ def _queued(pool: Pool, refused: list[str], stack: ExitStack) -> Any:
     before = dask.config.get(f"jobqueue.{pool.queue}.job-script-prologue", [])
     settings["job_script_prologue"] = [*before, *(f"export {name}={value}" for name, value in _KEPT_FREE.items())]
     # Jobs begin in this folder, too: the workers' keys lie in it while they are needed.
-    keys = stack.enter_context(TemporaryDirectory(prefix=".jobcast-", dir=Path.cwd()))
+    settings |= {"security": Security.temporary(), "shared_temp_directory": str(Path.cwd())}
     try:
-        made = cluster(**settings, job_cls=ReportingJob, security=_written(Security.temporary(), Path(keys)))
+        made = cluster(**settings, job_cls=ReportingJob)
     except (ValueError, RuntimeError) as error:
         raise PoolError(f"{pool.queue} cannot be asked for workers: {error}") from error
     return stack.enter_context(made)
@@ -246,23 +237,9 @@ def _jobqueue() -> Any:
     return dask_jobqueue
 
 
-def _written(keys: Any, folder: Path) -> Any:
-    """Return the same keys as files that only their owner can read."""
-    from distributed import Security
-
-    files = {}
-    for name in ("tls_ca_file", "tls_client_cert", "tls_client_key", "tls_scheduler_cert", "tls_scheduler_key",
-                 "tls_worker_cert", "tls_worker_key"):  # fmt: skip
-        path = folder / name
-        path.touch(0o600)
-        path.write_text(getattr(keys, name), encoding="ascii")
-        files[name] = str(path)
-    return Security(require_encryption=True, **files)
-
-
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Keep the remarks of distributed off the user's screen; failures are raised, and told once."""
+    """Keep the remarks of distributed off the user's screen; failures are raised once."""
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.nanny", "distributed.scheduler")]
     levels = [logger.level for logger in loggers]
     try:

@@ -1,7 +1,7 @@
 """Many tasks, one pool of workers: this process, local processes, a Dask scheduler's workers, a batch system's.
 
-Whoever does them, `each` gives the same results: tasks hang on nothing but what they are given. What a killed worker
-was at is done again by another; a task that ends three workers is given up.
+`each` gives the same results for any workers: tasks depend on their arguments alone. The task of a killed worker is
+done again by another; a task that ends three workers is given up.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,9 +22,9 @@ Result = TypeVar("Result")
 HERE: Final = Pool()
 """This process."""
 GLIMPSE: Final = 0.1
-"""How often results are asked for [s]; workers do not wait for that, their next tasks are with the scheduler."""
+"""How often results are collected [s]; workers do not wait for that, the scheduler has their next tasks."""
 GLANCE: Final = 2.0
-"""How long nothing may come before the workers are looked at [s]."""
+"""After how long without a result the workers are checked [s]."""
 
 
 def each(
@@ -42,11 +42,11 @@ def each(
     function : callable
         Of a module's top level; draws nothing by chance but by seeds in its task.
     shared : mapping of str to object
-        What tasks have in common. Goes to a worker when it first needs it, and only once.
+        What tasks have in common. It goes to each worker once, when the worker needs it.
     tasks : sequence
         Small; begun in this order.
     pool : Pool
-        Who works.
+        The workers.
     warm : sequence
         Tasks to be done once by one worker of each machine before the others begin, so that what has to be compiled is
         compiled once. What they return is forgotten.
@@ -83,7 +83,7 @@ def each(
 
 
 def mapped(pool: Pool, function: Callable[[Any, Task], Result], shared: Any, tasks: Sequence[Task]) -> list[Result]:
-    """Return `function(shared, task)` for each task, in order, whoever does them; see `each`."""
+    """Return `function(shared, task)` for each task, in order; see `each`."""
     named = [("shared", task) for task in tasks]
     by_number = dict(each(function, {"shared": shared}, named, pool))
     return [by_number[number] for number in range(len(tasks))]
@@ -154,7 +154,7 @@ def _memory(client: "Client", pool: Pool) -> str:
 
 
 def _idle_since(cluster: Cluster, pool: Pool, since: float) -> float:
-    """Return since when nobody could work; raise PoolError if that is for too long."""
+    """Return since when no worker has been able to work; raise PoolError if that is too long ago."""
     if monotonic() - since < GLANCE:
         return since
     client = cluster.client
@@ -213,10 +213,10 @@ def _refuse_other_versions(client: "Client") -> None:
 
 def _versions_there(client: "Client") -> dict[str, dict[str, str]]:
     try:
-        told: dict[str, dict[str, str]] = client.run(build)
+        theirs: dict[str, dict[str, str]] = client.run(build)
     except Exception as error:  # whatever a worker without jobcast raises
         raise PoolError(f"The workers cannot import jobcast ({error}); install this version there.") from error
-    return told
+    return theirs
 
 
 def _warm(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Setting:
-    """What every experiment is told.
+    """What an experiment is run with.
 
     Attributes
     ----------
@@ -29,11 +29,11 @@ class Setting:
     partition : int or None
         Keep only the jobs of one partition of the machine.
     procs : int or None
-        Processors of the machine to simulate; by default as the log tells.
+        Processors of the machine to simulate; by default as in the log.
     predictors : tuple of str
         Names of those to study, where an experiment studies predictors; none: all, or what the experiment chooses.
     pool : Pool
-        Who works, for the experiments of `MANY`; what comes out does not depend on it.
+        The workers, for the experiments of `MANY`; results do not depend on them.
     failures : Path or None
         A log of failures beside the job log, for logstudy.
     checkpoints : Path or None
@@ -63,4 +63,4 @@ class Setting:
 
 
 WITHOUT_LOG: Final = frozenset({"rush", "rush-dose"})
-"""Experiments in a model world, which look at no job log."""
+"""Experiments on a simulated machine with contention, without a job log."""

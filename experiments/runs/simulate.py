@@ -1,7 +1,7 @@
 """A simulation by names of policy and estimates; explanation and validation of one."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from predictors.core.arrays import Ints
@@ -68,7 +68,7 @@ def of_partition(log: JobLog, partition: int | None) -> JobLog:
 
 
 def learnt_from(given: "str | LoadedModel", *logs: JobLog) -> bool:
-    """Tell whether a kept model has learnt from one of these very logs: in their loop it would know the future."""
+    """Return whether a kept model has learnt from one of these logs: in their loop it would know the future."""
     return not isinstance(given, str) and given.origin.log_sha256 in [log.digest() for log in logs]
 
 
@@ -99,7 +99,7 @@ def check_names(
 def estimates_by_name(
     name: "str | LoadedModel | SimilarRuns", log: JobLog, workload: Workload, budget: float | None = None
 ) -> Estimates | RevisedEstimates:
-    """Return what the scheduler shall believe.
+    """Return the estimates that the scheduler plans by.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def estimates_by_name(
 
 
 def _called(name: "str | LoadedModel | SimilarRuns") -> str:
-    """Return what to call estimates in a table."""
+    """Return the name of estimates in a table."""
     if isinstance(name, SimilarRuns):
         return repr(name)
     return name if isinstance(name, str) else name.uri
@@ -191,112 +191,106 @@ def table_by(schedule: Schedule, what: str, rules: Rules | None = None) -> dict[
     return {str(group): dict(row) for group, row in TABLES[what](schedule).items()}
 
 
+@dataclass(frozen=True, eq=False)
+class NamedSimulation:
+    """A simulation of a cleaned log by names of policy and estimates, and what is asked of its schedule.
+
+    Parameters
+    ----------
+    log : JobLog
+        The cleaned log.
+    policy, estimates, correction, budget
+        As of `jobcast simulate`; `estimates` may be what `estimates_by_name` takes.
+    workload : Workload or None
+        The log's jobs, for those who made them already.
+    rule : Policy or None
+        What the policy's name stands for, where options have changed it.
+    deadline : int64 array or None
+        By when jobs that may be postponed must start.
+    kill, allocator, run_times, rules, outages
+        As of `schedsim.engine.simulation.simulate`.
+    """
+
+    log: JobLog
+    policy: str
+    estimates: "str | LoadedModel | SimilarRuns" = "requested"
+    correction: str = "requested"
+    budget: float | None = None
+    kill: bool = True
+    workload: Workload | None = None
+    rule: Policy | None = None
+    deadline: Ints | None = None
+    allocator: Allocator | None = None
+    run_times: RunTimes | None = None
+    rules: Rules | None = None
+    outages: Outages | None = None
+
+    def _rule(self) -> Policy:
+        return make_policy(self.policy) if self.rule is None else self.rule
+
+    def _estimated(self, workload: Workload) -> Estimates | RevisedEstimates:
+        return estimates_by_name(self.estimates, self.log, workload, self.budget)
+
+    def run(self) -> tuple[Schedule, dict[str, Any]]:
+        """Return the schedule and its figures under the names of `jobcast simulate --json`."""
+        workload = widened(self.workload or Workload.from_log(self.log), self.allocator)
+        if self.deadline is not None:
+            workload = replace(workload, deadline=self.deadline)
+        simulation = Simulation(
+            workload, self._rule(), self._estimated(workload), self.correction, self.kill, self.allocator,
+            self.run_times, self.rules, self.outages,
+        )  # fmt: skip
+        simulation.run()
+        schedule = simulation.schedule()
+        late = {"commands_too_late": len(simulation.ignored)} if self.rules is not None and self.rules.commands else {}
+        return schedule, {
+            "log": self.log.name,
+            "policy": self.policy,
+            "estimates": _called(self.estimates),
+            "budget": self.budget,
+            "correction": self.correction,
+            "procs": workload.machine_procs,
+            **figures(schedule),
+            **disturbed_figures(schedule),
+            "engine_seconds": schedule.engine_seconds,
+            "jobs_per_second": len(workload) / schedule.engine_seconds,
+            **late,
+        }
+
+    def explain(self, schedule: Schedule, job_id: int) -> Explanation:
+        """Explain a job's start in the schedule of this simulation."""
+        asked = schedule.workload
+        if self.rules is not None and self.rules.commands:  # the schedule's jobs are as altered, these as submitted
+            as_submitted = widened(Workload.from_log(self.log), self.allocator)
+            asked = replace(asked, procs=as_submitted.procs, requested=as_submitted.requested)
+        return explain(
+            schedule, job_id, self._rule(), self._estimated(schedule.workload), self.correction, self.kill,
+            allocator=self.allocator, run_times=self.run_times, rules=self.rules, workload=asked, outages=self.outages,
+        )  # fmt: skip
+
+    def check(self, schedule: Schedule) -> dict[str, Any]:
+        """Check the laws of the schedule of this simulation; return those kept, and those left out with the reason.
+
+        Raises
+        ------
+        JobcastError
+            At the first law that is broken.
+        """
+        checked = check(schedule, self._rule(), self._estimated(schedule.workload), self.kill, self.rules)
+        return {"kept": list(checked.kept), "left_out": dict(checked.left_out)}
+
+
 def run_by_name(
     log: JobLog,
     policy: str,
     estimates: "str | LoadedModel | SimilarRuns" = "requested",
     correction: str = "requested",
-    *,
-    kill: bool = True,
-    budget: float | None = None,
-    allocator: Allocator | None = None,
-    workload: Workload | None = None,
-    rule: Policy | None = None,
-    run_times: RunTimes | None = None,
-    deadline: Ints | None = None,
-    rules: Rules | None = None,
-    outages: Outages | None = None,
+    **options: Any,
 ) -> tuple[Schedule, dict[str, Any]]:
-    """Simulate a cleaned log; return the schedule and its figures under the names of `jobcast simulate --json`.
-
-    Who simulates a log more than once may give its `workload`, made once. `rule` is what the policy's name stands for,
-    where options have changed it; `deadline` those of jobs that may be postponed; the rest as for `simulate`.
-    """
-    rule = make_policy(policy) if rule is None else rule
-    workload = widened(workload or Workload.from_log(log), allocator)
-    if deadline is not None:
-        workload = replace(workload, deadline=deadline)
-    estimated = estimates_by_name(estimates, log, workload, budget)
-    simulation = Simulation(workload, rule, estimated, correction, kill, allocator, run_times, rules, outages)
-    simulation.run()
-    schedule = simulation.schedule()
-    late = {"commands_too_late": len(simulation.ignored)} if rules is not None and rules.commands else {}
-    return schedule, {
-        "log": log.name,
-        "policy": policy,
-        "estimates": _called(estimates),
-        "budget": budget,
-        "correction": correction,
-        "procs": workload.machine_procs,
-        **figures(schedule),
-        **disturbed_figures(schedule),
-        "engine_seconds": schedule.engine_seconds,
-        "jobs_per_second": len(workload) / schedule.engine_seconds,
-        **late,
-    }
+    """Simulate a cleaned log; return the schedule and its figures. Options are fields of `NamedSimulation`."""
+    return NamedSimulation(log, policy, estimates, correction, **options).run()
 
 
 def refuse_unknown_job(log: JobLog, job_id: int) -> None:
     """Raise JobcastError if a cleaned log has no such job."""
     row_of(Workload.from_log(log), job_id)
-
-
-def explain_by_name(
-    log: JobLog,
-    schedule: Schedule,
-    job_id: int,
-    policy: str,
-    estimates: "str | LoadedModel",
-    correction: str,
-    *,
-    kill: bool,
-    budget: float | None = None,
-    allocator: Allocator | None = None,
-    rule: Policy | None = None,
-    run_times: RunTimes | None = None,
-    rules: Rules | None = None,
-    outages: Outages | None = None,
-) -> Explanation:
-    """Explain a job's start in a schedule of a cleaned log; the other names as `run_by_name` was given."""
-    estimated = estimates_by_name(estimates, log, schedule.workload, budget)
-    rule = make_policy(policy) if rule is None else rule
-    asked = schedule.workload
-    if rules is not None and rules.commands:  # the schedule's jobs are as altered, the simulation starts with these
-        as_submitted = widened(Workload.from_log(log), allocator)
-        asked = replace(asked, procs=as_submitted.procs, requested=as_submitted.requested)
-    return explain(
-        schedule,
-        job_id,
-        rule,
-        estimated,
-        correction,
-        kill,
-        allocator=allocator,
-        run_times=run_times,
-        rules=rules,
-        workload=asked,
-        outages=outages,
-    )
-
-
-def check_by_name(
-    log: JobLog,
-    schedule: Schedule,
-    policy: str,
-    estimates: "str | LoadedModel",
-    *,
-    kill: bool,
-    budget: float | None = None,
-    rule: Policy | None = None,
-    rules: Rules | None = None,
-) -> dict[str, Any]:
-    """Check the laws of a schedule of a cleaned log; return those kept, and those left out with the reason.
-
-    Raises
-    ------
-    JobcastError
-        At the first law that is broken.
-    """
-    estimated = estimates_by_name(estimates, log, schedule.workload, budget)
-    checked = check(schedule, make_policy(policy) if rule is None else rule, estimated, kill, rules)
-    return {"kept": list(checked.kept), "left_out": dict(checked.left_out)}

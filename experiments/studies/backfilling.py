@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from experiments.compare.measures import AS_LOGGED
-from experiments.compare.measures import MEASURES as TITLES
-from experiments.compare.relative import MEASURES, RATIOS, left_out, over_logs, relative, shaken_beside_as_logged
-from experiments.reports.figures import COLOURS, draw, number_beside, write_table
+from experiments.compare.measures import AS_LOGGED, MEASURES
+from experiments.compare.relative import COLUMNS, RATIOS, left_out, over_logs, relative, shaken_beside_as_logged
+from experiments.reports.figures import draw, legend_of_points, look_of, number_beside, write_table
 from experiments.reports.report import Report
 from experiments.runs.setting import Setting
 from experiments.sweeps.run import run_sweep
@@ -80,8 +79,6 @@ def frontier_of(what: str) -> "Callable[[Axes, pd.DataFrame], None]":
 
 
 def _paint(axes: "Axes", table: "pd.DataFrame") -> None:
-    from matplotlib.lines import Line2D
-
     axes.axvline(1.0, color="#999999", linewidth=0.8)
     cases = {case.name: case for case in CASES}
     families: list[str] = []
@@ -100,20 +97,12 @@ def _paint(axes: "Axes", table: "pd.DataFrame") -> None:
             xerr=_bar(x, row["widest_low"], row["widest_high"]) if case.shaken else None,
             yerr=_bar(y, 100 * row["gap_closed_low"], 100 * row["gap_closed_high"]) if case.shaken else None,
             marker=marker, markersize=11 if chosen else 6, linestyle="none", elinewidth=0.6,
-            zorder=3 if chosen else 2, **_look(families.index(family)),
+            zorder=3 if chosen else 2, **look_of(families.index(family)),
         )  # fmt: skip
         number_beside(axes, families.index(family) + 1, x, y)
-    kinds = [
-        Line2D([], [], marker="o", linestyle="none", label=f"{n + 1}  {name}", **_look(n))
-        for n, name in enumerate(families)
-    ]
-    ways = [
-        Line2D([], [], marker=marker, color="#444444", linestyle="none", label=label)
-        for label, marker in options.items()
-    ]
-    axes.set_xlabel(f"{TITLES[RATIOS['widest']].title} of jobs, relative to EASY")
-    axes.set_ylabel("gap to clairvoyant EASY-SJBF closed, mean bounded slowdown [%]")
-    axes.legend(handles=[*kinds, *ways], loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+    axes.set_xlabel(f"{MEASURES[RATIOS['widest']].title} of jobs, relative to EASY")
+    axes.set_ylabel("gap to clairvoyant EASY-SJBF closed, bounded slowdown [%]")
+    legend_of_points(axes, families, options)
 
 
 def _bar(middle: float, low: float, high: float) -> list[list[float]]:
@@ -130,12 +119,6 @@ def _family(case: str) -> str:
     ['EASY++', 'default', 'bold']
     """
     return case.split(",")[0].split(" + ")[0]
-
-
-def _look(number: int) -> dict[str, Any]:
-    """Return a family's colour; from the ninth on the same colours, hollow."""
-    colour = COLOURS[number % len(COLOURS)]
-    return {"color": colour, "markerfacecolor": colour if number < len(COLOURS) else "white"}
 
 
 QUESTION: Final = (
@@ -159,7 +142,7 @@ def run(setting: Setting) -> Report:
     runs = beside_easy(found.runs)
     file = write_table(runs, setting.folder / f"runs_{log.name}.csv")
     medians = shaken_beside_as_logged(runs)
-    tables = _told(medians, "")
+    tables = _split(medians, "")
     written = [
         file,
         *draw(setting.folder, f"frontier_{log.name}", medians, frontier_of(log.name), width=9.5, height=7.5),
@@ -169,7 +152,7 @@ def run(setting: Setting) -> Report:
     names = sorted(everything["log"].unique())
     if len(names) > 1:
         pooled = over_logs(everything)
-        tables |= _told(pooled, "all logs: ")
+        tables |= _split(pooled, "all logs: ")
         notes.append(f"All logs: {', '.join(names)}; the seeds that all have. {left_out(everything)}".rstrip())
         about = f"mean of {len(names)} logs"
         written += draw(setting.folder, "frontier", pooled, frontier_of(about), width=9.5, height=7.5)
@@ -198,7 +181,7 @@ def alike(runs: pd.DataFrame, folder: Path) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True)
 
 
-def _told(table: pd.DataFrame, about: str) -> dict[str, pd.DataFrame]:
+def _split(table: pd.DataFrame, about: str) -> dict[str, pd.DataFrame]:
     """Return a wide table as several that fit on a screen."""
     parts = {
         "medians": "",
@@ -208,7 +191,7 @@ def _told(table: pd.DataFrame, about: str) -> dict[str, pd.DataFrame]:
         "worst log": "_worst",
     }
     return {
-        about + name: table[["case", *(measure + suffix for measure in MEASURES)]]
+        about + name: table[["case", *(column + suffix for column in COLUMNS)]]
         for name, suffix in parts.items()
         if f"wait{suffix}" in table
     }
@@ -228,9 +211,9 @@ def beside_easy(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _who_pays(medians: pd.DataFrame) -> Iterator[str]:
-    """Yield a sentence on each named setting: what of it is worse than EASY."""
+    """Yield a sentence on each named setting: which figures are worse than EASY's."""
     for row in medians[medians["case"].isin(REVISED_ESTIMATES)].to_dict(orient="records"):
-        worse = [f"{TITLES[name].title} x {row[ratio]:.2f}" for ratio, name in RATIOS.items() if row[ratio] > 1.0]
+        worse = [f"{MEASURES[name].title} x {row[ratio]:.2f}" for ratio, name in RATIOS.items() if row[ratio] > 1.0]
         gap = row["gap_closed"]
         yield (f"{row['case']} closes {gap:.0%} of the gap" if gap == gap else f"{row['case']}: EASY leaves no gap") + (
             f"; worse than EASY in {', '.join(worse)}." if worse else "; no figure is worse than EASY's."

@@ -17,7 +17,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from experiments.reports.figures import COLOURS, MARKERS
+from experiments.reports.figures import COLOURS, MARKERS, bar_lengths, legend_beside
 from predictors.core.arrays import Floats
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
@@ -38,7 +38,7 @@ DAY: Final = 86_400
 
 LEVELS: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 """Quantiles of a run time that are told."""
-TOLD: Final = ("requested", "last-two", "similar", "boosted")
+SCORED: Final = ("requested", "last-two", "similar", "boosted")
 """Whose answers are moved, or asked for as quantiles, to tell a distribution."""
 
 
@@ -75,11 +75,11 @@ def online_forests(log: JobLog, seed: int = 0, *, quick: bool = False) -> pd.Dat
 
 
 def distributions(log: JobLog, seed: int = 0) -> pd.DataFrame:
-    """Return how well run times are told as distributions on the last 20 % of a log, a row a predictor.
+    """Return scores of predicted distributions of run times on the last 20 % of a log, a row a predictor.
 
     Each quantile is the prediction within the budget that belongs to it (`predictors.models.conformal`): that share of
     the jobs may run longer. Columns: `crps_s`, twice the mean pinball loss over `LEVELS`, an estimate of the continuous
-    ranked probability score [1]_; `relative_crps`, to last-two told as a distribution; the pinball losses [s]; and
+    ranked probability score [1]_; `relative_crps`, to the distribution by last-two; the pinball losses [s]; and
     `covered_90`, how many lie within the outermost quantiles, where 90 % should.
 
     References
@@ -87,15 +87,15 @@ def distributions(log: JobLog, seed: int = 0) -> pd.DataFrame:
     .. [1] T. Gneiting, A. Raftery. Strictly proper scoring rules, prediction, and estimation. Journal of the American
        Statistical Association 102(477), 2007. doi:10.1198/016214506000001437
     """
-    told: dict[str, dict[float, np.ndarray]] = {name: {} for name in TOLD}
+    predicted: dict[str, dict[float, np.ndarray]] = {name: {} for name in SCORED}
     for level in LEVELS:
-        found = evaluate(log, TOLD, seed=seed, budget=round(1 - level, 6))
+        found = evaluate(log, SCORED, seed=seed, budget=round(1 - level, 6))
         run_time = found.run_time
-        for name in TOLD:
-            told[name][level] = found[f"{name} within {1 - level:g}"].predicted
+        for name in SCORED:
+            predicted[name][level] = found[f"{name} within {1 - level:g}"].predicted
     rows = []
-    for name, quantiles in told.items():
-        losses = {level: pinball_loss(run_time, said, level) for level, said in quantiles.items()}
+    for name, quantiles in predicted.items():
+        losses = {level: pinball_loss(run_time, values, level) for level, values in quantiles.items()}
         low, high = quantiles[LEVELS[0]], quantiles[LEVELS[-1]]
         rows.append(
             {
@@ -284,15 +284,15 @@ def calibration(log: JobLog, predictor: str = "similar", *, quick: bool = False,
         careful = WithBudget(predictor=make_predictor(predictor), budget=budget)
         known = replay(jobs, careful.features)
         careful.fit_rows(known[learnt], ran[learnt])
-        said = careful.predict_as_they_end(known[cut:], jobs.filled("submit")[cut:], ran[cut:], end[cut:])[0]
-        short = reachable(ran, asked.astype(np.float64))[cut:] > said
+        predicted = careful.predict_as_they_end(known[cut:], jobs.filled("submit")[cut:], ran[cut:], end[cut:])[0]
+        short = reachable(ran, asked.astype(np.float64))[cut:] > predicted
         periods = {OVERALL: np.ones(len(short), np.bool_), **{str(m): months == m for m in np.unique(months)}}
         for period, there in periods.items():
             if there.sum() >= (1 if period == OVERALL else LEAST_JOBS):
                 low, high = block_band(short[there], random)
                 alone = short[there & ended].mean() if (there & ended).any() else np.nan
-                told = (int(there.sum()), short[there].mean(), low, high, low <= budget <= high, alone)
-                rows.append((predictor, budget, period, *told))
+                figures = (int(there.sum()), short[there].mean(), low, high, low <= budget <= high, alone)
+                rows.append((predictor, budget, period, *figures))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -321,7 +321,7 @@ def block_band(happened: npt.NDArray[np.bool_], random: np.random.Generator) -> 
 
 
 def in_words(table: pd.DataFrame) -> str:
-    """Return what a table of `calibration`, of one predictor, says in one sentence."""
+    """Return what a table of `calibration`, of one predictor, shows, in one sentence."""
     months = table[table["period"] != OVERALL]
     whole = table[table["period"] == OVERALL]
     name = table["predictor"].iloc[0]
@@ -337,7 +337,7 @@ def paint_calibration(axes: Axes, table: pd.DataFrame) -> None:
     for number, (budget, part) in enumerate(table.groupby("budget")):
         colour, nominal = COLOURS[number % len(COLOURS)], float(str(budget))
         there = part.set_index("period").reindex(months)
-        spread = np.abs(there[["low", "high"]].to_numpy().T - there["observed"].to_numpy())
+        spread = bar_lengths(there, "observed")
         axes.axhline(nominal, color=colour, linestyle="--", linewidth=1)
         axes.errorbar(
             range(len(months)),
@@ -355,7 +355,7 @@ def paint_calibration(axes: Axes, table: pd.DataFrame) -> None:
     axes.set(title=f"Jobs that outran {name} within a budget (dashed: the budget)", xlabel="month of submission")
     axes.set_ylim(bottom=0)
     axes.set_ylabel("share of the jobs, 95 % by blocks")
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+    legend_beside(axes, fontsize=8)
 
 
 def paint_reliability(axes: Axes, table: pd.DataFrame) -> None:
@@ -364,7 +364,7 @@ def paint_reliability(axes: Axes, table: pd.DataFrame) -> None:
     top = 1.1 * float(max(whole["budget"].max(), whole["high"].max()))
     axes.plot([0, top], [0, top], color="#999999", linewidth=1, linestyle="--", label="as often as asked")
     for number, (name, part) in enumerate(whole.groupby("predictor", sort=False)):
-        spread = np.abs(part[["low", "high"]].to_numpy().T - part["observed"].to_numpy())
+        spread = bar_lengths(part, "observed")
         axes.errorbar(
             part["budget"], part["observed"], yerr=spread, color=COLOURS[number], marker=MARKERS[number], markersize=5,
             capsize=2, linewidth=1, label=str(name),

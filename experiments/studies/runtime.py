@@ -60,18 +60,18 @@ def errors(found: Mapping[str, Evaluation]) -> pd.DataFrame:
 
 
 def least_error(table: pd.DataFrame) -> str:
-    """Say which predictor has the least squared error on unseen jobs, and which are not told apart from it."""
+    """Return a sentence on which predictor has the least squared error, and whose intervals overlap with its own."""
     split = table["split"].iloc[0]
     part = table[(table["split"] == split) & table["ratio_to_last_two"].notna()].sort_values("ratio_to_last_two")
     if part.empty:
         return "No predictor has a squared error to compare."
     best = part.iloc[0]
-    said = (
+    sentence = (
         f"Least squared error under the split {split}: {best['predictor']}, {best['ratio_to_last_two']:.3f} of "
         f"last-two's [{best['ratio_low']:.3f}, {best['ratio_high']:.3f}]."
     )
     near = part["predictor"][1:][part["ratio_low"][1:] <= best["ratio_high"]].tolist()
-    return f"{said} Intervals overlap with {', '.join(near)}: no winner among these." if near else said
+    return f"{sentence} Intervals overlap with {', '.join(near)}: no winner among these." if near else sentence
 
 
 def _errors(split: str, score: Score) -> dict[str, object]:
@@ -196,7 +196,7 @@ def run(setting: Setting) -> Report:
         paths.append(write_table(tables[name], setting.folder / f"{name}.csv"))
     for name, table, paint, height in _figures(tables):
         paths += draw(setting.folder, f"figure_{name}", table, paint, height=height, width=8.0)
-    verdict = tuple(_said(tables))
+    verdict = tuple(_sentences(tables))
     seconds = perf_counter() - begin
     return Report(
         experiment="runtime",
@@ -274,9 +274,9 @@ def _figures(tables: Mapping[str, pd.DataFrame]) -> Iterator[pictures.Picture]:
             yield f"errors_to_order_{policy}", part, pictures.paint_errors_to_order, 5.0
 
 
-def _said(tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    said = [least_error(tables["errors"])]
-    said += what_error_buys(tables["scheduling"]) if "scheduling" in tables else []
+def _sentences(tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    sentences = [least_error(tables["errors"])]
+    sentences += what_error_buys(tables["scheduling"]) if "scheduling" in tables else []
     if "calibration" in tables:
-        said += [in_words(part) for _, part in tables["calibration"].groupby("predictor", sort=False)]
-    return said
+        sentences += [in_words(part) for _, part in tables["calibration"].groupby("predictor", sort=False)]
+    return sentences

@@ -8,7 +8,16 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from experiments.compare.measures import MEASURES
-from experiments.reports.figures import COLOURS, HATCHES, MARKERS, number_beside
+from experiments.reports.figures import (
+    COLOURS,
+    HATCHES,
+    MARKERS,
+    bar_lengths,
+    legend_beside,
+    legend_of_points,
+    look_of,
+    number_beside,
+)
 from predictors.registry import PREDICTORS
 
 Picture = tuple[str, pd.DataFrame, Callable[[Axes, pd.DataFrame], None], float]
@@ -21,11 +30,9 @@ LEAST_GAP = -100.0
 
 
 def _look(name: str) -> dict[str, Any]:
-    """Return a predictor's colour and marker, the same in every picture; markers tell them apart, filled or hollow."""
+    """Return a predictor's colour and marker, the same in every picture; markers are filled or hollow."""
     number = list(PREDICTORS).index(name)
-    colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
-    face = {0: colour, 1: "white"}.get(number // len(MARKERS), "#dddddd")
-    return {"color": colour, "marker": marker, "markerfacecolor": face}
+    return look_of(number) | {"marker": MARKERS[number % len(MARKERS)]}
 
 
 def paint_errors(axes: Axes, table: pd.DataFrame) -> None:
@@ -35,7 +42,7 @@ def paint_errors(axes: Axes, table: pd.DataFrame) -> None:
     for number, split in enumerate(splits):
         part = table[table["split"] == split].set_index("predictor").reindex(names)
         middle = part["ratio_to_last_two"].to_numpy()
-        spread = np.abs(part[["ratio_low", "ratio_high"]].to_numpy().T - middle)
+        spread = bar_lengths(part, "ratio_to_last_two", "ratio_low", "ratio_high")
         at = np.arange(len(names))[::-1] + 0.25 * (1 - number)
         axes.errorbar(
             middle, at, xerr=spread, fmt=MARKERS[number], color=COLOURS[number], capsize=2, markersize=5, label=split
@@ -44,7 +51,7 @@ def paint_errors(axes: Axes, table: pd.DataFrame) -> None:
     axes.set_yticks(np.arange(len(names))[::-1], names)
     _log_in_numbers(axes, "x")
     axes.set(title="Squared error, by split", xlabel="relative to last-two (95 % over users)")
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    legend_beside(axes)
 
 
 def paint_slices(axes: Axes, table: pd.DataFrame) -> None:
@@ -57,7 +64,7 @@ def paint_slices(axes: Axes, table: pd.DataFrame) -> None:
     axes.set_xticks(range(len(labels)), labels)
     axes.set_yscale("log")
     axes.set(title="Where the errors fall", xlabel="run time of the job", ylabel="mean absolute error [min]")
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+    legend_beside(axes, fontsize=8)
 
 
 def paint_cost(axes: Axes, table: pd.DataFrame) -> None:
@@ -79,12 +86,11 @@ def paint_gain(axes: Axes, table: pd.DataFrame) -> None:
 
 def paint_frontier(axes: Axes, table: pd.DataFrame) -> None:
     """Gap closed against the wait of the widest jobs: a colour a predictor, a marker a way; upper left is better."""
-    from matplotlib.lines import Line2D
     from matplotlib.ticker import LogLocator, NullLocator
 
     names, ways = list(dict.fromkeys(table["predictor"])), list(dict.fromkeys(table["way"]))
     for row in table.to_dict(orient="records"):
-        look = _family(names.index(row["predictor"])) | {"marker": WAY_MARKERS[row["way"]]}
+        look = look_of(names.index(row["predictor"])) | {"marker": WAY_MARKERS[row["way"]]}
         x, y = row["widest"], max(100 * row["gap_closed"], LEAST_GAP)
         axes.plot(x, y, linestyle="none", markersize=7, **look)
         number_beside(axes, names.index(row["predictor"]) + 1, x, y)
@@ -99,19 +105,7 @@ def paint_frontier(axes: Axes, table: pd.DataFrame) -> None:
     axes.set_xlabel(f"{MEASURES['widest5_mean_wait_s'].title} of jobs, relative to EASY")
     foot = f", {LEAST_GAP:g} or less at the foot" if (table["gap_closed"] < LEAST_GAP / 100).any() else ""
     axes.set_ylabel(f"gap to clairvoyant EASY-SJBF closed [%]{foot}")
-    kinds = [
-        Line2D([], [], marker="o", linestyle="none", label=f"{n + 1}  {name}", **_family(n))
-        for n, name in enumerate(names)
-    ]
-    signs = [Line2D([], [], marker=WAY_MARKERS[w], linestyle="none", color="#444444", label=w) for w in ways]
-    axes.legend(handles=[*kinds, *signs], loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
-
-
-def _family(number: int) -> dict[str, Any]:
-    """Return a colour; from the ninth on the same colours, hollow, and from the seventeenth on half filled."""
-    colour, round_ = COLOURS[number % len(COLOURS)], number // len(COLOURS)
-    face = {0: colour, 1: "white"}.get(round_, "#dddddd")
-    return {"color": colour, "markerfacecolor": face}
+    legend_of_points(axes, names, {way: WAY_MARKERS[way] for way in ways})
 
 
 def paint_importances(axes: Axes, table: pd.DataFrame) -> None:
@@ -160,4 +154,4 @@ def _scatter(axes: Axes, x: pd.Series, y: pd.Series, names: pd.Series) -> None:
     for number, (one, other, name) in enumerate(zip(x, y, names, strict=True), 1):
         axes.plot(one, other, linestyle="none", label=f"{number}  {name}", markersize=8, **_look(str(name)))
         number_beside(axes, number, one, other)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+    legend_beside(axes, fontsize=8)

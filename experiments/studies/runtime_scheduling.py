@@ -1,7 +1,5 @@
 """What a lower error of predictions buys a scheduler.
 
-Each predictor in the loop, by correction and promise, and errors made to order.
-
 Where predictors differ, error and bias and much else differ with them. So the truth is also blurred on purpose, by a
 known spread and a known bias, to see what either of the two does by itself: the last open question of V. Reis's report.
 """
@@ -14,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from experiments.compare.relative import relative
 from experiments.runs.clusters import Pool
 from experiments.runs.pool import HERE
 from experiments.runs.simulate import estimates_by_name
@@ -38,8 +37,6 @@ WAYS: Final = (
 """What becomes of an expired estimate, or the promise; policy and correction."""
 SOME: Final = 20_000
 """Jobs from which on predictors that are fitted again and again are simulated in the first way alone."""
-PAYS: Final = {"wait": "mean_wait_s", "p99": "p99_wait_s", "longest": "max_wait_s", "widest": "widest5_mean_wait_s"}
-"""Columns relative to EASY: which figure of a schedule."""
 EASY: Final = "EASY"
 ERRORS: Final = ("rmse_s", "bias_s", "too_short")
 REVISED_ESTIMATES: Final = ("default", "bold")
@@ -69,8 +66,8 @@ def scheduling(log: JobLog, names: Iterable[str], pool: Pool = HERE, folder: Pat
     rows = [{"predictor": "requested", "way": EASY, **_against(easy, easy, best)}]
     for name, way, *_ in tried:
         own = runs[f"{name}, {way}"]
-        told = {} if name in REVISED_ESTIMATES else {error: own[f"estimate_{error}"] for error in ERRORS}
-        rows.append({"predictor": name, "way": way, **_against(own, easy, best), **told})
+        chosen = {} if name in REVISED_ESTIMATES else {error: own[f"estimate_{error}"] for error in ERRORS}
+        rows.append({"predictor": name, "way": way, **_against(own, easy, best), **chosen})
     return pd.DataFrame(rows)
 
 
@@ -84,31 +81,25 @@ def _cases(names: Iterable[str], n_jobs: int) -> Iterator[tuple[str, tuple[str, 
 
 
 def _against(own: dict[str, float], easy: dict[str, float], best: dict[str, float]) -> dict[str, float]:
-    slowdown = "mean_bounded_slowdown"
-    gap = easy[slowdown] - best[slowdown]
-    return {
-        slowdown: own[slowdown],
-        "gap_closed": (easy[slowdown] - own[slowdown]) / gap if gap > 0 else np.nan,
-        **{column: own[name] / easy[name] if easy[name] > 0 else np.nan for column, name in PAYS.items()},
-        "mean_stretch": own["mean_stretch"],
-        "max_stretch": own["max_stretch"],
-    }
+    found = relative(own, easy, best)
+    stretch = {name: own[name] for name in ("mean_stretch", "max_stretch")}
+    return {"mean_bounded_slowdown": found.pop("slowdown"), **found, **stretch}
 
 
 def what_error_buys(table: pd.DataFrame) -> list[str]:
     """Say for each way how the gap closed goes with squared error, bias and underestimation, over the predictors."""
-    said = []
+    sentences = []
     for way, part in table[table["rmse_s"].notna() & (table["predictor"] != "clairvoyant")].groupby("way", sort=False):
         if len(part) < 3 or part["gap_closed"].nunique() < 2:
             continue
         rank = part["gap_closed"].rank()
         by = {name: rank.corr(part[name].rank()) for name in ("rmse_s", "bias_s", "too_short")}
-        said.append(
+        sentences.append(
             f"{way}: rank correlation of the gap closed, over {len(part)} predictors, with the squared error "
             f"{by['rmse_s']:+.2f}, with the bias {by['bias_s']:+.2f}, with the share of jobs planned too short "
             f"{by['too_short']:+.2f} (one unshaken run each)."
         )
-    return said
+    return sentences
 
 
 def errors_to_order(log: JobLog, seed: int, *, quick: bool = False) -> pd.DataFrame:
@@ -132,8 +123,8 @@ def errors_to_order(log: JobLog, seed: int, *, quick: bool = False) -> pd.DataFr
                     for name in ("mean_bounded_slowdown", "mean_stretch", "max_stretch")
                 }
                 errors = estimate_errors(estimate, workload.run_time)
-                told = {error: errors[f"estimate_{error}"] for error in ERRORS}
-                rows.append({"policy": policy, "spread": spread, "factor": factor, **ratios, **told})
+                chosen = {error: errors[f"estimate_{error}"] for error in ERRORS}
+                rows.append({"policy": policy, "spread": spread, "factor": factor, **ratios, **chosen})
     return pd.DataFrame(rows)
 
 

@@ -1,7 +1,5 @@
 """Forecasts of start times beside the starts that came: how often they hold.
 
-How often P10 to P90 hold, and how far P50 is off, by horizon.
-
 EASY backfilling by requested times, as most centres run it. Jobs that do not start at once are asked about in the
 second of their submission: run times of the live jobs are drawn from what their users' jobs used of their requests
 lately, and the queue is rolled forward. Beside it stands the forecast that schedulers print, which takes the requested
@@ -89,7 +87,7 @@ def ask(log: JobLog, n_jobs: int, n_draws: int, seed: int) -> pd.DataFrame:
         One row a job, waits in seconds since the submission: `wait` (the truth), `p10`, `p50`, `p90`, `by_requests`.
     """
     workload, policy = Workload.from_log(log), make_policy(POLICY)
-    simulation, sampler, words = Simulation(workload, policy), RecentRatios(log), Requested(workload.requested)
+    simulation, sampler, by_requests = Simulation(workload, policy), RecentRatios(log), Requested(workload.requested)
     schedule, known, rows = simulate(workload, policy), 0, []
     for row in _chosen(schedule, n_jobs, seed).tolist():
         submit, job = int(workload.submit[row]), int(workload.job_id[row])
@@ -98,8 +96,8 @@ def ask(log: JobLog, n_jobs: int, n_draws: int, seed: int) -> pd.DataFrame:
         sampler.advance(events[known:])
         known = len(events)
         found = when_will_it_start(simulation, job, sampler, n_draws, seed)
-        told = when_will_it_start(simulation, job, words, 1).p50
-        rows.append((job, int(schedule.wait[row]), *(t - submit for t in (found.p10, found.p50, found.p90, told))))
+        requested = when_will_it_start(simulation, job, by_requests, 1).p50
+        rows.append((job, int(schedule.wait[row]), *(t - submit for t in (found.p10, found.p50, found.p90, requested))))
     return pd.DataFrame(rows, columns=["job_id", "wait", "p10", "p50", "p90", "by_requests"])
 
 
@@ -119,7 +117,7 @@ def by_horizon(asked: pd.DataFrame) -> pd.DataFrame:
 
 def _figures(label: str, part: pd.DataFrame) -> dict[str, object]:
     wait = part["wait"]
-    error, told = (part["p50"] - wait).abs(), (part["by_requests"] - wait).abs()
+    error, requested = (part["p50"] - wait).abs(), (part["by_requests"] - wait).abs()
     return {
         "horizon": label,
         "jobs": len(part),
@@ -129,8 +127,8 @@ def _figures(label: str, part: pd.DataFrame) -> dict[str, object]:
         "median_width_s": float((part["p90"] - part["p10"]).median()),
         "p50_median_error_s": float(error.median()),
         "p50_mean_error_s": float(error.mean()),
-        "by_requests_median_error_s": float(told.median()),
-        "by_requests_mean_error_s": float(told.mean()),
+        "by_requests_median_error_s": float(requested.median()),
+        "by_requests_mean_error_s": float(requested.mean()),
     }
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.reports.figures import COLOURS, MARKERS, draw, write_table
+from experiments.reports.figures import COLOURS, MARKERS, bar_lengths, draw, write_table
 from predictors.variability.features import SCOPES
 from predictors.variability.selection.compare import NEVER, ORACLE, PAPER_F1
 
@@ -44,7 +44,7 @@ def paint_f1(axes: "Axes", table: "pd.DataFrame") -> None:
     for k, scope in enumerate(scopes):
         own = table[table["scope"] == scope].set_index("model").reindex(models)
         place = np.arange(len(models)) + (k - (len(scopes) - 1) / 2) * width
-        error = np.abs(own[["f1_low", "f1_high"]].to_numpy().T - own["f1"].to_numpy())
+        error = bar_lengths(own, "f1", "f1_low", "f1_high")
         axes.bar(place, own["f1"], width * 0.95, yerr=error, capsize=3, label=f"counters of {SCOPES[scope]}",
                  color=COLOURS[k], hatch=("", "//")[k % 2], edgecolor="white")  # fmt: skip
     best = max(PAPER_F1.values())

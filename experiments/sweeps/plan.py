@@ -1,7 +1,4 @@
-"""Plan of a sweep: its runs, dealt into batches.
-
-Its logs are read once, its cells listed and dealt into batches.
-"""
+"""Plan of a sweep: its logs, read once, and its runs, dealt into batches."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -52,11 +49,11 @@ class PlannedLog:
 
     @property
     def key(self) -> str:
-        """What tells it from any other log, on whatever machine: two that are cut alike may differ in their size."""
+        """Differs for any two logs; two logs of the same jobs may differ in the size of the machine."""
         return f"{self.sha256}-{self.jobs.max_procs}-{self.jobs.name}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return what the provenance tells of it."""
+        """Return its part of the provenance."""
         return {
             **log_identity(self.jobs),
             "path": self.path,
@@ -87,7 +84,7 @@ class Plan:
         """Return the provenance that is known before anything is run."""
         return {
             "kind": self.sweep.kind,
-            "cases": [case.told() for case in self.sweep.all_cases],
+            "cases": [case.to_row() for case in self.sweep.all_cases],
             "seeds": list(self.sweep.seeds),
             "logs": [log.to_json() for log in self.logs.values()],
             **code_identity(),
@@ -166,7 +163,7 @@ LEAST: Final = 60_000.0
 def batches(plan: Plan, cells: Sequence[Cell], workers: int) -> list[tuple[Cell, ...]]:
     """Deal cells into batches of one log each, the largest first; runs of a seed stay together where they can.
 
-    Only speed hangs on it: of one worker's work a worker's death loses a batch.
+    Results do not depend on it. The death of a worker loses one batch.
     """
     costs = {cell: _weight(cell.case) * len(plan.logs[cell.log].jobs) for cell in cells}
     room = min(MOST, max(LEAST, sum(costs.values()) / (8 * workers)))

@@ -44,7 +44,7 @@ Compared = tuple[tuple[Comparison, ...], Choice | None]
 def compared(found: Results, beside: str | None = None, measure: str | None = None) -> Compared:
     """Return each case beside one, by default the first; and the choice among all, where there are several.
 
-    Where the others are shaken, cases that are run on the log as it is alone are not judged.
+    Where the others are shaken, cases that run only on the log as it is are not judged.
     """
     runs = found.runs[~found.runs["case"].isin(_as_logged_alone(found.runs))]
     if runs["case"].nunique() < 2:
@@ -59,15 +59,15 @@ def _as_logged_alone(runs: pd.DataFrame) -> list[str]:
     return [case for case in dict.fromkeys(runs["case"]) if shaken and case not in shaken]
 
 
-def report_of(found: Results, folder: Path, said: Compared) -> Report:
+def report_of(found: Results, folder: Path, judged: Compared) -> Report:
     """Write a sweep's tables and picture into a folder, and return what its page is made from.
 
     Parameters
     ----------
-    said : tuple
-        What `compared` says.
+    judged : tuple
+        What `compared` returns.
     """
-    comparisons, choice = said
+    comparisons, choice = judged
     tables = {"by case": medians(found, ["case"]), "by case and log": medians(found, ["log", "case"])}
     written = [folder / TABLE, *([folder / GROUP_TABLE] if len(found.groups) else [])]
     if comparisons:
@@ -78,7 +78,7 @@ def report_of(found: Results, folder: Path, said: Compared) -> Report:
     logs = ", ".join(log["name"] for log in found.about["logs"])
     verdict = [sentences.of(one) for one in comparisons] + ([sentences.of(choice)] if choice else [])
     notes = [sentences.together(LEVEL, len(comparisons)) + APART] if comparisons else []
-    notes += [log["account"]["source"] + ": " + _told(log["account"]) for log in found.about["logs"]]
+    notes += [log["account"]["source"] + ": " + _changes(log["account"]) for log in found.about["logs"]]
     if alone := _as_logged_alone(found.runs):
         notes.append(f"Run on the logs as they are alone, and so not judged: {', '.join(alone)}.")
     if "look_ahead" in found.runs and found.runs["look_ahead"].any():
@@ -101,7 +101,7 @@ def report_of(found: Results, folder: Path, said: Compared) -> Report:
 def medians(found: Results, by: list[str]) -> pd.DataFrame:
     """Return medians over the shaken seeds (else over all), by case or by log and case; of logs the geometric mean.
 
-    Cases that are run on the log as it is alone stand among them with that run.
+    Cases that run only on the log as it is stand among them with that run.
     """
     runs = found.runs
     shaken = runs["seed"] != AS_LOGGED
@@ -185,8 +185,8 @@ def _facts(found: Results) -> dict[str, str | int | float]:
     }
 
 
-def _told(account: dict[str, int]) -> str:
-    told = [
+def _changes(account: dict[str, int]) -> str:
+    changes = [
         f"{counted(account[effect], 'row')} {effect}" for effect in ("dropped", "changed", "noted") if account[effect]
     ]
-    return ", ".join(told) or "nothing dropped, nothing changed"
+    return ", ".join(changes) or "nothing dropped, nothing changed"

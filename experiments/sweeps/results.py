@@ -7,20 +7,16 @@ Columns of `results.parquet`, whatever was run: `LEADING`, then the figures unde
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
-from shutil import rmtree
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from experiments.runs.checkpoints import write_identity
+import pandas as pd
+
+from experiments.runs.checkpoints import Parts
 from experiments.sweeps.plan import Plan
-from experiments.sweeps.work import Done
+from experiments.sweeps.work import Done, key_of
 from predictors.core.errors import JobcastError
-from predictors.core.files import drop_unfinished, whole_file
-
-if TYPE_CHECKING:
-    import pandas as pd
-
+from predictors.core.files import whole_file
 
 LEADING: Final = {
     "simulate": ("log", "log_sha256", "case", "policy", "estimates", "correction", "budget", "seed"),
@@ -62,8 +58,8 @@ class Results:
         Files of trained models, if the sweep was not given a folder to keep them in.
     """
 
-    runs: "pd.DataFrame"
-    groups: "pd.DataFrame"
+    runs: pd.DataFrame
+    groups: pd.DataFrame
     about: dict[str, Any]
     models: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
 
@@ -90,7 +86,6 @@ def read_results(folder: Path) -> Results:
     JobcastError
         If the folder holds no finished sweep, or one of its tables is damaged or was taken away.
     """
-    import pandas as pd
     from pyarrow import parquet
 
     path = folder / TABLE
@@ -106,9 +101,7 @@ def read_results(folder: Path) -> Results:
     return Results(runs, groups, about)
 
 
-def _write(
-    table: "pd.DataFrame", path: Path, about: dict[str, Any], besides: Mapping[bytes, str] | None = None
-) -> Path:
+def _write(table: pd.DataFrame, path: Path, about: dict[str, Any], besides: Mapping[bytes, str] | None = None) -> Path:
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -119,7 +112,7 @@ def _write(
     return path
 
 
-def _read(path: Path) -> "tuple[pd.DataFrame, dict[str, Any]]":
+def _read(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -141,7 +134,6 @@ def _damaged(path: Path, reason: str) -> JobcastError:
     )
 
 
-PARTS: Final = "parts"
 MODELS: Final = "models"
 
 
@@ -151,22 +143,15 @@ class SweepFolder:
     Parameters
     ----------
     path : Path
-        `locked`; empty, or of this very sweep.
+        The run directory of this sweep.
     plan : Plan
         The sweep.
-
-    Raises
-    ------
-    JobcastError
-        If the folder holds something else.
     """
 
     def __init__(self, path: Path, plan: Plan) -> None:
         self.path = path
+        self.parts = Parts(path)
         self.cells = {cell.key for cell in plan.cells}
-        write_identity(path, "sweep", plan.identity(), plan.about())
-        for inside in (PARTS, MODELS):
-            drop_unfinished(path / inside)
 
     @property
     def finished(self) -> bool:
@@ -176,17 +161,14 @@ class SweepFolder:
     def kept(self) -> Done:
         """Return what is done already, models left out: they lie in their folders."""
         found, seen = Done(), set[tuple[Any, ...]]()
-        for path in sorted((self.path / PARTS).glob("*.json")):
-            content = path.read_bytes()
-            if _name(content) != path.name:
-                raise JobcastError(f"{path}: is damaged; delete it, and its runs are done again.")
-            part = json.loads(content)
-            keys = {(row["log_sha256"], row["case"], row["seed"]) for row in part["rows"]}
+        for path, table in self.parts.all():
+            rows, groups = (json.loads(table[name].item()) for name in ("rows", "groups"))
+            keys = set(map(key_of, rows))
             if keys - self.cells or keys & seen:
                 raise JobcastError(f"{path}: holds runs of another sweep, or runs twice; take it out of this folder.")
             seen |= keys
-            found.rows.extend(part["rows"])
-            found.groups.extend(part["groups"])
+            found.rows.extend(rows)
+            found.groups.extend(groups)
         return found
 
     def keep(self, done: Done) -> None:
@@ -197,21 +179,10 @@ class SweepFolder:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with whole_file(target) as part:
                     part.write_bytes(content)
-        if done.rows:
-            content = json.dumps({"rows": done.rows, "groups": done.groups}).encode()
-            (self.path / PARTS).mkdir(exist_ok=True)
-            with whole_file(self.path / PARTS / _name(content)) as part:
-                part.write_bytes(content)
+        if done.rows:  # as texts, since rows of a batch need not have the same figures
+            table = pd.DataFrame({"rows": [json.dumps(done.rows)], "groups": [json.dumps(done.groups)]})
+            self.parts.keep(table, self.parts.path(*map(key_of, done.rows)))
 
     def model(self, name: str) -> Path:
         """Return the folder of a trained model."""
         return self.path / MODELS / name
-
-    def drop_parts(self) -> None:
-        """Remove what the table holds now."""
-        rmtree(self.path / PARTS, ignore_errors=True)
-
-
-def _name(content: bytes) -> str:
-    """Return what a part is called: whether it is damaged can be told from its name."""
-    return f"{sha256(content).hexdigest()[:24]}.json"

@@ -10,13 +10,13 @@ from time import perf_counter
 from typing import Any, Final
 
 from experiments.console import progress
-from experiments.runs.checkpoints import locked
+from experiments.runs.checkpoints import kept_in, run_directory
 from experiments.runs.clusters import Pool
 from experiments.runs.pool import BASE_BYTES, HERE, JOB_BYTES, each
 from experiments.sweeps.plan import Plan, batches, plan
 from experiments.sweeps.results import GROUPS, LEADING, Results, SweepFolder, read_results, write_results
 from experiments.sweeps.sweep import Case, Cell, Learner, LogFile, Sweep, first_seeds
-from experiments.sweeps.work import Batch, Done, do
+from experiments.sweeps.work import Batch, Done, do, key_of
 from predictors.core.errors import JobcastError, counted
 from predictors.data.cleaning import clean
 from predictors.data.formats.parquet import write_parquet
@@ -30,7 +30,7 @@ DOING: Final = {"simulate": "Simulating", "evaluate": "Evaluating", "train": "Tr
 
 
 def run_sweep(sweep: Sweep, logs: Sequence[JobLog] = (), *, pool: Pool = HERE, folder: Path | None = None) -> Results:
-    """Run a sweep, or what of it is not done yet, and return its table.
+    """Run a sweep, or the part that is not done yet, and return its table.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def run_sweep(sweep: Sweep, logs: Sequence[JobLog] = (), *, pool: Pool = HERE, f
     logs : sequence of JobLog
         The logs, if the sweep names no files.
     pool : Pool
-        Who works; the table does not depend on it, its times apart.
+        The workers; the table does not depend on them, except for times.
     folder : Path, optional
         Where runs are kept as they are done, and the table in the end; started again with the same folder a sweep goes
         on where it stopped. Without one nothing is kept but what is returned.
@@ -55,14 +55,14 @@ def run_sweep(sweep: Sweep, logs: Sequence[JobLog] = (), *, pool: Pool = HERE, f
 
 def run_plan(planned: Plan, pool: Pool = HERE, folder: Path | None = None) -> Results:
     """Run a sweep whose logs are read; parameters and errors as of `run_sweep`."""
-    with locked(folder, "sweep") if folder is not None else nullcontext():
+    with nullcontext() if folder is None else run_directory(folder, "sweep", planned.identity(), planned.about()):
         place = None if folder is None else SweepFolder(folder, planned)
         if place is not None and place.finished:
             found = read_results(place.path)
-            place.drop_parts()  # if it was killed before it could
+            place.parts.drop()  # if it was killed before it could
             return found
         done = Done() if place is None else place.kept()
-        before = {(row["log_sha256"], row["case"], row["seed"]) for row in done.rows}
+        before = set(map(key_of, done.rows))
         missing = [cell for cell in planned.cells if cell.key not in before]
         begin = perf_counter()
         failures = _run(planned, missing, pool, done, place)
@@ -71,7 +71,7 @@ def run_plan(planned: Plan, pool: Pool = HERE, folder: Path | None = None) -> Re
         found = _results(planned, done, perf_counter() - begin)
         if place is not None:
             write_results(place.path, found)
-            place.drop_parts()
+            place.parts.drop()
         return found
 
 
@@ -109,9 +109,7 @@ def _failed(failures: Sequence[tuple[str, str]], planned: Plan, place: SweepFold
 
 
 def _kept(done: int, planned: Plan, place: SweepFolder | None) -> str:
-    if place is None or not done:
-        return ""
-    return f"{done:,} of {counted(len(planned.cells), 'run')} are kept in {place.path}: the same command goes on there."
+    return kept_in(place.path, done, len(planned.cells)) if place is not None and done else ""
 
 
 def _batches(planned: Plan, missing: Sequence[Cell], pool: Pool) -> Iterator[Batch]:
@@ -151,12 +149,12 @@ def _shared(planned: Plan, pool: Pool) -> Iterator[dict[str, bytes | JobLog]]:
 
 
 def _results(planned: Plan, done: Done, wall: float) -> Results:
-    """Return the table, its rows in the order of the cells whoever did them when."""
+    """Return the table, its rows in the order of the cells."""
     import pandas as pd
 
     rank = {cell.key: number for number, cell in enumerate(planned.cells)}
     names = {(log.jobs.name): sha256 for sha256, log in planned.logs.items()}
-    rows = sorted(done.rows, key=lambda row: rank[row["log_sha256"], row["case"], row["seed"]])
+    rows = sorted(done.rows, key=lambda row: rank[key_of(row)])
     groups = sorted(done.groups, key=lambda row: rank[names[row["log"]], row["case"], row["seed"]])
     first = LEADING[planned.sweep.kind]
     runs = pd.DataFrame(rows)
@@ -229,22 +227,6 @@ def evaluate_many(
     Further options: train, protocol, budget.
     """
     return _run_many("evaluate", logs, seeds, pool, folder, {"predictors": predictors, **options})
-
-
-def train_many(
-    logs: Logs,
-    predictors: Sequence[str],
-    seeds: int | Sequence[int] = (0,),
-    *,
-    pool: Pool = HERE,
-    folder: str | PathLike[str] | None = None,
-    **options: Any,
-) -> Results:
-    """Score every predictor as `evaluate_many` does, then let it learn from the whole log; models are kept by folder.
-
-    Without a folder their files are in `Results.models`.
-    """
-    return _run_many("train", logs, seeds, pool, folder, {"predictors": predictors, **options})
 
 
 def _run_many(

@@ -30,7 +30,7 @@ NEVER_EXPIRE: Final = tuple(GIVEN)
 class Case:
     """A way to schedule: names as of `jobcast simulate`, or the rule of revised estimates that has no name.
 
-    With `shaken=False` it is run on the log as it is alone: to see where it stands, not how sure that is.
+    With `shaken=False` it is run only on the log as it is: to see its figures, without intervals.
     """
 
     __pydantic_config__: ClassVar[Any] = STRICT
@@ -59,7 +59,7 @@ class Case:
         except JobcastError as error:
             raise JobcastError(f"Case {self.name!r}: {error}") from error
 
-    def told(self) -> dict[str, Any]:
+    def to_row(self) -> dict[str, Any]:
         """Return what stands in a table."""
         estimates = self.estimates if isinstance(self.estimates, str) else repr(self.estimates)
         return {
@@ -79,7 +79,7 @@ class Learner:
     predictor: str
     budget: float | None = None
 
-    def told(self) -> dict[str, Any]:
+    def to_row(self) -> dict[str, Any]:
         """Return what stands in a table."""
         return {"case": self.name, "predictor": self.predictor, "budget": self.budget}
 
@@ -94,14 +94,14 @@ class Cell:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What tells the runs of a sweep apart."""
+        """The identity of a run within a sweep."""
         return self.log, self.case.name, self.seed
 
 
 def crossed(
     policies: tuple[str, ...], estimates: tuple[str, ...], corrections: tuple[str, ...], budget: float | None = None
 ) -> tuple[Case, ...]:
-    """Return a case for every combination, named by what tells it from the others.
+    """Return a case for every combination, named by what differs.
 
     Estimates that never expire are combined with one correction only: the others would give the same schedule.
 
@@ -134,7 +134,7 @@ MOST_SEEDS: Final = 100_000
 
 @dataclass(frozen=True)
 class LogFile:
-    """A log to read, and the machine that it ran on where it does not tell."""
+    """A log to read, and the size of its machine where the log does not have it."""
 
     __pydantic_config__: ClassVar[Any] = STRICT
 

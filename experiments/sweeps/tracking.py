@@ -44,9 +44,9 @@ def track_sweep(found: Results, planned: Plan, folder: Path) -> str:
             return parent.run_id
         for (log, case), part in found.runs.groupby(["log", "case"], sort=False):
             first = part.iloc[0]
-            told = {name: str(first[name]) for name in _NAMES if name in part and first[name] == first[name]}
+            params = {name: str(first[name]) for name in _NAMES if name in part and first[name] == first[name]}
             figures = part.drop(columns=[name for name in (*_NAMES, *TIMES) if name in part])
-            parent.add(Child(f"{case} on {log}", told, tuple(_steps(figures))))
+            parent.add(Child(f"{case} on {log}", params, tuple(_steps(figures))))
         return parent.run_id
 
 

@@ -1,6 +1,6 @@
 """Work of one worker on a batch of runs.
 
-The same as any other: rows hang on nothing but the cells.
+Rows depend on the cells alone, not on the worker.
 """
 
 import tempfile
@@ -69,8 +69,13 @@ class Done:
     failures: list[tuple[str, str]] = field(default_factory=list)
 
 
+def key_of(row: Row) -> tuple[str, str, int]:
+    """Return the identity of a row's run, as `Cell.key`."""
+    return row["log_sha256"], row["case"], row["seed"]
+
+
 def do(log: bytes | JobLog, batch: Batch) -> Done:
-    """Run a batch; a run that cannot be done is told, the others go on.
+    """Run a batch; a run that fails is noted, the others go on.
 
     Parameters
     ----------
@@ -87,9 +92,9 @@ def do(log: bytes | JobLog, batch: Batch) -> Done:
         except JobcastError as error:
             done.failures.append((f"{cell.case.name} on {jobs.name}, seed {cell.seed}", str(error)))
             continue
-        told = {"log": jobs.name, "log_sha256": cell.log, **cell.case.told(), "seed": cell.seed}
-        done.rows.append(told | row | {"seconds": perf_counter() - begin})
-        names = {key: told[key] for key in ("log", "case", "seed")}
+        leading = {"log": jobs.name, "log_sha256": cell.log, **cell.case.to_row(), "seed": cell.seed}
+        done.rows.append(leading | row | {"seconds": perf_counter() - begin})
+        names = {key: leading[key] for key in ("log", "case", "seed")}
         done.groups.extend(names | group for group in groups)
         if model:
             done.models[model_folder(cell)] = model

@@ -182,72 +182,39 @@ def _adapters(kind: Any) -> dict[str, TypeAdapter[Any]]:
     }
 
 
-<<<<<<< HEAD
 def _first(error: ValidationError, kind: Any, table: Any, at: tuple[str, ...] = ()) -> str:
-    """Return the first finding of a validation in words; a key that is misspelt comes before one that is missing."""
-    errors = error.errors(include_url=False)
-    found = next((one for one in errors if one["type"] == "unexpected_keyword_argument"), errors[0])
-    context, loc = found.get("ctx", {}), (*at, *found["loc"])
-    key = _path(loc, table)
-    if found["type"] == "unexpected_keyword_argument":
-        inside = f"{_path(loc[:-1], table)}: " if loc[:-1] else ""
-        return f"{inside}{unknown_name('key', str(loc[-1]), _keys_at(kind, loc[:-1]))}"
-    if found["type"] == "missing" and isinstance(loc[-1], int):
-        return f"{_path(loc[:-1], table)} must have {loc[-1] + 1} values or more; got {found['input']!r}."
-    if found["type"] == "missing":
-        inside = f"{_path(loc[:-1], table)}: " if loc[:-1] else ""
-=======
-def _first(error: ValidationError, kind: Any, at: tuple[str, ...] = ()) -> str:
     """Return the first error of a validation as text; a misspelt key comes before a missing one."""
     errors = error.errors(include_url=False)
     first = next((one for one in errors if one["type"] == "unexpected_keyword_argument"), errors[0])
     context, loc = first.get("ctx", {}), (*at, *first["loc"])
-    key = _path(loc)
+    key = _path(loc, table)
     if first["type"] == "unexpected_keyword_argument":
-        inside = f"{_path(loc[:-1])}: " if loc[:-1] else ""
+        inside = f"{_path(loc[:-1], table)}: " if loc[:-1] else ""
         return f"{inside}{unknown_name('key', str(loc[-1]), _keys_at(kind, loc[:-1]))}"
     if first["type"] == "missing" and isinstance(loc[-1], int):
-        return f"{_path(loc[:-1])} must have {loc[-1] + 1} values or more; got {first['input']!r}."
+        return f"{_path(loc[:-1], table)} must have {loc[-1] + 1} values or more; got {first['input']!r}."
     if first["type"] == "missing":
-        inside = f"{_path(loc[:-1])}: " if loc[:-1] else ""
->>>>>>> c598dd61a3f744fce646084e1c84df6a7baa7f22
+        inside = f"{_path(loc[:-1], table)}: " if loc[:-1] else ""
         return f"{inside}{str(loc[-1])!r} is missing."
     if first["type"] in ("tuple_type", "list_type") and isinstance(first["input"], Mapping):
         return f"{key} must be a list of tables; write each as [[{loc[-1]}]]."
     if first["type"] == "dataclass_type" and isinstance(first["input"], list | tuple):
         return f"{key} must be one table; write [{loc[-1]}]."
-<<<<<<< HEAD
-    if found["type"] == "value_error":
-        key = _path(loc)  # the value's own message says its name
-        return f"{key}: {context['error']}" if key and is_dataclass(kind) else str(context["error"])
-    if found["type"] == "literal_error" and isinstance(found["input"], str) and not is_dataclass(kind):
-        return str(unknown_name(key, found["input"], map(str, get_args(kind.model_fields[key].annotation))))
-    if found["type"] not in _RULES:
-        return f"{key}: {found['msg']}; got {found['input']!r}."
-    same = [
-        one for one in errors if _path((*at, *one["loc"]), table) == key and one["type"] in _RULES
-    ]  # a union's branches
-=======
     if first["type"] == "value_error":
+        key = _path(loc)  # the value's own message says its name
         return f"{key}: {context['error']}" if key and is_dataclass(kind) else str(context["error"])
     choices = getattr(kind, "model_fields", {}).get(key)
     if first["type"] == "literal_error" and isinstance(first["input"], str) and choices:
         return str(unknown_name(key, first["input"], map(str, get_args(choices.annotation))))
     if first["type"] not in _RULES:
         return f"{key}: {first['msg']}; got {first['input']!r}."
-    same = [one for one in errors if _path((*at, *one["loc"])) == key and one["type"] in _RULES]  # a union's branches
->>>>>>> c598dd61a3f744fce646084e1c84df6a7baa7f22
+    same = [one for one in errors if _path((*at, *one["loc"]), table) == key and one["type"] in _RULES]
     rules = dict.fromkeys(_RULES[one["type"]].format(**one.get("ctx", {})) for one in same)
     return f"{key} must be {' or '.join(rules)}; got {first['input']!r}."
 
 
-<<<<<<< HEAD
 def _path(loc: Sequence[Any], table: Any = None) -> str:
-    """Return where a value stands in a table: entries of lists counted from 1, with their name if they have one.
-=======
-def _path(loc: Sequence[Any]) -> str:
-    """Return the place of a value as text, entries of lists counted from 1.
->>>>>>> c598dd61a3f744fce646084e1c84df6a7baa7f22
+    """Return the place of a value as text: entries of lists counted from 1, with their names if they have any.
 
     Examples
     --------

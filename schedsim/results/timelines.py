@@ -61,6 +61,31 @@ def timeline(schedule: Schedule) -> Timeline:
     )
 
 
+def in_use(start: Ints, end: Ints, procs: Ints) -> tuple[Ints, Ints]:
+    """Return the seconds at which the processors in use change, ascending, and how many are in use from each of them.
+
+    Examples
+    --------
+    >>> in_use(np.array([0, 5]), np.array([10, 8]), np.array([4, 2]))
+    (array([ 0,  5,  8, 10]), array([4, 6, 4, 0]))
+    """
+    time, place = np.unique(np.concatenate([start, end]), return_inverse=True)
+    change = np.bincount(place, weights=np.concatenate([procs, -procs]), minlength=len(time))
+    return time, np.cumsum(change).round().astype(np.int64)
+
+
+def value_at(seconds: Ints, time: Ints, value: Ints) -> Ints:
+    """Return the value of a step function at some seconds; 0 before its first.
+
+    Examples
+    --------
+    >>> value_at(np.array([-1, 0, 7]), *in_use(np.array([0]), np.array([5]), np.array([4])))
+    array([0, 4, 0])
+    """
+    place = np.searchsorted(time, seconds, side="right") - 1
+    return np.where(place >= 0, value[np.maximum(place, 0)], 0)
+
+
 def mean_by_span(line: Timeline, values: Ints, n_spans: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return the time-weighted means of a step function over equal spans, and where each span begins [s].
 

@@ -9,8 +9,8 @@ import pytest
 from experiments.console import plain
 from experiments.papers.rush.control import collect, learn
 from experiments.papers.rush.jobs import EXPERIMENTS, jobs_of
-from experiments.papers.rush.trials import Inputs, Learnt, Surround, run_trial, world_of
-from experiments.runs.simulate import TABLES, check_by_name, explain_by_name, run_by_name, table_by
+from experiments.papers.rush.trials import Environment, Inputs, Learnt, contention_of, run_trial
+from experiments.runs.simulate import TABLES, NamedSimulation, run_by_name, table_by
 from predictors.data.cleaning import clean
 from predictors.data.synthetic.capability import generate_capability_log, mira_like_log
 from predictors.data.synthetic.generate import generate_log
@@ -59,15 +59,15 @@ def untimed(found):
 
 @pytest.mark.parametrize("policy", ["easy", "rush"])
 def test_a_trial_of_rush(policy):
-    jobs, around = jobs_of(EXPERIMENTS["ADAA"], 2), Surround()
+    jobs, environment = jobs_of(EXPERIMENTS["ADAA"], 2), Environment()
     classifier = Learnt(learn(dataset(), "adaboost"), Inputs(jobs.apps)) if policy == "rush" else None
-    found = run_trial(jobs, world_of(jobs, around, 2), around.allocator, classifier)
+    found = run_trial(jobs, contention_of(jobs, environment, 2), environment.allocator, classifier)
     told = {name: getattr(found, name) for name in ("makespan", "calls", "skips", "met")}
     pinned("scenes", f"trial of RUSH, {policy}", told | of_table(found.runs))
 
 
 def test_control_jobs():
-    found = collect(Surround(Background(tau=600, step=60)), 1, 2)
+    found = collect(Environment(Background(tau=600, step=60)), 1, 2)
     told = {scope: digest(data.rows, data.runs.start, data.runs.end) for scope, data in found.datasets.items()}
     pinned("scenes", "control jobs", told)
 
@@ -196,14 +196,12 @@ def test_ceil(policy):
 @pytest.mark.parametrize("policy", ["easy", "default", "conservative-replan", "hybrid-2+promise", "cobalt", "ceil"])
 def test_figures_explanations_and_laws(policy, estimates):
     log = log_of(300)
-    schedule, found = run_by_name(log, policy, estimates, "incremental")
+    named = NamedSimulation(log, policy, estimates, "incremental")
+    schedule, found = named.run()
     told = untimed(found) | {by: plain(table_by(schedule, by)) for by in TABLES}
     waited = np.argsort(-schedule.wait, kind="stable")[:2]
-    why = {
-        str(job): explain_by_name(log, schedule, job, policy, estimates, "incremental", kill=True).to_dict()
-        for job in schedule.workload.job_id[waited].tolist()
-    }
-    told |= {"explained": plain(why), "laws": check_by_name(log, schedule, policy, estimates, kill=True)}
+    why = {str(job): named.explain(schedule, job).to_dict() for job in schedule.workload.job_id[waited].tolist()}
+    told |= {"explained": plain(why), "laws": named.check(schedule)}
     pinned("looks", f"{policy} by {estimates}", told)
 
 

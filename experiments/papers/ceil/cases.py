@@ -66,7 +66,7 @@ CEILINGS: Final = (0.85, 0.88, 0.90, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99, 1
 SWEPT: Final = tuple(Case(f"ceiling {share:.0%}", ceil(WFP, ceiling=share)) for share in CEILINGS)
 
 
-def world_of(dilation: str, seed: int) -> Dilation | None:
+def run_times_of(dilation: str, seed: int) -> Dilation | None:
     """Return the model of run times of a variant."""
     if dilation == NONE:
         return None
@@ -96,7 +96,7 @@ def default_log(seed: int) -> tuple[JobLog, ReadingReport]:
 def busiest(log: JobLog, procs: int | None = None, most: int = 2) -> list[Month]:
     """Return the months whose jobs need most of the machine, in the order of time.
 
-    Months are those of UTC, or spans of 30 days where a log does not tell the date.
+    Months are those of UTC, or spans of 30 days where a log has no date.
 
     Raises
     ------

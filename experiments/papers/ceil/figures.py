@@ -1,19 +1,19 @@
 """Pictures of CEIL: utilisation on three days, users' waits by workload, and what another ceiling would do."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import pandas as pd
 
-from experiments.papers.ceil.cases import BASE, CEIL, OURS, START, Month, world_of
+from experiments.papers.ceil.cases import BASE, CEIL, OURS, START, Month, run_times_of
 from experiments.reports.figures import COLOURS, MARKERS
-from predictors.core.arrays import Floats, Ints
+from predictors.core.arrays import Ints
 from schedsim.engine.simulation import simulate
-from schedsim.results.timelines import Timeline, timeline
+from schedsim.results.timelines import in_use, value_at
 from schedsim.workload.workload import Workload
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
 
@@ -22,11 +22,10 @@ STEP: Final = 300
 """Utilisation is told every so many seconds."""
 
 
-def days_of(month: Month, workload: Workload, seed: int, n_days: int = 3) -> "pd.DataFrame":
+def days_of(month: Month, workload: Workload, seed: int, n_days: int = 3) -> pd.DataFrame:
     """Return the log's own utilisation and CEIL's on whole days drawn by seed, in steps of `STEP`."""
-    import pandas as pd
-
-    ours = timeline(simulate(workload, CEIL, kill=False, run_times=world_of(START, seed)))
+    schedule = simulate(workload, CEIL, kill=False, run_times=run_times_of(START, seed))
+    ours, procs = in_use(schedule.start, schedule.end, workload.procs), workload.machine_procs
     logged = _logged(month)
     midnight = -(month.cleaned.epoch or 0) % DAY
     pool = np.arange(1, max(2, int(workload.submit.max()) // DAY))
@@ -35,35 +34,25 @@ def days_of(month: Month, workload: Workload, seed: int, n_days: int = 3) -> "pd
     parts = []
     for place, day in enumerate(days.tolist()):
         at = midnight + (day - 1) * DAY + seconds
-        columns = {"hour": 24 * place + seconds / 3600, "day": day + (midnight > 0), "CEIL": _level(ours, at, workload)}
-        columns["log"] = np.full(len(at), np.nan) if logged is None else _level(logged, at, workload)
+        columns: dict[str, Any] = {"hour": 24 * place + seconds / 3600, "day": day + (midnight > 0)}
+        columns["CEIL"] = 100 * value_at(at, *ours) / procs
+        columns["log"] = np.nan if logged is None else 100 * value_at(at, *logged) / procs
         parts.append(pd.DataFrame(columns))
     return pd.concat(parts, ignore_index=True)
 
 
-def _logged(month: Month) -> Timeline | None:
-    """Return the utilisation that the log tells, if it tells waits: of all its jobs, also those begun earlier."""
+def _logged(month: Month) -> tuple[Ints, Ints] | None:
+    """Return the processors in use in the log, if it has waits: of all its jobs, also those begun earlier."""
     log = month.log
     if not log.known("wait").any():
         return None
     known, earlier = log.known("wait") & log.known("run_time"), month.cleaned.origin - log.origin
     start = log.filled("submit")[known] + log.filled("wait")[known] - earlier
     end, procs = start + np.maximum(0, log.filled("run_time")[known]), log.procs[known]
-    time = np.unique(np.concatenate([start, end]))
-    change = np.zeros(len(time), dtype=np.int64)
-    np.add.at(change, np.searchsorted(time, start), procs)
-    np.subtract.at(change, np.searchsorted(time, end), procs)
-    nothing = np.zeros(len(time), dtype=np.int64)
-    return Timeline(time, np.cumsum(change), nothing, nothing)
+    return in_use(start, end, procs)
 
 
-def _level(line: Timeline, at: Ints, workload: Workload) -> Floats:
-    place = np.searchsorted(line.time, at, side="right") - 1
-    busy = np.where(place >= 0, line.busy_procs[np.maximum(place, 0)], 0)
-    return np.asarray(100 * busy / workload.machine_procs)
-
-
-def paint_days(axes: "Axes", table: "pd.DataFrame") -> None:
+def paint_days(axes: "Axes", table: pd.DataFrame) -> None:
     """Draw three days one after the other, as Figure 4 does."""
     if table["log"].notna().any():
         axes.plot(table["hour"], table["log"], color=COLOURS[0], linewidth=1.0, linestyle="--", label="as logged")
@@ -82,7 +71,7 @@ def paint_days(axes: "Axes", table: "pd.DataFrame") -> None:
 def paint_waits(column: str, label: str) -> "Callable[[Axes, pd.DataFrame], None]":
     """Return what draws two bars a workload, with intervals, as Figure 5 does."""
 
-    def paint(axes: "Axes", table: "pd.DataFrame") -> None:
+    def paint(axes: "Axes", table: pd.DataFrame) -> None:
         scale = 3600 if column == "user_wait" else 1
         pairs = list(dict.fromkeys(zip(table["month"], table["share"], strict=True)))
         for k, (case, colour) in enumerate(((BASE.name, COLOURS[6]), (OURS.name, COLOURS[2]))):
@@ -100,7 +89,7 @@ def paint_waits(column: str, label: str) -> "Callable[[Axes, pd.DataFrame], None
     return paint
 
 
-def paint_sweep(axes: "Axes", table: "pd.DataFrame") -> None:
+def paint_sweep(axes: "Axes", table: pd.DataFrame) -> None:
     """Draw by how much user wait and slowdown change under other ceilings, a line each month."""
     for k, (month, rows) in enumerate(table.groupby("month", sort=False)):
         ceiling = [float(case.removeprefix("ceiling ").rstrip("%")) for case in rows["case"]]

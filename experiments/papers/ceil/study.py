@@ -1,6 +1,4 @@
-"""Table 6 and Figures 4 and 5 of Li et al. (ROSS 2019).
-
-CEIL beside its base policy.
+"""Table 6 and Figures 4 and 5 of Li et al. (ROSS 2019): CEIL beside its base policy.
 
 After Li et al. [1]_: two months of a log, the busiest ones, with 30, 50 and 70 % of the jobs postponable, drawn by
 seed: workloads 1 to 3 and 4 to 6. Each seed also shakes the log and draws by how much each run is dilated; base policy
@@ -21,7 +19,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from experiments.compare.relative import over_seeds
+from experiments.compare.relative import over_seeds, with_intervals
 from experiments.papers.ceil.cases import (
     BASE,
     DILATIONS,
@@ -38,7 +36,7 @@ from experiments.papers.ceil.cases import (
     Case,
     Month,
     busiest,
-    world_of,
+    run_times_of,
 )
 from experiments.papers.ceil.figures import days_of, paint_days, paint_sweep, paint_waits
 from experiments.reports.figures import draw, write_table
@@ -59,7 +57,7 @@ QUESTION: Final = (
 """What its page asks."""
 
 KEYS: Final = ["dilation", "month", "share", "case"]
-MEASURES: Final = {
+COLUMNS: Final = {
     "makespan": "makespan_s",
     "user_wait": "mean_user_wait_s",
     "slowdown": "mean_user_slowdown",
@@ -90,7 +88,7 @@ def run(setting: Setting) -> Report:
     found = run_all(setting, "Simulating by seed", runs_of, Work(months, setting.quick), seeds)
     runs = pd.concat(found, ignore_index=True)
     written = [write_table(runs, setting.folder / f"runs_{setting.log.name}.csv")]
-    medians = over_seeds(runs, KEYS, [column for column in runs.columns if column not in (*KEYS, "seed")])
+    medians = over_seeds(runs, KEYS)
     tables = dict(tables_of(medians))
     days = days_of(months[-1], marked(Workload.from_log(months[-1].cleaned), MIDDLE, setting.seed), setting.seed)
     written += draw(setting.folder, "figure4", days, paint_days, width=9.0)
@@ -131,7 +129,7 @@ def _runs(month: Month, seed: int, quick: bool) -> Iterator[dict[str, Any]]:
 
     def go(case: Case, jobs: Workload, dilation: str) -> Schedule:
         estimates = estimates_by_name(case.estimates, log, jobs)
-        return simulate(jobs, case.policy, estimates, kill=False, run_times=world_of(dilation, seed))
+        return simulate(jobs, case.policy, estimates, kill=False, run_times=run_times_of(dilation, seed))
 
     for dilation in (START,) if quick else (START, MEAN, NONE):
         easy = go(BASE, workload, dilation)
@@ -148,18 +146,18 @@ def _runs(month: Month, seed: int, quick: bool) -> Iterator[dict[str, Any]]:
 
 def compared(own: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
     """Return the figures of a schedule, and by how much they differ from the base policy's [%]."""
-    row: dict[str, Any] = {name: own[column] for name, column in MEASURES.items()}
+    row: dict[str, Any] = {name: own[column] for name, column in COLUMNS.items()}
     row["above"] = 100 * own["time_above_share"]
     row |= {name: own[name] for name in ("late", "dilated", "postponable")}
     row |= {
         f"{name}_change": 100 * (own[column] / base[column] - 1) if base[column] else float("nan")
-        for name, column in MEASURES.items()
+        for name, column in COLUMNS.items()
     }
     return row
 
 
 def tables_of(medians: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Return the tables: Table 6 and Figure 5 for each variant of dilation, then what hangs on what."""
+    """Return the tables: Table 6 and Figure 5 for each variant of dilation, then parts, readings and ceilings."""
     numbers = {
         pair: n + 1 for n, pair in enumerate(dict.fromkeys(zip(medians["month"], medians["share"], strict=True)))
     }
@@ -188,9 +186,13 @@ def tables_of(medians: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         workload = [numbers[pair] for pair in zip(ours["month"], ours["share"], strict=True)]
         table: dict[str, Any] = {"workload": workload, "month": ours["month"], "postponable": ours["share"]}
         for name, label in (("user_wait", "user_wait_s"), ("slowdown", "slowdown")):
-            table |= {f"{label}_WFP": wfp[name].to_numpy(), f"{label}_CEIL": ours[name], f"{name}_%": _told(ours, name)}
-        table["slowdown_undilated_%"] = _told(ours, "slowdown_undilated")
-        table["regular_wait_%"] = _told(ours, "wait_regular")
+            table |= {
+                f"{label}_WFP": wfp[name].to_numpy(),
+                f"{label}_CEIL": ours[name],
+                f"{name}_%": _changes(ours, name),
+            }
+        table["slowdown_undilated_%"] = _changes(ours, "slowdown_undilated")
+        table["regular_wait_%"] = _changes(ours, "wait_regular")
         yield f"Figure 5: {DILATIONS[dilation]}", pd.DataFrame(table)
         half = of[(of["share"] == MIDDLE) & ~of["case"].str.startswith("ceiling ") & (of["case"] != BASE.name)]
         if len(half):
@@ -200,17 +202,16 @@ def tables_of(medians: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
             yield f"The ceiling swept; 50 % postponable, {DILATIONS[dilation]}", _brief(swept)
 
 
-def _told(rows: pd.DataFrame, name: str) -> list[str]:
+def _changes(rows: pd.DataFrame, name: str) -> list[str]:
     """Return changes against the base policy with their intervals."""
-    columns = [f"{name}_change{end}" for end in ("", "_low", "_high")]
-    return [f"{m:+.1f} [{low:+.1f}, {high:+.1f}]" for m, low, high in rows[columns].itertuples(index=False)]
+    return with_intervals(rows, f"{name}_change", "+.1f")
 
 
 def _brief(rows: pd.DataFrame) -> pd.DataFrame:
     table: dict[str, Any] = {"case": rows["case"], "month": rows["month"], "time_above_95_%": rows["above"]}
     table |= {"makespan_change_%": rows["makespan_change"]}
     table |= {
-        f"{name}_%": _told(rows, name) for name in ("user_wait", "wait_regular", "slowdown", "slowdown_undilated")
+        f"{name}_%": _changes(rows, name) for name in ("user_wait", "wait_regular", "slowdown", "slowdown_undilated")
     }
     table |= {"late": rows["late"]}
     return pd.DataFrame(table)

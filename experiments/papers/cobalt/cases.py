@@ -1,7 +1,4 @@
-"""Cases of the study of Cobalt: policies, queues, logs.
-
-One simulation of each, told in a row.
-"""
+"""Cases of the study of Cobalt: policies, queues, logs; one simulation of each."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -25,6 +22,7 @@ from schedsim.policies.policy import make_policy
 from schedsim.results.metrics import figures
 from schedsim.results.schedule import Schedule
 from schedsim.results.site_metrics import by_queue, capability_share, delivered
+from schedsim.results.timelines import in_use
 from schedsim.workload.shaking import shaken
 from schedsim.workload.workload import Workload
 
@@ -93,7 +91,7 @@ def run_case(log: JobLog, workload: Workload, rules: Rules, case: Case) -> Sched
     return simulate(workload, make_policy(POLICIES[case.policy]), estimated, allocator=allocator, rules=rules)
 
 
-def told(schedule: Schedule, rules: Rules) -> dict[str, Any]:
+def figures_of(schedule: Schedule, rules: Rules) -> dict[str, Any]:
     """Return a schedule's figures: of the time until the last submission where all would be equal in the end."""
     workload, last = schedule.workload, int(schedule.workload.submit[-1])
     done = delivered(schedule, last)
@@ -115,11 +113,11 @@ def told(schedule: Schedule, rules: Rules) -> dict[str, Any]:
 
 def _time_above(schedule: Schedule, mine: Any, limit: int, until: int) -> float:
     """Return the part of the time in which these jobs use more than so many processors."""
-    times = np.concatenate([schedule.start[mine], schedule.end[mine]])
-    change = np.concatenate([schedule.workload.procs[mine], -schedule.workload.procs[mine]])
-    order = np.argsort(times, kind="stable")
-    edges = np.append(np.minimum(times[order], until), until)
-    return float((np.diff(edges) * (np.cumsum(change[order]) > limit)).sum() / until) if mine.any() else 0.0
+    if not mine.any():
+        return 0.0
+    time, used = in_use(schedule.start[mine], schedule.end[mine], schedule.workload.procs[mine])
+    edges = np.append(np.minimum(time, until), until)
+    return float((np.diff(edges) * (used > limit)).sum() / until)
 
 
 def runs_of(shared: tuple[JobLog, bool, int], seed: int) -> pd.DataFrame:
@@ -142,5 +140,5 @@ def _runs(given: JobLog, quick: bool, first: int, seed: int) -> Iterator[dict[st
                 "estimates": case.estimates,
                 "prod_long": case.restricted,
                 "policy": case.policy,
-                **told(schedule, rules),
+                **figures_of(schedule, rules),
             }

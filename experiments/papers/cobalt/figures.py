@@ -11,6 +11,7 @@ from experiments.papers.cobalt.stories import Story
 from experiments.reports.figures import COLOURS, MARKERS
 from schedsim.cobalt.score import Score
 from schedsim.machine.partitions import MIRA_NODES
+from schedsim.results.timelines import in_use, value_at
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,9 +85,8 @@ def story_table(stories: dict[str, Story]) -> pd.DataFrame:
     seconds = np.arange(first, last, 300)
     columns = {}
     for name, story in stories.items():
-        time, used = story.in_use()
-        place = np.searchsorted(time, seconds, side="right") - 1
-        columns[name] = np.where(place >= 0, used[np.maximum(place, 0)], 0)
+        jobs = story.schedule
+        columns[name] = value_at(seconds, *in_use(jobs.start, jobs.end, jobs.workload.procs))
     return pd.DataFrame({"hour": seconds / HOUR, **columns})
 
 

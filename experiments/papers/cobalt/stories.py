@@ -1,7 +1,7 @@
 """Two stories of Cobalt's score: high initial scores that undo a drain, and short large jobs that saw at the machine.
 
-Both are told in a closed world of Mira's size by Allcock et al. (JSSPP 2017, doi:10.1007/978-3-319-77398-8_1), sections
-4.3.5 and 4.3.4. A stream of small jobs keeps the machine busy; the large ones need it drained.
+Both run on a closed machine of Mira's size, after Allcock et al. (JSSPP 2017, doi:10.1007/978-3-319-77398-8_1),
+sections 4.3.5 and 4.3.4. A stream of small jobs keeps the machine busy; the large ones need it drained.
 """
 
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from schedsim.engine.simulation import simulate
 from schedsim.machine.partitions import MIRA_NODES
 from schedsim.policies.policy import make_policy
 from schedsim.results.schedule import BACKFILLED, Schedule
+from schedsim.results.timelines import in_use
 from schedsim.workload.dependencies import Dependencies
 from schedsim.workload.workload import Workload
 
@@ -62,21 +63,9 @@ class Story:
         """When the first large job started [s]."""
         return int(self.schedule.start[self.large[0]])
 
-    def in_use(self) -> tuple[Ints, Ints]:
-        """Return the seconds at which the nodes in use change, and how many are in use from then on."""
-        return in_use(self.schedule)
 
-
-def in_use(schedule: Schedule) -> tuple[Ints, Ints]:
-    """Return the seconds at which the processors in use change, and how many are in use from then on."""
-    times = np.concatenate([schedule.start, schedule.end])
-    change = np.concatenate([schedule.workload.procs, -schedule.workload.procs])
-    seconds, place = np.unique(times, return_inverse=True)
-    return seconds, np.cumsum(np.bincount(place, weights=change).astype(np.int64))
-
-
-def _told(schedule: Schedule, large: Ints, begin: int, end: int) -> Story:
-    seconds, used = in_use(schedule)
+def _story(schedule: Schedule, large: Ints, begin: int, end: int) -> Story:
+    seconds, used = in_use(schedule.start, schedule.end, schedule.workload.procs)
     edges = np.clip(np.append(seconds, max(end, int(seconds[-1]))), begin, end)
     idle = float(((MIRA_NODES - used) * np.diff(edges)).sum()) / HOUR
     started = schedule.start[large]
@@ -107,7 +96,7 @@ def _workload(jobs: list[tuple[int, int, int]]) -> tuple[Workload, Ints]:
 def drain(initial_score: float, until: int = 40 * HOUR) -> Story:
     """Let a full-machine job wait for its drain while small jobs of a favoured project come with an initial score.
 
-    The stretch looked at is the large job's wait, or, where it is shorter, as long as `until` tells.
+    The stretch of time is the large job's wait, and ends at `until` at the latest.
     """
     jobs = _stream(until, 630)
     jobs += [(LARGE_AT, MIRA_NODES, 6 * HOUR), *((when, 512, 12 * HOUR) for when in FAVOURED_AT)]
@@ -116,7 +105,7 @@ def drain(initial_score: float, until: int = 40 * HOUR) -> Story:
     projects = (Project("favoured", "incite", 1e9, start_score=initial_score),)
     schedule = simulate(workload, make_policy("cobalt"), rules=Rules(accounts=Accounts(projects, favoured)))
     large = rows[-len(FAVOURED_AT) - 1 : -len(FAVOURED_AT)]
-    return _told(schedule, large, LARGE_AT, until)
+    return _story(schedule, large, LARGE_AT, until)
 
 
 def sawtooth(score: Score, n_runs: int = 60) -> Story:
@@ -133,4 +122,4 @@ def sawtooth(score: Score, n_runs: int = 60) -> Story:
     chain = Dependencies(ids[1:], ids[:-1], np.full(n_runs - 1, 300))
     alone = Score(score.tick, score.floor, score.ceiling, heirs_share=0.0)
     schedule = simulate(workload, make_policy("cobalt"), rules=Rules(score=alone, dependencies=chain))
-    return _told(schedule, runs, DEBUG_AT, HORIZON)
+    return _story(schedule, runs, DEBUG_AT, HORIZON)

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from experiments.compare.relative import over_seeds
+from experiments.compare.relative import over_seeds, with_intervals
 from experiments.papers.cobalt.cases import CASES, COUNTED, PARTITIONS, SYNTHETIC, log_of, rules_of, run_case, runs_of
 from experiments.papers.cobalt.figures import paint_story, paint_trajectories, paint_waits, story_table, trajectories
 from experiments.papers.cobalt.stories import Story, drain, sawtooth
@@ -38,9 +38,7 @@ from schedsim.cobalt.score import Score
 from schedsim.results.site_metrics import by_queue
 from schedsim.workload.workload import Workload
 
-QUESTION: Final = (
-    "What do Cobalt's score and Mira's queues do to waits and capability hours? Allcock et al., once more."
-)
+QUESTION: Final = "What do Cobalt's score and a queue kept to a third of the machine do to waits and capability hours?"
 """What its page asks."""
 
 HOUR: Final = 3600
@@ -61,14 +59,14 @@ def run(setting: Setting) -> Report:
     seeds = tuple(range(setting.seed + 1, setting.seed + (4 if setting.quick else 11)))
     found = run_all(setting, "Simulating by seed", runs_of, (given, setting.quick, setting.seed), seeds)
     runs = pd.concat(found, ignore_index=True)
-    medians = over_seeds(runs, KEYS, [column for column in runs.columns if column not in (*KEYS, "seed")])
+    medians = over_seeds(runs, KEYS)
     queues = [c.removeprefix("wait_").removesuffix("_h") for c in runs.columns if c.startswith("wait_")]
     queues.remove("widest")
     written = [write_table(runs, setting.folder / f"runs_{given.name}.csv")]
     for estimates, rows in medians[medians["nodes"] == COUNTED].groupby("estimates", sort=False):
         written += draw(setting.folder, f"waits_{estimates}", rows, paint_waits(queues), width=8.0, height=4.6)
     written += draw(setting.folder, "score", trajectories(), paint_trajectories)
-    stories = told_stories()
+    stories = stories_of()
     for name, (title, versions) in stories.items():
         marks = {version: (story.schedule.start[story.large] / HOUR).tolist() for version, story in versions.items()}
         ends = {v: [h for h in hours if h * HOUR < versions[v].end] for v, hours in marks.items()}
@@ -85,7 +83,6 @@ def run(setting: Setting) -> Report:
         seconds=perf_counter() - begin,
         notes=tuple(_notes(given, account)),
         verdict=tuple(verdict(runs, queues)),
-        question="What do Cobalt's score and a queue kept to a third of the machine do to waits and capability hours?",
         facts={"jobs": len(given), "processors": given.max_procs or 0},
     )
 
@@ -102,28 +99,20 @@ def tables_of(medians: pd.DataFrame, queues: list[str]) -> Iterator[tuple[str, p
     for (nodes, estimates), rows in medians.groupby(["nodes", "estimates"], sort=False):
         head = {"policy": rows["policy"], "prod_long_sees": rows["prod_long"]}
         machine = {
-            "utilisation_%": _told(rows, "utilisation", 100),
-            "capability_metric_%": _told(rows, "capability_share", 100),
-            "capability_hours_%": _told(rows, "capability_hours", 100),
-            "prod-long_over_a_third_%": _told(rows, "long_above_a_third", 100),
-            "bounded_slowdown": _told(rows, "bounded_slowdown"),
-            "longest_wait_h": _told(rows, "longest_wait_h"),
+            "utilisation_%": with_intervals(rows, "utilisation", ".1f", 100),
+            "capability_metric_%": with_intervals(rows, "capability_share", ".1f", 100),
+            "capability_hours_%": with_intervals(rows, "capability_hours", ".1f", 100),
+            "prod-long_over_a_third_%": with_intervals(rows, "long_above_a_third", ".1f", 100),
+            "bounded_slowdown": with_intervals(rows, "bounded_slowdown", ".1f"),
+            "longest_wait_h": with_intervals(rows, "longest_wait_h", ".1f"),
         }
         yield (
             f"The machine until the last submission: nodes {nodes}, estimates {estimates}",
             pd.DataFrame(head | machine),
         )
-        waits = {f"{queue}_h": _told(rows, f"wait_{queue}_h") for queue in queues}
-        waits |= {"two_thirds_of_the_nodes_h": _told(rows, "wait_widest_h")}
+        waits = {f"{queue}_h": with_intervals(rows, f"wait_{queue}_h", ".1f") for queue in queues}
+        waits |= {"two_thirds_of_the_nodes_h": with_intervals(rows, "wait_widest_h", ".1f")}
         yield f"Mean wait by queue: nodes {nodes}, estimates {estimates}", pd.DataFrame(head | waits)
-
-
-def _told(rows: pd.DataFrame, name: str, scale: float = 1.0) -> list[str]:
-    columns = [f"{name}{end}" for end in ("", "_low", "_high")]
-    return [
-        f"{scale * m:.1f} [{scale * low:.1f}, {scale * high:.1f}]"
-        for m, low, high in rows[columns].itertuples(index=False)
-    ]
 
 
 def table_2(log: JobLog) -> pd.DataFrame:
@@ -145,7 +134,7 @@ def table_2(log: JobLog) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def told_stories() -> dict[str, tuple[str, dict[str, Story]]]:
+def stories_of() -> dict[str, tuple[str, dict[str, Story]]]:
     """Return the two stories by the name of their picture: title, and the runs compared."""
     return {
         "drain": (

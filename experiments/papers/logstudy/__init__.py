@@ -1,1 +1,1 @@
-"""What a log tells: Allcock et al., section 4.1-4.2, Li et al., section 3."""
+"""Study of a job log: Allcock et al., section 4.1-4.2, Li et al., section 3."""

@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from experiments.papers.logstudy.jobs import StudyJobs, step_of
+from experiments.papers.logstudy.jobs import StudyJobs
 from experiments.papers.logstudy.observations import normal_exit
 from predictors.core.arrays import Floats, Ints
+from schedsim.results.timelines import in_use
 
 BOUNDARY: Final = 0.95
 """Utilisation above which a run is in the group High."""
@@ -32,7 +33,7 @@ _KEY: Final = ("user", "project", "nodes", "executable", "command", "directory")
 
 @dataclass(frozen=True)
 class Applications:
-    """Runs of applications, and how they were told apart.
+    """Runs of applications, and the columns that tell them apart.
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ def mean_utilisation(start: Ints, end: Ints, procs: Ints, machine: int) -> Float
     >>> mean_utilisation(np.array([0, 5]), np.array([10, 10]), np.array([6, 4]), 10).tolist()
     [0.8, 1.0]
     """
-    time, busy = step_of(start, end, procs)
+    time, busy = in_use(start, end, procs)
     # Processor-seconds until each instant; between instants they grow in a straight line.
     filled = np.concatenate([[0.0], np.cumsum(busy[:-1] * np.diff(time).astype(np.float64))])
     at_start, at_end = filled[np.searchsorted(time, start)], filled[np.searchsorted(time, end)]
@@ -112,7 +113,7 @@ def applications(jobs: StudyJobs) -> Applications:
 
 
 def _key(jobs: StudyJobs) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the columns in which runs of one application are equal, and what is said of those that lack."""
+    """Return the columns in which runs of one application are equal, and notes on those that the log lacks."""
     key = [column for column in _KEY if column == "nodes" or column in jobs.table]
     lacking = [column for column in _KEY if column not in key]
     notes = []
@@ -181,7 +182,7 @@ class Comparison:
 
 
 def compare(high: Floats, normal: Floats) -> Comparison:
-    """Return what the run times under High and Normal tell.
+    """Return the comparison of run times under High and Normal.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ def hits(jobs: StudyJobs, failures: Failures) -> pd.DataFrame:
 
 
 def by_place(jobs: StudyJobs, failures: Failures) -> pd.DataFrame:
-    """Return failures and node-hours of the places with most failures: partitions, or widths where none are told."""
+    """Return failures and node-hours of the places with most failures: partitions, or widths where the log has none."""
     key = "location" if "location" in jobs.table else "nodes"
     places = jobs.table[key].astype(str)
     node_hours = (jobs.table["nodes"] * jobs.table["run_time"] / 3600).groupby(places).sum()

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from experiments.papers.logstudy import observations as study
 from experiments.papers.logstudy.applications import BOUNDARY
 from experiments.papers.logstudy.jobs import StudyJobs
-from experiments.reports.figures import COLOURS, MARKERS
+from experiments.reports.figures import COLOURS, MARKERS, legend_beside
 
 Picture = tuple[str, pd.DataFrame, Callable[[Axes, pd.DataFrame], None]]
 HATCHES: Final = ("", "//", "..", "xx", "\\\\", "++", "oo")
@@ -21,7 +21,7 @@ SHOWN_APPLICATIONS: Final = 5
 
 
 def pictures(jobs: StudyJobs) -> list[Picture]:
-    """Return Allcock et al.'s figures, as far as the log tells what they show."""
+    """Return Allcock et al.'s figures, as far as the log has the columns."""
     top = with_table(jobs, jobs.table.assign(queue=study.in_top(jobs.table, "queue", study.TOP_QUEUES, "core_hours")))
     months, years = study.by_period(jobs, "M"), study.by_period(top, "Y", "queue")
     hours = _hours(jobs)
@@ -120,15 +120,19 @@ def paint_stack(axes: Axes, table: pd.DataFrame, column: str, title: str) -> Non
     """Stacked bars by year, a colour and hatch a queue."""
     wide = table.pivot_table(index="period", columns="queue", values=column, aggfunc="sum").fillna(0)
     wide = wide[wide.sum().sort_values(ascending=False).index]
-    foot = np.zeros(len(wide))
-    for k, queue in enumerate(wide):
-        axes.bar(range(len(wide)), wide[queue], bottom=foot, width=0.6, color=COLOURS[k % len(COLOURS)],
-                 hatch=HATCHES[k % len(HATCHES)], edgecolor="white", label=str(queue)[:24])  # fmt: skip
-        foot += wide[queue].to_numpy()
+    _stack(wide, partial(axes.bar, width=0.6), "bottom")
     axes.set_xticks(range(len(wide)), list(wide.index))
     axes.set_xlim(-0.6, max(len(wide), 3) - 0.4)
     axes.set(title=title, xlabel="year of submission", ylabel=_unit(column))
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+    legend_beside(axes, fontsize=8)
+
+
+def _stack(wide: pd.DataFrame, bar: Callable[..., Any], foot: str) -> None:
+    """Stack the columns of a table, a colour and hatch each; `foot` names the bars' argument for where they begin."""
+    below = wide.cumsum(axis=1).shift(axis=1, fill_value=0)
+    for k, name in enumerate(wide):
+        bar(range(len(wide)), wide[name], color=COLOURS[k % len(COLOURS)], hatch=HATCHES[k % len(HATCHES)],
+            edgecolor="white", label=str(name)[:24], **{foot: below[name]})  # fmt: skip
 
 
 def paint_waits(axes: Axes, table: pd.DataFrame) -> None:
@@ -142,7 +146,7 @@ def paint_waits(axes: Axes, table: pd.DataFrame) -> None:
     _few_ticks(axes, labels)
     axes.set(title="Mean wait of jobs by month of submission", xlabel="month", ylabel="mean wait [h]")
     axes.set_ylim(bottom=0)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+    legend_beside(axes, fontsize=8)
 
 
 def paint_shares(axes: Axes, table: pd.DataFrame, key: str, title: str) -> None:
@@ -150,15 +154,11 @@ def paint_shares(axes: Axes, table: pd.DataFrame, key: str, title: str) -> None:
     wide = table.pivot_table(index=key, columns="code", values="share").fillna(0)
     sizes = table.groupby(key)["jobs"].sum().sort_values()
     wide = wide.reindex(sizes.index)[wide.sum().sort_values(ascending=False).index]
-    foot = np.zeros(len(wide))
-    for k, code in enumerate(wide):
-        axes.barh(range(len(wide)), wide[code], left=foot, color=COLOURS[k % len(COLOURS)],
-                  hatch=HATCHES[k % len(HATCHES)], edgecolor="white", label=str(code))  # fmt: skip
-        foot += wide[code].to_numpy()
+    _stack(wide, axes.barh, "left")
     axes.set_yticks(range(len(wide)), [f"{str(name)[:20]} ({sizes[name]:,})" for name in wide.index])
     axes.set(title=title, xlabel="share of jobs", ylabel=f"{key} (jobs)")
     axes.set_xlim(0, 1)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, title="exit code")
+    legend_beside(axes, fontsize=8, title="exit code")
 
 
 def paint_cycle(axes: Axes, table: pd.DataFrame, title: str) -> None:
@@ -180,7 +180,7 @@ def paint_weeks(axes: Axes, table: pd.DataFrame) -> None:
     axes.set_xticks(range(7), [day[:3] for day in study.DAYS])
     axes.set(title="When the users with most jobs submit", xlabel="weekday", ylabel="share of the user's jobs")
     axes.set_ylim(bottom=0)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, title="user")
+    legend_beside(axes, fontsize=8, title="user")
 
 
 def paint_overburn(axes: Axes, table: pd.DataFrame, title: str) -> None:
@@ -249,7 +249,7 @@ def paint_boxes(axes: Axes, table: pd.DataFrame, boundary: float = BOUNDARY) -> 
     axes.set_xticks(range(len(names)), names, fontsize=8)
     axes.set(title="Run times under Normal and High utilisation", ylabel="run time / median of the application")
     axes.set_ylim(bottom=min(0.9, float(table["over_median"].min()) * 0.95))
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, title="utilisation")
+    legend_beside(axes, fontsize=8, title="utilisation")
 
 
 def boxes_of(runs: pd.DataFrame, shown: list[str], boundary: float) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from predictors.core.arrays import Bools, Ints
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import machine_size
 from predictors.data.joblog import JobLog
+from schedsim.results.timelines import in_use
 
 CAPABILITY_SHARE: Final = 0.2
 """Share of the machine from which on a job is a capability job (Allcock et al., section 3)."""
@@ -47,7 +48,7 @@ class StudyJobs:
         the log lacks is missing.
     machine : int
         Processors of the machine.
-    told : frozenset of str
+    known : frozenset of str
         Columns that the log itself has.
     notes : tuple of str
         What stands in for what the log lacks.
@@ -57,17 +58,17 @@ class StudyJobs:
 
     table: pd.DataFrame
     machine: int
-    told: frozenset[str]
+    known: frozenset[str]
     notes: tuple[str, ...]
     unit: str
 
     def has(self, *columns: str) -> bool:
         """Tell whether the log has all these columns."""
-        return all(column in self.told for column in columns)
+        return all(column in self.known for column in columns)
 
     def lacks(self, *columns: str) -> str:
         """Return what the log lacks of these columns, as text."""
-        return ", ".join(column.replace("_", " ") for column in columns if column not in self.told)
+        return ", ".join(column.replace("_", " ") for column in columns if column not in self.known)
 
 
 def study_jobs(log: JobLog, procs: int | None = None) -> StudyJobs:
@@ -87,17 +88,17 @@ def study_jobs(log: JobLog, procs: int | None = None) -> StudyJobs:
         raise JobcastError(f"{log.name}: no job has both a run time and processors; there is nothing to study.")
     if not ran.all():
         notes.append(f"{int((~ran).sum()):,} of {len(log):,} jobs never ran, or tell no processors: left out")
-    told = {c for c in (*log.values, "exit_code") if log.known(c)[ran].any()}
-    if "wait" not in told:
+    known = {c for c in (*log.values, "exit_code") if log.known(c)[ran].any()}
+    if "wait" not in known:
         notes.append("waits are not told: jobs count as started at submission")
-    if len(np.unique(log.filled("status")[ran])) == 1 and (told := told - {"status"}) is not None:
+    if len(np.unique(log.filled("status")[ran])) == 1 and (known := known - {"status"}) is not None:
         notes.append("the status is the same for all jobs, which tells nothing")
     machine, note = _machine(log, procs, ran, width)
     if note:
         notes.append(note)
     start = log.filled("submit") + np.maximum(wait, 0)
     cores = log.filled("cores")
-    unit = "cores" if "cores" in told else "processors"
+    unit = "cores" if "cores" in known else "processors"
     each = np.where(cores > 0, cores, width) if unit == "cores" else width
     asked = log.filled("requested_procs")
     asked = np.where(asked > 0, asked, width)
@@ -113,20 +114,20 @@ def study_jobs(log: JobLog, procs: int | None = None) -> StudyJobs:
             "run_time": run_time,
             "requested_time": requested,
             "procs": width,
-            "nodes": _nodes(log, width, told, notes),
+            "nodes": _nodes(log, width, known, notes),
             "core_hours": each * run_time / 3600,
             "requested_core_hours": each / width * asked * requested / 3600,
         }
     )
     for column in _CODED:
-        if column in told:
+        if column in known:
             table[column] = named(log, column)
     for column in ("exit_code", "overburn", "status"):
-        if column in told:
+        if column in known:
             table[column] = np.where(log.known(column), log.filled(column), np.nan)
     table = table[ran].reset_index(drop=True)
-    notes += _stand_ins(table, told, machine)
-    return StudyJobs(table, machine, frozenset(told), tuple(notes), unit)
+    notes += _stand_ins(table, known, machine)
+    return StudyJobs(table, machine, frozenset(known), tuple(notes), unit)
 
 
 def _given(log: JobLog) -> Ints:
@@ -139,14 +140,14 @@ def _machine(log: JobLog, procs: int | None, ran: Bools, width: Ints) -> tuple[i
     if procs is not None or log.max_procs or log.max_nodes:
         return machine_size(log, procs), ""
     start = (log.filled("submit") + log.filled("wait", 0))[ran]
-    _, busy = step_of(start, start + log.filled("run_time")[ran], width[ran])
+    _, busy = in_use(start, start + log.filled("run_time")[ran], width[ran])
     most = int(busy.max())
     return most, f"the size of the machine is not told: the most that was in use, {most:,} processors, stands in"
 
 
-def _nodes(log: JobLog, width: Ints, told: set[str], notes: list[str]) -> Ints:
-    """Return the nodes of each job; where they are not told, processors over the processors of a node, else these."""
-    if "nodes" in told:
+def _nodes(log: JobLog, width: Ints, known: set[str], notes: list[str]) -> Ints:
+    """Return the nodes of each job; where the log has none, processors over the processors of a node, else these."""
+    if "nodes" in known:
         return np.where(log.filled("nodes") > 0, log.filled("nodes"), width)
     each = (log.max_procs or 1) // (log.max_nodes or log.max_procs or 1)
     if each <= 1:
@@ -154,19 +155,6 @@ def _nodes(log: JobLog, width: Ints, told: set[str], notes: list[str]) -> Ints:
         return width
     notes.append(f"nodes are not told: {each} processors count as one")
     return -(-width // each)
-
-
-def step_of(start: Ints, end: Ints, amount: Ints) -> tuple[Ints, Ints]:
-    """Return seconds, ascending, and what is in use from each until the next.
-
-    Examples
-    --------
-    >>> step_of(np.array([0, 5]), np.array([10, 8]), np.array([4, 2]))
-    (array([ 0,  5,  8, 10]), array([4, 6, 4, 0]))
-    """
-    time, place = np.unique(np.concatenate([start, end]), return_inverse=True)
-    change = np.bincount(place, weights=np.concatenate([amount, -amount]), minlength=len(time))
-    return time, np.cumsum(change).round().astype(np.int64)
 
 
 def wall_clock(log: JobLog) -> npt.NDArray[np.datetime64]:
@@ -189,28 +177,28 @@ def named(log: JobLog, column: str) -> npt.NDArray[np.object_]:
     return np.asarray(table[np.where(known, np.searchsorted(used, codes), len(used))], dtype=object)
 
 
-def _stand_ins(table: pd.DataFrame, told: set[str], machine: int) -> list[str]:
+def _stand_ins(table: pd.DataFrame, known: set[str], machine: int) -> list[str]:
     """Add the columns that something can stand in for; return what was done, in words."""
     notes = []
     table["wide"] = table["procs"] >= CAPABILITY_SHARE * machine
     limit = table["requested_time"].fillna(table["run_time"])
     table["routed"] = np.select([table["wide"], limit <= SHORT_S], [CAPABILITY, SHORT], LONG)
     for column in ("queue", "partition"):
-        if column in told and (table[column].value_counts(normalize=True) >= LEAST_SHARE).sum() >= 2:
+        if column in known and (table[column].value_counts(normalize=True) >= LEAST_SHARE).sum() >= 2:
             if column == "partition":
                 notes.append("queues are not told: partitions stand in")
             table["queue"] = table[column].fillna("none")
             break
     else:
-        told.discard("queue")
+        known.discard("queue")
         table["queue"] = table["routed"]
         notes.append(
             "queues are not told: jobs are put where Allcock et al.'s router would put them, from "
             f"{CAPABILITY_SHARE:.0%} of the machine {CAPABILITY}, else up to 6 h {SHORT}, else {LONG}; "
             "their waits were not made under those rules"
         )
-    if "exit_code" not in told:
-        if "status" in told:
+    if "exit_code" not in known:
+        if "status" in known:
             table["exit_code"] = np.select(
                 [table["status"] == 1, table["status"] == 5], ["completed", "cancelled"], "failed"
             )
@@ -219,7 +207,7 @@ def _stand_ins(table: pd.DataFrame, told: set[str], machine: int) -> list[str]:
             killed = table["run_time"] >= table["requested_time"]
             table["exit_code"] = np.where(killed, "ran to its limit", "ended before its limit")
             notes.append("neither exit codes nor a status are told: whether a job ended before its limit stands in")
-    if "project" not in told and "group" in told:
+    if "project" not in known and "group" in known:
         table["project"] = table["group"]
         notes.append("projects are not told: groups stand in")
     return notes

@@ -57,7 +57,7 @@ def run(setting: Setting) -> Report:
         ):
             drawn += draw(folder, name, table, paint)
     found = li.applications(jobs)
-    utilised, more, told = _utilisation(found, folder)
+    utilised, more, sentences = _utilisation(found, folder)
     tables = {
         "observations": observed,
         "queues (Table 2)": queue_table(jobs),
@@ -73,12 +73,12 @@ def run(setting: Setting) -> Report:
         figures=(*drawn, *more),
         seconds=perf_counter() - begun,
         notes=(*jobs.notes, *failed_notes, *found.notes),
-        verdict=told,
+        verdict=sentences,
     )
 
 
 def observations(jobs: StudyJobs, failures: Failures | None = None) -> list[Row]:
-    """Return all observations in the order of the paper; what the log lacks is said in its place."""
+    """Return all observations in the order of the paper; where the log lacks a column, that is the answer."""
     rows = [row for part in PARTS for row in part(jobs)] + failures_observed(jobs, failures)
     return sorted(rows, key=lambda row: row[0])
 
@@ -92,7 +92,7 @@ def _failures(setting: Setting) -> tuple[Failures | None, tuple[str, ...]]:
 
 def _utilisation(found: li.Applications, folder: Path) -> tuple[dict[str, pd.DataFrame], list[Path], tuple[str, ...]]:
     """Return tables, files and sentences on run times under High and Normal utilisation."""
-    tables, files, told = {"choice of runs": found.funnel}, [], []
+    tables, files, sentences = {"choice of runs": found.funnel}, [], []
     tables["runs of an application are equal in"] = pd.DataFrame({"column": found.key})
     if found.runs.empty:
         return tables, [], (f"No application has {li.LEAST_RUNS} runs that pass Li et al.'s rules.",)
@@ -100,7 +100,7 @@ def _utilisation(found: li.Applications, folder: Path) -> tuple[dict[str, pd.Dat
         table = li.comparisons(found.runs, boundary)
         tables[f"utilisation above {boundary:.1%} ({title})"] = table
         verdict = li.verdict(table)
-        told.append(_sentence(title, boundary, verdict))
+        sentences.append(_sentence(title, boundary, verdict))
         if table.empty:
             continue
         name = "95" if title == "95 %" else "balanced"
@@ -111,7 +111,7 @@ def _utilisation(found: li.Applications, folder: Path) -> tuple[dict[str, pd.Dat
         if len(sizes) > 1:
             files += draw(folder, f"li_fig3_{name}", boxes_of(found.runs, sizes, boundary), paint)
         files += draw(folder, f"li_increase_{name}", table, paint_increases, height=5.0)
-    return tables, files, tuple(told)
+    return tables, files, tuple(sentences)
 
 
 def _sentence(title: str, boundary: float, verdict: dict[str, float | int]) -> str:

@@ -1,7 +1,5 @@
 """Table 2 and Figures 1 to 4 of V. Reis's report.
 
-Table 2, Figures 1 to 4, importances and stretch of V. Reis's report, on any job log.
-
 The paper: V. Reis, "Learning job run-times in HPC systems", Master's report, MoSIG, Grenoble. Its log is CEA-Curie
 (Parallel Workloads Archive). Both protocols stand side by side: the paper's, and the strict one, which knows no more
 than a scheduler would and never predicts more than the request. The paper's text calls Figure 2 "Figure 3".
@@ -134,13 +132,13 @@ def _verdict(table2: pd.DataFrame, tail: pd.DataFrame, log: JobLog) -> tuple[str
     thicker = bool((far["forest_s2"] > far["last-two_s2"]).all())
     word = "thinner" if thinner else "thicker" if thicker else "thinner at some quantiles and thicker at others"
     forest = table2[(table2["protocol"] == "reis") & (table2["predictor"] == "forest")].iloc[0]
-    said = [
+    sentences = [
         f"The forest's squared error is {forest['ratio_to_last_two']:.3f} of last-two's under the paper's protocol.",
         f"From the 99th percentile on, the forest's squared error has a tail that is {word} than last-two's.",
     ]
     if log.name == PAPER["log"]:
-        said.append("The paper's own ratio on this log is 0.797.")
-    return tuple(said)
+        sentences.append("The paper's own ratio on this log is 0.797.")
+    return tuple(sentences)
 
 
 def _notes(log: JobLog) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.papers.rush.jobs import MACHINE, NATIVE, SIZES, Scaling, key, scaled
-from experiments.papers.rush.trials import Surround
+from experiments.papers.rush.trials import Environment
 from predictors.data.runs import Runs
 from predictors.data.telemetry.counters import COUNTERS
 from predictors.variability.classifiers.base import Classifier
@@ -60,26 +60,28 @@ class Control:
         return dataset.select(np.isin(dataset.runs.application, applications))
 
 
-Around = tuple[Surround, int, int]
+Shared = tuple[Environment, int, int]
+"""The machine, the seed, the days."""
 Task = tuple[Scaling, int]
-Do = Callable[[Callable[[Around, Task], pd.DataFrame], Around, Sequence[Task]], list[pd.DataFrame]]
+Do = Callable[[Callable[[Shared, Task], pd.DataFrame], Shared, Sequence[Task]], list[pd.DataFrame]]
 
 
 def one_by_one(
-    function: Callable[[Around, Task], pd.DataFrame], shared: Around, tasks: Sequence[Task]
+    function: Callable[[Shared, Task], pd.DataFrame], shared: Shared, tasks: Sequence[Task]
 ) -> list[pd.DataFrame]:
     """Return `function(shared, task)` for each task."""
     return [function(shared, task) for task in tasks]
 
 
 def collect(
-    around: Surround, seed: int, days: int = DAYS, scalings: Sequence[Scaling] = ("none",), do: Do = one_by_one
+    environment: Environment, seed: int, days: int = DAYS, scalings: Sequence[Scaling] = ("none",), do: Do = one_by_one
 ) -> Control:
     """Run the control jobs, on 16 nodes and, for what scales, on 8 and 32; `do` maps tasks."""
     sizes = [(scaling, nodes) for scaling in scalings if scaling != "none" for nodes in SIZES if nodes != NATIVE]
-    tables = do(control_jobs, (around, seed, days), [("none", NATIVE), *sizes])
+    tables = do(control_jobs, (environment, seed, days), [("none", NATIVE), *sizes])
     native, *others = (Runs.from_frame(table.drop(columns=WINDOWS)) for table in tables)
-    about: dict[str, Any] = {"days": days, "seed": seed, "tau": around.background.tau, "allocator": around.allocator}
+    tau, allocator = environment.background.tau, environment.allocator
+    about: dict[str, Any] = {"days": days, "seed": seed, "tau": tau, "allocator": allocator}
     datasets = {
         scope: Dataset.build(native, tables[0][columns].to_numpy(), scope, about)[0]
         for scope, columns in (("all", MACHINE_WINDOW), ("job", OWN_WINDOW))
@@ -92,18 +94,18 @@ def collect(
     return Control(datasets, norms)
 
 
-def control_jobs(shared: Around, task: Task) -> pd.DataFrame:
+def control_jobs(shared: Shared, task: Task) -> pd.DataFrame:
     """Return control jobs as `Runs.to_frame` has them, and the windows before them, over all nodes and their own."""
-    around, seed, days = shared
+    environment, seed, days = shared
     scaling, nodes = task
     days = days if scaling == "none" else min(days, NORM_DAYS)
     found = {key(name, nodes): scaled(name, nodes, scaling) for name in ALONE}
     collected = Campaign(
         days=days,
         alone={name: round(seconds) for name, (_, seconds) in found.items()},
-        apps={name: app if around.contention else placebo(app) for name, (app, _) in found.items()},
-        nodes=nodes, topology=MACHINE, background=around.background, noise=around.noise, allocator=around.allocator,
-        seed=seed,
+        apps={name: app if environment.contention else placebo(app) for name, (app, _) in found.items()},
+        nodes=nodes, topology=MACHINE, background=environment.background, noise=environment.noise,
+        allocator=environment.allocator, seed=seed,
     ).collect()  # fmt: skip
     windows = pd.DataFrame(np.hstack([collected.machine, collected.own]), columns=WINDOWS)
     return pd.concat([collected.runs.to_frame(), windows], axis=1)
@@ -123,8 +125,8 @@ def judged(
         dataset = control.datasets[scope]
         folds = {"chronological": chronological(dataset.runs), "shuffled": random_folds(dataset.runs, 4, seed)}
         for split, (fold, *_) in folds.items():
-            said, probability, _ = answer(seeded(model, seed), (dataset.rows, FEATURES), fold)
-            found = scores(fold.classes[fold.test] == 1, said, probability)
+            predicted, probability, _ = answer(seeded(model, seed), (dataset.rows, FEATURES), fold)
+            found = scores(fold.classes[fold.test] == 1, predicted, probability)
             rows.append({"scope": scope, "split": split, "runs": found.n_test, "base_rate": found.base_rate,
                          "f1": found.f1, "pr_auc": found.pr_auc})  # fmt: skip
     return pd.DataFrame(rows).round(3)

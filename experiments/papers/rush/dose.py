@@ -1,9 +1,7 @@
 """What RUSH's gain depends on: how fast the machine changes, and where jobs are placed.
 
-How slowly the machine changes, and how jobs are placed; ADAA, all else alike.
-
 *How slowly*: the correlation time of the load from outside, as a multiple of a job's length. Where it is short, the
-last five minutes tell nothing of the next; where it is long, nothing has changed when a job has been skipped ten times.
+last five minutes do not predict the next; where it is long, nothing has changed when a job has been skipped ten times.
 *Placement*: a job inside one leaf switch sends nothing through the uplinks but its I/O. Control jobs, norms and model
 are made anew for every case; the model sees the counters of all nodes. Beside RUSH stands the oracle of the present,
 also with a hundred skips instead of ten.
@@ -19,14 +17,13 @@ import pandas as pd
 
 from experiments.papers.rush.control import collect, judged, learn
 from experiments.papers.rush.jobs import EXPERIMENTS, jobs_of
-from experiments.papers.rush.measures import EASY, ORACLE, RUSH, with_z
-from experiments.papers.rush.study import MODEL, WORLDS
-from experiments.papers.rush.trials import Inputs, Learnt, Oracle, Surround, run_trial, world_of
+from experiments.papers.rush.measures import EASY, ORACLE, RUSH, means_over_seeds, with_z
+from experiments.papers.rush.study import MODEL, TRIAL_SEEDS
+from experiments.papers.rush.trials import Environment, Inputs, Learnt, Oracle, contention_of, run_trial
 from experiments.reports.figures import COLOURS, MARKERS, draw, write_table
 from experiments.reports.report import Report
 from experiments.runs.checkpoints import run_all
 from experiments.runs.setting import Setting
-from predictors.core.intervals import mean_interval
 from schedsim.contention.applications import ALONE
 from schedsim.contention.background import Background
 
@@ -70,10 +67,10 @@ class Case:
     placement: str = "scattered"
 
     @property
-    def around(self) -> Surround:
+    def environment(self) -> Environment:
         """The machine as trials meet it."""
         tau = self.ratio * LENGTH
-        return Surround(Background(tau=tau, step=min(60, max(10, 10 * int(tau / 20)))), allocator=self.placement)
+        return Environment(Background(tau=tau, step=min(60, max(10, 10 * int(tau / 20)))), allocator=self.placement)
 
 
 @dataclass(frozen=True)
@@ -104,8 +101,8 @@ def run(setting: Setting) -> Report:
         *draw(setting.folder, "placement", by_placement, paint_placement, width=8.0),
     ]
     tables = {
-        "by correlation time / length": _told(by_tau, "ratio"),
-        "by placement": _told(by_placement, "placement"),
+        "by correlation time / length": _shown(by_tau, "ratio"),
+        "by placement": _shown(by_placement, "placement"),
     }
     seeds = tuple(range(plan.seed, plan.seed + plan.seeds))
     return Report(
@@ -120,18 +117,18 @@ def run(setting: Setting) -> Report:
 
 def trials_of(plan: Plan, case: Case) -> pd.DataFrame:
     """Return one row a seed and policy of a case."""
-    control = collect(case.around, plan.seed, plan.days)
+    control = collect(case.environment, plan.seed, plan.days)
     f1 = judged(control, MODEL, plan.seed, (SCOPE,)).set_index("split")["f1"]
     model = learn(control.datasets[SCOPE], MODEL, plan.seed)
     norms, rows = control.norms["none"], []
     for seed in range(plan.seed, plan.seed + plan.seeds):
         jobs = jobs_of(EXPERIMENTS["ADAA"], seed)
         for policy in (EASY, *POLICIES):
-            world = world_of(jobs, case.around, WORLDS + seed)
-            oracle = Oracle(norms, jobs.apps, world.work(jobs.workload))
+            contention = contention_of(jobs, case.environment, TRIAL_SEEDS + seed)
+            oracle = Oracle(norms, jobs.apps, contention.work(jobs.workload))
             judge: Any = oracle if policy.startswith(ORACLE) else Learnt(model, Inputs(jobs.apps, SCOPE))
             options: dict[str, Any] = {"threshold": PATIENT} if "skips" in policy else {}
-            trial = run_trial(jobs, world, case.placement, None if policy == EASY else judge, **options)
+            trial = run_trial(jobs, contention, case.placement, None if policy == EASY else judge, **options)
             runs = with_z(trial.runs, norms)
             late = runs["submit"] > 0
             rows.append({
@@ -150,31 +147,18 @@ def summed(trials: pd.DataFrame, column: str) -> pd.DataFrame:
     both = trials.join(base.add_suffix("_easy"), on=[column, "seed"])
     both["fewer_varying"] = both["varying_easy"] - both["varying"]
     both["makespan_saved_s"] = both["makespan_s_easy"] - both["makespan_s"]
-    rows = []
-    for (case, policy), group in both.groupby([column, "policy"], sort=False):
-        low, high = mean_interval(group["fewer_varying"].to_numpy(dtype=np.float64))
-        short, long = mean_interval(group["makespan_saved_s"].to_numpy(dtype=np.float64))
-        means = group[["f1", "f1_shuffled", "varying", "fewer_varying", "makespan_saved_s", "spread", "skips", "met"]]
-        rows.append({column: case, "policy": policy, **means.mean().to_dict(), "low": low, "high": high,
-                     "saved_low_s": short, "saved_high_s": long})  # fmt: skip
-    return pd.DataFrame(rows)
+    keys = [column, "policy"]
+    names = ["f1", "f1_shuffled", "varying", "fewer_varying", "makespan_saved_s", "spread", "skips", "met"]
+    means = both.groupby(keys, sort=False)[names].apply(lambda group: group.mean()).reset_index()
+    gains = means_over_seeds(both, keys, "fewer_varying")
+    saved = means_over_seeds(both, keys, "makespan_saved_s")
+    ends = {"low": gains["low"], "high": gains["high"], "saved_low_s": saved["low"], "saved_high_s": saved["high"]}
+    return means.assign(**ends)
 
 
-def _told(table: pd.DataFrame, column: str) -> pd.DataFrame:
-    shown = [
-        column,
-        "policy",
-        "f1",
-        "varying",
-        "fewer_varying",
-        "low",
-        "high",
-        "makespan_saved_s",
-        "spread",
-        "skips",
-        "met",
-    ]
-    return table[shown].round(2)
+def _shown(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    shown = ("f1", "varying", "fewer_varying", "low", "high", "makespan_saved_s", "spread", "skips", "met")
+    return table[[column, "policy", *shown]].round(2)
 
 
 def _ticks(axes: "Axes", ratios: Sequence[float]) -> None:

@@ -15,11 +15,11 @@ from experiments.papers.rush.measures import (  # fmt: skip
     RANDOM,
     RUSH,
     by_application,
+    means_over_seeds,
     shortened_by_size,
     waits_by_application,
 )
-from experiments.reports.figures import COLOURS, HATCHES, MARKERS, draw
-from predictors.core.intervals import mean_interval
+from experiments.reports.figures import COLOURS, HATCHES, MARKERS, bar_lengths, draw, legend_beside
 from predictors.data.runs import Runs
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def paint_over_time(axes: "Axes", table: pd.DataFrame) -> None:
     axes.minorticks_off()
     axes.set(title="Run times of control jobs (Figure 1)", xlabel="day of the campaign",
              ylabel="run time / shortest of its application")  # fmt: skip
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    legend_beside(axes)
 
 
 def _bars(axes: "Axes", table: pd.DataFrame, names: Sequence[str], groups: Sequence[tuple[str, str, str, str]],
@@ -79,7 +79,7 @@ def _bars(axes: "Axes", table: pd.DataFrame, names: Sequence[str], groups: Seque
     for number, (group, label, colour, hatch) in enumerate(groups):
         own = table[table["group"] == group].set_index("application").reindex(list(names))
         at = np.arange(len(names)) - 0.4 + width * (number + 0.5)
-        spread = np.abs(own[["low", "high"]].to_numpy(dtype=np.float64).T - own[column].to_numpy(dtype=np.float64))
+        spread = bar_lengths(own, column)
         axes.bar(at, own[column], width * 0.95, color=colour, hatch=hatch, edgecolor="white", label=label,
                  yerr=spread, error_kw={"elinewidth": 0.9, "capsize": 2})  # fmt: skip
     axes.set_xticks(np.arange(len(names)), names)
@@ -110,7 +110,7 @@ def paint_partial(axes: "Axes", table: pd.DataFrame) -> None:
     axes.set(title="Runs that vary, the model having learnt from these applications (ADPA) or others (PDPA) (Figure 4)",
              xlabel="application", ylabel="runs with z > 1.5 a trial, mean and 95 % interval")  # fmt: skip
     axes.title.set_fontsize(9)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    legend_beside(axes)
 
 
 QUANTILES: Final = {"lowest": 0.0, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "longest": 1.0}
@@ -190,13 +190,7 @@ def makespans(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _means(trials: pd.DataFrame, policies: Sequence[str], column: str) -> pd.DataFrame:
-    rows = []
-    for (experiment, policy), group in trials.groupby(["experiment", "policy"], sort=False):
-        if policy in policies:
-            low, high = mean_interval(group[column].to_numpy(dtype=np.float64))
-            rows.append({"experiment": experiment, "policy": policy, column: group[column].mean(), "low": low,
-                         "high": high})  # fmt: skip
-    return pd.DataFrame(rows)
+    return means_over_seeds(trials[trials["policy"].isin(policies)], ["experiment", "policy"], column)
 
 
 def paint_makespans(axes: "Axes", table: pd.DataFrame) -> None:
@@ -245,4 +239,4 @@ def paint_controls(axes: "Axes", table: pd.DataFrame) -> None:
     axes.axhline(0, color="black", linewidth=0.8)
     axes.set(title="What is gained on FCFS+EASY by the same seed: RUSH and its controls", xlabel="experiment",
              ylabel="fewer runs that vary a trial, mean and 95 % interval")  # fmt: skip
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+    legend_beside(axes, fontsize=8)

@@ -73,7 +73,7 @@ class Experiment:
 
     @property
     def mix(self) -> str:
-        """What tells its jobs: experiments of one mix have the same jobs by the same seed."""
+        """What its jobs depend on: experiments of one mix have the same jobs by the same seed."""
         return "/".join((*self.applications, str(self.jobs), self.scaling))
 
 

@@ -1,13 +1,11 @@
 """Measures of RUSH trials: variation, makespan and waits, paired by seed.
 
-Runs that vary, makespans, longest runs and waits, paired with FCFS+EASY seed by seed.
-
 A run varies if it is more than 1.5 standard deviations above the mean of the control jobs of its application and number
 of nodes: the same yardstick for every policy. Differences are taken within a seed. Means come with the interval of a
 bootstrap over seeds, medians with order statistics; both hold with 95 % confidence.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -115,28 +113,30 @@ def _short(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 100 or value == round(value) else f"{value:.1f}"
 
 
+def means_over_seeds(runs: pd.DataFrame, keys: Sequence[str], column: str) -> pd.DataFrame:
+    """Return means over the seeds with their intervals, `low` and `high`, one row for each value of the keys."""
+    rows = []
+    for key, values in runs.groupby(list(keys), sort=False)[column]:
+        low, high = mean_interval(values.to_numpy(dtype=np.float64))
+        rows.append({**dict(zip(keys, key, strict=True)), column: values.mean(), "low": low, "high": high})
+    return pd.DataFrame(rows)
+
+
 def by_application(runs: pd.DataFrame, policies: tuple[str, ...] = (EASY, RUSH)) -> pd.DataFrame:
     """Return mean runs that vary a trial, by experiment, application and policy, with intervals over seeds."""
     chosen = runs[runs["policy"].isin(policies)]
-    counts = chosen.groupby(["experiment", "application", "policy", "seed"], sort=False)["varies"].sum()
-    rows = []
-    for names, values in counts.groupby(["experiment", "application", "policy"], sort=False):
-        low, high = mean_interval(values.to_numpy(dtype=np.float64))
-        row = dict(zip(("experiment", "application", "policy"), names, strict=True))
-        rows.append({**row, "varying": values.mean(), "low": low, "high": high})
-    return pd.DataFrame(rows)
+    keys = ["experiment", "application", "policy"]
+    counts = chosen.groupby([*keys, "seed"], sort=False)["varies"].sum().reset_index(name="varying")
+    return means_over_seeds(counts, keys, "varying")
 
 
 def shortened_by_size(runs: pd.DataFrame, experiment: str) -> pd.DataFrame:
     """Return the mean improvement of the longest run by application and size, RUSH beside FCFS+EASY [%]."""
     found = _shortened(runs[runs["experiment"] == experiment])
-    rows = []
-    for names, group in found[found["policy"] == RUSH].groupby(["application", "nodes"], sort=True):
-        values = group["shortened_pct"].to_numpy(dtype=np.float64)
-        low, high = mean_interval(values)
-        rows.append({"application": names[0], "nodes": names[1], "shortened_pct": values.mean(), "low": low,
-                     "high": high, "never_longer": bool((values >= 0).all())})  # fmt: skip
-    return pd.DataFrame(rows)
+    found = found[found["policy"] == RUSH].sort_values(["application", "nodes"], kind="stable")
+    keys = ["application", "nodes"]
+    never = (found["shortened_pct"] >= 0).groupby([found[key] for key in keys]).all()
+    return means_over_seeds(found, keys, "shortened_pct").assign(never_longer=never.to_numpy())
 
 
 def waits_by_application(runs: pd.DataFrame, experiment: str) -> pd.DataFrame:
@@ -146,7 +146,7 @@ def waits_by_application(runs: pd.DataFrame, experiment: str) -> pd.DataFrame:
 
 
 def foreseen(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return how good the model was in the trials: what it said at each start under FCFS+EASY, and what came."""
+    """Return how good the model was in the trials: its prediction at each start under FCFS+EASY, and the outcome."""
     rows = []
     for experiment, group in runs[runs["policy"] == EASY].groupby("experiment", sort=False):
         found = scores(group["varies"], group["said"] == "variation")

@@ -1,12 +1,12 @@
 """Table II and Figures 1 and 4 to 11 of Nichols et al. (IPDPS 2022).
 
-Table II, Figures 1 and 4 to 11 of Nichols et al. in a model world.
+Table II, Figures 1 and 4 to 11 of Nichols et al. on a simulated machine with contention.
 
 Five experiments, each with paired seeds: the same jobs, background and noise under FCFS+EASY and under RUSH. Beside
 them stand the controls that the paper lacks: as many delays dealt to jobs by chance, a classifier that sees the true
-loads of now, and a world in which nobody is slowed down, where there is nothing to win.
+loads of now, and a machine without contention, where there is nothing to win.
 
-FCFS+EASY asks the model as well and does as it pleases, so that its words can be held against what came.
+FCFS+EASY asks the model as well and ignores its answer, so that predictions can be compared with outcomes.
 
 The model learns from control jobs of half a year on the same machine; whether its counters are pooled over all nodes or
 over the job's is chosen by F1 on the last 30 % of these. Everything is drawn from the seed, also with several workers.
@@ -46,7 +46,16 @@ from experiments.papers.rush.measures import (  # fmt: skip
     summary,
     with_z,
 )
-from experiments.papers.rush.trials import Inputs, Learnt, Oracle, Surround, Trial, classifier_at, run_trial, world_of
+from experiments.papers.rush.trials import (
+    Environment,
+    Inputs,
+    Learnt,
+    Oracle,
+    Trial,
+    classifier_at,
+    contention_of,
+    run_trial,
+)
 from experiments.reports.figures import write_table
 from experiments.reports.report import Report
 from experiments.runs.checkpoints import run_all
@@ -84,7 +93,7 @@ class Shared:
 
     Attributes
     ----------
-    around : Surround
+    environment : Environment
         The machine.
     norms : mapping of str to dict
         `Norms.to_json` by scaling.
@@ -98,7 +107,7 @@ class Shared:
         Digest of the model, if one was named; empty: they have just learnt.
     """
 
-    around: Surround
+    environment: Environment
     norms: Mapping[str, dict[str, Any]]
     models: Mapping[tuple[str, ...], Classifier]
     scope: str
@@ -109,12 +118,12 @@ class Shared:
 def run(setting: Setting) -> Report:
     """Run all experiments: ten paired seeds (quick: two, with control jobs of 24 days)."""
     begin = perf_counter()
-    around, days = Surround(), QUICK_DAYS if setting.quick else DAYS
+    environment, days = Environment(), QUICK_DAYS if setting.quick else DAYS
     seeds = tuple(range(setting.seed, setting.seed + (QUICK_SEEDS if setting.quick else SEEDS)))
     do = partial(run_all, setting, "Running control jobs")
-    control = collect(around, setting.seed, days, ("none", "weak", "strong"), do)
+    control = collect(environment, setting.seed, days, ("none", "weak", "strong"), do)
     quality = judged(control, MODEL, setting.seed)
-    shared = shared_of(control, around, quality, setting)
+    shared = shared_of(control, environment, quality, setting)
     tasks = [(name, seed) for name in EXPERIMENTS for seed in seeds]
     found = run_all(setting, "Running trials", trials_of, shared, tasks, {"model": shared.asked})
     runs, trials = tables_of(found, control)
@@ -155,7 +164,7 @@ _FIGURES: Final = {"makespan_s": "makespan", "calls": "calls", "skips": "skips",
 """Those columns, and the attributes of `Trial` that they are."""
 
 
-def shared_of(control: Control, around: Surround, quality: pd.DataFrame, setting: Setting) -> Shared:
+def shared_of(control: Control, environment: Environment, quality: pd.DataFrame, setting: Setting) -> Shared:
     """Train the models, or take the one that is named by its address, and say which policies to run."""
     learnt, scope, asked = {one.learnt for one in EXPERIMENTS.values()}, best_scope(quality), ""
     if setting.predictors:
@@ -168,7 +177,7 @@ def shared_of(control: Control, around: Surround, quality: pd.DataFrame, setting
     if not setting.quick:
         policies["ADAA"] = (*CONTROLS, *VARIANTS)
     norms: dict[str, dict[str, Any]] = {scaling: found.to_json() for scaling, found in control.norms.items()}
-    return Shared(around, norms, models, scope, policies, asked)
+    return Shared(environment, norms, models, scope, policies, asked)
 
 
 def best_scope(quality: pd.DataFrame) -> str:
@@ -178,7 +187,7 @@ def best_scope(quality: pd.DataFrame) -> str:
 
 
 def trials_of(shared: Shared, task: tuple[str, int]) -> pd.DataFrame:
-    """Run one experiment by one seed under every policy: one row a run, with what is told of its trial."""
+    """Run one experiment by one seed under every policy: one row a run, with the figures of its trial."""
     experiment, seed = task
     parts = []
     for policy, trial in by_policy(shared, experiment, seed).items():
@@ -193,26 +202,26 @@ def by_policy(shared: Shared, name: str, seed: int) -> dict[str, Trial]:
     jobs, norms = jobs_of(experiment, seed), Norms.from_json(shared.norms[experiment.scaling])
     inputs, model = Inputs(jobs.apps, shared.scope), shared.models[experiment.learnt]
 
-    def go(policy: str, around: Surround, **options: Any) -> Trial:
-        world = world_of(jobs, around, WORLDS + seed)
+    def go(policy: str, environment: Environment, **options: Any) -> Trial:
+        contention = contention_of(jobs, environment, TRIAL_SEEDS + seed)
         if policy.startswith(ORACLE):
-            judge: Any = Oracle(norms, jobs.apps, world.work(jobs.workload))
+            judge: Any = Oracle(norms, jobs.apps, contention.work(jobs.workload))
         elif policy == RANDOM:
             judge = Scripted(np.random.default_rng(seed).permutation(found[RUSH].runs["skips"].to_numpy()))
         else:
             judge = Learnt(model, inputs)
-        trial = run_trial(jobs, world, around.allocator, judge, **options)
+        trial = run_trial(jobs, contention, environment.allocator, judge, **options)
         return trial if policy not in (EASY, CALM_EASY) else replace(trial, runs=trial.runs.assign(skips=0))
 
-    calm, never = replace(shared.around, contention=False), {"labels": ()}
-    found: dict[str, Trial] = {EASY: go(EASY, shared.around, **never), RUSH: go(RUSH, shared.around)}
+    calm, never = replace(shared.environment, contention=False), {"labels": ()}
+    found: dict[str, Trial] = {EASY: go(EASY, shared.environment, **never), RUSH: go(RUSH, shared.environment)}
     for policy in shared.policies[name]:
-        around = calm if policy in (CALM_EASY, CALM_RUSH) else shared.around
-        found[policy] = go(policy, around, **(never if policy == CALM_EASY else VARIANTS.get(policy, {})))
+        environment = calm if policy in (CALM_EASY, CALM_RUSH) else shared.environment
+        found[policy] = go(policy, environment, **(never if policy == CALM_EASY else VARIANTS.get(policy, {})))
     return found
 
 
-WORLDS: Final = 1000
+TRIAL_SEEDS: Final = 1000
 """Worlds of trials have seeds from here on, those of control jobs from 0 on."""
 
 
@@ -234,12 +243,12 @@ def in_words(trials: pd.DataFrame) -> tuple[str, ...]:
     """Say in words what came out."""
     means = trials.groupby(["experiment", "policy"])[["varying", "makespan_s", "met", "skips"]].mean()
     found = means.to_dict(orient="index")
-    told = []
+    sentences = []
     for name in EXPERIMENTS:
         easy, own = found[name, EASY], found[name, RUSH]
-        told.append(
+        sentences.append(
             f"{name}: {easy['varying']:.1f} runs vary under FCFS+EASY and {own['varying']:.1f} under RUSH, which skips "
             f"{own['skips']:.0f} times, to the threshold {own['met']:.1f} times; makespan {easy['makespan_s']:.0f} and "
             f"{own['makespan_s']:.0f} s."
         )
-    return tuple(told)
+    return tuple(sentences)

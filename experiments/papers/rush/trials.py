@@ -1,6 +1,6 @@
 """One trial of RUSH, and what its classifier sees.
 
-Everything of a trial but the policy hangs on (experiment's mix, seed): each policy meets the same jobs, the same load
+Everything of a trial but the policy depends on (experiment's mix, seed): each policy meets the same jobs, the same load
 from outside and the same noise job.
 
 The 282 inputs of a start are those of the datasets: the window of counters as of now, from the ring that the world
@@ -44,7 +44,7 @@ fourth of a trial, so that it changes while jobs wait."""
 
 
 @dataclass(frozen=True)
-class Surround:
+class Environment:
     """The machine that trials and control jobs meet.
 
     Parameters
@@ -65,11 +65,11 @@ class Surround:
     contention: bool = True
 
 
-def world_of(jobs: Jobs, around: Surround, seed: int, origin: int = 0) -> ContentionModel:
-    """Return the world of a trial, its counters kept in a ring of its own."""
-    apps = jobs.scaled if around.contention else {name: placebo(app) for name, app in jobs.scaled.items()}
+def contention_of(jobs: Jobs, environment: Environment, seed: int, origin: int = 0) -> ContentionModel:
+    """Return the contention model of a trial, its counters kept in a ring of its own."""
+    apps = jobs.scaled if environment.contention else {name: placebo(app) for name, app in jobs.scaled.items()}
     return ContentionModel(
-        jobs.keys, MACHINE, apps, around.background, around.noise, seed=seed, origin=origin,
+        jobs.keys, MACHINE, apps, environment.background, environment.noise, seed=seed, origin=origin,
         sink=CounterRing(np.arange(MACHINE.nodes)),
     )  # fmt: skip
 
@@ -82,7 +82,7 @@ class Trial:
     ----------
     runs : DataFrame
         One row a job: application, nodes, submit, start, wait, run_time [s], how often it was skipped, and what the
-        classifier said lastly.
+        classifier predicted last.
     makespan : int
         From the first submission to the last end [s].
     calls, skips, met : int
@@ -98,21 +98,21 @@ class Trial:
 
 def run_trial(
     jobs: Jobs,
-    world: ContentionModel,
+    contention: ContentionModel,
     allocator: str = "scattered",
     classifier: Classifier | None = None,
     **options: Any,
 ) -> Trial:
     """Run a trial under FCFS+EASY, with RUSH's gate if there is a classifier; options as of `rush`."""
-    said = None if classifier is None else Noted(classifier, len(jobs.workload))
-    policy = make_policy("easy") if said is None else rush(make_policy("easy"), said, **options)
-    placing = make_allocator(allocator, MACHINE, world.seed)
-    simulation = Simulation(jobs.workload, policy, kill=False, run_times=world, allocator=placing)
+    noted = None if classifier is None else Noted(classifier, len(jobs.workload))
+    policy = make_policy("easy") if noted is None else rush(make_policy("easy"), noted, **options)
+    placing = make_allocator(allocator, MACHINE, contention.seed)
+    simulation = Simulation(jobs.workload, policy, kill=False, run_times=contention, allocator=placing)
     simulation.run()
     schedule, live = simulation.schedule(), simulation.run_times
     assert isinstance(live, ContentionState)
-    told, run_time = live.runs(), np.empty(len(jobs.workload))
-    run_time[np.searchsorted(jobs.workload.job_id, told.job_id)] = told.run_time
+    ended, run_time = live.runs(), np.empty(len(jobs.workload))
+    run_time[np.searchsorted(jobs.workload.job_id, ended.job_id)] = ended.run_time
     runs = pd.DataFrame(
         {
             "job_id": jobs.workload.job_id,
@@ -122,8 +122,8 @@ def run_trial(
             "start": schedule.start,
             "wait": schedule.wait,
             "run_time": run_time.round(1),
-            "skips": 0 if said is None else said.skips,
-            "said": "" if said is None else said.words,
+            "skips": 0 if noted is None else noted.skips,
+            "said": "" if noted is None else noted.labels,
         }
     )
     makespan = int(schedule.end.max() - jobs.workload.submit.min())
@@ -137,7 +137,7 @@ class Noted:
     """A classifier whose last word on each job is written down, and how often the job was skipped."""
 
     def __init__(self, classifier: Classifier, n_jobs: int) -> None:
-        self.classifier, self.words = classifier, [""] * n_jobs
+        self.classifier, self.labels = classifier, [""] * n_jobs
         self._holds, self._varies = np.zeros(n_jobs, dtype=np.int64), np.zeros(n_jobs, dtype=np.int64)
 
     @property
@@ -146,9 +146,9 @@ class Noted:
         return self._holds + self._varies
 
     def foresee(self, candidate: Candidate) -> str:
-        """Ask it, and write down what it says."""
+        """Ask the classifier, and note its prediction."""
         found = self.classifier.foresee(candidate)
-        self.words[candidate.row] = found
+        self.labels[candidate.row] = found
         self._holds[candidate.row], self._varies[candidate.row] = candidate.holds, found == VARIATION
         return found
 
@@ -195,7 +195,9 @@ class Inputs:
         """
         ring = live.sink
         if not isinstance(ring, CounterRing):
-            raise JobcastError("RUSH needs the counters of the last minutes: give the world a CounterRing as its sink.")
+            raise JobcastError(
+                "RUSH needs the counters of the last minutes: give the model of contention a CounterRing as its sink."
+            )
         now = float(live.model.origin + live.now)
         pooled = nodes if self.scope == "job" else ring.nodes
         found = ring.windows(now, nodes if self.scope == "job" else None)
@@ -224,7 +226,7 @@ class Learnt:
     abstained: int = 0
 
     def foresee(self, candidate: Candidate) -> str:
-        """Return the class that the classifier says, see `schedsim.policies.rush.Classifier`."""
+        """Return the class that the classifier predicts, see `schedsim.policies.rush.Classifier`."""
         live, nodes = seen(candidate)
         found = ask(self.classifier, self.inputs.question(live, candidate.row, nodes))
         self.abstained += found.abstained
@@ -233,7 +235,7 @@ class Learnt:
 
 @dataclass(frozen=True, eq=False)
 class Oracle:
-    """Sees the true loads of now, and takes them to last: what no counter can tell better.
+    """Sees the true loads of now and assumes that they last: a bound for classifiers that see counters.
 
     Parameters
     ----------
@@ -242,7 +244,7 @@ class Oracle:
     apps : sequence of App
         The application of each job, by row of the workload.
     work : float64 array of shape (n_jobs,)
-        How long each job takes where nobody disturbs it [s].
+        How long each job takes where no other job disturbs it [s].
     """
 
     norms: Norms
@@ -263,7 +265,7 @@ def seen(candidate: Candidate) -> tuple[ContentionState, Ints]:
     Raises
     ------
     JobcastError
-        If there is no world that tells counters.
+        If the machine has no counters.
     """
     if not isinstance(candidate.run_times, ContentionState) or candidate.nodes is None:
         raise JobcastError(

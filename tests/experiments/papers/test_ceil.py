@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from experiments.compare.relative import over_seeds
-from experiments.papers.ceil.cases import BASE, OURS, START, busiest, world_of
+from experiments.papers.ceil.cases import BASE, OURS, START, busiest, run_times_of
 from experiments.papers.ceil.figures import STEP, days_of
 from experiments.papers.ceil.study import KEYS, Work, compared, marked, run, runs_of, verdict
 from experiments.runs.setting import Setting
@@ -97,7 +97,7 @@ def test_a_run_is_what_the_parts_say():
 
     jobs = marked(Workload.from_log(shaken(month.cleaned, 5)), 0.7, 5)
     for case in (BASE, OURS):
-        told = user_figures(simulate(jobs, case.policy, kill=False, run_times=world_of(START, 5)))
+        told = user_figures(simulate(jobs, case.policy, kill=False, run_times=run_times_of(START, 5)))
         row = runs[(runs["case"] == case.name) & (runs["share"] == 0.7)].iloc[0]
         assert row["user_wait"] == told["mean_user_wait_s"] and row["above"] == 100 * told["time_above_share"]
     assert (runs[runs["case"] == "WFP"]["user_wait_change"] == 0).all()

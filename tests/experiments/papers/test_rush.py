@@ -15,7 +15,7 @@ from experiments.papers.rush.dose import LENGTH, Case, summed
 from experiments.papers.rush.jobs import EXPERIMENTS, MACHINE, SIZES, jobs_of, scaled
 from experiments.papers.rush.measures import CALM_EASY, CALM_RUSH, EASY, ORACLE, RANDOM, RUSH
 from experiments.papers.rush.study import Shared, by_policy, tables_of, trials_of
-from experiments.papers.rush.trials import Inputs, Learnt, Oracle, Surround, classifier_at, run_trial, world_of
+from experiments.papers.rush.trials import Environment, Inputs, Learnt, Oracle, classifier_at, contention_of, run_trial
 from experiments.runs.checkpoints import run_all
 from experiments.runs.clusters import Pool
 from experiments.runs.setting import Setting
@@ -69,7 +69,7 @@ def small_jobs():
     )  # fmt: skip
 
 
-def small_world(sink, **more):
+def small_contention(sink, **more):
     return ContentionModel(NAMES, SMALL, background=ROUGH, seed=3, sink=sink, origin=86_400 + 7, lost=0.02, **more)
 
 
@@ -87,7 +87,7 @@ def test_the_gate_is_shown_the_row_that_the_dataset_has_for_that_start(scope, tm
             return "variation" if candidate.row % 5 == 0 and candidate.holds < 2 else "none"
 
     workload = small_jobs()
-    simulation = Simulation(workload, rush(make_policy("easy"), Looks()), kill=False, run_times=small_world(ring))
+    simulation = Simulation(workload, rush(make_policy("easy"), Looks()), kill=False, run_times=small_contention(ring))
     simulation.run()
     runs = simulation.run_times.runs()
     write_rates(Telemetry(np.array(ring.times), np.arange(SMALL.nodes), np.stack(ring.kept)), tmp_path)
@@ -102,10 +102,10 @@ def test_the_gate_is_shown_the_row_that_the_dataset_has_for_that_start(scope, tm
 
 
 def test_inputs_need_a_ring():
-    world = small_world(None)
+    contention = small_contention(None)
     policy = rush(make_policy("easy"), Learnt(None, Inputs([APPS[name] for name in NAMES])))
-    with pytest.raises(JobcastError, match="give the world a CounterRing as its sink"):
-        simulate(small_jobs(), policy, kill=False, run_times=world)
+    with pytest.raises(JobcastError, match="give the model of contention a CounterRing as its sink"):
+        simulate(small_jobs(), policy, kill=False, run_times=contention)
     with pytest.raises(JobcastError, match="asks about a machine with contention"):
         simulate(small_jobs(), policy)
 
@@ -141,7 +141,7 @@ def test_the_gate_does_not_delay_where_more_than_a_tenth_of_the_nodes_are_silent
     """Of 32 nodes, 3 are fewer than 10 % and 4 are more."""
     learnt = Learnt(SaysVariation(), Inputs([APPS[name] for name in NAMES], scope))
     policy = rush(make_policy("easy"), learnt)
-    simulate(small_jobs(), policy, kill=False, run_times=small_world(Deaf(SMALL.nodes, silent)))
+    simulate(small_jobs(), policy, kill=False, run_times=small_contention(Deaf(SMALL.nodes, silent)))
     assert (policy.gate.tally.skips > 0) == delays
     assert (learnt.abstained == policy.gate.tally.calls) != delays
 
@@ -156,7 +156,9 @@ def test_copies_have_their_own_ring(model):
 
     def fresh():
         policy = rush(make_policy("easy"), Learnt(model, Inputs(apps)))
-        return Simulation(small_jobs(), policy, kill=False, run_times=small_world(CounterRing(np.arange(SMALL.nodes))))
+        return Simulation(
+            small_jobs(), policy, kill=False, run_times=small_contention(CounterRing(np.arange(SMALL.nodes)))
+        )
 
     whole = fresh()
     whole.run()
@@ -231,9 +233,9 @@ def test_the_scaling_laws():
 
 
 def test_control_jobs_are_the_same_from_several_workers(scheduler, tmp_path):
-    around, pool = Surround(Background(tau=600, step=60)), Pool(scheduler=scheduler.scheduler_address)
+    environment, pool = Environment(Background(tau=600, step=60)), Pool(scheduler=scheduler.scheduler_address)
     do = partial(run_all, Setting(LOG, tmp_path, pool=pool, checkpoints=tmp_path), "control jobs")
-    one, two = collect(around, 1, 3, ("none", "weak")), collect(around, 1, 3, ("none", "weak"), do)
+    one, two = collect(environment, 1, 3, ("none", "weak")), collect(environment, 1, 3, ("none", "weak"), do)
     for scope in ("all", "job"):
         assert one.datasets[scope].digest() == two.datasets[scope].digest()
     assert {name: norms.to_json() for name, norms in one.norms.items()} == {
@@ -253,7 +255,7 @@ def shared(model):
     )  # fmt: skip
     models = {one.learnt: model for one in EXPERIMENTS.values()}
     policies = dict.fromkeys(EXPERIMENTS, (RANDOM, ORACLE, CALM_EASY, CALM_RUSH))
-    return Shared(Surround(), {"none": norms.to_json()}, models, "all", policies)
+    return Shared(Environment(), {"none": norms.to_json()}, models, "all", policies)
 
 
 @pytest.fixture(scope="module")
@@ -276,7 +278,7 @@ def test_several_workers_give_the_same(shared, found, scheduler, tmp_path):
 def test_asking_without_delaying_is_fcfs_easy(shared, found):
     for seed in (0, 1):
         jobs = jobs_of(EXPERIMENTS["PDPA"], seed)
-        plain = run_trial(jobs, world_of(jobs, shared.around, 1000 + seed))
+        plain = run_trial(jobs, contention_of(jobs, shared.environment, 1000 + seed))
         told = found[seed][EASY]
         assert plain.runs["start"].tolist() == told.runs["start"].tolist()
         assert plain.runs["run_time"].tolist() == told.runs["run_time"].tolist()
@@ -304,13 +306,15 @@ def test_where_nobody_is_slowed_down_there_is_nothing_to_win(found):
 
 def test_the_oracle_delays_only_what_the_present_would_slow_down(shared):
     jobs = jobs_of(EXPERIMENTS["ADPA"], 0)
-    world = world_of(jobs, replace(shared.around, background=Background.none(), noise=None, contention=False), 1)
-    oracle = Oracle(Norms.from_json(shared.norms["none"]), jobs.apps, world.work(jobs.workload))
-    trial = run_trial(jobs, world, classifier=oracle)
+    contention = contention_of(
+        jobs, replace(shared.environment, background=Background.none(), noise=None, contention=False), 1
+    )
+    oracle = Oracle(Norms.from_json(shared.norms["none"]), jobs.apps, contention.work(jobs.workload))
+    trial = run_trial(jobs, contention, classifier=oracle)
     assert (trial.calls, trial.skips) == (150, 0)
     strict = Norms.of(["LBANN"] * 5, [16] * 5, [1.0, 1.1, 1.2, 1.3, 1.4])
-    trial = run_trial(jobs, world_of(jobs, shared.around, 1),
-                      classifier=Oracle(strict, jobs.apps, world.work(jobs.workload)))  # fmt: skip
+    trial = run_trial(jobs, contention_of(jobs, shared.environment, 1),
+                      classifier=Oracle(strict, jobs.apps, contention.work(jobs.workload)))  # fmt: skip
     skips = trial.runs.groupby("application")["skips"].max()
     assert skips.to_dict() == {"LBANN": 10, "Laghos": 0, "PENNANT": 0}
     assert trial.met == 50
@@ -357,10 +361,10 @@ def test_no_log_is_looked_at(tmp_path):
 
 def test_cases_of_the_dose_response():
     for ratio in (0.25, 0.5, 2.0, 16.0):
-        around = Case(ratio=ratio).around
-        assert around.background.tau == pytest.approx(ratio * LENGTH)
-        assert around.background.step <= around.background.tau / 2
-    assert Case(placement="best-fit").around.allocator == "best-fit"
+        environment = Case(ratio=ratio).environment
+        assert environment.background.tau == pytest.approx(ratio * LENGTH)
+        assert environment.background.step <= environment.background.tau / 2
+    assert Case(placement="best-fit").environment.allocator == "best-fit"
 
 
 def test_the_dose_response_by_hand():

@@ -18,7 +18,7 @@ from experiments.registry import EXPERIMENTS, MANY, perform
 from experiments.reports.figures import write_table
 from experiments.reports.report import Report
 from experiments.runs import checkpoints as trials
-from experiments.runs.checkpoints import locked, run_all, with_checkpoints
+from experiments.runs.checkpoints import run_all, run_directory, with_checkpoints
 from experiments.runs.clusters import Pool
 from experiments.runs.setting import Setting
 from predictors.core.errors import JobcastError
@@ -118,7 +118,7 @@ def test_an_experiment_that_failed_at_once_leaves_no_folder(tmp_path):
 def test_the_same_twice_at_a_time_is_refused(tmp_path):
     with with_checkpoints("ceil", Setting(LOG, tmp_path)) as kept:
         busy = pytest.raises(JobcastError, match="another process is at work there")
-        with busy, locked(kept.checkpoints, "experiment"):
+        with busy, run_directory(kept.checkpoints, "experiment", "mine", {}):
             pass
         with with_checkpoints("ceil", Setting(LOG, tmp_path, seed=1)):
             pass

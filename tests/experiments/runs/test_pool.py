@@ -1,5 +1,6 @@
 """Workers: the same results from any number of them, killed ones replaced, and a clear line when it cannot go on."""
 
+import gc
 import os
 import signal
 import socketserver
@@ -69,7 +70,7 @@ def test_a_killed_workers_work_is_done_again(alone, tmp_path, small_batches):
     killed = []
 
     def kill():
-        while not list(tmp_path.glob("parts/*.json")):
+        while not list(tmp_path.glob("parts/[!.]*.parquet")):
             time.sleep(0.01)
         killed.append(min(own_workers() - before))
         os.kill(killed[0], signal.SIGKILL)
@@ -176,7 +177,7 @@ def test_a_scheduler_that_goes_away_leaves_what_is_done(tmp_path, small_batches,
     address = cluster.scheduler_address
 
     def close():
-        while not list(tmp_path.glob("parts/*.json")):
+        while not list(tmp_path.glob("parts/[!.]*.parquet")):
             time.sleep(0.01)
         cluster.close()
 
@@ -261,7 +262,8 @@ def test_workers_are_asked_of_a_batch_system(tmp_path, monkeypatch, alone):
     assert "tls://" in script
     assert "export MALLOC_TRIM_THRESHOLD_=134217728\n" in script
     assert same(found, alone)
-    assert not list(tmp_path.glob(".jobcast-*"))  # the keys are gone
+    gc.collect()
+    assert not list(tmp_path.glob(".dask-jobqueue*"))  # the keys are gone
 
 
 @needs_jobqueue

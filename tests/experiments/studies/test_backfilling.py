@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from experiments.compare.measures import AS_LOGGED
-from experiments.compare.relative import MEASURES, RATIOS, left_out, over_logs, relative, shaken_beside_as_logged
+from experiments.compare.relative import COLUMNS, RATIOS, left_out, over_logs, relative, shaken_beside_as_logged
 from experiments.registry import experiment_by_name
 from experiments.runs.setting import Setting
 from experiments.runs.simulate import run_by_name
@@ -52,20 +52,20 @@ def test_files_are_there_and_notes_say_who_pays(report):
 
 def test_over_logs_takes_means_of_each_seed_first():
     rows = [
-        {"log": log, "seed": seed, "case": "x", **dict.fromkeys(MEASURES, value)}
+        {"log": log, "seed": seed, "case": "x", **dict.fromkeys(COLUMNS, value)}
         for log, values in {"a": (0.0, 1.0, 5.0), "b": (10.0, 3.0, 9.0)}.items()
         for seed, value in zip((AS_LOGGED, 1, 2), values, strict=True)
     ]
     table = over_logs(pd.DataFrame(rows)).iloc[0]
     assert (table["wait"], table["wait_low"], table["wait_high"], table["wait_as_logged"]) == (4.5, 2.0, 7.0, 5.0)
     assert (table["wait_worst"], table["gap_closed_worst"], table["logs"]) == (6.0, 3.0, 2)
-    alone = pd.DataFrame([*rows, {**rows[0], "seed": 3, **dict.fromkeys(MEASURES, 99.0)}])
+    alone = pd.DataFrame([*rows, {**rows[0], "seed": 3, **dict.fromkeys(COLUMNS, 99.0)}])
     assert over_logs(alone).iloc[0]["wait"] == 4.5  # a seed that one log lacks does not count
 
 
 def test_a_log_that_lacks_a_measure_is_left_out_of_its_means_for_every_case_and_seed():
     rows = [
-        {"log": log, "seed": seed, "case": case, **dict.fromkeys(MEASURES, value)}
+        {"log": log, "seed": seed, "case": case, **dict.fromkeys(COLUMNS, value)}
         for log, value in (("a", 2.0), ("b", 8.0))
         for seed in (1, 2)
         for case in ("x", "y")
@@ -79,7 +79,7 @@ def test_a_log_that_lacks_a_measure_is_left_out_of_its_means_for_every_case_and_
 
 
 def test_only_runs_by_the_same_cases_and_some_same_seed_are_pooled(tmp_path):
-    row = {"case": "x", "slowdown": 1.0, **dict.fromkeys(MEASURES, 1.0)}
+    row = {"case": "x", "slowdown": 1.0, **dict.fromkeys(COLUMNS, 1.0)}
     own = pd.DataFrame([{"log": "a", "seed": 1, **row}])
     others = {"b": {"seed": 1}, "c": {"seed": 2}, "d": {"seed": 1, "case": "y"}, "a": {"seed": 1}}
     for log, more in others.items():

@@ -18,13 +18,13 @@ from typer.testing import CliRunner
 from experiments.cli.main import app
 from experiments.compare.measures import AS_LOGGED
 from experiments.reports.provenance import code_digest
-from experiments.runs.checkpoints import locked
+from experiments.runs.checkpoints import run_directory
 from experiments.runs.simulate import run_by_name
 from experiments.sweeps import plan as sweep_plan
 from experiments.sweeps import run as sweep_run
 from experiments.sweeps.plan import plan
 from experiments.sweeps.results import TIMES, read_results
-from experiments.sweeps.run import evaluate_many, run_sweep, simulate_many, train_many
+from experiments.sweeps.run import evaluate_many, run_sweep, simulate_many
 from experiments.sweeps.sweep import Case, LogFile, Sweep
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import clean
@@ -288,11 +288,11 @@ def test_a_sweep_killed_outright_goes_on(tmp_path):
     command += ["--policies", "easy,easy-sjbf,default", "--estimates", "default", "--seeds", "60", "--out", str(out)]
     first = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     begin = time.monotonic()
-    while not list(out.glob("parts/*.json")) and time.monotonic() - begin < 60 and first.poll() is None:
+    while not list(out.glob("parts/[!.]*.parquet")) and time.monotonic() - begin < 60 and first.poll() is None:
         time.sleep(0.01)
     first.send_signal(signal.SIGKILL)
     first.wait()
-    kept = len(list(out.glob("parts/*.json")))
+    kept = len(list(out.glob("parts/[!.]*.parquet")))
     assert kept > 0
     assert not (out / "results.parquet").exists(), "killed too late to tell anything"
     told = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout
@@ -344,7 +344,10 @@ def test_other_folders_are_refused(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]  # not even a lock is left
     with pytest.raises(JobcastError, match="no folder of results can be made"):
         run_sweep(sweep, [LOG], folder=tmp_path / "thesis.tex")
-    with locked(tmp_path / "busy", "sweep"), pytest.raises(JobcastError, match="another process is at work"):
+    with (
+        run_directory(tmp_path / "busy", "sweep", "mine", {}),
+        pytest.raises(JobcastError, match="another process is at work"),
+    ):
         run_sweep(sweep, [LOG], folder=tmp_path / "busy")
 
 
@@ -386,20 +389,20 @@ def test_a_part_that_is_cut_short_changed_or_another_sweeps_is_told(tmp_path, sm
             run_sweep(sweep, [log], folder=tmp_path / folder)
     monkeypatch.undo()
     part, *_ = parts = sorted((tmp_path / "a" / "parts").iterdir())
-    content = part.read_text()
-    for changed in (content[:-20], content.replace(": 300", ": 301", 1)):
-        part.write_text(changed)
-        with pytest.raises(JobcastError, match=rf"{part.name}: is damaged; delete it"):
+    content = part.read_bytes()
+    for changed in (content[:-20], content[:200] + bytes([content[200] ^ 1]) + content[201:]):
+        part.write_bytes(changed)
+        with pytest.raises(JobcastError, match=rf"{part.name}: is damaged .*; delete it, and it is done again"):
             run_sweep(sweep, [LOG], folder=tmp_path / "a")
-    part.write_text(content)
+    part.write_bytes(content)
     foreign = min((tmp_path / "b" / "parts").iterdir())
     shutil.copy(foreign, tmp_path / "a" / "parts")
     with pytest.raises(JobcastError, match=rf"{foreign.name}: holds runs of another sweep"):
         run_sweep(sweep, [LOG], folder=tmp_path / "a")
     (tmp_path / "a" / "parts" / foreign.name).unlink()
     parts[-1].unlink()
-    half = tmp_path / "a" / "parts" / f".{parts[-1].name}.k3j_9a0b.json"  # a kill in the middle of writing
-    half.write_text(content[:100])
+    half = tmp_path / "a" / "parts" / f".{parts[-1].name}.k3j_9a0b.parquet"  # a kill in the middle of writing
+    half.write_bytes(content[:100])
     assert untimed(run_sweep(sweep, [LOG], folder=tmp_path / "a").runs).equals(untimed(run_sweep(sweep, [LOG]).runs))
     assert not half.exists()
 
@@ -460,7 +463,7 @@ def test_trained_models_come_back_from_the_store_as_children(home, tmp_path):
 
 
 def test_models_are_given_back_where_there_is_no_folder():
-    found = train_many([LOG], ["user-mean"])
+    found = run_sweep(Sweep(kind="train", predictors=("user-mean",)), [LOG])
     (files,) = found.models.values()
     assert "manifest.json" in files
 

@@ -1,0 +1,104 @@
+"""Options that several commands share, and dataclasses as groups of options."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+if TYPE_CHECKING:
+    from experiments.runs.clusters import Pool
+    from predictors.tracking.describe import LoggedRun, Registered
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command for typer in which each parameter that is a dataclass stands for its fields as options.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class Size:
+    ...     width: int = 1
+    >>> list(signature(grouped(lambda name, size: None)).parameters)
+    ['name', 'size']
+    >>> def draw(name: str, size: Size) -> None: ...
+    >>> list(signature(grouped(draw)).parameters)
+    ['name', 'width']
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: kind for name, kind in hints.items() if is_dataclass(kind) and isinstance(kind, type)}
+    parameters: list[Parameter] = []
+    for name, parameter in signature(command).parameters.items():
+        if name in groups:
+            of = get_type_hints(groups[name], include_extras=True)
+            parameters += [
+                Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=of[field.name])
+                for field in fields(groups[name])
+            ]
+        else:
+            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+
+    def spread(**given: Any) -> None:
+        for name, kind in groups.items():
+            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+        command(**given)
+
+    spread.__name__, spread.__doc__, spread.__module__ = command.__name__, command.__doc__, command.__module__
+    spread.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    spread.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return spread
+
+
+Log = Annotated[Path, typer.Argument(help="A job log in any known format, told by its content.", metavar="LOG")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of what is drawn by chance.")]
+Alias = Annotated[str | None, typer.Option(help="champion, challenger or shadow: taken from its holder.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Procs = Annotated[int | None, typer.Option(help="Processors of the machine; by default as the log tells.")]
+DropWide = Annotated[bool, typer.Option("--drop-wide", help="Leave out jobs wider than the machine.")]
+Partition = Annotated[int | None, typer.Option(help="Only the jobs of this partition.")]
+
+
+@dataclass(frozen=True)
+class PoolOptions:
+    """Options on workers."""
+
+    workers: Annotated[
+        int, typer.Option(help="Processes, or jobs of a batch system; what comes out does not depend on it.", min=1)
+    ] = 1
+    scheduler: Annotated[str | None, typer.Option(help="Address of a running Dask scheduler: its workers do it.")] = (
+        None
+    )
+    queue: Annotated[str | None, typer.Option(help="Ask this batch system for the workers: slurm or pbs.")] = None
+    memory: Annotated[str | None, typer.Option(help="Most memory of a worker, such as 4GB.")] = None
+    walltime: Annotated[str | None, typer.Option(help="Requested time of a worker's job: 02:00:00.")] = None
+
+    def built(self) -> "Pool":
+        """Return the pool.
+
+        Raises
+        ------
+        JobcastError
+            If the options do not go together.
+        """
+        from experiments.runs.clusters import Pool
+
+        return Pool(**vars(self))
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Tell who stops the block by Ctrl-C that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("jobcast: stopped; the same command goes on where it was.", err=True)
+        raise
+
+
+def about_model(kept: "Registered", run: "LoggedRun") -> dict[str, Any]:
+    """Return the part of `--json` on a model that was just kept."""
+    names = {name: getattr(kept, name) for name in ("uri", "name", "version", "alias")}
+    return names | {"run_id": run.run_id, "sha256": run.sha256}
