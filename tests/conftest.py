@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 Finder = Callable[[str], Path]
 
@@ -18,6 +19,11 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 for variable in ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy"):
     for name in (variable, variable.upper()):
         os.environ.pop(name, None)
+
+# Where CI is set, as in `.ci/run`, hypothesis draws the same examples each time; elsewhere new ones.
+settings.register_profile("usual", deadline=None)
+settings.register_profile("explore", deadline=None, max_examples=2000)
+settings.load_profile("usual")
 
 
 def _finder(variable: str, suffixes: tuple[str, ...]) -> Finder:

@@ -7,7 +7,7 @@ from multiprocessing import get_context
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
@@ -35,7 +35,6 @@ marks = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=4
 
 
 @given(marks)
-@settings(deadline=None)
 def test_f1_is_that_of_scikit_learn_and_of_the_paper(pairs):
     from sklearn.metrics import accuracy_score, f1_score
 
