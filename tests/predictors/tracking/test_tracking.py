@@ -359,6 +359,7 @@ print(tracking.register(run, "runtime", "champion").version)
 """
 
 
+@pytest.mark.slow
 def test_two_processes_start_at_once_on_an_empty_store(tmp_path, monkeypatch):
     """Both succeed, silently, with a version each; neither leaves an unfinished database behind."""
     monkeypatch.setenv("JOBCAST_HOME", str(tmp_path))
