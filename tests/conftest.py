@@ -66,6 +66,15 @@ def empty_store(tmp_path_factory):
             return folder / "mlruns"
 
 
+@pytest.fixture(autouse=True)
+def handlers_of_signals():
+    """Signals end the tests as before, though a command that ran in this process has set handlers of its own."""
+    before = {ending: signal.getsignal(ending) for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for ending, handler in before.items():
+        signal.signal(ending, handler)
+
+
 @pytest.fixture
 def home(tmp_path, empty_store, monkeypatch):
     """A folder with an empty store, in use."""
