@@ -337,7 +337,7 @@ def test_a_folder_of_other_edits_is_refused(tmp_path, monkeypatch):
 
 def test_other_folders_are_refused(tmp_path):
     sweep = Sweep(cases=WAYS[:1])
-    (tmp_path / "thesis.tex").write_text("…")
+    (tmp_path / "thesis.tex").write_text("…", encoding="utf-8")
     with pytest.raises(JobcastError, match=r"holds thesis\.tex, but no sweep"):
         run_sweep(sweep, [LOG], folder=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]  # not even a lock is left
@@ -487,7 +487,7 @@ def test_the_command_judges_and_leaves_a_page(tmp_path, monkeypatch):
     assert {"results.parquet", "report.html", "ratios.png", "runs.csv", "sweep.json"} <= {
         p.name for p in folder.iterdir()
     }
-    page = (folder / "report.html").read_text()
+    page = (folder / "report.html").read_text(encoding="utf-8")
     assert document["judgements"][0]["sentence"].split(":")[0] in page
     again = run("sweep", "mine.toml", "--beside", "fcfs")  # judged anew, nothing run
     assert again.exit_code == 0

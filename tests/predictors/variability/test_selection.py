@@ -168,6 +168,7 @@ def test_the_best_is_the_best_with_one_application_left_out(compared):
     assert best.model in SMALL.models and best.mean_f1 == table[table["model"].isin(SMALL.models)]["f1"].max()
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_for_any_number_of_workers():
     data, plan = dataset(60), replace(SMALL, models=("extra-trees",))
     one = compare([data], plan).summary()

@@ -240,7 +240,7 @@ def refusal(line, monkeypatch, capsys):
 @pytest.mark.parametrize(("option", "name", "text", "message"), ODD)
 def test_odd_files_are_refused_in_one_line(option, name, text, message, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
-    (folder / name).write_text(text)
+    (folder / name).write_text(text, encoding="utf-8")
     value = ["partitions", "--partitions", name] if option == "--allocator" else [name]
     assert message in refusal(["simulate", "log.swf", option, *value], monkeypatch, capsys)
 
