@@ -29,7 +29,13 @@ from predictors.variability.dataset import Dataset
 from predictors.variability.features import FEATURES
 
 LOG = generate_log(300, seed=3)
-SMALL = {"forest": {"n_estimators": 3}}
+SMALL = {
+    "forest": {"n_estimators": 3},
+    "boosted": {"n_estimators": 4},
+    "average": {"n_boosted": 3, "n_forest": 3},
+    "censored": {"n_estimators": 4},
+    "chain": {"settings": {"n_boosted": 3, "n_forest": 3}},
+}
 
 
 def logged(name="last-two", predictor=None):
