@@ -2,7 +2,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 UV_VERSION := 0.13.8
 UV := UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv .venv/bin/uv
-RUN := OMP_NUM_THREADS=1 .venv/bin
+# Python keeps what it has parsed: some tests start new interpreters, which read it.
+RUN := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 .venv/bin
 
 .PHONY: demo test test-slow test-digests lint format bench clean
 .DEFAULT_GOAL := demo

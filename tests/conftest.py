@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 Finder = Callable[[str], Path]
 
@@ -18,6 +19,11 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 for variable in ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy"):
     for name in (variable, variable.upper()):
         os.environ.pop(name, None)
+
+# Where CI is set, as in `.ci/run`, hypothesis draws the same examples each time; elsewhere new ones.
+settings.register_profile("usual", deadline=None)
+settings.register_profile("explore", deadline=None, max_examples=2000)
+settings.load_profile("usual")
 
 
 def _finder(variable: str, suffixes: tuple[str, ...]) -> Finder:
@@ -58,6 +64,15 @@ def empty_store(tmp_path_factory):
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
         with tracking._client(Store.current()):
             return folder / "mlruns"
+
+
+@pytest.fixture(autouse=True)
+def handlers_of_signals():
+    """Signals end the tests as before, though a command that ran in this process has set handlers of its own."""
+    before = {ending: signal.getsignal(ending) for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for ending, handler in before.items():
+        signal.signal(ending, handler)
 
 
 @pytest.fixture

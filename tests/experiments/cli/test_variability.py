@@ -3,8 +3,6 @@
 import json
 import shlex
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -156,11 +154,12 @@ def test_a_live_machine_without_telemetry_gets_an_abstention_not_a_guess(home, t
     assert far["why"] == "silent" and far["silent_nodes"] == 4
 
 
-def test_a_selection_compares_draws_and_keeps_the_best(home, data):
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_selection_compares_draws_and_keeps_the_best(home, data, workers):
     said = json.loads(
         jobcast(
             "select", home / "job.parquet", "--models", "extra-trees,knn", "--quick", "--keep-all", "--probes",
-            "absent", "--out", home / "reports", "--register", "selected", "--alias", "shadow", "--workers", 2,
+            "absent", "--out", home / "reports", "--register", "selected", "--alias", "shadow", "--workers", workers,
             "--json",
         )
     )  # fmt: skip
@@ -239,8 +238,7 @@ def test_bad_input_is_told_in_one_line(home, trained, arguments, said):
     assert not (home / "x").exists()
 
 
-def test_the_command_ends_with_one_line_and_status_2(home, data):
-    command = [sys.executable, "-m", "experiments.cli", "variability", "train", str(home / "runs.csv")]
-    ran = subprocess.run(command, capture_output=True, text=True)
-    assert ran.returncode == 2 and ran.stdout == "" and ran.stderr.count("\n") == 1
-    assert ran.stderr.startswith("jobcast: ") and "no Parquet" in ran.stderr
+def test_the_command_ends_with_one_line_and_status_2(home, data, command):
+    status, out, err = command(f"variability train {home}/runs.csv")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("jobcast: ") and "no Parquet" in err

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from typer.testing import CliRunner
@@ -144,7 +144,6 @@ JOBS = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 30), st.integers(1,
 
 
 @given(JOBS)
-@settings(max_examples=60, deadline=None)
 def test_mean_utilisation_by_the_second(jobs: list[tuple[int, int, int]]) -> None:
     start, length, procs = (np.array(column) for column in zip(*jobs, strict=True))
     busy = np.zeros(100)

@@ -232,6 +232,7 @@ def test_the_scaling_laws():
     assert app.sends * seconds == pytest.approx(APPS["AMG"].sends * 280 / 2**0.5)
 
 
+@pytest.mark.slow
 def test_control_jobs_are_the_same_from_several_workers(scheduler, tmp_path):
     environment, pool = Environment(Background(tau=600, step=60)), Pool(scheduler=scheduler.scheduler_address)
     do = partial(run_all, Setting(LOG, tmp_path, pool=pool, checkpoints=tmp_path), "control jobs")

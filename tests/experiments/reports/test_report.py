@@ -72,9 +72,10 @@ def paint(axes, table):
     axes.legend()
 
 
-@pytest.fixture
-def folder(tmp_path):
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
     """A folder with a finished report whose every name means harm."""
+    folder = tmp_path_factory.mktemp("finished")
     table = pd.DataFrame({"user": [HOSTILE, "b10", "b9"], "mean_wait_s": [2.5, np.nan, 10_000.25], "jobs": [7, 8, 9]})
     curve = pd.DataFrame({"x": [1, 2], "y": [0.5, 1.0]})
     report = Report(
@@ -82,7 +83,7 @@ def folder(tmp_path):
         log=HOSTILE,
         seeds=(1, 2, 3),
         tables={"by user": table, "no rows": table.head(0)},
-        figures=tuple(draw(tmp_path, "curve", curve, paint)),
+        figures=tuple(draw(folder, "curve", curve, paint)),
         seconds=75.0,
         notes=(HOSTILE,),
         verdict=("A beats B by 10 % [5, 15].",),
@@ -90,9 +91,15 @@ def folder(tmp_path):
         facts={"jobs": 28481, "host": HOSTILE},
         details=("Under B: users wait longer.",),
     )
-    keep(tmp_path, report)
-    write_page(tmp_path)
-    return tmp_path
+    keep(folder, report)
+    write_page(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(finished, tmp_path):
+    """A copy of it: drawing takes half a second."""
+    return shutil.copytree(finished, tmp_path / "report")
 
 
 def page_in(folder):

@@ -123,7 +123,7 @@ def test_the_same_twice_at_a_time_is_refused(tmp_path):
         with with_checkpoints("ceil", Setting(LOG, tmp_path, seed=1)):
             pass
     (tmp_path / kept.checkpoints.name).mkdir()
-    (tmp_path / kept.checkpoints.name / "thesis.tex").write_text("…")
+    (tmp_path / kept.checkpoints.name / "thesis.tex").write_text("…", encoding="utf-8")
     with pytest.raises(JobcastError, match=r"holds thesis\.tex, but no experiment"), with_checkpoints("ceil", kept):
         pass
     assert (tmp_path / kept.checkpoints.name / "thesis.tex").exists()
@@ -136,6 +136,7 @@ def test_experiments_are_known():
     assert set(MANY) < set(EXPERIMENTS)
 
 
+@pytest.mark.slow
 def test_ceil_cobalt_and_the_dose_are_the_same_from_two_workers(scheduler, tmp_path):
     """Of each a few small trials, here and by workers, kept and read again."""
     there = Setting(LOG, tmp_path, pool=Pool(scheduler=scheduler.scheduler_address), checkpoints=tmp_path)

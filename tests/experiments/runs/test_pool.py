@@ -65,6 +65,7 @@ def test_workers_of_a_running_scheduler_give_the_same_table(scheduler, alone, sm
     assert same(found, alone)
 
 
+@pytest.mark.slow
 def test_a_killed_workers_work_is_done_again(alone, tmp_path, small_batches):
     """One of two started workers dies in the middle, and all that it was at or held is made again."""
     killed = []
@@ -111,6 +112,7 @@ def always_dies(shared, number):
     return number
 
 
+@pytest.mark.slow
 def test_a_task_that_ends_every_worker_is_given_up_and_says_how_to_go_on():
     """The scheduler is started here, since the deaths allowed are its own setting; three workers, to wait for none."""
     with pytest.raises(JobcastError, match=r"A task ended three workers, .* give each more \(--memory"):
@@ -170,6 +172,7 @@ def test_a_scheduler_that_does_not_answer_is_one_line(monkeypatch, tmp_path):
         run_sweep(SWEEP, [LOG], pool=Pool(scheduler="tcp://127.0.0.1:9"), folder=tmp_path)
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_goes_away_leaves_what_is_done(tmp_path, small_batches, monkeypatch):
     cluster = LocalCluster(
         n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", protocol="tcp"
@@ -216,6 +219,7 @@ def hoards(shared, number):
     return number
 
 
+@pytest.mark.slow
 def test_workers_that_have_no_memory_left_to_go_on_are_told(monkeypatch):
     monkeypatch.setattr(hiring, "ON_THE_WAY", 2.0)
     pool = Pool(workers=2, memory="400MB")
@@ -247,6 +251,7 @@ echo "Submitted batch job 7"
 
 
 @needs_jobqueue
+@pytest.mark.slow
 def test_workers_are_asked_of_a_batch_system(tmp_path, monkeypatch, alone):
     """A stand-in for Slurm that starts what it is given: script, memory, walltime and keys are dask-jobqueue's."""
     for name, text in {"sbatch": SBATCH.format(folder=tmp_path), "scancel": "#!/bin/sh\n"}.items():

@@ -18,9 +18,10 @@ from predictors.history.replay import replay
 from predictors.models.baselines import Requested
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory):
-    return run(Setting(generate_log(800, seed=4), tmp_path_factory.mktemp("runtime"), quick=True))
+@pytest.fixture(scope="module", params=[pytest.param(800, marks=pytest.mark.slow, id="800 jobs")])
+def report(request, tmp_path_factory):
+    """The whole study, quickly: a quarter of a minute."""
+    return run(Setting(generate_log(request.param, seed=4), tmp_path_factory.mktemp("runtime"), quick=True))
 
 
 def test_every_predictor_is_scored_under_every_split_and_simulated(report):

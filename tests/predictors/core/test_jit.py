@@ -67,7 +67,13 @@ def asked(folder, ask=ASK):
     return tuple(map(int, run.stdout.split()))
 
 
-@pytest.mark.parametrize(("how", "mark"), [("step", "_"), ("compiled", "")], ids=["private step", "public kernel"])
+@pytest.mark.parametrize(
+    ("how", "mark"),
+    [
+        pytest.param("step", "_", id="private step"),
+        pytest.param("compiled", "", id="public kernel", marks=pytest.mark.slow),
+    ],
+)
 def test_an_edit_two_calls_away_is_seen(tmp_path, how, mark):
     """Whatever the modules are called."""
     package = tmp_path / "schedsim"

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
@@ -83,7 +83,6 @@ def test_every_feature_is_clean(rule):
     assert report.n_compared > 40 * 20 * len(FEATURES)
 
 
-@settings(max_examples=60, deadline=None)
 @given(jobs=logged_jobs(), seed=st.integers(0, 99))
 def test_replay_never_looks_ahead(jobs, seed):
     """Random logs with unknown values, ties and zero-length jobs, changed after every second."""
@@ -140,7 +139,6 @@ def test_unusable_predictions_are_refused(values, told):
         audit_leakage(Stateful(values), log)
 
 
-@settings(max_examples=100, deadline=None)
 @given(jobs=logged_jobs(), instant=st.integers(0, 10), seed=st.integers(0, 99))
 def test_different_future_keeps_the_past_and_changes_the_rest(jobs, instant, seed):
     log = as_log(jobs)

@@ -36,7 +36,6 @@ def state(history):
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=100, deadline=None)
 @given(jobs=logged_jobs(), cut=st.integers(0, 42), capacity=st.integers(1, 3))
 def test_restored_history_continues_bit_for_bit(rule, jobs, cut, capacity):
     """Stored at any event, read again: the rows, outcomes and memory to come are the same."""
@@ -53,7 +52,7 @@ def test_restored_history_continues_bit_for_bit(rule, jobs, cut, capacity):
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(jobs=logged_jobs(), later=st.integers(0, 9))
 def test_questions_change_nothing(rule, jobs, later):
     """A row for now, for later, for unseen users: the history stays the same to the last byte."""

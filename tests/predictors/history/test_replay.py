@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
@@ -67,7 +67,6 @@ def test_single_ended_job_stands_for_the_mean_only_by_the_strict_rule():
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=100, deadline=None)
 @given(jobs=logged_jobs())
 def test_rows_are_those_of_the_definitions(rule, jobs):
     """Every user feature equals the one computed by looking at the whole log anew."""
@@ -125,7 +124,6 @@ def stream(history, jobs, events, before_submission=None):
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=100, deadline=None)
 @given(jobs=logged_jobs(), cuts=st.lists(st.integers(0, 40)))
 def test_bulk_slices_and_single_events_agree_bit_for_bit(rule, jobs, cuts):
     """One call for a log, a call a slice, a call an event: one step, one result; a question before gives it, too."""
@@ -143,7 +141,6 @@ def test_bulk_slices_and_single_events_agree_bit_for_bit(rule, jobs, cuts):
     assert all(same_bits(row, bulk[[j.job_id for j in jobs].index(job.job_id)]) for job, row in asked)
 
 
-@settings(max_examples=100, deadline=None)
 @given(jobs=logged_jobs())
 def test_events_stand_in_the_order_of_the_definition(jobs):
     """Ends by (start, job id), submissions by job id, starts by job id with zero-length jobs' ends behind them."""
@@ -168,7 +165,6 @@ def test_whole_log_in_several_slices(monkeypatch):
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=100, deadline=None)
 @given(jobs=logged_jobs(), cut=st.integers(0, 42))
 def test_live_history_goes_on_where_the_log_stood(rule, jobs, cut):
     """A history taken over from a log amid its events gives the rest of the rows, bit for bit."""

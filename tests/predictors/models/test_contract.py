@@ -18,16 +18,16 @@ from predictors.serialise import load, save
 
 SMALL = {
     "forest": {"n_estimators": 4, "max_nodes": 400, "refit_every": 6 * 3600},
-    "boosted": {"n_estimators": 6, "refit_every": 6 * 3600},
-    "average": {"n_boosted": 3, "n_forest": 3, "refit_every": 12 * 3600},
+    "boosted": {"n_estimators": 4, "refit_every": 12 * 3600},
+    "average": {"n_boosted": 2, "n_forest": 2, "refit_every": 24 * 3600},
     "censored": {"n_estimators": 4, "refit_every": 12 * 3600},
-    "chain": {"settings": {"n_boosted": 3, "n_forest": 3, "refit_every": 12 * 3600}},
+    "chain": {"settings": {"n_boosted": 2, "n_forest": 2, "refit_every": 24 * 3600}},
 }
 
 
 @pytest.fixture(scope="module")
 def log():
-    """A few users who come back, over several days; one job in nine ran for 0 s, some requests are unknown."""
+    """A few users who come back, over four and a half days; one job in nine ran for 0 s, some requests are unknown."""
     made = generate_log(360, seed=7, users=6)
     values = {column: array.copy() for column, array in made.values.items()}
     unknown = {column: array.copy() for column, array in made.unknown.items()}

@@ -22,7 +22,7 @@ def rows_and_seconds(seed, n_rows=300, missing=0.1, n_features=4):
     return rows, seconds
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     seed=st.integers(0, 10**6),
     n_trees=st.integers(1, 20),

@@ -10,7 +10,7 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.declarations import declared
@@ -305,7 +305,6 @@ def test_columns_name_the_nine_inputs_last():
 # As of a start
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     times=st.lists(st.integers(0, 50), max_size=8),
     starts=st.lists(st.integers(0, 60), max_size=8),

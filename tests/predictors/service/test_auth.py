@@ -123,6 +123,7 @@ def test_odd_requests_close_nothing_but_themselves(tmp_path):
         assert client.models()
 
 
+@pytest.mark.slow
 def test_schemathesis_finds_no_failure(tmp_path):
     schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed: uv sync --dev")
     from hypothesis import HealthCheck, Phase, given, settings

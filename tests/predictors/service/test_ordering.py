@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
@@ -62,7 +62,6 @@ def test_what_becomes_of_events(rows, effects, happened):
     assert [one[1:] for one in order] == happened
 
 
-@settings(max_examples=100, deadline=None)
 @given(EVENTS)
 def test_whatever_arrives_the_history_can_follow(rows):
     job_state = JobState()
@@ -97,7 +96,6 @@ def test_a_long_stream_with_oddities_is_the_same_by_tables(size):
         assert np.array_equal(array, other.snapshot()[1][name], equal_nan=array.dtype.kind == "f"), name
 
 
-@settings(max_examples=60, deadline=None)
 @given(EVENTS, st.integers(0, 24))
 def test_a_restored_ledger_goes_on_as_one_that_never_stopped(rows, cut):
     whole, first = JobState(), JobState()

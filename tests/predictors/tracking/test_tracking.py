@@ -29,7 +29,13 @@ from predictors.variability.dataset import Dataset
 from predictors.variability.features import FEATURES
 
 LOG = generate_log(300, seed=3)
-SMALL = {"forest": {"n_estimators": 3}}
+SMALL = {
+    "forest": {"n_estimators": 3},
+    "boosted": {"n_estimators": 4},
+    "average": {"n_boosted": 3, "n_forest": 3},
+    "censored": {"n_estimators": 4},
+    "chain": {"settings": {"n_boosted": 3, "n_forest": 3}},
+}
 
 
 def logged(name="last-two", predictor=None):
@@ -359,6 +365,7 @@ print(tracking.register(run, "runtime", "champion").version)
 """
 
 
+@pytest.mark.slow
 def test_two_processes_start_at_once_on_an_empty_store(tmp_path, monkeypatch):
     """Both succeed, silently, with a version each; neither leaves an unfinished database behind."""
     monkeypatch.setenv("JOBCAST_HOME", str(tmp_path))

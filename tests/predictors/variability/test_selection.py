@@ -7,7 +7,7 @@ from multiprocessing import get_context
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
@@ -35,7 +35,6 @@ marks = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=4
 
 
 @given(marks)
-@settings(deadline=None)
 def test_f1_is_that_of_scikit_learn_and_of_the_paper(pairs):
     from sklearn.metrics import accuracy_score, f1_score
 
@@ -169,6 +168,7 @@ def test_the_best_is_the_best_with_one_application_left_out(compared):
     assert best.model in SMALL.models and best.mean_f1 == table[table["model"].isin(SMALL.models)]["f1"].max()
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_for_any_number_of_workers():
     data, plan = dataset(60), replace(SMALL, models=("extra-trees",))
     one = compare([data], plan).summary()

@@ -76,7 +76,7 @@ def test_the_window_holds_its_first_second_and_not_its_last():
     assert ring_of(telemetry).window(300.0)[:3].tolist() == [0.0, 90.0, 45.0]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6),
     holes=st.sampled_from([0.0, 0.3, 1.0]),
@@ -93,7 +93,7 @@ def test_the_ring_equals_rows_to_the_last_bit(seed, holes, after, scope, period)
         np.testing.assert_array_equal(getattr(live, name), getattr(filed, name))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), cuts=st.lists(st.integers(0, 39), max_size=6), split=st.integers(1, M - 1))
 def test_parts_give_the_same_as_the_whole(seed, cuts, split):
     telemetry = block(seed)

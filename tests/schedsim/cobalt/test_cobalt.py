@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.cli.main import main
@@ -61,7 +61,6 @@ def test_equals_the_simulator_that_ticks_under_a_sites_rules(policy):
 
 
 @given(jobs=workloads(least_run=0), seed=st.integers(0, 10**6), policy=st.sampled_from(["cobalt", "easy", "default"]))
-@settings(max_examples=120, deadline=None)
 def test_also_on_workloads_that_search_for_a_difference(jobs, seed, policy):
     run_both(jobs, policy, seeded_house(seed, jobs))
 
@@ -246,7 +245,7 @@ def refusal(line, monkeypatch, capsys):
 @pytest.mark.parametrize(("option", "name", "text", "message"), ODD)
 def test_odd_files_are_refused_in_one_line(option, name, text, message, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
-    (folder / name).write_text(text)
+    (folder / name).write_text(text, encoding="utf-8")
     value = ["partitions", "--partitions", name] if option == "--allocator" else [name]
     assert message in refusal(["simulate", "log.swf", option, *value], monkeypatch, capsys)
 

@@ -24,42 +24,39 @@ from schedsim.workload.workload import Workload
 from tests.support.cobalt_runs import busy_mira, most_used, two_jobs, waiting
 
 
-def test_bad_input_is_refused_with_what_where_and_a_way_out():
-    with pytest.raises(JobcastError, match="'a' and 'b' overlap"):
-        Router((Queue("a", most_procs=8), Queue("b", least_procs=8)))
-    with pytest.raises(JobcastError, match="never fit its share"):
-        Queue("a", most_procs=8, share=4)
-    with pytest.raises(JobcastError, match="no queue takes job 2 with 49152 processors"):
-        simulate(
-            two_jobs(), make_policy("cobalt"), rules=Rules(Router((Queue("a", most_procs=49_152, longer_than=400),)))
-        )
-    with pytest.raises(JobcastError, match="more than the 500 that its queue 'a' may use"):
-        simulate(two_jobs(), make_policy("cobalt"), rules=Rules(Router((Queue("a", share=500),))))
-    with pytest.raises(JobcastError, match="circle: 1 for 2 for 1"):
-        Dependencies(np.array([1, 2]), np.array([2, 1]), np.array([0, 0]))
-    dangling = Dependencies(np.array([2]), np.array([9]), np.array([0]))
-    with pytest.raises(JobcastError, match="job 9 is not in the workload"):
-        simulate(two_jobs(), make_policy("easy"), rules=Rules(dependencies=dangling))
-    with pytest.raises(JobcastError, match="has no job 9"):
-        simulate(two_jobs(), make_policy("easy"), rules=Rules(commands=(Command(5, "hold", 9),)))
-    with pytest.raises(JobcastError, match="did you mean 'release'"):
-        Command(5, "relaese", 1)
-    with pytest.raises(JobcastError, match="did you mean 'prod-long'"):
-        mira_router().number("prod-lang")
-    with pytest.raises(JobcastError, match="no queue of this machine"):
-        waiting((Command(10, "alter", 2, procs=60_000),), 20)
-    with pytest.raises(JobcastError, match="too early"):
-        simulate(busy_mira(1), make_policy("easy"), rules=Rules(commands=(Command(0, "release", 300),)))
-    with pytest.raises(JobcastError, match="share of the machine go with"):
-        simulate(two_jobs(), make_policy("hybrid-2"), rules=Rules(mira_router()))
-    with pytest.raises(JobcastError, match=r"whole number; got 2\.5"):
-        Score(tick=2.5)
-    with pytest.raises(JobcastError, match="'a': share must be a whole number"):
-        Queue("a", share=2.5)
-    with pytest.raises(JobcastError, match="The second of a command must be from"):
-        Command(10**30, "hold", 1)
-    with pytest.raises(JobcastError, match=r"granted must be from 0 to 1e\+15"):
-        Project("a", "incite", 1e300)
+def under(rules, policy="cobalt", workload=None):
+    """Simulate under a site's rules."""
+    return simulate(workload or two_jobs(), make_policy(policy), rules=rules)
+
+
+DANGLING = Dependencies(np.array([2]), np.array([9]), np.array([0]))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Router((Queue("a", most_procs=8), Queue("b", least_procs=8))), "'a' and 'b' overlap"),
+        (lambda: Queue("a", most_procs=8, share=4), "never fit its share"),
+        (lambda: under(Rules(Router((Queue("a", most_procs=49_152, longer_than=400),)))),
+         "no queue takes job 2 with 49152 processors"),
+        (lambda: under(Rules(Router((Queue("a", share=500),)))), "more than the 500 that its queue 'a' may use"),
+        (lambda: Dependencies(np.array([1, 2]), np.array([2, 1]), np.array([0, 0])), "circle: 1 for 2 for 1"),
+        (lambda: under(Rules(dependencies=DANGLING), "easy"), "job 9 is not in the workload"),
+        (lambda: under(Rules(commands=(Command(5, "hold", 9),)), "easy"), "has no job 9"),
+        (lambda: Command(5, "relaese", 1), "did you mean 'release'"),
+        (lambda: mira_router().number("prod-lang"), "did you mean 'prod-long'"),
+        (lambda: waiting((Command(10, "alter", 2, procs=60_000),), 20), "no queue of this machine"),
+        (lambda: under(Rules(commands=(Command(0, "release", 300),)), "easy", busy_mira(1)), "too early"),
+        (lambda: under(Rules(mira_router()), "hybrid-2"), "share of the machine go with"),
+        (lambda: Score(tick=2.5), r"whole number; got 2\.5"),
+        (lambda: Queue("a", share=2.5), "'a': share must be a whole number"),
+        (lambda: Command(10**30, "hold", 1), "The second of a command must be from"),
+        (lambda: Project("a", "incite", 1e300), r"granted must be from 0 to 1e\+15"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused_with_what_where_and_a_way_out(make, message):
+    with pytest.raises(JobcastError, match=message):
+        make()
 
 
 def test_alterations_are_refused_where_others_know_the_jobs_as_submitted():
@@ -86,18 +83,15 @@ def test_commands_and_sites_are_read_from_files(tmp_path):
     orders.write_text("time,job,action,procs,requested\n50,2,alter,512,\n10,2,hold,,\n20,2,release,,\n90,,big-run,,\n")
     assert [command.action for command in read_commands(orders)] == ["hold", "release", "alter", "big-run"]
     assert read_commands(orders)[2] == Command(50, "alter", 2, procs=512)
-    orders.write_text("time,job,action\n10,2,hold\nten,2,release\n")
-    with pytest.raises(JobcastError, match=r"orders.csv:3: .*ten"):
-        read_commands(orders)
-    orders.write_text("time,job,action\n5,3\n")
-    with pytest.raises(JobcastError, match=r"orders.csv:2: has not one value for each of the 3 columns"):
-        read_commands(orders)
-    orders.write_text("time,job,action\n5,3," + 200_000 * "x" + "\n")
-    with pytest.raises(JobcastError, match=r"orders.csv:2: is not CSV"):
-        read_commands(orders)
-    orders.write_text("time,job,what\n")
-    with pytest.raises(JobcastError, match="has no column action"):
-        read_commands(orders)
+    for wrong, message in (
+        ("action\n10,2,hold\nten,2,release\n", r"orders.csv:3: .*ten"),
+        ("action\n5,3\n", r"orders.csv:2: has not one value for each of the 3 columns"),
+        ("action\n5,3," + 200_000 * "x" + "\n", r"orders.csv:2: is not CSV"),
+        ("what\n", "has no column action"),
+    ):
+        orders.write_text("time,job," + wrong)
+        with pytest.raises(JobcastError, match=message):
+            read_commands(orders)
 
 
 SITE = """

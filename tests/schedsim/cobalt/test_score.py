@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schedsim.cobalt.commands import Command
@@ -38,7 +38,6 @@ def test_an_increment_is_the_share_of_the_machine_after_the_walltime_to_the_thre
     lasts=st.integers(0, 3 * 10**5),
     tick=st.sampled_from([1, 7, 15, 60]),
 )
-@settings(max_examples=60, deadline=None)
 def test_the_closed_form_is_the_sum_over_the_ticks(since, held, lasts, tick):
     begin, now = since + held, since + held + lasts
     ticks = range(-(-begin // tick) * tick, now + 1, tick)

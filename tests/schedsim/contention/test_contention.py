@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
@@ -136,7 +136,6 @@ def test_work_is_conserved_as_a_slow_program_integrates_it(seed):
 fractions = st.floats(0, 1.2)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     names=st.lists(st.sampled_from(NAMES), min_size=2, max_size=5),
     seed=st.integers(0, 10**6),

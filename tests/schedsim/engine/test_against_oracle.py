@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracle.easy import Job, Rule, simulate
@@ -101,7 +101,6 @@ def test_a_job_that_ends_in_the_second_of_a_submission_is_already_known():
     assert simulate(nobody, 8, Rule(), "tsafrir").estimate == [100, 100, 100, 90]
 
 
-@settings(max_examples=150, deadline=None)
 @given(case=workloads_with_estimates(), backfill=st.sampled_from([None, "sjf", "saf"]), promise=st.booleans())
 def test_the_plan_at_depth_one_is_easy(case, backfill, promise):
     """Shadow time and extra processors say the same as the earliest hole beside the head's reservation."""
@@ -111,7 +110,6 @@ def test_the_plan_at_depth_one_is_easy(case, backfill, promise):
     assert simulate(jobs, PROCS, replace(rule, family="planned"), estimates, "incremental") == counted
 
 
-@settings(max_examples=100, deadline=None)
 @given(jobs=workloads())
 def test_deeper_than_the_queue_is_conservative(jobs):
     assert simulate(jobs, PROCS, Rule(depth=len(jobs))).start == simulate(jobs, PROCS, Rule(depth=None)).start

@@ -279,7 +279,7 @@ def test_no_look_ahead_catches_planning_with_true_run_times(policy):
     some_workload(lambda jobs: sees_the_future(simulation, jobs))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     jobs=workloads(),
     policy=st.sampled_from(["easy", "sjf-easy", "hybrid-2", "conservative-replan", "conservative-compress"]),
@@ -316,7 +316,7 @@ LAWFUL = [
 
 
 @pytest.mark.parametrize("policy", LAWFUL)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(jobs=workloads(most=10, least_run=0), estimates=st.sampled_from(["requested", "clairvoyant", "tsafrir"]))
 def test_the_oracle_keeps_every_law(policy, jobs, estimates):
     """The laws are laws: what is right does not break them."""

@@ -49,7 +49,7 @@ def test_with_the_truth_drawn_and_nobody_else_to_come_the_forecast_is_the_start(
         assert np.array_equal(simulation.schedule().start, start), "asking has changed the simulation"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(workloads(), st.sampled_from(["easy", "easy-sjbf", "conservative-replan", "fcfs"]), st.integers(0, 20))
 def test_nothing_of_the_future_is_used(jobs, name, when):
     """Other run times of live jobs, and other jobs still to come, change no forecast made now."""

@@ -63,7 +63,7 @@ def test_every_waiting_job_gets_a_reason_and_the_schedule_stays_as_it_is(name):
         assert ("shadow" in rules) == (policy.kind == "counts")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(workloads_with_estimates(least_run=0, kill=False), st.sampled_from(EVERY_POLICY), st.booleans())
 def test_also_where_jobs_run_on_and_predictions_come_from_a_forecast(drawn, name, learnt):
     jobs, estimates = drawn

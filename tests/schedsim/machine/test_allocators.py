@@ -4,7 +4,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
@@ -28,7 +28,6 @@ MACHINES = [Topology(1, 8), Topology(2, 4), Topology(4, 2), Topology(5, 2, apart
 HARMLESS_ONES = [name for name in ALLOCATORS if not ALLOCATORS[name].by_identity]
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.booleans(), min_size=12, max_size=12), st.integers(1, 12), st.sampled_from(list(ALLOCATORS)))
 def test_places_are_free_and_as_many_as_asked(free, procs, name):
     free = np.array(free)
@@ -39,7 +38,6 @@ def test_places_are_free_and_as_many_as_asked(free, procs, name):
         assert len(nodes) == procs and free[nodes].all() and (np.diff(nodes) > 0).all()
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.booleans(), min_size=12, max_size=12), st.integers(1, 12))
 def test_best_fit_takes_the_fewest_leaves(free, procs):
     free = np.array(free)
@@ -55,7 +53,6 @@ def test_best_fit_takes_the_tightest_leaf():
     assert make_allocator("best-fit", Topology(3, 4)).place(free, 5, 1).tolist() == [0, 1, 2, 3, 4]
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.booleans(), min_size=10, max_size=10), st.integers(1, 10))
 def test_contiguous_finds_a_row_whenever_there_is_one(free, procs):
     free = np.array(free)

@@ -6,7 +6,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -91,7 +91,6 @@ def test_every_policy_starts_whom_the_definitions_start(name):
             assert set(np.flatnonzero(found.disturbed.dropped).tolist()) == site.dropped, seed
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(["easy", "hybrid-2", "conservative-compress", "default"]), st.integers(100, 10**6))
 def test_the_usual_policies_on_more_workloads(name, seed):
     site, found = both(name, seed, calendar_by(seed))

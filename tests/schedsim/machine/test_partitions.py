@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -44,7 +44,6 @@ SMALL = Hierarchy(
 )  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.booleans(), min_size=24, max_size=24), st.integers(1, 24))
 def test_the_partition_taken_blocks_the_fewest_larger_ones(free, procs):
     """By brute force: of all free partitions of the least size, none leaves more larger ones free."""

@@ -100,7 +100,7 @@ def compare(base, jobs, estimates, seed, correction="requested", kill=True, proc
     assert ours == slow, (about, deadlines)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(workloads_with_estimates(most=10, least_run=0), st.sampled_from(sorted(BASES)), st.integers(0, 10**6))
 def test_the_engine_and_the_slow_oracle_agree(drawn, base, seed):
     jobs, estimates = drawn

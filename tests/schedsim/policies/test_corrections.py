@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
@@ -38,7 +38,6 @@ def test_by_hand(code, estimate, first, limit, elapsed, expected):
     assert corrected(code, estimate, first, limit, elapsed) == expected
 
 
-@settings(deadline=None)
 @given(
     code=st.sampled_from(list(CORRECTIONS.values())),
     first=st.integers(1, 10**6),

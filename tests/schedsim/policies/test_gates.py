@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import schedsim.kernels.records as at
@@ -94,7 +94,6 @@ class Oldest:
         return 0
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**9))
 def test_an_agent_that_picks_the_oldest_is_easy(seed):
     jobs, easy = random_workload(seed), make_policy("easy")

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
@@ -34,7 +34,6 @@ FORMULAS = {
 }
 
 
-@settings(deadline=None)
 @given(x=FINITE, y=FINITE)
 def test_sortable_sorts_like_the_numbers(x, y):
     a, b = sortable(x), sortable(y)
@@ -42,7 +41,6 @@ def test_sortable_sorts_like_the_numbers(x, y):
     assert sortable_keys(np.array([x, y])).tolist() == [a, b]
 
 
-@settings(deadline=None)
 @given(
     p=st.integers(1, 10**7),
     n=st.integers(1, 10**6),

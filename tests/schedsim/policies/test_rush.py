@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
@@ -142,7 +142,6 @@ def test_a_skip_is_told_in_words():
 BASES = ["fcfs", "sjf", "easy", "easy-sjbf", "wfp3-easy", "saf-easy", "easy+promise", "binpacking"]
 
 
-@settings(max_examples=60)
 @given(jobs=workloads(), name=st.sampled_from(BASES))
 def test_a_model_that_never_says_variation_changes_nothing(jobs, name):
     workload, base = workload_of(jobs), make_policy(name)
@@ -151,7 +150,6 @@ def test_a_model_that_never_says_variation_changes_nothing(jobs, name):
     assert gated.started_by.tolist() == free.started_by.tolist()
 
 
-@settings(max_examples=60)
 @given(jobs=workloads(), seed=st.integers(0, 9), threshold=st.integers(0, 4), everywhere=st.booleans(),
        recheck=st.sampled_from([7, 60]))  # fmt: skip
 def test_equals_the_algorithms_by_hand(jobs, seed, threshold, everywhere, recheck):

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
@@ -202,7 +202,6 @@ def schedules(draw):
     return simulate(workload, make_policy("easy"))
 
 
-@settings(max_examples=100, deadline=None)
 @given(schedules())
 def test_a_placement_gives_each_job_its_processors_and_no_processor_two_jobs(schedule):
     placed = place(schedule)
@@ -214,7 +213,6 @@ def test_a_placement_gives_each_job_its_processors_and_no_processor_two_jobs(sch
         assert len(held) == len(set(held)) and all(0 <= p < PROCS for p in held)
 
 
-@settings(max_examples=100, deadline=None)
 @given(schedules())
 def test_a_timeline_counts_what_a_slow_loop_counts(schedule):
     line, workload = timeline(schedule), schedule.workload

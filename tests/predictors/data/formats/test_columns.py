@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.data.formats.columns import MISSING, span, timestamps, unix_time
@@ -15,7 +15,6 @@ ZONES = st.integers(-12 * 4, 14 * 4).map(lambda quarter: timezone(timedelta(minu
 
 
 @given(st.lists(TIMES, max_size=5), st.sampled_from([" ", "T"]))
-@settings(max_examples=50, deadline=None)
 def test_local_times(times: list[datetime], between: str) -> None:
     found = timestamps(text_array([time.isoformat(between) for time in times]))
     assert found.seconds.tolist() == [int(time.replace(tzinfo=UTC, microsecond=0).timestamp()) for time in times]
@@ -24,7 +23,6 @@ def test_local_times(times: list[datetime], between: str) -> None:
 
 
 @given(st.lists(st.tuples(TIMES, ZONES), max_size=5))
-@settings(max_examples=50, deadline=None)
 def test_times_with_offsets(times: list[tuple[datetime, timezone]]) -> None:
     zoned = [time.replace(tzinfo=zone, microsecond=0) for time, zone in times]
     for write in (datetime.isoformat, lambda t: t.strftime("%Y-%m-%d %H:%M:%S %z")):

@@ -250,7 +250,7 @@ def any_logs(draw: st.DrawFn) -> JobLog:
 
 
 @given(log=any_logs())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_parquet_is_identity(tmp_path_factory: pytest.TempPathFactory, log: JobLog) -> None:
     path = tmp_path_factory.mktemp("parquet") / "b.parquet"
     write_log(log, path)
@@ -267,7 +267,6 @@ def test_parquet_is_identity(tmp_path_factory: pytest.TempPathFactory, log: JobL
         ]
     )
 )
-@settings(max_examples=200, deadline=None)
 def test_any_bytes_give_a_log_or_a_clear_error(data: bytes) -> None:
     for packed in (data, gzip.compress(data)):
         try:

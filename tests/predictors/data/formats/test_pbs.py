@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
@@ -236,7 +236,6 @@ WORD = st.text(st.sampled_from("0123456789:;=+/*[]-. abEQSDR\n"), max_size=14)
     ),
     WORD,
 )
-@settings(max_examples=150, deadline=None)
 def test_any_records_give_a_log_or_a_clear_error(changes: list[dict[str, str]], line: str) -> None:
     lines = [ended(f"{8 + k}.srv", **changed) for k, changed in enumerate(changes)]
     try:

@@ -383,7 +383,6 @@ CELL = st.text(st.sampled_from("0123456789-:.|T abU\n+_[]%"), max_size=12)
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(sorted(PLAIN)), CELL, max_size=4), max_size=4))
-@settings(max_examples=60, deadline=None)
 def test_any_fields_give_a_log_or_a_clear_error(changes: list[dict[str, str]]) -> None:
     try:
         log, account = read(row(), *[row(**changed) for changed in changes])
@@ -399,7 +398,7 @@ def test_any_fields_give_a_log_or_a_clear_error(changes: list[dict[str, str]]) -
         st.none() | st.integers() | st.text(max_size=5) | st.floats(), lambda inner: st.lists(inner, max_size=2)
     )
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_any_json_gives_a_log_or_a_clear_error(value: object) -> None:
     for key in NEW:
         try:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
@@ -337,7 +337,6 @@ def logs(draw: st.DrawFn) -> JobLog:
 
 
 @given(logs())
-@settings(max_examples=60, deadline=None)
 def test_write_then_read_is_identity(log: JobLog) -> None:
     once, account = parse_swf(swf_text(log), "a.swf")
     assert not account.findings
@@ -366,7 +365,6 @@ LINES = st.one_of(
 
 
 @given(st.lists(LINES, max_size=8).map("\n".join))
-@settings(max_examples=150, deadline=None)
 def test_fast_and_careful_path_agree(text: str) -> None:
     def outcome(careful: bool) -> object:
         try:
@@ -379,7 +377,6 @@ def test_fast_and_careful_path_agree(text: str) -> None:
 
 
 @given(st.binary(max_size=300) | st.lists(LINES).map(lambda lines: "\n".join(lines).encode()[:-3]))
-@settings(max_examples=150, deadline=None)
 def test_any_bytes_give_a_log_or_a_clear_error(data: bytes) -> None:
     try:
         log, account = parse_swf(data, "a.swf")

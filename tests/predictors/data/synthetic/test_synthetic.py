@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -316,7 +316,6 @@ def test_the_last_two_jobs_tell_more_than_the_request() -> None:
 
 
 @given(jobs=st.lists(st.tuples(st.integers(0, 40), st.integers(1, 4), st.integers(1, 30)), min_size=1, max_size=40))
-@settings(max_examples=200, deadline=None)
 def test_each_job_starts_as_early_as_those_before_it_allow(jobs: list[tuple[int, int, int]]) -> None:
     submit, procs, run_time = (np.array(part, dtype=np.int64) for part in zip(*sorted(jobs), strict=True))
     start = earliest_starts(submit, procs, run_time, 4)

@@ -29,7 +29,7 @@ def write(folder, rates, period=10.0, first=1000.0, nodes=NODES, **options):
     return write_ldms(folder, nodes, samples, period, **options)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 10**6),
     period=st.sampled_from([1.0, 10.0, 7.5]),
