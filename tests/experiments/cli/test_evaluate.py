@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 
 from experiments.cli import evaluate as cli
 from experiments.cli.evaluate import evaluate
-from experiments.cli.simulate import simulate
 from predictors.core.errors import JobcastError
 from predictors.data.formats.detect import read_log, write_log
 from predictors.data.joblog import JobLog
@@ -265,11 +264,11 @@ def test_predict_refuses_what_cannot_be_used(home, last_two, tmp_path, model, ou
     assert not list(tmp_path.iterdir())
 
 
-def test_a_simulation_says_that_its_model_learnt_from_the_very_log(home, last_two, capsys):
+def test_a_simulation_says_that_its_model_learnt_from_the_very_log(home, last_two):
     for name, learnt in (("first.swf", True), ("later.swf", False)):
         for as_json in (False, True):
-            simulate(home / name, policy="easy-sjbf", estimates=last_two, as_json=as_json)
-            said = capsys.readouterr().out
+            more = ["--json"] if as_json else []
+            said = jobcast("simulate", home / name, "--policy", "easy-sjbf", "--estimates", last_two, *more)
             found = json.loads(said)["learnt_from_this_log"] if as_json else "learnt from this very log" in said
             assert found is learnt
 
