@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from experiments.cli import evaluate as cli
 from experiments.cli.evaluate import evaluate
+from experiments.cli.simulate import simulate
 from predictors.core.errors import JobcastError
 from predictors.data.formats.detect import read_log, write_log
 from predictors.data.joblog import JobLog
@@ -79,6 +80,7 @@ def test_a_wrong_name_is_said_before_the_log_is_read(tmp_path):
 APP = typer.Typer()
 APP.command()(cli.train)
 APP.command()(cli.predict)
+APP.command()(simulate)
 
 
 def jobcast(*arguments):
