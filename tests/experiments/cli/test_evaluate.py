@@ -80,6 +80,7 @@ def test_a_wrong_name_is_said_before_the_log_is_read(tmp_path):
 APP = typer.Typer()
 APP.command()(cli.train)
 APP.command()(cli.predict)
+APP.command()(simulate)
 
 
 def jobcast(*arguments):
@@ -265,11 +266,11 @@ def test_predict_refuses_what_cannot_be_used(home, last_two, tmp_path, model, ou
     assert not list(tmp_path.iterdir())
 
 
-def test_a_simulation_says_that_its_model_learnt_from_the_very_log(home, last_two, capsys):
+def test_a_simulation_says_that_its_model_learnt_from_the_very_log(home, last_two):
     for name, learnt in (("first.swf", True), ("later.swf", False)):
         for as_json in (False, True):
-            simulate(home / name, policy="easy-sjbf", estimates=last_two, as_json=as_json)
-            said = capsys.readouterr().out
+            more = ["--json"] if as_json else []
+            said = jobcast("simulate", home / name, "--policy", "easy-sjbf", "--estimates", last_two, *more)
             found = json.loads(said)["learnt_from_this_log"] if as_json else "learnt from this very log" in said
             assert found is learnt
 
