@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from predictors.core.errors import JobcastError, counted, unknown_name
@@ -217,9 +218,9 @@ def _queued(pool: Pool, refused: list[str], stack: ExitStack) -> Any:
     before = dask.config.get(f"jobqueue.{pool.queue}.job-script-prologue", [])
     settings["job_script_prologue"] = [*before, *(f"export {name}={value}" for name, value in _KEPT_FREE.items())]
     # Jobs begin in this folder, too: the workers' keys lie in it while they are needed.
-    settings |= {"security": Security.temporary(), "shared_temp_directory": str(Path.cwd())}
+    keys = stack.enter_context(TemporaryDirectory(prefix=".jobcast-", dir=Path.cwd()))
     try:
-        made = cluster(**settings, job_cls=ReportingJob)
+        made = cluster(**settings, job_cls=ReportingJob, security=_written(Security.temporary(), Path(keys)))
     except (ValueError, RuntimeError) as error:
         raise PoolError(f"{pool.queue} cannot be asked for workers: {error}") from error
     return stack.enter_context(made)
@@ -235,6 +236,20 @@ def _jobqueue() -> Any:
     if signal.getsignal(signal.SIGINT) is not before:
         signal.signal(signal.SIGINT, before)
     return dask_jobqueue
+
+
+def _written(keys: Any, folder: Path) -> Any:
+    """Return the same keys as files that only their owner can read; they go with the folder, whatever ends the work."""
+    from distributed import Security
+
+    files = {}
+    for name in ("tls_ca_file", "tls_client_cert", "tls_client_key", "tls_scheduler_cert", "tls_scheduler_key",
+                 "tls_worker_cert", "tls_worker_key"):  # fmt: skip
+        path = folder / name
+        path.touch(0o600)
+        path.write_text(getattr(keys, name), encoding="ascii")
+        files[name] = str(path)
+    return Security(require_encryption=True, **files)
 
 
 @contextmanager
