@@ -87,7 +87,7 @@ def _in_words(policy: Policy) -> str:
         return f"starts the most valuable set of the first {policy.window} jobs"
     queue = f"queue by {policy.order.name}"
     if policy.depth == 0:
-        return f"{queue}, nobody passes a blocked head"
+        return f"{queue}, no job may pass a blocked head"
     plan = {"profile": "planned anew at every pass", "compress": "kept once given, and only moved forward"}
     held = "one reservation" if policy.depth == 1 else f"all jobs hold reservations, {plan[policy.kind]}"
     return f"{queue}, {held}, backfill by {policy.backfill_order.name}"

@@ -72,7 +72,7 @@ def times(
     days: Annotated[int, typer.Option(help="How many days from now.", min=1, max=366)] = 1,
     as_json: Json = False,
 ) -> None:
-    """Show when which application will be run; the times hang on the file's seed alone."""
+    """Show when which application will be run; the times depend on the file's seed alone."""
     from experiments.console import print_json
     from predictors.probes.campaign_file import DAY, due, read_control
 

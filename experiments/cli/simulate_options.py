@@ -184,10 +184,10 @@ class CeilOptions:
         ),
     ] = None
     release_below: Annotated[
-        float | None, typer.Option(help="CEIL: jobs put off join the queue while less of the machine is in use: 0.6.")
+        float | None, typer.Option(help="CEIL: postponed jobs join the queue while less of the machine is in use: 0.6.")
     ] = None
     queue_only: Annotated[
-        bool, typer.Option("--queue-only", help="CEIL: backfill from the queue alone, not from the jobs put off.")
+        bool, typer.Option("--queue-only", help="CEIL: backfill from the queue alone, not from the postponed jobs.")
     ] = False
     postponable: Annotated[
         str | None,
@@ -215,7 +215,7 @@ class CeilOptions:
         postponed = {"--release-below": self.release_below is not None, "--queue-only": self.queue_only}
         for option, given in postponed.items():
             if given and self.postponable is None:
-                raise JobcastError(f"{option} is about jobs put off; say which may be, with --postponable 0.3.")
+                raise JobcastError(f"{option} is about postponed jobs; say which may be, with --postponable 0.3.")
         if self.postpone_seed is not None and not (self.postponable and is_share(self.postponable)):
             raise JobcastError("--postpone-seed draws a share of the jobs; give that share, --postponable 0.3.")
         if self.dilation_seed is not None and self.dilation is None:
@@ -244,7 +244,7 @@ class CeilOptions:
 
         if deadline is None or (deadline >= 0).any():
             return ReadingReport(cleaned.name)
-        text = f"--postponable {self.postponable} marks no job of this log: none is put off"
+        text = f"--postponable {self.postponable} marks no job of this log: none is postponed"
         return ReadingReport(cleaned.name, (Finding("postponable", "noted", text),))
 
     def _run_times(self) -> "RunTimes | None":

@@ -101,8 +101,8 @@ def _no_place(e: Explanation, stretch: Stretch, f: Reason) -> str:
 
 def _turn(e: Explanation, stretch: Stretch, f: Reason) -> str:
     return (
-        f"it was not its turn: job {f.head} headed the queue, blocked until t={f.shadow} by the estimates, and nobody "
-        "passes the head under this policy"
+        f"it was not its turn: job {f.head} headed the queue, blocked until t={f.shadow} by the estimates, and no job "
+        "may pass the head under this policy"
     )
 
 
@@ -174,7 +174,7 @@ def _ceiling(e: Explanation, stretch: Stretch, f: Reason) -> str:
 
 
 def _postponed(e: Explanation, stretch: Stretch, f: Reason) -> str:
-    return f"it was put off, until t={f.due} at the latest{'' if f.head is None else _why_not(e, stretch, f)}"
+    return f"it was postponed until t={f.due} at the latest{'' if f.head is None else _why_not(e, stretch, f)}"
 
 
 def _why_not(e: Explanation, stretch: Stretch, f: Reason) -> str:

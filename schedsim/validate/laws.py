@@ -81,7 +81,7 @@ REVISED: Final = Excuse(
     "estimates are revised while jobs wait and run", lambda r: isinstance(r.estimates, RevisedEstimates)
 )
 _BEYOND = Excuse("jobs may run beyond their request", lambda r: not r.kill)
-_UNPLACED = Excuse("nodes are not told apart", lambda r: r.schedule.nodes is None)
+_UNPLACED = Excuse("nodes have no numbers", lambda r: r.schedule.nodes is None)
 BY_PLACE: Final = Excuse(
     "where free nodes lie may decide who fits", lambda r: r.schedule.nodes is not None and r.schedule.nodes.by_identity
 )
@@ -89,14 +89,14 @@ BY_RUN_TIMES: Final = Excuse("the machine decides how long jobs run", lambda r: 
 _UNPROMISED = Excuse("nothing is promised", lambda r: not r.policy.promise)
 _NOT_GREEDY = Excuse("the policy is not greedy", lambda r: r.policy.kind not in ("greedy", "knapsack"))
 _UNLIMITED = Excuse("there is no ceiling on utilisation", lambda r: r.policy.ceiling is None)
-_LIMITED = Excuse("there is a ceiling on utilisation, or jobs are put off", lambda r: r.policy.is_ceil)
+_LIMITED = Excuse("there is a ceiling on utilisation, or jobs are postponed", lambda r: r.policy.is_ceil)
 _TICKS = Excuse("the score's ticks wake the machine", lambda r: SCORE in (r.policy.order, r.policy.backfill_order))
 _RULED = Excuse("the site's rules hold jobs, or limit their queues", lambda r: r.rules is not None)
 _UNRULED = Excuse("the site has no such rules", lambda r: r.rules is None)
 _SPENDING = Excuse(
     "spent accounts move jobs out of their queues", lambda r: r.rules is not None and r.rules.accounts is not None
 )
-_POSTPONED = Excuse("jobs are put off, until a timer wakes the machine", lambda r: r.policy.postpone is not None)
+_POSTPONED = Excuse("jobs are postponed until a timer starts a pass", lambda r: r.policy.postpone is not None)
 _BY_OUTAGE = Excuse("parts of the machine are reserved, or fail", lambda r: r.schedule.disturbed is not None)
 _UNDISTURBED = Excuse("nothing is reserved and nothing fails", lambda r: r.schedule.disturbed is None)
 OVERTAKEN: Final = Excuse(

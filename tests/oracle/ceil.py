@@ -1,10 +1,10 @@
-"""CEIL, slowly: who starts when under a ceiling on utilisation, with jobs put off. Written from the definitions alone.
+"""CEIL, slowly: who starts when under a ceiling on utilisation, with postponed jobs.
 
-Li et al., ROSS 2019. It shares the oracle's `Site` (queue, running jobs, estimates, corrections), no code with
-`schedsim`. Readings, where the paper leaves something open:
+Written from the definitions alone. Li et al., ROSS 2019. It shares the oracle's `Site` (queue, running jobs,
+estimates, corrections), no code with `schedsim`. Readings, where the paper leaves something open:
 
-1. A job put off joins the queue, its submission kept, at (deadline - requested - lead), which is an instant; one
-   whose second has come when it is submitted is not put off.
+1. A postponed job joins the queue, its submission kept, at (deadline - requested - lead), which is an instant; one
+   whose second has come when it is submitted is not postponed.
 2. All join at an instant at which the queue is empty, or less than `low` of the machine in use. That is looked at
    after the pass, which then goes on, or (`looks`) before it, after submissions and corrections, or both; an empty
    queue is seen before the pass whatever `looks` says.
@@ -12,7 +12,7 @@ Li et al., ROSS 2019. It shares the oracle's `Site` (queue, running jobs, estima
    those that are free. A job without room is blocked, whatever the reason; the first such holds a reservation, at
    the first planned end at which it has room. Extra are the processors that it then leaves.
 4. With `passed_over`, a job that fits but for the ceiling is left aside, holds no reservation, and the next is tried.
-5. Backfills come from the queue, then (`backfill`) from the jobs put off, each in the backfill order.
+5. Backfills come from the queue, then (`backfill`) from the postponed jobs, each in the backfill order.
 """
 
 from dataclasses import dataclass, field
@@ -60,18 +60,18 @@ class CeilSite(Site):
         return max(n for n in range(-self.procs, self.procs + 1) if self.in_use + n <= self.rule.ceiling * self.procs)
 
     def due(self, entry):
-        """Return when a job put off joins the queue at the latest."""
+        """Return when a postponed job joins the queue at the latest."""
         return self.deadline[entry.row] - entry.requested - self.rule.lead
 
     def submitted(self, entry):
-        """Put a job off, or into the queue."""
+        """Postpone a job, or put it into the queue."""
         if self.rule.postpones and self.deadline[entry.row] >= 0 and self.due(entry) > self.now:
             self.put_off.append(entry)
         else:
             super().submitted(entry)
 
     def join(self, entries):
-        """Let jobs put off join the queue."""
+        """Let postponed jobs join the queue."""
         for entry in list(entries):
             self.put_off.remove(entry)
             super().submitted(entry)
@@ -96,13 +96,13 @@ class CeilSite(Site):
             self.one_pass()
 
     def start(self, entry, past=None):
-        """Start a job, also one put off."""
+        """Start a job, also a postponed one."""
         if entry in self.put_off:
             self.join([entry])
         super().start(entry, past)
 
     def candidates_put_off(self):
-        """Return the jobs put off, in the backfill order."""
+        """Return the postponed jobs, in the backfill order."""
         order = self.rule.backfill_order or self.rule.order
         return sorted(self.put_off, key=lambda e: self.key(order, e))
 

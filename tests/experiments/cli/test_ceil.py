@@ -70,7 +70,7 @@ def test_marks_by_rule_and_from_a_file(jobcast, tmp_path):
 def test_a_rule_that_marks_nobody_is_noted(jobcast):
     found = json.loads(jobcast("simulate log.swf --policy ceil --postponable procs>=1000 --json")[1])
     (note,) = (one for one in found["account"]["findings"] if one["rule"] == "postponable")
-    assert note["text"] == "--postponable procs>=1000 marks no job of this log: none is put off"
+    assert note["text"] == "--postponable procs>=1000 marks no job of this log: none is postponed"
     assert (
         '"postponable"'
         not in jobcast("simulate log.swf --policy ceil --postponable procs>=2 --json")[1].split("account")[1]
@@ -107,7 +107,7 @@ def test_bad_files_of_deadlines(tmp_path, text, says):
         ("--ceiling 0", "above 0 and at most 1; got 0"),
         ("--release-below 0.5 --postponable 0.3", "take ceil, or a policy followed by +ceil"),
         ("--queue-only --postponable 0.3", "take ceil, or a policy followed by +ceil"),
-        ("--policy ceil --release-below 0.5", "--release-below is about jobs put off; say which may be"),
+        ("--policy ceil --release-below 0.5", "--release-below is about postponed jobs; say which may be"),
         ("--policy ceil --postponable 0.3 --release-below 7", "0 to 1; got 7"),
         ("--postpone-seed 5", "--postpone-seed draws a share"),
         ("--postpone-seed 0 --postponable procs<=8", "--postpone-seed draws a share"),

@@ -62,7 +62,7 @@ def test_a_job_that_would_delay_the_head_by_hand():
 
 
 def test_the_other_reasons_by_hand():
-    assert "nobody passes the head" in words("fcfs")[1]
+    assert "no job may pass the head" in words("fcfs")[1]
     assert "it headed the queue, but needs 8 processors and 2 were free; by the estimates it fits at t=110" in " ".join(
         words("easy", job=2)
     )

@@ -333,7 +333,8 @@ def test_explained_in_words():
         return " ".join(in_words(explain(found, job, policy)))
 
     assert "1392 processors were free, but under the ceiling on utilisation it may use 1172 of them" in told(2)
-    assert "it was put off, until t=39600 at the latest; as a backfill it had 1172 processors and needs 1180" in told(3)
+    late = "it was postponed until t=39600 at the latest"
+    assert f"{late}; as a backfill it had 1172 processors and needs 1180" in told(3)
     assert "may use 1172 of them and needs 1200; job 2 headed the queue" in told(4)
 
 
