@@ -27,7 +27,7 @@ EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "logstudy": "experiments.papers.logstudy.study",
         # delaying jobs that would vary: Nichols et al., Table II, Figures 1 and 4 to 11
         "rush": "experiments.papers.rush.study",
-        # what that hangs on: how slowly the machine changes, and placement
+        # what that depends on: how slowly the machine changes, and placement
         "rush-dose": "experiments.papers.rush.dose",
         # a ceiling on utilisation, postponable jobs: Li et al., Table 6, Figures 4 and 5
         "ceil": "experiments.papers.ceil.study",

@@ -145,7 +145,7 @@ def _notes(n_seeds: int, n_ratios: int) -> tuple[str, ...]:
         WAYS,
         f"Each way scheduled the same {n_seeds} shaken copies of the log (submissions moved by up to 60 s, run times "
         f"by up to 3 %); all numbers are geometric means over the shakes, ratios with their intervals in brackets. "
-        "These tell how much hangs on chance in this log, not what next year's jobs will be like.",
+        "These tell how much depends on chance in this log, not what next year's jobs will be like.",
         f"{together(LEVEL, n_ratios)} That is so of the figure that decides; the other figures of the waits and the "
         f"classes of jobs are each told by itself (intervals of {100 * LEVEL:.0f} %): of many, a few can look so by "
         "chance.",

@@ -59,7 +59,7 @@ def experiment(
     experiment_by_name(name)  # a name that is none is told before a log is read
     check_options(name, {"partition": partition, "procs": procs, "predictors": predictors, "failures": failures})
     if name in WITHOUT_LOG and log is not None:
-        raise JobcastError(f"{name} takes place in a model world and looks at no log; leave --log out.")
+        raise JobcastError(f"{name} simulates a machine of its own and looks at no log; leave --log out.")
     workers = pool.built()
     check_shared(name, workers)
     with working("Reading the log"):

@@ -239,7 +239,7 @@ def predict(
     telemetry: Telemetry,
     job: Annotated[str, typer.Option(help="The application that is to be started.", metavar="APPLICATION")],
     nodes: Annotated[str, typer.Option(help="Nodes that it would get, such as '0-7 12'.")] = "",
-    workload: Annotated[str, typer.Option(help="What it hangs on: compute, network or io.")] = "",
+    workload: Annotated[str, typer.Option(help="What it depends on: compute, network or io.")] = "",
     now: Annotated[
         str, typer.Option(help="When it would start: clock, newest (just after the last sample) or seconds.")
     ] = "clock",

@@ -54,13 +54,13 @@ MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(
         "mean_accuracy": Measure("mean accuracy", lower_is_better=False, as_ratio=False),
         "time_above_share": Measure("time above 95 % utilisation", "of makespan", as_ratio=False),
         "mean_user_wait_s": Measure("mean user wait", "s", as_ratio=False),
-        "mean_user_wait_regular_s": Measure("of regular jobs", "s", as_ratio=False),
-        "mean_user_wait_postponable_s": Measure("of postponable jobs", "s", as_ratio=False),
+        "mean_user_wait_regular_s": Measure("mean user wait of regular jobs", "s", as_ratio=False),
+        "mean_user_wait_postponable_s": Measure("mean user wait of postponable jobs", "s", as_ratio=False),
         "mean_user_slowdown": Measure("mean slowdown on user wait", as_ratio=False),
-        "mean_user_slowdown_undilated": Measure("with undilated runs", as_ratio=False),
+        "mean_user_slowdown_undilated": Measure("mean slowdown on user wait, undilated runs", as_ratio=False),
         "postponable": Measure("postponable", "jobs", as_ratio=False),
-        "late": Measure("that ended late", "jobs", as_ratio=False),
-        "dilated": Measure("took longer than alone", "jobs", as_ratio=False),
+        "late": Measure("postponable jobs that ended late", as_ratio=False),
+        "dilated": Measure("jobs that took longer than alone", as_ratio=False),
     }
 )
 """By column of `results.parquet` and key of `--json`."""

@@ -58,7 +58,7 @@ class _File(Declaration):
     sha256: str
 
 
-class Document(Declaration):
+class Document(Declaration, extra="ignore"):
     """What `report.json` holds."""
 
     format: Literal["jobcast report"]
@@ -153,7 +153,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{path}: is of version {document.get('version')!r}, this jobcast reads version {VERSION}; "
             "use the jobcast that wrote it, or run the experiment again."
         )
-    declared(Document, document, str(path))
+    try:
+        declared(Document, document, str(path))
+    except JobcastError as error:
+        raise JobcastError(f"{error} Run the experiment again.") from error
     for table in document["tables"]:
         if any(len(row) != len(table["columns"]) for row in table["rows"]):
             raise JobcastError(f"{path}: table {table['title']!r} has rows of other lengths than its columns.")

@@ -34,9 +34,11 @@ _UNITS: Final = {"_s": "s", "_s2": "s²", "_h": "h", "_us": "µs", "_pct": "%"}
 _PERCENT: Final = re.compile(r"(?<=\d) %")
 """A sign that must not begin a line."""
 _UNSEEN: Final = dict.fromkeys(
-    [*range(9), 11, 12, *range(14, 32), 127, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd"
-)
-"""Control characters, and marks that would turn the direction of the text after them."""
+    [*range(9), 11, 12, *range(14, 32), *range(127, 160), 0x200E, 0x200F, *range(0x202A, 0x202F),
+     *range(0x2066, 0x206A), *range(0xD800, 0xE000)],
+    "\ufffd",
+)  # fmt: skip
+"""Control characters, halves of characters, and marks that would turn the direction of the text after them."""
 
 
 def write_page(folder: Path) -> Path:
@@ -98,8 +100,8 @@ def shown(value: object) -> object:
 
     Examples
     --------
-    >>> ascii(shown("log\x00 \u202egnp.exe")), shown("50 %")
-    ("'log\\ufffd \\ufffdgnp.exe'", '50\xa0%')
+    >>> ascii(shown("log\x00 \u202egnp.exe")), shown("50 %"), ascii(shown("\udce9\x9b"))
+    ("'log\\ufffd \\ufffdgnp.exe'", '50\xa0%', "'\\ufffd\\ufffd'")
     """
     is_text = isinstance(value, str) and not hasattr(value, "__html__")  # else a number, or markup of the page's own
     return _PERCENT.sub("\u00a0%", str(value).translate(_UNSEEN)) if is_text else value

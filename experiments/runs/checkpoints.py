@@ -91,7 +91,8 @@ def run_directory(path: Path, what: str, identity: str, about: Mapping[str, Any]
         else:
             with whole_file(sheet) as part:
                 part.write_text(json.dumps({"identity": identity, **about}, indent=1), encoding="utf-8")
-        drop_unfinished(path)
+        for inside in (entry for entry in path.iterdir() if entry.is_dir()):  # a report is written without the lock
+            drop_unfinished(inside)
         yield
     finally:
         lock.release()

@@ -152,18 +152,24 @@ def cluster_of(pool: Pool, most: int) -> Iterator[Cluster]:
 
 def _greet(address: str) -> None:
     """Raise an error unless a Dask scheduler answers: a client would wait for any other server for ever."""
-    import asyncio
-    from concurrent.futures import ThreadPoolExecutor
+    from distributed.core import connect
+    from distributed.utils import LoopRunner
 
-    from distributed import rpc
+    async def greeted() -> Any:
+        there = await connect(address, timeout=PATIENCE)
+        try:
+            await there.write({"op": "identity", "reply": True})
+            return await there.read()
+        finally:
+            there.abort()
 
-    async def identity() -> Any:
-        async with rpc(address, timeout=PATIENCE) as there:
-            return await asyncio.wait_for(there.identity(), PATIENCE)
-
-    with ThreadPoolExecutor(1) as thread:  # where a notebook's own loop does not stand in the way
-        answer = thread.submit(asyncio.run, identity()).result()
-    if answer.get("type") != "Scheduler":
+    runner = LoopRunner(asynchronous=False)
+    runner.start()
+    try:
+        answer = runner.run_sync(greeted, callback_timeout=PATIENCE + 1)
+    finally:
+        runner.stop()
+    if not isinstance(answer, dict) or answer.get("type") != "Scheduler":
         raise ValueError("that is no Dask scheduler")
 
 

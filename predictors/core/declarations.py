@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, TypeVar, cast, get_args, get_type_hint
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from predictors.core.compressed import read_text
-from predictors.core.errors import JobcastError, unknown_name
+from predictors.core.errors import LONGEST_NAME, JobcastError, printable, unknown_name
 
 
 class Declaration(BaseModel):
@@ -56,6 +56,7 @@ _RULES: Final[Mapping[str, str]] = MappingProxyType(
         "too_long": "a list of at most {max_length}",
         "dict_type": "a table",
         "dataclass_type": "a table",
+        "model_type": "a table",
         "greater_than_equal": "at least {ge}",
         "greater_than": "above {gt}",
         "less_than_equal": "at most {le}",
@@ -185,14 +186,14 @@ def _adapters(kind: Any) -> dict[str, TypeAdapter[Any]]:
 def _first(error: ValidationError, kind: Any, table: Any, at: tuple[str, ...] = ()) -> str:
     """Return the first error of a validation as text; a misspelt key comes before a missing one."""
     errors = error.errors(include_url=False)
-    first = next((one for one in errors if one["type"] == "unexpected_keyword_argument"), errors[0])
+    first = next((one for one in errors if one["type"] in _UNKNOWN), errors[0])
     context, loc = first.get("ctx", {}), (*at, *first["loc"])
     key = _path(loc, table)
-    if first["type"] == "unexpected_keyword_argument":
+    if first["type"] in _UNKNOWN:
         inside = f"{_path(loc[:-1], table)}: " if loc[:-1] else ""
         return f"{inside}{unknown_name('key', str(loc[-1]), _keys_at(kind, loc[:-1]))}"
     if first["type"] == "missing" and isinstance(loc[-1], int):
-        return f"{_path(loc[:-1], table)} must have {loc[-1] + 1} values or more; got {first['input']!r}."
+        return f"{_path(loc[:-1], table)} must have {loc[-1] + 1} values or more; got {_brief(first['input'])}."
     if first["type"] == "missing":
         inside = f"{_path(loc[:-1], table)}: " if loc[:-1] else ""
         return f"{inside}{str(loc[-1])!r} is missing."
@@ -207,10 +208,16 @@ def _first(error: ValidationError, kind: Any, table: Any, at: tuple[str, ...] = 
     if first["type"] == "literal_error" and isinstance(first["input"], str) and choices:
         return str(unknown_name(key, first["input"], map(str, get_args(choices.annotation))))
     if first["type"] not in _RULES:
-        return f"{key}: {first['msg']}; got {first['input']!r}."
+        return f"{key}: {first['msg']}; got {_brief(first['input'])}."
     same = [one for one in errors if _path((*at, *one["loc"]), table) == key and one["type"] in _RULES]
     rules = dict.fromkeys(_RULES[one["type"]].format(**one.get("ctx", {})) for one in same)
-    return f"{key} must be {' or '.join(rules)}; got {first['input']!r}."
+    return f"{key} must be {' or '.join(rules)}; got {_brief(first['input'])}."
+
+
+_UNKNOWN: Final = ("unexpected_keyword_argument", "extra_forbidden")
+"""What pydantic calls a key that a dataclass or a declaration does not have."""
+_KINDS: Final = ("int", "str", "float", "bool")
+"""Parts of a place that only say as which kind a value of several was tried."""
 
 
 def _path(loc: Sequence[Any], table: Any = None) -> str:
@@ -222,26 +229,34 @@ def _path(loc: Sequence[Any], table: Any = None) -> str:
     'queue 1 ("prod-long"): share'
     """
     words = ""
-    for part in (one for one in loc if one not in ("int", "str")):  # the kinds of a value that may be of either
+    for part in (one for one in loc if one not in _KINDS):
         try:
             table = table[part]
         except (TypeError, LookupError):
             table = None
         if isinstance(part, int):
             name = table.get("name") if isinstance(table, Mapping) else None
-            words += f' {part + 1} ("{name}")' if isinstance(name, str) else f" {part + 1}"
+            words += f' {part + 1} ("{printable(name)[:LONGEST_NAME]}")' if isinstance(name, str) else f" {part + 1}"
         else:
             words += f": {part}" if words else part
     return words
 
 
+def _brief(value: Any) -> str:
+    """Return a value as a message shows it, cut at 80 letters."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"
+
+
 def _keys_at(kind: Any, path: Sequence[Any]) -> list[str]:
-    """Return the keys that a dataclass knows at a path."""
+    """Return the keys that a dataclass or a declaration knows at a path."""
     for part in path:
         if isinstance(part, int):
             kind = get_args(kind)[0]
         elif is_dataclass(kind):
             kind = get_type_hints(kind)[part]
+        elif part in getattr(kind, "model_fields", {}):
+            kind = kind.model_fields[part].annotation
         else:  # the branch of a union that a value was tried as
             kind = next((one for one in get_args(kind) if getattr(one, "__name__", "") == part), kind)
-    return [one.name for one in fields(kind)] if is_dataclass(kind) else []
+    return [one.name for one in fields(kind)] if is_dataclass(kind) else list(getattr(kind, "model_fields", ()))

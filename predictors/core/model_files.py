@@ -101,8 +101,11 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
         raise JobcastError(f"{path}: cannot be read ({error}); train the model again.") from error
 
 
-def save_sklearn(path: Path, model: Any, *trusted: str) -> None:
-    """Write a scikit-learn model by skops, unless it holds types that neither skops nor `trusted` names."""
+def save_sklearn(path: Path, model: Any, only: Sequence[str] | None = None) -> None:
+    """Write a scikit-learn model by skops, unless it holds types that skops does not trust by itself.
+
+    A model of ours may hold the types in `only` as well; a user's model (None) those that `trusting` names.
+    """
     from skops.io import dumps
 
     try:
@@ -112,19 +115,18 @@ def save_sklearn(path: Path, model: Any, *trusted: str) -> None:
             f"{path}: skops cannot save this {type(model).__name__} ({error}); keep the code that makes it, and fit "
             "again instead of loading."
         ) from error
-    _check_types(path, data, trusted)
+    _check_types(path, data, only)
     with whole_file(path) as part:
         part.write_bytes(data)
 
 
-def load_sklearn(path: Path, *trusted: str) -> Any:
+def load_sklearn(path: Path, only: Sequence[str] | None = None) -> Any:
     """Return the model that `save_sklearn` wrote, after the same check of its types."""
     from skops.io import loads
 
     try:
         data = path.read_bytes()
-        _check_types(path, data, trusted)
-        return loads(data, trusted=[*_TRUSTED.get(), *trusted])
+        return loads(data, trusted=_check_types(path, data, only))
     except JobcastError:
         raise
     except Exception as error:  # a damaged file can fail anywhere inside skops
@@ -133,12 +135,17 @@ def load_sklearn(path: Path, *trusted: str) -> Any:
         ) from error
 
 
-def _check_types(path: Path, data: bytes, trusted: Sequence[str]) -> None:
+def _check_types(path: Path, data: bytes, only: Sequence[str] | None) -> list[str]:
+    """Return the types that a file may hold beside those that skops trusts by itself; refuse a file with others."""
     from skops.io import get_untrusted_types
 
-    if foreign := sorted(set(get_untrusted_types(data=data)) - {*_TRUSTED.get(), *trusted}):
+    allowed = {*_TRUSTED.get()} if only is None else {*HARMLESS, *only}
+    if foreign := sorted(set(get_untrusted_types(data=data)) - allowed):
         names = ", ".join(repr(one) for one in foreign)
+        if only is not None:
+            raise JobcastError(f"{path}: holds {names}, which no model of ours does; it is not loaded.")
         raise JobcastError(
             f"{path}: holds {names}, which skops does not trust by itself. If you do, save and load within "
             f"`with predictors.models.adapters.trusting({names}):`."
         )
+    return sorted(allowed)

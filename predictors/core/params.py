@@ -10,6 +10,8 @@ from functools import cache
 from inspect import get_annotations, signature
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, Union, get_args, get_origin
 
+import numpy as np
+
 from predictors.core.errors import JobcastError, unknown_name
 
 Rule = tuple[str, Callable[[Any], bool]]
@@ -73,7 +75,7 @@ def rule_of(kind: Any) -> Rule | None:
     None
     """
     if kind is bool:
-        return "True or False", lambda value: isinstance(value, bool)
+        return "True or False", lambda value: isinstance(value, (bool, np.bool_))
     if get_origin(kind) is Literal:
         return f"one of {', '.join(get_args(kind))}", lambda value: value in get_args(kind)
     if get_origin(kind) is Union and (rule := rule_of(get_args(kind)[0])) is not None:

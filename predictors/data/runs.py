@@ -2,7 +2,7 @@
 
 A `Runs` is an immutable table of finished jobs, one row a job: control jobs submitted again and again, or any others.
 Times are seconds in one clock, that of the telemetry beside it (Unix seconds on a real machine, simulated seconds in a
-world); they need not be whole. What is not known is NaN, an empty node set or an empty text.
+simulation); they need not be whole. What is not known is NaN, an empty node set or an empty text.
 """
 
 import csv

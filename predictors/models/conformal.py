@@ -158,10 +158,10 @@ class CalibratedEstimator:
 class WithBudget(Wrapper):
     """A predictor whose predictions are moved until the share of the jobs that outrun them is `budget`.
 
-    How far is described at the top of this module. `boosted` predicts that quantile in the first place; predictions of
-    others are moved only. Every outcome of a
-    stream calibrates further, by the prediction that was issued, and teaches the predictor inside. A job that outran
-    its very request counts as run for that long: no prediction within the request could have been long enough.
+    How far is described at the top of this module. `boosted` predicts that quantile in the first place; the
+    predictions of others are moved only. Every outcome of a stream calibrates further, by the prediction that was
+    issued, and teaches the predictor inside. A job that outran its very request counts as run for that long: no
+    prediction within the request could have been long enough.
 
     Parameters
     ----------

@@ -283,7 +283,7 @@ class Forest(RefittingPredictor):
         estimator = self._fitted_estimator()
         super().save_estimator(folder)
         write_arrays(folder / "encoding.npz", estimator.encoding.arrays())
-        save_sklearn(folder / "forest.skops", estimator.model, TREE)
+        save_sklearn(folder / "forest.skops", estimator.model, (TREE,))
 
     def load_estimator(self, folder: Path) -> None:
         """Take back the window, the encoding and the forest, after checking that neither points outside itself."""
@@ -291,7 +291,7 @@ class Forest(RefittingPredictor):
 
         super().load_estimator(folder)
         encoding = Encoding.from_arrays(read_arrays(folder / "encoding.npz"))
-        model = load_sklearn(path := folder / "forest.skops", TREE)
+        model = load_sklearn(path := folder / "forest.skops", (TREE,))
         if type(model) is not RandomForestRegressor:
             raise JobcastError(f"{path}: holds a {type(model).__name__}, not a random forest; train the model again.")
         compiled = CompiledForest.from_sklearn(model)

@@ -221,8 +221,9 @@ def control_of(document: Mapping[str, Any], beside: Path) -> Control:
     ]
     given = document.get("control", {})
     if isinstance(given, dict):
-        texts = [name for name in ("runs", "folder") if isinstance(given.get(name), str) and given[name]]
-        given = given | {name: beside / given[name] for name in texts}
+        given = {name: value for name, value in given.items() if name not in ("runs", "folder") or value != ""}
+        texts = [name for name in ("runs", "folder") if isinstance(given.get(name), str)]
+        given |= {name: beside / given[name] for name in texts}
     parts = {"applications": applications, "probes": probes, "node_ids": nodes}
     return declared(Control, given, "[control]", hidden=parts)
 

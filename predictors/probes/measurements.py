@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,12 +129,17 @@ class ProbeRow(Declaration):
             raise JobcastError(f"Row of probes: {missing[0]!r} is missing.")
         hosts, settings = cells["hosts"], {name: cells[name] for name in Settings.model_fields}
         given = {
-            **{name: cells[name] for name in ("time", "seconds", "job", "ranks")},
+            **{name: cells[name] for name in ("time", "seconds", "ranks")},
+            "job": str(cells["job"]),
             "hosts": hosts.split() if isinstance(hosts, str) else hosts,
             "settings": declared(Settings, settings, "Row of probes", strict=False),
             "waits": [cells[name] for name in PROBES],
         }
-        return declared(cls, given, "Row of probes", strict=False)
+        try:
+            return declared(cls, given, "Row of probes", strict=False)
+        except JobcastError as error:  # of a wait: by the name of its column
+            named = re.sub(r"waits (\d)\b", lambda place: PROBES[int(place[1]) - 1], str(error))
+            raise JobcastError(named) from error
 
 
 def row_text(row: ProbeRow) -> str:

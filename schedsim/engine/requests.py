@@ -61,7 +61,7 @@ def write_machine_state(record: Record, machine_state: MachineState | None) -> N
     record.gated |= record.placed
     record.asks_ends = machine_state.progress is not None
     if machine_state.progress is not None:
-        record.kill = False  # the machine_state see to it
+        record.kill = False  # the machine state stops jobs at their requested time
 
 
 def answer(stop: int, workload: Workload, policy: Policy, state: State, machine_state: MachineState | None) -> State:

@@ -280,7 +280,7 @@ class Simulation:
                 "This snapshot was taken with another allocator, run-time model, rules, outages or rule about killing; "
                 "take the same."
             )
-        vars(self).update(vars(kept.fork()))
+        vars(self).update(vars(kept.fork()) | {"workload": self.workload})
 
     def fork(self, estimates: Estimates | Separate | RevisedEstimates | None = None) -> Self:
         """Return an independent copy, in time proportional to the live jobs.

@@ -165,7 +165,7 @@ def _part(row: Mapping[str, str], at: str, clock: Clock) -> Reservation | Change
     if kind == "fail" or kind == "repair":
         if until:
             raise JobcastError(
-                f"{at}: until {until!r}: of a failure nobody knows its end; give the repair its own line."
+                f"{at}: until {until!r}: a failure's end is not known in advance; give the repair a line of its own."
             )
         return Change(time, "fail" if kind == "fail" else "repair", count, nodes, at)
     if not until:

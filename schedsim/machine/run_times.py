@@ -1,7 +1,7 @@
 """Protocol of run-time models: how long a started job takes on a machine that may disturb it.
 
-Without a model a job takes its run time from the workload. With one, that run time is its work: how long it takes on a
-machine that disturbs nobody. The engine tells the model what starts and ends, and after each second in which something
+Without a model a job takes its run time from the workload. With one, that run time is its work: how long it takes on
+a quiet machine. The engine tells the model what starts and ends, and after each second in which something
 did, or in which the model wished to be asked, the model says when the running jobs end as things stand.
 
 Ends are whole seconds: a job ends in the first second by which its work is done, fractions are rounded up. With

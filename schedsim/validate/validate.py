@@ -121,7 +121,7 @@ def _check_jobs(run: Run, laws: frozenset[str]) -> None:
             joins = workload.deadline - workload.requested - policy.postpone.lead
             instants = np.concatenate([instants, joins[workload.deadline >= 0]])
         strange = ~np.isin(start, instants)
-        _refuse(known.INSTANTS, strange, "starts at {} s, when nothing ends and nobody is submitted", start)
+        _refuse(known.INSTANTS, strange, "starts at {} s, when nothing ends and no job is submitted", start)
     if known.PARENTS in laws and run.rules is not None and run.rules.dependencies is not None:
         dependencies = run.rules.dependencies
         parent, think = dependencies.rows(workload)
@@ -276,7 +276,7 @@ class Replay:
                 passing.remove(row)
                 self._occupy(row, 1)
                 if self.schedule.started_by[row] == BACKFILLED:
-                    self._check(known.KIND, row, "is called backfilled, but nobody before it was waiting")
+                    self._check(known.KIND, row, "is called backfilled, but no job before it was waiting")
         if self.queue:
             self._head(now, self.queue[0][1], passing)
         for row in passing:

@@ -92,7 +92,7 @@ class Dependencies:
         findings = []
         lost = np.flatnonzero(known & ~there)
         if lost.size:
-            text = "its preceding job is not among the jobs simulated: it waits for nobody"
+            text = "its preceding job is not among the jobs simulated: it waits for none"
             findings.append(
                 Finding(
                     "dangling dependency", "changed", text, len(lost), tuple(ids[lost[:5]].tolist()), "job",

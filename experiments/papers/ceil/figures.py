@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DAY: Final = 86_400
 STEP: Final = 300
-"""Utilisation is told every so many seconds."""
+"""Seconds between two values of utilisation."""
 
 
 def days_of(month: Month, workload: Workload, seed: int, n_days: int = 3) -> pd.DataFrame:

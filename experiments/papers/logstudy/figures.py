@@ -119,7 +119,7 @@ def _all_months(periods: "pd.Series[str]") -> list[str]:
 def paint_stack(axes: Axes, table: pd.DataFrame, column: str, title: str) -> None:
     """Stacked bars by year, a colour and hatch a queue."""
     wide = table.pivot_table(index="period", columns="queue", values=column, aggfunc="sum").fillna(0)
-    wide = wide[wide.sum().sort_values(ascending=False).index]
+    wide = wide[wide.sum().sort_values(ascending=False).index].rename(columns=lambda queue: str(queue)[:24])
     _stack(wide, partial(axes.bar, width=0.6), "bottom")
     axes.set_xticks(range(len(wide)), list(wide.index))
     axes.set_xlim(-0.6, max(len(wide), 3) - 0.4)
@@ -132,7 +132,7 @@ def _stack(wide: pd.DataFrame, bar: Callable[..., Any], foot: str) -> None:
     below = wide.cumsum(axis=1).shift(axis=1, fill_value=0)
     for k, name in enumerate(wide):
         bar(range(len(wide)), wide[name], color=COLOURS[k % len(COLOURS)], hatch=HATCHES[k % len(HATCHES)],
-            edgecolor="white", label=str(name)[:24], **{foot: below[name]})  # fmt: skip
+            edgecolor="white", label=str(name), **{foot: below[name]})  # fmt: skip
 
 
 def paint_waits(axes: Axes, table: pd.DataFrame) -> None:

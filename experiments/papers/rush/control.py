@@ -60,14 +60,14 @@ class Control:
         return dataset.select(np.isin(dataset.runs.application, applications))
 
 
-Shared = tuple[Environment, int, int]
+ControlSetting = tuple[Environment, int, int]
 """The machine, the seed, the days."""
 Task = tuple[Scaling, int]
-Do = Callable[[Callable[[Shared, Task], pd.DataFrame], Shared, Sequence[Task]], list[pd.DataFrame]]
+Do = Callable[[Callable[[ControlSetting, Task], pd.DataFrame], ControlSetting, Sequence[Task]], list[pd.DataFrame]]
 
 
 def one_by_one(
-    function: Callable[[Shared, Task], pd.DataFrame], shared: Shared, tasks: Sequence[Task]
+    function: Callable[[ControlSetting, Task], pd.DataFrame], shared: ControlSetting, tasks: Sequence[Task]
 ) -> list[pd.DataFrame]:
     """Return `function(shared, task)` for each task."""
     return [function(shared, task) for task in tasks]
@@ -94,7 +94,7 @@ def collect(
     return Control(datasets, norms)
 
 
-def control_jobs(shared: Shared, task: Task) -> pd.DataFrame:
+def control_jobs(shared: ControlSetting, task: Task) -> pd.DataFrame:
     """Return control jobs as `Runs.to_frame` has them, and the windows before them, over all nodes and their own."""
     environment, seed, days = shared
     scaling, nodes = task

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 QUESTION: Final = (
-    "What does RUSH's gain hang on? How slowly the machine changes, and how jobs are placed; ADAA, all else alike."
+    "What does RUSH's gain depend on? How slowly the machine changes, and how jobs are placed; ADAA, all else alike."
 )
 """What its page asks."""
 

@@ -93,14 +93,14 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = MappingProxyType(
 
 @dataclass(frozen=True, eq=False)
 class Jobs:
-    """The jobs of a trial, and the application of each as the world sees it."""
+    """The jobs of a trial, and the application of each as the model of contention sees it."""
 
     workload: Workload
     apps: tuple[App, ...]
 
     @property
     def scaled(self) -> Mapping[str, App]:
-        """The applications as the world names them: by name and size."""
+        """The applications as the model of contention names them: by name and size."""
         return {key(app.name, int(n)): app for app, n in zip(self.apps, self.workload.procs, strict=True)}
 
     @property
@@ -110,7 +110,7 @@ class Jobs:
 
 
 def key(name: str, nodes: int) -> str:
-    """Return what an application of a size is called in a world."""
+    """Return what an application of a size is called in the model of contention."""
     return f"{name} on {nodes}"
 
 

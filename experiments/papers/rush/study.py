@@ -66,7 +66,7 @@ from schedsim.policies.rush import Scripted
 
 QUESTION: Final = (
     "Does RUSH make runs steadier, and at what price? Table II, Figures 1 and 4 to 11 of Nichols et al. "
-    "in a model world."
+    "on a simulated machine."
 )
 """What its page asks."""
 
@@ -222,7 +222,7 @@ def by_policy(shared: Shared, name: str, seed: int) -> dict[str, Trial]:
 
 
 TRIAL_SEEDS: Final = 1000
-"""Worlds of trials have seeds from here on, those of control jobs from 0 on."""
+"""Seeds of trials begin here, those of control jobs at 0."""
 
 
 def tables_of(found: Sequence[pd.DataFrame], control: Control) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -3,7 +3,7 @@
 Everything of a trial but the policy depends on (experiment's mix, seed): each policy meets the same jobs, the same load
 from outside and the same noise job.
 
-The 282 inputs of a start are those of the datasets: the window of counters as of now, from the ring that the world
+The 282 inputs of a start are those of the datasets: the window of counters as of now, from the ring that the machine
 feeds, over the job's tentative nodes or over all; the probes, run now on these nodes; the kind of the application.
 """
 
@@ -180,7 +180,7 @@ class Inputs:
         Raises
         ------
         JobcastError
-            If the world's counters are not kept in a ring.
+            If the machine's counters are not kept in a ring.
         """
         asked = self.question(live, row, nodes)
         return feature_row(asked.window, asked.probes, asked.workload)
@@ -191,7 +191,7 @@ class Inputs:
         Raises
         ------
         JobcastError
-            If the world's counters are not kept in a ring.
+            If the machine's counters are not kept in a ring.
         """
         ring = live.sink
         if not isinstance(ring, CounterRing):
@@ -260,7 +260,7 @@ class Oracle:
 
 
 def seen(candidate: Candidate) -> tuple[ContentionState, Ints]:
-    """Return the world and the tentative nodes.
+    """Return the state of contention and the tentative nodes.
 
     Raises
     ------

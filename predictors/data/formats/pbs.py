@@ -370,6 +370,8 @@ def _sizes(draft: Draft, jobs: list[_Job]) -> None:
         large = np.array([value > LARGEST_QUANTITY for value in values], dtype=np.bool_)
         draft.report("too-large", large, column, max(values))
         draft.numbers[column] = np.array([MISSING if value > LARGEST_QUANTITY else value for value in values], np.int64)
+        if column == "requested_nodes":
+            draft.report("too-large", large & (draft.numbers["start"] != MISSING), "nodes", max(values))
     draft.numbers["nodes"] = np.where(draft.numbers["start"] == MISSING, MISSING, draft.numbers["requested_nodes"])
     limited = np.array([job.pairs.get("Resource_List.walltime", "") != "" for job in jobs], dtype=np.bool_)
     draft.report("not-a-time", limited & (draft.numbers["requested_time"] == MISSING), "requested_time")

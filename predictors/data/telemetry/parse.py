@@ -28,7 +28,7 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "twice": ("dropped", "a second reading of the same device at the same time; the first counts"),
         "late": (
             "dropped",
-            "later than `late` allows; files of the same time need `parallel` in the mapping",
+            "more than `late` seconds after newer rows; files of one time need `parallel` in a mapping",
         ),
         "no-number": ("changed", "not a number, below 0 or too large; the value is unknown"),
         "gap": ("changed", "readings before it are missing; there is no rate across so long a time"),

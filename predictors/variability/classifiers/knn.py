@@ -73,13 +73,13 @@ class Neighbours(Classifier):
     def save_voter(self, folder: Path) -> None:
         """Write the pipeline by skops."""
         assert isinstance(self.voter_, NeighbourVoter)
-        save_sklearn(folder / MODEL, self.voter_.model)
+        save_sklearn(folder / MODEL, self.voter_.model, ())
 
     def load_voter(self, folder: Path) -> NeighbourVoter:
         """Take back the pipeline."""
         from sklearn.pipeline import Pipeline
 
-        model, n_classes = load_sklearn(folder / MODEL), len(self.class_names)
+        model, n_classes = load_sklearn(folder / MODEL, ()), len(self.class_names)
         seen = np.asarray(getattr(model, "classes_", ()))
         if (
             type(model) is not Pipeline

@@ -179,11 +179,11 @@ class TreeClassifier(Classifier):
     def save_voter(self, folder: Path) -> None:
         """Write the classifier by skops."""
         assert isinstance(self.voter_, SklearnTrees)
-        save_sklearn(folder / MODEL, self.voter_.model, TREE)
+        save_sklearn(folder / MODEL, self.voter_.model, (TREE,))
 
     def load_voter(self, folder: Path) -> SklearnTrees:
         """Take back the classifier, after checking that its trees do not point outside themselves."""
-        model = load_sklearn(folder / MODEL, TREE)
+        model = load_sklearn(folder / MODEL, (TREE,))
         expected = type(self.unfitted())
         if type(model) is not expected or int(model.n_features_in_) != len(self.features_):
             raise JobcastError(

@@ -285,7 +285,7 @@ def test_a_run_that_failed_gives_no_row(tmp_path, stand_in, keys, said):
 
 
 @pytest.mark.parametrize(("scheduler", "said"), [("slurm", "Slurm says NODE_FAIL"), ("lsf", "LSF says EXIT 1")])
-def test_a_job_that_vanished_is_told_with_the_schedulers_last_word(tmp_path, stand_in, scheduler, said):
+def test_a_job_that_vanished_is_told_with_the_schedulers_last_message(tmp_path, stand_in, scheduler, said):
     (stand_in / "lose").touch()
     told = once(control_file(tmp_path, scheduler, apps=["AMG"]))
     assert said in told.failed[0][1]

@@ -270,7 +270,7 @@ def test_rows_that_cannot_be_read_or_compared_are_counted(tmp_path):
     [
         ({"time": "x"}, "time must be a number; got 'x'"),
         ({"time": float("nan")}, "time must be a finite number"),
-        ({"min_send_wait": -1}, "waits 1 must be at least 0.0; got -1"),
+        ({"min_send_wait": -1}, "min_send_wait must be at least 0.0; got -1"),
         ({"max_recv_wait": None}, "'max_recv_wait' is missing"),
         ({"colour": "red"}, "No key 'colour'"),
         ({"ranks": 1}, "ranks must be at least 2; got 1"),

@@ -409,7 +409,7 @@ HEADER = "time,until,kind,count,nodes\n"
         (HEADER + "5,9,maintenance,,\n7,,broken,1,\n", r"o.csv:3: No kind 'broken'"),
         (HEADER + "5,,maintenance,,\n", r"o.csv:2: maintenance needs the column 'until'"),
         (HEADER + "5,9,reserve,,\n", r"o.csv:2: reserve needs a count"),
-        (HEADER + "5,9,fail,1,\n", r"o.csv:2: until '9'.*nobody knows its end"),
+        (HEADER + "5,9,fail,1,\n", r"o.csv:2: until '9'.*end is not known in advance"),
         (HEADER + "5,9,reserve,x,\n", r"o.csv:2: count 'x' is no number"),
         (HEADER + "5,,fail,,3-x\n", r"o.csv:2: nodes '3-x' are unknown"),
         (HEADER + "5,,fail,,7-3\n", r"o.csv:2: nodes '7-3' end before they begin"),
