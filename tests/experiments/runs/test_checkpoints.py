@@ -22,6 +22,7 @@ from experiments.runs.checkpoints import run_all, run_directory, with_checkpoint
 from experiments.runs.clusters import Pool
 from experiments.runs.setting import Setting
 from predictors.core.errors import JobcastError
+from predictors.core.files import whole_file
 from predictors.data.cleaning import clean
 from predictors.data.formats.detect import read_log, write_log
 from predictors.data.synthetic.capability import generate_capability_log
@@ -40,6 +41,16 @@ def squares(shared, task):
     return pd.DataFrame(
         {"task": [task], "square": task * task / 3, "none": float("nan"), "text": "Köln", "big": 2**53 + 1, "yes": True}
     )
+
+
+def test_a_page_that_another_run_writes_is_left_alone(tmp_path):
+    """A report is written without the lock; what a kill cut short lies among the parts."""
+    cut_short = tmp_path / "parts" / ".table.csv.k3j_9a0b.csv"
+    with run_directory(tmp_path, "sweep", "mine", {}):
+        cut_short.parent.mkdir()
+        cut_short.touch()
+    with whole_file(tmp_path / "report.html") as page, run_directory(tmp_path, "sweep", "mine", {}):
+        assert page.exists() and not cut_short.exists()
 
 
 @pytest.fixture

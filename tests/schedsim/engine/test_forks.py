@@ -1,5 +1,7 @@
 """Simulations that stop, go on, branch and go back."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -67,6 +69,13 @@ def test_restoring_goes_back():
     elsewhere.restore(moment)
     elsewhere.run()
     assert np.array_equal(elsewhere.schedule().start, start)
+
+
+def test_restoring_keeps_the_simulations_own_workload():
+    jobs = busy_workload()
+    simulation = Simulation(jobs, make_policy("easy"))
+    simulation.restore(Simulation(replace(jobs, name="the same jobs"), make_policy("easy")).snapshot())
+    assert simulation.workload is jobs
 
 
 def test_a_snapshot_of_another_log_or_policy_is_an_error():
