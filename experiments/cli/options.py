@@ -90,7 +90,7 @@ class PoolOptions:
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """Tell who stops the block by Ctrl-C that nothing is lost."""
+    """Say at Ctrl-C that nothing is lost."""
     try:
         yield
     except KeyboardInterrupt:
