@@ -131,7 +131,7 @@ def _facts(name: str, setting: Setting) -> dict[str, Any]:
     if name in WITHOUT_LOG:
         return {"mode": "quick"} if setting.quick else {}
     log = setting.log
-    facts: dict[str, Any] = {"jobs in the log": len(log), "processors": setting.procs or log.max_procs or "not told"}
+    facts: dict[str, Any] = {"jobs in the log": len(log), "processors": setting.procs or log.max_procs or "unknown"}
     if setting.partition is not None:
         facts["partition"] = setting.partition
     if setting.quick:

@@ -135,7 +135,7 @@ FEATURES: Final[dict[str, Feature]] = {
     "group": Feature(at.F_GROUP, _J, "category", "group code", "the user's group or account"),
     "weekday": Feature(
         at.F_WEEKDAY, _C, "category", "0 Monday … 6 Sunday",
-        "day of the week at now in the machine's time zone (UTC if not told); missing if the epoch is not known",
+        "day of the week at now in the machine's time zone (UTC if unknown); missing if the epoch is not known",
     ),
     "last_status": Feature(at.F_LAST_STATUS, _E, "category", "SWF status", "status of the user's last ended job"),
     "second_last_status": Feature(

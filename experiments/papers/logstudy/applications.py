@@ -122,7 +122,7 @@ def _key(jobs: StudyJobs) -> tuple[tuple[str, ...], tuple[str, ...]]:
         notes.append("neither executable nor command line is told: the requested time stands in for both")
         lacking = [column for column in lacking if column not in ("executable", "command")]
     if lacking:
-        notes.append(f"not told, and so not compared: {', '.join(lacking)}")
+        notes.append(f"not in the log, and so not compared: {', '.join(lacking)}")
     if "user" not in key:
         notes.append("without users, equal width and requested time make no application: take the figures as a control")
     return tuple(key), tuple(notes)

@@ -40,10 +40,10 @@ def by_queue(jobs: StudyJobs, failures: Failures) -> pd.DataFrame:
 def failures_observed(jobs: StudyJobs, failures: Failures | None) -> list[Row]:
     """Return observations 13 to 15."""
     if failures is None:
-        return [(n, "failures", "", "not told: no failure log was given") for n in (13, 14, 15)]
+        return [(n, "failures", "", "unknown: no failure log was given") for n in (13, 14, 15)]
     found = hits(jobs, failures)
     if found.empty:
-        return [(n, "failures", "", "not told: no failure hit a job of this log") for n in (13, 14, 15)]
+        return [(n, "failures", "", "unknown: no failure hit a job of this log") for n in (13, 14, 15)]
     places, queues = by_place(jobs, failures), by_queue(jobs, failures)
     nodes = jobs.table["nodes"]
     struck = jobs.table["row"].isin(np.unique(failures.row))

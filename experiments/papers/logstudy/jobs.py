@@ -90,7 +90,7 @@ def study_jobs(log: JobLog, procs: int | None = None) -> StudyJobs:
         notes.append(f"{int((~ran).sum()):,} of {len(log):,} jobs never ran, or tell no processors: left out")
     known = {c for c in (*log.values, "exit_code") if log.known(c)[ran].any()}
     if "wait" not in known:
-        notes.append("waits are not told: jobs count as started at submission")
+        notes.append("waits are unknown: jobs count as started at submission")
     if len(np.unique(log.filled("status")[ran])) == 1 and (known := known - {"status"}) is not None:
         notes.append("the status is the same for all jobs, which tells nothing")
     machine, note = _machine(log, procs, ran, width)
@@ -142,7 +142,7 @@ def _machine(log: JobLog, procs: int | None, ran: Bools, width: Ints) -> tuple[i
     start = (log.filled("submit") + log.filled("wait", 0))[ran]
     _, busy = in_use(start, start + log.filled("run_time")[ran], width[ran])
     most = int(busy.max())
-    return most, f"the size of the machine is not told: the most that was in use, {most:,} processors, stands in"
+    return most, f"the size of the machine is unknown: the most that was in use, {most:,} processors, stands in"
 
 
 def _nodes(log: JobLog, width: Ints, known: set[str], notes: list[str]) -> Ints:
@@ -151,9 +151,9 @@ def _nodes(log: JobLog, width: Ints, known: set[str], notes: list[str]) -> Ints:
         return np.where(log.filled("nodes") > 0, log.filled("nodes"), width)
     each = (log.max_procs or 1) // (log.max_nodes or log.max_procs or 1)
     if each <= 1:
-        notes.append("nodes are not told: a processor counts as a node")
+        notes.append("nodes are unknown: a processor counts as a node")
         return width
-    notes.append(f"nodes are not told: {each} processors count as one")
+    notes.append(f"nodes are unknown: {each} processors count as one")
     return -(-width // each)
 
 
@@ -186,14 +186,14 @@ def _stand_ins(table: pd.DataFrame, known: set[str], machine: int) -> list[str]:
     for column in ("queue", "partition"):
         if column in known and (table[column].value_counts(normalize=True) >= LEAST_SHARE).sum() >= 2:
             if column == "partition":
-                notes.append("queues are not told: partitions stand in")
+                notes.append("queues are unknown: partitions stand in")
             table["queue"] = table[column].fillna("none")
             break
     else:
         known.discard("queue")
         table["queue"] = table["routed"]
         notes.append(
-            "queues are not told: jobs are put where Allcock et al.'s router would put them, from "
+            "queues are unknown: jobs are put where Allcock et al.'s router would put them, from "
             f"{CAPABILITY_SHARE:.0%} of the machine {CAPABILITY}, else up to 6 h {SHORT}, else {LONG}; "
             "their waits were not made under those rules"
         )
@@ -202,12 +202,12 @@ def _stand_ins(table: pd.DataFrame, known: set[str], machine: int) -> list[str]:
             table["exit_code"] = np.select(
                 [table["status"] == 1, table["status"] == 5], ["completed", "cancelled"], "failed"
             )
-            notes.append("exit codes are not told: the status stands in")
+            notes.append("exit codes are unknown: the status stands in")
         elif table["requested_time"].notna().any():
             killed = table["run_time"] >= table["requested_time"]
             table["exit_code"] = np.where(killed, "ran to its limit", "ended before its limit")
             notes.append("neither exit codes nor a status are told: whether a job ended before its limit stands in")
     if "project" not in known and "group" in known:
         table["project"] = table["group"]
-        notes.append("projects are not told: groups stand in")
+        notes.append("projects are unknown: groups stand in")
     return notes

@@ -111,16 +111,16 @@ def queues_observed(jobs: StudyJobs) -> list[Row]:
 def _ratio(table: pd.DataFrame, one: str, other: str) -> str:
     lacking = [queue for queue in (one, other) if queue not in table.index]
     if lacking:
-        return f"not told: no queue {' or '.join(lacking)}"
+        return f"unknown: no queue {' or '.join(lacking)}"
     ratio = table["mean_wait_s"][one] / table["mean_wait_s"][other]
-    return f"{ratio:.2f}" if np.isfinite(ratio) else "not told: lacks wait"
+    return f"{ratio:.2f}" if np.isfinite(ratio) else "unknown: the log lacks wait"
 
 
 def _change(jobs: StudyJobs, years: pd.DataFrame, column: str) -> str:
     first, last = jobs.table["time"].min(), jobs.table["time"].max()
     whole = [p for p in years["period"] if pd.Period(p).start_time >= first and pd.Period(p).end_time <= last]
     if len(whole) < 2:
-        return f"not told: the log has {len(whole)} whole year{'' if len(whole) == 1 else 's'}"
+        return f"unknown: the log has {len(whole)} whole year{'' if len(whole) == 1 else 's'}"
     by_year = years.set_index("period")[column]
     return f"{by_year[whole[0]]:,.0f} to {by_year[whole[-1]]:,.0f}"
 
@@ -128,7 +128,7 @@ def _change(jobs: StudyJobs, years: pd.DataFrame, column: str) -> str:
 def users_observed(jobs: StudyJobs) -> list[Row]:
     """Return observations 5 to 8: the surges of two users."""
     if not jobs.has("user"):
-        return [(n, "a user's surge", "", "not told: lacks user") for n in (5, 6, 7, 8)]
+        return [(n, "a user's surge", "", "unknown: the log lacks user") for n in (5, 6, 7, 8)]
     busiest, month = busiest_user(jobs)
     own = jobs.table[(jobs.table["user"] == busiest) & (_months(jobs.table) == month)]
     everyone = jobs.table[_months(jobs.table) == month]
@@ -177,14 +177,14 @@ def _beside(month: str) -> list[str]:
 def surge_waits(jobs: StudyJobs, month: str) -> str:
     """Return by queue how many times longer the mean wait of a month was than that of the months beside it."""
     if not jobs.has("wait"):
-        return "not told: lacks wait"
+        return "unknown: the log lacks wait"
     table = jobs.table.assign(month=_months(jobs.table), queue=in_top(jobs.table, "queue", TOP_QUEUES))
     here = table[table["month"] == month].groupby("queue")["wait"].agg(["mean", "size"])
     beside = table[table["month"].isin(_beside(month))].groupby("queue")["wait"].agg(["mean", "size"])
     both = here.add_suffix("_here").join(beside.add_suffix("_beside"), how="inner")
     both = both[both[["size_here", "size_beside"]].min(axis=1) >= LEAST_JOBS]
     ratio = (both["mean_here"] / both["mean_beside"]).replace([np.inf, -np.inf], np.nan).dropna()
-    return "; ".join(f"{queue} {value:.2f}" for queue, value in ratio.items()) or "not told: no month beside it"
+    return "; ".join(f"{queue} {value:.2f}" for queue, value in ratio.items()) or "unknown: no month beside it"
 
 
 def month_change(jobs: StudyJobs, month: str) -> str:
@@ -192,7 +192,7 @@ def month_change(jobs: StudyJobs, month: str) -> str:
     table = by_period(jobs, "M").set_index("period")
     beside = table.reindex(_beside(month)).dropna(how="all")
     if beside.empty:
-        return "not told: no month beside it"
+        return "unknown: no month beside it"
     jobs_ratio, hours_ratio = (table[c][month] / beside[c].mean() for c in ("jobs", "core_hours"))
     return f"jobs {jobs_ratio:.2f}, core-hours {hours_ratio:.2f}"
 
@@ -201,7 +201,7 @@ def waits_with_wide(jobs: StudyJobs) -> str:
     """Return by queue the rank correlation over months of wide jobs submitted with the queue's mean wait."""
     table = jobs.table.assign(month=_months(jobs.table), queue=in_top(jobs.table, "queue", TOP_QUEUES))
     if not jobs.has("wait") or not table["wide"].any() or table["month"].nunique() < 6:
-        return "not told: no wait, no wide jobs, or less than six months"
+        return "unknown: no wait, no wide jobs, or less than six months"
     wide = table[table["wide"]].groupby("month").size()
     waits = table.pivot_table(index="month", columns="queue", values="wait", aggfunc="mean")
     wide = wide.reindex(waits.index).fillna(0)
@@ -234,7 +234,8 @@ def normal_exit(jobs: StudyJobs) -> "pd.Series[bool]":
 def exits_observed(jobs: StudyJobs) -> list[Row]:
     """Return observations 9 to 12: exit codes by queue and by user, modes, and both together."""
     if "exit_code" not in jobs.table:
-        return [(n, "exit codes", "", "not told: lacks exit code, status and requested time") for n in (9, 10, 12)]
+        lacking = "unknown: the log lacks exit code, status and requested time"
+        return [(n, "exit codes", "", lacking) for n in (9, 10, 12)]
     well = normal_exit(jobs)
     by_queue = well.groupby(jobs.table["queue"]).mean()
     sizes = jobs.table["queue"].value_counts()
@@ -250,8 +251,8 @@ def exits_observed(jobs: StudyJobs) -> list[Row]:
     if not jobs.has("mode"):
         return [
             *rows,
-            (11, "modes", "", "not told: lacks mode"),
-            (12, "exit codes by mode", "", "not told: lacks mode"),
+            (11, "modes", "", "unknown: the log lacks mode"),
+            (12, "exit codes by mode", "", "unknown: the log lacks mode"),
         ]
     modes = jobs.table["mode"].value_counts(normalize=True)
     rows.append((11, "the most frequent mode", "script, in all years", f"{modes.index[0]}: {modes.iloc[0]:.0%}"))
@@ -265,7 +266,7 @@ def exits_observed(jobs: StudyJobs) -> list[Row]:
 
 def _by_user(jobs: StudyJobs, well: "pd.Series[bool]") -> str:
     if not jobs.has("user"):
-        return "not told: lacks user"
+        return "unknown: the log lacks user"
     top = jobs.table["user"].value_counts().index[:20]
     shares = well.groupby(jobs.table["user"]).mean().reindex(top)
     least, most = shares.idxmin(), shares.idxmax()
@@ -317,11 +318,11 @@ def cycles_observed(jobs: StudyJobs) -> list[Row]:
         (16, "months with most jobs a day", "May and August", best("month", 2)),
     ]
     if not jobs.has("user"):
-        return [*rows, (16, "users' own weeks", "some weekdays, some weekends", "not told: lacks user")]
+        return [*rows, (16, "users' own weeks", "some weekdays, some weekends", "unknown: the log lacks user")]
     counts = jobs.table["user"].value_counts()
     often = jobs.table[jobs.table["user"].isin(counts.index[counts >= 50])]
     if often.empty:
-        return [*rows, (16, "users' own weeks", "some weekdays, some weekends", "not told: no user has 50 jobs")]
+        return [*rows, (16, "users' own weeks", "some weekdays, some weekends", "unknown: no user has 50 jobs")]
     weekend = (often["time"].dt.day_of_week >= 5).groupby(often["user"]).mean()
     rows.append((16, "users with 50 jobs or more who submit mainly at weekends (more than 2/7)",
                  "some", f"{int((weekend > 2 / 7).sum())} of {len(weekend)}; "
@@ -347,7 +348,7 @@ def overburn(jobs: StudyJobs, project: str | None = None) -> pd.DataFrame:
 def overburn_observed(jobs: StudyJobs) -> list[Row]:
     """Return observations 17 and 18."""
     if not jobs.has("overburn"):
-        return [(n, "overburn", "", "not told: lacks overburn") for n in (17, 18)]
+        return [(n, "overburn", "", "unknown: the log lacks overburn") for n in (17, 18)]
     beyond = jobs.table["overburn"] == 1
     hours = jobs.table["core_hours"]
     months = overburn(jobs)
@@ -358,7 +359,7 @@ def overburn_observed(jobs: StudyJobs) -> list[Row]:
          ", ".join(months.nlargest(3, "share_of_core_hours")["month"])),
     ]  # fmt: skip
     if "project" not in jobs.table:
-        return [*rows, (18, "the largest project's overburn", "", "not told: lacks project")]
+        return [*rows, (18, "the largest project's overburn", "", "unknown: the log lacks project")]
     project = largest_project(jobs)
     own = overburn(jobs, project).nlargest(1, "share_of_core_hours").iloc[0]
     rows.append((18, "the largest project in its month of most overburn", "57 % of jobs, 80 % of core-hours",
