@@ -211,7 +211,7 @@ def test_queues_users_exits_modes_cycles_overburn(mira_log: JobLog) -> None:
     ]
     assert answers(rows, 2) == [f"{study.queue_table(jobs).set_index('queue')['mean_wait_s']['backfill'] / 14_400:.2f}"]
     assert answers(rows, 3) == [f"{20 / 19:.2f}"]
-    assert answers(rows, 4) == ["unknown: the log has 1 whole year"]
+    assert set(answers(rows, 4)) == {"unknown: the log has 1 whole year"}
     assert "user u1 in 2014-09: 510 jobs" in answers(rows, 5)[0]
     assert "100% in backfill, median 1,024 nodes" in answers(rows, 5)[0]
     assert answers(rows, 6) == ["backfill 3.00; prod-capability 1.00; prod-long 1.00; prod-short 1.00"]
