@@ -18,7 +18,7 @@ from predictors.models.fallback import Chain
 from predictors.models.forest import Forest
 from predictors.models.online.gaussier import Gaussier
 from predictors.models.online.linear import OnlineLinear
-from predictors.models.wrapper import Wrapper
+from predictors.models.wrapper import Wrapper, settings_of
 
 PREDICTORS: Final[Mapping[str, type[Predictor]]] = MappingProxyType(
     {
@@ -74,7 +74,7 @@ def make_predictor(name: str, **params: Any) -> Predictor:
         raise unknown_name("predictor", name, PREDICTORS)
     made = PREDICTORS[name]()
     if isinstance(made, Wrapper) and isinstance(inside := params.get("predictor", made.pattern.name), str):
-        params["predictor"] = make_predictor(inside, **(params.pop("settings", None) or {}))
+        params["predictor"] = make_predictor(inside, **settings_of(params))
     return made.set_params(**params)
 
 

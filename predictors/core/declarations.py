@@ -80,9 +80,13 @@ def read_toml(path: str | os.PathLike[str], what: str) -> dict[str, Any]:
 def parse_toml(text: str, where: str) -> dict[str, Any]:
     """Return the document in a text; `where` names its place in messages."""
     try:
-        return tomllib.loads(text)
+        document = tomllib.loads(text)
+        repr(document)  # fails as a message with such a number would
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise JobcastError(f"{where}: is no TOML file ({error}).") from error
+    except ValueError as error:
+        raise JobcastError(f"{where}: holds a number of more than 4,300 digits.") from error
+    return document
 
 
 def known_keys(table: Any, known: tuple[str, ...], where: str) -> Mapping[str, Any]:
@@ -199,7 +203,7 @@ def _first(error: ValidationError, kind: Any, table: Any, at: tuple[str, ...] = 
         return f"{inside}{str(loc[-1])!r} is missing."
     if first["type"] in ("tuple_type", "list_type") and isinstance(first["input"], Mapping):
         return f"{key} must be a list of tables; write each as [[{loc[-1]}]]."
-    if first["type"] == "dataclass_type" and isinstance(first["input"], list | tuple):
+    if first["type"] == "dataclass_type" and isinstance(first["input"], list | tuple) and isinstance(loc[-1], str):
         return f"{key} must be one table; write [{loc[-1]}]."
     if first["type"] == "value_error":
         key = _path(loc)  # the value's own message says its name

@@ -106,6 +106,10 @@ class Parameters:
         """Return the constructor's parameters by name; `deep` changes nothing."""
         return self.stored()
 
+    def named_params(self) -> dict[str, Any]:
+        """Return the parameters as plain values: as a registry's `make_…` takes them and as saved models hold them."""
+        return self.get_params()
+
     def stored(self) -> dict[str, Any]:
         """Return the constructor's arguments, as it stored them."""
         return {name: getattr(self, name) for name in _parameters(type(self))}  # type: ignore[arg-type]
@@ -143,5 +147,7 @@ def _parameters(kind: type[Parameters]) -> Mapping[str, Rule | None]:
     """Return the rules of the constructor's parameters: of those that the class adds, then of those of its bases."""
     depth = {name: n for n, one in enumerate(kind.__mro__) for name in get_annotations(one)}
     types = {name: field.type for name, field in kind.__dataclass_fields__.items()}
-    names = sorted(signature(kind).parameters, key=lambda name: depth.get(name, -1))
+    taken = signature(kind).parameters.values()
+    names = [one.name for one in taken if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+    names.sort(key=lambda name: depth.get(name, -1))
     return {name: rule_of(types.get(name)) for name in names}

@@ -159,7 +159,7 @@ def check_saved_and_loaded_is_the_same(make: Make, log: JobLog) -> None:
         with tempfile.TemporaryDirectory() as folder:
             save(predictor, folder)
             loaded = load(folder)
-        assert type(loaded) is type(predictor) and loaded.get_params() == predictor.get_params()
+        assert type(loaded) is type(predictor) and loaded.named_params() == predictor.named_params()
         np.testing.assert_array_equal(loaded.predict(second), predictor.predict(second))
         assert loaded.starts_cold == predictor.starts_cold
     np.testing.assert_array_equal(loaded.predict(second, warm=True), predictor.predict(second, warm=True))

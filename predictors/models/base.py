@@ -295,7 +295,7 @@ class Predictor(Parameters, ABC):
 
     def save_params(self, folder: Path) -> dict[str, Any]:
         """Return the constructor's parameters as JSON can hold them, after writing what it cannot."""
-        return self.get_params()
+        return self.named_params()
 
     def save_estimator(self, folder: Path) -> None:
         """Write what was learnt; a predictor that learns nothing writes nothing."""

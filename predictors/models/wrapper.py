@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,24 @@ from predictors.models.base import Predictor
 
 INSIDE = "inside_"
 """Prefix of the arrays of the predictor inside among those of `get_state`."""
+
+
+INNER: Final = "predictor__"
+"""Prefix of the parameters of the predictor inside, as scikit-learn has it."""
+
+
+def settings_of(params: dict[str, Any]) -> dict[str, Any]:
+    """Take the parameters of the predictor inside out of those of a wrapper.
+
+    Raises
+    ------
+    JobcastError
+        If they are no mapping.
+    """
+    settings = params.pop("settings", None)
+    if settings is not None and not isinstance(settings, Mapping):
+        raise JobcastError(f"settings must be a mapping of names to values; got {settings!r}.")
+    return dict(settings or {})
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +57,9 @@ class ChosenColumns:
 class Wrapper(Predictor):
     """A predictor around another one.
 
-    `predictors.registry.make_predictor` makes the one inside from its registered name and settings; `get_params` and
-    saved models name it by these.
+    `predictors.registry.make_predictor` makes the one inside from its registered name and settings; `named_params` and
+    saved models name it by these. `get_params` and `set_params` are scikit-learn's: `predictor__NAME` is the parameter
+    NAME of the predictor inside.
 
     Parameters
     ----------
@@ -72,21 +91,27 @@ class Wrapper(Predictor):
         return self.default() if self.predictor is None else self.predictor
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name: of the predictor inside its registered name, and as `settings` its own."""
+        """Return the constructor's parameters by name; `deep`: also those of the predictor inside."""
+        inside = self.pattern.get_params() if deep else {}
+        return self.stored() | {f"{INNER}{name}": value for name, value in inside.items()}
+
+    def named_params(self) -> dict[str, Any]:
+        """Return the parameters as plain values: the one inside by its registered name and its own `settings`."""
         pattern = self.pattern
         settings = {name: value for name, value in pattern.changed().items() if name not in ("cap", "as_of")}
         own = {name: value for name, value in self.stored().items() if name != "predictor"}
         return {"predictor": pattern.name, "settings": settings or None, **own}
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters by name; `settings` are parameters of the predictor inside.
+        """Change parameters by name; `settings`, or those that begin with `predictor__`, are of the predictor inside.
 
         Raises
         ------
         JobcastError
-            If there is no such parameter, of this predictor or of the one inside.
+            If there is no such parameter, of this predictor or of the one inside, or `settings` are no mapping.
         """
-        settings = params.pop("settings", None)
+        settings = settings_of(params)
+        settings |= {name.removeprefix(INNER): params.pop(name) for name in list(params) if name.startswith(INNER)}
         super().set_params(**params)
         if settings:
             self.predictor = self.pattern.clone(**settings)
@@ -94,8 +119,8 @@ class Wrapper(Predictor):
 
     def changed(self) -> dict[str, Any]:
         """Return the parameters that are not as the constructor has them by default."""
-        defaults = type(self)().get_params()
-        return {name: value for name, value in self.get_params().items() if value != defaults[name]}
+        defaults = type(self)().named_params()
+        return {name: value for name, value in self.named_params().items() if value != defaults[name]}
 
     def check(self) -> None:
         """Raise a `JobcastError` that names the first parameter that cannot be used."""

@@ -131,7 +131,7 @@ class Loggable:
             save=lambda folder: save_model(predictor, folder, origin),
             tags=_tags(origin.brief()),
             note=page(origin, figures, split),
-            params=predictor.get_params() | {"predictor": predictor.name, "split": split, "seed": seed},
+            params=predictor.named_params() | {"predictor": predictor.name, "split": split, "seed": seed},
             inputs={name: ("double", name in pyfunc.REQUIRED) for name in predictor.features},
             outputs={pyfunc.OUTPUT: "double"},
             loader=pyfunc.__name__,

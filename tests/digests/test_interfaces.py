@@ -100,7 +100,7 @@ def test_the_web_api(tmp_path):
 
 def test_parameters():
     made = {name: make_predictor(name) for name in PREDICTORS} | {name: make_classifier(name) for name in CLASSIFIERS}
-    pinned("names", "parameters", {name: repr(sorted(one.get_params().items())) for name, one in made.items()})
+    pinned("names", "parameters", {name: repr(sorted(one.named_params().items())) for name, one in made.items()})
 
 
 def test_registered_names():

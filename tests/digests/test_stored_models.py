@@ -146,7 +146,7 @@ def test_a_kept_predictor(home, tmp_path, name):
     loaded = tracking.load_model(str(kept / "model"))
     same_bits(loaded.predictor.predict_rows(rows), answers)
     assert loaded.origin.predictor == name and type(loaded.predictor) is PREDICTORS[name]
-    assert loaded.predictor.get_params().items() >= SMALL.get(name, {}).items()
+    assert loaded.predictor.named_params().items() >= SMALL.get(name, {}).items()
     served = mlflow.pyfunc.load_model(str(kept / "model"), suppress_warnings=True)
     table = pd.DataFrame(rows, columns=list(loaded.predictor.features))
     same_bits(served.predict(table)[OUTPUT].to_numpy(), answers)

@@ -220,4 +220,4 @@ def test_kth_beside_other_programs(trace):
 
 def test_the_seed_reaches_the_predictor_within_a_budget(log):
     scores = evaluate(log, ["forest", "user-mean"], budget=0.1, seed=3).scores
-    assert [score.predictor.get_params()["settings"] for score in scores[1:]] == [{"random_state": 3}, None]
+    assert [score.predictor.named_params()["settings"] for score in scores[1:]] == [{"random_state": 3}, None]

@@ -3,12 +3,15 @@
 
 import numpy as np
 import pytest
+import sklearn.base
+from sklearn.model_selection import GridSearchCV
 
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log
 from predictors.evaluation import checks
 from predictors.evaluation.checks import PREDICTOR_CHECKS
+from predictors.models.adapters.estimators import HistoryRegressor
 from predictors.models.baselines import ColumnMean, LastTwo, Requested, Tsafrir, UserMean
 from predictors.models.forest import Forest
 from predictors.models.range import Prediction
@@ -320,6 +323,30 @@ def test_odd_logs_get_predictions_within_range(predictor, what):
         assert np.isfinite(found).all() and (found >= 1).all()
     for found in (in_the_loop, from_it, from_usual):
         assert (found <= limit).all()
+
+
+@pytest.mark.parametrize("name", PREDICTORS)
+def test_scikit_learn_clones_a_predictor(name):
+    predictor = make_predictor(name, cap=False)
+    copy = sklearn.base.clone(predictor)
+    assert copy is not predictor and copy.named_params() == predictor.named_params()
+    assert copy.get_params().keys() == predictor.get_params().keys()
+
+
+@pytest.mark.parametrize("name", ["chain", "with-budget"])
+def test_the_predictor_inside_is_a_part_for_scikit_learn(name, log):
+    import pandas as pd
+
+    from predictors.history.replay import replay
+
+    predictor = make_predictor(name, predictor="forest", settings={"n_estimators": 3})
+    assert sklearn.base.clone(predictor).set_params(predictor__n_estimators=2).made().n_estimators == 2
+    assert predictor.get_params()["predictor__n_estimators"] == 3
+    grid = GridSearchCV(HistoryRegressor(predictor), {"predictor__predictor__n_estimators": [1, 2]}, cv=2)
+    table = pd.DataFrame(replay(log, predictor.features), columns=list(predictor.features))[:200]
+    assert grid.fit(table, np.arange(1.0, 201.0)).best_estimator_.predict(table).shape == (200,)
+    with pytest.raises(JobcastError, match="settings must be a mapping of names to values; got 3"):
+        make_predictor(name, settings=3)
 
 
 @pytest.mark.parametrize("name", PREDICTORS)

@@ -81,7 +81,7 @@ def test_a_predictor_comes_back_exactly_by_every_address(home, name):
         model = tracking.load_model(uri)
         np.testing.assert_array_equal(model.predictor.predict(LOG), expected)
         assert (model.origin.predictor, model.trained_until, model.sha256) == (name, 900, run.sha256)
-        assert model.predictor.get_params() == predictor.get_params()
+        assert model.predictor.named_params() == predictor.named_params()
 
 
 def test_a_loaded_model_says_which_version_it_is(home):
