@@ -13,7 +13,7 @@ from predictors.core.arrays import Floats
 from predictors.history.features import REQUESTED_TIME
 from predictors.models.base import Predictor
 from predictors.models.fallback import LINKS, chain_of
-from predictors.models.range import REQUESTED, in_range, in_range_one, is_in_range
+from predictors.models.range import REQUESTED, in_range, in_range_one, is_in_range, no_estimate
 from predictors.models.wrapper import Wrapper
 from predictors.service.state.feature_mapping import FeatureMapping
 from predictors.service.state.jobs import EVERY_FEATURE
@@ -95,7 +95,9 @@ class Published:
         try:
             inside = self.mapping.many(rows)
             estimator = getattr(self.predictor, "estimator_", None)
-            unknown = np.ones(len(rows), dtype=np.bool_) if estimator is None else np.isnan(estimator.predict(inside))
+            unknown = (
+                np.ones(len(rows), dtype=np.bool_) if estimator is None else no_estimate(estimator.predict(inside))
+            )
             seconds = self.predictor.predict_rows(inside)
         except Exception:  # as above
             return [fallback(row, FAILED) for row in rows]
