@@ -115,6 +115,9 @@ def print_evaluation(found: "Evaluation", details: bool = False) -> None:
     how = f"{counted(found.n_test, 'job')} predicted, {learnt}; {found.split}, protocol {found.protocol}"
     title = f"{found.log}{partition}: {how}"
     print_table(title, COLUMNS, [row(score) for score in found.scores], note=_NOTE)
+    without = [f"{score.name} {score.n_fallback:,}" for score in found.scores if score.n_fallback]
+    if without:
+        typer.echo(f"Jobs answered by their request, since there was no estimate: {', '.join(without)}.")
     if details:
         for by in ("run time", "user", "month"):
             print_table(f"Error / last-two, by {by}", *_slice_table(found, by))

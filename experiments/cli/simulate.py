@@ -10,6 +10,7 @@ from experiments.cli.simulate_options import (
     CeilOptions,
     MachineOptions,
     SiteOptions,
+    fallback_note,
     ignored_note,
     outages_note,
     print_users,
@@ -158,7 +159,7 @@ def _print_notes(found: dict[str, Any], widths: str | None) -> None:
     """Print what options add to the figures: users' waits, jobs that were widened, outages, commands that came late."""
     if "users" in found:
         print_users(found["users"])
-    for note in (widths, outages_note(found), ignored_note(found)):
+    for note in (widths, outages_note(found), ignored_note(found), fallback_note(found)):
         if note is not None:
             typer.echo(note)
 

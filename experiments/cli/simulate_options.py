@@ -321,6 +321,12 @@ def ignored_note(found: dict[str, Any]) -> str | None:
     return f"{late:,} commands came when their job did not wait any more; they did nothing." if late else None
 
 
+def fallback_note(found: dict[str, Any]) -> str | None:
+    """Return a sentence about the jobs for which the estimator had no estimate, if there are any."""
+    count = found.get("n_fallback", 0)
+    return f"{count:,} jobs were answered by their request, since there was no estimate." if count else None
+
+
 def print_users(users: dict[str, Any]) -> None:
     """Print the table of users' waits and full hours."""
     from experiments.console import print_table

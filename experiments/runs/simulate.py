@@ -10,7 +10,7 @@ from predictors.data.joblog import JobLog
 from predictors.models.baselines import Requested
 from predictors.models.conformal import WithBudget
 from predictors.models.similar_jobs import REVISED_ESTIMATES, SimilarRuns
-from predictors.models.stream import forecast
+from predictors.models.stream import LearningForecast, forecast
 from predictors.registry import PREDICTORS, make_predictor
 from predictors.tracking.client import load_model
 from schedsim.cobalt.rules import Rules
@@ -236,8 +236,9 @@ class NamedSimulation:
         workload = widened(self.workload or Workload.from_log(self.log), self.allocator)
         if self.deadline is not None:
             workload = replace(workload, deadline=self.deadline)
+        estimated = self._estimated(workload)
         simulation = Simulation(
-            workload, self._rule(), self._estimated(workload), self.correction, self.kill, self.allocator,
+            workload, self._rule(), estimated, self.correction, self.kill, self.allocator,
             self.run_times, self.rules, self.outages,
         )  # fmt: skip
         simulation.run()
@@ -254,6 +255,7 @@ class NamedSimulation:
             **disturbed_figures(schedule),
             "engine_seconds": schedule.engine_seconds,
             "jobs_per_second": len(workload) / schedule.engine_seconds,
+            **({"n_fallback": estimated.n_fallback} if isinstance(estimated, LearningForecast) else {}),
             **late,
         }
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from predictors.core.arrays import Bools, Ints
 from predictors.core.errors import JobcastError, printable, unknown_name
+from predictors.core.validation import whole_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,7 +114,7 @@ class JobLog:
         values, unknown = {}, {}
         for column in (*COLUMNS, *(column for column in FURTHER if column in self.values)):
             mask = _copied(self.unknown.get(column), column not in self.values, n_jobs, np.bool_)
-            array = _copied(self.values.get(column), UNKNOWN, n_jobs, np.int64)
+            array = _copied(_whole(self.values.get(column), column, mask), UNKNOWN, n_jobs, np.int64)
             if array.shape != (n_jobs,) or mask.shape != (n_jobs,):
                 raise JobcastError(f"Job log column {column!r} has shape {array.shape}; all must have ({n_jobs},).")
             array[mask] = UNKNOWN
@@ -146,12 +147,18 @@ class JobLog:
 
         `about` are the other parameters of the class; `origin` is set from the first submission.
 
+        Raises
+        ------
+        JobcastError
+            If a known value is no whole number that an int64 holds, or the log breaks another rule of the class.
+
         Examples
         --------
         >>> log = JobLog.from_columns({"job_id": [7, 5], "submit": [130, 100], "run_time": [3, 4]}, {})
         >>> log["submit"].tolist(), log["job_id"].tolist(), log.origin
         ([0, 30], [5, 7], 100)
         """
+        values = {**values, **{column: _whole(values[column], column) for column in _NEVER_UNKNOWN}}
         order = _order(np.asarray(values["submit"]), np.asarray(values["job_id"]))
         sorted_values = {column: np.asarray(array)[order] for column, array in values.items()}
         masks = {column: np.asarray(array)[order] for column, array in unknown.items()}
@@ -238,6 +245,10 @@ class JobLog:
             sha.update(np.ascontiguousarray(self.values[column], dtype="<i8").tobytes())
             sha.update(np.packbits(self.unknown[column]).tobytes())
         return sha.hexdigest()
+
+
+def _whole(values: npt.ArrayLike | None, column: str, unknown: Bools | None = None) -> Any:
+    return None if values is None else whole_numbers(values, f"job log column {column!r}", unknown)
 
 
 def _copied(array: npt.NDArray[Any] | None, missing: int, n_jobs: int, dtype: type[Any]) -> npt.NDArray[Any]:

@@ -23,8 +23,9 @@ from predictors.evaluation.metrics import figures
 from predictors.evaluation.results import Evaluation, Score, slices
 from predictors.history.replay import log_events, replay, running_at
 from predictors.models.base import Predictor
-from predictors.models.baselines import LastTwo
+from predictors.models.baselines import LastTwo, Requested
 from predictors.models.conformal import WithBudget
+from predictors.models.range import REQUESTED
 from predictors.models.stream import LearningForecast, forecast
 from predictors.registry import make_predictor, seeded
 
@@ -126,6 +127,7 @@ def evaluate(
             slices=slices(jobs, tested, ended_count, found.seconds, baseline),
             predicted=found.seconds[tested],
             predictor=found.predictor,
+            n_fallback=found.n_fallback,
         )
         for name, found in predictions.items()
     )
@@ -160,6 +162,7 @@ class _Predictions:
     predictor: Predictor
     fit_seconds: float
     us_per_job: float
+    n_fallback: int | None
 
 
 def _made(predictors: Sequence[str] | Mapping[str, Predictor], seed: int, budget: float | None) -> dict[str, Predictor]:
@@ -217,7 +220,9 @@ def _split(
     else:
         seconds[tested] = predictor.predict_rows(rows[tested])
     us = (perf_counter() - fitted) / tested.sum() * 1e6
-    return _Predictions(seconds, predictor, fitted - begin, float(us))
+    asked = isinstance(predictor, Requested)
+    n_fallback = 0 if asked else int((predictor.answered_by(rows[tested]) == REQUESTED).sum())
+    return _Predictions(seconds, predictor, fitted - begin, float(us), n_fallback)
 
 
 def _prequential(predictor: Predictor, jobs: JobLog) -> _Predictions:
@@ -226,6 +231,8 @@ def _prequential(predictor: Predictor, jobs: JobLog) -> _Predictions:
     begin = perf_counter()
     live.advance(log_events(jobs), seconds)
     wall = perf_counter() - begin
-    learning = live.learning_seconds if isinstance(live, LearningForecast) else 0.0
+    learning, n_fallback = (
+        (live.learning_seconds, live.n_fallback) if isinstance(live, LearningForecast) else (0.0, None)
+    )
     used = live.learnt() if isinstance(live, LearningForecast) else predictor
-    return _Predictions(seconds, used, learning, (wall - learning) / len(jobs) * 1e6)
+    return _Predictions(seconds, used, learning, (wall - learning) / len(jobs) * 1e6, n_fallback)

@@ -1,7 +1,7 @@
 """Figures of predictions: squared error, absolute error, accuracy, underestimates.
 
 All functions take the true run times and the predictions as float arrays of shape (n_jobs,), in seconds. A figure that
-is not defined (no jobs, a constant target for R²) is NaN, never a made-up number.
+is not defined (no jobs, a job without a prediction, a constant target for R²) is NaN, never a made-up number.
 """
 
 from dataclasses import dataclass, fields
@@ -76,18 +76,18 @@ def figures(run_time: npt.ArrayLike, predicted: npt.ArrayLike, baseline: npt.Arr
         rmse_s=float(np.sqrt(_mean(error**2))),
         median_ae_s=float(np.median(error)) if len(r) else float("nan"),
         r2=1.0 - squares / spread if spread > 0 else float("nan"),
-        mean_accuracy=_mean(np.divide(low, high, out=np.ones_like(high), where=high > 0)),
-        underestimation_rate=_mean(p < r),
-        within_1_min=_mean(error <= 60.0),
-        within_10_min=_mean(error <= 600.0),
+        mean_accuracy=_mean(np.divide(low, high, out=np.ones_like(high), where=high != 0)),
+        underestimation_rate=_share(p < r, error),
+        within_1_min=_share(error <= 60.0, error),
+        within_10_min=_share(error <= 600.0, error),
     )
 
 
 def ratio(part: float, whole: float) -> float:
     """Return part / whole: 1 if both are 0, infinite if only `whole` is (nothing else matches a flawless baseline)."""
-    if whole == 0:
+    if whole == 0 and not np.isnan(part):
         return 1.0 if part == 0 else np.inf
-    return part / whole
+    return part / whole if whole else np.nan
 
 
 def pinball_loss(run_time: npt.ArrayLike, predicted: npt.ArrayLike, quantile: float) -> float:
@@ -108,7 +108,7 @@ def coverage(run_time: npt.ArrayLike, lower: npt.ArrayLike, upper: npt.ArrayLike
     """Share of jobs with lower <= r <= upper: a 90 % interval should cover .9."""
     r, low = _pair(run_time, lower)
     _, high = _pair(run_time, upper)
-    return _mean((low <= r) & (r <= high))
+    return _share((low <= r) & (r <= high), low + high)
 
 
 def _pair(run_time: npt.ArrayLike, predicted: npt.ArrayLike) -> tuple[Floats, Floats]:
@@ -116,6 +116,11 @@ def _pair(run_time: npt.ArrayLike, predicted: npt.ArrayLike) -> tuple[Floats, Fl
     if r.shape != p.shape or r.ndim != 1:
         raise JobcastError(f"Run times and predictions must have one shape (n_jobs,); got {r.shape} and {p.shape}.")
     return r, p
+
+
+def _share(met: npt.NDArray[np.bool_], known: Floats) -> float:
+    """Return the share of jobs that meet a condition; NaN if one of `known` is NaN."""
+    return float("nan") if np.isnan(known).any() else _mean(met)
 
 
 def _mean(values: Floats | npt.NDArray[np.bool_]) -> float:

@@ -132,6 +132,8 @@ class Score:
         Predictions [s].
     predictor : Predictor
         As fitted here.
+    n_fallback : int or None
+        Test jobs that were answered by their request, since the predictor had no estimate; None if not counted.
     """
 
     name: str
@@ -142,12 +144,17 @@ class Score:
     slices: tuple[Slice, ...] = field(repr=False)
     predicted: Floats = field(repr=False)
     predictor: Predictor = field(repr=False)
+    n_fallback: int | None = None
 
     def to_json(self, detailed: bool = False) -> dict[str, Any]:
         """Return the figures by name; `detailed` adds the interval, the remaining figures and the slices."""
         found = self.figures.to_dict()
         short = {"name": self.name, **{name: found[name] for name in JSON_FIGURES}}
-        times = {"fit_seconds": self.fit_seconds, "predict_us_per_job": self.predict_us_per_job}
+        times = {
+            "fit_seconds": self.fit_seconds,
+            "predict_us_per_job": self.predict_us_per_job,
+            "n_fallback": self.n_fallback,
+        }
         if not detailed:
             return short | times
         more = {name: value for name, value in found.items() if name not in JSON_FIGURES}

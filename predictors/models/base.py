@@ -34,7 +34,7 @@ from predictors.data.names import Codes, codes_of, renumbered
 from predictors.history.features import REQUESTED_TIME, codes_read
 from predictors.history.history import JobHistory, Outcome, Outcomes, as_of_rule
 from predictors.history.replay import LogHistory, replay, still_running
-from predictors.models.range import REQUESTED, Prediction, in_range, in_range_one
+from predictors.models.range import LONGEST, REQUESTED, Prediction, in_range, in_range_one, no_estimate
 from predictors.models.warnings import warn_about_training_data
 
 if TYPE_CHECKING:
@@ -230,11 +230,11 @@ class Predictor(Parameters, ABC):
         """Return the source of each row's prediction, shape (n_rows,); see `Prediction.answered_by`."""
         rows = self._checked(rows)
         estimator: Estimator | None = getattr(self, "estimator_", None)
-        unknown = np.ones(len(rows), np.bool_) if estimator is None else np.isnan(estimator.predict(rows))
+        unknown = np.ones(len(rows), np.bool_) if estimator is None else no_estimate(estimator.predict(rows))
         return np.where(unknown, REQUESTED, self.name)
 
     def _prediction(self, estimate: float, request: float) -> Prediction:
-        unknown = estimate != estimate
+        unknown = not abs(estimate) <= LONGEST
         seconds = in_range_one(estimate, request, self.cap)
         return Prediction(seconds, unknown, REQUESTED if unknown else self.name, model=self.name)
 

@@ -31,7 +31,7 @@ from predictors.core.params import OpenShare
 from predictors.history.history import Outcome, as_of_rule
 from predictors.models.base import Estimator, Predictor
 from predictors.models.baselines import Similar
-from predictors.models.range import Prediction, in_range
+from predictors.models.range import Prediction, in_range, no_estimate
 from predictors.models.stream import overrun_at
 from predictors.models.wrapper import Wrapper
 
@@ -276,7 +276,7 @@ class WithBudget(Wrapper):
         estimator = self.estimator_
         if estimator is None:
             return np.full(len(rows), SHORTEST), limit
-        missing, point = np.isnan(estimator.predict(rows)), np.maximum(self.predict_rows(rows), SHORTEST)
+        missing, point = no_estimate(estimator.predict(rows)), np.maximum(self.predict_rows(rows), SHORTEST)
         _, low, high = self._shares()
         lower, upper = ends_around(point, limit, low, high)
         return np.where(missing, SHORTEST, lower), np.where(missing, limit, upper)

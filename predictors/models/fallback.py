@@ -11,7 +11,7 @@ from predictors.core.arrays import Floats, Ints
 from predictors.history.history import Outcome
 from predictors.models.base import Estimator
 from predictors.models.boosted import Average
-from predictors.models.range import REQUESTED, Prediction
+from predictors.models.range import LONGEST, REQUESTED, Prediction, no_estimate
 from predictors.models.wrapper import ChosenColumns, Wrapper
 
 LINKS: Final = {"similar": "similar_median", "last-two": "last_two_mean"}
@@ -43,7 +43,7 @@ class ChainEstimator:
     def predict_with_source(self, rows: Floats) -> tuple[Floats, Ints]:
         """Return seconds and the places of their links, counted as by `predict_one_with_source`, of shape (n_rows,)."""
         found = np.full(len(rows), np.nan) if self.inner is None else self.inner.predict(rows[:, self.own])
-        who = np.where(np.isfinite(found), 0, -1)
+        who = np.where(no_estimate(found), -1, 0)
         for place, column in enumerate(self.others, 1):
             here = (who < 0) & np.isfinite(rows[:, column])
             found, who = np.where(here, rows[:, column], found), np.where(here, place, who)
@@ -56,7 +56,7 @@ class ChainEstimator:
     def predict_one_with_source(self, row: Floats) -> tuple[float, int]:
         """Return seconds for one row and the place of its link: 0 the estimator, 1, 2, … the others, -1 none."""
         found = float("nan") if self.inner is None else self.inner.predict_one(row[self.own])
-        if np.isfinite(found):
+        if abs(found) <= LONGEST:
             return found, 0
         for place, column in enumerate(self.others, 1):
             if np.isfinite(row[column]):

@@ -2,7 +2,8 @@
 
 * With `cap=True` predictions lie in [1 s, requested time]: jobs are killed at their request. A request that is unknown,
   or is not above 0, caps nothing.
-* Where nothing has been learnt, or what the estimator needs is missing, the requested time is predicted, and the
+* Where nothing has been learnt, what the estimator needs is missing, or its answer is no time (NaN, infinite, beyond
+  `LONGEST`), the requested time is predicted, and the
   prediction is marked as a fallback. If that is unknown as well, `UNKNOWN_REQUEST` stands in for it. There is no NaN.
 * With `cap=False` estimates stay as they are, but not below 0.
 """
@@ -12,7 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from predictors.core.arrays import Floats
+from predictors.core.arrays import Bools, Floats
 from predictors.core.jit import compiled
 from predictors.core.limits import SHORTEST, UNKNOWN_REQUEST
 
@@ -35,6 +36,21 @@ class Prediction(NamedTuple):
     version: str = ""
 
 
+LONGEST: Final = 2.0**53
+"""No run is longer [s]: an estimator's answer beyond it, or below its negative, is no estimate."""
+
+
+def no_estimate(estimates: Floats) -> Bools:
+    """Return which answers of an estimator are none.
+
+    Examples
+    --------
+    >>> no_estimate(np.array([600.0, np.nan, np.inf, 1e300])).tolist()
+    [False, True, True, True]
+    """
+    return ~(np.abs(estimates) <= LONGEST)
+
+
 @compiled
 def known_request(request: float) -> float:
     """Return the requested time, or `UNKNOWN_REQUEST` if it is unknown or not above 0."""
@@ -44,7 +60,7 @@ def known_request(request: float) -> float:
 @compiled
 def in_range_one(estimate: float, request: float, cap: bool) -> float:
     """Return the prediction for one estimate and requested time; see `in_range`."""
-    if np.isnan(estimate):
+    if not abs(estimate) <= LONGEST:
         estimate = known_request(request)
     estimate = max(estimate, 0.0)
     if cap:

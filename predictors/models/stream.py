@@ -222,11 +222,14 @@ class LearningForecast:
     ----------
     learning_seconds : float
         Time spent learning so far [s].
+    n_fallback : int
+        Jobs so far that were answered by their request, since there was no estimate.
     """
 
     def __init__(self, predictor: Predictor, log: JobLog, *, learns: bool, after: JobHistory | None = None) -> None:
         self.predictor = predictor
         self.learning_seconds = 0.0
+        self.n_fallback = 0
         self._learns = learns
         self._history = LogHistory(log, predictor.features, predictor.as_of, after)
         self._rows = np.full((len(log), len(predictor.features)), np.nan)
@@ -241,7 +244,9 @@ class LearningForecast:
             if outcomes is not None:
                 outcomes.catch_up(time)
             if kind == SUBMITTED:
-                issued = seconds[job] = predict(self._rows[job]).seconds
+                found = predict(self._rows[job])
+                issued = seconds[job] = found.seconds
+                self.n_fallback += found.fallback
                 if outcomes is not None:
                     outcomes.submitted(job, self._rows[job], issued)
             elif outcomes is None:

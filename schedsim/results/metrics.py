@@ -65,9 +65,14 @@ def makespan(schedule: Schedule) -> int:
     return int(schedule.end.max() - schedule.workload.submit.min())
 
 
+def areas(schedule: Schedule) -> Floats:
+    """Return each job's processors x run time [s]; as floats, since whole numbers end at 2^63."""
+    return schedule.workload.procs.astype(np.float64) * schedule.run_time
+
+
 def utilisation(schedule: Schedule) -> float:
     """Return the share of the machine's processor seconds used within the makespan."""
-    work = (schedule.run_time * schedule.workload.procs).sum(dtype=np.float64)
+    work = areas(schedule).sum()
     span = makespan(schedule) * schedule.workload.machine_procs
     return float(work / span) if span else 0.0
 
@@ -114,7 +119,7 @@ def estimate_errors(estimate: Ints, run_time: Ints) -> dict[str, float]:
 
 def weighted_figures(schedule: Schedule) -> dict[str, float]:
     """Return mean wait and mean bounded slowdown with each job weighted by its area, processors x run time."""
-    area = (schedule.run_time * schedule.workload.procs).astype(np.float64)
+    area = areas(schedule)
     if not area.any():
         raise JobcastError("All jobs have length 0: they cannot be weighted by area.")
     bounded = bounded_slowdown(schedule.wait, schedule.run_time)
@@ -126,7 +131,7 @@ def weighted_figures(schedule: Schedule) -> dict[str, float]:
 
 def how_started(schedule: Schedule) -> dict[str, dict[str, float]]:
     """Return jobs and processor hours by how the jobs started."""
-    area = schedule.run_time * schedule.workload.procs
+    area = areas(schedule)
     table = {}
     for code, name in enumerate(STARTED_BY):
         here = schedule.started_by == code

@@ -18,7 +18,7 @@ from predictors.core.arrays import Floats, Ints
 from schedsim.cobalt.rules import Rules
 from schedsim.machine.outages import Outages, size_of
 from schedsim.policies.ceil import CEILING, Ceiling, most_in_use
-from schedsim.results.metrics import bounded_slowdown, makespan
+from schedsim.results.metrics import areas, bounded_slowdown, makespan
 from schedsim.results.schedule import Schedule
 from schedsim.results.timelines import timeline
 
@@ -37,8 +37,8 @@ def by_queue(schedule: Schedule, rules: Rules) -> Mapping[str, Mapping[str, Any]
        Argonne. JSSPP 2017. doi:10.1007/978-3-319-77398-8_1
     """
     workload, queue = schedule.workload, rules.serves(schedule.workload)
-    hours = workload.procs * schedule.run_time / HOUR
-    asked = workload.procs * workload.requested / HOUR
+    hours = areas(schedule) / HOUR
+    asked = workload.procs.astype(np.float64) * workload.requested / HOUR
     table = {}
     for number, one in enumerate(rules.router.queues):
         mine = queue == number
@@ -74,7 +74,7 @@ def delivered(schedule: Schedule, until: int) -> Floats:
     """Return each job's processor-hours before a second: what a queue that never empties has done by then."""
     workload = schedule.workload
     ran = np.clip(np.minimum(schedule.end, until) - schedule.start, 0, None)
-    return np.asarray(workload.procs * ran / HOUR, dtype=np.float64)
+    return np.asarray(workload.procs.astype(np.float64) * ran / HOUR, dtype=np.float64)
 
 
 BOUND: Final = 60
@@ -172,10 +172,10 @@ def disturbed_figures(schedule: Schedule) -> dict[str, Any]:
     seconds, free = available(disturbed.outages, schedule.workload.machine_procs)
     begin = int(schedule.workload.submit.min())
     edges = np.clip(np.append(seconds, begin + span), begin, begin + span)
-    room = float((np.diff(edges) * free).sum(dtype=np.float64))
-    used = (schedule.run_time * procs)[~disturbed.dropped].sum(dtype=np.float64)
+    room = float((np.diff(edges) * free.astype(np.float64)).sum())
+    used = areas(schedule)[~disturbed.dropped].sum(dtype=np.float64)
     runs = disturbed.runs
-    lost = ((runs[:, 2] - runs[:, 1]) * procs[runs[:, 0]]).sum(dtype=np.float64)
+    lost = ((runs[:, 2] - runs[:, 1]) * procs[runs[:, 0]].astype(np.float64)).sum()
     whole = float(span) * schedule.workload.machine_procs
     return {
         "available": room / whole if whole else 1.0,

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError
+from predictors.core.validation import check_whole, whole_numbers
 from predictors.data.joblog import JobLog
 from schedsim.kernels.records import CLASSES
 
@@ -72,7 +73,7 @@ class Workload:
     def __post_init__(self) -> None:
         n_jobs = len(self.job_id)
         for column in (*_COLUMNS, *(name for name in ("user", "deadline") if getattr(self, name) is not None)):
-            array = np.array(getattr(self, column), dtype=np.int64)
+            array = np.array(whole_numbers(getattr(self, column), f"{self.name}: {column}"))
             if array.shape != (n_jobs,):
                 raise JobcastError(f"{self.name}: {column} has shape {array.shape}; one value a job is ({n_jobs},).")
             array.flags.writeable = False
@@ -82,6 +83,7 @@ class Workload:
     def _validate(self, n_jobs: int) -> None:
         if n_jobs == 0:
             raise JobcastError(f"{self.name}: there are no jobs to simulate.")
+        check_whole(self.machine_procs, f"{self.name}: machine_procs", most=np.iinfo(np.int64).max)
         if self.machine_procs < 1:
             raise JobcastError(f"{self.name}: a machine needs at least 1 processor; got {self.machine_procs}.")
         if self.machine_procs > MOST_PROCS:
@@ -109,9 +111,9 @@ class Workload:
 
     @classmethod
     def from_columns(cls, job_id: npt.ArrayLike, *, machine_procs: int, **columns: npt.ArrayLike) -> Self:
-        """Build a workload from anything that NumPy takes for an array of integers."""
-        arrays = {name: np.asarray(values, dtype=np.int64) for name, values in columns.items()}
-        return cls(np.asarray(job_id, dtype=np.int64), machine_procs=machine_procs, **arrays)  # type: ignore[arg-type]
+        """Build a workload from anything that NumPy takes for an array of whole numbers."""
+        arrays = {name: values if np.ndim(values) == 0 else np.asarray(values) for name, values in columns.items()}
+        return cls(np.asarray(job_id), machine_procs=machine_procs, **arrays)  # type: ignore[arg-type]
 
     @classmethod
     def from_log(cls, log: JobLog) -> Self:

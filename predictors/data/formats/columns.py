@@ -26,6 +26,33 @@ _SPAN: Final = re.compile(r"(?:(\d{1,6})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9})
 _HALF_HOUR: Final = 1800
 _AMERICAN: Final = "%m/%d/%Y %H:%M:%S"
 
+_BARE_RETURN: Final = re.compile(rb"\r+(?=[^\r\n])")
+RETURNS: Final = "lines that end in CR alone; convert them: tr '\\r' '\\n' < IN > OUT"
+
+
+def mostly_returns(data: bytes) -> bool:
+    r"""Return whether more lines of a text end in CR alone than in a newline.
+
+    Examples
+    --------
+    >>> mostly_returns(b"1\r2\r3\n"), mostly_returns(b"1\r\n2 a\rb\r\n")
+    (True, False)
+    """
+    return b"\r" in data and sum(1 for _ in _BARE_RETURN.finditer(data)) > data.count(b"\n")
+
+
+def refuse_returns(data: bytes, source: str) -> None:
+    """Refuse a text with a CR inside a line: two lines would be read as one.
+
+    Raises
+    ------
+    JobcastError
+        Naming the line.
+    """
+    if b"\r" in data and (found := _BARE_RETURN.search(data)) is not None:
+        line = data.count(b"\n", 0, found.start()) + 1
+        raise JobcastError(f"{source}:{line}: has {RETURNS}.")
+
 
 @dataclass(frozen=True)
 class Timestamps:

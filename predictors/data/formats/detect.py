@@ -12,6 +12,7 @@ from predictors.core.compressed import read_bytes
 from predictors.core.errors import JobcastError
 from predictors.core.parquet import MAGIC
 from predictors.data.formats.alcf import is_alcf, parse_alcf
+from predictors.data.formats.columns import RETURNS, mostly_returns
 from predictors.data.formats.parquet import parse_parquet, write_parquet
 from predictors.data.formats.pbs import is_pbs, parse_pbs
 from predictors.data.formats.slurm import is_sacct, is_sacct_json, parse_sacct, parse_sacct_json
@@ -59,6 +60,7 @@ WRITERS: Final[Mapping[str, Callable[[JobLog, Path], ReadingReport]]] = MappingP
 )
 """The writers of logs by the end of the file's name."""
 
+_NOT_IN_LINES: Final = ("parquet", "sacct-json")
 _FOREIGN: Final[Mapping[bytes, str]] = MappingProxyType(
     {
         b"BZh": "packed by bzip2; unpack it first",
@@ -76,7 +78,7 @@ def detect(data: bytes, source: str) -> str:
     Raises
     ------
     JobcastError
-        If it is none of `FORMATS`.
+        If it is none of `FORMATS`, or most of its lines end in CR alone.
 
     Examples
     --------
@@ -85,6 +87,8 @@ def detect(data: bytes, source: str) -> str:
     """
     for name, form in FORMATS.items():
         if form.recognises(data):
+            if name not in _NOT_IN_LINES and mostly_returns(data):
+                raise JobcastError(f"{source}: has {RETURNS}.")
             return name
     known = "; ".join(form.title for form in FORMATS.values())
     raise JobcastError(
@@ -100,6 +104,8 @@ def _kind(data: bytes) -> str:
         return "a binary file"
     if re.match(rb"\s*JobID\w*[ \t]+\w+[^\n|]*\n[- \t]+\r?\n", data[:2000]):
         return "sacct's table for people, which cuts what is long; export it with sacct --parsable2"
+    if mostly_returns(data):
+        return f"text with {RETURNS}"
     first = data.lstrip()[:40].split(b"\n")[0].decode("ascii", "backslashreplace").strip()
     return f"text that begins {first!r}"
 

@@ -20,7 +20,7 @@ from predictors.core.compressed import log_name
 from predictors.core.errors import JobcastError
 from predictors.data.formats import slurm
 from predictors.data.formats._swf_scan import LARGEST_QUANTITY
-from predictors.data.formats.columns import MISSING, Names, span, unix_time
+from predictors.data.formats.columns import MISSING, Names, refuse_returns, span, unix_time
 from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES, Draft, finish, known_zone
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport, ReportBuilder
@@ -219,6 +219,7 @@ def parse_pbs(
     JobcastError
         If no record is a job; with `strict`, at the first record dropped or changed.
     """
+    refuse_returns(data, source)
     ledger = ReportBuilder(source, RULES)
     jobs, arrays = _jobs(data, ledger)
     ledger.add("array-itself", arrays)

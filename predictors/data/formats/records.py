@@ -84,6 +84,8 @@ class Draft:
         Records of runs after which the job went back into the queue.
     waiting : bool array or None
         Records of jobs that had ended without having started.
+    one_run_at_a_time : bool
+        Whether records of one id that overlap in time are different jobs: tasks of an array, without their numbers.
     """
 
     source: str
@@ -94,6 +96,7 @@ class Draft:
     names: dict[str, Names] = field(default_factory=dict)
     put_back: Bools | None = None
     waiting: Bools | None = None
+    one_run_at_a_time: bool = False
 
     def number(self, column: str) -> Ints:
         """Return a column, all `MISSING` if the records have no such column."""
@@ -114,7 +117,8 @@ def finish(
     """Return the job log of the records, and the account.
 
     Of several records with one id and one submission, and of records whose job was put back into the queue, the last
-    run is the job. Other records with one id are different jobs: then all jobs get new numbers.
+    run is the job; but runs that overlap in time are different jobs where a job has one run at a time. Other records
+    with one id are different jobs: then all jobs get new numbers.
 
     Raises
     ------
@@ -176,15 +180,39 @@ def _attempts(draft: Draft, rows: Ints) -> dict[str, Bools]:
     submit, start, end = (draft.number(column)[rows] for column in ("submit", "start", "end"))
     put_back = np.zeros(len(rows), np.bool_) if draft.put_back is None else draft.put_back[rows]
     # Oldest first; of one submission, what did not end comes last: it still runs.
-    order = np.lexsort((rows, np.where(end == MISSING, np.iinfo(np.int64).max, end), ~put_back, submit, job))
+    content = _content(draft, rows) if draft.one_run_at_a_time else np.zeros(len(rows), dtype=np.int64)
+    order = np.lexsort((rows, content, np.where(end == MISSING, np.iinfo(np.int64).max, end), ~put_back, submit, job))
     here, following = order[:-1], order[1:]
     same_job = job[here] == job[following]
     same_submit = same_job & (submit[here] == submit[following])
     alike = same_submit & (start[here] == start[following]) & (end[here] == end[following])
-    alike &= put_back[here] == put_back[following]
+    alike &= (put_back[here] == put_back[following]) & (content[here] == content[following])
+    again = same_submit | put_back[here]
+    if draft.one_run_at_a_time:
+        group = np.concatenate([[0], np.cumsum(~same_submit)])
+        tasks = _overlapping(group, start[order], end[order], np.append(alike, False))[:-1]
+        before = (start[following] == MISSING) | (end[here] <= start[following])
+        again &= ~tasks | (put_back[here] & before)
     repeated[rows[here[alike]]] = True
-    earlier[rows[here[same_job & ~alike & (same_submit | put_back[here])]]] = True
+    earlier[rows[here[same_job & ~alike & again]]] = True
     return {"repeated-row": repeated, "earlier-attempt": earlier}
+
+
+def _content(draft: Draft, rows: Ints) -> Ints:
+    """Return a number for each record; records that are equal in every column have the same."""
+    columns = [*draft.numbers.values(), *(codes for codes, _ in draft.names.values())]
+    table = np.stack([values[rows] for values in columns], axis=1)
+    _, first, places = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    return first[places.reshape(-1)]
+
+
+def _overlapping(group: Ints, start: Ints, end: Ints, again: Bools) -> Bools:
+    """Return which records belong to a group in which two runs overlap; `again` marks records that are repeated."""
+    ran = np.flatnonzero((start != MISSING) & (end > start) & ~again)
+    order = ran[np.lexsort((end[ran], start[ran], group[ran]))]
+    here, following = order[:-1], order[1:]
+    meet = (group[here] == group[following]) & (start[following] < end[here])
+    return np.isin(group, group[here[meet]])
 
 
 def _columns(draft: Draft, kept: Bools) -> dict[str, Ints]:

@@ -110,6 +110,29 @@ def members(job: str) -> int:
     return max(total, 1)
 
 
+def job_keys(ids: list[str], words: list[str]) -> list[str]:
+    """Return what identifies each job: its id; where tasks of an array share one, the array's id and the task.
+
+    Examples
+    --------
+    >>> job_keys(["12", "12", "14", "14"], ["12_1", "12_2", "12_3", "12_3"])
+    ['12_1', '12_2', '14', '14']
+    """
+    if len(set(ids)) == len(ids):
+        return ids
+    tasks: dict[str, set[str]] = {}
+    for own, word in zip(ids, words, strict=True):
+        if _is_task(word):
+            tasks.setdefault(own, set()).add(word)
+    return [
+        word if len(tasks.get(own, ())) > 1 and _is_task(word) else own for own, word in zip(ids, words, strict=True)
+    ]
+
+
+def _is_task(word: str) -> bool:
+    return "_" in word and "[" not in word
+
+
 def exit_code(text: str) -> int:
     """Return the exit code in sacct's `code:signal`; 128 + signal where a signal ended the job.
 
@@ -250,7 +273,8 @@ def _draft(table: Table, source: str, ledger: ReportBuilder, time_zone: str | No
         table = Table(table.names, {c: v.take(kept) for c, v in table.columns.items()}, _moved(table, rows))
         words = [word for word, is_job in zip(words, jobs.tolist(), strict=True) if is_job]
     raw = table.columns[table.first(ALIASES["id"]) or ""]
-    ids = words if raw.equals(table.columns[table.first(ALIASES["word"]) or ""]) else raw.to_pylist()
+    same = raw.equals(table.columns[table.first(ALIASES["word"]) or ""])
+    ids = words if same else job_keys(raw.to_pylist(), words)
     draft = Draft(source, ids, table.places, ledger)
     fill(draft, table, words, time_zone)
     return draft
@@ -263,6 +287,7 @@ def _moved(table: Table, rows: Ints) -> Callable[[Ints], Ints]:
 
 def fill(draft: Draft, table: Table, words: list[str], time_zone: str | None) -> None:
     """Fill a draft with the columns of a table."""
+    draft.one_run_at_a_time = True
     column = {key: table.columns[found] for key, aliases in ALIASES.items() if (found := table.first(aliases))}
     states = names(column["state"])
     odd = unknown_states(map(state_of, states[1]))
@@ -378,7 +403,7 @@ def parse_sacct_json(
     columns = _columns(rows)
     at = np.array([min(int(row["jobidraw"]), 2**62) for row in rows], dtype=np.int64)
     table = Table(tuple(columns), columns, lambda picked: at[picked])
-    draft = Draft(source, [row["jobidraw"] for row in rows], table.places, ledger)
+    draft = Draft(source, job_keys([row["jobidraw"] for row in rows], words), table.places, ledger)
     fill(draft, table, words, time_zone)
     return finish(draft, log_name(source), strict, time_zone=time_zone)
 

@@ -18,6 +18,7 @@ from predictors.core.compressed import log_name, read_bytes
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
 from predictors.data.formats._swf_scan import COMMENT, FIELDS, MISSING, Problem, Rows, parse_rows
+from predictors.data.formats.columns import refuse_returns
 from predictors.data.formats.swf_header import (
     NAME_LABELS,
     SMALLEST_UNIX_TIME,
@@ -102,8 +103,7 @@ def parse_swf(data: bytes, source: str, strict: bool = False, careful: bool = Fa
     a.swf: 1 dropped
       dropped  1  too-few-fields    a row has 18 fields  (line 3)
     """
-    if b"\n" not in data and b"\r" in data.rstrip():
-        raise JobcastError(f"{source}: its lines end in CR alone; convert them first: tr '\\r' '\\n' < IN > OUT.")
+    refuse_returns(data, source)
     text = data.removeprefix(_BYTE_ORDER_MARK) + b"\n"
     rows = parse_rows(text, careful)
     report = ReportBuilder(source, RULES)

@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from predictors.core.arrays import Floats
+from predictors.core.arrays import Bools, Floats
 from predictors.history.features import REQUESTED_TIME
 from predictors.models.base import Predictor
 from predictors.models.fallback import LINKS, chain_of
-from predictors.models.range import REQUESTED, in_range, in_range_one, is_in_range
+from predictors.models.range import REQUESTED, in_range, in_range_one, is_in_range, no_estimate
 from predictors.models.wrapper import Wrapper
 from predictors.service.state.feature_mapping import FeatureMapping
 from predictors.service.state.jobs import EVERY_FEATURE
@@ -79,10 +79,12 @@ class Published:
         """Return the answer for one row of every feature."""
         request = float(row[_REQUEST])
         try:
-            found = self.predictor.predict_one(self.mapping.one(row))
+            inside = self.mapping.one(row)
+            found = self.predictor.predict_one(inside)
+            no_time = found.fallback and bool(self._estimates(inside[None])[1][0])
         except Exception:  # a model of any kind can fail in any way; the cluster must not notice
             return fallback(row, FAILED)
-        if not is_in_range(found.seconds, request, self.predictor.cap):
+        if no_time or not is_in_range(found.seconds, request, self.predictor.cap):
             return fallback(row, OUT_OF_RANGE)
         why = NOTHING_LEARNT if found.fallback else None
         quantiles = None if self.ratios is None else self._quantiles(found.seconds, request)
@@ -94,8 +96,7 @@ class Published:
             return [self.answer(row) for row in rows]
         try:
             inside = self.mapping.many(rows)
-            estimator = getattr(self.predictor, "estimator_", None)
-            unknown = np.ones(len(rows), dtype=np.bool_) if estimator is None else np.isnan(estimator.predict(inside))
+            unknown, no_time = self._estimates(inside)
             seconds = self.predictor.predict_rows(inside)
         except Exception:  # as above
             return [fallback(row, FAILED) for row in rows]
@@ -109,13 +110,22 @@ class Published:
                     NOTHING_LEARNT if nothing else None,
                     quantiles=None if quantiles is None else quantiles[i],
                 )
-                if is_in_range(predicted, request, self.predictor.cap)
+                if not no_time[i] and is_in_range(predicted, request, self.predictor.cap)
                 else fallback(rows[i], OUT_OF_RANGE)
             )
             for i, (predicted, nothing, request) in enumerate(
                 zip(seconds.tolist(), unknown.tolist(), requests.tolist(), strict=True)
             )
         ]
+
+    def _estimates(self, rows: Floats) -> tuple[Bools, Bools]:
+        """Return where the model has no estimate, and where it answers what is no time: infinite, or far too large."""
+        estimator = getattr(self.predictor, "estimator_", None)
+        if estimator is None:
+            return np.ones(len(rows), dtype=np.bool_), np.zeros(len(rows), dtype=np.bool_)
+        estimates = estimator.predict(rows)
+        unknown = no_estimate(estimates)
+        return unknown, unknown & ~np.isnan(estimates)
 
     def _quantiles(self, seconds: float, request: float) -> tuple[float, float, float]:
         assert self.ratios is not None

@@ -124,3 +124,17 @@ def test_columns_that_swf_has_no_place_for() -> None:
     assert a_log(project=[0, 1, 0]).digest() != a_log(mode=[0, 1, 0]).digest()
     with pytest.raises(JobcastError, match="did you mean 'exit_code'"):
         log.filled("exitcode")
+
+
+@pytest.mark.parametrize("value", [2.5, float("nan"), float("inf"), 2**63, 2.0**63, 2**64, -(2**63) - 1, "7", None])
+@pytest.mark.parametrize("column", ["job_id", "submit", "run_time", "user"])
+def test_values_that_are_no_whole_numbers_are_refused(column: str, value: object) -> None:
+    columns = {"job_id": [1, 2], "submit": [0, 5], "run_time": [3, 4], "user": [1, 2]}
+    with pytest.raises(JobcastError, match=f"Job log column '{column}' must be whole numbers from -2.63 to 2.63 - 1"):
+        JobLog.from_columns(columns | {column: [3, value]}, {})  # type: ignore[list-item]
+
+
+def test_whole_floats_and_unknown_values_are_taken() -> None:
+    columns = {"job_id": np.array([1, 2**63 - 1], np.uint64), "submit": [0.0, 5.0], "run_time": [np.nan, 4.0]}
+    log = JobLog.from_columns(columns, {"run_time": [True, False]})
+    assert (log["job_id"].tolist(), log["run_time"].tolist()) == ([1, 2**63 - 1], [None, 4])

@@ -1,6 +1,7 @@
 """Splits, protocols, slices and intervals, on logs small enough to work by hand, and on real ones."""
 
 import json
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -11,8 +12,11 @@ from predictors.data.formats.detect import read_log
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log
 from predictors.evaluation.evaluate import evaluate
+from predictors.history.replay import log_events
+from predictors.models.base import Predictor
 from predictors.models.baselines import LastTwo, UserMean
 from predictors.models.forest import Forest
+from predictors.models.stream import forecast
 
 # id user submit wait run requested partition; one user, 10 jobs; a day apart but for 6 to 8
 TABLE = [
@@ -118,7 +122,7 @@ def test_the_document_of_the_command_line(log):
     assert document["baseline"] == {"name": "last-two", "capped": True, "rows": 2}
     assert list(document["predictors"][0]) == [
         "name", "n_test", "sse_s2", "sse_ratio_to_last_two", "mae_s", "rmse_s", "median_ae_s", "r2", "mean_accuracy",
-        "underestimation_rate", "fit_seconds", "predict_us_per_job",
+        "underestimation_rate", "fit_seconds", "predict_us_per_job", "n_fallback",
     ]  # fmt: skip
     detailed = evaluate(log, ["requested"]).to_json(detailed=True)["predictors"][1]
     assert detailed["sse_ratio_interval"] == [detailed["sse_ratio_to_last_two"]] * 2  # one user only
@@ -221,3 +225,55 @@ def test_kth_beside_other_programs(trace):
 def test_the_seed_reaches_the_predictor_within_a_budget(log):
     scores = evaluate(log, ["forest", "user-mean"], budget=0.1, seed=3).scores
     assert [score.predictor.named_params()["settings"] for score in scores[1:]] == [{"random_state": 3}, None]
+
+
+@dataclass(frozen=True)
+class Always:
+    """An estimator that has one answer."""
+
+    value: float
+
+    def predict(self, rows):
+        """Answer for many."""
+        return np.full(len(rows), self.value)
+
+    def predict_one(self, row):
+        """Answer for one."""
+        return self.value
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Odd(Predictor):
+    """A model from elsewhere that answers no time."""
+
+    name = "odd"
+    features = ("requested_time",)
+
+    value: float = 0.0
+
+    def learn(self, rows, seconds):
+        """Learn nothing."""
+        return Always(self.value)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
+@pytest.mark.parametrize("protocol", ["strict", "reis"])
+def test_answers_that_are_no_time_are_counted(log, value, protocol):
+    """The request stands in for each, in a batch and in a stream, and the score says for how many jobs."""
+    for train in (0.8, None):
+        found = evaluate(log, {"odd": Odd(value=value), "sane": Odd(value=60.0)}, train=train, protocol=protocol)
+        asked = evaluate(log, ["requested"], train=train, protocol=protocol)["requested"]
+        assert found["odd"].predicted.tolist() == asked.predicted.tolist()
+        assert (found["odd"].n_fallback, asked.n_fallback) == (found.n_test, 0 if train else None)
+        assert found["odd"].to_json()["n_fallback"] == found.n_test
+        assert found["sane"].n_fallback == (0 if train else found.n_test)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
+def test_answers_that_are_no_time_are_counted_in_the_loop(log, value):
+    model = Odd(value=value).fit(log)
+    live, seconds = forecast(model, log), np.full(len(log), np.nan)
+    live.advance(log_events(log), seconds)
+    assert live.n_fallback == len(log) and seconds.tolist() == log["requested_time"].tolist()
+    assert set(model.answered_by(model.rows(log))) == {"requested"}
+    assert model.predict_one(model.rows(log)[0])[:3] == (600.0, True, "requested")

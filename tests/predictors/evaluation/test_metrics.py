@@ -78,3 +78,11 @@ def test_unequal_shapes_are_refused():
         metrics.figures([1.0, 2.0], [1.0], [1.0, 2.0])
     with pytest.raises(JobcastError, match="between 0 and 1"):
         metrics.pinball_loss([1.0], [1.0], 1.0)
+
+
+def test_a_prediction_that_is_missing_leaves_no_figure() -> None:
+    """A comparison with NaN is false: it must not count as met or not met."""
+    found = metrics.figures([1.0, 2.0], [math.nan, 2.0], [1.0, 2.0]).to_dict()
+    assert {name for name, value in found.items() if not math.isnan(value)} == {"n_test"}
+    assert math.isnan(metrics.coverage([1.0, 2.0], [math.nan, 0.0], [3.0, 3.0]))
+    assert math.isnan(metrics.pinball_loss([1.0, 2.0], [math.nan, 0.0], 0.5))

@@ -291,6 +291,7 @@ class Broken:
     [
         (ValueError("no"), "the model failed"),
         (np.inf, "the model predicted out of range"),
+        (1e300, "the model predicted out of range"),
     ],
 )
 def test_a_model_that_fails_is_stood_in_for_along_the_chain(start, says, why):

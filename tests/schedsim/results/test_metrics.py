@@ -27,6 +27,7 @@ from schedsim.results.metrics import (
     widest,
 )
 from schedsim.results.schedule import Schedule
+from schedsim.results.site_metrics import delivered
 from schedsim.results.timelines import mean_by_span, timeline
 from schedsim.workload.workload import Workload
 
@@ -45,6 +46,17 @@ JOBS = Workload.from_columns(
 @pytest.fixture(scope="module")
 def schedule():
     return simulate(JOBS, make_policy("fcfs"))
+
+
+def test_work_beyond_what_whole_numbers_hold():
+    """Two runs that each fill a machine for 2^36 s: 2^65 processor seconds."""
+    whole, long = 1 << 28, 1 << 36
+    columns = {"submit": [0, 0], "procs": [whole] * 2, "requested": [long] * 2, "run_time": [long] * 2}
+    found = simulate(Workload.from_columns([1, 2], machine_procs=whole, **columns), make_policy("fcfs"))
+    assert utilisation(found) == 1 and figures(found)["utilisation"] == 1
+    assert weighted_figures(found)["area_weighted_mean_wait_s"] == long / 2
+    assert sum(part["core_hours"] for part in how_started(found).values()) == 2 * whole * long / 3600
+    assert delivered(found, 2 * long).sum() == 2 * whole * long / 3600
 
 
 def test_figures_by_hand(schedule):

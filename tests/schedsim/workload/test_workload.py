@@ -27,3 +27,20 @@ def test_a_larger_machine_is_refused(procs):
     log = generate_log(20, seed=1)
     with pytest.raises(JobcastError, match=r"at most .* processors; got"):
         Workload.from_log(clean(log, procs)[0])
+
+
+@pytest.mark.parametrize("value", [2.5, float("nan"), 2**63, 2**64, "7"])
+@pytest.mark.parametrize("column", ["job_id", "submit", "procs", "requested", "run_time", "user"])
+def test_columns_that_are_no_whole_numbers_are_refused(column, value):
+    columns = {"submit": [0, 0], "procs": [1, 1], "requested": [9, 9], "run_time": [5, 5], "user": [1, 1]}
+    ids = [1, value] if column == "job_id" else [1, 2]
+    columns |= {} if column == "job_id" else {column: [1, value]}
+    with pytest.raises(JobcastError, match=f"{column} must be whole numbers"):
+        Workload.from_columns(ids, machine_procs=8, **columns)
+
+
+@pytest.mark.parametrize("procs", [float("nan"), float("inf"), 8.5, "8", None, True])
+def test_a_machine_has_a_whole_number_of_processors(procs):
+    columns = {"submit": [0], "procs": [1], "requested": [9], "run_time": [5]}
+    with pytest.raises(JobcastError, match="machine_procs must be a whole number"):
+        Workload.from_columns([1], machine_procs=procs, **columns)

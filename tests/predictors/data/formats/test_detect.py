@@ -16,6 +16,7 @@ from predictors.core.errors import JobcastError
 from predictors.data.formats.detect import FORMATS, WRITERS, detect, read_log, write_log
 from predictors.data.formats.parquet import parse_parquet, write_parquet
 from predictors.data.joblog import COLUMNS, FURTHER, JobLog
+from tests.support.places import DATA
 
 ROW = b"7 100 5 60 4 -1 -1 4 90 -1 1 3 2 8 1 1 -1 -1\n"
 
@@ -34,6 +35,37 @@ def a_log(n: int = 3) -> JobLog:
         categories={"user": ("root", "ana"), "queue": ("", "fast")},
         name="a",
     )
+
+
+CR_LOGS = {
+    "swf": b"; MaxProcs: 4\n" + ROW + b"8" + ROW[1:],
+    "sacct": b"JobID|Submit|Start|End|State\n7|1000|1010|1020|COMPLETED\n8|1000|1010|1020|COMPLETED\n",
+    "pbs": (DATA / "pbs_accounting.txt").read_bytes().replace(b"\r\n", b"\n"),
+    "alcf": b"JOB_NAME,QUEUED_TIMESTAMP,START_TIMESTAMP,END_TIMESTAMP,NODES_USED\n1.p,2016-11-05 10:00:00,"
+    b"2016-11-05 11:00:00,2016-11-05 12:00:00,4\n"
+    b"2.p,2016-11-05 10:00:00,2016-11-05 11:00:00,2016-11-05 12:00:00,4\n",
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("last", [b"", b"\n"])
+@pytest.mark.parametrize("name", CR_LOGS)
+def test_lines_that_end_in_cr_alone_are_refused(name: str, last: bytes, packed: bool, tmp_path: Path) -> None:
+    assert detect(CR_LOGS[name], "a") == name
+    data = CR_LOGS[name].strip().replace(b"\n", b"\r") + last
+    file = tmp_path / "log"
+    file.write_bytes(gzip.compress(data) if packed else data)
+    with pytest.raises(JobcastError, match="lines that end in CR alone; convert them: tr"):
+        read_log(file)
+
+
+@pytest.mark.parametrize("name", ["swf", "pbs"])
+def test_one_line_that_ends_in_cr_alone_is_refused(name: str, tmp_path: Path) -> None:
+    """It would be read as one with the next."""
+    file = tmp_path / "log"
+    file.write_bytes(CR_LOGS[name].replace(b"\n", b"\r", 1))
+    with pytest.raises(JobcastError, match=r"log:1: has lines that end in CR alone"):
+        read_log(file)
 
 
 def about(log: JobLog) -> tuple[object, ...]:

@@ -196,6 +196,12 @@ def test_reruns_without_an_r_record_and_repeated_files() -> None:
     assert (len(log), account.count("repeated-row")) == (2, 1)
 
 
+def test_subjobs_that_run_at_once_are_different_jobs() -> None:
+    log, account = read(*(ended(f"500[{number}].srv") for number in range(4)), ended("500-9.srv"))
+    assert (len(log), account.dropped, account.count("earlier-attempt")) == (5, 0, 0)
+    assert log["array"].tolist() == [500] * 5
+
+
 def test_a_day_and_more() -> None:
     log, _ = read(ended(Resource_List__walltime="2-00:00:00"), ended("8.srv", Resource_List__walltime="120:00:00"))
     assert log["requested_time"].tolist() == [172_800, 432_000]

@@ -227,6 +227,51 @@ def test_the_same_row_twice_is_one_job() -> None:
     assert (len(log), account.count("repeated-row"), account.dropped) == (2, 1, 1)
 
 
+def task(number: int, **changed: str) -> str:
+    """Return the record of a task of array 500, which ends in minute `number` after 10:03."""
+    end = {"End": f"2021-03-27T10:{3 + number:02}:00", "ElapsedRaw": str(120 + 60 * number)}
+    return row(**{"JobIDRaw": "500", "JobID": f"500_{number}"} | end | changed)
+
+
+def test_tasks_of_an_array_under_one_raw_id_are_different_jobs() -> None:
+    log, account = read(*(task(number) for number in range(5)))
+    assert (len(log), account.dropped, account.count("earlier-attempt")) == (5, 0, 0)
+    assert named(log, "label") == [f"500_{number}" for number in range(5)]
+    assert log["array"].tolist() == [500] * 5
+    later = {"Submit": "2021-03-27T10:04:00", "Start": "2021-03-27T10:05:00", "End": "2021-03-27T10:07:00"}
+    log, account = read(task(0), task(1, State="NODE_FAIL"), task(1, ElapsedRaw="120", **later))
+    assert (named(log, "label"), account.count("earlier-attempt")) == (["500_0", "500_1"], 1)
+
+
+@pytest.mark.parametrize("state", ["COMPLETED", "NODE_FAIL"])
+def test_runs_of_one_id_that_overlap_are_different_jobs(state: str) -> None:
+    """Tasks whose numbers the export lacks; they may end together, and the file may hold them twice."""
+    bare = [task(number, JobID="500", State=state) for number in range(5)]
+    bare += [task(0, JobID="500", State=state, NodeList=f"n{node}") for node in (2, 3)]
+    log, account = read(*bare)
+    assert (len(log), account.dropped) == (7, 0)
+    log, account = read(*bare, *bare)
+    assert (len(log), account.count("repeated-row"), account.dropped) == (7, 7, 7)
+
+
+def test_a_task_that_ran_again_beside_others_is_its_last_run() -> None:
+    later = {"Start": "2021-03-27T10:05:00", "End": "2021-03-27T10:06:00", "ElapsedRaw": "60"}
+    log, account = read(task(0, JobID="500", State="NODE_FAIL"), task(9, JobID="500"), task(1, JobID="500", **later))
+    assert (len(log), account.count("earlier-attempt")) == (2, 1)
+    assert sorted(log["run_time"].tolist()) == [60, 660]
+
+
+def test_tasks_under_one_id_in_json() -> None:
+    times = {"submission": 1_000, "start": 1_010, "end": 1_100, "elapsed": 90}
+    jobs = [
+        {"job_id": 500, "array": {"job_id": 500, "task_id": {"set": True, "number": number}}, "time": times,
+         "state": {"current": ["COMPLETED"]}}
+        for number in range(4)
+    ]  # fmt: skip
+    log, account = parse_sacct_json(json.dumps({"jobs": jobs}).encode(), "a.json")
+    assert (named(log, "label"), account.dropped) == ([f"500_{number}" for number in range(4)], 0)
+
+
 def test_cancelled_by_somebody_and_unknown_states() -> None:
     log, account = read(
         row(State="CANCELLED by 1004"), row(JobIDRaw="8", State="CANCELLED by 0"), row(JobIDRaw="9", State="BLESSED")

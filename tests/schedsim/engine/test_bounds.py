@@ -1,0 +1,47 @@
+"""The kernels with bounds checks: no index leaves its array on the random workloads that the oracle meets too."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.places import ROOT
+
+KERNEL = """
+import numpy as np
+from predictors.core.jit import compiled, lean, step
+@step
+def element(x, i):
+    return x[i]
+@{how}
+def ask(x, i):
+    return element(x, i)
+assert ask(np.arange(3), 2) == 2
+print(ask(np.arange(3), 1 << 20))
+"""
+
+
+def checked(cache: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with bounds checks in every kernel, compiled into a cache of its own."""
+    env = os.environ | {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
+    return subprocess.run([sys.executable, *command], cwd=ROOT, env=env, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["compiled", "lean"])
+def test_an_index_out_of_bounds_in_a_step_raises(how: str, tmp_path: Path) -> None:
+    """Otherwise the test below would prove nothing."""
+    file = tmp_path / "kernel.py"
+    file.write_text(KERNEL.format(how=how))
+    ended = checked(tmp_path / "cache", str(file))
+    assert ended.returncode == 1 and "IndexError" in ended.stderr, ended.stdout + ended.stderr
+
+
+@pytest.mark.slow
+def test_kernels_stay_within_their_arrays(tmp_path: Path) -> None:
+    tests = [f"tests/schedsim/engine/{module}.py" for module in ("test_engine", "test_revisions")]
+    options = ("-q", "-n", "0", "-m", "not slow", "-k", "oracle", "-p", "no:cacheprovider")
+    ended = checked(tmp_path, "-m", "pytest", *tests, *options)
+    assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-2000:]
