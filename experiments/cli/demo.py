@@ -37,7 +37,9 @@ TITLES: Final = tuple(MEASURES[name].title for name in FIGURES)
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder of reports; the demo makes its own in it.")] = Path("reports"),
+    out: Annotated[
+        Path, typer.Option(help="Folder of reports; the demo makes its own in it.", writable=True, file_okay=False)
+    ] = Path("reports"),
     jobs: Annotated[int, typer.Option(help="Jobs in the synthetic log.", min=100)] = 10_000,
     seed: Annotated[int, typer.Option(help="Equal seeds, equal results.", min=0)] = 0,
 ) -> None:

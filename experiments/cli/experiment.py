@@ -25,7 +25,10 @@ def experiment(
         ),
     ],
     log: Annotated[Path | None, typer.Option(help="A job log; by default the seeded synthetic one.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder of reports; the experiment makes its own in it.")] = Path("reports"),
+    out: Annotated[
+        Path,
+        typer.Option(help="Folder of reports; the experiment makes its own in it.", writable=True, file_okay=False),
+    ] = Path("reports"),
     partition: Partition = None,
     procs: Annotated[int | None, typer.Option(help="Processors of the machine to simulate.")] = None,
     predictors: Annotated[

@@ -21,6 +21,7 @@ from experiments.cli import serve as cli_serve
 from experiments.cli import simulate as cli_simulate
 from experiments.cli import sweep as cli_sweep
 from experiments.cli import variability as cli_variability
+from experiments.cli.outputs import check_outputs_of
 from predictors.core.errors import JobcastError, printable
 
 app = typer.Typer(
@@ -49,6 +50,7 @@ for command in (
     cli_serve.token,
 ):
     app.command()(command)
+check_outputs_of(app)
 
 
 def _show_version(wanted: bool) -> None:

@@ -65,9 +65,12 @@ def simulate(
     ceil: CeilOptions,
     at_site: SiteOptions,
     schedule: Annotated[
-        Path | None, typer.Option(help="Write the schedule: .csv, .jobs.csv (Batsim's), .parquet, .swf or .swf.gz.")
+        Path | None,
+        typer.Option(help="Write the schedule: .csv, .jobs.csv (Batsim's), .parquet, .swf or .swf.gz.", writable=True),
     ] = None,
-    figures: Annotated[Path | None, typer.Option(help="Draw the schedule into this folder.")] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Draw the schedule into this folder.", writable=True, file_okay=False)
+    ] = None,
     by: Annotated[str | None, typer.Option(help="One more table: user, size, run-time, start or queue.")] = None,
     explain: Annotated[
         int | None, typer.Option(help="Tell why this job started when it did and not earlier.", metavar="JOB")
@@ -87,15 +90,12 @@ def simulate(
         refuse_unknown_job,
         table_by,
     )
-    from predictors.core.files import refuse_same
     from predictors.data.cleaning import clean
     from predictors.data.formats.detect import read_log
     from schedsim.results.exports import schedule_writer
     from schedsim.workload.shaking import shaken
 
     write = schedule_writer(schedule) if schedule is not None else None
-    if schedule is not None:
-        refuse_same(schedule, log)
     if figures is not None:
         from experiments.reports.figures import report_folder
 
