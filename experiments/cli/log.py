@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.cli.options import Json, Log
+from experiments.cli.options import MOST_SEED, Json, Log
 
 if TYPE_CHECKING:
     from predictors.data.formats.archive import Progress
@@ -104,7 +104,7 @@ def join(
 def generate(
     out: Out,
     jobs: Annotated[int, typer.Option(help="Number of jobs.")] = 5000,
-    seed: Annotated[int, typer.Option(help="Equal seeds, equal logs.")] = 0,
+    seed: Annotated[int, typer.Option(help="Equal seeds, equal logs.", min=0, max=MOST_SEED)] = 0,
     procs: Annotated[int, typer.Option(help="Processors of the machine.")] = 256,
     load: Annotated[float, typer.Option(help="Offered load, a share of the machine.")] = 0.85,
     users: Annotated[int, typer.Option(help="Number of users.")] = 64,

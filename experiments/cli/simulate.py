@@ -84,6 +84,7 @@ def simulate(
     from experiments.console import after_reading, print_account, print_json, working
     from experiments.runs.simulate import (
         NamedSimulation,
+        check_table,
         learnt_from,
         loaded,
         of_partition,
@@ -100,6 +101,8 @@ def simulate(
         from experiments.reports.figures import report_folder
 
         report_folder(figures, ".")
+    if by is not None:
+        check_table(by, queues=True)
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
     with after_reading(account):
@@ -108,6 +111,8 @@ def simulate(
             cleaned = shaken(cleaned, shake)
         options, left_out = set_up(cleaned, policy, kill, machine, ceil, at_site)
         cleaned, cleaning = options["log"], cleaning + left_out
+        if by is not None:
+            check_table(by, queues=options["rules"] is not None)
         if explain is not None:
             refuse_unknown_job(cleaned, explain)
         given = estimates if budget is not None else loaded(estimates)
