@@ -34,7 +34,9 @@ def advise(
     drop_wide: DropWide = False,
     *,
     pool: PoolOptions,
-    out: Annotated[Path, typer.Option(help="Folder of reports; the advice makes its own in it.")] = Path("reports"),
+    out: Annotated[
+        Path, typer.Option(help="Folder of reports; the advice makes its own in it.", writable=True, file_okay=False)
+    ] = Path("reports"),
     as_json: Json = False,
 ) -> None:
     """Say in plain words what another policy or a predictor would gain on a log, and who would wait longer.

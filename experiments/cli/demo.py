@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from experiments.cli.options import MOST_SEED
 from experiments.compare.measures import MEASURES
 
 if TYPE_CHECKING:
@@ -37,9 +38,11 @@ TITLES: Final = tuple(MEASURES[name].title for name in FIGURES)
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder of reports; the demo makes its own in it.")] = Path("reports"),
+    out: Annotated[
+        Path, typer.Option(help="Folder of reports; the demo makes its own in it.", writable=True, file_okay=False)
+    ] = Path("reports"),
     jobs: Annotated[int, typer.Option(help="Jobs in the synthetic log.", min=100)] = 10_000,
-    seed: Annotated[int, typer.Option(help="Equal seeds, equal results.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Equal seeds, equal results.", min=0, max=MOST_SEED)] = 0,
 ) -> None:
     """Make a log, compare predictors, train and register one, simulate what a scheduler gains; needs no network."""
     from experiments.cli import evaluate as cli_evaluate

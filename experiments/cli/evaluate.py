@@ -227,7 +227,7 @@ def train(
 def predict(
     model: Model,
     log: Log,
-    out: Annotated[Path, typer.Option(help="CSV file to write, one line a job.")],
+    out: Annotated[Path, typer.Option(help="CSV file to write, one line a job.", writable=True)],
     warm: Annotated[
         bool, typer.Option("--warm", help="Go on from the model's history; LOG must come later on the same machine.")
     ] = False,
@@ -240,12 +240,11 @@ def predict(
     import numpy as np
 
     from experiments.console import after_reading, print_account, print_json, working
-    from predictors.core.files import refuse_same, whole_file
+    from predictors.core.files import whole_file
     from predictors.data.formats.detect import read_log
     from predictors.models.range import REQUESTED
     from predictors.tracking.client import load_model
 
-    refuse_same(out, log)
     with working(f"Loading {model}"):
         loaded = load_model(model)
     with working(f"Reading {log}"):

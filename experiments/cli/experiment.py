@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.cli.options import Json, Partition, PoolOptions, grouped, resumable
+from experiments.cli.options import MOST_SEED, Json, Partition, PoolOptions, grouped, resumable
 
 if TYPE_CHECKING:
     from predictors.data.joblog import JobLog
@@ -25,7 +25,10 @@ def experiment(
         ),
     ],
     log: Annotated[Path | None, typer.Option(help="A job log; by default the seeded synthetic one.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder of reports; the experiment makes its own in it.")] = Path("reports"),
+    out: Annotated[
+        Path,
+        typer.Option(help="Folder of reports; the experiment makes its own in it.", writable=True, file_okay=False),
+    ] = Path("reports"),
     partition: Partition = None,
     procs: Annotated[int | None, typer.Option(help="Processors of the machine to simulate.")] = None,
     predictors: Annotated[
@@ -35,7 +38,7 @@ def experiment(
             "classifier at this address, models:/NAME@ALIAS or a folder."
         ),
     ] = "",
-    seed: Annotated[int, typer.Option(help="Seed of everything drawn by chance.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of everything drawn by chance.", min=0, max=MOST_SEED)] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller models: the whole in a minute or two.")] = False,
     *,
     pool: PoolOptions,

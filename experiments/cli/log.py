@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.cli.options import Json, Log
+from experiments.cli.options import MOST_SEED, Json, Log
 
 if TYPE_CHECKING:
     from predictors.data.formats.archive import Progress
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="log", no_args_is_help=True, help="Look at job logs, convert, make and download them.")
 
-Out = Annotated[Path, typer.Argument(help="File to write; its name ends in .swf, .swf.gz or .parquet.", metavar="OUT")]
+Out = Annotated[
+    Path,
+    typer.Argument(help="File to write; its name ends in .swf, .swf.gz or .parquet.", metavar="OUT", writable=True),
+]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse the log at the first row that is not as it should be.")]
 Zone = Annotated[
     str, typer.Option(help="Zone of the local times that the log writes, such as America/Chicago.", metavar="ZONE")
@@ -60,12 +63,10 @@ def convert(
 ) -> None:
     """Write a job log in another format: SWF (.swf, .swf.gz) or Parquet (.parquet), by the name of OUT."""
     from experiments.console import working
-    from predictors.core.files import refuse_same
     from predictors.data.formats.combine import between
     from predictors.data.formats.detect import read_log, writer_for
     from predictors.service.pseudonyms import Pseudonymiser, pseudonymous
 
-    refuse_same(out, log)
     write = writer_for(out)
     key = None if name_key is None else Pseudonymiser.read(name_key)
     with working(f"Converting {log}"):
@@ -89,12 +90,9 @@ def join(
 ) -> None:
     """Write one log from several of the same machine: joined by name, no job counted twice."""
     from experiments.console import working
-    from predictors.core.files import refuse_same
     from predictors.data.formats.combine import read_logs
     from predictors.data.formats.detect import writer_for
 
-    for log in logs:
-        refuse_same(out, log)
     write = writer_for(out)
     with working(f"Joining {len(logs)} logs"):
         jobs, account = read_logs(logs, strict, time_zone or None)
@@ -106,7 +104,7 @@ def join(
 def generate(
     out: Out,
     jobs: Annotated[int, typer.Option(help="Number of jobs.")] = 5000,
-    seed: Annotated[int, typer.Option(help="Equal seeds, equal logs.")] = 0,
+    seed: Annotated[int, typer.Option(help="Equal seeds, equal logs.", min=0, max=MOST_SEED)] = 0,
     procs: Annotated[int, typer.Option(help="Processors of the machine.")] = 256,
     load: Annotated[float, typer.Option(help="Offered load, a share of the machine.")] = 0.85,
     users: Annotated[int, typer.Option(help="Number of users.")] = 64,

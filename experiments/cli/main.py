@@ -21,6 +21,7 @@ from experiments.cli import serve as cli_serve
 from experiments.cli import simulate as cli_simulate
 from experiments.cli import sweep as cli_sweep
 from experiments.cli import variability as cli_variability
+from experiments.cli.outputs import check_outputs_of
 from predictors.core.errors import JobcastError, printable
 
 app = typer.Typer(
@@ -49,6 +50,7 @@ for command in (
     cli_serve.token,
 ):
     app.command()(command)
+check_outputs_of(app)
 
 
 def _show_version(wanted: bool) -> None:
@@ -88,6 +90,8 @@ def main() -> None:
     for stream in ("stdout", "stderr"):
         if getattr(sys, stream) is None:  # closed by the shell: `jobcast … >&-`
             setattr(sys, stream, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+        elif getattr(sys, stream).errors == "strict":
+            getattr(sys, stream).reconfigure(errors="replace")  # a terminal that knows no ² shows ? in its place
     try:
         try:
             with plain_warnings():
@@ -99,17 +103,19 @@ def main() -> None:
     except MemoryError:
         _fail("Not enough memory for this input; try a part of the log (jobcast log convert) or a larger machine.")
     except BrokenPipeError:
-        _drop_output()
-        sys.stderr.close()
-        sys.exit(141)
-    except OSError as error:
-        _drop_output()
-        place = f"{error.filename}: " if error.filename else ""
-        _fail(f"{place}{error.strerror or error}.")
+        _leave_pipe()
     except Ended as ended:
         number = int(ended.code or 0) - 128
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)  # who waits for this process shall see how it ended
+    except SystemExit as left:
+        if isinstance(left.__context__, BrokenPipeError):  # typer has seen it first, and would end with 1
+            _leave_pipe()
+        raise
+    except OSError as error:
+        _drop_output()
+        place = f"{error.filename}: " if error.filename else ""
+        _fail(f"{place}{error.strerror or error}.")
     except KeyboardInterrupt:
         sys.exit(130)
 
@@ -133,6 +139,17 @@ def plain_warnings() -> Iterator[None]:
         yield
     finally:
         warnings.showwarning = usual
+
+
+BROKEN_PIPE: Final = 141
+"""The status where nobody reads the output to its end, as in `jobcast … | head`: that of a program SIGPIPE ends."""
+
+
+def _leave_pipe() -> NoReturn:
+    if sys.__stdout__ is not None:
+        sys.stdout = sys.__stdout__  # what typer has put in its place
+    _drop_output()
+    sys.exit(BROKEN_PIPE)
 
 
 def _drop_output() -> None:

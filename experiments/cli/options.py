@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
 
@@ -53,7 +53,9 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
 
 Log = Annotated[Path, typer.Argument(help="A job log in any known format, told by its content.", metavar="LOG")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of what is drawn by chance.")]
+MOST_SEED: Final = 2**32 - 1
+"""The largest seed that every library takes."""
+Seed = Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Seed of what is drawn by chance.")]
 Alias = Annotated[str | None, typer.Option(help="champion, challenger or shadow: taken from its holder.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Procs = Annotated[int | None, typer.Option(help="Processors of the machine; by default as the log tells.")]

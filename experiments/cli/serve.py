@@ -117,7 +117,7 @@ def replay(
             "warm if the service began so."
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="CSV file to write, one line a job.")] = None,
+    out: Annotated[Path | None, typer.Option(help="CSV file to write, one line a job.", writable=True)] = None,
     as_json: Json = False,
 ) -> None:
     """Drive a log through a service as fast as it can, asking for each job's prediction as of its submission.
@@ -200,15 +200,9 @@ def token(
     role: Annotated[str, typer.Option(help="read: asks; write: also sends events and reloads models.")] = "read",
 ) -> None:
     """Make a bearer token: it is printed once, and only its hash is kept."""
-    import os
+    from predictors.service.api.auth import add_token
 
-    from predictors.service.api.auth import new_token
-
-    made, line = new_token(role, name)
-    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    with os.fdopen(handle, "a") as opened:
-        opened.write(line + "\n")
-    typer.echo(made)
+    typer.echo(add_token(file, role, name))
 
 
 def _starts(policy: str, procs: int) -> "StartTimes":

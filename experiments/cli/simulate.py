@@ -66,9 +66,12 @@ def simulate(
     ceil: CeilOptions,
     at_site: SiteOptions,
     schedule: Annotated[
-        Path | None, typer.Option(help="Write the schedule: .csv, .jobs.csv (Batsim's), .parquet, .swf or .swf.gz.")
+        Path | None,
+        typer.Option(help="Write the schedule: .csv, .jobs.csv (Batsim's), .parquet, .swf or .swf.gz.", writable=True),
     ] = None,
-    figures: Annotated[Path | None, typer.Option(help="Draw the schedule into this folder.")] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Draw the schedule into this folder.", writable=True, file_okay=False)
+    ] = None,
     by: Annotated[str | None, typer.Option(help="One more table: user, size, run-time, start or queue.")] = None,
     explain: Annotated[
         int | None, typer.Option(help="Tell why this job started when it did and not earlier.", metavar="JOB")
@@ -82,25 +85,25 @@ def simulate(
     from experiments.console import after_reading, print_account, print_json, working
     from experiments.runs.simulate import (
         NamedSimulation,
+        check_table,
         learnt_from,
         loaded,
         of_partition,
         refuse_unknown_job,
         table_by,
     )
-    from predictors.core.files import refuse_same
     from predictors.data.cleaning import clean
     from predictors.data.formats.detect import read_log
     from schedsim.results.exports import schedule_writer
     from schedsim.workload.shaking import shaken
 
     write = schedule_writer(schedule) if schedule is not None else None
-    if schedule is not None:
-        refuse_same(schedule, log)
     if figures is not None:
         from experiments.reports.figures import report_folder
 
         report_folder(figures, ".")
+    if by is not None:
+        check_table(by, queues=True)
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
     with after_reading(account):
@@ -109,6 +112,8 @@ def simulate(
             cleaned = shaken(cleaned, shake)
         options, left_out = set_up(cleaned, policy, kill, machine, ceil, at_site)
         cleaned, cleaning = options["log"], cleaning + left_out
+        if by is not None:
+            check_table(by, queues=options["rules"] is not None)
         if explain is not None:
             refuse_unknown_job(cleaned, explain)
         given = estimates if budget is not None else loaded(estimates)

@@ -35,7 +35,10 @@ def sweep(
     measure: Annotated[str | None, typer.Option(help="Figure that decides: mean_bounded_slowdown, sse_s2, …")] = None,
     *,
     pool: PoolOptions,
-    out: Annotated[Path | None, typer.Option(help="Folder of results; the same sweep goes on in it.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of results; the same sweep goes on in it.", writable=True, file_okay=False),
+    ] = None,
     track: Annotated[
         bool | None, typer.Option("--track/--no-track", help="Write it down in MLflow; by default trainings alone.")
     ] = None,

@@ -33,7 +33,9 @@ def select(
     models: Annotated[
         str, typer.Option(help="Classifiers to compare, separated by commas; default: all but one.")
     ] = "",
-    out: Annotated[Path, typer.Option(help="Folder for tables and figures; makes its own in it.")] = Path("reports"),
+    out: Annotated[
+        Path, typer.Option(help="Folder for tables and figures; makes its own in it.", writable=True, file_okay=False)
+    ] = Path("reports"),
     probes: Probes = "live",
     keep_all: Annotated[bool, typer.Option("--keep-all", help="Leave out the elimination of inputs.")] = False,
     register: Register = "variability",
@@ -354,7 +356,7 @@ app = typer.Typer(name="variability", no_args_is_help=True, help="Will a job be 
 def dataset(
     runs: Annotated[Path, typer.Argument(help="Table of runs, CSV or Parquet.", metavar="RUNS")],
     telemetry: Telemetry,
-    out: Annotated[Path, typer.Option(help="Parquet file to write.")],
+    out: Annotated[Path, typer.Option(help="Parquet file to write.", writable=True)],
     scope: Annotated[str, typer.Option(help="Pool counters of all nodes, or of the job's: all, job.")] = "job",
     window: Annotated[float, typer.Option(min=1.0, help="How long before a start its window opens [s].")] = 300.0,
     mapping: Mapping = None,

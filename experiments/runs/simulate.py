@@ -174,6 +174,20 @@ TABLES: dict[str, Callable[[Schedule], Mapping[Any, Mapping[str, float]]]] = {
 """What a schedule's figures can be split by: user, class of width, class of run time, how the jobs came to start."""
 
 
+def check_table(what: str, queues: bool) -> None:
+    """Refuse a table that there is not, or that needs queues where there are none.
+
+    Raises
+    ------
+    JobcastError
+        Naming the tables.
+    """
+    if what not in (*TABLES, "queue"):
+        raise unknown_name("table by", what, (*TABLES, "queue"))
+    if what == "queue" and not queues:
+        raise JobcastError("A table by queue needs queues: name a --site, or take the policy cobalt.")
+
+
 def table_by(schedule: Schedule, what: str, rules: Rules | None = None) -> dict[str, dict[str, Any]]:
     """Return a schedule's figures by group, under the groups' names.
 
@@ -182,12 +196,9 @@ def table_by(schedule: Schedule, what: str, rules: Rules | None = None) -> dict[
     JobcastError
         If it cannot be split by that.
     """
-    if what == "queue":
-        if rules is None:
-            raise JobcastError("A table by queue needs queues: name a --site, or take the policy cobalt.")
+    check_table(what, rules is not None)
+    if what == "queue" and rules is not None:
         return {name: dict(row) for name, row in by_queue(schedule, rules).items()}
-    if what not in TABLES:
-        raise unknown_name("table by", what, (*TABLES, "queue"))
     return {str(group): dict(row) for group, row in TABLES[what](schedule).items()}
 
 

@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import stat
 import zlib
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,8 @@ HARMLESS: Final = 64 << 20
 MOST_TIMES: Final = 200
 """Multiple of its own size that a larger one may hold; job logs are packed to a tenth, a thirtieth at best."""
 _PIECE: Final = 8 << 20
+MOST_PIPED: Final = 1 << 30
+"""Bytes that a pipe may give: nobody knows beforehand where it ends."""
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
@@ -76,7 +79,20 @@ def log_name(path: str | os.PathLike[str]) -> str:
 
 def _read(path: Path, what: str) -> bytes:
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if stat.S_ISREG(mode):
+                return file.read()
+            if not stat.S_ISFIFO(mode) and not stat.S_ISSOCK(mode):
+                raise JobcastError(f"{path}: is a device, not a file; give a file that holds {what}.")
+            data = file.read(MOST_PIPED + 1)
+        if len(data) > MOST_PIPED:
+            raise JobcastError(
+                f"{path}: the pipe gives more than {MOST_PIPED:,} bytes; write them into a file first, and give that."
+            )
+        return data
+    except JobcastError:
+        raise
     except FileNotFoundError as error:
         raise JobcastError(f"{path}: cannot be read (no such file); check the path.") from error
     except IsADirectoryError as error:

@@ -3,7 +3,7 @@
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -23,7 +23,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     Raises
     ------
     JobcastError
-        If `path` is a folder, a device or a pipe, or the file cannot be made there.
+        If `path` is a folder, a device, a pipe or an input (`kept`), or the file cannot be made there.
 
     Examples
     --------
@@ -35,10 +35,8 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     'a,b'
     """
     target = Path(path).resolve()  # a link means the file behind it
-    if target.is_dir():
-        raise JobcastError(f"{path}: is a folder; give the name of a file to write.")
-    if target.exists() and not target.is_file():
-        raise JobcastError(f"{path}: is a device or a pipe, not a file; give the name of a file to write.")
+    _refuse_no_file(path)
+    refuse_input(path, [source for source in _KEPT if source.is_file()])
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
     except OSError as error:
@@ -77,10 +75,65 @@ def drop_unfinished(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def refuse_same(out: str | os.PathLike[str], source: str | os.PathLike[str]) -> None:
-    """Raise JobcastError if the file to write is the file to read, also by another name."""
-    if Path(out).exists() and Path(source).exists() and Path(out).samefile(source):
-        raise JobcastError(f"{out}: is the very file that is read, and would be lost; give the output another name.")
+_KEPT: Final[list[Path]] = []
+"""What the running command reads."""
+
+
+@contextmanager
+def kept(inputs: Iterable[Path]) -> Iterator[None]:
+    """Refuse within the block to replace these files."""
+    before = list(_KEPT)
+    _KEPT[:] = [*before, *inputs]
+    try:
+        yield
+    finally:
+        _KEPT[:] = before
+
+
+def refuse_input(out: str | os.PathLike[str], inputs: Iterable[Path]) -> None:
+    """Refuse an output that is an input, also by another name, or lies in a folder that is one.
+
+    Raises
+    ------
+    JobcastError
+        Naming both.
+    """
+    target = Path(out).resolve()
+    for source in inputs:
+        if source.is_dir() and source.resolve() in (target, *target.parents):
+            raise JobcastError(f"{out}: lies in the folder {source}, which is read; write it to another folder.")
+        if source.is_file() and target.exists() and target.samefile(source):
+            raise JobcastError(
+                f"{out}: is the very file that is read, and would be lost; give the output another name."
+            )
+
+
+def refuse_unwritable(out: str | os.PathLike[str], is_folder: bool = False) -> None:
+    """Refuse an output that could not be written in the end.
+
+    Raises
+    ------
+    JobcastError
+        If the folder above is missing or must not be written to, or there is something else in its place.
+    """
+    if not is_folder:
+        _refuse_no_file(out)
+    above = Path(out).resolve()
+    above = next(place for place in (above, *above.parents) if place.exists()) if is_folder else above.parent
+    if not above.exists():
+        raise JobcastError(f"{out}: cannot be written (the folder {above} does not exist); choose another place.")
+    if not above.is_dir():
+        raise JobcastError(f"{out}: cannot be written ({above} is no folder); choose another place.")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise JobcastError(f"{out}: cannot be written (no permission in the folder {above}); choose another place.")
+
+
+def _refuse_no_file(out: str | os.PathLike[str]) -> None:
+    target = Path(out).resolve()
+    if target.is_dir():
+        raise JobcastError(f"{out}: is a folder; give the name of a file to write.")
+    if target.exists() and not target.is_file():
+        raise JobcastError(f"{out}: is a device or a pipe, not a file; give the name of a file to write.")
 
 
 def _umask() -> int:

@@ -1,6 +1,7 @@
-"""Checks of arguments: whole numbers, and parts of a simulation."""
+"""Checks of arguments: whole numbers, time zones, and parts of a simulation."""
 
 from typing import Final
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
@@ -90,3 +91,17 @@ def check_part(value: object, needs: tuple[str, ...], what: str, way_out: str) -
     """
     if value is not None and not all(hasattr(value, name) for name in needs):
         raise JobcastError(f"{value!r} is not {what}; {way_out}.")
+
+
+def known_zone(time_zone: str) -> ZoneInfo:
+    """Return a time zone by its IANA name.
+
+    Raises
+    ------
+    JobcastError
+        If the system does not know it.
+    """
+    try:
+        return ZoneInfo(time_zone)
+    except (KeyError, ValueError, OSError) as error:
+        raise JobcastError(f"No time zone {time_zone!r}; give an IANA name, such as Europe/Paris.") from error

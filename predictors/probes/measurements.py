@@ -192,10 +192,9 @@ def one_row(path: str | os.PathLike[str]) -> ProbeRow:
     JobcastError
         If the file cannot be read or holds no row.
     """
+    text = read_text(path, "a row of probes")
     try:
-        return ProbeRow.of(json.loads(Path(path).read_text(encoding="utf-8")))
-    except OSError as error:
-        raise JobcastError(f"{path}: cannot be read ({error.strerror}).") from error
+        return ProbeRow.of(json.loads(text))
     except ValueError as error:
         raise JobcastError(f"{path}: {error}") from error
 

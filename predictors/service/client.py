@@ -107,9 +107,13 @@ class Client:
         fail_open: bool = False,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise JobcastError(f"{url!r}: a service's address begins with http:// or https://.")
+        try:
+            parts = urlsplit(url)
+            known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError as error:  # brackets that do not close, a port beyond 65535
+            raise JobcastError(f"{url!r}: is no address ({error}); give one such as http://127.0.0.1:8571.") from error
+        if not known:
+            raise JobcastError(f"{url!r}: a service's address begins with http:// or https://, and has a host.")
         self._parts, self._tls = parts, tls
         self._timeout, self._retries, self._fail_open = timeout, retries, fail_open
         self._headers = {"Content-Type": "application/json"}

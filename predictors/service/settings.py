@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from predictors.core.errors import JobcastError
+from predictors.core.validation import LATEST, check_whole
 from predictors.history.history import AS_OF_RULES
 
 
@@ -64,5 +65,7 @@ class Settings:
         for name in ("snapshot_every", "most_pending", "capacity"):
             if getattr(self, name) < 1:
                 raise JobcastError(f"A service's {name} must be at least 1; got {getattr(self, name)}.")
+        if self.machine_procs is not None:
+            check_whole(self.machine_procs, "a service's machine_procs", 1, LATEST)
         if not self.poll >= 0:
             raise JobcastError(f"A service's poll must be 0 s or more; got {self.poll}.")

@@ -54,6 +54,13 @@ class Store:
                     f"MLFLOW_TRACKING_URI={uri} is a folder, and MLflow no longer keeps runs in folders; "
                     "give sqlite:///PATH.db or a server, or unset it."
                 )
+            try:
+                urlparse(uri)
+            except ValueError as error:  # brackets that do not close
+                raise JobcastError(
+                    f"MLFLOW_TRACKING_URI={uri} is no address ({error}); give sqlite:///PATH.db or a server, "
+                    "or unset it."
+                ) from error
             return cls(uri)
         folder = Path(os.environ.get("JOBCAST_HOME") or Path.cwd()).expanduser().absolute() / "mlruns"
         return cls(f"sqlite:///{folder / 'mlflow.db'}", folder / "artifacts")

@@ -16,6 +16,7 @@ import numpy as np
 from predictors.core.arrays import Bools, Ints
 from predictors.core.compressed import log_name, read_bytes
 from predictors.core.errors import JobcastError
+from predictors.core.validation import known_zone
 from predictors.data.formats._delimited import Table, header_names, quoted_table
 from predictors.data.formats.columns import (
     MISSING,
@@ -27,7 +28,7 @@ from predictors.data.formats.columns import (
     timestamps,
     unix_time,
 )
-from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES, Draft, clocked, finish, known_zone
+from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES, Draft, clocked, finish
 from predictors.data.joblog import UNKNOWN, JobLog
 from predictors.data.report import Effect, ReadingReport, ReportBuilder
 

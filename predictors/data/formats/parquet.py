@@ -13,6 +13,7 @@ from predictors.core.compressed import read_bytes
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
 from predictors.core.parquet import parquet_table
+from predictors.core.validation import LATEST, check_whole, known_zone
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
 
@@ -88,10 +89,15 @@ def _job_log(table: Any, about: dict[str, Any]) -> JobLog:
     sizes = {
         field: None if about[field] is None else int(about[field]) for field in ("epoch", "max_procs", "max_nodes")
     }
+    origin = int(about["origin"])
+    for field, second in (("origin", origin), ("epoch", sizes["epoch"] or 0)):
+        check_whole(second, f"the {field} in its metadata", -LATEST, LATEST)
+    if about["time_zone"]:
+        known_zone(str(about["time_zone"]))
     return JobLog(
         values,
         unknown,
-        origin=int(about["origin"]),
+        origin=origin,
         time_zone=None if about["time_zone"] is None else str(about["time_zone"]),
         header=tuple((str(label), str(text)) for label, text in about["header"]),
         categories={name: tuple(map(str, names)) for name, names in about["categories"].items()},

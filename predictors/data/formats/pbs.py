@@ -18,10 +18,11 @@ import numpy as np
 
 from predictors.core.compressed import log_name
 from predictors.core.errors import JobcastError
+from predictors.core.validation import known_zone
 from predictors.data.formats import slurm
 from predictors.data.formats._swf_scan import LARGEST_QUANTITY
 from predictors.data.formats.columns import MISSING, Names, refuse_returns, span, unix_time
-from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES, Draft, finish, known_zone
+from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES, Draft, finish
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport, ReportBuilder
 

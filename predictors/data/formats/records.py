@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
 
 from predictors.core.arrays import Bools, Ints
 from predictors.core.errors import JobcastError, counted
+from predictors.core.validation import known_zone
 from predictors.data.formats.columns import MISSING, Names, check_one_clock, timestamps, unix_time
 from predictors.data.joblog import COLUMNS, JobLog
 from predictors.data.report import Effect, ReadingReport, ReportBuilder
@@ -333,17 +333,3 @@ def clocked(columns: Mapping[str, Any], draft: Draft, time_zone: str | None) -> 
         draft.ledger.note("local-time", _NOTE)
         return {name: found.seconds for name, found in read.items()}
     return {name: unix_time(found.seconds, time_zone) for name, found in read.items()}
-
-
-def known_zone(time_zone: str) -> ZoneInfo:
-    """Return a time zone by its IANA name.
-
-    Raises
-    ------
-    JobcastError
-        If the system does not know it.
-    """
-    try:
-        return ZoneInfo(time_zone)
-    except (KeyError, ValueError, OSError) as error:
-        raise JobcastError(f"No time zone {time_zone!r}; give an IANA name, such as Europe/Paris.") from error

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import hmac
 import json
+import os
 import re
 import secrets
 import time
@@ -15,6 +16,7 @@ from typing import Any, Final
 
 from starlette.requests import ClientDisconnect
 
+from predictors.core.compressed import read_text
 from predictors.core.errors import JobcastError
 
 READ: Final = "read"
@@ -63,18 +65,42 @@ def read_tokens(path: Path) -> "tuple[Token, ...]":
     JobcastError
         If a line cannot be read, the file holds none, or others than its owner may write it.
     """
+    found = _tokens(read_text(path, "a file of tokens"), path)
+    if not found:
+        raise JobcastError(f"{path}: holds no token; make one with `jobcast token`.")
+    return found
+
+
+def add_token(path: Path, role: str, name: str) -> str:
+    """Return a fresh token, whose line is added to a file of tokens; the file is made where it is missing.
+
+    Raises
+    ------
+    JobcastError
+        If the file holds anything else, or others than its owner may write it.
+    """
+    token, line = new_token(role, name)
+    old = ""
+    if path.exists():
+        old = read_text(path, "a file of tokens")
+        _tokens(old, path)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    with os.fdopen(handle, "a", encoding="utf-8") as opened:
+        opened.write("\n" * (old[-1:] not in ("", "\n")) + line + "\n")
+    return token
+
+
+def _tokens(text: str, path: Path) -> "tuple[Token, ...]":
     if path.stat().st_mode & 0o022:
         raise JobcastError(f"{path}: others may write to this file of tokens; chmod go-w it.")
     found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
         match = re.fullmatch(rf"({'|'.join(ROLES)})\s+([0-9a-f]{{64}})\s+([\w.-]{{1,40}})\s*", line)
         if match is None:
             raise JobcastError(f"{path}:{number}: not ROLE SHA256 NAME; make tokens with `jobcast token`.")
         found.append(Token(match[1], match[2], match[3]))
-    if not found:
-        raise JobcastError(f"{path}: holds no token; make one with `jobcast token`.")
     return tuple(found)
 
 

@@ -80,7 +80,7 @@ def made_engine(url: str, prepare: Callable[[Any], None] | None = None) -> Engin
         is_file = parsed.get_backend_name() == "sqlite"
         options = {"timeout": _SECONDS} if is_file else {"connect_timeout": _SECONDS, "options": _POSTGRES}
         engine = create_engine(parsed, connect_args=options, pool_pre_ping=not is_file)
-    except (ArgumentError, NoSuchModuleError) as error:
+    except (ArgumentError, NoSuchModuleError, ValueError) as error:
         raise JobcastError(f"{shown(url)!r} is no database: give sqlite:///FILE or postgresql+psycopg://….") from error
     except ModuleNotFoundError as error:
         raise JobcastError(

@@ -64,7 +64,7 @@ BAD = {
     "wide": ("simulate wide.swf", "--drop-wide"),
     "no jobs left": ("simulate never.swf", "no job"),
     "unwritable schedule": ("simulate log.swf --schedule missing/out.csv", "missing"),
-    "schedule without a format": ("simulate log.swf --schedule .", "choose a name"),
+    "schedule onto a folder": ("simulate log.swf --schedule .", "name of a file"),
     "unknown model": ("simulate log.swf --estimates models:/nothing@champion", "no model store"),
     "folder without a report": ("report .", "no report.json"),
     "report of no folder": ("report log.swf", "is no folder"),

@@ -156,10 +156,10 @@ def test_not_permitted(tmp_path: Path) -> None:
 
 
 def test_not_permitted_even_for_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path) -> bytes:
+    def refuse(path: Path, mode: str) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(JobcastError, match="cannot be read \\(Permission denied\\)"):
         read_log(tmp_path / "a")
 
@@ -271,8 +271,8 @@ def any_logs(draw: st.DrawFn) -> JobLog:
     return JobLog.from_columns(
         values,
         unknown,
-        epoch=draw(st.none() | INTS),
-        time_zone=draw(st.none() | TEXT),
+        epoch=draw(st.none() | st.integers(-(1 << 48), 1 << 48)),
+        time_zone=draw(st.none() | st.sampled_from(("", "UTC", "Europe/Paris"))),
         max_procs=draw(st.none() | INTS),
         max_nodes=draw(st.none() | INTS),
         header=draw(st.lists(st.tuples(TEXT, TEXT), max_size=3).map(tuple)),

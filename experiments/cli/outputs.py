@@ -1,0 +1,67 @@
+"""No command writes over what it reads: outputs are checked before anything is computed."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from typer.core import TyperCommand
+
+from predictors.core.errors import JobcastError
+from predictors.core.files import kept, refuse_input, refuse_unwritable
+
+if TYPE_CHECKING:
+    from typer import Typer
+
+MODEL: Final = "MLmodel"
+"""The file that makes a folder a model."""
+
+
+class CheckedCommand(TyperCommand):
+    """A command whose outputs are none of its inputs, can be written, and differ.
+
+    A parameter is an output if it is declared `writable`, and a folder if it is declared `file_okay=False`. Inputs are
+    all other paths, and texts that name a file. A model's folder is never written into.
+    """
+
+    def invoke(self, ctx: Any) -> Any:
+        """Check the outputs, then run; within the run no file of the inputs is replaced."""
+        inputs = list(self._inputs(ctx.params))
+        outputs = list(self._outputs(ctx.params))
+        for number, (out, is_folder) in enumerate(outputs):
+            refuse_input(out, [*inputs, *(place for place in out.resolve().parents if (place / MODEL).is_file())])
+            if any(out.resolve() == other.resolve() for other, _ in outputs[:number]):
+                raise JobcastError(f"{out}: is named as an output twice; give each output a name of its own.")
+            refuse_unwritable(out, is_folder)
+        with kept(inputs):
+            return super().invoke(ctx)
+
+    def _outputs(self, given: dict[str, Any]) -> Iterator[tuple[Path, bool]]:
+        for parameter in self.params:
+            about, value = _about(parameter), given.get(parameter.name or "")
+            if about.writable and value is not None:
+                yield Path(value), not about.file_okay
+
+    def _inputs(self, given: dict[str, Any]) -> Iterator[Path]:
+        for parameter in self.params:
+            value = given.get(parameter.name or "")
+            for one in value if isinstance(value, list | tuple) else (value,):
+                if _about(parameter).writable:
+                    continue
+                if isinstance(one, Path):
+                    yield one
+                elif isinstance(one, str) and os.path.isfile(one):  # noqa: PTH113  # a text may be too long for a path
+                    yield Path(one)
+
+
+def check_outputs_of(app: "Typer") -> None:
+    """Make every command of an application one whose outputs are checked."""
+    for command in app.registered_commands:
+        command.cls = CheckedCommand
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            check_outputs_of(group.typer_instance)
+
+
+def _about(parameter: Any) -> Any:
+    return parameter.type_descriptor.parameter_info

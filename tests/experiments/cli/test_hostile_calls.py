@@ -1,0 +1,117 @@
+"""Hostile calls end with one line and status 2, or a status that is documented; never with a traceback."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pyarrow.parquet as pq
+import pytest
+
+from predictors.core import compressed
+from predictors.data.formats.parquet import write_parquet
+from predictors.data.formats.swf import write_swf
+from predictors.data.synthetic.generate import generate_log
+from tests.support.places import ROOT
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a small log."""
+    place = tmp_path_factory.mktemp("hostile")
+    log = generate_log(100, seed=1, procs=64)
+    write_swf(log, place / "log.swf")
+    write_parquet(log, place / "log.parquet")
+    return place
+
+
+def shell(folder, line, **more):
+    """Run a line of bash in which $J is the command; return the finished process."""
+    env = os.environ | {"PYTHONPATH": str(ROOT), "J": f"{sys.executable} -m experiments.cli"} | more
+    return subprocess.run(["bash", "-c", line], cwd=folder, env=env, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("simulate log.swf --by nonsense --schedule z.csv", "No table by 'nonsense'"),
+        ("simulate log.swf --by queue --schedule z.csv", "needs queues"),
+        ("replay log.swf --url http://[::1", "'http://[::1': is no address"),
+        ("replay log.swf --url http://localhost:99999", "Port out of range"),
+        ("replay log.swf --url ftp://localhost", "begins with http:// or https://"),
+        ("serve last-two --db postgresql+psycopg://me@[::1/x", "is no database"),
+        ("serve last-two --machine-procs 9223372036854775808 --db sqlite:///z.db", "machine_procs must be from"),
+        ("log info /dev/zero", "is a device"),
+        ("simulate log.swf --commands /dev/zero", "is a device"),
+        ("probes last /dev/zero", "is a device"),
+        ("token a --file /dev/zero", "is a device"),
+    ],
+)
+def test_it_is_refused_before_anything_is_written(line, told, folder, command, monkeypatch):
+    monkeypatch.chdir(folder)
+    before = sorted(folder.iterdir())
+    status, out, err = command(line)
+    assert (status, out, len(err.splitlines())) == (2, "", 1), err
+    assert told in err
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["evaluate log.swf", "train log.swf", "demo", "experiment rush", "log generate new.swf", "variability train x",
+     "variability select x"],
+)  # fmt: skip
+def test_a_seed_beyond_what_libraries_take_is_refused(line, folder, command, monkeypatch):
+    monkeypatch.chdir(folder)
+    status, _, err = command(f"{line} --seed 4294967296")
+    assert status == 2 and "4294967295" in err
+
+
+def test_the_address_of_a_model_store_that_is_none_is_told(folder, command, monkeypatch):
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://[::1")
+    status, _, err = command("predict models:/x/1 log.swf --out new.csv")
+    assert (status, len(err.splitlines())) == (2, 1) and "is no address" in err
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [({"time_zone": "Mars/Base"}, "No time zone"), ({"time_zone": "../../x"}, "No time zone"),
+     ({"origin": 2**70}, "The origin in its metadata"), ({"epoch": -(10**18)}, "The epoch in its metadata")],
+    ids=str,
+)  # fmt: skip
+def test_metadata_of_parquet_that_cannot_be_are_told(changed, told, folder, command, monkeypatch):
+    monkeypatch.chdir(folder)
+    table = pq.read_table("log.parquet")
+    about = json.loads(table.schema.metadata[b"jobcast"]) | {"epoch": 10**9} | changed
+    pq.write_table(table.replace_schema_metadata({b"jobcast": json.dumps(about)}), "odd.parquet")
+    status, _, err = command("log info odd.parquet")
+    assert (status, len(err.splitlines())) == (2, 1) and told in err, err
+
+
+def test_a_pipe_is_read_to_a_bound(folder, monkeypatch):
+    reader, writer = os.pipe()
+    os.write(writer, b"x" * 100)
+    os.close(writer)
+    monkeypatch.setattr(compressed, "MOST_PIPED", 10)
+    with pytest.raises(compressed.JobcastError, match="more than 10 bytes"):
+        compressed.read_bytes(f"/dev/fd/{reader}")
+    os.close(reader)
+    whole = shell(folder, "cat log.swf | $J log info /dev/stdin")
+    assert whole.returncode == 0 and b"100" in whole.stdout, whole.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", ["ascii", "gbk", "shift_jis", "euc_jp"])
+@pytest.mark.parametrize("line", ["evaluate log.swf --predictors last-two", "sweep --help", "log info log.swf --json"])
+def test_a_terminal_that_knows_no_superscript_gets_plain_letters(encoding, line, folder):
+    done = shell(folder, f"$J {line}", PYTHONIOENCODING=encoding)
+    assert (done.returncode, done.stderr) == (0, b""), done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", ["--help", "log info --help", "log info log.swf", "log info log.swf --json"])
+def test_a_broken_pipe_has_one_status(line, folder):
+    done = shell(folder, f"$J {line} | true; exit ${{PIPESTATUS[0]}}")
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b""), done.stderr
