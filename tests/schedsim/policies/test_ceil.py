@@ -296,7 +296,7 @@ def test_the_second_look_finds_a_start_above_the_ceiling_and_one_out_of_nowhere(
     late = found.start.copy()
     late[np.argmax(found.end)] += 1
     moved = replace(found, start=late, end=found.end + (late - found.start))
-    with pytest.raises(JobcastError, match="nothing ends and nobody is submitted"):
+    with pytest.raises(JobcastError, match="nothing ends and no job is submitted"):
         check(moved, make_policy("ceil"))
 
 
