@@ -115,7 +115,7 @@ class Question:
             raise JobcastError(
                 f"Of {self.seeds} shaken copies of a log nothing can be said; take --seeds {LEAST} or more."
             )
-        self.cases  # noqa: B018 - names that are none are told before anything is run
+        self.cases  # noqa: B018 - unknown names are refused before anything is run
 
     @cached_property
     def cases(self) -> tuple[Case, ...]:

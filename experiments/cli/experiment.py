@@ -59,7 +59,7 @@ def experiment(
     from experiments.runs.setting import WITHOUT_LOG, Setting
     from predictors.core.errors import JobcastError
 
-    experiment_by_name(name)  # a name that is none is told before a log is read
+    experiment_by_name(name)  # an unknown name is refused before a log is read
     check_options(name, {"partition": partition, "procs": procs, "predictors": predictors, "failures": failures})
     if name in WITHOUT_LOG and log is not None:
         raise JobcastError(f"{name} simulates a machine of its own and looks at no log; leave --log out.")

@@ -97,7 +97,7 @@ def main() -> None:
             with plain_warnings():
                 app()
         finally:
-            sys.stdout.flush()  # a full disk shows here, where it can still be told, and not when the interpreter ends
+            sys.stdout.flush()  # a full disk shows here, where it can still be reported, not when the interpreter ends
     except JobcastError as error:
         _fail(str(error))
     except MemoryError:
