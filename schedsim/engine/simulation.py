@@ -34,6 +34,7 @@ from schedsim.machine.failures import FailureProcess
 from schedsim.machine.nodes import placed
 from schedsim.machine.outages import Outages
 from schedsim.machine.run_times import Progress, RunTimes
+from schedsim.policies.agents import NO_WEIGHTS, Linear
 from schedsim.policies.backfilling import Pass
 from schedsim.policies.corrections import correction_code
 from schedsim.policies.policy import Policy
@@ -123,8 +124,9 @@ class Simulation:
         self._refuse_revised()
         columns = workload.machine_procs + 1 if policy.kind == "knapsack" else 0
         given, rules = rules, rules_for(policy, rules)
-        site = () if rules is None else (rules.table(workload), rules.node_sets(), rules.ledger())
-        self._state = State.empty(workload.jobs, columns, self._source.n_steps, *site)
+        site = (None, None, None) if rules is None else (rules.table(workload), rules.node_sets(), rules.ledger())
+        weights = policy.agent.array if isinstance(policy.agent, Linear) else NO_WEIGHTS
+        self._state = State.empty(workload.jobs, columns, self._source.n_steps, weights, *site)
         self._log = EventLog.with_room(3 * len(workload))
         self._read_by_forecasts = self._read_by_machine = 0
         self._closed = False
@@ -217,6 +219,11 @@ class Simulation:
     def running(self) -> Ints:
         """Rows of the running jobs, by the time of their end."""
         return self._state.rows(at.ENDS)
+
+    @property
+    def picks(self) -> int:
+        """How many jobs the policy's agent has picked so far."""
+        return int(self._state.record.n_picks)
 
     @property
     def planned_ends(self) -> Ints:

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 import schedsim.kernels.records as at
-from predictors.core.arrays import Ints
+from predictors.core.arrays import Floats, Ints
 from schedsim.kernels.records import (
     Account,
     Arrays,
@@ -22,6 +22,7 @@ from schedsim.kernels.records import (
     Step,
     Table,
 )
+from schedsim.policies.agents import NO_WEIGHTS
 
 
 @dataclass(eq=False)
@@ -88,6 +89,7 @@ class State:
     dates: Records[Date]
     capacities: Records[Capacity]
     scratch: Ints
+    weights: Floats
 
     def __post_init__(self) -> None:
         self.record = self.one[0]
@@ -98,6 +100,7 @@ class State:
         jobs: Ints,
         capacities: int = 0,
         steps: int = 0,
+        weights: Floats = NO_WEIGHTS,
         site_jobs: Records[SiteJob] | None = None,
         sets: Records[NodeSet] | None = None,
         accounts: Records[Account] | None = None,
@@ -112,6 +115,8 @@ class State:
             How many numbers of processors a knapsack has.
         steps : int
             Most estimate steps of a job.
+        weights : float64 array of shape (12,)
+            Of an agent that scores jobs inside the pass; not writeable.
         site_jobs, sets, accounts : arrays of records, optional
             Where the site has rules.
         """
@@ -127,6 +132,7 @@ class State:
             *_profile(_LEAST_SLOTS),
             np.empty(capacities, at.CAPACITY_RECORD),  # type: ignore[arg-type]
             np.empty(_LEAST_SLOTS, dtype=np.int64),
+            weights,
         )
 
     def arrays(self, log: EventLog = _NO_LOG) -> Arrays:
@@ -144,6 +150,7 @@ class State:
             self.dates,
             self.capacities,
             self.scratch,
+            self.weights,
             log.events,
             log.notes,
         )
@@ -211,6 +218,7 @@ class State:
             dates,
             np.empty(len(self.capacities), at.CAPACITY_RECORD),  # type: ignore[arg-type]
             np.empty(slots, dtype=np.int64),
+            self.weights,
         )
 
 

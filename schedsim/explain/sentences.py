@@ -60,7 +60,7 @@ def _passed(e: Explanation) -> str:
 
 
 def _starts(e: Explanation, stretch: Stretch, f: Reason) -> str:
-    text = f"started, {_HOW[e.started_by]}; free were {f.free}"
+    text = f"started, {_HOW[e.started_by]}{_picked(f)}; free were {f.free}"
     if f.head is None or f.shadow is None:
         return text
     if f.extra is None and stretch.would_end > f.shadow:
@@ -70,23 +70,30 @@ def _starts(e: Explanation, stretch: Stretch, f: Reason) -> str:
     return f"{text}; it needs {e.procs} of the {f.extra} extra beside job {f.head} at its shadow time t={f.shadow}"
 
 
+def _picked(f: Reason) -> str:
+    """Return which place of its window an agent picked the job from, and its score."""
+    if f.place is None:
+        return ""
+    ending = "th" if f.place % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(f.place % 10, "th")
+    score = "" if f.score is None else f": score {f.score:.4g}"
+    return f", picked {f.place}{ending} of {f.choices}{score}"
+
+
 def _head(e: Explanation, stretch: Stretch, f: Reason) -> str:
+    led = f"it held the reservation{_picked(f)}" if f.place is not None else "it headed the queue"
     when = "it does not fit on what is up" if f.shadow is None else f"it may start at t={f.shadow}"
     if f.collides is not None:
         return (
-            f"it headed the queue; {_processors(f.free)} were free, but by its requested time it would run into what "
+            f"{led}; {_processors(f.free)} were free, but by its requested time it would run into what "
             f"is reserved of the machine from t={f.collides} on; by the estimates {when}"
         )
     if f.shadow is None:
-        return f"it headed the queue, but needs {_processors(e.procs)} and {f.free} were free; by the estimates {when}"
+        return f"{led}, but needs {_processors(e.procs)} and {f.free} were free; by the estimates {when}"
     if f.room is not None and e.procs <= f.free:
-        return f"it headed the queue; {_above(e, f)}; by the estimates it may start at t={f.shadow}"
+        return f"{led}; {_above(e, f)}; by the estimates it may start at t={f.shadow}"
     if e.procs <= f.free:
-        return f"it headed the queue; {_no_place(e, stretch, f)}; by the estimates it has one at t={f.shadow}"
-    return (
-        f"it headed the queue, but needs {_processors(e.procs)} and {f.free} were free; by the estimates it fits at "
-        f"t={f.shadow}"
-    )
+        return f"{led}; {_no_place(e, stretch, f)}; by the estimates it has one at t={f.shadow}"
+    return f"{led}, but needs {_processors(e.procs)} and {f.free} were free; by the estimates it fits at t={f.shadow}"
 
 
 def _too_few(e: Explanation, stretch: Stretch, f: Reason) -> str:

@@ -13,6 +13,7 @@ Does not handle several reservations, or nodes with identities.
 import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
 from predictors.core.jit import lean, step
+from schedsim.kernels.agents import pick_backfill, take_answer
 from schedsim.kernels.cobalt import set_allows
 from schedsim.kernels.instant import until_pass
 from schedsim.kernels.ordered_lists import next_fitting, slot_from
@@ -75,8 +76,9 @@ def _pass(sim: Arrays, reasons: Reasons | None) -> int:
     state = sim.state[0]
     if state.phase == at.AT_PASS:  # else this pass goes on where it stopped to ask
         state.node_set_waits = False
+        state.picked = -1
         if reasons is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
-            if state.agent_picks:
+            if state.agent != at.NO_AGENT:
                 why.note_choice(reasons, sim)
         if state.depth == at.GREEDY:
             state.head = -1
@@ -118,12 +120,14 @@ def _backfill(sim: Arrays, reasons: Reasons | None) -> int:
             if not _go_on_with_postponed(sim, reasons):
                 return 0
             continue
-        if state.agent_picks:
-            if state.answer == at.NOT_ANSWERED:
+        if state.agent != at.NO_AGENT:
+            if state.agent != at.ASKED:
+                slot = pick_backfill(sim)
+            elif state.answer == at.NOT_ANSWERED:
                 state.asked_about = 2
                 return at.ASK_PICK
-            slot = state.answer
-            state.answer = at.NOT_ANSWERED
+            else:
+                slot = take_answer(state)
             if slot < 0:
                 return 0
             job = sim.jobs_now[slot]
@@ -232,10 +236,9 @@ def _next_and_note(reasons: Reasons, sim: Arrays) -> int:
             continue
         if fits_beside_head(job, state):
             return slot
-        if not state.agent_picks:
-            if job.procs > state.free:
-                why.note_behind(reasons, sim, slot, why.PROCESSORS)
-            elif job.procs > free_for(state, job.procs):
-                why.note_behind(reasons, sim, slot, why.CEILING)
-            else:
-                why.note_behind(reasons, sim, slot, why.DELAYS_HEAD)
+        if job.procs > state.free:
+            why.note_behind(reasons, sim, slot, why.PROCESSORS)
+        elif job.procs > free_for(state, job.procs):
+            why.note_behind(reasons, sim, slot, why.CEILING)
+        else:
+            why.note_behind(reasons, sim, slot, why.DELAYS_HEAD)

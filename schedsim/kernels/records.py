@@ -9,7 +9,8 @@ The whole state of a simulation is a few arrays of records; a fork copies them a
 * `profile` of `Level` and `dates` of `Date`: the availability profile (see `profile`).
 
 Read-only or append-only, hence shared: `jobs` (n_jobs,) of `Job`, `site_jobs` of `SiteJob`, the estimates, `log` (n, 3)
-the events (time, kind, job row), `start_notes` (n,) a number for each event.
+the events (time, kind, job row), `start_notes` (n,) a number for each event, `weights` (n,) of an agent that scores
+jobs inside the pass.
 
 A class of this module names the fields of a record and their types; `record_type` makes the NumPy type of it. Kernels
 and Python read a record alike: `jobs_now[slot].procs`.
@@ -243,7 +244,14 @@ class State:
     promises: bool
     promise_slack: int  # how much later than the shadow time by requested times a promise lies [s]
     gated: bool
-    agent_picks: bool
+    agent: int  # which agent picks, see below
+    agent_seed: int
+    reserve: int  # which job holds the reservation where an agent picks, see below
+    n_picks: int  # of the agent, so far
+    picked: int  # slot of the job that it picked last, or -1
+    picked_place: int  # of that job in its window, from 1 on
+    picked_of: int  # jobs in that window
+    picked_score: float  # its score; NaN where a client picked
     window: int
     reward: int
     # estimates
@@ -364,6 +372,7 @@ class Arrays(NamedTuple):
     dates: Records[Date]
     capacities: Records[Capacity]
     scratch: Numbers  # slots, written out to be gone through or sorted
+    weights: Floats
     log: Ints
     start_notes: Ints
 
@@ -485,6 +494,18 @@ COUNT_BITS: Final = 56  # a set of jobs is so many bits, its size stands above t
 GREEDY: Final = -1  # no reservation: no job waits for the head
 NO_BACKFILL: Final = 0
 ALL: Final = NEVER
+
+# agents: nobody picks, a client is asked, the greatest weighted sum, or a draw
+NO_AGENT: Final = 0
+ASKED: Final = 1
+LINEAR: Final = 2
+RANDOM_PICK: Final = 3
+
+# which job holds the reservation where an agent picks: the one picked, anew at each instant or until it starts; or the
+# first in the queue until it starts
+PICKED_AGAIN: Final = 0
+PICKED: Final = 1
+OLDEST: Final = 2
 
 # how a job started
 READY: Final = 0

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from predictors.core.errors import JobcastError, unknown_name
+from schedsim.policies.agents import RESERVES, Agent, Linear, RandomPicks, Reserve
 from schedsim.policies.backfilling import (
     Backfilling,
     Conservative,
@@ -18,7 +19,7 @@ from schedsim.policies.backfilling import (
     Promise,
 )
 from schedsim.policies.ceil import CEILING, Ceiling, Postponing, Refused
-from schedsim.policies.gates import Agent, Gate
+from schedsim.policies.gates import Gate
 from schedsim.policies.orders import ORDERS, SCORE, WIDEST, Order, random_order
 
 FCFS: Final = ORDERS["fcfs"]
@@ -42,8 +43,10 @@ class Policy:
         Guarantees the head a start, whatever the estimates were worth; with EASY or hybrid backfilling.
     gate : Gate, optional
         May hold a job that could start; see `schedsim.policies.rush`.
-    agent : Agent, optional
-        Picks the next job in place of the orders.
+    agent : Linear, RandomPicks or Agent, optional
+        Picks the next job in place of the orders; see `schedsim.policies.agents`.
+    reserve : {"kept", "oldest", "again"}, optional
+        Which job holds the reservation where an agent picks, see `schedsim.policies.agents.RESERVES`; by default kept.
     window : int
         How many jobs at the front of the queue an agent or the knapsack sees.
     ceiling : Ceiling, optional
@@ -66,7 +69,8 @@ class Policy:
     backfill: Backfilling = NoBackfilling()  # noqa: RUF009 - frozen
     promise: Promise | None = None
     gate: Gate | None = None
-    agent: Agent | None = None
+    agent: Agent | Linear | RandomPicks | None = None
+    reserve: Reserve | None = None
     window: int = 50
     ceiling: Ceiling | None = None
     postpone: Postponing | None = None
@@ -81,6 +85,11 @@ class Policy:
             raise JobcastError("A promise needs EASY or hybrid backfilling: a depth of 1 or more.")
         if self.agent is not None and (self.kind != "counts" or self.gate is not None):
             raise JobcastError("An agent picks under the pass 'counts', and without a gate.")
+        if self.reserve is not None and (self.agent is None or self.reserve not in RESERVES):
+            raise JobcastError(
+                f"A policy with an agent reserves by one of {', '.join(RESERVES)}, and one without has no such choice; "
+                f"got reserve={self.reserve!r} and agent={self.agent!r}."
+            )
         if self.gate is not None and self.kind not in ("counts", "greedy"):
             raise JobcastError("A gate needs the pass 'counts' or 'greedy'.")
         if not 1 <= self.window <= MOST_IN_WINDOW:
