@@ -30,10 +30,11 @@ FEATURES: Final = (
     "wait of a wide job",
     "place in the window",
 )
-"""What a job is scored by, in this order; times and numbers of processors as logarithms, all within 0 to about 1."""
+"""What a job is scored by, in this order: times and numbers of processors as decimal logarithms, the rest within 0 to 1.
 
-LONGEST: Final = 13.7  # logarithm of ten days in seconds: the scale of times
-WIDEST: Final = 13.7  # logarithm of a million processors
+Each then moves by about 1 between jobs, so that weights of about 1 are a fair start for whoever tunes them."""
+
+DECADE: Final = math.log(10.0)  # scale of the logarithms
 PICKING: Final = 71  # purpose of a random agent's draws
 
 
@@ -66,7 +67,7 @@ def _best_of(sim: Arrays, n: int, behind_head: bool) -> int:
     """Return the job with the greatest score of the first `n` in `scratch`, and note the choice."""
     state = sim.state[0]
     oldest = state.now - sim.jobs[sim.jobs_now[first_slot(sim.lists, at.QUEUE)].row].submit
-    best, greatest = -1, -math.inf
+    best, greatest = 0, -math.inf
     state.n_picks += 1
     for place in range(n):
         value = score(sim, sim.jobs_now[sim.scratch[place]], behind_head, oldest, place)
@@ -98,8 +99,8 @@ def score(sim: Arrays, job: JobNow, behind_head: bool, oldest_wait: int, place: 
     waited, length = math.log1p(wait), math.log(job.order_estimate)
     share = job.procs / state.machine_procs
     total = weights[0] * waited + weights[1] * length
-    total /= LONGEST
-    total += weights[2] * math.log(job.procs) / WIDEST
+    total /= DECADE
+    total += weights[2] * math.log(job.procs) / DECADE
     total += weights[3] * share
     total += weights[4] * min(1.0, job.procs / max(1, state.free))
     if job.procs <= state.free:
@@ -109,8 +110,8 @@ def score(sim: Arrays, job: JobNow, behind_head: bool, oldest_wait: int, place: 
             total += weights[6]
         if job.procs <= state.extra_procs:
             total += weights[7]
-    total += weights[8] * (math.log(wait + job.order_estimate) - length) / LONGEST
+    total += weights[8] * (math.log(wait + job.order_estimate) - length) / DECADE
     if oldest_wait > 0:
         total += weights[9] * wait / oldest_wait
-    total += weights[10] * share * waited / LONGEST
+    total += weights[10] * share * waited / DECADE
     return float(total + weights[11] * place / state.window)

@@ -10,7 +10,6 @@ References
    doi:10.1109/IPDPS49936.2021.00090
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -30,6 +29,9 @@ RESERVES: Final[Mapping[Reserve, int]] = MappingProxyType(
 )
 """Which job holds the reservation once the job picked does not fit: that one until it starts; the first in the queue
 until it starts; or that one until the next instant, when the agent picks again, which protects nobody."""
+
+
+MOST_WEIGHT: Final = 1e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +69,12 @@ class Linear:
     Parameters
     ----------
     weights : tuple of float
-        One for each of `FEATURES`, finite.
+        One for each of `FEATURES`, within -1e9 and 1e9.
 
     Raises
     ------
     JobcastError
-        If they are not so many finite numbers.
+        If they are not so many such numbers.
 
     Examples
     --------
@@ -95,8 +97,11 @@ class Linear:
         except (TypeError, ValueError) as error:
             raise JobcastError(f"A linear agent's weights are numbers; got {self.weights!r}.") from error
         for feature, weight in zip(FEATURES, numbers, strict=True):
-            if not math.isfinite(weight):
-                raise JobcastError(f"A linear agent's weights are finite; that of {feature!r} is {weight}.")
+            if not abs(weight) <= MOST_WEIGHT:  # nor is NaN
+                raise JobcastError(
+                    f"A linear agent's weights lie within -{MOST_WEIGHT:.0e} and {MOST_WEIGHT:.0e}; that of {feature!r} "
+                    f"is {weight}."
+                )
         object.__setattr__(self, "weights", numbers)
 
     @property

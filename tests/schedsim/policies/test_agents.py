@@ -15,7 +15,7 @@ from predictors.data.formats.detect import read_log
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
-from schedsim.kernels.agents import FEATURES, LONGEST, WIDEST
+from schedsim.kernels.agents import DECADE, FEATURES
 from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear, RandomPicks
 from schedsim.policies.policy import make_policy
 from schedsim.workload.estimates import clairvoyant
@@ -54,17 +54,17 @@ class Scoring:
         oldest = choice.now - int(jobs.submit[self.simulation.queued[0]])
         behind_head = choice.level == 2
         features = {
-            "wait": log1p(wait) / LONGEST,
-            "estimate": log(estimate) / LONGEST,
-            "procs": log(procs) / WIDEST,
+            "wait": log1p(wait) / DECADE,
+            "estimate": log(estimate) / DECADE,
+            "procs": log(procs) / DECADE,
             "share of the machine": procs / machine,
             "share of the free processors": min(1, procs / max(1, choice.free)),
             "fits now": procs <= choice.free,
             "ends by the shadow time": behind_head and choice.now + estimate <= record.shadow_time,
             "needs extra processors only": behind_head and procs <= record.extra_procs,
-            "wait per estimate": log(1 + wait / estimate) / LONGEST,
+            "wait per estimate": log(1 + wait / estimate) / DECADE,
             "wait per oldest wait": wait / oldest if oldest else 0,
-            "wait of a wide job": procs / machine * log1p(wait) / LONGEST,
+            "wait of a wide job": procs / machine * log1p(wait) / DECADE,
             "place in the window": place / self.simulation.policy.window,
         }
         assert tuple(features) == FEATURES
@@ -259,8 +259,8 @@ def test_an_explanation_tells_what_was_picked():
     schedule = simulate(jobs, policy)
     assert schedule.start.tolist() == [0, 15, 1, 10]
     lines = "\n".join("\n".join(in_words(explain(schedule, job, policy))) for job in (3, 4))
-    assert "t=1: started, backfilled, picked 1st of 1: score -0.1604; free were 2" in lines
-    assert "t=1: it held the reservation, picked 3rd of 3: score -0.1175, but needs 4 processors and 2 were" in lines
+    assert "t=1: started, backfilled, picked 1st of 1: score -0.9542; free were 2" in lines
+    assert "t=1: it held the reservation, picked 3rd of 3: score -0.699, but needs 4 processors and 2 were" in lines
 
 
 def test_an_agent_that_picks_outside_its_window_is_an_error():
