@@ -30,7 +30,7 @@ FEATURES: Final = (
     "wait of a wide job",
     "place in the window",
 )
-"""What a job is scored by, in this order: times and numbers of processors as decimal logarithms, the rest within 0 to 1.
+"""What a job is scored by, in this order; times and numbers of processors as decimal logarithms, others from 0 to 1.
 
 Each then moves by about 1 between jobs, so that weights of about 1 are a fair start for whoever tunes them."""
 

@@ -99,8 +99,8 @@ class Linear:
         for feature, weight in zip(FEATURES, numbers, strict=True):
             if not abs(weight) <= MOST_WEIGHT:  # nor is NaN
                 raise JobcastError(
-                    f"A linear agent's weights lie within -{MOST_WEIGHT:.0e} and {MOST_WEIGHT:.0e}; that of {feature!r} "
-                    f"is {weight}."
+                    f"A linear agent's weights lie within -{MOST_WEIGHT:.0e} and {MOST_WEIGHT:.0e}; that of "
+                    f"{feature!r} is {weight}."
                 )
         object.__setattr__(self, "weights", numbers)
 
