@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SHOWN: Final = (
     "mean_wait_s", "mean_bounded_slowdown", "median_bounded_slowdown", "p99_wait_s", "max_wait_s",
-    "widest5_mean_wait_s", "makespan_s", "utilisation", "killed",
+    "widest5_mean_wait_s", "makespan_s", "utilisation", "killed", "past_request",
 )  # fmt: skip
 """Figures of a schedule that are printed."""
 
@@ -95,6 +95,7 @@ def simulate(
     from predictors.data.cleaning import clean
     from predictors.data.formats.detect import read_log
     from schedsim.results.exports import schedule_writer
+    from schedsim.results.metrics import past_request
     from schedsim.workload.shaking import shaken
 
     write = schedule_writer(schedule) if schedule is not None else None
@@ -109,7 +110,7 @@ def simulate(
     with after_reading(account):
         cleaned, cleaning = clean(of_partition(jobs, partition), procs, drop_wide)
         if shake is not None:
-            cleaned = shaken(cleaned, shake)
+            cleaned = shaken(cleaned, shake, kill)
         options, left_out = set_up(cleaned, policy, kill, machine, ceil, at_site)
         cleaned, cleaning = options["log"], cleaning + left_out
         if by is not None:
@@ -120,7 +121,7 @@ def simulate(
         named = NamedSimulation(policy=policy, estimates=given, correction=correction, budget=budget, **options)
         with working(f"Simulating {len(cleaned):,} jobs"):
             result, found = named.run()
-    found |= ceil.figures(result, options["rule"])
+    found |= {"past_request": past_request(result)} | ceil.figures(result, options["rule"])
     reason, checked = None, None
     if paranoid:
         with working("Checking the schedule"):

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from predictors.core.arrays import Bools
 from predictors.core.errors import JobcastError, counted
 from predictors.core.validation import LATEST
 from predictors.data.joblog import JobLog
@@ -22,7 +23,7 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "no-processors": ("dropped", "neither requested nor allocated processors are known"),
         "no-request": ("dropped", "the requested time is 0 or unknown"),
         "too-wide": ("dropped", "wider than the machine"),
-        "overrun": ("changed", "ran past the requested time; cut there"),
+        "overrun": ("noted", "ran past the requested time; a simulation that kills stops it there"),
         "allocated": ("noted", "requested processors unknown; the allocated ones are used"),
     }
 )
@@ -31,7 +32,8 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
 def clean(log: JobLog, procs: int | None = None, drop_wide: bool = False) -> tuple[JobLog, ReadingReport]:
     """Return the jobs of a log that can be simulated, and the account.
 
-    Jobs without a run time, processors or a requested time are dropped; a run time ends at the requested time.
+    Jobs without a run time, processors or a requested time are dropped. Run times stay as logged, those beyond the
+    requested time too: a simulation stops such a job there, or lets it run on. `within_requests` cuts them.
 
     Parameters
     ----------
@@ -73,15 +75,38 @@ def clean(log: JobLog, procs: int | None = None, drop_wide: bool = False) -> tup
     account = report.close()
     if not kept.any():
         raise JobcastError(f"{log.name}: no jobs left to simulate. {_reasons(len(log), account)}")
-    report.add("overrun", log.values["job_id"][kept & (run_time > requested)], "run_time")
+    report.add("overrun", log.values["job_id"][kept & overran(log)], "run_time")
     report.add("allocated", log.values["job_id"][kept & (log.values["requested_procs"] <= 0)], "requested_procs")
     cleaned = replace(
         log,
-        values={**log.values, "run_time": np.minimum(run_time, requested), "requested_procs": width},
+        values={**log.values, "requested_procs": width},
         unknown={**log.unknown, "run_time": ~kept, "requested_procs": ~kept},
         max_procs=machine,
     )
     return cleaned.select(kept), report.close()
+
+
+def within_requests(log: JobLog) -> JobLog:
+    """Return a log as a scheduler that stops jobs at their requested time would have seen it: run times end there.
+
+    Jobs without a known requested time keep their run time.
+
+    Examples
+    --------
+    >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 5], "run_time": [90, 20],
+    ...                            "requested_time": [60, 60]}, {})
+    >>> within_requests(log)["run_time"].tolist()
+    [60, 20]
+    """
+    run_time, requested = log.values["run_time"], log.values["requested_time"]
+    cut = np.where(overran(log), requested, run_time)
+    return replace(log, values={**log.values, "run_time": cut})
+
+
+def overran(log: JobLog) -> Bools:
+    """Return which jobs ran past their requested time, by the log, shape (n_jobs,)."""
+    run_time, requested = log.values["run_time"], log.values["requested_time"]
+    return log.known("run_time") & log.known("requested_time") & (requested > 0) & (run_time > requested)
 
 
 def machine_size(log: JobLog, procs: int | None = None) -> int:

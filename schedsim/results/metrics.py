@@ -101,6 +101,11 @@ def figures(schedule: Schedule) -> dict[str, float]:
     }
 
 
+def past_request(schedule: Schedule) -> int:
+    """Return how many jobs ran longer than they requested: none where jobs are killed at their request."""
+    return int((schedule.run_time > schedule.workload.requested).sum())
+
+
 def estimate_errors(estimate: Ints, run_time: Ints) -> dict[str, float]:
     """Return how wrong estimates were: root mean squared error and bias [s], and the share that was too short.
 
