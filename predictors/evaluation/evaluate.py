@@ -21,9 +21,10 @@ import numpy.typing as npt
 from predictors.core.arrays import Bools, Floats
 from predictors.core.errors import JobcastError, counted, unknown_name
 from predictors.core.intervals import ratio_interval
-from predictors.data.cleaning import overran
+from predictors.data.cleaning import RequestsFrom, of_partition, overran
 from predictors.data.joblog import JobLog
 from predictors.data.report import Effect, ReadingReport, ReportBuilder
+from predictors.data.summary import lacks_for_predictions
 from predictors.evaluation.metrics import figures
 from predictors.evaluation.results import Evaluation, Score, slices
 from predictors.history.replay import log_events, replay, running_at
@@ -75,6 +76,7 @@ def evaluate(
     seed: int = 0,
     budget: float | None = None,
     kill: bool = True,
+    requests_from: str | None = None,
 ) -> Evaluation:
     """Score predictors on a log, beside last-two.
 
@@ -99,6 +101,8 @@ def evaluate(
         go on being moved while jobs are scored, by those that have ended (`predictors.models.conformal`).
     kill : bool
         Whether the scheduler stops jobs at their requested time, so that no prediction need lie beyond it.
+    requests_from : str, optional
+        Where requested times come from that the log lacks, see `predictors.data.cleaning.RequestsFrom`.
 
     Raises
     ------
@@ -111,7 +115,8 @@ def evaluate(
     asked = {**_made(predictors, seed, budget), LastTwo.name: LastTwo()}
     asked = {LastTwo.name: asked.pop(LastTwo.name), **asked}
     asked = {name: one.clone(cap=cap, as_of=rules.as_of) for name, one in asked.items()}
-    jobs, account = _jobs(log, rules, partition)
+    jobs, account = _jobs(log, protocol, partition, requests_from)
+    lacks = lacks_for_predictions(jobs, account)
     cut = 0 if train is None else int(train * len(jobs))
     learnt = _trainable(jobs, rules, cut)
     tested = np.arange(len(jobs)) >= cut
@@ -151,6 +156,7 @@ def evaluate(
         n_test=int(tested.sum()),
         n_overran=int((overran(jobs) & tested).sum()),
         account=account,
+        lacks=lacks,
         run_time=run_time[tested],
         user=users,
         scores=scores,
@@ -192,7 +198,6 @@ def _made(predictors: Sequence[str] | Mapping[str, Predictor], seed: int, budget
 
 RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
     {
-        "other-partition": ("dropped", "not in the partition asked for"),
         "no-run-time": ("dropped", "the run time is unknown"),
         "ran-for-0-s": ("dropped", "ran for 0 s"),
         "not-ended": ("noted", "submitted before the split, ended after it: neither learnt from nor predicted"),
@@ -200,27 +205,28 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
 )
 
 
-def _jobs(log: JobLog, rules: Protocol, partition: int | None) -> tuple[JobLog, ReadingReport]:
-    """Return the jobs that count, and an account of the others."""
+def jobs_that_count(log: JobLog, protocol: str = "strict") -> tuple[JobLog, ReadingReport]:
+    """Return the jobs that a protocol learns from and predicts, and an account of the others."""
     ids, has_run, never = log.values["job_id"], log.known("run_time"), log.filled("run_time") <= 0
-    keep, report = np.ones(len(log), dtype=np.bool_), ReportBuilder(log.name, RULES, place="job")
-    if partition is not None:
-        in_it = log.known("partition") & (log.filled("partition") == partition)
-        if not in_it.any():
-            there = np.unique(log.filled("partition")[log.known("partition")])
-            known = ", ".join(str(p) for p in there) or "no partition at all"
-            raise JobcastError(f"{log.name}: has no job in partition {partition}; it knows {known}.")
-        report.add("other-partition", ids[~in_it])
-        keep &= in_it
-    report.add("no-run-time", ids[keep & ~has_run])
-    keep &= has_run
-    if rules.ran_only:
+    keep, report = has_run, ReportBuilder(log.name, RULES, place="job")
+    report.add("no-run-time", ids[~has_run])
+    if PROTOCOLS[protocol].ran_only:
         report.add("ran-for-0-s", ids[keep & never])
-        keep &= ~never
-    if keep.sum() < 2:
-        left = counted(int(keep.sum()), "job")
-        raise JobcastError(f"{log.name}: {left} with a known run time; at least 2 are needed.")
+        keep = keep & ~never
     return log.select(keep), report.close()
+
+
+def _jobs(log: JobLog, protocol: str, partition: int | None, requests_from: str | None) -> tuple[JobLog, ReadingReport]:
+    """Return the jobs that are evaluated, and an account of the others."""
+    rule = None if requests_from is None else RequestsFrom(requests_from)
+    in_it, others = of_partition(log, partition)
+    jobs, account = jobs_that_count(in_it, protocol)
+    if rule is not None:
+        jobs, made = rule.apply(jobs)
+        account = account + made
+    if len(jobs) < 2:
+        raise JobcastError(f"{log.name}: {counted(len(jobs), 'job')} with a known run time; at least 2 are needed.")
+    return jobs, (others + account).using(len(jobs))
 
 
 def _between(jobs: JobLog, neither: Bools) -> ReadingReport:
