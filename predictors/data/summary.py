@@ -68,7 +68,13 @@ def utilisation(log: JobLog) -> float | None:
     if log.max_procs is None or not ran.any():
         return None
     ends = log.values["submit"] + log.filled("wait", 0) + run_time
-    return float((run_time * procs)[ran].sum() / (log.max_procs * ends[ran].max()))
+    return _work(log) / float(log.max_procs * ends[ran].max())
+
+
+def _work(log: JobLog) -> float:
+    """Return the processor seconds of the jobs that ran."""
+    procs, run_time = log.procs, log.values["run_time"].astype(np.float64)
+    return float((run_time * procs)[(procs > 0) & (run_time > 0)].sum())
 
 
 MOST_DROPPED: Final = 0.2
@@ -295,8 +301,13 @@ def _dropped(n_jobs: int, account: ReadingReport) -> list[Lack]:
 
 
 def _moved(log: JobLog, used: JobLog, kill: bool, lost: bool) -> list[Lack]:
-    before, after = utilisation(log), utilisation(within_requests(used) if kill else used)
-    if before is None or after is None or abs(after - before) <= MOST_MOVED:
+    """Compare over the span of the whole log: jobs that are left out must not move it."""
+    before = utilisation(log)
+    if before is None or not used.max_procs or not log.max_procs:
+        return []
+    kept = _work(within_requests(used) if kill else used) / _work(log)
+    after = before * kept * log.max_procs / used.max_procs
+    if abs(after - before) <= MOST_MOVED:
         return []
     text = (
         f"the jobs simulated fill {after:.0%} of {used.max_procs or 0:,} processors, those of the log filled "
