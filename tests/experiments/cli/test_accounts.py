@@ -135,6 +135,14 @@ def test_training_and_predicting_add_up(folder, monkeypatch, command, empty_stor
         assert predicted["account"]["used"] == predicted["n_jobs"]
 
 
+@pytest.mark.parametrize("name", ["reis", "start-times", "logstudy"])
+def test_an_experiment_adds_up(name, folder, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(folder)
+    status, out, err = command(f"experiment {name} --log overruns.swf --quick --out {tmp_path} --json")
+    assert status == 0, err
+    adds_up(json.loads(out)["account"])
+
+
 FIRST = {
     "overruns.swf": set(),
     "requestless.swf": {"dropped", "utilisation"},
