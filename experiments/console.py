@@ -11,6 +11,7 @@ from predictors.core.errors import JobcastError
 
 if TYPE_CHECKING:
     from predictors.data.report import ReadingReport
+    from predictors.data.summary import Lack
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -53,6 +54,12 @@ def print_account(account: "ReadingReport") -> None:
     if account.findings:
         columns = ("what", "times", "rule", "column", "how", "where")
         print_table("What was dropped or changed", columns, account.rows())
+
+
+def print_lacks(lacks: "Iterable[Lack]") -> None:
+    """Print what a log lacks for the answer that follows: the first lines of the answer."""
+    for lack in lacks:
+        sys.stdout.write(f"{lack.sentence()}\n")
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from experiments.sweeps.run import run_plan
 from experiments.sweeps.sweep import Case, Sweep, first_seeds
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
+from predictors.data.summary import Lack
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,6 +96,8 @@ class Question:
         Figure that decides.
     predictor : str, optional
         One more way: EASY-SJBF by this predictor, or kept model.
+    lacks : tuple of Lack
+        What the log lacks; it may carry no verdict.
 
     Raises
     ------
@@ -107,6 +110,7 @@ class Question:
     seeds: int = 20
     measure: str = MEASURE
     predictor: str | None = None
+    lacks: tuple[Lack, ...] = ()
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES_OF_SCHEDULES:
@@ -141,7 +145,9 @@ class Question:
         adds = (*ADDS, *((case.name, BARE) for case in self._own))
         today = self.cases[0].name
         groups = named(found.groups, self.log.names("user"))
-        return advise(found.runs, groups, today, perfect=PERFECT.name, adds=adds, measure=self.measure)
+        return advise(
+            found.runs, groups, today, perfect=PERFECT.name, adds=adds, measure=self.measure, lacks=self.lacks
+        )
 
 
 def named(groups: "pd.DataFrame", names: Sequence[str]) -> "pd.DataFrame":

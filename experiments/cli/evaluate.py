@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from experiments.cli.options import Alias, Json, Log, Seed, about_model
+from experiments.cli.options import Alias, Json, Log, RequestsFrom, Seed, about_model
 from experiments.compare.measures import titled
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ ProtocolName = Annotated[str, typer.Option("--protocol", help="strict, or reis: 
 Partition = Annotated[int | None, typer.Option(help="Keep only the jobs of this partition.")]
 Budget = Annotated[
     float | None, typer.Option(help="Share of jobs that may run longer than predicted, such as 0.05: predict no less.")
+]
+Kill = Annotated[
+    bool, typer.Option(help="Whether jobs are stopped at their requested time: then no prediction lies beyond it.")
 ]
 Details = Annotated[bool, typer.Option("--details", help="Also slices by run time, cold and warm users, and month.")]
 
@@ -60,12 +63,15 @@ def evaluate(
     partition: Partition = None,
     seed: Seed = 0,
     budget: Budget = None,
+    requests_from: RequestsFrom = None,
+    kill: Kill = True,
     details: Details = False,
     as_json: Json = False,
 ) -> None:
     """Score run-time predictors on a log, beside the mean of the user's last two jobs."""
-    from experiments.console import after_reading, print_account, print_json, working
+    from experiments.console import after_reading, print_account, print_json, print_lacks, working
     from predictors.core.errors import JobcastError
+    from predictors.data.cleaning import RequestsFrom
     from predictors.data.formats.detect import read_log
     from predictors.evaluation import evaluate as how
 
@@ -74,7 +80,9 @@ def evaluate(
             "--train is the share to learn from at first; --prequential learns from each job as it ends."
         )
     names, share = names_of(predictors), None if prequential else SHARE if train is None else train
-    how.check(names, share, protocol)
+    how.check(names, share, protocol, budget)
+    if requests_from is not None:
+        RequestsFrom(requests_from)
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
     with after_reading(account), working(f"Evaluating {', '.join(names)} on {len(jobs):,} jobs"):
@@ -86,10 +94,14 @@ def evaluate(
             partition=partition,
             seed=seed,
             budget=budget,
+            kill=kill,
+            requests_from=requests_from,
         )
+    account += found.account
     if as_json:
         print_json(found.to_json(details) | {"account": account.to_dict()})
     else:
+        print_lacks(found.lacks)
         print_evaluation(found, details)
         print_account(account)
 
@@ -116,11 +128,17 @@ def print_evaluation(found: "Evaluation", details: bool = False) -> None:
     title = f"{found.log}{partition}: {how}"
     print_table(title, COLUMNS, [row(score) for score in found.scores], note=_NOTE)
     without = [f"{score.name} {score.n_fallback:,}" for score in found.scores if score.n_fallback]
+    if found.n_overran:
+        typer.echo(f"{counted(found.n_overran, 'job')} predicted here ran past the requested time; {_capped(found)}.")
     if without:
         typer.echo(f"Jobs answered by their request, since there was no estimate: {', '.join(without)}.")
     if details:
         for by in ("run time", "user", "month"):
             print_table(f"Error / last-two, by {by}", *_slice_table(found, by))
+
+
+def _capped(found: "Evaluation") -> str:
+    return "no prediction lies beyond it" if found.capped else "predictions may lie beyond it"
 
 
 def row(score: "Score") -> tuple[Any, ...]:
@@ -177,7 +195,7 @@ def train(
     Its figures are made first: learnt from the earliest jobs (--train), scored on the others. The model that is kept
     then learns from all jobs of the log.
     """
-    from experiments.console import after_reading, print_account, print_json, working
+    from experiments.console import after_reading, print_account, print_json, print_lacks, working
     from experiments.runs.train import figures_of, fitted, learnt_until
     from predictors.data.formats.combine import read_logs
     from predictors.evaluation.evaluate import check, evaluate
@@ -195,6 +213,7 @@ def train(
         store = tracking.open_store()
     with after_reading(account), working(f"Evaluating {predictor} on {len(jobs):,} jobs"):
         evaluation = evaluate(jobs, [predictor], train=share, seed=seed)
+    account += evaluation.account
     with working(f"Training {predictor} on {len(jobs):,} jobs"):
         model, until = fitted(jobs, predictor, seed)
     n_learnt = learnt_until(jobs)[1]
@@ -208,6 +227,7 @@ def train(
         run = tracking.log_run(model, jobs, shown, split=split, seed=seed, trained_until=until)
         kept = tracking.register(run, register, alias)
     document = {
+        "lacks": [lack.to_dict() for lack in evaluation.lacks],
         "log": jobs.name,
         "predictor": predictor,
         "evaluation": {"split": evaluation.split, "protocol": evaluation.protocol, "n_train": evaluation.n_train}
@@ -220,6 +240,7 @@ def train(
     if as_json:
         print_json(document)
     else:
+        print_lacks(evaluation.lacks)
         _print_training(document)
         print_account(account)
 
@@ -239,9 +260,11 @@ def predict(
     """
     import numpy as np
 
-    from experiments.console import after_reading, print_account, print_json, working
+    from experiments.console import after_reading, print_account, print_json, print_lacks, working
     from predictors.core.files import whole_file
     from predictors.data.formats.detect import read_log
+    from predictors.data.report import ReadingReport
+    from predictors.data.summary import lacks_for_predictions
     from predictors.models.range import REQUESTED
     from predictors.tracking.client import load_model
 
@@ -253,7 +276,10 @@ def predict(
         seconds, who = predictions(loaded.predictor, jobs, warm)
         fallback = who == REQUESTED
         write_predictions(part, jobs, seconds, who)
+    account = account.using(len(jobs))
+    lacks = lacks_for_predictions(jobs, ReadingReport(jobs.name)) if len(jobs) else ()
     document = {
+        "lacks": [lack.to_dict() for lack in lacks],
         "model": loaded.about(),
         "log": jobs.name,
         "out": str(out),
@@ -267,6 +293,7 @@ def predict(
     if as_json:
         print_json(document)
     else:
+        print_lacks(lacks)
         _print_prediction(document)
         print_account(account)
 

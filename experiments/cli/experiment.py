@@ -58,6 +58,8 @@ def experiment(
     from experiments.reports.page import PAGE, files_of
     from experiments.runs.setting import WITHOUT_LOG, Setting
     from predictors.core.errors import JobcastError
+    from predictors.data.cleaning import of_partition
+    from predictors.data.report import ReadingReport
 
     experiment_by_name(name)  # an unknown name is refused before a log is read
     check_options(name, {"partition": partition, "procs": procs, "predictors": predictors, "failures": failures})
@@ -72,6 +74,9 @@ def experiment(
     setting = Setting(jobs, folder, seed, quick, partition, procs, names_of(predictors), workers, failures)
     with after_reading(account), resumable() if name in MANY else nullcontext(), working(what):
         report = perform(name, setting)
+    if name not in WITHOUT_LOG:
+        part, others = of_partition(jobs, partition)
+        account += others + (report.account or ReadingReport(jobs.name).using(len(part)))
     if as_json:
         print_json(report.to_json() | {"files": files_of(folder), "account": account.to_dict()})
         return

@@ -1,5 +1,6 @@
 """`jobcast log …`: look at job logs, convert, make and download them."""
 
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,18 +30,23 @@ Zone = Annotated[
 @app.command()
 def info(log: Log, as_json: Json = False, strict: Strict = False, time_zone: Zone = "") -> None:
     """Show what is in a job log, and what of it could not be used."""
-    from experiments.console import print_account, print_json, working
+    from experiments.console import print_account, print_json, print_lacks, working
     from predictors.data.formats.detect import read_log
-    from predictors.data.summary import summarise
+    from predictors.data.summary import lacks_of, next_command, summarise
 
     with working(f"Reading {log}"):
         jobs, account = read_log(log, strict, time_zone or None)
-        figures = summarise(jobs)
+        figures, account = summarise(jobs), account.using(len(jobs))
+        lacks = lacks_of(jobs)
+        then = next_command(jobs, shlex.quote(str(log)), lacks)
     if as_json:
-        print_json({"log": str(log), **figures, "account": account.to_dict()})
+        more = {"lacks": [lack.to_dict() for lack in lacks], "next": then}
+        print_json({"log": str(log), **figures, **more, "account": account.to_dict()})
     else:
+        print_lacks(lacks)
         _print_figures(figures)
         print_account(account)
+        typer.echo(f"Next: {then}")
 
 
 @app.command()
@@ -171,6 +177,7 @@ def _print_written(out: Path, jobs: int, account: "ReadingReport", as_json: bool
     from experiments.console import print_account, print_json
     from predictors.core.errors import counted
 
+    account = account.using(jobs)
     if as_json:
         print_json({"out": str(out), "jobs": jobs, "account": account.to_dict()})
         return

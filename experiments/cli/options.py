@@ -61,6 +61,13 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Procs = Annotated[int | None, typer.Option(help="Processors of the machine; by default as the log tells.")]
 DropWide = Annotated[bool, typer.Option("--drop-wide", help="Leave out jobs wider than the machine.")]
 Partition = Annotated[int | None, typer.Option(help="Only the jobs of this partition.")]
+RequestsFrom = Annotated[
+    str | None,
+    typer.Option(
+        help="Requested time of jobs whose log has none: the site's default (seconds, or 24:00:00), or run-time*2.",
+        metavar="RULE",
+    ),
+]
 
 
 @dataclass(frozen=True)

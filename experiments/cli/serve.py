@@ -126,20 +126,30 @@ def replay(
     """
     import time
 
-    from experiments.console import print_account, print_json, working
+    from experiments.console import after_reading, print_account, print_json, print_lacks, working
+    from predictors.core.errors import JobcastError
     from predictors.data.formats.detect import read_log
+    from predictors.data.summary import lacks_for_predictions
+    from predictors.evaluation.evaluate import jobs_that_count
     from predictors.service.client import Client
     from predictors.service.replay_check import drive
 
+    if check is not None:
+        _refuse_unknown(check)
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
-    ran = jobs.select(jobs.known("run_time") & (jobs.filled("run_time") > 0))
+    ran, left_out = jobs_that_count(jobs)
+    with after_reading(account):
+        if not len(ran):
+            raise JobcastError(f"{jobs.name}: no job has a run time above 0, so there is nothing to replay.")
+    account, lacks = (account + left_out).using(len(ran)), lacks_for_predictions(ran, left_out)
     begin = time.perf_counter()
     with Client(url, token, timeout=60.0, retries=8) as client, working(f"Replaying {len(ran):,} jobs"):
         warm = client.models()["began"] is not None
         found = drive(client, ran, batch)
     seconds = time.perf_counter() - begin
     document: dict[str, Any] = {
+        "lacks": [lack.to_dict() for lack in lacks],
         "log": ran.name,
         "n_jobs": len(ran),
         "n_events": found.last - found.first + 1,
@@ -155,6 +165,7 @@ def replay(
     if as_json:
         print_json(document | {"account": account.to_dict()})
         return
+    print_lacks(lacks)
     typer.echo(
         f"{ran.name}: {len(ran):,} jobs, {document['n_events']:,} events in {seconds:.1f} s "
         f"({document['jobs_per_second']:,.0f} jobs/s)."
@@ -216,6 +227,17 @@ def _variability_state(uri: str) -> "VariabilityState":
     from predictors.tracking.client import load_classifier
 
     return VariabilityState(load_classifier(uri))
+
+
+def _refuse_unknown(name: str) -> None:
+    """Raise JobcastError if there is no such predictor or model."""
+    from predictors.registry import make_predictor
+    from predictors.tracking.client import load_model
+
+    if "/" in name:
+        load_model(name)
+    else:
+        make_predictor(name)
 
 
 def _compared(jobs: "JobLog", name: str, warm: bool, seconds: Any) -> dict[str, Any]:

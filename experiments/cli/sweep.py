@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from experiments.cli.options import DropWide, Json, PoolOptions, Procs, grouped, resumable
+from experiments.cli.options import DropWide, Json, PoolOptions, Procs, RequestsFrom, grouped, resumable
 
 if TYPE_CHECKING:
     from experiments.sweeps.sweep import Sweep
 
 Names = Annotated[str, typer.Option(help="Names, separated by commas.")]
 LISTS: Final = ("policies", "estimates", "corrections", "predictors", "by")
-DECLARED: Final = (*LISTS, "kind", "seeds", "procs", "drop_wide", "budget", "train")
+DECLARED: Final = (*LISTS, "kind", "seeds", "procs", "drop_wide", "requests_from", "budget", "train")
 
 
 @grouped
@@ -28,6 +28,7 @@ def sweep(
     ] = None,
     procs: Procs = None,
     drop_wide: DropWide = False,
+    requests_from: RequestsFrom = None,
     budget: Annotated[float | None, typer.Option(help="Share of jobs that may run longer than estimated.")] = None,
     train: Annotated[float | None, typer.Option(help="Share of the jobs, the earliest, to learn from.")] = None,
     by: Annotated[str, typer.Option(help="Also figures by size, user, run-time or start.")] = "",
@@ -52,7 +53,7 @@ def sweep(
     from experiments.console import print_json, working
     from experiments.reports.page import PAGE, files_of, write_report
     from experiments.sweeps.plan import plan
-    from experiments.sweeps.report import compared, report_of
+    from experiments.sweeps.report import caution, changes, compared, report_of
     from experiments.sweeps.run import run_plan
 
     given = {name: value for name, value in locals().items() if name in DECLARED}
@@ -76,6 +77,7 @@ def sweep(
     if as_json:
         print_json(
             {
+                "cautions": caution(found),
                 "kind": found.kind,
                 "folder": str(folder),
                 "runs": len(found.runs),
@@ -88,7 +90,12 @@ def sweep(
             }
         )
         return
-    _print(report.tables, report.verdict)
+    cautions = caution(found)
+    for sentence in cautions:
+        typer.echo(sentence)
+    _print(report.tables, report.verdict[len(cautions) :])
+    for log in found.about["logs"]:
+        typer.echo(changes(log))
     typer.echo(f"Wrote {len(found.runs):,} runs to {folder}; read {folder / PAGE}")
     if tracked:
         typer.echo(f"Written down in MLflow as run {tracked}")
@@ -111,11 +118,13 @@ def _declared(files: list[Path], given: dict[str, Any], beside: str | None, meas
             raise JobcastError(f"{files[0]}: declares the whole sweep; leave out {odd}, or put it into the file.")
         text = read_text(files[0], "a sweep, a TOML file")
         return replace(Sweep.from_toml(text, str(files[0]), files[0].parent), **wanted)
-    procs, seeds = set_ones.pop("procs", None), set_ones.pop("seeds", None)
+    procs, seeds, rule = (set_ones.pop(name, None) for name in ("procs", "seeds", "requests_from"))
     declared: dict[str, Any] = {name: names_of(v) if name in LISTS else v for name, v in set_ones.items()}
     first, usual = (1, 10) if declared.get("kind", "simulate") == "simulate" else (0, 1)
     drawn = first_seeds(usual if seeds is None else seeds, first)
-    return Sweep(logs=tuple(LogFile(str(path), procs) for path in files), seeds=drawn, **declared, **wanted)
+    return Sweep(
+        logs=tuple(LogFile(str(path), procs, requests_from=rule) for path in files), seeds=drawn, **declared, **wanted
+    )
 
 
 def _stem(files: list[Path]) -> str:

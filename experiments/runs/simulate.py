@@ -51,22 +51,6 @@ def loaded(name: str) -> "str | LoadedModel":
     return load_model(name)
 
 
-def of_partition(log: JobLog, partition: int | None) -> JobLog:
-    """Return the log, or of it the jobs of one partition of the machine.
-
-    Raises
-    ------
-    JobcastError
-        If the log has no job in that partition.
-    """
-    if partition is None:
-        return log
-    in_it = log.known("partition") & (log.filled("partition") == partition)
-    if not in_it.any():
-        raise JobcastError(f"{log.name}: has no job in partition {partition}.")
-    return log.select(in_it)
-
-
 def learnt_from(given: "str | LoadedModel", *logs: JobLog) -> bool:
     """Return whether a kept model has learnt from one of these logs: in their loop it would know the future."""
     return not isinstance(given, str) and given.origin.log_sha256 in [log.digest() for log in logs]

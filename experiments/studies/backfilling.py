@@ -147,6 +147,7 @@ def run(setting: Setting) -> Report:
         file,
         *draw(setting.folder, f"frontier_{log.name}", medians, frontier_of(log.name), width=9.5, height=7.5),
     ]
+    account = account.using(len(log))
     notes, verdict = [account.summary()], list(_who_pays(medians))
     everything = alike(runs, setting.folder)
     names = sorted(everything["log"].unique())
@@ -165,6 +166,7 @@ def run(setting: Setting) -> Report:
         seconds=perf_counter() - begin,
         notes=tuple(notes),
         verdict=tuple(verdict),
+        account=account,
     )
 
 

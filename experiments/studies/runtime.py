@@ -33,7 +33,7 @@ from experiments.studies.runtime_scheduling import errors_to_order, scheduling, 
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import clean
 from predictors.data.joblog import JobLog
-from predictors.evaluation.evaluate import check, evaluate
+from predictors.evaluation.evaluate import check, evaluate, jobs_that_count
 from predictors.evaluation.importances import permuted
 from predictors.evaluation.results import Evaluation, Score
 from predictors.history.replay import replay
@@ -176,6 +176,8 @@ def run(setting: Setting) -> Report:
     names = setting.predictors or (QUICK if setting.quick else tuple(PREDICTORS))
     check(names, 0.8, "strict")
     log = setting.jobs()
+    counted, account = jobs_that_count(log)
+    account = account.using(len(counted))
     left_out = tuple(name for name in names if name in SLOWEST and len(log) >= LARGE)
     followed = tuple(name for name in names if name not in left_out)
     found = {
@@ -207,6 +209,7 @@ def run(setting: Setting) -> Report:
         seconds=seconds,
         notes=tuple(notes),
         verdict=verdict,
+        account=account,
     )
 
 

@@ -26,6 +26,7 @@ from predictors.registry import PREDICTORS
 from schedsim.engine.simulation import simulate
 from schedsim.policies.policy import make_policy
 from schedsim.results.metrics import estimate_errors, figures
+from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.workload import Workload
 
 WAYS: Final = (
@@ -122,14 +123,14 @@ def errors_to_order(log: JobLog, seed: int, *, quick: bool = False) -> pd.DataFr
                     name.removeprefix("mean_bounded_"): own[name] / perfect[name]
                     for name in ("mean_bounded_slowdown", "mean_stretch", "max_stretch")
                 }
-                errors = estimate_errors(estimate, workload.run_time)
+                errors = estimate_errors(estimate, clairvoyant(workload))
                 chosen = {error: errors[f"estimate_{error}"] for error in ERRORS}
                 rows.append({"policy": policy, "spread": spread, "factor": factor, **ratios, **chosen})
     return pd.DataFrame(rows)
 
 
 def blurred(workload: Workload, factor: float, spread: float, z: npt.NDArray[np.float64]) -> Ints:
-    """Return run times x factor x exp(spread x z), whole seconds in [1, request], shape (n_jobs,).
+    """Return run times, cut at the request, x factor x exp(spread x z), whole seconds in [1, request], shape (n_jobs,).
 
     Examples
     --------
@@ -138,6 +139,6 @@ def blurred(workload: Workload, factor: float, spread: float, z: npt.NDArray[np.
     >>> blurred(jobs, 2.0, 0.0, np.zeros(2)).tolist()
     [80, 50]
     """
-    wanted = workload.run_time * factor * np.exp(spread * z)
+    wanted = clairvoyant(workload) * factor * np.exp(spread * z)
     kept: Ints = np.clip(wanted, 1, np.maximum(workload.requested, 1)).astype(np.int64)
     return kept

@@ -13,6 +13,7 @@ from experiments.compare.measures import AS_LOGGED, COMPARED
 from experiments.runs.simulate import GIVEN, TABLES, check_names
 from predictors.core.declarations import STRICT, check_fields, declared, parse_toml
 from predictors.core.errors import JobcastError, unknown_name
+from predictors.data.cleaning import RequestsFrom
 from predictors.evaluation.evaluate import PROTOCOLS
 from predictors.models.similar_jobs import SimilarRuns
 from predictors.registry import make_predictor
@@ -134,16 +135,19 @@ MOST_SEEDS: Final = 100_000
 
 @dataclass(frozen=True)
 class LogFile:
-    """A log to read, and the size of its machine where the log does not have it."""
+    """A log to read, with what it does not have: the size of its machine, requested times."""
 
     __pydantic_config__: ClassVar[Any] = STRICT
 
     path: Name
     procs: Annotated[int, Field(ge=1)] | None = None
     partition: Annotated[int, Field(ge=0)] | None = None
+    requests_from: str | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, f"Log {self.path!r}")
+        if self.requests_from is not None:
+            RequestsFrom(self.requests_from)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,8 @@ import numpy.typing as npt
 from predictors.core.arrays import Bools, Floats
 from predictors.core.errors import unknown_name
 from predictors.data.joblog import JobLog
+from predictors.data.report import ReadingReport
+from predictors.data.summary import Lack
 from predictors.evaluation.metrics import Figures, figures
 from predictors.history._tables import utc_offsets
 from predictors.models.base import Predictor
@@ -176,6 +178,12 @@ class Evaluation:
         Whether predictions were capped at the request.
     n_train, n_test : int
         Jobs learnt from and scored.
+    n_overran : int
+        Jobs scored that ran past their requested time.
+    account : ReadingReport
+        Jobs of the log that were left out, by rule; and those neither learnt from nor scored.
+    lacks : tuple of Lack
+        What the log lacks, so that these scores may mislead.
     run_time : float64 array of shape (n_test,)
         True run times of the test jobs [s].
     user : int64 array of shape (n_test,)
@@ -191,6 +199,9 @@ class Evaluation:
     capped: bool
     n_train: int
     n_test: int
+    n_overran: int
+    account: ReadingReport = field(repr=False)
+    lacks: tuple[Lack, ...]
     run_time: Floats = field(repr=False)
     user: npt.NDArray[np.int64] = field(repr=False)
     scores: tuple[Score, ...]
@@ -204,9 +215,13 @@ class Evaluation:
     def to_json(self, detailed: bool = False) -> dict[str, Any]:
         """Return the document that `jobcast evaluate --json` prints; NaN stands for figures that do not exist."""
         return {
+            "lacks": [lack.to_dict() for lack in self.lacks],
             "log": self.log,
             "split": self.split,
             "protocol": self.protocol,
+            "n_train": self.n_train,
+            "n_test": self.n_test,
+            "n_overran": self.n_overran,
             "baseline": {"name": LastTwo.name, "capped": self.capped, "rows": self.n_test},
             "predictors": [score.to_json(detailed) for score in self.scores],
         }

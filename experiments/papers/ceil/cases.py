@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
+from predictors.data.cleaning import clean, within_requests
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
 from predictors.data.synthetic.capability import generate_capability_log
@@ -81,7 +81,7 @@ LEAST: Final = 20
 
 @dataclass(frozen=True)
 class Month:
-    """The jobs submitted in one month, cleaned for simulation, and the whole log as it is."""
+    """The jobs submitted in one month, cleaned for simulation, run times within the requests; and the whole log."""
 
     name: str
     cleaned: JobLog
@@ -103,7 +103,7 @@ def busiest(log: JobLog, procs: int | None = None, most: int = 2) -> list[Month]
     JobcastError
         If no month has enough jobs.
     """
-    cleaned, _ = clean(log, procs, drop_wide=True)
+    cleaned = within_requests(clean(log, procs, drop_wide=True)[0])
     names = _names(cleaned)
     area = cleaned.values["run_time"] * cleaned.procs
     found = {name: int(area[names == name].sum()) for name in np.unique(names) if (names == name).sum() >= LEAST}

@@ -56,6 +56,7 @@ def run(setting: Setting) -> Report:
     """Simulate all cases by seed, ten (quick: three), and draw waits, scores and the two stories."""
     begin = perf_counter()
     given, account = _cleaned(setting)
+    account = account.using(len(given))
     seeds = tuple(range(setting.seed + 1, setting.seed + (4 if setting.quick else 11)))
     found = run_all(setting, "Simulating by seed", runs_of, (given, setting.quick, setting.seed), seeds)
     runs = pd.concat(found, ignore_index=True)
@@ -84,6 +85,7 @@ def run(setting: Setting) -> Report:
         notes=tuple(_notes(given, account)),
         verdict=tuple(verdict(runs, queues)),
         facts={"jobs": len(given), "processors": given.max_procs or 0},
+        account=account,
     )
 
 

@@ -16,7 +16,7 @@ from experiments.reports.figures import write_table
 from experiments.reports.report import Report
 from experiments.runs.setting import Setting
 from predictors.data.joblog import JobLog
-from predictors.evaluation.evaluate import PROTOCOLS, evaluate
+from predictors.evaluation.evaluate import PROTOCOLS, evaluate, jobs_that_count
 from predictors.evaluation.importances import importances
 from predictors.evaluation.results import Evaluation
 from predictors.models.base import Predictor
@@ -46,6 +46,7 @@ def run(setting: Setting) -> Report:
     table2 = pd.DataFrame([row for protocol in ("reis", "strict") for row in _table2(found[protocol])])
     tail = pd.concat([_tail(found[protocol]) for protocol in ("reis", "strict")], ignore_index=True)
     log = setting.jobs()
+    counted, left_out = jobs_that_count(log, "reis")
     fitted = found["reis"]["forest"].predictor
     assert isinstance(fitted, Forest)
     tables = {
@@ -66,6 +67,7 @@ def run(setting: Setting) -> Report:
         seconds=perf_counter() - begin,
         notes=_notes(log),
         verdict=_verdict(table2, tail, log),
+        account=left_out.using(len(counted)),
     )
 
 

@@ -118,7 +118,9 @@ def test_months_are_the_machines():
 
 def test_the_document_of_the_command_line(log):
     document = json.loads(json.dumps(evaluate(log, ["requested"]).to_json()))
-    assert list(document) == ["log", "split", "protocol", "baseline", "predictors"]
+    assert list(document) == [
+        "lacks", "log", "split", "protocol", "n_train", "n_test", "n_overran", "baseline", "predictors",
+    ]  # fmt: skip
     assert document["baseline"] == {"name": "last-two", "capped": True, "rows": 2}
     assert list(document["predictors"][0]) == [
         "name", "n_test", "sse_s2", "sse_ratio_to_last_two", "mae_s", "rmse_s", "median_ae_s", "r2", "mean_accuracy",
