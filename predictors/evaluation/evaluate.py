@@ -20,11 +20,12 @@ from predictors.core.errors import JobcastError, counted, unknown_name
 from predictors.core.intervals import ratio_interval
 from predictors.data.joblog import JobLog
 from predictors.evaluation.metrics import figures
+from predictors.evaluation.monitoring import Monitored, monitored
 from predictors.evaluation.results import Evaluation, Score, slices
 from predictors.history.replay import log_events, replay, running_at
 from predictors.models.base import Predictor
 from predictors.models.baselines import LastTwo, Requested
-from predictors.models.conformal import WithBudget
+from predictors.models.conformal import ConformalQuantiles, WithBudget
 from predictors.models.range import REQUESTED
 from predictors.models.stream import LearningForecast, forecast
 from predictors.registry import make_predictor, seeded
@@ -69,6 +70,8 @@ def evaluate(
     partition: int | None = None,
     seed: int = 0,
     budget: float | None = None,
+    intervals: bool = False,
+    kills: bool = False,
 ) -> Evaluation:
     """Score predictors on a log, beside last-two.
 
@@ -91,6 +94,10 @@ def evaluate(
     budget : float, optional
         Share of the jobs that may run longer than predicted: predictors given by name are moved until that is so, and
         go on being moved while jobs are scored, by those that have ended (`predictors.models.conformal`).
+    intervals : bool
+        Also give P10, P50 and P90 of every prediction, calibrated by the scored jobs that ended before its submission.
+    kills : bool
+        Whether the site ends jobs at their request: P90 then stays within it.
 
     Raises
     ------
@@ -117,6 +124,14 @@ def evaluate(
     ended_count = replay(jobs, ["ended_count"], rules.as_of)[:, 0]
     users = jobs.filled("user")[tested]
     base_squares = (baseline - run_time)[tested] ** 2
+    scored = jobs.select(tested) if intervals else None
+
+    def followed(seconds: Floats) -> Monitored | None:
+        if scored is None:
+            return None
+        layer = ConformalQuantiles(kills=kills)
+        return monitored(scored, seconds[tested], baseline[tested], as_of=rules.as_of, layer=layer)
+
     scores = tuple(
         Score(
             name=name,
@@ -128,6 +143,7 @@ def evaluate(
             predicted=found.seconds[tested],
             predictor=found.predictor,
             n_fallback=found.n_fallback,
+            followed=followed(found.seconds),
         )
         for name, found in predictions.items()
     )
