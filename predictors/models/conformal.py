@@ -19,6 +19,8 @@ References
 ----------
 .. [1] I. Gibbs, E. Candès. Adaptive conformal inference under distribution shift. NeurIPS 2021.
    doi:10.48550/arXiv.2106.00170
+.. [2] A. N. Angelopoulos, R. F. Barber, S. Bates. Online conformal prediction with decaying step sizes. ICML 2024.
+   doi:10.48550/arXiv.2402.01139
 """
 
 import copy
@@ -55,7 +57,9 @@ LEAST_RATIOS: Final = 20
 LEAST_OF_GROUP: Final = 50
 """Ended jobs of a group before it has factors of its own; until then those of all jobs serve."""
 LEVEL_STEP: Final = 0.003
-"""The step by which one outcome moves a level."""
+"""The step by which one outcome moves a level, once there are many."""
+START: Final = 1.0
+"""The step is no less than this over the number of outcomes: the first jobs teach more [2]_."""
 _FURTHEST_LEVEL: Final = 1.5
 _BEYOND: Final = 10.0
 """A level beyond 1 takes the factor beyond the greatest ratio by so much, in logarithms, for each 1; below 0 alike."""
@@ -151,7 +155,7 @@ class ConformalQuantiles:
     >>> round(float(np.mean(held[2000:])), 2)
     0.8
     >>> layer.now.one(300.0, 3600.0)
-    (102.0, 360.0, 1580.0)
+    (102.0, 361.0, 1580.0)
     """
 
     def __init__(self, *, kills: bool = False) -> None:
@@ -193,9 +197,10 @@ class ConformalQuantiles:
         """
         ran, point = max(ran, SHORTEST), max(predicted, SHORTEST)
         if issued is not None:
+            step = max(LEVEL_STEP, START / self.outcomes)
             beyond = ran >= issued[0], ran > issued[1], ran > issued[2]  # a job at an end is inside
             for place, (level, outran) in enumerate(zip(LEVELS, beyond, strict=True)):
-                level = self._levels[place] + LEVEL_STEP * (outran - (1.0 - level))
+                level = self._levels[place] + step * (outran - (1.0 - level))
                 self._levels[place] = min(max(level, 1.0 - _FURTHEST_LEVEL), _FURTHEST_LEVEL)
             low, middle, high = self._levels
             self._levels = [min(low, middle), middle, max(high, middle)]  # a quantile never passes the next one
