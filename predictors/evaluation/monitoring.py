@@ -163,8 +163,6 @@ class Monitor:
     ----------
     outcomes : int
         Ended jobs that had a prediction.
-    standing : Standing or None
-        How the model stood beside last-two when it was last judged; None before.
 
     Examples
     --------
@@ -179,7 +177,8 @@ class Monitor:
     def __init__(self, quantiles: ConformalQuantiles | None = None, *, as_of: str = "strict") -> None:
         self.quantiles = ConformalQuantiles() if quantiles is None else quantiles
         self.outcomes = 0
-        self.standing: Standing | None = None
+        self._standing: Standing | None = None
+        self._judged_at = 0
         self._same_second: Final = as_of_rule(as_of).same_second
         self._live: dict[int, _Issued] = {}
         self._due: list[_Ended] = []
@@ -223,8 +222,17 @@ class Monitor:
 
     def errors(self) -> tuple[Floats, Floats, Floats, Floats]:
         """Return of the newest ended jobs: predicted, last-two's, run time [s]; 1 where P10 to P90 held, 0, or NaN."""
-        table = np.array(self._recent, dtype=np.float64).reshape(-1, 4)
+        newest = list(self._recent)  # at once: other threads ask while the one that learns goes on
+        table = np.array(newest, dtype=np.float64).reshape(-1, 4)
         return table[:, 0], table[:, 1], table[:, 2], table[:, 3]
+
+    @property
+    def standing(self) -> Standing | None:
+        """How the model stands beside last-two; judged anew when `EVERY` more jobs have ended."""
+        when = self.outcomes // EVERY
+        if when != self._judged_at:
+            self._standing, self._judged_at = self.judged(), when
+        return self._standing
 
     def judged(self) -> Standing | None:
         """Return how the model stands beside last-two now, by the newest ended jobs."""
@@ -238,8 +246,6 @@ class Monitor:
             held = float("nan") if ends is None else float(ends[0] <= seconds <= ends[2])
             self._recent.append((issued.predicted, issued.baseline, seconds, held))
             self.outcomes += 1
-            if self.outcomes % EVERY == 0:
-                self.standing = self.judged()
         self._due.clear()
 
     # --- state --------------------------------------------------------------------------------------------------------
@@ -272,7 +278,7 @@ class Monitor:
         self._recent.clear()
         self._recent.extend((one, two, three, four) for one, two, three, four in arrays["recent"].tolist())
         self.quantiles, self.outcomes = found, int(arrays["outcomes"])
-        self.standing = self.judged()
+        self._standing, self._judged_at = self.judged(), self.outcomes // EVERY
 
 
 def _table(issued: list[_Issued]) -> Floats:
