@@ -57,10 +57,9 @@ def test_p10_to_p90_hold_four_jobs_of_five(overrun):
 
 
 def test_the_synthetic_log_is_covered_by_every_kind_of_predictor():
-    scores = evaluate(generate_log(4000, seed=3), ["requested", "similar"], intervals=True).scores
-    assert {score.name: round(score.followed.covered, 1) for score in scores} == dict.fromkeys(
-        ("last-two", "requested", "similar"), 0.8
-    )
+    scores = evaluate(generate_log(12_000, seed=3), ["requested", "similar"], intervals=True).scores
+    covered = {score.name: score.followed.covered for score in scores}
+    assert covered == pytest.approx(dict.fromkeys(("last-two", "requested", "similar"), 0.8), abs=0.04)
 
 
 def test_a_drift_is_followed():
