@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from experiments.cli.options import Alias, Json, Log, RequestsFrom, Seed, about_model
+from experiments.cli.options import Alias, EvenIfWorse, Intervals, Json, Kill, Log, RequestsFrom, Seed, about_model
 from experiments.compare.measures import titled
 
 if TYPE_CHECKING:
@@ -29,8 +29,9 @@ Partition = Annotated[int | None, typer.Option(help="Keep only the jobs of this 
 Budget = Annotated[
     float | None, typer.Option(help="Share of jobs that may run longer than predicted, such as 0.05: predict no less.")
 ]
-Kill = Annotated[
-    bool, typer.Option(help="Whether jobs are stopped at their requested time: then no prediction lies beyond it.")
+KillOrNot = Annotated[
+    bool | None,
+    typer.Option(help="Jobs are stopped at their request: P90 stays within it; or not: predictions may lie beyond it."),
 ]
 Details = Annotated[bool, typer.Option("--details", help="Also slices by run time, cold and warm users, and month.")]
 
@@ -64,7 +65,8 @@ def evaluate(
     seed: Seed = 0,
     budget: Budget = None,
     requests_from: RequestsFrom = None,
-    kill: Kill = True,
+    intervals: Intervals = False,
+    kill: KillOrNot = None,
     details: Details = False,
     as_json: Json = False,
 ) -> None:
@@ -79,6 +81,7 @@ def evaluate(
         raise JobcastError(
             "--train is the share to learn from at first; --prequential learns from each job as it ends."
         )
+    _check_kill(intervals, kill)
     names, share = names_of(predictors), None if prequential else SHARE if train is None else train
     how.check(names, share, protocol, budget)
     if requests_from is not None:
@@ -96,6 +99,7 @@ def evaluate(
             budget=budget,
             kill=kill,
             requests_from=requests_from,
+            intervals=intervals,
         )
     account += found.account
     if as_json:
@@ -132,6 +136,8 @@ def print_evaluation(found: "Evaluation", details: bool = False) -> None:
         typer.echo(f"{counted(found.n_overran, 'job')} predicted here ran past the requested time; {_capped(found)}.")
     if without:
         typer.echo(f"Jobs answered by their request, since there was no estimate: {', '.join(without)}.")
+    for line in interval_lines(found):
+        typer.echo(line)
     if details:
         for by in ("run time", "user", "month"):
             print_table(f"Error / last-two, by {by}", *_slice_table(found, by))
@@ -139,6 +145,24 @@ def print_evaluation(found: "Evaluation", details: bool = False) -> None:
 
 def _capped(found: "Evaluation") -> str:
     return "no prediction lies beyond it" if found.capped else "predictions may lie beyond it"
+
+
+def interval_lines(found: "Evaluation") -> list[str]:
+    """Return one line a predictor on how its P10 to P90 held, where they were asked for."""
+    return [
+        f"P10 to P90 of {score.name} holds {score.followed.covered:.1%} of the jobs (80 % are wanted); "
+        f"P90 is typically {score.followed.typical_width:.1f} times P10."
+        for score in found.scores
+        if score.followed is not None
+    ]
+
+
+def _check_kill(intervals: bool, kill: bool | None) -> None:
+    """Raise if `--kill` is given and there are no quantiles that it could bound."""
+    from predictors.core.errors import JobcastError
+
+    if kill and not intervals:
+        raise JobcastError("--kill says where P90 ends; give it together with --intervals.")
 
 
 def row(score: "Score") -> tuple[Any, ...]:
@@ -187,21 +211,30 @@ def train(
     share: Annotated[
         float, typer.Option("--train", help="Share of the jobs, the earliest, to learn from for the figures.")
     ] = 0.8,
+    intervals: Intervals = False,
+    kill: Kill = False,
+    even_if_worse: EvenIfWorse = False,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Learn from a log and keep the model. Several logs are joined, as by `jobcast log join`.
 
     Its figures are made first: learnt from the earliest jobs (--train), scored on the others. The model that is kept
-    then learns from all jobs of the log.
+    then learns from all jobs of the log. With --alias, a model whose squared error is not below that of last-two on
+    those others is refused and not kept, unless --even-if-worse says so. With --intervals they calibrate P10, P50 and
+    P90, which the model then carries.
     """
     from experiments.console import after_reading, print_account, print_json, print_lacks, working
     from experiments.runs.train import figures_of, fitted, learnt_until
     from predictors.data.formats.combine import read_logs
     from predictors.evaluation.evaluate import check, evaluate
+    from predictors.evaluation.monitoring import refuse_worse
+    from predictors.models.baselines import LastTwo
+    from predictors.models.conformal import keep_quantiles
     from predictors.tracking import client as tracking
     from predictors.tracking.uri import checked_alias, checked_name
 
+    _check_kill(intervals, kill)
     check([predictor], share, "strict")
     checked_name(register)
     if alias is not None:
@@ -212,12 +245,16 @@ def train(
     with working("Opening the model store"):
         store = tracking.open_store()
     with after_reading(account), working(f"Evaluating {predictor} on {len(jobs):,} jobs"):
-        evaluation = evaluate(jobs, [predictor], train=share, seed=seed)
-    account += evaluation.account
+        evaluation = evaluate(jobs, [predictor], train=share, seed=seed, intervals=intervals, kill=kill or None)
+        account += evaluation.account
+        score = evaluation[predictor]
+        if alias is not None and not even_if_worse and predictor != LastTwo.name:
+            what = f"{predictor} on the last {1 - share:.0%} of {jobs.name} ({evaluation.n_test:,} jobs)"
+            refuse_worse(what, score.figures.sse_ratio_to_last_two, alias)
     with working(f"Training {predictor} on {len(jobs):,} jobs"):
         model, until = fitted(jobs, predictor, seed)
+        keep_quantiles(model, None if score.followed is None else score.followed.layer)
     n_learnt = learnt_until(jobs)[1]
-    score = evaluation[predictor]
     split = (
         f"{evaluation.split}, protocol {evaluation.protocol}: {evaluation.n_train} jobs learnt from, "
         f"{evaluation.n_test} predicted; then the model learnt from all {n_learnt} jobs that ran"
@@ -256,7 +293,9 @@ def predict(
 ) -> None:
     """Predict the run time of each job of a log, as of its submission, with a model that is kept.
 
-    By default the model knows no user's history before LOG begins; it follows the log's own starts and ends.
+    By default the model knows no user's history before LOG begins; it follows the log's own starts and ends. P10, P50
+    and P90 go on from those of `jobcast train --intervals`, or begin with the log. Where the log tells run times, the
+    model is held beside last-two.
     """
     import numpy as np
 
@@ -265,6 +304,8 @@ def predict(
     from predictors.data.formats.detect import read_log
     from predictors.data.report import ReadingReport
     from predictors.data.summary import lacks_for_predictions
+    from predictors.evaluation.monitoring import last_two_of, monitored, refit_with
+    from predictors.models.conformal import quantiles_of
     from predictors.models.range import REQUESTED
     from predictors.tracking.client import load_model
 
@@ -275,9 +316,10 @@ def predict(
     with after_reading(account), whole_file(out) as part, working(f"Predicting {len(jobs):,} jobs"):
         seconds, who = predictions(loaded.predictor, jobs, warm)
         fallback = who == REQUESTED
-        write_predictions(part, jobs, seconds, who)
-    account = account.using(len(jobs))
-    lacks = lacks_for_predictions(jobs, ReadingReport(jobs.name)) if len(jobs) else ()
+        baseline = last_two_of(loaded.predictor, jobs, warm=warm)
+        rule, layer = loaded.predictor.as_of, quantiles_of(loaded.predictor)
+        found = monitored(jobs, seconds, baseline, as_of=rule, layer=layer)
+        write_predictions(part, jobs, seconds, who, found.quantiles)
     document = {
         "lacks": [lack.to_dict() for lack in lacks],
         "model": loaded.about(),
@@ -288,6 +330,9 @@ def predict(
         "history": history_used(loaded, warm),
         "names": names_known(loaded.predictor, jobs),
         "learnt_from_this_log": loaded.origin.log_sha256 == jobs.digest(),
+        "beside_last_two": None if found.standing is None else found.standing.to_json(),
+        "beside_last_two_newest": None if found.newest is None else found.newest.to_json(),
+        "covered_share": found.covered,
         "account": account.to_dict(),
     }
     if as_json:
@@ -295,6 +340,10 @@ def predict(
     else:
         print_lacks(lacks)
         _print_prediction(document)
+        for line in found.sentences(model):
+            typer.echo(line)
+        if found.worse:
+            typer.echo(refit_with(loaded.predictor.name, loaded.name, loaded.alias))
         print_account(account)
 
 
@@ -312,8 +361,8 @@ def names_known(predictor: "Predictor", log: "JobLog") -> dict[str, dict[str, in
     return {column: {"known": known, "new": new} for column, (known, new) in found.items()}
 
 
-def write_predictions(path: Path, log: "JobLog", seconds: "Floats", who: Any) -> None:
-    """Write job_id, predicted_seconds, fallback, requested_time (or nothing), answered_by.
+def write_predictions(path: Path, log: "JobLog", seconds: "Floats", who: Any, quantiles: "Floats") -> None:
+    """Write job_id, predicted_seconds, fallback, requested_time (or nothing), answered_by, p10, p50, p90 (or nothing).
 
     A fallback (1) has nothing learnt behind it: it is answered by the request.
     """
@@ -327,6 +376,7 @@ def write_predictions(path: Path, log: "JobLog", seconds: "Floats", who: Any) ->
         "fallback": (who == REQUESTED).astype(int),
         "requested_time": log.to_frame()["requested_time"],
         "answered_by": who,
+        **dict(zip(("p10", "p50", "p90"), quantiles.T, strict=True)),
     }
     pd.DataFrame(table).to_csv(path, index=False)
 
@@ -348,6 +398,8 @@ def _print_training(document: dict[str, Any]) -> None:
         f"{document['predictor']} on {document['log']}: {counted(found['n_test'], 'job')} predicted, {found['split']}"
     )
     print_table(title, ("", "value", "unit"), titled(found, SHOWN))
+    if "covered_share" in found:
+        typer.echo(f"P10 to P90 held {found['covered_share']:.1%} of these jobs (80 % are wanted).")
     typer.echo(f"The model then learnt from all {counted(model['n_jobs'], 'job')} that ran, to the end of the log.")
     typer.echo(f"Kept as {model['uri']}, version {model['version']}; run {model['run_id']} in {document['store']}")
 

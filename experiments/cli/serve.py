@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.cli.options import Json, Log
+from experiments.cli.options import EvenIfWorse, Json, Log
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from predictors.data.joblog import JobLog
-    from predictors.service.state.start_times import StartTimes
+    from predictors.service.state.jobs import StartTimes
     from predictors.service.state.variability import VariabilityState
 
 
@@ -52,6 +54,13 @@ def serve(
     ] = None,
     policy: Annotated[
         str | None, typer.Option(help="The machine's scheduling policy, for forecasts of starts; easy if absent.")
+    ] = None,
+    kill: Annotated[
+        bool | None,
+        typer.Option(
+            "--kill/--no-kill",
+            help="Whether the site ends jobs at their request: P90 stays within it. Default: as MODEL was trained.",
+        ),
     ] = None,
     name_key: Annotated[Path | None, typer.Option(help="File with a secret key for the hashes of names.")] = None,
     rate: Annotated[float, typer.Option(min=0, help="Requests a second of one client, in the long run; 0: any.")] = 0,
@@ -97,6 +106,7 @@ def serve(
         as_of=as_of,
         poll=poll,
         machine_procs=machine_procs,
+        kills=kill,
     )
     with working(f"Loading {model}"):
         service = Service(settings, key=key)
@@ -147,6 +157,7 @@ def replay(
     with Client(url, token, timeout=60.0, retries=8) as client, working(f"Replaying {len(ran):,} jobs"):
         warm = client.models()["began"] is not None
         found = drive(client, ran, batch)
+        beside = {one["role"]: one["beside_last_two"] for one in client.models()["models"]}
     seconds = time.perf_counter() - begin
     document: dict[str, Any] = {
         "lacks": [lack.to_dict() for lack in lacks],
@@ -156,6 +167,7 @@ def replay(
         "seconds": seconds,
         "jobs_per_second": len(ran) / seconds,
         "answered_by": {who: found.answered_by.count(who) for who in sorted(set(found.answered_by))},
+        "beside_last_two": beside,
     }
     if check is not None:
         with working(f"Evaluating {check} on {len(ran):,} jobs"):
@@ -170,6 +182,8 @@ def replay(
         f"{ran.name}: {len(ran):,} jobs, {document['n_events']:,} events in {seconds:.1f} s "
         f"({document['jobs_per_second']:,.0f} jobs/s)."
     )
+    for line in _beside_lines(beside):
+        typer.echo(line)
     if check is not None:
         same = document["check"]
         typer.echo(
@@ -185,9 +199,14 @@ def promote(
     model: Annotated[str, typer.Argument(help="models:/NAME/VERSION or models:/NAME@ALIAS.", metavar="MODEL")],
     why: Annotated[str, typer.Option(help="Why; kept with the version, beside the time and the user.")],
     alias: Annotated[str, typer.Option(help="champion, challenger or shadow.")] = "champion",
+    even_if_worse: EvenIfWorse = False,
     as_json: Json = False,
 ) -> None:
-    """Give a registered version an alias, and write down when and why; services that follow the alias take it up."""
+    """Give a registered version an alias, and write down when and why; services that follow the alias take it up.
+
+    A predictor whose squared error was not below that of last-two when it was trained is refused, unless
+    --even-if-worse says so.
+    """
     import getpass
 
     from experiments.console import print_json, working
@@ -198,7 +217,7 @@ def promote(
     except (KeyError, OSError):
         who = "unknown"
     with working(f"Promoting {model}"):
-        found = give(model, alias, f"{why} ({who})")
+        found = give(model, alias, f"{why} ({who})", even_if_worse=even_if_worse)
     if as_json:
         print_json({"name": found.name, "version": found.version, "alias": found.alias, "why": why, "by": who})
     else:
@@ -257,6 +276,21 @@ def _compared(jobs: "JobLog", name: str, warm: bool, seconds: Any) -> dict[str, 
         "equal": int((there == seconds).sum()),
         "greatest_difference_s": float(np.nanmax(np.abs(there - seconds), initial=0.0)),
     }
+
+
+def _beside_lines(beside: "Mapping[str, Mapping[str, Any] | None]") -> list[str]:
+    """Return what the service says of each role's model beside last-two, with what to do where it is worse."""
+    found = []
+    for role, one in beside.items():
+        if one is not None:
+            low, high = (f"{end:.2f}" for end in one["squared_error_ratio_interval"])
+            squared, absolute = (one[f"{name}_error_ratio_to_last_two"] for name in ("squared", "absolute"))
+            found.append(
+                f"The {role} beside last-two on the newest {one['n_jobs']:,} ended jobs: squared error x "
+                f"{squared:.2f} ({low} to {high}), absolute error x {absolute:.2f}."
+                + (f" It is worse than last-two. {one['advice']}" if one["worse_than_last_two"] else "")
+            )
+    return found
 
 
 def _write(out: Path, jobs: "JobLog", seconds: Any, answered_by: tuple[str, ...]) -> None:

@@ -34,12 +34,14 @@ def learnt_until(log: JobLog) -> tuple[int, int]:
 
 
 def figures_of(score: "Score", n_train: int) -> dict[str, Any]:
-    """Return what a run shows: the figures, the interval's ends, the times."""
+    """Return what a run shows: the figures, the interval's ends, how P10 to P90 held if they were asked for, times."""
     low, high = score.interval
+    held = {} if score.followed is None else score.followed.to_json()
     return {
         **score.figures.to_dict(),
         "sse_ratio_low": low,
         "sse_ratio_high": high,
+        **held,
         "n_train": n_train,
         "fit_seconds": score.fit_seconds,
         "predict_us_per_job": score.predict_us_per_job,

@@ -26,11 +26,12 @@ from predictors.data.joblog import JobLog
 from predictors.data.report import Effect, ReadingReport, ReportBuilder
 from predictors.data.summary import lacks_for_predictions
 from predictors.evaluation.metrics import figures
+from predictors.evaluation.monitoring import Monitored, monitored
 from predictors.evaluation.results import Evaluation, Score, slices
 from predictors.history.replay import log_events, replay, running_at
 from predictors.models.base import Predictor
 from predictors.models.baselines import LastTwo, Requested
-from predictors.models.conformal import WithBudget
+from predictors.models.conformal import ConformalQuantiles, WithBudget
 from predictors.models.range import REQUESTED
 from predictors.models.stream import LearningForecast, forecast
 from predictors.registry import make_predictor, seeded
@@ -75,8 +76,9 @@ def evaluate(
     partition: int | None = None,
     seed: int = 0,
     budget: float | None = None,
-    kill: bool = True,
+    kill: bool | None = None,
     requests_from: str | None = None,
+    intervals: bool = False,
 ) -> Evaluation:
     """Score predictors on a log, beside last-two.
 
@@ -99,10 +101,13 @@ def evaluate(
     budget : float, optional
         Share of the jobs that may run longer than predicted: predictors given by name are moved until that is so, and
         go on being moved while jobs are scored, by those that have ended (`predictors.models.conformal`).
-    kill : bool
-        Whether the scheduler stops jobs at their requested time, so that no prediction need lie beyond it.
+    kill : bool, optional
+        What the site does with jobs at their requested time. True: it stops them, so neither a prediction nor P90 need
+        lie beyond. False: nobody is stopped, so both may. Not said: predictions stay within the request, P90 need not.
     requests_from : str, optional
         Where requested times come from that the log lacks, see `predictors.data.cleaning.RequestsFrom`.
+    intervals : bool
+        Also give P10, P50 and P90 of every prediction, calibrated by the scored jobs that ended before its submission.
 
     Raises
     ------
@@ -111,7 +116,7 @@ def evaluate(
     """
     check(predictors, train, protocol, budget)
     rules = PROTOCOLS[protocol]
-    cap = rules.cap and kill
+    cap = rules.cap and kill is not False
     asked = {**_made(predictors, seed, budget), LastTwo.name: LastTwo()}
     asked = {LastTwo.name: asked.pop(LastTwo.name), **asked}
     asked = {name: one.clone(cap=cap, as_of=rules.as_of) for name, one in asked.items()}
@@ -132,6 +137,14 @@ def evaluate(
     ended_count = replay(jobs, ["ended_count"], rules.as_of)[:, 0]
     users = jobs.filled("user")[tested]
     base_squares = (baseline - run_time)[tested] ** 2
+    scored = jobs.select(tested) if intervals else None
+
+    def followed(seconds: Floats) -> Monitored | None:
+        if scored is None:
+            return None
+        layer = ConformalQuantiles(kills=kill is True)
+        return monitored(scored, seconds[tested], baseline[tested], as_of=rules.as_of, layer=layer)
+
     scores = tuple(
         Score(
             name=name,
@@ -143,6 +156,7 @@ def evaluate(
             predicted=found.seconds[tested],
             predictor=found.predictor,
             n_fallback=found.n_fallback,
+            followed=followed(found.seconds),
         )
         for name, found in predictions.items()
     )

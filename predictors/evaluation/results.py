@@ -14,6 +14,7 @@ from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
 from predictors.data.summary import Lack
 from predictors.evaluation.metrics import Figures, figures
+from predictors.evaluation.monitoring import Monitored
 from predictors.history._tables import utc_offsets
 from predictors.models.base import Predictor
 from predictors.models.baselines import LastTwo
@@ -136,6 +137,8 @@ class Score:
         As fitted here.
     n_fallback : int or None
         Test jobs that were answered by their request, since the predictor had no estimate; None if not counted.
+    followed : Monitored or None
+        P10, P50 and P90 of the predictions and how they held, where they were asked for.
     """
 
     name: str
@@ -147,16 +150,19 @@ class Score:
     predicted: Floats = field(repr=False)
     predictor: Predictor = field(repr=False)
     n_fallback: int | None = None
+    followed: Monitored | None = field(default=None, repr=False)
 
     def to_json(self, detailed: bool = False) -> dict[str, Any]:
         """Return the figures by name; `detailed` adds the interval, the remaining figures and the slices."""
         found = self.figures.to_dict()
         short = {"name": self.name, **{name: found[name] for name in JSON_FIGURES}}
-        times = {
+        times: dict[str, Any] = {
             "fit_seconds": self.fit_seconds,
             "predict_us_per_job": self.predict_us_per_job,
             "n_fallback": self.n_fallback,
         }
+        if self.followed is not None:
+            times |= self.followed.to_json()
         if not detailed:
             return short | times
         more = {name: value for name, value in found.items() if name not in JSON_FIGURES}

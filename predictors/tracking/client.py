@@ -15,7 +15,9 @@ from typing import Any, Final
 
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
+from predictors.evaluation.monitoring import refuse_worse
 from predictors.models.base import Predictor
+from predictors.models.baselines import LastTwo
 from predictors.tracking.describe import (
     MODEL,
     LoadedClassifier,
@@ -190,10 +192,11 @@ def version_of(uri: str) -> int | None:
         return int(find_version(client, store, where).version)
 
 
-def promote(uri: str, alias: str, why: str) -> Registered:
+def promote(uri: str, alias: str, why: str, *, even_if_worse: bool = False) -> Registered:
     """Give an alias to a registered version, and write down on it when that was and why.
 
-    Every promotion stays as a tag of its version, `jobcast.promoted.TIME`: nothing is overwritten.
+    Every promotion stays as a tag of its version, `jobcast.promoted.TIME`: nothing is overwritten. A predictor whose
+    run tells that its squared error is not below that of last-two gets no alias; one whose run does not tell, does.
 
     Parameters
     ----------
@@ -203,11 +206,13 @@ def promote(uri: str, alias: str, why: str) -> Registered:
         Taken from the version that had it.
     why : str
         The user who asked for it, and the reason.
+    even_if_worse : bool
+        Give the alias also to a predictor that does not beat last-two.
 
     Raises
     ------
     JobcastError
-        If there is no such version, or the store cannot be written.
+        If there is no such version, it does not beat last-two, or the store cannot be written.
     """
     checked_alias(alias)
     where = ModelUri.parse(uri)
@@ -217,6 +222,10 @@ def promote(uri: str, alias: str, why: str) -> Registered:
     store.require()
     with _client(store) as client:
         found = find_version(client, store, where)
+        predictor = found.tags.get("jobcast.predictor", LastTwo.name)
+        if not even_if_worse and predictor != LastTwo.name and found.run_id:
+            told = client.get_run(found.run_id).data.metrics.get("sse_ratio_to_last_two", 0.0)
+            refuse_worse(f"models:/{found.name}/{found.version}, {predictor}, on the jobs of its figures", told, alias)
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S.%fZ")
         client.set_model_version_tag(found.name, found.version, f"jobcast.promoted.{stamp}", f"{alias}: {why}")
         client.set_registered_model_alias(found.name, alias, found.version)
