@@ -21,7 +21,7 @@ RUNS: Final = (
     ("EASY-SJBF, requested times", "easy-sjbf", "requested"),
     ("EASY-SJBF, user's last two (EASY++)", "easy-sjbf", "tsafrir"),
     ("EASY-SJBF, random forest", "easy-sjbf", "forest"),
-    ("the default, nothing to train", "default", "default"),
+    ("careful, nothing to train", "careful", "careful"),
     ("EASY-SJBF, true run times", "easy-sjbf", "clairvoyant"),
 )
 """What the demo simulates: label, policy, estimates."""

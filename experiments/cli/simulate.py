@@ -37,10 +37,19 @@ LOOK_AHEAD = (
 def simulate(
     log: Annotated[Path, typer.Argument(help="A job log in any known format.", metavar="LOG")],
     policy: Annotated[
-        str, typer.Option(help="Who goes first, who may pass: fcfs, easy, easy-sjbf, default, ceil, cobalt, …")
+        str,
+        typer.Option(
+            help="Who goes first, who may pass: fcfs, easy, easy-sjbf, careful, ceil, cobalt, … Most sites run easy; "
+            "the first to try beside it is careful, with --estimates careful."
+        ),
     ] = "easy",
     estimates: Annotated[
-        str, typer.Option(help="requested, clairvoyant, default, bold, a predictor's name, or a model's address.")
+        str,
+        typer.Option(
+            help="What the policy plans by: requested; careful (nothing to train; goes with --policy careful); bold "
+            "(as careful, but short jobs gain more and wide ones wait longer); clairvoyant (the true run times); a "
+            "predictor's name; or a model's address."
+        ),
     ] = "requested",
     correction: Annotated[
         str,
