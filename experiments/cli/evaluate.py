@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from experiments.cli.options import Alias, Json, Log, Seed, about_model
+from experiments.cli.options import Alias, Json, ListAccount, Log, Seed, about_model
 from experiments.compare.measures import titled
+from experiments.console import say
 
 if TYPE_CHECKING:
     from predictors.core.arrays import Floats
@@ -36,18 +37,17 @@ SHARE: Final = 0.8
 COLUMNS: Final = (
     "predictor",
     "error / last-two",
-    "95 % over users",
+    "95 % interval",
     "MAE [s]",
     "median [s]",
-    "R²",
-    "accuracy",
     "too short",
-    "fit [s]",
+    "fit [CPU s]",
     "µs/job",
 )
 _NOTE: Final = (
-    "error / last-two: sum of squared errors over that of the mean of the user's last two ended jobs, less is better; "
-    "too short: share of jobs that ran longer than predicted."
+    "error / last-two: sum of squared errors over that of the mean of the user's last two ended jobs, less is better, "
+    "with its interval over users; "
+    "too short: share of jobs that ran longer than predicted. --json has R², mean accuracy and more."
 )
 
 
@@ -61,6 +61,7 @@ def evaluate(
     seed: Seed = 0,
     budget: Budget = None,
     details: Details = False,
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Score run-time predictors on a log, beside the mean of the user's last two jobs."""
@@ -91,7 +92,7 @@ def evaluate(
         print_json(found.to_json(details) | {"account": account.to_dict()})
     else:
         print_evaluation(found, details)
-        print_account(account)
+        print_account(account, listed=list_account)
 
 
 def names_of(text: str) -> tuple[str, ...]:
@@ -117,7 +118,7 @@ def print_evaluation(found: "Evaluation", details: bool = False) -> None:
     print_table(title, COLUMNS, [row(score) for score in found.scores], note=_NOTE)
     without = [f"{score.name} {score.n_fallback:,}" for score in found.scores if score.n_fallback]
     if without:
-        typer.echo(f"Jobs answered by their request, since there was no estimate: {', '.join(without)}.")
+        say(f"Jobs answered by their request, since there was no estimate: {', '.join(without)}.")
     if details:
         for by in ("run time", "user", "month"):
             print_table(f"Error / last-two, by {by}", *_slice_table(found, by))
@@ -125,19 +126,28 @@ def print_evaluation(found: "Evaluation", details: bool = False) -> None:
 
 def row(score: "Score") -> tuple[Any, ...]:
     """Return a score as a row under `COLUMNS`."""
-    one, (low, high) = score.figures, score.interval
+    one = score.figures
     return (
         score.name,
         one.sse_ratio_to_last_two,
-        f"{low:.3f} to {high:.3f}",
+        spread(score),
         one.mae_s,
         one.median_ae_s,
-        one.r2,
-        one.mean_accuracy,
         one.underestimation_rate,
         score.fit_seconds,
         score.predict_us_per_job,
     )
+
+
+def spread(score: "Score") -> str:
+    """Return the interval of a score's ratio to last-two, or why there is none."""
+    low, high = score.interval
+    if score.name == "last-two":
+        return "the measure"
+    if low != low:
+        return "one user"
+    ends = f"{low:.3f}", f"{high:.3f}"
+    return " to ".join(ends) if ends[0] != ends[1] else "all alike"
 
 
 def _slice_table(found: "Evaluation", by: str) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
@@ -170,6 +180,7 @@ def train(
         float, typer.Option("--train", help="Share of the jobs, the earliest, to learn from for the figures.")
     ] = 0.8,
     seed: Seed = 0,
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Learn from a log and keep the model. Several logs are joined, as by `jobcast log join`.
@@ -221,7 +232,7 @@ def train(
         print_json(document)
     else:
         _print_training(document)
-        print_account(account)
+        print_account(account, listed=list_account)
 
 
 def predict(
@@ -231,6 +242,7 @@ def predict(
     warm: Annotated[
         bool, typer.Option("--warm", help="Go on from the model's history; LOG must come later on the same machine.")
     ] = False,
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Predict the run time of each job of a log, as of its submission, with a model that is kept.
@@ -268,7 +280,7 @@ def predict(
         print_json(document)
     else:
         _print_prediction(document)
-        print_account(account)
+        print_account(account, listed=list_account)
 
 
 def predictions(predictor: "Predictor", log: "JobLog", warm: bool) -> "tuple[Floats, Any]":
@@ -321,19 +333,19 @@ def _print_training(document: dict[str, Any]) -> None:
         f"{document['predictor']} on {document['log']}: {counted(found['n_test'], 'job')} predicted, {found['split']}"
     )
     print_table(title, ("", "value", "unit"), titled(found, SHOWN))
-    typer.echo(f"The model then learnt from all {counted(model['n_jobs'], 'job')} that ran, to the end of the log.")
-    typer.echo(f"Kept as {model['uri']}, version {model['version']}; run {model['run_id']} in {document['store']}")
+    say(f"The model then learnt from all {counted(model['n_jobs'], 'job')} that ran, to the end of the log.")
+    say(f"Kept as {model['uri']}, version {model['version']}; run {model['run_id']} in {document['store']}")
 
 
 def _print_prediction(document: dict[str, Any]) -> None:
     from predictors.core.errors import counted
 
     model = document["model"]
-    typer.echo(
+    say(
         f"{document['out']}: {counted(document['n_jobs'], 'job')} predicted by {model['predictor']} ({model['uri']}), "
         f"{document['n_fallback']:,} by their request since nothing was known; history {document['history']}."
     )
     if users := document["names"].get("user"):
-        typer.echo(f"Of its {counted(sum(users.values()), 'user')} the model knows {users['known']:,} by name.")
+        say(f"Of its {counted(sum(users.values()), 'user')} the model knows {users['known']:,} by name.")
     if document["learnt_from_this_log"]:
-        typer.echo("The model learnt from this very log: these predictions say nothing about how good it is.")
+        say("The model learnt from this very log: these predictions say nothing about how good it is.")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.cli.options import MOST_SEED, Json, Log
+from experiments.cli.options import MOST_SEED, Json, ListAccount, Log
+from experiments.console import say
 
 if TYPE_CHECKING:
     from predictors.data.formats.archive import Progress
@@ -40,7 +41,7 @@ def info(log: Log, as_json: Json = False, strict: Strict = False, time_zone: Zon
         print_json({"log": str(log), **figures, "account": account.to_dict()})
     else:
         _print_figures(figures)
-        print_account(account)
+        print_account(account, listed=True)
 
 
 @app.command()
@@ -57,6 +58,7 @@ def convert(
         Path | None,
         typer.Option(help="File with a secret key: keyed hashes stand for the names of people and programs."),
     ] = None,
+    list_account: ListAccount = False,
     as_json: Json = False,
     strict: Strict = False,
     time_zone: Zone = "",
@@ -77,13 +79,14 @@ def convert(
             jobs, hashed = pseudonymous(jobs, key)
             account += hashed
         lost = write(jobs, out)
-    _print_written(out, len(jobs), account + lost, as_json)
+    _print_written(out, len(jobs), account + lost, as_json, list_account)
 
 
 @app.command()
 def join(
     out: Out,
     logs: Annotated[list[Path], typer.Argument(help="Job logs of one machine, such as months.", metavar="LOG...")],
+    list_account: ListAccount = False,
     as_json: Json = False,
     strict: Strict = False,
     time_zone: Zone = "",
@@ -97,7 +100,7 @@ def join(
     with working(f"Joining {len(logs)} logs"):
         jobs, account = read_logs(logs, strict, time_zone or None)
         lost = write(jobs, out)
-    _print_written(out, len(jobs), account + lost, as_json)
+    _print_written(out, len(jobs), account + lost, as_json, list_account)
 
 
 @app.command()
@@ -108,6 +111,7 @@ def generate(
     procs: Annotated[int, typer.Option(help="Processors of the machine.")] = 256,
     load: Annotated[float, typer.Option(help="Offered load, a share of the machine.")] = 0.85,
     users: Annotated[int, typer.Option(help="Number of users.")] = 64,
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Make a seeded synthetic job log after Lublin & Feitelson (2003), with users who repeat themselves."""
@@ -119,7 +123,7 @@ def generate(
     with working(f"Making {jobs:,} jobs"):
         log = generate_log(jobs, seed=seed, procs=procs, load=load, users=users)
         lost = write(log, out)
-    _print_written(out, len(log), lost, as_json)
+    _print_written(out, len(log), lost, as_json, list_account)
 
 
 @app.command()
@@ -167,15 +171,15 @@ def _download_bar(name: str) -> Iterator["Progress | None"]:
         yield lambda here, whole: bar.update(task, completed=here, total=whole)
 
 
-def _print_written(out: Path, jobs: int, account: "ReadingReport", as_json: bool) -> None:
+def _print_written(out: Path, jobs: int, account: "ReadingReport", as_json: bool, listed: bool) -> None:
     from experiments.console import print_account, print_json
     from predictors.core.errors import counted
 
     if as_json:
         print_json({"out": str(out), "jobs": jobs, "account": account.to_dict()})
         return
-    typer.echo(f"{out}: {counted(jobs, 'job')}")
-    print_account(account)
+    say(f"{out}: {counted(jobs, 'job')}")
+    print_account(account, listed=listed)
 
 
 def _print_figures(figures: dict[str, Any]) -> None:

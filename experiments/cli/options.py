@@ -58,6 +58,9 @@ MOST_SEED: Final = 2**32 - 1
 Seed = Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Seed of what is drawn by chance.")]
 Alias = Annotated[str | None, typer.Option(help="champion, challenger or shadow: taken from its holder.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+ListAccount = Annotated[
+    bool, typer.Option("--account", help="List by rule what was dropped or changed; else one line tells how much.")
+]
 Procs = Annotated[int | None, typer.Option(help="Processors of the machine; by default as the log tells.")]
 DropWide = Annotated[bool, typer.Option("--drop-wide", help="Leave out jobs wider than the machine.")]
 Partition = Annotated[int | None, typer.Option(help="Only the jobs of this partition.")]

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.cli.options import Json, Log
+from experiments.cli.options import Json, ListAccount, Log
+from experiments.console import say
 
 if TYPE_CHECKING:
     from predictors.data.joblog import JobLog
@@ -118,6 +119,7 @@ def replay(
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="CSV file to write, one line a job.", writable=True)] = None,
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Drive a log through a service as fast as it can, asking for each job's prediction as of its submission.
@@ -155,17 +157,17 @@ def replay(
     if as_json:
         print_json(document | {"account": account.to_dict()})
         return
-    typer.echo(
+    say(
         f"{ran.name}: {len(ran):,} jobs, {document['n_events']:,} events in {seconds:.1f} s "
         f"({document['jobs_per_second']:,.0f} jobs/s)."
     )
     if check is not None:
         same = document["check"]
-        typer.echo(
+        say(
             f"{same['equal']:,} of {same['n_jobs']:,} predictions equal those of {same['with']}, {check}, to the last "
             f"bit; greatest difference {same['greatest_difference_s']:g} s."
         )
-    print_account(account)
+    print_account(account, listed=list_account)
     if check is not None and document["check"]["equal"] < len(ran):
         raise typer.Exit(1)
 
@@ -191,7 +193,7 @@ def promote(
     if as_json:
         print_json({"name": found.name, "version": found.version, "alias": found.alias, "why": why, "by": who})
     else:
-        typer.echo(f"{found.uri} is now version {found.version}: {why} ({who})")
+        say(f"{found.uri} is now version {found.version}: {why} ({who})")
 
 
 def token(
