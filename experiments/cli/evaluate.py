@@ -1,5 +1,6 @@
 """`jobcast evaluate`, `train` and `predict`."""
 
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -189,7 +190,7 @@ def train(
     then learns from all jobs of the log.
     """
     from experiments.console import after_reading, print_account, print_json, working
-    from experiments.runs.train import figures_of, fitted, learnt_until
+    from experiments.runs.train import figures_of, files_of_run, fitted, learnt_until
     from predictors.data.formats.combine import read_logs
     from predictors.evaluation.evaluate import check, evaluate
     from predictors.tracking import client as tracking
@@ -199,7 +200,7 @@ def train(
     checked_name(register)
     if alias is not None:
         checked_alias(alias)
-    begin = time.perf_counter()
+    begin, began = time.perf_counter(), time.time()
     with working(f"Reading {', '.join(map(str, logs))}"):
         jobs, account = read_logs(logs)
     with working("Opening the model store"):
@@ -215,8 +216,12 @@ def train(
         f"{evaluation.n_test} predicted; then the model learnt from all {n_learnt} jobs that ran"
     )
     shown = figures_of(score, evaluation.n_train)
-    with working("Writing the run and the model"):
-        run = tracking.log_run(model, jobs, shown, split=split, seed=seed, trained_until=until)
+    with working("Writing the run and the model"), tempfile.TemporaryDirectory(prefix="jobcast-") as scratch:
+        run = tracking.log_run(
+            model, jobs, shown, split=split, seed=seed, trained_until=until, begin=began,
+            files=files_of_run(evaluation, predictor, Path(scratch)),
+            source=str(logs[0].absolute()) if len(logs) == 1 else None,
+        )  # fmt: skip
         kept = tracking.register(run, register, alias)
     document = {
         "log": jobs.name,

@@ -1,4 +1,4 @@
-"""`jobcast serve`, `replay`, `promote` and `token`."""
+"""`jobcast serve`, `replay`, `promote`, `ui` and `token`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -194,6 +194,28 @@ def promote(
         print_json({"name": found.name, "version": found.version, "alias": found.alias, "why": why, "by": who})
     else:
         say(f"{found.uri} is now version {found.version}: {why} ({who})")
+
+
+def ui(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 5000,
+    host: Annotated[str, typer.Option(help="Address to listen on; by default this machine's own.")] = "127.0.0.1",
+) -> None:
+    """Open MLflow's pages on the runs and models that are kept here; Ctrl-C ends them.
+
+    The store is that of MLFLOW_TRACKING_URI, else mlruns in JOBCAST_HOME, else mlruns in the current folder.
+    """
+    import sys
+
+    from predictors.tracking.store import Store, serve_pages
+
+    def ready(address: str) -> None:
+        say(f"{store}: open {address} in a browser; Ctrl-C ends it.")
+        sys.stdout.flush()
+
+    store = Store.current()
+    typer.echo(f"Starting MLflow's pages on {store}.", err=True)  # it takes a while
+    serve_pages(store, host, port, ready)
+    say("Ended.")
 
 
 def token(

@@ -1,6 +1,7 @@
 """`jobcast variability …`: datasets, selection, training, predictions."""
 
 import math
+import tempfile
 import time
 from functools import partial
 from pathlib import Path
@@ -59,7 +60,7 @@ def select(
     from predictors.tracking.uri import checked_alias, checked_name
     from predictors.variability.selection.select import select as choose
 
-    begin = time.perf_counter()
+    begin, began = time.perf_counter(), time.time()
     plan, pool = _plan(models, quick, seed), Pool(workers)
     checked_name(register)
     if alias is not None:
@@ -74,7 +75,7 @@ def select(
     source = datasets[[table.scope for table in tables].index(found.winner.scope)]
     split = "one application left out; then the model learnt from all labelled runs, three classes"
     with working("Writing the run and the model"):
-        run, kept = _keep(found, source.name, split, seed, register, alias)
+        run, kept = _keep(found, source.name, split, seed, register, alias, began, files)
     summary = found.comparison.summary()
     document = {
         "datasets": [str(path) for path in datasets],
@@ -122,6 +123,7 @@ def train(
     Its figures are made first: with one application left out, and learnt from the earliest 70 % of the runs.
     """
     from experiments.console import print_json, print_table, working
+    from experiments.reports.figures import write_table
     from predictors.tracking.client import log_classifier
     from predictors.tracking.client import register as keep
     from predictors.tracking.uri import checked_alias, checked_name
@@ -129,7 +131,7 @@ def train(
     from predictors.variability.selection.compare import compare
     from predictors.variability.selection.select import train as learn
 
-    begin = time.perf_counter()
+    begin, began = time.perf_counter(), time.time()
     plan = _plan(classifier, quick, seed)
     check_scheme(classes)
     checked_name(register)
@@ -146,7 +148,11 @@ def train(
                for split in own.index for name in ("f1", "pr_auc", "base_rate")}  # fmt: skip
     split = "one application left out, and chronological; then the model learnt from all labelled runs"
     with working("Writing the run and the model"):
-        run = log_classifier(model, table, labels, figures, split=split, name=data.name, seed=seed)
+        with tempfile.TemporaryDirectory(prefix="jobcast-") as scratch:
+            files = [write_table(summary, Path(scratch, "scores.csv"))]
+            run = log_classifier(
+                model, table, labels, figures, split=split, name=data.name, seed=seed, begin=began, files=files
+            )
         kept = keep(run, register, alias)
     document = {
         "dataset": str(data),
@@ -193,14 +199,15 @@ def _read(path: Path, probes: str) -> "Dataset":
 
 
 def _keep(
-    found: Any, name: str, split: str, seed: int, register: str, alias: str | None
+    found: Any, name: str, split: str, seed: int, register: str, alias: str | None, began: float, files: list[Path]
 ) -> "tuple[LoggedRun, Registered]":
     from predictors.tracking.client import log_classifier
     from predictors.tracking.client import register as keep
 
     run = log_classifier(
-        found.classifier, found.dataset, found.labels, found.figures(), split=split, name=name, seed=seed
-    )
+        found.classifier, found.dataset, found.labels, found.figures(), split=split, name=name, seed=seed,
+        begin=began, files=files,
+    )  # fmt: skip
     return run, keep(run, register, alias)
 
 
