@@ -7,8 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
-from experiments.cli.options import DropWide, Json, Partition, PoolOptions, Procs, RequestsFrom, grouped, resumable
+from experiments.cli.options import (
+    DropWide,
+    Json,
+    ListAccount,
+    Partition,
+    PoolOptions,
+    Procs,
+    RequestsFrom,
+    grouped,
+    resumable,
+)
 from experiments.compare.result import LEAST
+from experiments.console import say
 
 SEEDS = 20
 
@@ -38,6 +49,7 @@ def advise(
     out: Annotated[
         Path, typer.Option(help="Folder of reports; the advice makes its own in it.", writable=True, file_okay=False)
     ] = Path("reports"),
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Say in plain words what another policy or a predictor would gain on a log, and who would wait longer.
@@ -85,9 +97,9 @@ def advise(
         return
     print_lacks(() if advice.forbidden else lacks)
     for sentence in (*report.verdict, *report.details):
-        typer.echo(f"{sentence}\n")
-    print_account(total)
-    typer.echo(f"Every number, with its command: {page} ({report.seconds:.0f} s)")
+        say(f"{sentence}\n")
+    print_account(total, listed=list_account)
+    say(f"Every number, with its command: {page} ({report.seconds:.0f} s)")
 
 
 def _source(log: Path, procs: int | None, partition: int | None, drop_wide: bool, requests_from: str | None) -> str:

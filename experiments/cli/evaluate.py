@@ -1,5 +1,6 @@
 """`jobcast evaluate`, `train` and `predict`."""
 
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,8 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from experiments.cli.options import Alias, EvenIfWorse, Intervals, Json, Kill, Log, RequestsFrom, Seed, about_model
+from experiments.cli.options import (
+    Alias,
+    EvenIfWorse,
+    Intervals,
+    Json,
+    Kill,
+    ListAccount,
+    Log,
+    RequestsFrom,
+    Seed,
+    about_model,
+)
 from experiments.compare.measures import titled
+from experiments.console import say
 
 if TYPE_CHECKING:
     from predictors.core.arrays import Floats
@@ -40,18 +53,17 @@ SHARE: Final = 0.8
 COLUMNS: Final = (
     "predictor",
     "error / last-two",
-    "95 % over users",
+    "95 % interval",
     "MAE [s]",
     "median [s]",
-    "R²",
-    "accuracy",
     "too short",
-    "fit [s]",
+    "fit [CPU s]",
     "µs/job",
 )
 _NOTE: Final = (
-    "error / last-two: sum of squared errors over that of the mean of the user's last two ended jobs, less is better; "
-    "too short: share of jobs that ran longer than predicted."
+    "error / last-two: sum of squared errors over that of the mean of the user's last two ended jobs, less is better, "
+    "with its interval over users; "
+    "too short: share of jobs that ran longer than predicted. --json has R², mean accuracy and more."
 )
 
 
@@ -68,6 +80,7 @@ def evaluate(
     intervals: Intervals = False,
     kill: KillOrNot = None,
     details: Details = False,
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Score run-time predictors on a log, beside the mean of the user's last two jobs."""
@@ -107,7 +120,7 @@ def evaluate(
     else:
         print_lacks(found.lacks)
         print_evaluation(found, details)
-        print_account(account)
+        print_account(account, listed=list_account)
 
 
 def names_of(text: str) -> tuple[str, ...]:
@@ -133,11 +146,11 @@ def print_evaluation(found: "Evaluation", details: bool = False) -> None:
     print_table(title, COLUMNS, [row(score) for score in found.scores], note=_NOTE)
     without = [f"{score.name} {score.n_fallback:,}" for score in found.scores if score.n_fallback]
     if found.n_overran:
-        typer.echo(f"{counted(found.n_overran, 'job')} predicted here ran past the requested time; {_capped(found)}.")
+        say(f"{counted(found.n_overran, 'job')} predicted here ran past the requested time; {_capped(found)}.")
     if without:
-        typer.echo(f"Jobs answered by their request, since there was no estimate: {', '.join(without)}.")
+        say(f"Jobs answered by their request, since there was no estimate: {', '.join(without)}.")
     for line in interval_lines(found):
-        typer.echo(line)
+        say(line)
     if details:
         for by in ("run time", "user", "month"):
             print_table(f"Error / last-two, by {by}", *_slice_table(found, by))
@@ -167,19 +180,28 @@ def _check_kill(intervals: bool, kill: bool | None) -> None:
 
 def row(score: "Score") -> tuple[Any, ...]:
     """Return a score as a row under `COLUMNS`."""
-    one, (low, high) = score.figures, score.interval
+    one = score.figures
     return (
         score.name,
         one.sse_ratio_to_last_two,
-        f"{low:.3f} to {high:.3f}",
+        spread(score),
         one.mae_s,
         one.median_ae_s,
-        one.r2,
-        one.mean_accuracy,
         one.underestimation_rate,
         score.fit_seconds,
         score.predict_us_per_job,
     )
+
+
+def spread(score: "Score") -> str:
+    """Return the interval of a score's ratio to last-two, or why there is none."""
+    low, high = score.interval
+    if score.name == "last-two":
+        return "the measure"
+    if low != low:
+        return "one user"
+    ends = f"{low:.3f}", f"{high:.3f}"
+    return " to ".join(ends) if ends[0] != ends[1] else "all alike"
 
 
 def _slice_table(found: "Evaluation", by: str) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
@@ -215,6 +237,7 @@ def train(
     kill: Kill = False,
     even_if_worse: EvenIfWorse = False,
     seed: Seed = 0,
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Learn from a log and keep the model. Several logs are joined, as by `jobcast log join`.
@@ -225,7 +248,7 @@ def train(
     P90, which the model then carries.
     """
     from experiments.console import after_reading, print_account, print_json, print_lacks, working
-    from experiments.runs.train import figures_of, fitted, learnt_until
+    from experiments.runs.train import figures_of, files_of_run, fitted, learnt_until
     from predictors.data.formats.combine import read_logs
     from predictors.evaluation.evaluate import check, evaluate
     from predictors.evaluation.monitoring import refuse_worse
@@ -239,7 +262,7 @@ def train(
     checked_name(register)
     if alias is not None:
         checked_alias(alias)
-    begin = time.perf_counter()
+    begin, began = time.perf_counter(), time.time()
     with working(f"Reading {', '.join(map(str, logs))}"):
         jobs, account = read_logs(logs)
     with working("Opening the model store"):
@@ -260,8 +283,12 @@ def train(
         f"{evaluation.n_test} predicted; then the model learnt from all {n_learnt} jobs that ran"
     )
     shown = figures_of(score, evaluation.n_train)
-    with working("Writing the run and the model"):
-        run = tracking.log_run(model, jobs, shown, split=split, seed=seed, trained_until=until)
+    with working("Writing the run and the model"), tempfile.TemporaryDirectory(prefix="jobcast-") as scratch:
+        run = tracking.log_run(
+            model, jobs, shown, split=split, seed=seed, trained_until=until, begin=began,
+            files=files_of_run(evaluation, predictor, Path(scratch)),
+            source=str(logs[0].absolute()) if len(logs) == 1 else None,
+        )  # fmt: skip
         kept = tracking.register(run, register, alias)
     document = {
         "lacks": [lack.to_dict() for lack in evaluation.lacks],
@@ -279,7 +306,7 @@ def train(
     else:
         print_lacks(evaluation.lacks)
         _print_training(document)
-        print_account(account)
+        print_account(account, listed=list_account)
 
 
 def predict(
@@ -289,6 +316,7 @@ def predict(
     warm: Annotated[
         bool, typer.Option("--warm", help="Go on from the model's history; LOG must come later on the same machine.")
     ] = False,
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Predict the run time of each job of a log, as of its submission, with a model that is kept.
@@ -320,6 +348,8 @@ def predict(
         rule, layer = loaded.predictor.as_of, quantiles_of(loaded.predictor)
         found = monitored(jobs, seconds, baseline, as_of=rule, layer=layer)
         write_predictions(part, jobs, seconds, who, found.quantiles)
+    account = account.using(len(jobs))
+    lacks = lacks_for_predictions(jobs, ReadingReport(jobs.name)) if len(jobs) else ()
     document = {
         "lacks": [lack.to_dict() for lack in lacks],
         "model": loaded.about(),
@@ -341,10 +371,10 @@ def predict(
         print_lacks(lacks)
         _print_prediction(document)
         for line in found.sentences(model):
-            typer.echo(line)
+            say(line)
         if found.worse:
-            typer.echo(refit_with(loaded.predictor.name, loaded.name, loaded.alias))
-        print_account(account)
+            say(refit_with(loaded.predictor.name, loaded.name, loaded.alias))
+        print_account(account, listed=list_account)
 
 
 def predictions(predictor: "Predictor", log: "JobLog", warm: bool) -> "tuple[Floats, Any]":
@@ -399,20 +429,20 @@ def _print_training(document: dict[str, Any]) -> None:
     )
     print_table(title, ("", "value", "unit"), titled(found, SHOWN))
     if "covered_share" in found:
-        typer.echo(f"P10 to P90 held {found['covered_share']:.1%} of these jobs (80 % are wanted).")
-    typer.echo(f"The model then learnt from all {counted(model['n_jobs'], 'job')} that ran, to the end of the log.")
-    typer.echo(f"Kept as {model['uri']}, version {model['version']}; run {model['run_id']} in {document['store']}")
+        say(f"P10 to P90 held {found['covered_share']:.1%} of these jobs (80 % are wanted).")
+    say(f"The model then learnt from all {counted(model['n_jobs'], 'job')} that ran, to the end of the log.")
+    say(f"Kept as {model['uri']}, version {model['version']}; run {model['run_id']} in {document['store']}")
 
 
 def _print_prediction(document: dict[str, Any]) -> None:
     from predictors.core.errors import counted
 
     model = document["model"]
-    typer.echo(
+    say(
         f"{document['out']}: {counted(document['n_jobs'], 'job')} predicted by {model['predictor']} ({model['uri']}), "
         f"{document['n_fallback']:,} by their request since nothing was known; history {document['history']}."
     )
     if users := document["names"].get("user"):
-        typer.echo(f"Of its {counted(sum(users.values()), 'user')} the model knows {users['known']:,} by name.")
+        say(f"Of its {counted(sum(users.values()), 'user')} the model knows {users['known']:,} by name.")
     if document["learnt_from_this_log"]:
-        typer.echo("The model learnt from this very log: these predictions say nothing about how good it is.")
+        say("The model learnt from this very log: these predictions say nothing about how good it is.")

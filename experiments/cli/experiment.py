@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.cli.options import MOST_SEED, Json, Partition, PoolOptions, grouped, resumable
+from experiments.cli.options import MOST_SEED, Json, ListAccount, Partition, PoolOptions, grouped, resumable
+from experiments.compare.measures import heading
+from experiments.console import say
 
 if TYPE_CHECKING:
     from predictors.data.joblog import JobLog
@@ -43,6 +45,7 @@ def experiment(
     *,
     pool: PoolOptions,
     failures: Annotated[Path | None, typer.Option(help="logstudy: a CSV of failures beside the log (RAS).")] = None,
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Make a paper's tables and figures from a job log, PNG, SVG and CSV each.
@@ -81,14 +84,12 @@ def experiment(
         print_json(report.to_json() | {"files": files_of(folder), "account": account.to_dict()})
         return
     for title, table in report.tables.items():
-        print_table(
-            f"{title} ({report.log})", [c.replace("_", " ") for c in table.columns], table.itertuples(index=False)
-        )
+        print_table(f"{title} ({report.log})", [heading(str(c)) for c in table.columns], table.itertuples(index=False))
     if name not in WITHOUT_LOG:
-        print_account(account)
+        print_account(account, listed=list_account)
     for sentence in (*report.notes, *report.verdict):
-        typer.echo(sentence)
-    typer.echo(f"Wrote {len(files_of(folder))} files to {folder} in {report.seconds:.0f} s; read {folder / PAGE}")
+        say(sentence)
+    say(f"Wrote {len(files_of(folder))} files to {folder} in {report.seconds:.0f} s; read {folder / PAGE}")
 
 
 def report(
@@ -104,7 +105,7 @@ def report(
     if as_json:
         print_json(read_manifest(folder) | {"page": str(page)})
         return
-    typer.echo(f"Wrote {page} ({page.stat().st_size / 1000:,.0f} kB)")
+    say(f"Wrote {page} ({page.stat().st_size / 1000:,.0f} kB)")
 
 
 def _log(name: str, path: Path | None, seed: int) -> "tuple[JobLog, ReadingReport]":

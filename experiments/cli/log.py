@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.cli.options import MOST_SEED, Json, Log
+from experiments.cli.options import MOST_SEED, Json, ListAccount, Log
+from experiments.console import say
 
 if TYPE_CHECKING:
     from predictors.data.formats.archive import Progress
@@ -45,8 +46,8 @@ def info(log: Log, as_json: Json = False, strict: Strict = False, time_zone: Zon
     else:
         print_lacks(lacks)
         _print_figures(figures)
-        print_account(account)
-        typer.echo(f"Next: {then}")
+        print_account(account, listed=True)
+        say(f"Next: {then}")
 
 
 @app.command()
@@ -63,6 +64,7 @@ def convert(
         Path | None,
         typer.Option(help="File with a secret key: keyed hashes stand for the names of people and programs."),
     ] = None,
+    list_account: ListAccount = False,
     as_json: Json = False,
     strict: Strict = False,
     time_zone: Zone = "",
@@ -83,13 +85,14 @@ def convert(
             jobs, hashed = pseudonymous(jobs, key)
             account += hashed
         lost = write(jobs, out)
-    _print_written(out, len(jobs), account + lost, as_json)
+    _print_written(out, len(jobs), account + lost, as_json, list_account)
 
 
 @app.command()
 def join(
     out: Out,
     logs: Annotated[list[Path], typer.Argument(help="Job logs of one machine, such as months.", metavar="LOG...")],
+    list_account: ListAccount = False,
     as_json: Json = False,
     strict: Strict = False,
     time_zone: Zone = "",
@@ -103,7 +106,7 @@ def join(
     with working(f"Joining {len(logs)} logs"):
         jobs, account = read_logs(logs, strict, time_zone or None)
         lost = write(jobs, out)
-    _print_written(out, len(jobs), account + lost, as_json)
+    _print_written(out, len(jobs), account + lost, as_json, list_account)
 
 
 @app.command()
@@ -114,6 +117,7 @@ def generate(
     procs: Annotated[int, typer.Option(help="Processors of the machine.")] = 256,
     load: Annotated[float, typer.Option(help="Offered load, a share of the machine.")] = 0.85,
     users: Annotated[int, typer.Option(help="Number of users.")] = 64,
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Make a seeded synthetic job log after Lublin & Feitelson (2003), with users who repeat themselves."""
@@ -125,7 +129,7 @@ def generate(
     with working(f"Making {jobs:,} jobs"):
         log = generate_log(jobs, seed=seed, procs=procs, load=load, users=users)
         lost = write(log, out)
-    _print_written(out, len(log), lost, as_json)
+    _print_written(out, len(log), lost, as_json, list_account)
 
 
 @app.command()
@@ -148,7 +152,7 @@ def fetch(
         if as_json:
             print_json({"names": list(ARCHIVE)})
         else:
-            typer.echo("\n".join(ARCHIVE))
+            say("\n".join(ARCHIVE))
         return
     with _download_bar(name) as progress:
         got = fetch_log(name, base_url or BASE_URL, progress=progress)
@@ -173,7 +177,7 @@ def _download_bar(name: str) -> Iterator["Progress | None"]:
         yield lambda here, whole: bar.update(task, completed=here, total=whole)
 
 
-def _print_written(out: Path, jobs: int, account: "ReadingReport", as_json: bool) -> None:
+def _print_written(out: Path, jobs: int, account: "ReadingReport", as_json: bool, listed: bool) -> None:
     from experiments.console import print_account, print_json
     from predictors.core.errors import counted
 
@@ -181,8 +185,8 @@ def _print_written(out: Path, jobs: int, account: "ReadingReport", as_json: bool
     if as_json:
         print_json({"out": str(out), "jobs": jobs, "account": account.to_dict()})
         return
-    typer.echo(f"{out}: {counted(jobs, 'job')}")
-    print_account(account)
+    say(f"{out}: {counted(jobs, 'job')}")
+    print_account(account, listed=listed)
 
 
 def _print_figures(figures: dict[str, Any]) -> None:

@@ -47,6 +47,7 @@ for command in (
     cli_serve.serve,
     cli_serve.replay,
     cli_serve.promote,
+    cli_serve.ui,
     cli_serve.token,
 ):
     app.command()(command)

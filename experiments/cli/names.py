@@ -26,7 +26,11 @@ CORRECTED = {
 GIVEN = [
     ("`requested`", "what the users asked for"),
     ("`clairvoyant`", "the true run time: the best that predictions can do"),
-    ("`default`", "many estimates of a job, a role each, for `--policy default`: see [backfilling](backfilling.md)"),
+    (
+        "`careful`",
+        "many estimates of a job, a role each, for `--policy careful`; `default` is its older name: see "
+        "[backfilling](backfilling.md)",
+    ),
     ("`bold`", "the same, so that short jobs gain more and wide ones pay"),
     ("`models:/NAME@ALIAS`", "a kept model, by its alias, version, run or folder; served as it is"),
 ]
@@ -50,8 +54,9 @@ def page() -> str:
             "are postponed: see [CEIL](ceil.md)",
         ),
         (
-            "`default`",
-            "one setting for all machines, with `--estimates default`: see [backfilling](backfilling.md)",
+            "`careful`",
+            "EASY-SJBF whose head starts a day after its shadow time at the latest; with `--estimates careful` one "
+            "setting for all machines; `default` is its older name: see [backfilling](backfilling.md)",
         ),
     ]
     corrections = [(f"`{name}`", CORRECTED[name]) for name in CORRECTIONS]

@@ -63,6 +63,9 @@ EvenIfWorse = Annotated[
 Intervals = Annotated[bool, typer.Option("--intervals", help="Also P10, P50 and P90 of each prediction.")]
 Kill = Annotated[bool, typer.Option("--kill", help="The site ends jobs at their request: P90 stays within it.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+ListAccount = Annotated[
+    bool, typer.Option("--account", help="List by rule what was dropped or changed; else one line tells how much.")
+]
 Procs = Annotated[int | None, typer.Option(help="Processors of the machine; by default as the log tells.")]
 DropWide = Annotated[bool, typer.Option("--drop-wide", help="Leave out jobs wider than the machine.")]
 Partition = Annotated[int | None, typer.Option(help="Only the jobs of this partition.")]

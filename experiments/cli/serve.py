@@ -1,11 +1,12 @@
-"""`jobcast serve`, `replay`, `promote` and `token`."""
+"""`jobcast serve`, `replay`, `promote`, `ui` and `token`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.cli.options import EvenIfWorse, Json, Log
+from experiments.cli.options import EvenIfWorse, Json, ListAccount, Log
+from experiments.console import say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -128,6 +129,7 @@ def replay(
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="CSV file to write, one line a job.", writable=True)] = None,
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Drive a log through a service as fast as it can, asking for each job's prediction as of its submission.
@@ -178,19 +180,19 @@ def replay(
         print_json(document | {"account": account.to_dict()})
         return
     print_lacks(lacks)
-    typer.echo(
+    say(
         f"{ran.name}: {len(ran):,} jobs, {document['n_events']:,} events in {seconds:.1f} s "
         f"({document['jobs_per_second']:,.0f} jobs/s)."
     )
     for line in _beside_lines(beside):
-        typer.echo(line)
+        say(line)
     if check is not None:
         same = document["check"]
-        typer.echo(
+        say(
             f"{same['equal']:,} of {same['n_jobs']:,} predictions equal those of {same['with']}, {check}, to the last "
             f"bit; greatest difference {same['greatest_difference_s']:g} s."
         )
-    print_account(account)
+    print_account(account, listed=list_account)
     if check is not None and document["check"]["equal"] < len(ran):
         raise typer.Exit(1)
 
@@ -221,7 +223,29 @@ def promote(
     if as_json:
         print_json({"name": found.name, "version": found.version, "alias": found.alias, "why": why, "by": who})
     else:
-        typer.echo(f"{found.uri} is now version {found.version}: {why} ({who})")
+        say(f"{found.uri} is now version {found.version}: {why} ({who})")
+
+
+def ui(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 5000,
+    host: Annotated[str, typer.Option(help="Address to listen on; by default this machine's own.")] = "127.0.0.1",
+) -> None:
+    """Open MLflow's pages on the runs and models that are kept here; Ctrl-C ends them.
+
+    The store is that of MLFLOW_TRACKING_URI, else mlruns in JOBCAST_HOME, else mlruns in the current folder.
+    """
+    import sys
+
+    from predictors.tracking.store import Store, serve_pages
+
+    def ready(address: str) -> None:
+        say(f"{store}: open {address} in a browser; Ctrl-C ends it.")
+        sys.stdout.flush()
+
+    store = Store.current()
+    typer.echo(f"Starting MLflow's pages on {store}.", err=True)  # it takes a while
+    serve_pages(store, host, port, ready)
+    say("Ended.")
 
 
 def token(
@@ -232,7 +256,7 @@ def token(
     """Make a bearer token: it is printed once, and only its hash is kept."""
     from predictors.service.api.auth import add_token
 
-    typer.echo(add_token(file, role, name))
+    say(add_token(file, role, name))
 
 
 def _starts(policy: str, procs: int) -> "StartTimes":

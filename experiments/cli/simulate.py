@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from experiments.cli.options import DropWide, Json, Partition, Procs, RequestsFrom, grouped
+from experiments.cli.options import DropWide, Json, ListAccount, Partition, Procs, RequestsFrom, grouped
 from experiments.cli.simulate_options import (
     CeilOptions,
     MachineOptions,
@@ -17,9 +17,11 @@ from experiments.cli.simulate_options import (
     set_up,
     widths_note,
 )
-from experiments.compare.measures import titled
+from experiments.compare.measures import heading, titled
+from experiments.console import say
 
 if TYPE_CHECKING:
+    from predictors.data.joblog import JobLog
     from schedsim.explain.explain import Explanation
 
 SHOWN: Final = (
@@ -37,10 +39,19 @@ LOOK_AHEAD = (
 def simulate(
     log: Annotated[Path, typer.Argument(help="A job log in any known format.", metavar="LOG")],
     policy: Annotated[
-        str, typer.Option(help="Who goes first, who may pass: fcfs, easy, easy-sjbf, default, ceil, cobalt, …")
+        str,
+        typer.Option(
+            help="Who goes first, who may pass: fcfs, easy, easy-sjbf, careful, ceil, cobalt, … Most sites run easy; "
+            "the first to try beside it is careful, with --estimates careful."
+        ),
     ] = "easy",
     estimates: Annotated[
-        str, typer.Option(help="requested, clairvoyant, default, bold, a predictor's name, or a model's address.")
+        str,
+        typer.Option(
+            help="What the policy plans by: requested; careful (nothing to train; goes with --policy careful); bold "
+            "(as careful, but short jobs gain more and wide ones wait longer); clairvoyant (the true run times); a "
+            "predictor's name; or a model's address."
+        ),
     ] = "requested",
     correction: Annotated[
         str,
@@ -80,6 +91,7 @@ def simulate(
     paranoid: Annotated[
         bool, typer.Option("--paranoid", help="Check the laws of the schedule again, without the engine.")
     ] = False,
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Replay a log's submissions under a scheduling policy and measure waits, slowdown and who pays."""
@@ -162,14 +174,14 @@ def simulate(
     if by is not None:
         _print_groups(by, groups)
     if reason is not None:
-        _print_reason(reason)
+        _print_reason(reason, cleaned)
     if checked is not None:
         _print_checked(checked)
-    print_account(account)
+    print_account(account, listed=list_account)
     for path in written:
-        typer.echo(f"Wrote {path}")
+        say(f"Wrote {path}")
     if found["learnt_from_this_log"]:
-        typer.echo(LOOK_AHEAD)
+        say(LOOK_AHEAD)
 
 
 def _print_notes(found: dict[str, Any], widths: str | None) -> None:
@@ -178,13 +190,18 @@ def _print_notes(found: dict[str, Any], widths: str | None) -> None:
         print_users(found["users"])
     for note in (widths, outages_note(found), ignored_note(found), fallback_note(found)):
         if note is not None:
-            typer.echo(note)
+            say(note)
 
 
-def _print_reason(reason: "Explanation") -> None:
+def _print_reason(reason: "Explanation", log: "JobLog") -> None:
+    from predictors.data.summary import date_of
     from schedsim.explain.sentences import in_words
 
-    typer.echo("\n".join(in_words(reason)))
+    def clock(second: int) -> str:
+        date = date_of(log, second)
+        return f"t={second}" if date is None else date[:19].replace("T", " ")
+
+    say("\n".join(in_words(reason, clock=None if log.epoch is None else clock)))
 
 
 def _print(found: dict[str, Any]) -> None:
@@ -208,11 +225,11 @@ def _print(found: dict[str, Any]) -> None:
 
 
 def _print_checked(checked: dict[str, Any]) -> None:
-    typer.echo("Checked again, without the engine:")
+    say("Checked again, without the engine:")
     for law in checked["kept"]:
-        typer.echo(f"  holds: {law}")
+        say(f"  holds: {law}")
     for law, excuse in checked["left_out"].items():
-        typer.echo(f"  not checked, since {excuse}: {law}")
+        say(f"  not checked, since {excuse}: {law}")
 
 
 def _print_groups(by: str, groups: dict[str, dict[str, Any]]) -> None:
@@ -220,4 +237,4 @@ def _print_groups(by: str, groups: dict[str, dict[str, Any]]) -> None:
 
     columns = list(next(iter(groups.values())))
     rows = [(name, *figures.values()) for name, figures in groups.items()]
-    print_table(f"By {by}", (by, *(column.replace("_", " ") for column in columns)), rows)
+    print_table(f"By {by}", (by, *map(heading, columns)), rows)

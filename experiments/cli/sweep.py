@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from experiments.cli.options import DropWide, Json, PoolOptions, Procs, RequestsFrom, grouped, resumable
+from experiments.compare.measures import heading
+from experiments.console import say
 
 if TYPE_CHECKING:
     from experiments.sweeps.sweep import Sweep
@@ -92,13 +94,13 @@ def sweep(
         return
     cautions = caution(found)
     for sentence in cautions:
-        typer.echo(sentence)
+        say(sentence)
     _print(report.tables, report.verdict[len(cautions) :])
     for log in found.about["logs"]:
-        typer.echo(changes(log))
-    typer.echo(f"Wrote {len(found.runs):,} runs to {folder}; read {folder / PAGE}")
+        say(changes(log))
+    say(f"Wrote {len(found.runs):,} runs to {folder}; read {folder / PAGE}")
     if tracked:
-        typer.echo(f"Written down in MLflow as run {tracked}")
+        say(f"Written down in MLflow as run {tracked}")
 
 
 def _declared(files: list[Path], given: dict[str, Any], beside: str | None, measure: str | None) -> "Sweep":
@@ -135,7 +137,7 @@ def _print(tables: Any, verdict: tuple[str, ...]) -> None:
     from experiments.console import print_table
 
     table = tables["by case and log"]
-    columns = [name.replace("_", " ") for name in table.columns]
+    columns = [heading(name) for name in table.columns]
     print_table("Medians over the seeds", columns, table.itertuples(index=False))
     for sentence in verdict:
-        typer.echo(sentence)
+        say(sentence)

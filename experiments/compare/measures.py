@@ -70,6 +70,21 @@ COMPARED: Final = tuple(name for name, one in MEASURES.items() if one.as_ratio a
 """What can be compared: ratios make sense, and less is better."""
 
 
+def heading(column: str) -> str:
+    """Return a figure's name as the heading of a column: its title and unit, of other names their words.
+
+    Examples
+    --------
+    >>> heading("p99_wait_s"), heading("killed"), heading("n_jobs"), heading("ratio_low"), heading("median wait_s")
+    ('99th percentile of wait [s]', 'killed at the requested time', 'jobs', 'ratio low', 'median wait [s]')
+    """
+    if column in MEASURES:
+        one = MEASURES[column]
+        return f"{one.title} [{one.unit}]" if one.unit and one.unit != "jobs" else one.title
+    words = column.removeprefix("n_").replace("_", " ")
+    return f"{words[:-2]} [s]" if words.endswith(" s") and not words.endswith("per s") else words
+
+
 def titled(figures: Mapping[str, Any], names: Iterable[str]) -> list[tuple[str, Any, str]]:
     """Return figures as rows of a table: title, value, unit.
 

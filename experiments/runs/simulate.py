@@ -9,7 +9,7 @@ from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
 from predictors.models.baselines import Requested
 from predictors.models.conformal import WithBudget
-from predictors.models.similar_jobs import REVISED_ESTIMATES, SimilarRuns
+from predictors.models.similar_jobs import REVISED_ESTIMATES, SimilarRuns, estimates_name
 from predictors.models.stream import LearningForecast, forecast
 from predictors.registry import PREDICTORS, make_predictor
 from predictors.tracking.client import load_model
@@ -21,7 +21,7 @@ from schedsim.machine.outages import Outages
 from schedsim.machine.partitions import widened
 from schedsim.machine.run_times import RunTimes
 from schedsim.policies.corrections import correction_code
-from schedsim.policies.policy import Policy, make_policy
+from schedsim.policies.policy import Policy, make_policy, policy_name
 from schedsim.results.metrics import by_run_time, by_size, by_user, figures, how_started
 from schedsim.results.schedule import Schedule
 from schedsim.results.site_metrics import by_queue, disturbed_figures
@@ -67,6 +67,7 @@ def check_names(
         If there is no such policy, estimates, model, correction or budget, or they do not go together.
     """
     rule, _ = make_policy(policy), correction_code(correction)
+    estimates = estimates_name(estimates) if isinstance(estimates, str) else estimates
     if budget is not None:
         _within(str(estimates), budget)
     elif isinstance(estimates, str) and "/" in estimates:
@@ -88,7 +89,7 @@ def estimates_by_name(
     Parameters
     ----------
     name : str, LoadedModel or SimilarRuns
-        `requested`, `clairvoyant`, revised estimates (`default`, `bold`), a registered predictor (both start knowing
+        `requested`, `clairvoyant`, revised estimates (`careful`, `bold`), a registered predictor (both start knowing
         nothing and learn as jobs end), or a model's address (`models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/…`, a
         folder) or the model itself: that is served as it is; or the rule of revised estimates.
     log : JobLog
@@ -104,6 +105,7 @@ def estimates_by_name(
     JobcastError
         If there is no such predictor or model, or the budget is no share or asked of what does not learn in the loop.
     """
+    name = estimates_name(name) if isinstance(name, str) else name
     if budget is not None:
         return forecast(_within(_called(name), budget), log)
     given = loaded(name) if isinstance(name, str) else name
@@ -125,7 +127,7 @@ def _called(name: "str | LoadedModel | SimilarRuns") -> str:
     """Return the name of estimates in a table."""
     if isinstance(name, SimilarRuns):
         return repr(name)
-    return name if isinstance(name, str) else name.uri
+    return estimates_name(name) if isinstance(name, str) else name.uri
 
 
 def _within(name: str, budget: float) -> "WithBudget":
@@ -241,7 +243,7 @@ class NamedSimulation:
         late = {"commands_too_late": len(simulation.ignored)} if self.rules is not None and self.rules.commands else {}
         return schedule, {
             "log": self.log.name,
-            "policy": self.policy,
+            "policy": policy_name(self.policy),
             "estimates": _called(self.estimates),
             "budget": self.budget,
             "correction": self.correction,

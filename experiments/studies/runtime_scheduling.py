@@ -33,14 +33,14 @@ WAYS: Final = (
     ("request", "easy-sjbf", "requested"),
     ("incremental", "easy-sjbf", "incremental"),
     ("doubling", "easy-sjbf", "doubling"),
-    ("promise with slack", "default", "requested"),
+    ("promise with slack", "careful", "requested"),
 )
 """What becomes of an expired estimate, or the promise; policy and correction."""
 SOME: Final = 20_000
 """Jobs from which on predictors that are fitted again and again are simulated in the first way alone."""
 EASY: Final = "EASY"
 ERRORS: Final = ("rmse_s", "bias_s", "too_short")
-REVISED_ESTIMATES: Final = ("default", "bold")
+REVISED_ESTIMATES: Final = ("careful", "bold")
 
 SPREADS: Final = (0.0, 0.25, 0.5, 1.0, 2.0)
 """Standard deviations of the logarithm of estimate / run time."""

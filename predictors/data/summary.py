@@ -42,8 +42,8 @@ def summarise(log: JobLog) -> dict[str, Any]:
         "name": log.name,
         "jobs": len(log),
         "span_s": int(submit[-1]) if len(log) else None,
-        "first_submission": _clock(log, 0),
-        "last_submission": _clock(log, int(submit[-1])) if len(log) else None,
+        "first_submission": date_of(log, 0),
+        "last_submission": date_of(log, int(submit[-1])) if len(log) else None,
         "max_procs": log.max_procs,
         "max_nodes": log.max_nodes,
         "time_zone": log.time_zone,
@@ -374,7 +374,14 @@ def _distinct(log: JobLog, column: str) -> int | None:
     return len(np.unique(known)) if len(known) else None
 
 
-def _clock(log: JobLog, second: int) -> str | None:
+def date_of(log: JobLog, second: int) -> str | None:
+    """Return the date and time of a second of a log, in the machine's time zone; None where its epoch is unknown.
+
+    Examples
+    --------
+    >>> date_of(JobLog.from_columns({"job_id": [1], "submit": [0]}, {}, epoch=1_706_659_200), 60)
+    '2024-01-31T00:01:00+00:00'
+    """
     if log.epoch is None:
         return None
     zone = ZoneInfo(log.time_zone) if log.time_zone else UTC

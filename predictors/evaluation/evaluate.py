@@ -11,7 +11,7 @@ capped.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, process_time
 from types import MappingProxyType
 from typing import Final
 
@@ -149,7 +149,9 @@ def evaluate(
         Score(
             name=name,
             figures=figures(run_time[tested], found.seconds[tested], baseline[tested]),
-            interval=ratio_interval(users, (found.seconds - run_time)[tested] ** 2, base_squares, seed=seed),
+            interval=(float("nan"), float("nan"))  # of the baseline beside itself there is none
+            if name == LastTwo.name
+            else ratio_interval(users, (found.seconds - run_time)[tested] ** 2, base_squares, seed=seed),
             fit_seconds=found.fit_seconds,
             predict_us_per_job=found.us_per_job,
             slices=slices(jobs, tested, ended_count, found.seconds, baseline),
@@ -264,12 +266,12 @@ def _split(
     predictor: Predictor, jobs: JobLog, learnt: npt.NDArray[np.bool_], tested: npt.NDArray[np.bool_]
 ) -> _Predictions:
     rows = replay(jobs, predictor.features, predictor.as_of)
-    begin = perf_counter()
+    begin = process_time()
     ran = jobs.filled("run_time")[learnt].astype(np.float64)
     split = int(jobs.filled("submit")[tested][0])
     beside = running_at(jobs, rows, ~learnt & ~tested, split) if predictor.learns_from_running else None
     predictor.fit_with_running(rows[learnt], ran, beside)
-    fitted = perf_counter()
+    fit_seconds, fitted = process_time() - begin, perf_counter()
     seconds = np.full(len(jobs), np.nan)
     if isinstance(predictor, WithBudget):
         submit, run_time = jobs.filled("submit")[tested], jobs.filled("run_time")[tested]
@@ -280,7 +282,7 @@ def _split(
     us = (perf_counter() - fitted) / tested.sum() * 1e6
     asked = isinstance(predictor, Requested)
     n_fallback = 0 if asked else int((predictor.answered_by(rows[tested]) == REQUESTED).sum())
-    return _Predictions(seconds, predictor, fitted - begin, float(us), n_fallback)
+    return _Predictions(seconds, predictor, fit_seconds, float(us), n_fallback)
 
 
 def _prequential(predictor: Predictor, jobs: JobLog) -> _Predictions:

@@ -124,9 +124,9 @@ class Score:
     figures : Figures
         On all test jobs.
     interval : tuple of float
-        95 % interval of the ratio to last-two, resampling users.
+        95 % interval of the ratio to last-two, resampling users; NaN of one user alone, and of last-two.
     fit_seconds : float
-        Time spent learning, the features not included [s].
+        CPU time spent learning, by all threads, the features not included [s].
     predict_us_per_job : float
         Time spent predicting, a job [µs]; prequential: history included.
     slices : tuple of Slice
@@ -153,9 +153,10 @@ class Score:
     followed: Monitored | None = field(default=None, repr=False)
 
     def to_json(self, detailed: bool = False) -> dict[str, Any]:
-        """Return the figures by name; `detailed` adds the interval, the remaining figures and the slices."""
+        """Return the figures and the interval by name; `detailed` adds the remaining figures and the slices."""
         found = self.figures.to_dict()
         short = {"name": self.name, **{name: found[name] for name in JSON_FIGURES}}
+        short["sse_ratio_interval"] = list(self.interval)
         times: dict[str, Any] = {
             "fit_seconds": self.fit_seconds,
             "predict_us_per_job": self.predict_us_per_job,
@@ -167,7 +168,7 @@ class Score:
             return short | times
         more = {name: value for name, value in found.items() if name not in JSON_FIGURES}
         parts = [{"by": part.by, "slice": part.label, **part.figures.to_dict()} for part in self.slices]
-        return short | times | more | {"sse_ratio_interval": list(self.interval), "slices": parts}
+        return short | times | more | {"slices": parts}
 
 
 @dataclass(frozen=True, kw_only=True)

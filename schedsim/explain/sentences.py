@@ -1,5 +1,6 @@
 """An explanation in plain words, one line a stretch of waiting."""
 
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -19,8 +20,35 @@ _HOW: Final = MappingProxyType(
 )
 
 
-def in_words(explanation: Explanation, most_lines: int = MOST_LINES) -> list[str]:
-    """Return the chain as sentences; of a long one the middle is left out."""
+_TIMES: Final = re.compile(r"t=(-?\d+)(?: to (-?\d+))?")
+"""How a sentence names a second of the log, or two."""
+
+
+def in_words(
+    explanation: Explanation, most_lines: int = MOST_LINES, clock: Callable[[int], str] | None = None
+) -> list[str]:
+    """Return the chain as sentences; of a long one the middle is left out.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        Why a job started when it did.
+    most_lines : int
+        Stretches of waiting that are told.
+    clock : callable of int, optional
+        Returns the date of a second of the log; without it seconds are told, as `t=90`.
+    """
+    lines = _sentences(explanation, most_lines)
+    return lines if clock is None else [_TIMES.sub(lambda found: _dated(found, clock), line) for line in lines]
+
+
+def _dated(found: re.Match[str], clock: Callable[[int], str]) -> str:
+    """Return one second, or two, with their dates; the day of the second is told if it is another."""
+    dates = [clock(int(second)) for second in found.groups() if second is not None]
+    return " to ".join(dates[:1] + [date.removeprefix(dates[0][:11]) for date in dates[1:]])
+
+
+def _sentences(explanation: Explanation, most_lines: int) -> list[str]:
     e = explanation
     lines = [
         f"Job {e.job_id} ({_processors(e.procs)}, {e.requested} s requested, {e.estimate} s estimated) was submitted "

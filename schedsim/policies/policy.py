@@ -61,7 +61,7 @@ class Policy:
 
     Examples
     --------
-    >>> Policy(backfill=Easy(order=SJF), promise=Promise(slack=86_400)) == make_policy("default")
+    >>> Policy(backfill=Easy(order=SJF), promise=Promise(slack=86_400)) == make_policy("careful")
     True
     """
 
@@ -136,8 +136,11 @@ POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(
 )
 """Policies by name, to which `+promise` may be added."""
 
-DEFAULT: Final = Policy(backfill=Easy(SJF), promise=Promise(slack=86_400))
-"""The policy `default`: EASY-SJBF whose head starts, for certain, a day after its shadow time by requested times."""
+CAREFUL: Final = Policy(backfill=Easy(SJF), promise=Promise(slack=86_400))
+"""The policy `careful`: EASY-SJBF whose head starts, for certain, a day after its shadow time by requested times."""
+
+ALIASES: Final[Mapping[str, str]] = MappingProxyType({"default": "careful"})
+"""Older names that still work, and the names that results give in their place."""
 
 FAMILIES: Final[Mapping[str, Callable[[int], Policy]]] = MappingProxyType(
     {
@@ -150,7 +153,7 @@ FAMILIES: Final[Mapping[str, Callable[[int], Policy]]] = MappingProxyType(
 _FAMILY: Final = re.compile(r"(hybrid|cobalt)-(-?\d+)")
 _PROMISE: Final = "+promise"
 _CEIL: Final = "+ceil"
-KNOWN: Final = (*POLICIES, "hybrid-K", "cobalt-K", "easy+promise", "default", "ceil", "easy+ceil")
+KNOWN: Final = (*POLICIES, "hybrid-K", "cobalt-K", "easy+promise", "careful", "ceil", "easy+ceil")
 """The names that an unknown one is compared with."""
 
 
@@ -214,13 +217,25 @@ def with_limits(
     return replace(rule, postpone=replace(rule.postpone, low=low, backfill=not queue_only))
 
 
+def policy_name(name: str) -> str:
+    """Return the name of a policy as results show it: an older one is replaced by today's.
+
+    Examples
+    --------
+    >>> policy_name("default"), policy_name("default+ceil"), policy_name("easy")
+    ('careful', 'careful+ceil', 'easy')
+    """
+    base = name.removesuffix(_CEIL)
+    return ALIASES.get(base, base) + name[len(base) :]
+
+
 def make_policy(name: str) -> Policy:
     """Return a policy by its name.
 
     Names are those of `POLICIES`, `hybrid-K` and `cobalt-K` with K reservations, any EASY or hybrid one followed by
-    `+promise`, `default`, see `DEFAULT`, any of them with at most one reservation followed by `+ceil`, and `ceil`,
-    which is `wfp3-easy+ceil`. RUSH on a base is made by `schedsim.policies.rush.rush`: it asks a classifier, which no
-    name tells.
+    `+promise`, `careful`, see `CAREFUL`, any of them with at most one reservation followed by `+ceil`, and `ceil`,
+    which is `wfp3-easy+ceil`. Older names of `ALIASES` are taken, too. RUSH on a base is made by
+    `schedsim.policies.rush.rush`: it asks a classifier, which no name tells.
 
     Raises
     ------
@@ -235,16 +250,19 @@ def make_policy(name: str) -> Policy:
     Traceback (most recent call last):
     predictors.core.errors.JobcastError: No policy 'eazy'; did you mean 'easy'? Known: ...
     """
+    name = policy_name(name)
     if name.endswith(_CEIL):
         return ceil(make_policy(name.removesuffix(_CEIL)))
-    if name == "default":
-        return DEFAULT
+    if name == "careful":
+        return CAREFUL
     if name == "ceil":
         return ceil()
     base = name.removesuffix(_PROMISE)
     policy = POLICIES[base] if base in POLICIES else _with_reservations(base)
     if policy is not None:
         return replace(policy, promise=Promise()) if base != name else policy
+    if base == "bold":
+        raise JobcastError("bold names estimates, not a policy: take --policy careful --estimates bold.")
     if base in ("rush", *(f"{one}+rush" for one in POLICIES)):
         raise JobcastError(
             f"Policy {name!r} asks a classifier about a machine with contention, of which a job log tells nothing: run "

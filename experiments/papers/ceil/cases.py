@@ -59,8 +59,8 @@ READINGS: Final = (
     Case("FCFS instead of WFP", ceil(make_policy("easy"))),
 )
 PREDICTED: Final = (
-    Case("WFP, default predictions", WFP, "default"),
-    Case("CEIL, default predictions", CEIL, "default"),
+    Case("WFP, careful predictions", WFP, "careful"),
+    Case("CEIL, careful predictions", CEIL, "careful"),
 )
 CEILINGS: Final = (0.85, 0.88, 0.90, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99, 1.0)
 SWEPT: Final = tuple(Case(f"ceiling {share:.0%}", ceil(WFP, ceiling=share)) for share in CEILINGS)

@@ -3,7 +3,7 @@
 Allcock et al., once more.
 
 After Allcock et al. [1]_: FCFS, WFP (as CQSim has it) and Cobalt's score, all with EASY backfilling, prod-long kept to
-a third of the machine or not, by requested times and by the product's default estimates. Every seed is another
+a third of the machine or not, by requested times and by the estimates `careful`. Every seed is another
 synthetic log with Mira's mix of queues, or the given log, shaken; all cases of a seed see the same jobs. Medians over
 the seeds; intervals are order statistics that hold the median with at least 95 % confidence.
 

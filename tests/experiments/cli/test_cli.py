@@ -202,7 +202,7 @@ def test_errors_do_nothing_to_the_terminal(capsys):
     assert capsys.readouterr().err == "jobcast: log '\ufffd[2J\ufffd' is odd.\n"
 
 
-@pytest.mark.parametrize("estimates", ["requested", "tsafrir", "default"])
+@pytest.mark.parametrize("estimates", ["requested", "tsafrir", "careful"])
 def test_the_chain_is_printed(jobcast, estimates):
     code, out, _ = jobcast(f"simulate log.swf --policy easy-sjbf --estimates {estimates} --explain 150")
     assert code == 0
@@ -372,6 +372,7 @@ def test_fewer_jobs_outrun_their_estimate(cleaned):
     [
         ("requested", "nowhere to move it"),
         ("clairvoyant", "given, not learnt"),
+        ("careful", "many estimates"),
         ("default", "many estimates"),
         ("with-budget", "name the predictor inside"),
         ("models:/runtime@champion", "a kept model is served as it is"),
@@ -399,3 +400,23 @@ def test_the_command_takes_a_budget_and_checks_the_schedule(tmp_path):
     assert document["budget"] == 0.1 and document["paranoid"]["kept"]
     shown = CliRunner().invoke(app, told)
     assert "estimates similar within a budget of 0.1" in " ".join(shown.stdout.split())
+
+
+@pytest.mark.parametrize("policy", ["{}", "{}+ceil"])
+def test_default_is_another_name_of_careful(policy, jobcast):
+    """The older name gives the same schedule, and the results say the name of today."""
+    found = {}
+    for name in ("careful", "default"):
+        code, out, _ = jobcast(f"simulate log.swf --policy {policy.format(name)} --estimates {name} --json")
+        assert code == 0
+        found[name] = json.loads(out)
+        for timed in ("engine_seconds", "jobs_per_second"):
+            del found[name][timed]
+    assert found["default"] == found["careful"]
+    assert (found["default"]["policy"], found["default"]["estimates"]) == (policy.format("careful"), "careful")
+
+
+def test_bold_is_estimates_alone(jobcast):
+    code, _, err = jobcast("simulate log.swf --policy bold")
+    assert code == 2
+    assert "--policy careful --estimates bold" in err

@@ -33,7 +33,7 @@ needs_jobqueue = pytest.mark.skipif(find_spec("dask_jobqueue") is None, reason="
 
 LOG = generate_log(300, seed=3)
 SWEEP = Sweep(
-    cases=(Case("EASY", "easy"), Case("default", "default", "default"), Case("last-two", "easy-sjbf", "last-two")),
+    cases=(Case("EASY", "easy"), Case("careful", "careful", "careful"), Case("last-two", "easy-sjbf", "last-two")),
     seeds=tuple(range(1, 13)),
     by=("size",),
 )

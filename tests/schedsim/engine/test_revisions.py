@@ -91,7 +91,7 @@ def test_slack_zero_is_the_plain_promise():
 @pytest.mark.parametrize("name", REVISED_ESTIMATES)
 def test_a_fork_and_a_snapshot_go_on_alike(name):
     log = as_log(random_jobs(11, most=60))
-    workload, policy = Workload.from_log(log), make_policy("default")
+    workload, policy = Workload.from_log(log), make_policy("careful")
     whole = simulate(workload, policy, make_revised_estimates(name).forecast(log))
     for until in np.linspace(0, workload.submit[-1], 7).astype(int).tolist():
         simulation = Simulation(workload, policy, make_revised_estimates(name).forecast(log))
@@ -174,7 +174,7 @@ def test_a_rung_is_climbed_at_the_first_instant_not_before_it():
 def test_every_pass_takes_an_outlook(policy):
     for seed in range(40):
         log = as_log(random_jobs(seed))
-        overlap(simulate(Workload.from_log(log), make_policy(policy), REVISED_ESTIMATES["default"].forecast(log)))
+        overlap(simulate(Workload.from_log(log), make_policy(policy), REVISED_ESTIMATES["careful"].forecast(log)))
 
 
 def test_hybrid_of_depth_one_is_easy_with_an_outlook_as_well():
@@ -192,7 +192,7 @@ def test_hybrid_of_depth_one_is_easy_with_an_outlook_as_well():
 def test_answers_grow_with_the_queue():
     n = 3000
     log = as_log([(job_id, 0, PROCS, 9, 1, 0) for job_id in range(n)])
-    assert simulate(Workload.from_log(log), make_policy("default"), SimilarRuns().forecast(log)).start[-1] == n - 1
+    assert simulate(Workload.from_log(log), make_policy("careful"), SimilarRuns().forecast(log)).start[-1] == n - 1
 
 
 def test_refusals_name_the_rule():
