@@ -207,7 +207,7 @@ COUNTERS: Final[tuple[Counter, ...]] = (
 COUNTER_NAMES: Final[tuple[str, ...]] = tuple(counter.name for counter in COUNTERS)
 """Their names, in that order; no two are alike."""
 
-_HEAD: Final = "| counter | sampler | bits | unit | counts | moved by | rate per unit of that |"
+_HEAD: Final = "| counter | bits | unit | counts | moved by | rate per unit of that |"
 
 
 def counters_of(sampler: str) -> tuple[Counter, ...]:
@@ -222,16 +222,19 @@ def counters_of(sampler: str) -> tuple[Counter, ...]:
 
 
 def table() -> str:
-    """Return the table of counters as Markdown.
+    """Return the tables of counters as Markdown, one a sampler.
 
     `python -m predictors.data.telemetry.counters PAGE` puts it into a page.
     """
-    rows = [
-        f"| `{c.name}` | {c.sampler} | {c.bits} | {c.unit} | {c.meaning} | {c.driver} | {c.scale:.6g} |"
-        for c in COUNTERS
-    ]
-    drivers = [f"* **{name}**: {meaning};" for name, meaning in DRIVERS.items()]
-    return "\n".join([_HEAD, "|---|---|---|---|---|---|---|", *rows, "", "What moves a counter:", "", *drivers]) + "\n"
+    parts: list[str] = []
+    for sampler in SAMPLERS:
+        rows = [
+            f"| `{c.name}` | {c.bits} | {c.unit} | {c.meaning} | {c.driver} | {c.scale:.6g} |"
+            for c in counters_of(sampler)
+        ]
+        parts += [f"### {sampler}", "", _HEAD, "|---|---|---|---|---|---|", *rows, ""]
+    drivers = [f"* **{name}**: {meaning}" for name, meaning in DRIVERS.items()]
+    return "\n".join([*parts, "What moves a counter:", "", *drivers]) + "\n"
 
 
 def with_table(page: str) -> str:
