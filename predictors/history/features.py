@@ -323,19 +323,17 @@ def codes_read(names: Sequence[str], past: bool = False) -> tuple[str, ...]:
 
 _PAGE: Final = """# Features
 
-This page lists every fact that a predictor can read about a job at its submission. The second of the submission is `now`.
+This page lists every fact that a predictor can read about a job at its submission, at second `now`. A fact that is not
+known is missing (NaN).
 
-* A fact that is not known is missing (NaN).
-* The as-of rule of the history decides which jobs count as *ended* and as *running*.
-* A user's ended jobs are ordered by end, start and job id.
-* Give the names to `JobHistory(features)`, to `replay(log, features)` or to a predictor's `features`. The history computes
-  a family of features only if you name one of them.
-* The history keeps at most `capacity` groups of each kind. It forgets the group without events for the longest time. It
-  never forgets a group with a job that waits or runs.
-* Kernel means use the newest 64 runs of each user (2 KB).
-
-The column *in* names the sets: *16* is `REIS_FEATURES` (the sixteen of Reis), *40* is `RICH_FEATURES` (for `boosted` and
-`censored`), *61* is `WIDE_FEATURES` (for `average`).
+* The as-of rule of the history decides which jobs count as *ended* and as *running*. A user's ended jobs are ordered by
+  end, start and job id.
+* Give the names to `JobHistory(features)`, to `replay(log, features)` or to a predictor's `features`. The history
+  computes a family of features only if you name one of them.
+* The history keeps at most `capacity` groups of each kind. It forgets the group without events for the longest time, but
+  never one with a job that waits or runs. Kernel means keep the newest 64 runs of each user (2 KB).
+* The column *in* names the sets: *16* is `REIS_FEATURES` (the sixteen of Reis), *40* is `RICH_FEATURES` (`boosted`,
+  `censored`), *61* is `WIDE_FEATURES` (`average`).
 
 The command `python -m predictors.history.features > docs/features.md` makes this page. A test keeps it up to date.
 
@@ -348,8 +346,8 @@ The command `python -m predictors.history.features > docs/features.md` makes thi
 _PAGE_GROUPS: Final = """
 ## Groups of earlier jobs
 
-Each feature here is one fact about one group of ended jobs. Its name is the group, `_` and the fact: `of_user_median` is
-the median of the user's last ten run times. A fact is missing where the group has no ended job.
+Each feature here is one fact about one group of ended jobs. Its name is the group, `_` and the fact: `of_user_median`
+is the median of the user's last ten run times. A fact is missing where the group has no ended job.
 
 | group | its jobs |
 |---|---|
@@ -374,7 +372,7 @@ def _sets(name: str) -> str:
 
 
 def page() -> str:
-    """Return the page docs/features.md: every feature with its unit and definition; facts of groups in tables of their own."""
+    """Return the page docs/features.md: every feature with its unit and definition, groups and their facts apart."""
     groups = {"similar": _MOST_SPECIFIC} | {f"of_{name}": members for name, members in _GROUPS.items()}
     of_groups = {f"{group}_{fact}" for group in groups for fact in _OF_GROUP}
     alone: list[str] = []
