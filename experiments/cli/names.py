@@ -8,12 +8,13 @@ from collections.abc import Sequence
 
 from predictors.registry import PREDICTORS
 from schedsim.policies.corrections import CORRECTIONS
+from schedsim.policies.orders import ORDERS
 from schedsim.policies.policy import POLICIES, Policy
 
 HEAD = """# Names
 
-Made from the registries by `python -m experiments.cli.names > docs/names.md`; a test keeps it so.
-A name keeps its behaviour for ever.
+This page lists the names that commands take. A name keeps its behaviour for ever. The command
+`python -m experiments.cli.names > docs/names.md` makes the page from the registries; a test keeps it so.
 
 """
 
@@ -36,7 +37,13 @@ GIVEN = [
 def page() -> str:
     """Return the page: predictors, policies and corrections by name."""
     predictors = [(f"`{name}`", _first_line(kind.__doc__ or "")) for name, kind in PREDICTORS.items()]
-    policies = [(f"`{name}`", _in_words(policy)) for name, policy in POLICIES.items()]
+    by_order = [name for name in ORDERS if name in POLICIES and f"{name}-easy" in POLICIES]
+    policies = [
+        (f"`{'` `'.join(by_order)}`", "queue by this order, no job may pass a blocked head"),
+        ("`…-easy` after one of these", "queue by this order, one reservation, backfill by this order"),
+    ]
+    told = {*by_order, *(f"{name}-easy" for name in by_order)}
+    policies += [(f"`{name}`", _in_words(policy)) for name, policy in POLICIES.items() if name not in told]
     policies += [
         ("`hybrid-K`", "as `easy`, but the first K blocked jobs hold reservations, planned anew at every pass"),
         (

@@ -330,8 +330,8 @@ known is missing (NaN).
   end, start and job id.
 * Give the names to `JobHistory(features)`, to `replay(log, features)` or to a predictor's `features`. The history
   computes a family of features only if you name one of them.
-* The history keeps at most `capacity` groups of each kind. It forgets the group without events for the longest time, but
-  never one with a job that waits or runs. Kernel means keep the newest 64 runs of each user (2 KB).
+* The history keeps at most `capacity` groups of each kind. It forgets the group without events for the longest time,
+  but never one with a job that waits or runs.
 * The column *in* names the sets: *16* is `REIS_FEATURES` (the sixteen of Reis), *40* is `RICH_FEATURES` (`boosted`,
   `censored`), *61* is `WIDE_FEATURES` (`average`).
 
@@ -372,7 +372,7 @@ def _sets(name: str) -> str:
 
 
 def page() -> str:
-    """Return the page docs/features.md: every feature with its unit and definition, groups and their facts apart."""
+    """Return the page docs/features.md: every feature with its unit and definition; groups and facts apart."""
     groups = {"similar": _MOST_SPECIFIC} | {f"of_{name}": members for name, members in _GROUPS.items()}
     of_groups = {f"{group}_{fact}" for group in groups for fact in _OF_GROUP}
     alone: list[str] = []

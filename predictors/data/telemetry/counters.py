@@ -207,7 +207,7 @@ COUNTERS: Final[tuple[Counter, ...]] = (
 COUNTER_NAMES: Final[tuple[str, ...]] = tuple(counter.name for counter in COUNTERS)
 """Their names, in that order; no two are alike."""
 
-_HEAD: Final = "| counter | bits | unit | counts | moved by | rate per unit of that |"
+_HEAD: Final = "| counter | bits | unit | counts |"
 
 
 def counters_of(sampler: str) -> tuple[Counter, ...]:
@@ -228,13 +228,9 @@ def table() -> str:
     """
     parts: list[str] = []
     for sampler in SAMPLERS:
-        rows = [
-            f"| `{c.name}` | {c.bits} | {c.unit} | {c.meaning} | {c.driver} | {c.scale:.6g} |"
-            for c in counters_of(sampler)
-        ]
-        parts += [f"### {sampler}", "", _HEAD, "|---|---|---|---|---|---|", *rows, ""]
-    drivers = [f"* **{name}**: {meaning}" for name, meaning in DRIVERS.items()]
-    return "\n".join([*parts, "What moves a counter:", "", *drivers]) + "\n"
+        rows = [f"| `{c.name}` | {c.bits} | {c.unit} | {c.meaning} |" for c in counters_of(sampler)]
+        parts += [f"### {sampler}", "", _HEAD, "|---|---|---|---|", *rows, ""]
+    return "\n".join(parts)
 
 
 def with_table(page: str) -> str:
