@@ -179,7 +179,10 @@ FEATURES: Final[dict[str, Feature]] = {
         "processors of the machine that no running job has; missing if the machine's size is not known",
     ),
     **{
-        name: Feature(at.F_KERNEL + k, at.KERNEL_FAMILY, "number", "s", _KERNEL.format(_distance(*at.KERNELS[k])))
+        name: Feature(
+            at.F_KERNEL + k, at.KERNEL_FAMILY, "number", "s",
+            (_KERNEL if k == 0 else f"as `{KERNEL_MEANS[0]}`, with d = {{}}").format(_distance(*at.KERNELS[k])),
+        )
         for k, name in enumerate(KERNEL_MEANS)
     },
     **_of_group("similar", _MOST_SPECIFIC, at.F_SIMILAR, at.SIMILAR_FAMILY),
