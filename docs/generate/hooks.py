@@ -44,10 +44,19 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
-    """Turn links to the top folder and to notebooks into links to their pages."""
+    """Turn links to the top folder into links to their pages; let messages wrap."""
     for name, target in AT_THE_TOP.items():
         markdown = markdown.replace(f"](../../{name}", f"](../{target}").replace(f"](../{name}", f"]({target}")
-    return re.sub(r"\]\(([\w./-]*)\.ipynb\)", r"](\1.md)", markdown)
+    return CONSOLE.sub(_wrapped, markdown)
+
+
+CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TABLE = re.compile(r"[│┃━─]|\S {3,}\S")
+
+
+def _wrapped(block: re.Match[str]) -> str:
+    """Let long lines of a command and its messages wrap, but never those of a table."""
+    return block[0] if TABLE.search(block[1]) else block[0].replace("```console", "``` { .console .wrap }", 1)
 
 
 def on_post_page(output: str, *, page: Page, **_: Any) -> str:

@@ -200,7 +200,12 @@ def experiments_page() -> str:
     for name, home in EXPERIMENTS.items():
         module = import_module(home)
         many = " It takes `--workers N` and goes on after a kill." if name in MANY else ""
-        lines += [f"## {name}\n", f"`jobcast experiment {name}`\n", f"{module.QUESTION}{many}\n"]
+        lines += [
+            f"## {name}\n",
+            f"`jobcast experiment {name}`\n",
+            f"{module.QUESTION}{many}\n",
+            f"{_paragraph(module.__doc__)}\n",
+        ]
     return "\n".join(lines)
 
 

@@ -10,6 +10,7 @@ A comment before a block of a command says what else holds: `<!-- status 2 -->` 
 `all lines`), `<!-- not shown -->` that none is. Figures of time that no two runs share are left out of the comparison, and stay as they are in the page.
 """
 
+import contextlib
 import os
 import re
 import signal
@@ -148,6 +149,7 @@ def _run(blocks: list[Block], folder: Path, port: str) -> dict[int, tuple[str, i
     environment = {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(folder), "JOBCAST_HOME": str(folder),
         "COLUMNS": "80", "TERM": "dumb", "NO_COLOR": "1", "OMP_NUM_THREADS": "1", "LC_ALL": "C.UTF-8",
+        "USER": "me", "LOGNAME": "me",
         "NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR", ""), "PYTHONPATH": str(ROOT),
     }  # fmt: skip
     environment = {name: value for name, value in environment.items() if value}
@@ -167,10 +169,8 @@ def _run(blocks: list[Block], folder: Path, port: str) -> dict[int, tuple[str, i
 
 def _end_all(shell: subprocess.Popen[bytes]) -> None:
     """End what the page's shell has started and left running: its own session, nobody else's."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(shell.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     shell.wait()
 
 

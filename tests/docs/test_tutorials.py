@@ -12,7 +12,7 @@ import pytest
 from tests.docs.sessions import blocks_of, run_page, same
 from tests.support.places import ROOT
 
-PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+PAGES = [*sorted((ROOT / "docs" / "tutorials").glob("*.md")), ROOT / "docs" / "how-to" / "troubleshooting.md"]
 
 
 @pytest.mark.slow
@@ -37,7 +37,7 @@ def test_times_are_left_out_of_the_comparison_and_nothing_else():
     assert not same("mean wait 53 s", "mean wait 54 s")
 
 
-PAGE = '''Text.
+PAGE = """Text.
 
 ```python title="one.py"
 print(6 * 7)
@@ -54,7 +54,7 @@ $ echo a; echo b;
 > (exit 3)
 b
 ```
-'''
+"""
 
 
 def test_a_page_that_shows_something_else_is_found_and_mended(tmp_path):
