@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ def page(path: Path) -> dict[str, str | bytes]:
     for number, cell in enumerate(json.loads(text)["cells"]):
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
-            lines.append(source)
+            lines.append(re.sub(r"\]\(([\w./-]*)\.ipynb\)", r"](\1.md)", source))
         elif cell["cell_type"] == "code" and source:
             lines.append(f"```python\n{source}\n```")
             for place, output in enumerate(cell["outputs"]):

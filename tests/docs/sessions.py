@@ -7,7 +7,8 @@ A page of `docs/tutorials` holds blocks of two kinds, which are done in their or
 
 A comment before a block of a command says what else holds: `<!-- status 2 -->` how it ends (else 0),
 `<!-- 8 lines from "Job" -->` that of its output eight lines are shown, from the first that holds that text on (or
-`all lines`), `<!-- not shown -->` that none is. Figures of time that no two runs share are left out of the comparison, and stay as they are in the page.
+`all lines`), `<!-- not shown -->` that none is. Figures of time that no two runs share are left out of the comparison,
+and stay as they are in the page.
 """
 
 import contextlib

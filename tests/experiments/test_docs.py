@@ -36,7 +36,7 @@ def test_the_pages_made_from_the_code_tell_every_name():
             for package in (predictors, schedsim, experiments)
         ),
     ):
-        assert [name for name in names if name not in made[page]] == [], page
+        assert [text for text in told if text not in made[name]] == [], name
 
 
 def test_the_readme_is_one_screen():
