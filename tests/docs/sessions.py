@@ -38,6 +38,8 @@ ONCE = (
     (re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(?:\+00:00|Z)?"), "#"),
 )
 """What differs between two runs of one command: times of computing, digests of code, the moment of a run."""
+FIRST_RUN = re.compile(r"^jobcast: compiling .*\n", re.MULTILINE)
+"""What only the first run on a machine says."""
 TIMES = ("fit [s]", "µs/job", "CPU [s]")
 """Columns of tables that hold times of computing; their figures end where these titles end."""
 
@@ -115,7 +117,7 @@ def run_page(page: str, folder: Path) -> tuple[str, list[str]]:
         if block.title:
             continue
         output, status = outputs[number]
-        output = output.replace(str(folder), HOME).replace(port, PORT)
+        output = FIRST_RUN.sub("", output.replace(str(folder), HOME).replace(port, PORT))
         if status != block.status:
             differences.append(f"$ {block.command}\nended with {status}, not {block.status}:\n{output[-3000:]}")
         part = block.part(output)
