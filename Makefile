@@ -5,7 +5,7 @@ UV := UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv .venv/bin/uv
 # Python keeps what it has parsed: some tests start new interpreters, which read it.
 RUN := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 .venv/bin
 
-.PHONY: demo test test-slow test-digests lint format bench clean
+.PHONY: demo test test-slow test-digests lint format docs bench clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/installed  ## the whole story on a synthetic log
@@ -29,6 +29,10 @@ lint: .venv/developer  ## style, types, import boundaries
 format: .venv/developer
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
+
+docs: .venv/developer  ## the site, into build/site: strict, without network
+	NO_MKDOCS_2_WARNING=1 $(RUN)/python -m mkdocs build --quiet --strict
+	@echo "Open build/site/index.html; with search: .venv/bin/python -m http.server --directory build/site"
 
 bench: .venv/developer  ## speed, beside the last stored figures
 	for file in tests/bench/bench_*.py; do $(RUN)/python $$file || exit 1; done

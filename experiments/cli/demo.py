@@ -140,6 +140,11 @@ def paint(axes: "Axes", table: "pd.DataFrame") -> None:
         axes.barh(place + offset, row[1:], height, label=row[0], color=COLOURS[number], hatch=HATCHES[number],
                   edgecolor="white")  # fmt: skip
     axes.axvline(1, color="black", linewidth=1)
+    right = max(1.3, axes.get_xlim()[1])
+    axes.axvspan(1, right, color=COLOURS[5], alpha=0.08, linewidth=0, zorder=0)
+    axes.set_xlim(0, right)
+    for x, side, text in ((0.985, "right", "gain"), (1.015, "left", "somebody pays")):
+        axes.text(x, -0.5, text, ha=side, va="center", style="italic", fontsize=9)
     axes.set_yticks(place, TITLES)
     axes.invert_yaxis()
     axes.set(title="Who gains and who pays, against EASY on requested times", xlabel="relative to EASY (1 = the same)")

@@ -2,7 +2,17 @@
 
 import re
 
+import pytest
+from typer.testing import CliRunner
+
+import experiments
+import predictors
+import schedsim
+from docs.generate import command_line, interfaces
+from experiments.cli.demo import RUNS
+from experiments.cli.main import app
 from experiments.cli.names import page
+from experiments.compare.measures import MEASURES
 from experiments.registry import EXPERIMENTS
 from tests.support.places import ROOT
 
@@ -12,9 +22,41 @@ def test_the_page_of_names_is_the_registries():
     assert shown == page(), "run: python -m experiments.cli.names > docs/names.md"
 
 
-def test_every_experiment_is_told_in_the_readme():
+def test_the_pages_made_from_the_code_tell_every_name():
+    made = interfaces.pages() | command_line.pages()
+    for name, told in (
+        ("reference/experiments.md", EXPERIMENTS),
+        ("reference/measures.md", MEASURES),
+        ("reference/metrics.md", ("jobcast_ready", "jobcast_predictions_total", "labels `role`, `figure`")),
+        ("reference/http.md", ("POST /v1/events", "GET /v1/start-time/{job_id}", "requested_time")),
+        ("reference/json.md", ("jobcast evaluate", "jobcast simulate, ceil", "GET /v1/models", "mean_wait_s")),
+        ("reference/command-line/simulate.md", ("--policy TEXT", "default `easy`", "--kill, --no-kill")),
+        *(
+            (f"reference/python/{package.__name__}.md", package.__all__)
+            for package in (predictors, schedsim, experiments)
+        ),
+    ):
+        assert [text for text in told if text not in made[name]] == [], name
+
+
+def test_the_readme_is_one_screen():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 50
+
+
+def rows_of(text):
+    """Return the rows of tables in a text as their words, whatever lines are drawn around them."""
+    rows = (re.sub(r"[│┃|]", " ", line).split() for line in text.splitlines())
+    return [tuple(row) for row in rows if len(row) > 4]
+
+
+@pytest.mark.slow
+def test_the_readme_shows_what_the_demo_prints(tmp_path, monkeypatch):
+    monkeypatch.setenv("JOBCAST_HOME", str(tmp_path))
+    printed = CliRunner().invoke(app, ["demo", "--out", str(tmp_path)], env={"COLUMNS": "110", "TERM": "dumb"}).output
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [name for name in EXPERIMENTS if f"experiment {name}" not in readme] == []
+    shown = [row for row in rows_of(re.findall(r"```text\n(.*?)```", readme, re.DOTALL)[0]) if row[-1][-1].isdigit()]
+    assert len(shown) == len(RUNS)
+    assert [row for row in shown if row not in rows_of(printed)] == []
 
 
 def test_links_between_pages_lead_somewhere():
