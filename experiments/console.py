@@ -1,6 +1,7 @@
 """What the command line prints: tables for people, one JSON document for programs, progress on a terminal only."""
 
 import json
+import logging
 import os
 import shutil
 import sys
@@ -229,14 +230,59 @@ def cell(value: Any) -> str:
     return str(value)
 
 
+class CompilingNotice(logging.Handler):
+    """Says on stderr, once, that code is being compiled, for which the first run waits; on a terminal also what.
+
+    It hears of it through the logger of `predictors.core.jit`, which is not imported for that.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Say it."""
+        if not self._said:
+            self._said = True
+            sys.stderr.write("jobcast: compiling for this machine; it takes up to half a minute, once.\n")
+        what = record.getMessage() if record.args else ""  # without a name: it is done
+        if _shown:
+            _shown[-1](f" ({what})" if what else "")
+        elif sys.stderr.isatty():
+            sys.stderr.write(f"\r\x1b[2K{what}")
+        sys.stderr.flush()
+
+
+def tell_what_is_compiled() -> None:
+    """Let the user know on stderr when code must be compiled first; with a warm cache nothing is said."""
+    logger = logging.getLogger("predictors.core.jit")
+    if not logger.handlers:
+        logger.addHandler(CompilingNotice())
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+
+
 @contextmanager
 def working(what: str) -> Iterator[None]:
     """Show on a terminal's stderr that `what` is being done; say nothing elsewhere."""
     if not sys.stderr.isatty():
         yield
         return
-    with _terminal().status(what):
+    with _terminal().status(what) as status, _noting(lambda more: status.update(f"{what}{more}")):
         yield
+
+
+_shown: list[Callable[[str], None]] = []
+"""What writes a remark behind the text of each work that is shown, the innermost last."""
+
+
+@contextmanager
+def _noting(write: Callable[[str], None]) -> Iterator[None]:
+    _shown.append(write)
+    try:
+        yield
+    finally:
+        _shown.pop()
 
 
 @cache
@@ -272,4 +318,5 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
                TextColumn("left"), TimeRemainingColumn())  # fmt: skip
     with Progress(*columns, console=_terminal(), transient=True) as shown:
         task = shown.add_task(what, total=total)
-        yield lambda more: shown.update(task, advance=more)
+        with _noting(lambda more: shown.update(task, description=f"{what}{more}")):
+            yield lambda more: shown.update(task, advance=more)

@@ -113,11 +113,23 @@ class SimilarRunsForecast:
             )
         self.n_steps: Final = about.runs
         self._tables = _tables(log, about.runs)
+        self._by_group = False
         self._rule = (about.request_weight, about.quantile, about.candidate == "geometric", about.factor)
 
     def advance(self, events: Ints, answers: Floats) -> int:
         """Take in the events since the last call; write the answers on waiting jobs, and return how many they are."""
-        return kernel.advance(events, answers, *self._tables, *self._rule)
+        return kernel.advance(events, answers, *self._tables, *self._rule, self._by_group)
+
+    def by_group(self) -> None:
+        """Let one answer stand for all waiting jobs of its group from now on."""
+        self._by_group = True
+
+    @property
+    def group_of(self) -> Ints:
+        """The number of each job's group: one user and requested time, hence one sample and the same estimates."""
+        group, alone = self._tables[0][:, kernel.GROUP].copy(), self._tables[0][:, kernel.GROUP] == kernel.NONE
+        group[alone] = len(self._tables[1]) + np.unique(self._tables[0][alone, kernel.REQUEST], return_inverse=True)[1]
+        return group
 
     def fork(self) -> Self:
         """Return a copy that goes on by itself; it costs memory by the jobs of the whole log."""

@@ -20,6 +20,11 @@ from schedsim.policies.policy import Policy
 from schedsim.workload.workload import Workload
 
 
+def candidates_of(policy: Policy) -> int:
+    """Return the ordered list that holds the candidates for backfills."""
+    return at.QUEUE if policy.backfill_order == policy.order else at.BACKFILL
+
+
 def write_policy(record: Record, policy: Policy) -> None:
     """Write a policy into the state of a simulation, as codes."""
     second, machine, postpone = policy.backfill_order, int(record.machine_procs), policy.postpone
@@ -27,7 +32,7 @@ def write_policy(record: Record, policy: Policy) -> None:
     record.seed = policy.order.seed
     record.backfill_order = second.code
     record.backfill_seed = second.seed
-    record.candidates = at.QUEUE if second == policy.order else at.BACKFILL
+    record.candidates = candidates_of(policy)
     record.depth = at.ALL if policy.depth is None else policy.depth
     if policy.kind == "greedy":
         record.depth = at.GREEDY

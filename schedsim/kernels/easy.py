@@ -19,7 +19,7 @@ from schedsim.kernels.instant import until_pass
 from schedsim.kernels.ordered_lists import next_fitting, slot_from
 from schedsim.kernels.postponed import release, release_if_idle
 from schedsim.kernels.profile import clears, free_for, note_start, read_dates
-from schedsim.kernels.queue import candidate_key
+from schedsim.kernels.queue import key_as_candidate, next_in_groups, refresh
 from schedsim.kernels.reasons import Reasons
 from schedsim.kernels.records import Arrays, Estimates, JobNow, State
 from schedsim.kernels.reservation import (
@@ -135,7 +135,8 @@ def _backfill(sim: Arrays, reasons: Reasons | None) -> int:
                 return 0
         else:
             job = sim.jobs_now[slot]
-            state.after_key = candidate_key(job, state)
+            refresh(sim, slot)
+            state.after_key = key_as_candidate(sim, job)
             state.after_tie = job.row
             if not _may_be_tried(job, state) or not clears(sim, job):
                 if reasons is not None:
@@ -176,6 +177,9 @@ def _next_candidate(sim: Arrays, which: int) -> int:
     """Return the next job of a list that fits beside the head by the estimates, or -1."""
     state = sim.state[0]
     time_left, free = state.shadow_time - state.now, free_for(state, state.free)
+    if state.grouped:
+        promise = state.guaranteed_start - state.now if state.promises else at.NEVER
+        return next_in_groups(sim, free, time_left, state.extra_procs, promise, state.extra_at_promise)
     return next_fitting(sim.lists, state, which, state.after_key, state.after_tie, free, time_left, state.extra_procs)
 
 
@@ -227,11 +231,16 @@ def _next_and_note(reasons: Reasons, sim: Arrays) -> int:
     state = sim.state[0]
     key, tie = state.after_key, state.after_tie
     while True:
-        slot = slot_from(sim.lists, state, state.searched, key, tie)
+        if state.grouped:
+            state.after_key, state.after_tie = key, tie
+            slot = next_in_groups(sim, at.NEVER, at.NEVER, at.NEVER, at.NEVER, at.NEVER)
+        else:
+            slot = slot_from(sim.lists, state, state.searched, key, tie)
         if slot < 0:
             return -1
         job = sim.jobs_now[slot]
-        key, tie = candidate_key(job, state), job.row + 1
+        refresh(sim, slot)
+        key, tie = key_as_candidate(sim, job), job.row + 1
         if slot == state.head or job.tried_in_pass == state.n_passes:
             continue
         if fits_beside_head(job, state):

@@ -13,7 +13,7 @@ import schedsim.kernels.records as at
 from predictors.core.jit import step
 from schedsim.kernels.ordered_lists import slot_from
 from schedsim.kernels.profile import book, conflict, free_for, shortage
-from schedsim.kernels.queue import candidate_key
+from schedsim.kernels.queue import candidate_key, refresh
 from schedsim.kernels.records import Arrays, Records, record_type
 
 
@@ -69,6 +69,7 @@ def no_reasons(slots: int) -> Reasons:
 @step
 def note(reasons: Reasons, sim: Arrays, slot: int, rule: int) -> None:
     """Note what becomes of a job in the queue's order, or by a rule that has nothing to do with the head."""
+    refresh(sim, slot)
     one, last = reasons[slot], reasons[len(reasons) - 1]
     job, state = sim.jobs_now[slot], sim.state[0]
     last.number += 1

@@ -13,6 +13,7 @@ from schedsim.kernels.agents import pick_next, take_answer
 from schedsim.kernels.cobalt import set_allows
 from schedsim.kernels.ordered_lists import first_slot, released_by, slot_from, time_of_release
 from schedsim.kernels.profile import book, clears, earliest, free_for, level_at, note_start, plan_ends
+from schedsim.kernels.queue import refresh
 from schedsim.kernels.reasons import Reasons
 from schedsim.kernels.records import Arrays, JobNow, State
 from schedsim.kernels.start_end import start
@@ -35,6 +36,7 @@ def start_in_order(sim: Arrays, reasons: Reasons | None) -> int:
         if slot < 0:
             state.head = -1
             return 0
+        refresh(sim, slot)
         job = sim.jobs_now[slot]
         if state.n_node_sets > 0 and not set_allows(sim, job):
             if reasons is not None:

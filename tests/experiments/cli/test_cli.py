@@ -3,10 +3,12 @@
 import gzip
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -171,6 +173,78 @@ def test_help_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_ctrl_c_while_the_command_is_loaded_is_no_traceback():
+    """Most of a short command is spent on imports."""
+    code = """
+        import signal, sys
+        from experiments.cli import __main__ as cli
+
+        class Interrupted:
+            def find_spec(self, name, *more):
+                if name == "typer":
+                    signal.raise_signal(signal.SIGINT)
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.meta_path.insert(0, Interrupted())
+        cli.main()
+    """
+    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, cwd=ROOT)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_in_a_finaliser_ends_the_command_too(ending):
+    """Python prints and drops what is raised there; numba and matplotlib have such code."""
+    code = f"""
+        import signal, sys, time
+        from experiments.cli import __main__ as start, main as cli
+
+        class Odd:
+            def __del__(self):
+                signal.raise_signal({int(ending)})
+
+        def command():
+            Odd()
+            time.sleep(60)
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        cli.app = command
+        start.main()
+    """
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, cwd=ROOT, timeout=50
+    )
+    assert (ended.returncode, ended.stderr) == (130 if ending == signal.SIGINT else -ending, "")
+
+
+@pytest.mark.slow
+def test_the_first_run_says_that_it_compiles_and_a_later_one_nothing(folder, tmp_path):
+    first, second = (shell(folder, "log info log.swf", NUMBA_CACHE_DIR=str(tmp_path / "cache")) for _ in range(2))
+    assert first.stderr == "jobcast: compiling for this machine; it takes up to half a minute, once.\n"
+    assert second.stderr == ""
+    assert first.stdout == second.stdout != ""
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_what_is_compiled_and_is_left_clean(folder, tmp_path):
+    ours, theirs = pty.openpty()
+    env = os.environ | {"PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    line = [sys.executable, "-m", "experiments.cli", "log", "info", "log.swf"]
+    with subprocess.Popen(line, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=theirs) as running:
+        os.close(theirs)
+        said = b""
+        with suppress(OSError):  # the other side is closed
+            while part := os.read(ours, 4096):
+                said += part
+    os.close(ours)
+    assert running.returncode == 0
+    assert said.count(b"jobcast: compiling for this machine") == 1
+    assert b"Reading log.swf (compiling _swf_scan." in said
+    assert said.endswith(b"\x1b[2K")  # the line is empty again
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])
