@@ -279,3 +279,24 @@ def test_answers_that_are_no_time_are_counted_in_the_loop(log, value):
     assert live.n_fallback == len(log) and seconds.tolist() == log["requested_time"].tolist()
     assert set(model.answered_by(model.rows(log))) == {"requested"}
     assert model.predict_one(model.rows(log)[0])[:3] == (600.0, True, "requested")
+
+
+def test_where_nobody_kills_predictions_may_lie_beyond_the_request():
+    """Run times are those of the log under both; only the cap differs, and what is left out is told."""
+    n = 60
+    columns = {
+        "submit": np.arange(n) * 1000,
+        "wait": np.zeros(n),
+        "run_time": np.full(n, 500),
+        "user": np.arange(n) % 2,
+    }
+    columns["run_time"][:3] = 0
+    log = JobLog.from_columns({"job_id": np.arange(n), "requested_time": np.full(n, 300), **columns}, {})
+    killed, running_on = evaluate(log, []), evaluate(log, [], kill=False)
+    assert killed.n_overran == running_on.n_overran == killed.n_test == 12
+    assert (killed.capped, running_on.capped) == (True, False)
+    assert killed["last-two"].predicted.max() == 300 and running_on["last-two"].predicted.min() == 500
+    assert running_on["last-two"].figures.mae_s == 0 < killed["last-two"].figures.mae_s
+    for found in (killed, running_on):
+        account = found.account
+        assert (account.read, account.used, account.count("ran-for-0-s")) == (n, n - 3, 3)
