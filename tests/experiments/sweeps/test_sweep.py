@@ -438,6 +438,10 @@ def test_a_sweep_is_a_parent_run_with_children_written_once(home, tmp_path):
     assert steps == rows.to_dict()
     assert all(run.info.status == "FINISHED" for run in runs)
     assert [file.path for file in client.list_artifacts(parent)] == ["results.parquet"]
+    whole = client.get_run(parent).info
+    assert (whole.end_time - whole.start_time) / 1000 >= found.about["seconds"] > 0
+    took = found.runs[found.runs["case"] == "EASY"]["seconds"].sum()
+    assert (easy.info.end_time - easy.info.start_time) / 1000 >= took - 0.001 > 0
 
 
 def test_trained_models_come_back_from_the_store_as_children(home, tmp_path):
