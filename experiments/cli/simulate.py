@@ -98,10 +98,6 @@ def simulate(
     from schedsim.workload.shaking import shaken
 
     write = schedule_writer(schedule) if schedule is not None else None
-    if figures is not None:
-        from experiments.reports.figures import report_folder
-
-        report_folder(figures, ".")
     if by is not None:
         check_table(by, queues=True)
     with working(f"Reading {log}"):
@@ -132,10 +128,11 @@ def simulate(
     if write is not None and schedule is not None:
         write(result, cleaned, schedule)
     if figures is not None:
+        from experiments.reports.figures import report_folder
         from experiments.reports.schedules import draw_schedule
 
         with working("Drawing"):
-            written += draw_schedule(figures, result)
+            written += draw_schedule(report_folder(figures, "."), result)
     found |= {"partition": partition, "shake": shake}
     found["learnt_from_this_log"] = learnt_from(given, jobs, cleaned)
     groups = {} if by is None else table_by(result, by, named.rules)
