@@ -10,7 +10,7 @@ from predictors.service.api import server
 from tests.support.odd_calls import BASE, Call, contents, faults, made_place, odd_call, run
 from tests.support.odd_logs import FORMATS, odd_log
 
-DEAR = ("advise", "demo", "experiment", "variability select", "variability train")
+DEAR = ("advise", "demo", "experiment", "sweep", "variability select", "variability train")
 """Commands that work for seconds where they are not refused."""
 ALONE = ("replay", "promote", "log fetch")
 """Commands that need somebody else: a service, a model store, the network."""
