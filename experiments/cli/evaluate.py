@@ -31,7 +31,7 @@ Budget = Annotated[
 ]
 Details = Annotated[bool, typer.Option("--details", help="Also slices by run time, cold and warm users, and month.")]
 
-DEFAULT: Final = "requested,tsafrir,user-mean,forest"
+DEFAULT: Final = "stack,average,boosted,forest,similar-mean,similar,requested"
 SHARE: Final = 0.8
 COLUMNS: Final = (
     "predictor",
@@ -64,7 +64,7 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Score run-time predictors on a log, beside the mean of the user's last two jobs."""
-    from experiments.console import after_reading, print_account, print_json, working
+    from experiments.console import after_reading, print_account, print_json, progress, working
     from predictors.core.errors import JobcastError
     from predictors.data.formats.detect import read_log
     from predictors.evaluation import evaluate as how
@@ -77,7 +77,8 @@ def evaluate(
     how.check(names, share, protocol)
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
-    with after_reading(account), working(f"Evaluating {', '.join(names)} on {len(jobs):,} jobs"):
+    n_predictors = len({"last-two", *names})
+    with after_reading(account), progress(f"Evaluating predictors on {len(jobs):,} jobs", n_predictors) as done:
         found = how.evaluate(
             jobs,
             names,
@@ -86,11 +87,17 @@ def evaluate(
             partition=partition,
             seed=seed,
             budget=budget,
+            done=done,
         )
+    with working("Comparing the predictors"):
+        recommended = found.recommendations(seed=seed)
     if as_json:
-        print_json(found.to_json(details) | {"account": account.to_dict()})
+        advice = {"recommendations": [one.to_json() for one in recommended]}
+        print_json(found.to_json(details) | advice | {"account": account.to_dict()})
     else:
         print_evaluation(found, details)
+        for one in recommended:
+            typer.echo(one.sentence)
         print_account(account)
 
 

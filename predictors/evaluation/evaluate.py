@@ -6,7 +6,7 @@ a submission is known to it; a training job must have ended before the split ins
 the user last-two is the requested time (V. Reis, "Learning job run-times in HPC systems").
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from types import MappingProxyType
@@ -26,6 +26,7 @@ from predictors.models.base import Predictor
 from predictors.models.baselines import LastTwo, Requested
 from predictors.models.conformal import WithBudget
 from predictors.models.range import REQUESTED
+from predictors.models.stack import Stack
 from predictors.models.stream import LearningForecast, forecast
 from predictors.registry import make_predictor, seeded
 
@@ -69,6 +70,7 @@ def evaluate(
     partition: int | None = None,
     seed: int = 0,
     budget: float | None = None,
+    done: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """Score predictors on a log, beside last-two.
 
@@ -91,6 +93,8 @@ def evaluate(
     budget : float, optional
         Share of the jobs that may run longer than predicted: predictors given by name are moved until that is so, and
         go on being moved while jobs are scored, by those that have ended (`predictors.models.conformal`).
+    done : callable of int, optional
+        Called with 1 after each predictor, last-two included, to show progress.
 
     Raises
     ------
@@ -108,10 +112,11 @@ def evaluate(
     tested = np.arange(len(jobs)) >= cut
     if train is not None and not learnt.any():
         raise JobcastError(f"{log.name}: no job of the first {train:.0%} had ended before the split; train on more.")
-    predictions = {
-        name: _prequential(one, jobs) if train is None else _split(one, jobs, learnt, tested)
-        for name, one in asked.items()
-    }
+    predictions = {}
+    for name, one in asked.items():
+        predictions[name] = _prequential(one, jobs) if train is None else _split(one, jobs, learnt, tested)
+        if done is not None:
+            done(1)
     run_time = jobs.filled("run_time").astype(np.float64)
     baseline = predictions[LastTwo.name].seconds
     ended_count = replay(jobs, ["ended_count"], rules.as_of)[:, 0]
@@ -141,6 +146,7 @@ def evaluate(
         n_test=int(tested.sum()),
         run_time=run_time[tested],
         user=users,
+        submit=jobs.filled("submit")[tested],
         scores=scores,
     )
 
@@ -213,10 +219,11 @@ def _split(
     predictor.fit_with_running(rows[learnt], ran, beside)
     fitted = perf_counter()
     seconds = np.full(len(jobs), np.nan)
-    if isinstance(predictor, WithBudget):
+    if isinstance(predictor, WithBudget | Stack):
         submit, run_time = jobs.filled("submit")[tested], jobs.filled("run_time")[tested]
         ends = submit + jobs.filled("wait", 0)[tested] + run_time
-        seconds[tested] = predictor.predict_as_they_end(rows[tested], submit, run_time.astype(np.float64), ends)[0]
+        found = predictor.predict_as_they_end(rows[tested], submit, run_time.astype(np.float64), ends)
+        seconds[tested] = found[0] if isinstance(found, tuple) else found
     else:
         seconds[tested] = predictor.predict_rows(rows[tested])
     us = (perf_counter() - fitted) / tested.sum() * 1e6
