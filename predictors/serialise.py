@@ -21,6 +21,7 @@ from predictors.history.features import CODED, codes_read, families_of
 from predictors.history.history import JobHistory
 from predictors.models.adapters import ADAPTERS
 from predictors.models.base import Predictor
+from predictors.models.conformal import ConformalQuantiles, keep_quantiles, quantiles_of
 from predictors.models.wrapper import Wrapper
 from predictors.registry import make_predictor
 
@@ -29,6 +30,8 @@ INSIDE: Final = "inside"
 HISTORY: Final = "history.npz"
 CODES: Final = "codes.json"
 """The names behind the codes; the names of users are in this file where the log had names."""
+QUANTILES: Final = "quantiles.npz"
+"""What P10, P50 and P90 go on from; only of a model that was calibrated."""
 
 
 def save(predictor: Predictor, folder: str | Path) -> None:
@@ -60,6 +63,8 @@ def save(predictor: Predictor, folder: str | Path) -> None:
             save(predictor.base_, folder / INSIDE)
     if history is not None:
         write_arrays(folder / HISTORY, history.snapshot())
+    if (quantiles := quantiles_of(predictor)) is not None:
+        write_arrays(folder / QUANTILES, quantiles.get_state())
     if codes is not None:
         with whole_file(folder / CODES) as part:
             part.write_text(json.dumps({column: one.to_json() for column, one in codes.items()}))
@@ -95,6 +100,9 @@ def load(folder: str | Path) -> Predictor:
         predictor.history_ = history
     if told or (told is None and not cold):
         predictor.codes_ = _codes(folder, features) if told else _before_names(features)
+    if (folder / QUANTILES).is_file():
+        with damage_as_error(folder / QUANTILES):
+            keep_quantiles(predictor, ConformalQuantiles.from_state(read_arrays(folder / QUANTILES)))
     return predictor
 
 

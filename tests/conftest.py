@@ -1,5 +1,6 @@
 """Real logs and reference schedules, where the machine has them; an empty MLflow store."""
 
+import logging
 import os
 import shutil
 import signal
@@ -19,6 +20,9 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 for variable in ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy"):
     for name in (variable, variable.upper()):
         os.environ.pop(name, None)
+
+# What commands print on stderr is the same with a cold cache of compiled code.
+logging.getLogger("predictors.core.jit").addHandler(logging.NullHandler())
 
 # Where CI is set, as in `.ci/run`, hypothesis draws the same examples each time; elsewhere new ones.
 settings.register_profile("usual", deadline=None)

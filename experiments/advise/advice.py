@@ -16,6 +16,7 @@ from experiments.compare.measures import AS_LOGGED
 from experiments.compare.result import LEVEL, TOLERATED, Choice, Comparison, Outcome, Ratio, of_each
 from experiments.compare.sentences import document
 from predictors.data.joblog import UNKNOWN
+from predictors.data.summary import Lack
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,6 +93,8 @@ class Advice:
         What predictors add: a policy that has one beside the same policy without.
     most : Comparison or None
         Perfect knowledge of run times beside today's: what no predictor can beat under that policy.
+    lacks : tuple of Lack
+        What the log lacks; where one forbids a verdict, nothing is advised.
     """
 
     current: str
@@ -99,6 +102,12 @@ class Advice:
     options: tuple[Option, ...]
     adds: tuple[Comparison, ...]
     most: Comparison | None
+    lacks: tuple[Lack, ...] = ()
+
+    @property
+    def forbidden(self) -> tuple[Lack, ...]:
+        """Why the log carries no verdict, if it does not."""
+        return tuple(lack for lack in self.lacks if lack.forbids_verdict)
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
@@ -111,7 +120,8 @@ class Advice:
 
         return {
             "current": self.current,
-            "choice": document(self.choice),
+            "choice": None if self.forbidden else document(self.choice),
+            "no_verdict_since": [lack.name for lack in self.forbidden],
             "options": [
                 {
                     "case": option.case,
@@ -133,6 +143,7 @@ def advise(
     perfect: str | None = None,
     adds: Iterable[tuple[str, str]] = (),
     measure: str = MEASURE,
+    lacks: tuple[Lack, ...] = (),
 ) -> Advice:
     """Say what the runs of one log say.
 
@@ -148,6 +159,8 @@ def advise(
         A case with a predictor, and the same policy without.
     measure : str
         Figure that decides.
+    lacks : tuple of Lack
+        What the log lacks.
 
     Raises
     ------
@@ -168,6 +181,7 @@ def advise(
         tuple(sorted(found, key=lambda option: option.comparison.ratio.value)),
         tuple(compare(real, with_it, without, measure, level=level) for with_it, without in added),
         compare(runs, perfect, current, measure, level=level) if perfect else None,
+        lacks,
     )
 
 

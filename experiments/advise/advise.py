@@ -20,6 +20,9 @@ from experiments.sweeps.run import run_plan
 from experiments.sweeps.sweep import Case, Sweep, first_seeds
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
+from predictors.data.summary import Lack
+from predictors.models.similar_jobs import estimates_name
+from schedsim.policies.policy import policy_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +31,7 @@ SHORT_LIST: Final = (
     Case("EASY", "easy"),
     Case("EASY-SJBF", "easy-sjbf"),
     Case("EASY++", "easy-sjbf", "tsafrir"),
-    Case("default", "default", "default"),
+    Case("careful", "careful", "careful"),
     Case("conservative", "conservative-compress"),
     Case("WFP", "wfp3-easy"),
 )
@@ -51,7 +54,7 @@ def case_with(predictor: str) -> Case:
         If there is none of that name, or it is in the short list already.
     """
     for case in (*SHORT_LIST, PERFECT):
-        if predictor == case.estimates:
+        if estimates_name(predictor) == case.estimates:
             raise JobcastError(f"{predictor} is in the short list already, as {case.name}; name another predictor.")
     own = Case(f"{BARE} by {predictor}", "easy-sjbf", predictor)
     own.check()
@@ -71,8 +74,9 @@ def cases_with(current: str, *more: Case) -> tuple[Case, tuple[Case, ...]]:
     >>> cases_with("easy")[0].name, cases_with("sjf-easy")[1][0].name, len(cases_with("sjf-easy")[1])
     ('EASY', 'sjf-easy', 8)
     """
+    current = policy_name(current)
     for case in SHORT_LIST:
-        if current.lower() in (case.name.lower(), case.policy if case.estimates in ("requested", "default") else ""):
+        if current.lower() in (case.name.lower(), case.policy if case.estimates in ("requested", "careful") else ""):
             return case, (case, *(other for other in SHORT_LIST if other is not case), *more, PERFECT)
     own = Case(current, current)
     own.check()
@@ -95,6 +99,8 @@ class Question:
         Figure that decides.
     predictor : str, optional
         One more way: EASY-SJBF by this predictor, or kept model.
+    lacks : tuple of Lack
+        What the log lacks; it may carry no verdict.
 
     Raises
     ------
@@ -107,6 +113,7 @@ class Question:
     seeds: int = 20
     measure: str = MEASURE
     predictor: str | None = None
+    lacks: tuple[Lack, ...] = ()
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES_OF_SCHEDULES:
@@ -141,7 +148,9 @@ class Question:
         adds = (*ADDS, *((case.name, BARE) for case in self._own))
         today = self.cases[0].name
         groups = named(found.groups, self.log.names("user"))
-        return advise(found.runs, groups, today, perfect=PERFECT.name, adds=adds, measure=self.measure)
+        return advise(
+            found.runs, groups, today, perfect=PERFECT.name, adds=adds, measure=self.measure, lacks=self.lacks
+        )
 
 
 def named(groups: "pd.DataFrame", names: Sequence[str]) -> "pd.DataFrame":

@@ -27,11 +27,15 @@ RUN_TIMES: Final = dict(
 def verdict(advice: Advice) -> list[str]:
     """Return the advice, a sentence each: the headline, what becomes of all jobs, what predictors add."""
     lines = [f"{option.case} instead of {advice.current}: {_effect(option.comparison)}." for option in advice.options]
-    return [headline(advice), *lines, *_predictors(advice)]
+    cautions = [lack.sentence() for lack in advice.lacks if advice.forbidden and not lack.forbids_verdict]
+    return [headline(advice), *cautions, *lines, *_predictors(advice)]
 
 
 def headline(advice: Advice) -> str:
-    """Return what to do."""
+    """Return what to do, or that the log carries no verdict, and why."""
+    if advice.forbidden:
+        reasons = " ".join(f"{lack.text[0].upper()}{lack.text[1:]} {lack.remedy}" for lack in advice.forbidden)
+        return f"No verdict: this log carries none. {reasons} The figures below are of the simulations alone."
     choice, current = advice.choice, advice.current
     measure = MEASURES[choice.against[0].measure].title
     better = [option for option in advice.options if option.comparison.outcome == "better"]

@@ -1,7 +1,6 @@
 """`jobcast demo`: the whole story on a seeded synthetic log, by the same commands that a user would type."""
 
 from pathlib import Path
-from textwrap import wrap
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -9,6 +8,7 @@ import typer
 
 from experiments.cli.options import MOST_SEED
 from experiments.compare.measures import MEASURES
+from experiments.console import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ RUNS: Final = (
     ("EASY-SJBF, requested times", "easy-sjbf", "requested"),
     ("EASY-SJBF, user's last two (EASY++)", "easy-sjbf", "tsafrir"),
     ("EASY-SJBF, random forest", "easy-sjbf", "forest"),
-    ("the default, nothing to train", "default", "default"),
+    ("careful, nothing to train", "careful", "careful"),
     ("EASY-SJBF, true run times", "easy-sjbf", "clairvoyant"),
 )
 """What the demo simulates: label, policy, estimates."""
@@ -70,7 +70,7 @@ def demo(
     table = _simulate(log)
     print_table(
         "Relative to EASY on requested times: below 1 is better",
-        ("", *("\n".join(wrap(title, 16)) for title in TITLES)),
+        ("", *TITLES),
         table.itertuples(index=False),
         note="Predicted at submission, learnt as jobs end. Averages hide who pays: see the last columns.",
     )
@@ -91,7 +91,7 @@ def demo(
     )
     page = write_report(folder, report)
     typer.echo(f"\nWrote {', '.join(path.name for path in paths)} to {folder} in {seconds:.0f} s; read {page}.")
-    typer.echo("Next: jobcast advise YOUR_LOG, where YOUR_LOG is a job log of your own centre.")
+    say("Next: jobcast advise YOUR_LOG, where YOUR_LOG is a job log of your own centre.")
 
 
 def sentences(table: "pd.DataFrame") -> "Iterator[str]":

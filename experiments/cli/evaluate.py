@@ -1,5 +1,6 @@
 """`jobcast evaluate`, `train` and `predict`."""
 
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,8 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from experiments.cli.options import Alias, Json, Log, Seed, about_model
+from experiments.cli.options import (
+    Alias,
+    EvenIfWorse,
+    Intervals,
+    Json,
+    Kill,
+    ListAccount,
+    Log,
+    RequestsFrom,
+    Seed,
+    about_model,
+)
 from experiments.compare.measures import titled
+from experiments.console import say
 
 if TYPE_CHECKING:
     from predictors.core.arrays import Floats
@@ -29,6 +42,10 @@ Partition = Annotated[int | None, typer.Option(help="Keep only the jobs of this 
 Budget = Annotated[
     float | None, typer.Option(help="Share of jobs that may run longer than predicted, such as 0.05: predict no less.")
 ]
+KillOrNot = Annotated[
+    bool | None,
+    typer.Option(help="Jobs are stopped at their request: P90 stays within it; or not: predictions may lie beyond it."),
+]
 Details = Annotated[bool, typer.Option("--details", help="Also slices by run time, cold and warm users, and month.")]
 
 DEFAULT: Final = "requested,tsafrir,user-mean,forest"
@@ -36,18 +53,17 @@ SHARE: Final = 0.8
 COLUMNS: Final = (
     "predictor",
     "error / last-two",
-    "95 % over users",
+    "95 % interval",
     "MAE [s]",
     "median [s]",
-    "R²",
-    "accuracy",
     "too short",
-    "fit [s]",
+    "fit [CPU s]",
     "µs/job",
 )
 _NOTE: Final = (
-    "error / last-two: sum of squared errors over that of the mean of the user's last two ended jobs, less is better; "
-    "too short: share of jobs that ran longer than predicted."
+    "error / last-two: sum of squared errors over that of the mean of the user's last two ended jobs, less is better, "
+    "with its interval over users; "
+    "too short: share of jobs that ran longer than predicted. --json has R², mean accuracy and more."
 )
 
 
@@ -60,12 +76,17 @@ def evaluate(
     partition: Partition = None,
     seed: Seed = 0,
     budget: Budget = None,
+    requests_from: RequestsFrom = None,
+    intervals: Intervals = False,
+    kill: KillOrNot = None,
     details: Details = False,
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Score run-time predictors on a log, beside the mean of the user's last two jobs."""
-    from experiments.console import after_reading, print_account, print_json, working
+    from experiments.console import after_reading, print_account, print_json, print_lacks, working
     from predictors.core.errors import JobcastError
+    from predictors.data.cleaning import RequestsFrom
     from predictors.data.formats.detect import read_log
     from predictors.evaluation import evaluate as how
 
@@ -73,8 +94,11 @@ def evaluate(
         raise JobcastError(
             "--train is the share to learn from at first; --prequential learns from each job as it ends."
         )
+    _check_kill(intervals, kill)
     names, share = names_of(predictors), None if prequential else SHARE if train is None else train
-    how.check(names, share, protocol)
+    how.check(names, share, protocol, budget)
+    if requests_from is not None:
+        RequestsFrom(requests_from)
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
     with after_reading(account), working(f"Evaluating {', '.join(names)} on {len(jobs):,} jobs"):
@@ -86,12 +110,17 @@ def evaluate(
             partition=partition,
             seed=seed,
             budget=budget,
+            kill=kill,
+            requests_from=requests_from,
+            intervals=intervals,
         )
+    account += found.account
     if as_json:
         print_json(found.to_json(details) | {"account": account.to_dict()})
     else:
+        print_lacks(found.lacks)
         print_evaluation(found, details)
-        print_account(account)
+        print_account(account, listed=list_account)
 
 
 def names_of(text: str) -> tuple[str, ...]:
@@ -116,28 +145,63 @@ def print_evaluation(found: "Evaluation", details: bool = False) -> None:
     title = f"{found.log}{partition}: {how}"
     print_table(title, COLUMNS, [row(score) for score in found.scores], note=_NOTE)
     without = [f"{score.name} {score.n_fallback:,}" for score in found.scores if score.n_fallback]
+    if found.n_overran:
+        say(f"{counted(found.n_overran, 'job')} predicted here ran past the requested time; {_capped(found)}.")
     if without:
-        typer.echo(f"Jobs answered by their request, since there was no estimate: {', '.join(without)}.")
+        say(f"Jobs answered by their request, since there was no estimate: {', '.join(without)}.")
+    for line in interval_lines(found):
+        say(line)
     if details:
         for by in ("run time", "user", "month"):
             print_table(f"Error / last-two, by {by}", *_slice_table(found, by))
 
 
+def _capped(found: "Evaluation") -> str:
+    return "no prediction lies beyond it" if found.capped else "predictions may lie beyond it"
+
+
+def interval_lines(found: "Evaluation") -> list[str]:
+    """Return one line a predictor on how its P10 to P90 held, where they were asked for."""
+    return [
+        f"P10 to P90 of {score.name} holds {score.followed.covered:.1%} of the jobs (80 % are wanted); "
+        f"P90 is typically {score.followed.typical_width:.1f} times P10."
+        for score in found.scores
+        if score.followed is not None
+    ]
+
+
+def _check_kill(intervals: bool, kill: bool | None) -> None:
+    """Raise if `--kill` is given and there are no quantiles that it could bound."""
+    from predictors.core.errors import JobcastError
+
+    if kill and not intervals:
+        raise JobcastError("--kill says where P90 ends; give it together with --intervals.")
+
+
 def row(score: "Score") -> tuple[Any, ...]:
     """Return a score as a row under `COLUMNS`."""
-    one, (low, high) = score.figures, score.interval
+    one = score.figures
     return (
         score.name,
         one.sse_ratio_to_last_two,
-        f"{low:.3f} to {high:.3f}",
+        spread(score),
         one.mae_s,
         one.median_ae_s,
-        one.r2,
-        one.mean_accuracy,
         one.underestimation_rate,
         score.fit_seconds,
         score.predict_us_per_job,
     )
+
+
+def spread(score: "Score") -> str:
+    """Return the interval of a score's ratio to last-two, or why there is none."""
+    low, high = score.interval
+    if score.name == "last-two":
+        return "the measure"
+    if low != low:
+        return "one user"
+    ends = f"{low:.3f}", f"{high:.3f}"
+    return " to ".join(ends) if ends[0] != ends[1] else "all alike"
 
 
 def _slice_table(found: "Evaluation", by: str) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
@@ -169,45 +233,65 @@ def train(
     share: Annotated[
         float, typer.Option("--train", help="Share of the jobs, the earliest, to learn from for the figures.")
     ] = 0.8,
+    intervals: Intervals = False,
+    kill: Kill = False,
+    even_if_worse: EvenIfWorse = False,
     seed: Seed = 0,
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Learn from a log and keep the model. Several logs are joined, as by `jobcast log join`.
 
     Its figures are made first: learnt from the earliest jobs (--train), scored on the others. The model that is kept
-    then learns from all jobs of the log.
+    then learns from all jobs of the log. With --alias, a model whose squared error is not below that of last-two on
+    those others is refused and not kept, unless --even-if-worse says so. With --intervals they calibrate P10, P50 and
+    P90, which the model then carries.
     """
-    from experiments.console import after_reading, print_account, print_json, working
-    from experiments.runs.train import figures_of, fitted, learnt_until
+    from experiments.console import after_reading, print_account, print_json, print_lacks, working
+    from experiments.runs.train import figures_of, files_of_run, fitted, learnt_until
     from predictors.data.formats.combine import read_logs
     from predictors.evaluation.evaluate import check, evaluate
+    from predictors.evaluation.monitoring import refuse_worse
+    from predictors.models.baselines import LastTwo
+    from predictors.models.conformal import keep_quantiles
     from predictors.tracking import client as tracking
     from predictors.tracking.uri import checked_alias, checked_name
 
+    _check_kill(intervals, kill)
     check([predictor], share, "strict")
     checked_name(register)
     if alias is not None:
         checked_alias(alias)
-    begin = time.perf_counter()
+    begin, began = time.perf_counter(), time.time()
     with working(f"Reading {', '.join(map(str, logs))}"):
         jobs, account = read_logs(logs)
     with working("Opening the model store"):
         store = tracking.open_store()
     with after_reading(account), working(f"Evaluating {predictor} on {len(jobs):,} jobs"):
-        evaluation = evaluate(jobs, [predictor], train=share, seed=seed)
+        evaluation = evaluate(jobs, [predictor], train=share, seed=seed, intervals=intervals, kill=kill or None)
+        account += evaluation.account
+        score = evaluation[predictor]
+        if alias is not None and not even_if_worse and predictor != LastTwo.name:
+            what = f"{predictor} on the last {1 - share:.0%} of {jobs.name} ({evaluation.n_test:,} jobs)"
+            refuse_worse(what, score.figures.sse_ratio_to_last_two, alias)
     with working(f"Training {predictor} on {len(jobs):,} jobs"):
         model, until = fitted(jobs, predictor, seed)
+        keep_quantiles(model, None if score.followed is None else score.followed.layer)
     n_learnt = learnt_until(jobs)[1]
-    score = evaluation[predictor]
     split = (
         f"{evaluation.split}, protocol {evaluation.protocol}: {evaluation.n_train} jobs learnt from, "
         f"{evaluation.n_test} predicted; then the model learnt from all {n_learnt} jobs that ran"
     )
     shown = figures_of(score, evaluation.n_train)
-    with working("Writing the run and the model"):
-        run = tracking.log_run(model, jobs, shown, split=split, seed=seed, trained_until=until)
+    with working("Writing the run and the model"), tempfile.TemporaryDirectory(prefix="jobcast-") as scratch:
+        run = tracking.log_run(
+            model, jobs, shown, split=split, seed=seed, trained_until=until, begin=began,
+            files=files_of_run(evaluation, predictor, Path(scratch)),
+            source=str(logs[0].absolute()) if len(logs) == 1 else None,
+        )  # fmt: skip
         kept = tracking.register(run, register, alias)
     document = {
+        "lacks": [lack.to_dict() for lack in evaluation.lacks],
         "log": jobs.name,
         "predictor": predictor,
         "evaluation": {"split": evaluation.split, "protocol": evaluation.protocol, "n_train": evaluation.n_train}
@@ -220,8 +304,9 @@ def train(
     if as_json:
         print_json(document)
     else:
+        print_lacks(evaluation.lacks)
         _print_training(document)
-        print_account(account)
+        print_account(account, listed=list_account)
 
 
 def predict(
@@ -231,17 +316,24 @@ def predict(
     warm: Annotated[
         bool, typer.Option("--warm", help="Go on from the model's history; LOG must come later on the same machine.")
     ] = False,
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Predict the run time of each job of a log, as of its submission, with a model that is kept.
 
-    By default the model knows no user's history before LOG begins; it follows the log's own starts and ends.
+    By default the model knows no user's history before LOG begins; it follows the log's own starts and ends. P10, P50
+    and P90 go on from those of `jobcast train --intervals`, or begin with the log. Where the log tells run times, the
+    model is held beside last-two.
     """
     import numpy as np
 
-    from experiments.console import after_reading, print_account, print_json, working
+    from experiments.console import after_reading, print_account, print_json, print_lacks, working
     from predictors.core.files import whole_file
     from predictors.data.formats.detect import read_log
+    from predictors.data.report import ReadingReport
+    from predictors.data.summary import lacks_for_predictions
+    from predictors.evaluation.monitoring import last_two_of, monitored, refit_with
+    from predictors.models.conformal import quantiles_of
     from predictors.models.range import REQUESTED
     from predictors.tracking.client import load_model
 
@@ -252,8 +344,14 @@ def predict(
     with after_reading(account), whole_file(out) as part, working(f"Predicting {len(jobs):,} jobs"):
         seconds, who = predictions(loaded.predictor, jobs, warm)
         fallback = who == REQUESTED
-        write_predictions(part, jobs, seconds, who)
+        baseline = last_two_of(loaded.predictor, jobs, warm=warm)
+        rule, layer = loaded.predictor.as_of, quantiles_of(loaded.predictor)
+        found = monitored(jobs, seconds, baseline, as_of=rule, layer=layer)
+        write_predictions(part, jobs, seconds, who, found.quantiles)
+    account = account.using(len(jobs))
+    lacks = lacks_for_predictions(jobs, ReadingReport(jobs.name)) if len(jobs) else ()
     document = {
+        "lacks": [lack.to_dict() for lack in lacks],
         "model": loaded.about(),
         "log": jobs.name,
         "out": str(out),
@@ -262,13 +360,21 @@ def predict(
         "history": history_used(loaded, warm),
         "names": names_known(loaded.predictor, jobs),
         "learnt_from_this_log": loaded.origin.log_sha256 == jobs.digest(),
+        "beside_last_two": None if found.standing is None else found.standing.to_json(),
+        "beside_last_two_newest": None if found.newest is None else found.newest.to_json(),
+        "covered_share": found.covered,
         "account": account.to_dict(),
     }
     if as_json:
         print_json(document)
     else:
+        print_lacks(lacks)
         _print_prediction(document)
-        print_account(account)
+        for line in found.sentences(model):
+            say(line)
+        if found.worse:
+            say(refit_with(loaded.predictor.name, loaded.name, loaded.alias))
+        print_account(account, listed=list_account)
 
 
 def predictions(predictor: "Predictor", log: "JobLog", warm: bool) -> "tuple[Floats, Any]":
@@ -285,8 +391,8 @@ def names_known(predictor: "Predictor", log: "JobLog") -> dict[str, dict[str, in
     return {column: {"known": known, "new": new} for column, (known, new) in found.items()}
 
 
-def write_predictions(path: Path, log: "JobLog", seconds: "Floats", who: Any) -> None:
-    """Write job_id, predicted_seconds, fallback, requested_time (or nothing), answered_by.
+def write_predictions(path: Path, log: "JobLog", seconds: "Floats", who: Any, quantiles: "Floats") -> None:
+    """Write job_id, predicted_seconds, fallback, requested_time (or nothing), answered_by, p10, p50, p90 (or nothing).
 
     A fallback (1) has nothing learnt behind it: it is answered by the request.
     """
@@ -300,6 +406,7 @@ def write_predictions(path: Path, log: "JobLog", seconds: "Floats", who: Any) ->
         "fallback": (who == REQUESTED).astype(int),
         "requested_time": log.to_frame()["requested_time"],
         "answered_by": who,
+        **dict(zip(("p10", "p50", "p90"), quantiles.T, strict=True)),
     }
     pd.DataFrame(table).to_csv(path, index=False)
 
@@ -321,19 +428,21 @@ def _print_training(document: dict[str, Any]) -> None:
         f"{document['predictor']} on {document['log']}: {counted(found['n_test'], 'job')} predicted, {found['split']}"
     )
     print_table(title, ("", "value", "unit"), titled(found, SHOWN))
-    typer.echo(f"The model then learnt from all {counted(model['n_jobs'], 'job')} that ran, to the end of the log.")
-    typer.echo(f"Kept as {model['uri']}, version {model['version']}; run {model['run_id']} in {document['store']}")
+    if "covered_share" in found:
+        say(f"P10 to P90 held {found['covered_share']:.1%} of these jobs (80 % are wanted).")
+    say(f"The model then learnt from all {counted(model['n_jobs'], 'job')} that ran, to the end of the log.")
+    say(f"Kept as {model['uri']}, version {model['version']}; run {model['run_id']} in {document['store']}")
 
 
 def _print_prediction(document: dict[str, Any]) -> None:
     from predictors.core.errors import counted
 
     model = document["model"]
-    typer.echo(
+    say(
         f"{document['out']}: {counted(document['n_jobs'], 'job')} predicted by {model['predictor']} ({model['uri']}), "
         f"{document['n_fallback']:,} by their request since nothing was known; history {document['history']}."
     )
     if users := document["names"].get("user"):
-        typer.echo(f"Of its {counted(sum(users.values()), 'user')} the model knows {users['known']:,} by name.")
+        say(f"Of its {counted(sum(users.values()), 'user')} the model knows {users['known']:,} by name.")
     if document["learnt_from_this_log"]:
-        typer.echo("The model learnt from this very log: these predictions say nothing about how good it is.")
+        say("The model learnt from this very log: these predictions say nothing about how good it is.")

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.cli.options import MOST_SEED, Json, Partition, PoolOptions, grouped, resumable
+from experiments.cli.options import MOST_SEED, Json, ListAccount, Partition, PoolOptions, grouped, resumable
+from experiments.compare.measures import heading
+from experiments.console import say
 
 if TYPE_CHECKING:
     from predictors.data.joblog import JobLog
@@ -43,6 +45,7 @@ def experiment(
     *,
     pool: PoolOptions,
     failures: Annotated[Path | None, typer.Option(help="logstudy: a CSV of failures beside the log (RAS).")] = None,
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Make a paper's tables and figures from a job log, PNG, SVG and CSV each.
@@ -58,6 +61,8 @@ def experiment(
     from experiments.reports.page import PAGE, files_of
     from experiments.runs.setting import WITHOUT_LOG, Setting
     from predictors.core.errors import JobcastError
+    from predictors.data.cleaning import of_partition
+    from predictors.data.report import ReadingReport
 
     experiment_by_name(name)  # an unknown name is refused before a log is read
     check_options(name, {"partition": partition, "procs": procs, "predictors": predictors, "failures": failures})
@@ -72,18 +77,19 @@ def experiment(
     setting = Setting(jobs, folder, seed, quick, partition, procs, names_of(predictors), workers, failures)
     with after_reading(account), resumable() if name in MANY else nullcontext(), working(what):
         report = perform(name, setting)
+    if name not in WITHOUT_LOG:
+        part, others = of_partition(jobs, partition)
+        account += others + (report.account or ReadingReport(jobs.name).using(len(part)))
     if as_json:
         print_json(report.to_json() | {"files": files_of(folder), "account": account.to_dict()})
         return
     for title, table in report.tables.items():
-        print_table(
-            f"{title} ({report.log})", [c.replace("_", " ") for c in table.columns], table.itertuples(index=False)
-        )
+        print_table(f"{title} ({report.log})", [heading(str(c)) for c in table.columns], table.itertuples(index=False))
     if name not in WITHOUT_LOG:
-        print_account(account)
+        print_account(account, listed=list_account)
     for sentence in (*report.notes, *report.verdict):
-        typer.echo(sentence)
-    typer.echo(f"Wrote {len(files_of(folder))} files to {folder} in {report.seconds:.0f} s; read {folder / PAGE}")
+        say(sentence)
+    say(f"Wrote {len(files_of(folder))} files to {folder} in {report.seconds:.0f} s; read {folder / PAGE}")
 
 
 def report(
@@ -99,7 +105,7 @@ def report(
     if as_json:
         print_json(read_manifest(folder) | {"page": str(page)})
         return
-    typer.echo(f"Wrote {page} ({page.stat().st_size / 1000:,.0f} kB)")
+    say(f"Wrote {page} ({page.stat().st_size / 1000:,.0f} kB)")
 
 
 def _log(name: str, path: Path | None, seed: int) -> "tuple[JobLog, ReadingReport]":

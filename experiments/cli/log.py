@@ -1,5 +1,6 @@
 """`jobcast log …`: look at job logs, convert, make and download them."""
 
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.cli.options import MOST_SEED, Json, Log
+from experiments.cli.options import MOST_SEED, Json, ListAccount, Log
+from experiments.console import say
 
 if TYPE_CHECKING:
     from predictors.data.formats.archive import Progress
@@ -29,18 +31,23 @@ Zone = Annotated[
 @app.command()
 def info(log: Log, as_json: Json = False, strict: Strict = False, time_zone: Zone = "") -> None:
     """Show what is in a job log, and what of it could not be used."""
-    from experiments.console import print_account, print_json, working
+    from experiments.console import print_account, print_json, print_lacks, working
     from predictors.data.formats.detect import read_log
-    from predictors.data.summary import summarise
+    from predictors.data.summary import lacks_of, next_command, summarise
 
     with working(f"Reading {log}"):
         jobs, account = read_log(log, strict, time_zone or None)
-        figures = summarise(jobs)
+        figures, account = summarise(jobs), account.using(len(jobs))
+        lacks = lacks_of(jobs)
+        then = next_command(jobs, shlex.quote(str(log)), lacks)
     if as_json:
-        print_json({"log": str(log), **figures, "account": account.to_dict()})
+        more = {"lacks": [lack.to_dict() for lack in lacks], "next": then}
+        print_json({"log": str(log), **figures, **more, "account": account.to_dict()})
     else:
+        print_lacks(lacks)
         _print_figures(figures)
-        print_account(account)
+        print_account(account, listed=True)
+        say(f"Next: {then}")
 
 
 @app.command()
@@ -57,6 +64,7 @@ def convert(
         Path | None,
         typer.Option(help="File with a secret key: keyed hashes stand for the names of people and programs."),
     ] = None,
+    list_account: ListAccount = False,
     as_json: Json = False,
     strict: Strict = False,
     time_zone: Zone = "",
@@ -77,13 +85,14 @@ def convert(
             jobs, hashed = pseudonymous(jobs, key)
             account += hashed
         lost = write(jobs, out)
-    _print_written(out, len(jobs), account + lost, as_json)
+    _print_written(out, len(jobs), account + lost, as_json, list_account)
 
 
 @app.command()
 def join(
     out: Out,
     logs: Annotated[list[Path], typer.Argument(help="Job logs of one machine, such as months.", metavar="LOG...")],
+    list_account: ListAccount = False,
     as_json: Json = False,
     strict: Strict = False,
     time_zone: Zone = "",
@@ -97,7 +106,7 @@ def join(
     with working(f"Joining {len(logs)} logs"):
         jobs, account = read_logs(logs, strict, time_zone or None)
         lost = write(jobs, out)
-    _print_written(out, len(jobs), account + lost, as_json)
+    _print_written(out, len(jobs), account + lost, as_json, list_account)
 
 
 @app.command()
@@ -108,6 +117,7 @@ def generate(
     procs: Annotated[int, typer.Option(help="Processors of the machine.")] = 256,
     load: Annotated[float, typer.Option(help="Offered load, a share of the machine.")] = 0.85,
     users: Annotated[int, typer.Option(help="Number of users.")] = 64,
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Make a seeded synthetic job log after Lublin & Feitelson (2003), with users who repeat themselves."""
@@ -119,7 +129,7 @@ def generate(
     with working(f"Making {jobs:,} jobs"):
         log = generate_log(jobs, seed=seed, procs=procs, load=load, users=users)
         lost = write(log, out)
-    _print_written(out, len(log), lost, as_json)
+    _print_written(out, len(log), lost, as_json, list_account)
 
 
 @app.command()
@@ -142,7 +152,7 @@ def fetch(
         if as_json:
             print_json({"names": list(ARCHIVE)})
         else:
-            typer.echo("\n".join(ARCHIVE))
+            say("\n".join(ARCHIVE))
         return
     with _download_bar(name) as progress:
         got = fetch_log(name, base_url or BASE_URL, progress=progress)
@@ -167,15 +177,16 @@ def _download_bar(name: str) -> Iterator["Progress | None"]:
         yield lambda here, whole: bar.update(task, completed=here, total=whole)
 
 
-def _print_written(out: Path, jobs: int, account: "ReadingReport", as_json: bool) -> None:
+def _print_written(out: Path, jobs: int, account: "ReadingReport", as_json: bool, listed: bool) -> None:
     from experiments.console import print_account, print_json
     from predictors.core.errors import counted
 
+    account = account.using(jobs)
     if as_json:
         print_json({"out": str(out), "jobs": jobs, "account": account.to_dict()})
         return
-    typer.echo(f"{out}: {counted(jobs, 'job')}")
-    print_account(account)
+    say(f"{out}: {counted(jobs, 'job')}")
+    print_account(account, listed=listed)
 
 
 def _print_figures(figures: dict[str, Any]) -> None:

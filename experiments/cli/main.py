@@ -3,9 +3,11 @@
 import os
 import signal
 import sys
+import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
@@ -22,6 +24,7 @@ from experiments.cli import simulate as cli_simulate
 from experiments.cli import sweep as cli_sweep
 from experiments.cli import variability as cli_variability
 from experiments.cli.outputs import check_outputs_of
+from experiments.console import tell_what_is_compiled
 from predictors.core.errors import JobcastError, printable
 
 app = typer.Typer(
@@ -47,6 +50,7 @@ for command in (
     cli_serve.serve,
     cli_serve.replay,
     cli_serve.promote,
+    cli_serve.ui,
     cli_serve.token,
 ):
     app.command()(command)
@@ -82,16 +86,38 @@ def _end(number: int, frame: Any) -> NoReturn:
     raise Ended(128 + number)
 
 
+def _end_again(usual: Callable[[Any], object], lost: Any) -> None:
+    """Repeat a signal whose exception was raised where Python drops exceptions: in a finaliser, or a weak reference's.
+
+    Else the command would print that, and run on.
+    """
+    if issubclass(lost.exc_type, (KeyboardInterrupt, Ended)):
+        number = signal.SIGINT if lost.exc_type is KeyboardInterrupt else int(lost.exc_value.code) - 128
+        with suppress(RuntimeError):  # no thread can be started: the interpreter is ending anyway
+            threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
+    else:
+        usual(lost)
+
+
 def main() -> None:
-    """Run the command line; bad input ends with one line on stderr and status 2, never with a traceback."""
+    """Run the command line; bad input ends with one line on stderr and status 2, never with a traceback.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        At Ctrl-C; see `experiments.cli.__main__`.
+    """
     for ending in ENDINGS:
         if signal.getsignal(ending) == signal.SIG_DFL:  # else somebody has it ignored: nohup
             signal.signal(ending, _end)
+    if getattr(sys.unraisablehook, "func", None) is not _end_again:
+        sys.unraisablehook = partial(_end_again, sys.unraisablehook)
     for stream in ("stdout", "stderr"):
         if getattr(sys, stream) is None:  # closed by the shell: `jobcast … >&-`
             setattr(sys, stream, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
         elif getattr(sys, stream).errors == "strict":
             getattr(sys, stream).reconfigure(errors="replace")  # a terminal that knows no ² shows ? in its place
+    tell_what_is_compiled()
     try:
         try:
             with plain_warnings():
@@ -116,8 +142,6 @@ def main() -> None:
         _drop_output()
         place = f"{error.filename}: " if error.filename else ""
         _fail(f"{place}{error.strerror or error}.")
-    except KeyboardInterrupt:
-        sys.exit(130)
 
 
 @contextmanager
@@ -165,7 +189,3 @@ def _drop_output() -> None:
 def _fail(message: str) -> None:
     sys.stderr.write(f"jobcast: {printable(' '.join(message.split()))}\n")
     sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 
 from predictors.registry import PREDICTORS
 from schedsim.policies.corrections import CORRECTIONS
+from schedsim.policies.orders import ORDERS
 from schedsim.policies.policy import POLICIES, Policy
 
 HEAD = """# Names
 
-Made from the registries by `python -m experiments.cli.names > docs/names.md`; a test keeps it so.
-A name keeps its behaviour for ever.
+This page lists the names that commands take. A name keeps its behaviour for ever. The command
+`python -m experiments.cli.names > docs/names.md` makes the page from the registries; a test keeps it so.
 
 """
 
@@ -23,10 +24,28 @@ CORRECTED = {
     "doubling": "twice as long, again and again, at most the requested time",
 }
 """What each correction does, in words."""
+ORDERED = {
+    "fcfs": "the first submission",
+    "sjf": "the shortest estimate",
+    "ljf": "the longest estimate",
+    "saf": "the smallest estimate × processors",
+    "laf": "the largest estimate × processors",
+    "wfp3": "the largest (wait / requested time)³ × processors",
+    "unicep": "the largest wait / (log2(processors) × requested time)",
+    "f1": "the smallest log10(p) n + 870 log10(s); p: estimate, n: processors, s: submission since the first [s]",
+    "f2": "the smallest √p n + 25,600 log10(s)",
+    "f3": "the smallest p n + 6,860,000 log10(s)",
+    "f4": "the smallest p √n + 530,000 log10(s)",
+}
+"""Which waiting job each queue order puts first."""
 GIVEN = [
     ("`requested`", "what the users asked for"),
     ("`clairvoyant`", "the true run time: the best that predictions can do"),
-    ("`default`", "many estimates of a job, a role each, for `--policy default`: see [backfilling](backfilling.md)"),
+    (
+        "`careful`",
+        "many estimates of a job, a role each, for `--policy careful`; `default` is its older name: see "
+        "[backfilling](backfilling.md)",
+    ),
     ("`bold`", "the same, so that short jobs gain more and wide ones pay"),
     ("`models:/NAME@ALIAS`", "a kept model, by its alias, version, run or folder; served as it is"),
 ]
@@ -36,7 +55,13 @@ GIVEN = [
 def page() -> str:
     """Return the page: predictors, policies and corrections by name."""
     predictors = [(f"`{name}`", _first_line(kind.__doc__ or "")) for name, kind in PREDICTORS.items()]
-    policies = [(f"`{name}`", _in_words(policy)) for name, policy in POLICIES.items()]
+    by_order = [name for name in ORDERS if name in POLICIES and f"{name}-easy" in POLICIES]
+    policies = [
+        ("`ORDER`", "queue by a queue order (below), no job may pass a blocked head"),
+        ("`ORDER-easy`", "queue by a queue order, one reservation, backfill by the same order"),
+    ]
+    told = {*by_order, *(f"{name}-easy" for name in by_order)}
+    policies += [(f"`{name}`", _in_words(policy)) for name, policy in POLICIES.items() if name not in told]
     policies += [
         ("`hybrid-K`", "as `easy`, but the first K blocked jobs hold reservations, planned anew at every pass"),
         (
@@ -50,16 +75,19 @@ def page() -> str:
             "are postponed: see [CEIL](ceil.md)",
         ),
         (
-            "`default`",
-            "one setting for all machines, with `--estimates default`: see [backfilling](backfilling.md)",
+            "`careful`",
+            "EASY-SJBF whose head starts a day after its shadow time at the latest; with `--estimates careful` one "
+            "setting for all machines; `default` is its older name: see [backfilling](backfilling.md)",
         ),
     ]
+    orders = [(f"`{name}`", ORDERED[name]) for name in by_order]
     corrections = [(f"`{name}`", CORRECTED[name]) for name in CORRECTIONS]
     return (
         HEAD
         + _table("Predictors", ("`--predictors`, `--estimates`", "what it predicts"), predictors)
         + _table("Estimates that are no predictor", ("`--estimates`", "what the scheduler believes"), GIVEN)
         + _table("Policies", ("`--policy`", "who goes first, and who may pass"), policies)
+        + _table("Queue orders", ("order", "the first job is the one with"), orders)
         + _table(
             "Corrections of an expired estimate",
             ("`--correction`", "what the estimate of a job that outlives it becomes"),

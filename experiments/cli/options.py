@@ -57,10 +57,25 @@ MOST_SEED: Final = 2**32 - 1
 """The largest seed that every library takes."""
 Seed = Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Seed of what is drawn by chance.")]
 Alias = Annotated[str | None, typer.Option(help="champion, challenger or shadow: taken from its holder.")]
+EvenIfWorse = Annotated[
+    bool, typer.Option("--even-if-worse", help="Give the alias also to a model that does not beat last-two.")
+]
+Intervals = Annotated[bool, typer.Option("--intervals", help="Also P10, P50 and P90 of each prediction.")]
+Kill = Annotated[bool, typer.Option("--kill", help="The site ends jobs at their request: P90 stays within it.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+ListAccount = Annotated[
+    bool, typer.Option("--account", help="List by rule what was dropped or changed; else one line tells how much.")
+]
 Procs = Annotated[int | None, typer.Option(help="Processors of the machine; by default as the log tells.")]
 DropWide = Annotated[bool, typer.Option("--drop-wide", help="Leave out jobs wider than the machine.")]
 Partition = Annotated[int | None, typer.Option(help="Only the jobs of this partition.")]
+RequestsFrom = Annotated[
+    str | None,
+    typer.Option(
+        help="Requested time of jobs whose log has none: the site's default (seconds, or 24:00:00), or run-time*2.",
+        metavar="RULE",
+    ),
+]
 
 
 @dataclass(frozen=True)

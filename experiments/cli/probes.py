@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from experiments.cli.options import Json
+from experiments.cli.options import Json, ListAccount
+from experiments.console import say
 
 if TYPE_CHECKING:
     from predictors.probes.campaign import Campaign
@@ -31,6 +32,7 @@ def control(
     once: Annotated[bool, typer.Option("--once", help="Run each application now, wait, and leave.")] = False,
     application: Annotated[list[str] | None, typer.Option(help="With --once: only this one; repeatable.")] = None,
     days: Annotated[float, typer.Option(help="Leave after so many days.")] = float("inf"),
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Submit control jobs two to three times a day and add a row to the table of runs for each that ends.
@@ -90,6 +92,7 @@ def last(
     rows: Annotated[Path, typer.Argument(help="Rows of probes: a .csv table or one .json.", metavar="ROWS")],
     as_of: Annotated[float | None, typer.Option(help="Unix seconds; now if absent.")] = None,
     oldest: Annotated[float, typer.Option(help="Largest age in seconds.")] = float("inf"),
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Show what the probes found last before an instant, and how old that is."""
@@ -106,7 +109,7 @@ def last(
         return
     shown = [("age", float(age[0])), *zip(PROBES, waits[0].tolist(), strict=True)]
     print_table(f"The last of {len(found):,}", ("", "s"), shown)
-    print_account(account)
+    print_account(account, listed=list_account)
 
 
 @contextmanager
@@ -141,7 +144,7 @@ def _report(campaign: "Campaign", as_json: bool) -> None:
             }
         )
     else:
-        typer.echo(f"{table}: {counted(len(result.added), 'run')} added, {len(result.failed)} failed")
+        say(f"{table}: {counted(len(result.added), 'run')} added, {len(result.failed)} failed")
     if result.failed:
         name, problem = result.failed[0]
         raise JobcastError(f"{counted(len(result.failed), 'run')} failed, first {name}: {problem}")

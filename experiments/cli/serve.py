@@ -1,15 +1,18 @@
-"""`jobcast serve`, `replay`, `promote` and `token`."""
+"""`jobcast serve`, `replay`, `promote`, `ui` and `token`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.cli.options import Json, Log
+from experiments.cli.options import EvenIfWorse, Json, ListAccount, Log
+from experiments.console import say
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from predictors.data.joblog import JobLog
-    from predictors.service.state.start_times import StartTimes
+    from predictors.service.state.jobs import StartTimes
     from predictors.service.state.variability import VariabilityState
 
 
@@ -52,6 +55,13 @@ def serve(
     ] = None,
     policy: Annotated[
         str | None, typer.Option(help="The machine's scheduling policy, for forecasts of starts; easy if absent.")
+    ] = None,
+    kill: Annotated[
+        bool | None,
+        typer.Option(
+            "--kill/--no-kill",
+            help="Whether the site ends jobs at their request: P90 stays within it. Default: as MODEL was trained.",
+        ),
     ] = None,
     name_key: Annotated[Path | None, typer.Option(help="File with a secret key for the hashes of names.")] = None,
     rate: Annotated[float, typer.Option(min=0, help="Requests a second of one client, in the long run; 0: any.")] = 0,
@@ -97,6 +107,7 @@ def serve(
         as_of=as_of,
         poll=poll,
         machine_procs=machine_procs,
+        kills=kill,
     )
     with working(f"Loading {model}"):
         service = Service(settings, key=key)
@@ -118,6 +129,7 @@ def replay(
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="CSV file to write, one line a job.", writable=True)] = None,
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Drive a log through a service as fast as it can, asking for each job's prediction as of its submission.
@@ -126,26 +138,38 @@ def replay(
     """
     import time
 
-    from experiments.console import print_account, print_json, working
+    from experiments.console import after_reading, print_account, print_json, print_lacks, working
+    from predictors.core.errors import JobcastError
     from predictors.data.formats.detect import read_log
+    from predictors.data.summary import lacks_for_predictions
+    from predictors.evaluation.evaluate import jobs_that_count
     from predictors.service.client import Client
     from predictors.service.replay_check import drive
 
+    if check is not None:
+        _refuse_unknown(check)
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
-    ran = jobs.select(jobs.known("run_time") & (jobs.filled("run_time") > 0))
+    ran, left_out = jobs_that_count(jobs)
+    with after_reading(account):
+        if not len(ran):
+            raise JobcastError(f"{jobs.name}: no job has a run time above 0, so there is nothing to replay.")
+    account, lacks = (account + left_out).using(len(ran)), lacks_for_predictions(ran, left_out)
     begin = time.perf_counter()
     with Client(url, token, timeout=60.0, retries=8) as client, working(f"Replaying {len(ran):,} jobs"):
         warm = client.models()["began"] is not None
         found = drive(client, ran, batch)
+        beside = {one["role"]: one["beside_last_two"] for one in client.models()["models"]}
     seconds = time.perf_counter() - begin
     document: dict[str, Any] = {
+        "lacks": [lack.to_dict() for lack in lacks],
         "log": ran.name,
         "n_jobs": len(ran),
         "n_events": found.last - found.first + 1,
         "seconds": seconds,
         "jobs_per_second": len(ran) / seconds,
         "answered_by": {who: found.answered_by.count(who) for who in sorted(set(found.answered_by))},
+        "beside_last_two": beside,
     }
     if check is not None:
         with working(f"Evaluating {check} on {len(ran):,} jobs"):
@@ -155,17 +179,20 @@ def replay(
     if as_json:
         print_json(document | {"account": account.to_dict()})
         return
-    typer.echo(
+    print_lacks(lacks)
+    say(
         f"{ran.name}: {len(ran):,} jobs, {document['n_events']:,} events in {seconds:.1f} s "
         f"({document['jobs_per_second']:,.0f} jobs/s)."
     )
+    for line in _beside_lines(beside):
+        say(line)
     if check is not None:
         same = document["check"]
-        typer.echo(
+        say(
             f"{same['equal']:,} of {same['n_jobs']:,} predictions equal those of {same['with']}, {check}, to the last "
             f"bit; greatest difference {same['greatest_difference_s']:g} s."
         )
-    print_account(account)
+    print_account(account, listed=list_account)
     if check is not None and document["check"]["equal"] < len(ran):
         raise typer.Exit(1)
 
@@ -174,9 +201,14 @@ def promote(
     model: Annotated[str, typer.Argument(help="models:/NAME/VERSION or models:/NAME@ALIAS.", metavar="MODEL")],
     why: Annotated[str, typer.Option(help="Why; kept with the version, beside the time and the user.")],
     alias: Annotated[str, typer.Option(help="champion, challenger or shadow.")] = "champion",
+    even_if_worse: EvenIfWorse = False,
     as_json: Json = False,
 ) -> None:
-    """Give a registered version an alias, and write down when and why; services that follow the alias take it up."""
+    """Give a registered version an alias, and write down when and why; services that follow the alias take it up.
+
+    A predictor whose squared error was not below that of last-two when it was trained is refused, unless
+    --even-if-worse says so.
+    """
     import getpass
 
     from experiments.console import print_json, working
@@ -187,11 +219,33 @@ def promote(
     except (KeyError, OSError):
         who = "unknown"
     with working(f"Promoting {model}"):
-        found = give(model, alias, f"{why} ({who})")
+        found = give(model, alias, f"{why} ({who})", even_if_worse=even_if_worse)
     if as_json:
         print_json({"name": found.name, "version": found.version, "alias": found.alias, "why": why, "by": who})
     else:
-        typer.echo(f"{found.uri} is now version {found.version}: {why} ({who})")
+        say(f"{found.uri} is now version {found.version}: {why} ({who})")
+
+
+def ui(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 5000,
+    host: Annotated[str, typer.Option(help="Address to listen on; by default this machine's own.")] = "127.0.0.1",
+) -> None:
+    """Open MLflow's pages on the runs and models that are kept here; Ctrl-C ends them.
+
+    The store is that of MLFLOW_TRACKING_URI, else mlruns in JOBCAST_HOME, else mlruns in the current folder.
+    """
+    import sys
+
+    from predictors.tracking.store import Store, serve_pages
+
+    def ready(address: str) -> None:
+        say(f"{store}: open {address} in a browser; Ctrl-C ends it.")
+        sys.stdout.flush()
+
+    store = Store.current()
+    typer.echo(f"Starting MLflow's pages on {store}.", err=True)  # it takes a while
+    serve_pages(store, host, port, ready)
+    say("Ended.")
 
 
 def token(
@@ -202,7 +256,7 @@ def token(
     """Make a bearer token: it is printed once, and only its hash is kept."""
     from predictors.service.api.auth import add_token
 
-    typer.echo(add_token(file, role, name))
+    say(add_token(file, role, name))
 
 
 def _starts(policy: str, procs: int) -> "StartTimes":
@@ -216,6 +270,17 @@ def _variability_state(uri: str) -> "VariabilityState":
     from predictors.tracking.client import load_classifier
 
     return VariabilityState(load_classifier(uri))
+
+
+def _refuse_unknown(name: str) -> None:
+    """Raise JobcastError if there is no such predictor or model."""
+    from predictors.registry import make_predictor
+    from predictors.tracking.client import load_model
+
+    if "/" in name:
+        load_model(name)
+    else:
+        make_predictor(name)
 
 
 def _compared(jobs: "JobLog", name: str, warm: bool, seconds: Any) -> dict[str, Any]:
@@ -235,6 +300,21 @@ def _compared(jobs: "JobLog", name: str, warm: bool, seconds: Any) -> dict[str, 
         "equal": int((there == seconds).sum()),
         "greatest_difference_s": float(np.nanmax(np.abs(there - seconds), initial=0.0)),
     }
+
+
+def _beside_lines(beside: "Mapping[str, Mapping[str, Any] | None]") -> list[str]:
+    """Return what the service says of each role's model beside last-two, with what to do where it is worse."""
+    found = []
+    for role, one in beside.items():
+        if one is not None:
+            low, high = (f"{end:.2f}" for end in one["squared_error_ratio_interval"])
+            squared, absolute = (one[f"{name}_error_ratio_to_last_two"] for name in ("squared", "absolute"))
+            found.append(
+                f"The {role} beside last-two on the newest {one['n_jobs']:,} ended jobs: squared error x "
+                f"{squared:.2f} ({low} to {high}), absolute error x {absolute:.2f}."
+                + (f" It is worse than last-two. {one['advice']}" if one["worse_than_last_two"] else "")
+            )
+    return found
 
 
 def _write(out: Path, jobs: "JobLog", seconds: Any, answered_by: tuple[str, ...]) -> None:

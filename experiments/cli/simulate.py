@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from experiments.cli.options import DropWide, Json, Partition, Procs, grouped
+from experiments.cli.options import DropWide, Json, ListAccount, Partition, Procs, RequestsFrom, grouped
 from experiments.cli.simulate_options import (
     CeilOptions,
     MachineOptions,
@@ -17,14 +17,16 @@ from experiments.cli.simulate_options import (
     set_up,
     widths_note,
 )
-from experiments.compare.measures import titled
+from experiments.compare.measures import heading, titled
+from experiments.console import say
 
 if TYPE_CHECKING:
+    from predictors.data.joblog import JobLog
     from schedsim.explain.explain import Explanation
 
 SHOWN: Final = (
     "mean_wait_s", "mean_bounded_slowdown", "median_bounded_slowdown", "p99_wait_s", "max_wait_s",
-    "widest5_mean_wait_s", "makespan_s", "utilisation", "killed",
+    "widest5_mean_wait_s", "makespan_s", "utilisation", "killed", "past_request",
 )  # fmt: skip
 """Figures of a schedule that are printed."""
 
@@ -37,10 +39,19 @@ LOOK_AHEAD = (
 def simulate(
     log: Annotated[Path, typer.Argument(help="A job log in any known format.", metavar="LOG")],
     policy: Annotated[
-        str, typer.Option(help="Who goes first, who may pass: fcfs, easy, easy-sjbf, default, ceil, cobalt, …")
+        str,
+        typer.Option(
+            help="Who goes first, who may pass: fcfs, easy, easy-sjbf, careful, ceil, cobalt, … Most sites run easy; "
+            "the first to try beside it is careful, with --estimates careful."
+        ),
     ] = "easy",
     estimates: Annotated[
-        str, typer.Option(help="requested, clairvoyant, default, bold, a predictor's name, or a model's address.")
+        str,
+        typer.Option(
+            help="What the policy plans by: requested; careful (nothing to train; goes with --policy careful); bold "
+            "(as careful, but short jobs gain more and wide ones wait longer); clairvoyant (the true run times); a "
+            "predictor's name; or a model's address."
+        ),
     ] = "requested",
     correction: Annotated[
         str,
@@ -54,13 +65,14 @@ def simulate(
     procs: Procs = None,
     drop_wide: DropWide = False,
     partition: Partition = None,
+    requests_from: RequestsFrom = None,
     shake: Annotated[
         int | None,
         typer.Option(
             help="Move submissions by up to 60 s and run times by up to 3 %, by this seed: how sure is a figure?", min=0
         ),
     ] = None,
-    kill: Annotated[bool, typer.Option(help="Stop jobs at their requested time.")] = True,
+    kill: Annotated[bool, typer.Option(help="Stop jobs at their requested time, or let them run on.")] = True,
     *,
     machine: MachineOptions,
     ceil: CeilOptions,
@@ -79,22 +91,24 @@ def simulate(
     paranoid: Annotated[
         bool, typer.Option("--paranoid", help="Check the laws of the schedule again, without the engine.")
     ] = False,
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Replay a log's submissions under a scheduling policy and measure waits, slowdown and who pays."""
-    from experiments.console import after_reading, print_account, print_json, working
+    from experiments.console import after_reading, print_account, print_json, print_lacks, working
     from experiments.runs.simulate import (
         NamedSimulation,
         check_table,
         learnt_from,
         loaded,
-        of_partition,
         refuse_unknown_job,
         table_by,
     )
-    from predictors.data.cleaning import clean
+    from predictors.data.cleaning import RequestsFrom, overran
     from predictors.data.formats.detect import read_log
+    from predictors.data.summary import lacks_for_schedules, prepare
     from schedsim.results.exports import schedule_writer
+    from schedsim.results.metrics import figures_as_logged, past_request
     from schedsim.workload.shaking import shaken
 
     write = schedule_writer(schedule) if schedule is not None else None
@@ -104,14 +118,19 @@ def simulate(
         report_folder(figures, ".")
     if by is not None:
         check_table(by, queues=True)
+    if requests_from is not None:
+        RequestsFrom(requests_from)
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
     with after_reading(account):
-        cleaned, cleaning = clean(of_partition(jobs, partition), procs, drop_wide)
+        prepared = prepare(jobs, procs, drop_wide, partition, requests_from)
+        cleaned = prepared.used
         if shake is not None:
-            cleaned = shaken(cleaned, shake)
+            cleaned = shaken(cleaned, shake, kill)
         options, left_out = set_up(cleaned, policy, kill, machine, ceil, at_site)
-        cleaned, cleaning = options["log"], cleaning + left_out
+        cleaned = options["log"]
+        lacks = lacks_for_schedules(prepared.log, cleaned, prepared.cleaning + left_out, options["kill"])
+        account = (account + prepared.account + left_out).using(len(cleaned))
         if by is not None:
             check_table(by, queues=options["rules"] is not None)
         if explain is not None:
@@ -120,7 +139,7 @@ def simulate(
         named = NamedSimulation(policy=policy, estimates=given, correction=correction, budget=budget, **options)
         with working(f"Simulating {len(cleaned):,} jobs"):
             result, found = named.run()
-    found |= ceil.figures(result, options["rule"])
+    found |= {"past_request": past_request(result)} | ceil.figures(result, options["rule"])
     reason, checked = None, None
     if paranoid:
         with working("Checking the schedule"):
@@ -136,28 +155,33 @@ def simulate(
 
         with working("Drawing"):
             written += draw_schedule(figures, result)
-    found |= {"partition": partition, "shake": shake}
+    found |= {"partition": partition, "shake": shake, "requests_from": requests_from}
+    logged = figures_as_logged(prepared.used)
+    if logged is not None:
+        logged["past_request"] = int(overran(prepared.used).sum())
+    found["as_logged"] = logged
     found["learnt_from_this_log"] = learnt_from(given, jobs, cleaned)
     groups = {} if by is None else table_by(result, by, named.rules)
     if as_json:
         more: dict[str, Any] = {"by": groups} if by else {}
         more |= {"explanation": reason.to_dict()} if reason is not None else {}
         more |= {"paranoid": checked} if checked is not None else {}
-        print_json(found | more | {"account": (account + cleaning).to_dict()})
+        print_json({"lacks": [lack.to_dict() for lack in lacks]} | found | more | {"account": account.to_dict()})
         return
+    print_lacks(lacks)
     _print(found)
     _print_notes(found, widths_note(cleaned, result.workload.procs))
     if by is not None:
         _print_groups(by, groups)
     if reason is not None:
-        _print_reason(reason)
+        _print_reason(reason, cleaned)
     if checked is not None:
         _print_checked(checked)
-    print_account(account + cleaning)
+    print_account(account, listed=list_account)
     for path in written:
-        typer.echo(f"Wrote {path}")
+        say(f"Wrote {path}")
     if found["learnt_from_this_log"]:
-        typer.echo(LOOK_AHEAD)
+        say(LOOK_AHEAD)
 
 
 def _print_notes(found: dict[str, Any], widths: str | None) -> None:
@@ -166,13 +190,18 @@ def _print_notes(found: dict[str, Any], widths: str | None) -> None:
         print_users(found["users"])
     for note in (widths, outages_note(found), ignored_note(found), fallback_note(found)):
         if note is not None:
-            typer.echo(note)
+            say(note)
 
 
-def _print_reason(reason: "Explanation") -> None:
+def _print_reason(reason: "Explanation", log: "JobLog") -> None:
+    from predictors.data.summary import date_of
     from schedsim.explain.sentences import in_words
 
-    typer.echo("\n".join(in_words(reason)))
+    def clock(second: int) -> str:
+        date = date_of(log, second)
+        return f"t={second}" if date is None else date[:19].replace("T", " ")
+
+    say("\n".join(in_words(reason, clock=None if log.epoch is None else clock)))
 
 
 def _print(found: dict[str, Any]) -> None:
@@ -187,15 +216,20 @@ def _print(found: dict[str, Any]) -> None:
         f"{counted(found['n_jobs'], 'job')} on {counted(found['procs'], 'processor')}, "
         f"simulated in {found['engine_seconds']:.2f} s ({found['jobs_per_second']:,.0f} jobs/s)"
     )
-    print_table(title, ("", "value", "unit"), titled(found, SHOWN), note=note)
+    rows, logged = titled(found, SHOWN), found["as_logged"]
+    if logged is None:
+        print_table(title, ("", "value", "unit"), rows, note=note)
+        return
+    beside = [(title, value, logged.get(name), unit) for (title, value, unit), name in zip(rows, SHOWN, strict=True)]
+    print_table(title, ("", "simulated", "in the log", "unit"), beside, note=note)
 
 
 def _print_checked(checked: dict[str, Any]) -> None:
-    typer.echo("Checked again, without the engine:")
+    say("Checked again, without the engine:")
     for law in checked["kept"]:
-        typer.echo(f"  holds: {law}")
+        say(f"  holds: {law}")
     for law, excuse in checked["left_out"].items():
-        typer.echo(f"  not checked, since {excuse}: {law}")
+        say(f"  not checked, since {excuse}: {law}")
 
 
 def _print_groups(by: str, groups: dict[str, dict[str, Any]]) -> None:
@@ -203,4 +237,4 @@ def _print_groups(by: str, groups: dict[str, dict[str, Any]]) -> None:
 
     columns = list(next(iter(groups.values())))
     rows = [(name, *figures.values()) for name, figures in groups.items()]
-    print_table(f"By {by}", (by, *(column.replace("_", " ") for column in columns)), rows)
+    print_table(f"By {by}", (by, *map(heading, columns)), rows)

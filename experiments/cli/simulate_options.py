@@ -149,7 +149,7 @@ class SiteOptions:
         Path | None, typer.Option(help="A CSV file of holds, releases, alterations and big runs.", metavar="FILE")
     ] = None
 
-    def built(self, cleaned: "JobLog", policy: str) -> "tuple[Rules | None, JobLog, ReadingReport]":
+    def built(self, cleaned: "JobLog", policy: str, kill: bool) -> "tuple[Rules | None, JobLog, ReadingReport]":
         """Return the rules, the jobs that can start under them, and an account of the others.
 
         Raises
@@ -166,7 +166,7 @@ class SiteOptions:
             site = "mira"
         if site in (None, "none") and self.commands is None:
             return None, cleaned, ReadingReport(cleaned.name)
-        rules, left, account = rules_of_log(cleaned, None if site == "none" else site, self.commands)
+        rules, left, account = rules_of_log(cleaned, None if site == "none" else site, self.commands, kill)
         if defaulted and policy != "cobalt":  # several reservations know no shares
             rules = replace(rules, router=rules.router.without_shares())
         return rules, left, account
@@ -273,11 +273,14 @@ def set_up(
     log: "JobLog", policy: str, kill: bool, machine: MachineOptions, ceil: CeilOptions, at_site: SiteOptions
 ) -> "tuple[dict[str, Any], ReadingReport]":
     """Return what a simulation of a cleaned log is given, by the fields of `NamedSimulation`; and what was left out."""
+    from predictors.data.cleaning import within_requests
     from schedsim.cobalt.rules import within_shares
     from schedsim.machine.partitions import widened
     from schedsim.workload.workload import Workload
 
-    rules, log, account = at_site.built(log, policy)
+    if ceil.dilation is not None and kill:  # what is dilated are the runs that the requests left; dilated they run on
+        log = within_requests(log)
+    rules, log, account = at_site.built(log, policy, kill)
     options = machine.built(log) | ceil.built(log, policy, kill)
     allocator = options["allocator"]
     if rules is not None and allocator is not None:  # queues with a share keep to nodes of their own

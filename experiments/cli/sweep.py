@@ -5,14 +5,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from experiments.cli.options import DropWide, Json, PoolOptions, Procs, grouped, resumable
+from experiments.cli.options import DropWide, Json, PoolOptions, Procs, RequestsFrom, grouped, resumable
+from experiments.compare.measures import heading
+from experiments.console import say
 
 if TYPE_CHECKING:
     from experiments.sweeps.sweep import Sweep
 
 Names = Annotated[str, typer.Option(help="Names, separated by commas.")]
 LISTS: Final = ("policies", "estimates", "corrections", "predictors", "by")
-DECLARED: Final = (*LISTS, "kind", "seeds", "procs", "drop_wide", "budget", "train")
+DECLARED: Final = (*LISTS, "kind", "seeds", "procs", "drop_wide", "requests_from", "budget", "train")
 
 
 @grouped
@@ -28,6 +30,7 @@ def sweep(
     ] = None,
     procs: Procs = None,
     drop_wide: DropWide = False,
+    requests_from: RequestsFrom = None,
     budget: Annotated[float | None, typer.Option(help="Share of jobs that may run longer than estimated.")] = None,
     train: Annotated[float | None, typer.Option(help="Share of the jobs, the earliest, to learn from.")] = None,
     by: Annotated[str, typer.Option(help="Also figures by size, user, run-time or start.")] = "",
@@ -52,7 +55,7 @@ def sweep(
     from experiments.console import print_json, working
     from experiments.reports.page import PAGE, files_of, write_report
     from experiments.sweeps.plan import plan
-    from experiments.sweeps.report import compared, report_of
+    from experiments.sweeps.report import caution, changes, compared, report_of
     from experiments.sweeps.run import run_plan
 
     given = {name: value for name, value in locals().items() if name in DECLARED}
@@ -76,6 +79,7 @@ def sweep(
     if as_json:
         print_json(
             {
+                "cautions": caution(found),
                 "kind": found.kind,
                 "folder": str(folder),
                 "runs": len(found.runs),
@@ -88,10 +92,15 @@ def sweep(
             }
         )
         return
-    _print(report.tables, report.verdict)
-    typer.echo(f"Wrote {len(found.runs):,} runs to {folder}; read {folder / PAGE}")
+    cautions = caution(found)
+    for sentence in cautions:
+        say(sentence)
+    _print(report.tables, report.verdict[len(cautions) :])
+    for log in found.about["logs"]:
+        say(changes(log))
+    say(f"Wrote {len(found.runs):,} runs to {folder}; read {folder / PAGE}")
     if tracked:
-        typer.echo(f"Written down in MLflow as run {tracked}")
+        say(f"Written down in MLflow as run {tracked}")
 
 
 def _declared(files: list[Path], given: dict[str, Any], beside: str | None, measure: str | None) -> "Sweep":
@@ -111,11 +120,13 @@ def _declared(files: list[Path], given: dict[str, Any], beside: str | None, meas
             raise JobcastError(f"{files[0]}: declares the whole sweep; leave out {odd}, or put it into the file.")
         text = read_text(files[0], "a sweep, a TOML file")
         return replace(Sweep.from_toml(text, str(files[0]), files[0].parent), **wanted)
-    procs, seeds = set_ones.pop("procs", None), set_ones.pop("seeds", None)
+    procs, seeds, rule = (set_ones.pop(name, None) for name in ("procs", "seeds", "requests_from"))
     declared: dict[str, Any] = {name: names_of(v) if name in LISTS else v for name, v in set_ones.items()}
     first, usual = (1, 10) if declared.get("kind", "simulate") == "simulate" else (0, 1)
     drawn = first_seeds(usual if seeds is None else seeds, first)
-    return Sweep(logs=tuple(LogFile(str(path), procs) for path in files), seeds=drawn, **declared, **wanted)
+    return Sweep(
+        logs=tuple(LogFile(str(path), procs, requests_from=rule) for path in files), seeds=drawn, **declared, **wanted
+    )
 
 
 def _stem(files: list[Path]) -> str:
@@ -126,7 +137,7 @@ def _print(tables: Any, verdict: tuple[str, ...]) -> None:
     from experiments.console import print_table
 
     table = tables["by case and log"]
-    columns = [name.replace("_", " ") for name in table.columns]
+    columns = [heading(name) for name in table.columns]
     print_table("Medians over the seeds", columns, table.itertuples(index=False))
     for sentence in verdict:
-        typer.echo(sentence)
+        say(sentence)

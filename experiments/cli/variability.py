@@ -1,6 +1,7 @@
 """`jobcast variability …`: datasets, selection, training, predictions."""
 
 import math
+import tempfile
 import time
 from functools import partial
 from pathlib import Path
@@ -8,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from experiments.cli.options import Alias, Json, Seed, about_model
+from experiments.cli.options import Alias, Json, ListAccount, Seed, about_model
+from experiments.console import say
 
 if TYPE_CHECKING:
     from predictors.tracking.describe import LoggedRun, Registered
@@ -58,7 +60,7 @@ def select(
     from predictors.tracking.uri import checked_alias, checked_name
     from predictors.variability.selection.select import select as choose
 
-    begin = time.perf_counter()
+    begin, began = time.perf_counter(), time.time()
     plan, pool = _plan(models, quick, seed), Pool(workers)
     checked_name(register)
     if alias is not None:
@@ -73,7 +75,7 @@ def select(
     source = datasets[[table.scope for table in tables].index(found.winner.scope)]
     split = "one application left out; then the model learnt from all labelled runs, three classes"
     with working("Writing the run and the model"):
-        run, kept = _keep(found, source.name, split, seed, register, alias)
+        run, kept = _keep(found, source.name, split, seed, register, alias, began, files)
     summary = found.comparison.summary()
     document = {
         "datasets": [str(path) for path in datasets],
@@ -121,6 +123,7 @@ def train(
     Its figures are made first: with one application left out, and learnt from the earliest 70 % of the runs.
     """
     from experiments.console import print_json, print_table, working
+    from experiments.reports.figures import write_table
     from predictors.tracking.client import log_classifier
     from predictors.tracking.client import register as keep
     from predictors.tracking.uri import checked_alias, checked_name
@@ -128,7 +131,7 @@ def train(
     from predictors.variability.selection.compare import compare
     from predictors.variability.selection.select import train as learn
 
-    begin = time.perf_counter()
+    begin, began = time.perf_counter(), time.time()
     plan = _plan(classifier, quick, seed)
     check_scheme(classes)
     checked_name(register)
@@ -145,7 +148,11 @@ def train(
                for split in own.index for name in ("f1", "pr_auc", "base_rate")}  # fmt: skip
     split = "one application left out, and chronological; then the model learnt from all labelled runs"
     with working("Writing the run and the model"):
-        run = log_classifier(model, table, labels, figures, split=split, name=data.name, seed=seed)
+        with tempfile.TemporaryDirectory(prefix="jobcast-") as scratch:
+            files = [write_table(summary, Path(scratch, "scores.csv"))]
+            run = log_classifier(
+                model, table, labels, figures, split=split, name=data.name, seed=seed, begin=began, files=files
+            )
         kept = keep(run, register, alias)
     document = {
         "dataset": str(data),
@@ -168,8 +175,8 @@ def train(
         summary[["split", "model", *SHOWN]].itertuples(index=False),
     )
     if document["ignored"]:
-        typer.echo(f"{len(model.ignored_)} inputs were known for no run and are left out, such as {model.ignored_[0]}.")
-    typer.echo(f"Kept as {kept.uri}, version {kept.version}; run {run.run_id} in {run.store}")
+        say(f"{len(model.ignored_)} inputs were known for no run and are left out, such as {model.ignored_[0]}.")
+    say(f"Kept as {kept.uri}, version {kept.version}; run {run.run_id} in {run.store}")
 
 
 def _plan(models: str, quick: bool, seed: int) -> "Plan":
@@ -192,38 +199,37 @@ def _read(path: Path, probes: str) -> "Dataset":
 
 
 def _keep(
-    found: Any, name: str, split: str, seed: int, register: str, alias: str | None
+    found: Any, name: str, split: str, seed: int, register: str, alias: str | None, began: float, files: list[Path]
 ) -> "tuple[LoggedRun, Registered]":
     from predictors.tracking.client import log_classifier
     from predictors.tracking.client import register as keep
 
     run = log_classifier(
-        found.classifier, found.dataset, found.labels, found.figures(), split=split, name=name, seed=seed
-    )
+        found.classifier, found.dataset, found.labels, found.figures(), split=split, name=name, seed=seed,
+        begin=began, files=files,
+    )  # fmt: skip
     return run, keep(run, register, alias)
 
 
 def _print_winner(document: dict[str, Any]) -> None:
     winner = document["winner"]
-    typer.echo(
+    say(
         f"Best: {winner['model']} on counters of {winner['scope']} nodes, mean F1 "
         f"{winner['f1_leave_one_application_out']:.2f} ({winner['f1_low']:.2f} to {winner['f1_high']:.2f})."
     )
     if document["elimination"] is not None:
-        typer.echo(
+        say(
             f"{winner['n_inputs']} inputs kept: F1 {winner['f1_selected_inputs']:.2f} chosen within each fold, "
             f"{winner['f1_selected_inputs_optimistic']:.2f} in the paper's way, which is optimistic."
         )
     if document["elimination"] is None:
-        typer.echo(f"Three classes, cross-validated: F1 of variation {winner['three_f1']:.2f}.")
+        say(f"Three classes, cross-validated: F1 of variation {winner['three_f1']:.2f}.")
     else:
-        typer.echo(
+        say(
             f"Three classes, cross-validated: F1 of variation {winner['three_f1_optimistic']:.2f}, which is "
             "optimistic: the inputs were ranked on all runs."
         )
-    typer.echo(
-        f"Kept as {document['model']['uri']}, version {document['model']['version']}; files: {document['files'][0]} …"
-    )
+    say(f"Kept as {document['model']['uri']}, version {document['model']['version']}; files: {document['files'][0]} …")
 
 
 Telemetry = Annotated[
@@ -247,6 +253,7 @@ def predict(
     ] = "clock",
     probes: Annotated[str, typer.Option(help="Last known waits of the nine probes [s], separated by commas.")] = "",
     mapping: Mapping = None,
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Say whether a job would vary if it started now: what a scheduler asks before a start.
@@ -298,14 +305,14 @@ def predict(
         return
     by = f"{answer.model} ({model}{f', version {answer.version}' if answer.version else ''})"
     if answer.abstained:
-        typer.echo(f"{job}: class {answer.class_}, abstained: {answer.reason}; {by}.")
+        say(f"{job}: class {answer.class_}, abstained: {answer.reason}; {by}.")
     else:
-        typer.echo(
+        say(
             f"{job}: {answer.label}, probability of variation {answer.probability:.2f}; {by}, {answer.filled} inputs "
             "filled."
         )
     if account.dropped or account.changed:
-        print_account(account)
+        print_account(account, listed=list_account)
 
 
 def _waits(text: str) -> Any:
@@ -361,6 +368,7 @@ def dataset(
     window: Annotated[float, typer.Option(min=1.0, help="How long before a start its window opens [s].")] = 300.0,
     mapping: Mapping = None,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse the first row that is not as it should be.")] = False,
+    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Join runs with the state of the machine before each of them: 282 inputs a run, as Parquet."""
@@ -403,12 +411,12 @@ def dataset(
     if as_json:
         print_json(document)
         return
-    typer.echo(
+    say(
         f"{out}: {len(made):,} rows of {document['n_inputs']} inputs (counters of {scope} nodes, {window:.0f} s), "
         f"{document['missing']:.1%} of them missing; {document['n_variation']:,} runs with variation."
     )
     for account in accounts.values():
-        print_account(account)
+        print_account(account, listed=list_account)
 
 
 def _version() -> str:

@@ -45,6 +45,7 @@ MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(
         "makespan_s": Measure("makespan", "s"),
         "utilisation": Measure("utilisation", lower_is_better=False, as_ratio=False),
         "killed": Measure("killed at the requested time", "jobs", as_ratio=False),
+        "past_request": Measure("ran past the requested time", "jobs", as_ratio=False),
         "sse_s2": Measure("sum of squared errors", "s²"),
         "mae_s": Measure("mean absolute error", "s"),
         "median_ae_s": Measure("median absolute error", "s"),
@@ -67,6 +68,21 @@ MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(
 
 COMPARED: Final = tuple(name for name, one in MEASURES.items() if one.as_ratio and one.lower_is_better)
 """What can be compared: ratios make sense, and less is better."""
+
+
+def heading(column: str) -> str:
+    """Return a figure's name as the heading of a column: its title and unit, of other names their words.
+
+    Examples
+    --------
+    >>> heading("p99_wait_s"), heading("killed"), heading("n_jobs"), heading("ratio_low"), heading("median wait_s")
+    ('99th percentile of wait [s]', 'killed at the requested time', 'jobs', 'ratio low', 'median wait [s]')
+    """
+    if column in MEASURES:
+        one = MEASURES[column]
+        return f"{one.title} [{one.unit}]" if one.unit and one.unit != "jobs" else one.title
+    words = column.removeprefix("n_").replace("_", " ")
+    return f"{words[:-2]} [s]" if words.endswith(" s") and not words.endswith("per s") else words
 
 
 def titled(figures: Mapping[str, Any], names: Iterable[str]) -> list[tuple[str, Any, str]]:

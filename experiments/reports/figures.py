@@ -90,8 +90,11 @@ def draw(
     Returns
     -------
     list of Path
-        PNG, SVG, CSV.
+        PNG, SVG, CSV; the CSV alone where the table has no number that could be drawn: no picture is empty.
     """
+    numbers = table.select_dtypes("number")
+    if table.empty or (len(numbers.columns) and not np.isfinite(numbers.to_numpy(dtype=float)).any()):
+        return [write_table(table, folder / f"{name}.csv")]
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
+    from predictors.data.report import ReadingReport
+
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
@@ -35,6 +37,8 @@ class Report:
         What was run: jobs, processors, digest of the log.
     details : tuple of str
         The verdict in detail, a sentence or two each: it stands apart, so that the verdict stays short.
+    account : ReadingReport or None
+        What became of the jobs that the experiment was given; None: it used them all.
     """
 
     experiment: str
@@ -48,6 +52,7 @@ class Report:
     question: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     details: tuple[str, ...] = field(default=())
+    account: "ReadingReport | None" = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the document that `jobcast experiment --json` prints."""

@@ -4,17 +4,20 @@ Who can reach a Dask scheduler can run code as its owner. So the schedulers that
 made for the moment, which only their workers get.
 """
 
+import asyncio
 import logging
 import os
 import re
 import signal
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from pathlib import Path
 from shutil import which
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from predictors.core.errors import JobcastError, counted, unknown_name
 
@@ -136,18 +139,79 @@ def cluster_of(pool: Pool, most: int) -> Iterator[Cluster]:
     from distributed import Client
 
     refused: list[str] = []
-    with _silence(), dask.config.set(_SETTINGS), ExitStack() as stack:
+    with _silence(), dask.config.set(_SETTINGS), HeldBack() as held, ExitStack() as stack:
+        stack.callback(held.begin)  # done last but one: before the workers leave
         try:
             where = _workplace(pool, min(pool.workers, most), refused, stack)
+            stack.callback(held.begin)
+            held.end()
             if pool.scheduler is not None:
                 _greet(pool.scheduler)
+            elif pool.queue is None:
+                _wait_until_hired(where)
+                held.begin()
             client = stack.enter_context(Client(where, timeout=PATIENCE, set_as_default=False))
+            stack.callback(held.begin)
+            held.end()
         except JobcastError:
             raise
         except Exception as error:  # what else listens there can answer anything
             reason = str(error).partition("\n")[0]
             raise PoolError(f"{pool.place} does not answer ({reason}); see that it runs.") from error
         yield Cluster(client, refused)
+
+
+class HeldBack:
+    """Signals that would end the command, held back while workers are hired or dismissed.
+
+    An exception in the middle of that would leave Dask with workers that neither work nor leave, of which it complains
+    when the process ends. Workers that are started meanwhile never hear Ctrl-C, which a terminal sends to them too: it
+    is this process that ends them.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[int, Any] = {}
+        self._came: int | None = None
+
+    def __enter__(self) -> Self:
+        self.begin()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.end()
+
+    def begin(self) -> None:
+        """Hold back signals from now on."""
+        if self._before or threading.current_thread() is not threading.main_thread():
+            return  # only the main thread hears of signals
+        resource_tracker.ensure_running()  # here, since it unblocks these signals in the thread that first needs it
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # threads and processes inherit it
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if callable(signal.getsignal(number)):
+                self._before[number] = signal.signal(number, self._note)
+
+    def end(self) -> None:
+        """Hold them back no longer; what has come meanwhile takes effect now."""
+        if not self._before:
+            return
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before, came, self._came = {}, self._came, None
+        if came is not None:
+            signal.raise_signal(came)
+
+    def _note(self, number: int, frame: Any) -> None:
+        self._came = number
+
+
+def _wait_until_hired(cluster: Any) -> None:
+    """Wait until the workers of this machine are there; an interruption ends the waiting, not the hiring."""
+
+    async def hired() -> None:
+        await cluster
+
+    asyncio.run_coroutine_threadsafe(hired(), cluster.loop.asyncio_loop).result()
 
 
 def _greet(address: str) -> None:
@@ -190,12 +254,14 @@ def _workplace(pool: Pool, workers: int, refused: list[str], stack: ExitStack) -
             f"{MOST_PER_CORE * CPU_COUNT} or fewer, best as many as there are cores."
         )
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # inherited: workers share the cores
-    return stack.enter_context(
+    local = stack.enter_context(
         LocalCluster(
-            n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0",
+            n_workers=0, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0",
             memory_limit=pool.memory or "auto", security=Security.temporary(), silence_logs=logging.CRITICAL,
         )
     )  # fmt: skip
+    local.scale(workers)  # in the background
+    return local
 
 
 def _queued(pool: Pool, refused: list[str], stack: ExitStack) -> Any:

@@ -7,7 +7,7 @@ import numpy as np
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
-from predictors.service.state.start_times import LiveJob
+from predictors.service.state.jobs import LiveJob
 from schedsim.engine.simulation import Simulation
 from schedsim.engine.start_times import when_will_it_start
 from schedsim.policies.policy import make_policy

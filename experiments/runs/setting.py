@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from experiments.runs.clusters import Pool
 from experiments.runs.pool import HERE
-from experiments.runs.simulate import of_partition
+from predictors.data.cleaning import of_partition
 
 if TYPE_CHECKING:
     from predictors.data.joblog import JobLog
@@ -59,7 +59,7 @@ class Setting:
         JobcastError
             If the log has no job in that partition.
         """
-        return of_partition(self.log, self.partition)
+        return of_partition(self.log, self.partition)[0]
 
 
 WITHOUT_LOG: Final = frozenset({"rush", "rush-dose"})

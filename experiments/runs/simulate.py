@@ -9,7 +9,7 @@ from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
 from predictors.models.baselines import Requested
 from predictors.models.conformal import WithBudget
-from predictors.models.similar_jobs import REVISED_ESTIMATES, SimilarRuns
+from predictors.models.similar_jobs import REVISED_ESTIMATES, SimilarRuns, estimates_name
 from predictors.models.stream import LearningForecast, forecast
 from predictors.registry import PREDICTORS, make_predictor
 from predictors.tracking.client import load_model
@@ -21,7 +21,7 @@ from schedsim.machine.outages import Outages
 from schedsim.machine.partitions import widened
 from schedsim.machine.run_times import RunTimes
 from schedsim.policies.corrections import correction_code
-from schedsim.policies.policy import Policy, make_policy
+from schedsim.policies.policy import Policy, make_policy, policy_name
 from schedsim.results.metrics import by_run_time, by_size, by_user, figures, how_started
 from schedsim.results.schedule import Schedule
 from schedsim.results.site_metrics import by_queue, disturbed_figures
@@ -51,22 +51,6 @@ def loaded(name: str) -> "str | LoadedModel":
     return load_model(name)
 
 
-def of_partition(log: JobLog, partition: int | None) -> JobLog:
-    """Return the log, or of it the jobs of one partition of the machine.
-
-    Raises
-    ------
-    JobcastError
-        If the log has no job in that partition.
-    """
-    if partition is None:
-        return log
-    in_it = log.known("partition") & (log.filled("partition") == partition)
-    if not in_it.any():
-        raise JobcastError(f"{log.name}: has no job in partition {partition}.")
-    return log.select(in_it)
-
-
 def learnt_from(given: "str | LoadedModel", *logs: JobLog) -> bool:
     """Return whether a kept model has learnt from one of these logs: in their loop it would know the future."""
     return not isinstance(given, str) and given.origin.log_sha256 in [log.digest() for log in logs]
@@ -83,6 +67,7 @@ def check_names(
         If there is no such policy, estimates, model, correction or budget, or they do not go together.
     """
     rule, _ = make_policy(policy), correction_code(correction)
+    estimates = estimates_name(estimates) if isinstance(estimates, str) else estimates
     if budget is not None:
         _within(str(estimates), budget)
     elif isinstance(estimates, str) and "/" in estimates:
@@ -104,7 +89,7 @@ def estimates_by_name(
     Parameters
     ----------
     name : str, LoadedModel or SimilarRuns
-        `requested`, `clairvoyant`, revised estimates (`default`, `bold`), a registered predictor (both start knowing
+        `requested`, `clairvoyant`, revised estimates (`careful`, `bold`), a registered predictor (both start knowing
         nothing and learn as jobs end), or a model's address (`models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/…`, a
         folder) or the model itself: that is served as it is; or the rule of revised estimates.
     log : JobLog
@@ -120,6 +105,7 @@ def estimates_by_name(
     JobcastError
         If there is no such predictor or model, or the budget is no share or asked of what does not learn in the loop.
     """
+    name = estimates_name(name) if isinstance(name, str) else name
     if budget is not None:
         return forecast(_within(_called(name), budget), log)
     given = loaded(name) if isinstance(name, str) else name
@@ -141,7 +127,7 @@ def _called(name: "str | LoadedModel | SimilarRuns") -> str:
     """Return the name of estimates in a table."""
     if isinstance(name, SimilarRuns):
         return repr(name)
-    return name if isinstance(name, str) else name.uri
+    return estimates_name(name) if isinstance(name, str) else name.uri
 
 
 def _within(name: str, budget: float) -> "WithBudget":
@@ -257,7 +243,7 @@ class NamedSimulation:
         late = {"commands_too_late": len(simulation.ignored)} if self.rules is not None and self.rules.commands else {}
         return schedule, {
             "log": self.log.name,
-            "policy": self.policy,
+            "policy": policy_name(self.policy),
             "estimates": _called(self.estimates),
             "budget": self.budget,
             "correction": self.correction,

@@ -1,14 +1,20 @@
 """A predictor that has learnt from a whole log, until when it did, and the figures that are shown of it."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
+from experiments.reports.figures import draw, write_table
 from predictors.data.joblog import JobLog
 from predictors.models.base import Predictor
 from predictors.models.stream import keep_full_history
 from predictors.registry import make_predictor, seeded
 
 if TYPE_CHECKING:
-    from predictors.evaluation.results import Score
+    from matplotlib.axes import Axes
+
+    from predictors.evaluation.results import Evaluation, Score
 
 
 def fitted(log: JobLog, predictor: str, seed: int) -> tuple[Predictor, int]:
@@ -34,13 +40,43 @@ def learnt_until(log: JobLog) -> tuple[int, int]:
 
 
 def figures_of(score: "Score", n_train: int) -> dict[str, Any]:
-    """Return what a run shows: the figures, the interval's ends, the times."""
+    """Return what a run shows: the figures, the interval's ends, how P10 to P90 held if they were asked for, times."""
     low, high = score.interval
+    held = {} if score.followed is None else score.followed.to_json()
     return {
         **score.figures.to_dict(),
         "sse_ratio_low": low,
         "sse_ratio_high": high,
+        **held,
         "n_train": n_train,
         "fit_seconds": score.fit_seconds,
         "predict_us_per_job": score.predict_us_per_job,
     }
+
+
+def files_of_run(found: "Evaluation", predictor: str, folder: Path) -> list[Path]:
+    """Write the tables and the picture that a training's run keeps into a folder; return their paths.
+
+    The scores beside last-two, the slices of the predictor, and its error by run time.
+    """
+    scores = pd.DataFrame({"predictor": score.name, **score.figures.to_dict()} for score in found.scores)
+    parts = [{"by": part.by, "slice": part.label, **part.figures.to_dict()} for part in found[predictor].slices]
+    slices = pd.DataFrame(parts)
+    by_run_time = slices[slices["by"] == "run time"] if len(slices) else slices
+    return [
+        write_table(scores, folder / "scores.csv"),
+        write_table(slices, folder / "slices.csv"),
+        *draw(folder, "error_by_run_time", by_run_time, _paint(predictor)),
+    ]
+
+
+def _paint(predictor: str) -> "Any":
+    """Return what draws the error of each slice relative to last-two."""
+
+    def paint(axes: "Axes", table: pd.DataFrame) -> None:
+        axes.barh(table["slice"], table["sse_ratio_to_last_two"], color="#4477aa")
+        axes.axvline(1.0, color="black", linewidth=1)
+        axes.invert_yaxis()
+        axes.set(title=f"{predictor}, by run time", xlabel="squared error / last-two (left of 1 is better)")
+
+    return paint

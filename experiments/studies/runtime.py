@@ -33,7 +33,7 @@ from experiments.studies.runtime_scheduling import errors_to_order, scheduling, 
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import clean
 from predictors.data.joblog import JobLog
-from predictors.evaluation.evaluate import check, evaluate
+from predictors.evaluation.evaluate import check, evaluate, jobs_that_count
 from predictors.evaluation.importances import permuted
 from predictors.evaluation.results import Evaluation, Score
 from predictors.history.replay import replay
@@ -66,11 +66,17 @@ def least_error(table: pd.DataFrame) -> str:
     if part.empty:
         return "No predictor has a squared error to compare."
     best = part.iloc[0]
+    if part["ratio_low"].isna().all():
+        return (
+            f"Least squared error under the split {split}: {best['predictor']}, {best['ratio_to_last_two']:.3f} of "
+            "last-two's; there is one user, so this tells nothing about others."
+        )
+    low, high = (part[name].fillna(part["ratio_to_last_two"]) for name in ("ratio_low", "ratio_high"))
     sentence = (
         f"Least squared error under the split {split}: {best['predictor']}, {best['ratio_to_last_two']:.3f} of "
-        f"last-two's [{best['ratio_low']:.3f}, {best['ratio_high']:.3f}]."
+        f"last-two's [{low.iloc[0]:.3f}, {high.iloc[0]:.3f}]."
     )
-    near = part["predictor"][1:][part["ratio_low"][1:] <= best["ratio_high"]].tolist()
+    near = part["predictor"][1:][low[1:] <= high.iloc[0]].tolist()
     return f"{sentence} Intervals overlap with {', '.join(near)}: no winner among these." if near else sentence
 
 
@@ -176,6 +182,8 @@ def run(setting: Setting) -> Report:
     names = setting.predictors or (QUICK if setting.quick else tuple(PREDICTORS))
     check(names, 0.8, "strict")
     log = setting.jobs()
+    counted, account = jobs_that_count(log)
+    account = account.using(len(counted))
     left_out = tuple(name for name in names if name in SLOWEST and len(log) >= LARGE)
     followed = tuple(name for name in names if name not in left_out)
     found = {
@@ -207,6 +215,7 @@ def run(setting: Setting) -> Report:
         seconds=seconds,
         notes=tuple(notes),
         verdict=verdict,
+        account=account,
     )
 
 

@@ -26,20 +26,21 @@ from predictors.registry import PREDICTORS
 from schedsim.engine.simulation import simulate
 from schedsim.policies.policy import make_policy
 from schedsim.results.metrics import estimate_errors, figures
+from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.workload import Workload
 
 WAYS: Final = (
     ("request", "easy-sjbf", "requested"),
     ("incremental", "easy-sjbf", "incremental"),
     ("doubling", "easy-sjbf", "doubling"),
-    ("promise with slack", "default", "requested"),
+    ("promise with slack", "careful", "requested"),
 )
 """What becomes of an expired estimate, or the promise; policy and correction."""
 SOME: Final = 20_000
 """Jobs from which on predictors that are fitted again and again are simulated in the first way alone."""
 EASY: Final = "EASY"
 ERRORS: Final = ("rmse_s", "bias_s", "too_short")
-REVISED_ESTIMATES: Final = ("default", "bold")
+REVISED_ESTIMATES: Final = ("careful", "bold")
 
 SPREADS: Final = (0.0, 0.25, 0.5, 1.0, 2.0)
 """Standard deviations of the logarithm of estimate / run time."""
@@ -122,14 +123,14 @@ def errors_to_order(log: JobLog, seed: int, *, quick: bool = False) -> pd.DataFr
                     name.removeprefix("mean_bounded_"): own[name] / perfect[name]
                     for name in ("mean_bounded_slowdown", "mean_stretch", "max_stretch")
                 }
-                errors = estimate_errors(estimate, workload.run_time)
+                errors = estimate_errors(estimate, clairvoyant(workload))
                 chosen = {error: errors[f"estimate_{error}"] for error in ERRORS}
                 rows.append({"policy": policy, "spread": spread, "factor": factor, **ratios, **chosen})
     return pd.DataFrame(rows)
 
 
 def blurred(workload: Workload, factor: float, spread: float, z: npt.NDArray[np.float64]) -> Ints:
-    """Return run times x factor x exp(spread x z), whole seconds in [1, request], shape (n_jobs,).
+    """Return run times, cut at the request, x factor x exp(spread x z), whole seconds in [1, request], shape (n_jobs,).
 
     Examples
     --------
@@ -138,6 +139,6 @@ def blurred(workload: Workload, factor: float, spread: float, z: npt.NDArray[np.
     >>> blurred(jobs, 2.0, 0.0, np.zeros(2)).tolist()
     [80, 50]
     """
-    wanted = workload.run_time * factor * np.exp(spread * z)
+    wanted = clairvoyant(workload) * factor * np.exp(spread * z)
     kept: Ints = np.clip(wanted, 1, np.maximum(workload.requested, 1)).astype(np.int64)
     return kept

@@ -45,7 +45,7 @@ LABELS: Final = ("< 15 min", "< 1 h", "< 4 h", "< 12 h", "longer")
 def run(setting: Setting) -> Report:
     """Ask when jobs will start, wait, and compare."""
     begin = perf_counter()
-    log, _ = clean(setting.jobs(), setting.procs)
+    log, account = clean(setting.jobs(), setting.procs)
     asked = ask(log, QUICK_JOBS if setting.quick else JOBS, QUICK_DRAWS if setting.quick else DRAWS, setting.seed)
     tables = {"start_times": by_horizon(asked), "asked": asked}
     paths = [
@@ -64,6 +64,7 @@ def run(setting: Setting) -> Report:
         seconds=seconds,
         notes=NOTES,
         verdict=_verdict(asked),
+        account=account.using(len(log)),
     )
 
 

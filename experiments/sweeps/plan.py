@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from experiments.runs.checkpoints import code_identity, digest_of_values, log_identity
-from experiments.runs.simulate import of_partition
 from experiments.sweeps.sweep import Case, Cell, Learner, LogFile, Sweep
 from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
+from predictors.data.cleaning import RequestsFrom, of_partition
 from predictors.data.formats.detect import read_log
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
+from predictors.data.summary import Lack, lacks_for_predictions, prepare
+from predictors.evaluation.evaluate import jobs_that_count
 from predictors.models.baselines import ColumnPredictor
 from predictors.models.online.base import OnlinePredictor
 from predictors.registry import PREDICTORS
@@ -30,17 +31,20 @@ class PlannedLog:
     jobs : JobLog
         Cleaned for simulations, as read else.
     account : ReadingReport
-        What reading and cleaning dropped or changed.
+        What reading, cleaning and evaluating drop or change: read = used + dropped.
     path : str
         Where it was read; empty if it came from memory.
     digests : tuple of str
         SHA-256 as used, and as read: a kept model that learnt from either knows the future.
+    lacks : tuple of Lack
+        What the log lacks, so that its runs may mislead.
     """
 
     jobs: JobLog
     account: ReadingReport
     path: str
     digests: tuple[str, str]
+    lacks: tuple[Lack, ...] = ()
 
     @property
     def sha256(self) -> str:
@@ -59,6 +63,7 @@ class PlannedLog:
             "path": self.path,
             "jobs": len(self.jobs),
             "account": self.account.to_dict(),
+            "lacks": [lack.to_dict() for lack in self.lacks],
         }
 
 
@@ -131,17 +136,23 @@ def plan(sweep: Sweep, logs: Sequence[JobLog] = ()) -> Plan:
 
 
 def _read(source: LogFile) -> tuple[JobLog, ReadingReport, LogFile]:
-
-    jobs, account = read_log(source.path)
-    return of_partition(jobs, source.partition), account, source
+    return *read_log(source.path), source
 
 
 def _planned(sweep: Sweep, jobs: JobLog, account: ReadingReport, source: LogFile, *, from_file: bool) -> PlannedLog:
     path = source.path if from_file else ""
-    if sweep.kind != "simulate":
-        return PlannedLog(jobs, account, path, (jobs.digest(),) * 2)
-    cleaned, cleaning = clean(jobs, source.procs, sweep.drop_wide)
-    return PlannedLog(cleaned, account + cleaning, path, (cleaned.digest(), jobs.digest()))
+    if sweep.kind == "simulate":
+        ready = prepare(jobs, source.procs, sweep.drop_wide, source.partition, source.requests_from)
+        digests = (ready.used.digest(), ready.log.digest())
+        return PlannedLog(ready.used, account + ready.account, path, digests, ready.lacks(sweep.kill))
+    part, others = of_partition(jobs, source.partition)
+    if source.requests_from is not None:
+        part, made = RequestsFrom(source.requests_from).apply(part)
+        others += made
+    counted, left_out = jobs_that_count(part, sweep.protocol)
+    lacks = lacks_for_predictions(counted, others + left_out) if len(counted) else ()
+    total = (account + others + left_out).using(len(counted))
+    return PlannedLog(part, total, path, (part.digest(),) * 2, lacks)
 
 
 def _pinned(case: Case) -> Case:

@@ -17,7 +17,6 @@ from experiments.compare.result import LEVEL, PRICES, Choice, Comparison
 from experiments.reports.figures import COLOURS, MARKERS, draw, write_table
 from experiments.reports.report import Report
 from experiments.sweeps.results import GROUP_TABLE, TABLE, Results
-from predictors.core.errors import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,9 +75,9 @@ def report_of(found: Results, folder: Path, judged: Compared) -> Report:
                         height=1.8 + 0.5 * min(len(comparisons), MOST_DRAWN))  # fmt: skip
     written.append(write_table(found.runs, folder / "runs.csv"))
     logs = ", ".join(log["name"] for log in found.about["logs"])
-    verdict = [sentences.of(one) for one in comparisons] + ([sentences.of(choice)] if choice else [])
+    verdict = caution(found) + [sentences.of(one) for one in comparisons] + ([sentences.of(choice)] if choice else [])
     notes = [sentences.together(LEVEL, len(comparisons)) + APART] if comparisons else []
-    notes += [log["account"]["source"] + ": " + _changes(log["account"]) for log in found.about["logs"]]
+    notes += [changes(log) for log in found.about["logs"]]
     if alone := _as_logged_alone(found.runs):
         notes.append(f"Run on the logs as they are alone, and so not judged: {', '.join(alone)}.")
     if "look_ahead" in found.runs and found.runs["look_ahead"].any():
@@ -185,8 +184,19 @@ def _facts(found: Results) -> dict[str, str | int | float]:
     }
 
 
-def _changes(account: dict[str, int]) -> str:
-    changes = [
-        f"{counted(account[effect], 'row')} {effect}" for effect in ("dropped", "changed", "noted") if account[effect]
+def changes(log: dict[str, Any]) -> str:
+    """Return what became of each job of a log: read = used + dropped."""
+    account = log["account"]
+    lost = [f for f in account["findings"] if f["effect"] == "dropped"]
+    reasons = ", ".join(f"{f['rule']} {f['count']:,}" for f in lost)
+    dropped = f"{account['dropped']:,} dropped ({reasons})" if lost else "nothing dropped"
+    return f"{account['source']}: {account['read']:,} jobs read, {account['used']:,} used, {dropped}"
+
+
+def caution(found: Results) -> list[str]:
+    """Return what the logs lack, so that their runs may mislead: a sentence each, said before any verdict."""
+    return [
+        f"Caution: {log['name']}: {lack['text']} {lack['remedy']}"
+        for log in found.about["logs"]
+        for lack in log.get("lacks", ())
     ]
-    return ", ".join(changes) or "nothing dropped, nothing changed"

@@ -13,10 +13,12 @@ from experiments.compare.measures import AS_LOGGED, COMPARED
 from experiments.runs.simulate import GIVEN, TABLES, check_names
 from predictors.core.declarations import STRICT, check_fields, declared, parse_toml
 from predictors.core.errors import JobcastError, unknown_name
+from predictors.data.cleaning import RequestsFrom
 from predictors.evaluation.evaluate import PROTOCOLS
-from predictors.models.similar_jobs import SimilarRuns
+from predictors.models.similar_jobs import SimilarRuns, estimates_name
 from predictors.registry import make_predictor
 from schedsim.policies.corrections import correction_code
+from schedsim.policies.policy import policy_name
 
 T = TypeVar("T")
 Name = Annotated[str, Field(min_length=1)]
@@ -44,6 +46,9 @@ class Case:
 
     def __post_init__(self) -> None:
         check_fields(self, f"Case {self.name!r}")
+        object.__setattr__(self, "policy", policy_name(self.policy))
+        if isinstance(self.estimates, str):
+            object.__setattr__(self, "estimates", estimates_name(self.estimates))
         if not self.name.isprintable():
             raise JobcastError(f"A case's name is shown: no line breaks or control characters; got {self.name!r}.")
 
@@ -111,7 +116,10 @@ def crossed(
     ['easy', 'easy-sjbf']
     >>> [case.name for case in crossed(("easy",), ("requested", "tsafrir"), ("requested", "doubling"))]
     ['easy, requested', 'easy, tsafrir, requested', 'easy, tsafrir, doubling']
+    >>> [case.name for case in crossed(("easy", "default"), ("default",), ("requested",))]  # older names
+    ['easy', 'careful']
     """
+    policies, estimates = tuple(map(policy_name, policies)), tuple(map(estimates_name, estimates))
     cases = []
     for policy, estimated, correction in product(policies, estimates, corrections):
         if estimated in NEVER_EXPIRE and correction != corrections[0]:
@@ -134,16 +142,19 @@ MOST_SEEDS: Final = 100_000
 
 @dataclass(frozen=True)
 class LogFile:
-    """A log to read, and the size of its machine where the log does not have it."""
+    """A log to read, with what it does not have: the size of its machine, requested times."""
 
     __pydantic_config__: ClassVar[Any] = STRICT
 
     path: Name
     procs: Annotated[int, Field(ge=1)] | None = None
     partition: Annotated[int, Field(ge=0)] | None = None
+    requests_from: str | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, f"Log {self.path!r}")
+        if self.requests_from is not None:
+            RequestsFrom(self.requests_from)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,6 +231,9 @@ class Sweep:
         if self.measure is not None and self.measure not in COMPARED:
             raise unknown_name("measure", self.measure, COMPARED)
         names = [case.name for case in self.all_cases]
+        if self.beside is not None and self.beside not in names:  # perhaps by older names
+            parts = self.beside.split(", ")
+            object.__setattr__(self, "beside", ", ".join(estimates_name(policy_name(part)) for part in parts))
         if len(set(names)) < len(names):
             raise JobcastError(f"Two cases of the sweep are called {_twice(names)!r}; give each a name of its own.")
         if self.beside is not None and self.beside not in names:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from experiments.sweeps.plan import Plan
-from experiments.sweeps.results import MODELS, TABLE, TIMES, Results
+from experiments.sweeps.results import MODELS, TIMES, Results
 from experiments.sweeps.work import model_folder
 from predictors.data.joblog import JobLog
 from predictors.tracking.client import Child, log_run, sweep_run
@@ -30,7 +30,7 @@ def track_sweep(found: Results, planned: Plan, folder: Path) -> str:
     tags = {"jobcast.sweep": planned.identity(), "jobcast.kind": found.kind}
     params = {"kind": found.kind, "runs": len(found.runs), "seeds": ", ".join(map(str, about["seeds"]))}
     names = ", ".join(log["name"] for log in about["logs"])
-    with sweep_run(f"sweep on {names}", tags, params, folder / TABLE) as parent:
+    with sweep_run(f"sweep on {names}", tags, params, _files(folder), about["seconds"]) as parent:
         if not parent.new:
             return parent.run_id
         if found.kind == "train":
@@ -46,8 +46,15 @@ def track_sweep(found: Results, planned: Plan, folder: Path) -> str:
             first = part.iloc[0]
             params = {name: str(first[name]) for name in _NAMES if name in part and first[name] == first[name]}
             figures = part.drop(columns=[name for name in (*_NAMES, *TIMES) if name in part])
-            parent.add(Child(f"{case} on {log}", params, tuple(_steps(figures))))
+            seconds = float(part["seconds"].sum()) if "seconds" in part else 0.0
+            parent.add(Child(f"{case} on {log}", params, tuple(_steps(figures)), seconds))
         return parent.run_id
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the results, and the pictures, tables and page that were made of them."""
+    kept = (".png", ".svg", ".csv", ".html", ".parquet")
+    return [path for path in sorted(folder.iterdir()) if path.is_file() and path.suffix in kept]
 
 
 def _steps(figures: Any) -> Any:

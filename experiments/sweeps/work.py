@@ -24,7 +24,7 @@ from predictors.evaluation.evaluate import evaluate
 from predictors.models.similar_jobs import REVISED_ESTIMATES, SimilarRuns
 from predictors.tracking.describe import LoadedModel
 from predictors.tracking.model_folder import Origin, save_model
-from schedsim.results.metrics import estimate_errors
+from schedsim.results.metrics import estimate_errors, past_request
 from schedsim.workload.shaking import shaken
 from schedsim.workload.workload import Workload
 
@@ -108,7 +108,7 @@ def model_folder(cell: Cell) -> str:
 
 _MOST_LOGS: Final = 4
 _logs: dict[str, JobLog] = {}  # what this process has opened, by key
-_shakes: dict[tuple[str, int], tuple[JobLog, Workload]] = {}
+_shakes: dict[tuple[str, int, bool], tuple[JobLog, Workload]] = {}
 
 
 def _opened(log: bytes | JobLog, key: str) -> JobLog:
@@ -122,13 +122,13 @@ def _opened(log: bytes | JobLog, key: str) -> JobLog:
     return _logs[key]
 
 
-def _jobs_of(log: JobLog, key: str, seed: int) -> tuple[JobLog, Workload]:
+def _jobs_of(log: JobLog, key: str, seed: int, kill: bool) -> tuple[JobLog, Workload]:
     """Return the jobs of a run; those of the last seed are kept, since all its cases need them."""
-    if (key, seed) not in _shakes:
+    if (key, seed, kill) not in _shakes:
         _shakes.clear()
-        jobs = log if seed == AS_LOGGED else shaken(log, seed)
-        _shakes[key, seed] = jobs, Workload.from_log(jobs)
-    return _shakes[key, seed]
+        jobs = log if seed == AS_LOGGED else shaken(log, seed, kill)
+        _shakes[key, seed, kill] = jobs, Workload.from_log(jobs)
+    return _shakes[key, seed, kill]
 
 
 _loaded = lru_cache(maxsize=8)(loaded)
@@ -137,7 +137,7 @@ _loaded = lru_cache(maxsize=8)(loaded)
 def _simulated(log: JobLog, cell: Cell, batch: Batch) -> tuple[Row, list[Row], None]:
     case = cell.case
     assert isinstance(case, Case)
-    jobs, workload = _jobs_of(log, batch.key, cell.seed)
+    jobs, workload = _jobs_of(log, batch.key, cell.seed, batch.options["kill"])
     given = _loaded(case.estimates) if isinstance(case.estimates, str) else case.estimates
     schedule, found = run_by_name(
         jobs, case.policy, case.estimates if case.budget is not None else given, case.correction,
@@ -146,7 +146,8 @@ def _simulated(log: JobLog, cell: Cell, batch: Batch) -> tuple[Row, list[Row], N
     timed = ("log", "policy", "estimates", "correction", "budget", "engine_seconds", "jobs_per_second")
     row = {key: value for key, value in found.items() if key not in timed}
     if not (isinstance(given, SimilarRuns) or given in REVISED_ESTIMATES):  # these have no single estimate of a job
-        row |= estimate_errors(schedule.estimate, schedule.workload.run_time)
+        row |= estimate_errors(schedule.estimate, schedule.run_time)
+    row["past_request"] = past_request(schedule)
     row["look_ahead"] = isinstance(given, LoadedModel) and given.origin.log_sha256 in batch.digests
     groups = [
         {"by": by, "group": group, **figures}

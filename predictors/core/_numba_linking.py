@@ -9,6 +9,9 @@ This needs parts of numba that are not public. With versions that it was not tri
 kernels then take longer to compile, run slower, and compute the same.
 """
 
+import sys
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Final
 
 import numba
@@ -16,11 +19,30 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
+from numba.np import linalg
 
 TRIED: Final = ("0.68.",)
 """Versions of numba, by their first two numbers."""
 if not numba.__version__.startswith(TRIED):
     raise ImportError(f"numba {numba.__version__} was not tried")
+
+
+def _defer_scipy() -> None:
+    """Import numba's array functions without SciPy's linear algebra, a tenth of the time of a short command.
+
+    numba imports that at once, only to see that it is there; and again where it compiles a function that needs it.
+    """
+    if find_spec("scipy") is None or "numba.np.arraymath" in sys.modules:
+        return
+    real, linalg.ensure_blas = linalg.ensure_blas, lambda: None
+    try:
+        arraymath: Any = import_module("numba.np.arraymath")
+        arraymath.ensure_blas = real
+    finally:
+        linalg.ensure_blas = real
+
+
+_defer_scipy()
 
 
 class StepLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba is not typed

@@ -45,13 +45,19 @@ def ratio_interval(
     Returns
     -------
     tuple of float
-        Lower and upper end, the percentiles of 2,000 resamples; NaN if there is no job or the baseline has no error.
+        Lower and upper end, the percentiles of 2,000 resamples; NaN of fewer than two users, who tell nothing about
+        others, and where the baseline has no error.
 
     Examples
     --------
     >>> ratio_interval([1, 1, 2], np.array([1.0, 1.0, 3.0]), np.array([2.0, 2.0, 6.0]))
     (0.5, 0.5)
+    >>> ratio_interval([1, 1], np.array([1.0, 1.0]), np.array([2.0, 3.0]))
+    (nan, nan)
     """
+    users = np.asarray(users)
+    if not len(users) or (users == users[0]).all():
+        return float("nan"), float("nan")
     draws = drawn_ratios(users, squares, baseline, seed=seed)
     return percentiles(draws, level)
 

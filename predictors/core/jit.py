@@ -1,5 +1,9 @@
-"""The typed door to numba: `@compiled` turns a function of arrays and numbers into machine code, cached on disk."""
+"""The typed door to numba: `@compiled` turns a function of arrays and numbers into machine code, cached on disk.
 
+What is being compiled, since it is not in the cache, is told to the logger `predictors.core.jit`, level INFO.
+"""
+
+import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -10,6 +14,7 @@ from types import ModuleType
 from typing import Any, Final, ParamSpec, TypeVar
 
 import numba
+from numba.core import event
 
 STEP: dict[str, type] = {}
 KERNEL: dict[str, type] = {}
@@ -111,6 +116,31 @@ def _stamps(module: str) -> tuple[tuple[str, int, int], ...]:
         found[name] = (name, about.st_mtime_ns, about.st_size)
         waiting += _kernels_within(sys.modules[name])
     return tuple(sorted(found.values()))
+
+
+class _Teller(event.Listener):  # type: ignore[misc]  # numba is not typed
+    """Tells the logger which kernel or step is being compiled, and when all that it needs is done."""
+
+    def __init__(self) -> None:
+        self._begun = 0  # of our functions, one inside the other
+        self._log = logging.getLogger(__name__)
+
+    def on_start(self, begun: Any) -> None:
+        """Tell its name."""
+        function = begun.data["dispatcher"].py_func
+        if function.__module__.startswith(HOMES):
+            self._begun += 1
+            self._log.info("compiling %s.%s", function.__module__.rpartition(".")[2], function.__name__)
+
+    def on_end(self, ended: Any) -> None:
+        """Tell that it is done, if nothing else waits for it."""
+        if ended.data["dispatcher"].py_func.__module__.startswith(HOMES):
+            self._begun -= 1
+            if self._begun == 0:
+                self._log.info("compiled")
+
+
+event.register("numba:compile", _Teller())
 
 
 def _kernels_within(module: ModuleType) -> Iterator[str]:

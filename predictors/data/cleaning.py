@@ -1,16 +1,18 @@
-"""Cleaning: the jobs of a log that can be simulated, and their figures.
+"""Cleaning: the jobs of a log that can be simulated, and what is made where a log lacks it.
 
 The cleaning of Gaussier, Glesser, Reis & Trystram, Improving Backfilling by Using Machine Learning to Predict Running
 Times, SC 2015, doi 10.1145/2807591.2807646.
 """
 
+import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
+from predictors.core.arrays import Bools
 from predictors.core.errors import JobcastError, counted
 from predictors.core.validation import LATEST
 from predictors.data.joblog import JobLog
@@ -22,8 +24,10 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "no-processors": ("dropped", "neither requested nor allocated processors are known"),
         "no-request": ("dropped", "the requested time is 0 or unknown"),
         "too-wide": ("dropped", "wider than the machine"),
-        "overrun": ("changed", "ran past the requested time; cut there"),
+        "overrun": ("noted", "ran past the requested time; a simulation that kills stops it there"),
         "allocated": ("noted", "requested processors unknown; the allocated ones are used"),
+        "other-partition": ("dropped", "not in the partition asked for"),
+        "made-request": ("changed", "no requested time in the log; one is made"),
     }
 )
 
@@ -31,7 +35,8 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
 def clean(log: JobLog, procs: int | None = None, drop_wide: bool = False) -> tuple[JobLog, ReadingReport]:
     """Return the jobs of a log that can be simulated, and the account.
 
-    Jobs without a run time, processors or a requested time are dropped; a run time ends at the requested time.
+    Jobs without a run time, processors or a requested time are dropped. Run times stay as logged, those beyond the
+    requested time too: a simulation stops such a job there, or lets it run on. `within_requests` cuts them.
 
     Parameters
     ----------
@@ -72,16 +77,129 @@ def clean(log: JobLog, procs: int | None = None, drop_wide: bool = False) -> tup
         kept &= ~dropped
     account = report.close()
     if not kept.any():
-        raise JobcastError(f"{log.name}: no jobs left to simulate. {_reasons(len(log), account)}")
-    report.add("overrun", log.values["job_id"][kept & (run_time > requested)], "run_time")
+        way_out = _REQUESTS if account.count("no-request") else ""
+        raise JobcastError(f"{log.name}: no jobs left to simulate. {_reasons(len(log), account)}{way_out}")
+    report.add("overrun", log.values["job_id"][kept & overran(log)], "run_time")
     report.add("allocated", log.values["job_id"][kept & (log.values["requested_procs"] <= 0)], "requested_procs")
     cleaned = replace(
         log,
-        values={**log.values, "run_time": np.minimum(run_time, requested), "requested_procs": width},
+        values={**log.values, "requested_procs": width},
         unknown={**log.unknown, "run_time": ~kept, "requested_procs": ~kept},
         max_procs=machine,
     )
     return cleaned.select(kept), report.close()
+
+
+def of_partition(log: JobLog, partition: int | None) -> tuple[JobLog, ReadingReport]:
+    """Return the jobs of one partition of the machine, or of all; and an account of the others.
+
+    Raises
+    ------
+    JobcastError
+        If the log has no job in that partition.
+    """
+    report = ReportBuilder(log.name, RULES, place="job")
+    if partition is None:
+        return log, report.close()
+    in_it = log.known("partition") & (log.filled("partition") == partition)
+    if not in_it.any():
+        there = np.unique(log.filled("partition")[log.known("partition")])
+        known = ", ".join(str(p) for p in there) or "no partition at all"
+        raise JobcastError(f"{log.name}: has no job in partition {partition}; it knows {known}.")
+    report.add("other-partition", log.values["job_id"][~in_it])
+    return log.select(in_it), report.close()
+
+
+_FACTOR: Final = re.compile(r"run-time\s*\*\s*(\d{1,6}(?:\.\d{1,6})?)", re.ASCII)
+
+
+@dataclass(frozen=True)
+class RequestsFrom:
+    """Where requested times come from, for jobs whose log has none: a rule, as users write it.
+
+    Parameters
+    ----------
+    rule : str
+        `run-time*F`: the job's own run time by a factor of 1 or more; that is knowledge of the future, which no
+        scheduler has. Or the site's default: seconds, `HH:MM:SS` or `D-HH:MM:SS`; what runs longer has overrun it.
+
+    Raises
+    ------
+    JobcastError
+        If it is neither.
+
+    Examples
+    --------
+    >>> RequestsFrom("run-time*2").factor, RequestsFrom("1-12:00:00").seconds, RequestsFrom("3600").seconds
+    (2.0, 129600, 3600)
+    """
+
+    rule: str
+
+    def __post_init__(self) -> None:
+        if (self.factor or 0) < 1 and (self.seconds or 0) < 1:
+            raise JobcastError(
+                f"Requested times come from run-time*F with F of 1 or more (run-time*2), or from the site's default, "
+                f"in seconds or as HH:MM:SS (24:00:00); got {self.rule!r}."
+            )
+
+    @property
+    def factor(self) -> float | None:
+        """The factor of the run time, if that is the rule."""
+        found = _FACTOR.fullmatch(self.rule.strip())
+        return float(found[1]) if found else None
+
+    @property
+    def seconds(self) -> int | None:
+        """The site's default [s], if that is the rule."""
+        text = self.rule.strip()
+        days, dash, clock = text.partition("-")
+        parts = (clock if dash else text).split(":")
+        numbers = [days, *parts] if dash else parts
+        whole = all(one.isascii() and one.isdecimal() and len(one) <= 9 for one in numbers)
+        if not whole or len(parts) not in ((3,) if dash else (1, 3)):
+            return None
+        seconds = 0
+        for part in parts:
+            seconds = 60 * seconds + int(part)
+        return seconds + 86_400 * int(days) if dash else seconds
+
+    def apply(self, log: JobLog) -> tuple[JobLog, ReadingReport]:
+        """Return the log with a requested time for each job that has none but ran, and an account of those made."""
+        run_time, requested = log.values["run_time"], log.values["requested_time"]
+        lacking = ~(log.known("requested_time") & (requested > 0)) & log.known("run_time") & (run_time > 0)
+        if self.factor is not None:
+            made = np.minimum(np.ceil(run_time * self.factor), LATEST).astype(np.int64)
+        else:
+            made = np.full(len(log), self.seconds, dtype=np.int64)
+        unknown = {**log.unknown, "requested_time": log.unknown["requested_time"] & ~lacking}
+        values = {**log.values, "requested_time": np.where(lacking, made, requested)}
+        report = ReportBuilder(log.name, RULES, place="job")
+        report.add("made-request", log.values["job_id"][lacking], "requested_time", self.rule)
+        return replace(log, values=values, unknown=unknown), report.close()
+
+
+def within_requests(log: JobLog) -> JobLog:
+    """Return a log as a scheduler that stops jobs at their requested time would have seen it: run times end there.
+
+    Jobs without a known requested time keep their run time.
+
+    Examples
+    --------
+    >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 5], "run_time": [90, 20],
+    ...                            "requested_time": [60, 60]}, {})
+    >>> within_requests(log)["run_time"].tolist()
+    [60, 20]
+    """
+    run_time, requested = log.values["run_time"], log.values["requested_time"]
+    cut = np.where(overran(log), requested, run_time)
+    return replace(log, values={**log.values, "run_time": cut})
+
+
+def overran(log: JobLog) -> Bools:
+    """Return which jobs ran past their requested time, by the log, shape (n_jobs,)."""
+    run_time, requested = log.values["run_time"], log.values["requested_time"]
+    return log.known("run_time") & log.known("requested_time") & (requested > 0) & (run_time > requested)
 
 
 def machine_size(log: JobLog, procs: int | None = None) -> int:
@@ -100,6 +218,11 @@ def machine_size(log: JobLog, procs: int | None = None) -> int:
         if size is not None:
             return size
     raise JobcastError(f"{log.name}: the size of its machine is not known; give it with --procs.")
+
+
+_REQUESTS: Final = (
+    " Requested times can be made: --requests-from 24:00:00, the site's default, or --requests-from 'run-time*2'."
+)
 
 
 def _too_wide(log: JobLog, machine: int, count: int, widest: int) -> JobcastError:

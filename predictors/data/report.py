@@ -4,21 +4,21 @@ Every function that makes a `JobLog` from something else also returns a `Reading
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.errors import JobcastError, unknown_name
+from predictors.core.errors import JobcastError, counted, unknown_name
 
 Effect = Literal["dropped", "changed", "noted"]
 
 EFFECTS: Final = MappingProxyType(
     {
         "dropped": "the row is not in the log",
-        "changed": "the row is kept, a value of it is lost",
+        "changed": "the row is kept, a value of it is lost or made",
         "noted": "nothing is lost, but the log differs from the file's text",
     }
 )
@@ -123,6 +123,8 @@ class ReadingReport:
         The file or log that was read.
     findings : tuple of Finding
         In the order dropped, changed, noted; equal rules are joined.
+    used : int or None
+        Rows that are used, those with changed values among them. So read = used + dropped. None: not counted yet.
 
     Examples
     --------
@@ -135,10 +137,13 @@ class ReadingReport:
     kth.swf: 3 dropped, 2 changed
       dropped  3  no-run-time           run time is 0 or unknown  (jobs 5, …)
       changed  2  negative        wait  read as unknown           (lines 31, 40)
+    >>> print(both.using(95).summary())
+    kth.swf: 98 jobs read, 95 used, 3 dropped (no-run-time 3); of those used 2 values changed
     """
 
     source: str = "log"
     findings: tuple[Finding, ...] = ()
+    used: int | None = None
 
     def __post_init__(self) -> None:
         joined: dict[tuple[str, str, str, str], Finding] = {}
@@ -148,8 +153,18 @@ class ReadingReport:
         object.__setattr__(self, "findings", tuple(sorted(joined.values(), key=lambda f: rank(f.effect))))
 
     def __add__(self, other: "ReadingReport") -> "ReadingReport":
-        """Return the report of both, equal rules joined, under this one's source."""
-        return ReadingReport(self.source, self.findings + other.findings)
+        """Return the report of both, equal rules joined, under this one's source; the second is the later step."""
+        used = self.used if other.used is None else other.used
+        return ReadingReport(self.source, self.findings + other.findings, used)
+
+    def using(self, used: int) -> "ReadingReport":
+        """Return the report of a command that uses so many jobs."""
+        return replace(self, used=used)
+
+    @property
+    def read(self) -> int | None:
+        """Rows read: used and dropped; None if those used are not counted."""
+        return None if self.used is None else self.used + self.dropped
 
     @property
     def dropped(self) -> int:
@@ -202,9 +217,20 @@ class ReadingReport:
         >>> ReadingReport("a.swf").summary()
         'a.swf: nothing dropped, nothing changed'
         """
+        if self.used is not None:
+            return f"{self.source}: {self._sum()}"
         totals = ((self.dropped, "dropped"), (self.changed, "changed"), (self.noted, "noted"))
         parts = [f"{count:,} {effect}" for count, effect in totals if count]
         return f"{self.source}: {', '.join(parts) or 'nothing dropped, nothing changed'}"
+
+    def _sum(self) -> str:
+        """Return what was read, used and dropped, by rule, in one line."""
+        reasons = [f"{f.rule} {f.count:,}" for f in self.findings if f.effect == "dropped"]
+        kept = [f"{self.changed:,} values changed"] if self.changed else []
+        kept += [f"{self.noted:,} noted"] if self.noted else []
+        first = f"{counted(self.read or 0, 'job')} read, {self.used or 0:,} used"
+        lost = f", {self.dropped:,} dropped ({', '.join(reasons)})" if reasons else ", nothing dropped"
+        return first + lost + (f"; of those used {', '.join(kept)}" if kept else "")
 
     def rows(self) -> list[tuple[str, str, str, str, str, str]]:
         """Return the table's rows: effect, count, rule, column, text, first places."""
@@ -224,6 +250,8 @@ class ReadingReport:
         """Return the account as plain values for JSON."""
         return {
             "source": self.source,
+            "read": self.read,
+            "used": self.used,
             "dropped": self.dropped,
             "changed": self.changed,
             "noted": self.noted,

@@ -1,5 +1,10 @@
-"""A summary of a job log: jobs, span, machine, users, known columns, quantiles."""
+"""A summary of a job log: jobs, span, machine, users, known columns, quantiles; and what the log lacks for an answer.
 
+A log that lacks something gives an answer that misleads. `lacks_for_schedules` and `lacks_for_predictions` are the one
+place where that is decided; every command that answers from a log asks them, and says it first.
+"""
+
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -7,7 +12,10 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import numpy.typing as npt
 
+from predictors.core.errors import JobcastError
+from predictors.data.cleaning import RequestsFrom, clean, of_partition, within_requests
 from predictors.data.joblog import JobLog
+from predictors.data.report import ReadingReport
 
 QUANTILES: Final = {"min": 0.0, "p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 CODES: Final = ("user", "group", "executable", "queue", "partition")
@@ -34,8 +42,8 @@ def summarise(log: JobLog) -> dict[str, Any]:
         "name": log.name,
         "jobs": len(log),
         "span_s": int(submit[-1]) if len(log) else None,
-        "first_submission": _clock(log, 0),
-        "last_submission": _clock(log, int(submit[-1])) if len(log) else None,
+        "first_submission": date_of(log, 0),
+        "last_submission": date_of(log, int(submit[-1])) if len(log) else None,
         "max_procs": log.max_procs,
         "max_nodes": log.max_nodes,
         "time_zone": log.time_zone,
@@ -60,7 +68,288 @@ def utilisation(log: JobLog) -> float | None:
     if log.max_procs is None or not ran.any():
         return None
     ends = log.values["submit"] + log.filled("wait", 0) + run_time
-    return float((run_time * procs)[ran].sum() / (log.max_procs * ends[ran].max()))
+    return _work(log) / float(log.max_procs * ends[ran].max())
+
+
+def _work(log: JobLog) -> float:
+    """Return the processor seconds of the jobs that ran."""
+    procs, run_time = log.procs, log.values["run_time"].astype(np.float64)
+    return float((run_time * procs)[(procs > 0) & (run_time > 0)].sum())
+
+
+MOST_DROPPED: Final = 0.2
+"""Share of the jobs that may be left out; with more, the rest is another workload."""
+MOST_MOVED: Final = 0.1
+"""Change of the utilisation that is borne."""
+LEAST_WAITS: Final = 0.5
+"""Share of the jobs whose wait must be recorded."""
+DEFAULT_REQUEST: Final = "--requests-from 24:00:00"
+"""How requested times are made, in an example."""
+
+
+@dataclass(frozen=True)
+class Lack:
+    """Something that a log lacks, so that an answer from it may mislead.
+
+    Attributes
+    ----------
+    name : str
+        Short: `no-waits`, `dropped`, `utilisation`, `no-queue`, `made-requests`, `no-requests`, `no-users`, `one-user`.
+    text : str
+        What is so, with the figure, and what it does to the answer.
+    remedy : str
+        What to do.
+    forbids_verdict : bool
+        Whether the log carries no verdict on policies.
+    """
+
+    name: str
+    text: str
+    remedy: str
+    forbids_verdict: bool = False
+
+    def sentence(self) -> str:
+        """Return what a command prints first."""
+        return f"Caution: {self.text} {self.remedy}".rstrip()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A log made ready for simulations.
+
+    Attributes
+    ----------
+    log : JobLog
+        The jobs of the partition asked for.
+    used : JobLog
+        Those that can be simulated, cleaned.
+    others : ReadingReport
+        The jobs of other partitions.
+    cleaning : ReadingReport
+        What was made and dropped of the partition's jobs.
+    """
+
+    log: JobLog
+    used: JobLog
+    others: ReadingReport
+    cleaning: ReadingReport
+
+    @property
+    def account(self) -> ReadingReport:
+        """What became of each job of the log."""
+        return (self.others + self.cleaning).using(len(self.used))
+
+    def lacks(self, kill: bool = True) -> tuple[Lack, ...]:
+        """Return what the log lacks for simulations."""
+        return lacks_for_schedules(self.log, self.used, self.cleaning, kill)
+
+
+def prepare(
+    log: JobLog,
+    procs: int | None = None,
+    drop_wide: bool = False,
+    partition: int | None = None,
+    requests_from: str | None = None,
+) -> Prepared:
+    """Return a log's jobs that can be simulated, and what became of the others.
+
+    Parameters
+    ----------
+    procs, drop_wide
+        As of `predictors.data.cleaning.clean`.
+    partition : int, optional
+        Keep the jobs of one partition alone.
+    requests_from : str, optional
+        Where requested times come from that the log lacks, see `predictors.data.cleaning.RequestsFrom`.
+
+    Raises
+    ------
+    JobcastError
+        As of `clean`, `of_partition` and `RequestsFrom`.
+    """
+    rule = None if requests_from is None else RequestsFrom(requests_from)
+    part, others = of_partition(log, partition)
+    asked, made = (part, ReadingReport(log.name)) if rule is None else rule.apply(part)
+    used, cleaning = clean(asked, procs, drop_wide)
+    return Prepared(part, used, others, made + cleaning)
+
+
+def lacks_for_schedules(log: JobLog, used: JobLog, cleaning: ReadingReport, kill: bool = True) -> tuple[Lack, ...]:
+    """Return what a log lacks for simulations, what weighs most first.
+
+    Parameters
+    ----------
+    log : JobLog
+        As read, or one partition of it.
+    used : JobLog
+        Its jobs that are simulated, cleaned.
+    cleaning : ReadingReport
+        What was dropped and made in between.
+    kill : bool
+        Whether jobs are stopped at their requested time.
+
+    Examples
+    --------
+    >>> columns = {"submit": [0, 50], "wait": [0, 0], "run_time": [20, 50], "requested_time": [60, 60], "user": [3, 3]}
+    >>> log = JobLog.from_columns({"job_id": [1, 2], "requested_procs": [2, 4], **columns}, {}, max_procs=4)
+    >>> [lack.name for lack in lacks_for_schedules(log, *clean(log))]
+    ['no-queue', 'one-user']
+    """
+    lost = _dropped(len(log), cleaning)
+    found = [*lost, *_moved(log, used, kill, bool(lost)), *_made(len(log), cleaning)]
+    if _nobody_waits(used, kill):
+        text = (
+            f"no job has to wait on {used.max_procs or 0:,} processors, since at each moment all jobs that are there "
+            "fit. All policies give the same schedule."
+        )
+        remedy = SIZE if not found else FOLLOWS
+        found.append(Lack("no-queue", text, remedy, True))
+    if log.known("wait").mean() < LEAST_WAITS:
+        text = f"{_without_waits(log)} Its submissions may be the starts, and then simulated waits are too short."
+        remedy = "Take a log with the times of submission and of start, such as Slurm's sacct with Submit and Start."
+        found.append(Lack("no-waits", text, remedy, True))
+    return (*found, *_users(used, "Who waits longer cannot be told by user."))
+
+
+def lacks_for_predictions(jobs: JobLog, account: ReadingReport) -> tuple[Lack, ...]:
+    """Return what a log lacks for learning and scoring predictors, what weighs most first.
+
+    Parameters
+    ----------
+    jobs : JobLog
+        The jobs that are learnt from or predicted.
+    account : ReadingReport
+        Which jobs of the log were left out.
+    """
+    n_jobs = len(jobs) + account.dropped - account.count("other-partition")
+    found = [*_dropped(n_jobs, account), *_made(len(jobs), account)]
+    if jobs.known("wait").mean() < LEAST_WAITS:
+        text = f"{_without_waits(jobs)} Each counts as started at its submission: its end is learnt from too early."
+        remedy = "Take a log with the times of submission and of start; these scores are too good."
+        found.append(Lack("no-waits", text, remedy))
+    if not (jobs.values["requested_time"] > 0).any():
+        text = "no job has a requested time. Predictions have no upper limit, and none stands in for a missing one."
+        found.append(Lack("no-requests", text, f"Give the site's default, as in {DEFAULT_REQUEST}."))
+    return (*found, *_users(jobs, "Predictors that follow users cannot be judged by this log."))
+
+
+def lacks_of(log: JobLog) -> tuple[Lack, ...]:
+    """Return all that a log lacks, for simulations and for predictions, before anything is asked of it."""
+    ran = log.select(log.known("run_time") & (log.values["run_time"] > 0))
+    if not len(ran):
+        return (Lack("no-run-times", "no job has a run time.", "Take a log of jobs that have ended.", True),)
+    found: tuple[Lack, ...] = ()
+    try:
+        used, cleaning = clean(log, drop_wide=True)
+    except JobcastError as error:
+        found = (Lack("no-simulation", f"it cannot be simulated as it is. {error}", "", True),)
+    else:
+        found = lacks_for_schedules(log, used, cleaning)
+    known = {lack.name for lack in found}
+    return (*found, *(one for one in lacks_for_predictions(ran, ReadingReport(log.name)) if one.name not in known))
+
+
+def next_command(log: JobLog, path: str, lacks: tuple[Lack, ...]) -> str:
+    """Return the command to type after `jobcast log info`.
+
+    It asks for advice with the options that the log needs; where these do not help, for an evaluation of predictors.
+    """
+    names = {lack.name: lack for lack in lacks}
+    if "no-run-times" in names:
+        return "jobcast log fetch"
+    if "no-queue" in names or "no-waits" in names:
+        return f"jobcast evaluate {path}"
+    options = [] if log.max_procs or log.max_nodes else ["--procs N"]
+    machine = log.max_procs or log.max_nodes
+    if machine and bool((log.procs > machine).any()):
+        options.append("--drop-wide")
+    if (log.values["requested_time"] > 0).mean() < 1 - MOST_DROPPED:
+        options.append(DEFAULT_REQUEST)
+    return " ".join(["jobcast advise", path, *options])
+
+
+WAYS_OUT: Final = {
+    "no-request": f"Have them made: {DEFAULT_REQUEST}, the site's default, or --requests-from 'run-time*2'.",
+    "too-wide": "Give the machine's true size: --procs N.",
+    "no-processors": "Export the processors of each job too.",
+    "no-run-time": "Take a log of jobs that have ended.",
+    "ran-for-0-s": "Export the run times in seconds, not in minutes or hours.",
+}
+"""What to do about the jobs that a rule drops."""
+
+
+SIZE: Final = "Give the machine's true size, --procs N, or one partition of it, --partition P."
+FOLLOWS: Final = "This follows from what is said before."
+
+
+def _dropped(n_jobs: int, account: ReadingReport) -> list[Lack]:
+    findings = [f for f in account.findings if f.effect == "dropped" and f.rule != "other-partition"]
+    lost = sum(f.count for f in findings)
+    if lost <= MOST_DROPPED * n_jobs:
+        return []
+    most = max(findings, key=lambda f: f.count)
+    text = (
+        f"{lost:,} of {n_jobs:,} jobs ({lost / n_jobs:.0%}) are left out, most by the rule {most.rule}: {most.text}. "
+        "The answer is that of another workload."
+    )
+    remedy = WAYS_OUT.get(most.rule, "Give rules or a machine that take these jobs.")
+    return [Lack("dropped", text, remedy, True)]
+
+
+def _moved(log: JobLog, used: JobLog, kill: bool, lost: bool) -> list[Lack]:
+    """Compare over the span of the whole log: jobs that are left out must not move it."""
+    before = utilisation(log)
+    if before is None or not used.max_procs or not log.max_procs:
+        return []
+    kept = _work(within_requests(used) if kill else used) / _work(log)
+    after = before * kept * log.max_procs / used.max_procs
+    if abs(after - before) <= MOST_MOVED:
+        return []
+    text = (
+        f"the jobs simulated fill {after:.0%} of {used.max_procs or 0:,} processors, those of the log filled "
+        f"{before:.0%} of {log.max_procs or 0:,}. The queue is another one than the site's."
+    )
+    return [Lack("utilisation", text, FOLLOWS if lost else SIZE, True)]
+
+
+def _made(n_jobs: int, account: ReadingReport) -> list[Lack]:
+    made = [f for f in account.findings if f.rule == "made-request"]
+    if not made or made[0].count <= MOST_DROPPED * n_jobs:
+        return []
+    knows = "run-time" in made[0].example
+    share = f"{made[0].count / n_jobs:.0%}"
+    text = f"{made[0].count:,} of {n_jobs:,} requested times ({share}) are made: {made[0].example}."
+    if knows:
+        text += " They tell the run times, which no scheduler knows: whoever plans by them looks too good."
+    remedy = f"Take the site's default: {DEFAULT_REQUEST}." if knows else "The answer holds for this default alone."
+    return [Lack("made-requests", text, remedy, knows)]
+
+
+def _without_waits(log: JobLog) -> str:
+    share = float(log.known("wait").mean())
+    return "the log records no waits." if not share else f"the log records the wait of {share:.0%} of the jobs alone."
+
+
+def _users(log: JobLog, effect: str) -> list[Lack]:
+    n_users = _distinct(log, "user")
+    if n_users is None:
+        return [Lack("no-users", f"the log names no user. {effect}", "Export the users, or keyed hashes of them.")]
+    if n_users == 1:
+        return [Lack("one-user", f"all jobs are of one user. {effect}", "Take the log of a machine that many share.")]
+    return []
+
+
+def _nobody_waits(used: JobLog, kill: bool) -> bool:
+    """Return whether all jobs fit on the machine if each starts at its submission: then none waits, by any policy."""
+    submit, procs = used.values["submit"], used.procs
+    ends = submit + (within_requests(used) if kill else used).values["run_time"]
+    times, change = np.concatenate([submit, ends]), np.concatenate([procs, -procs])
+    busy = np.cumsum(change[np.lexsort((change, times))])  # in a second ends come first
+    return bool(busy.max() <= (used.max_procs or 0))
 
 
 def _known(log: JobLog, column: str) -> npt.NDArray[np.int64]:
@@ -85,7 +374,14 @@ def _distinct(log: JobLog, column: str) -> int | None:
     return len(np.unique(known)) if len(known) else None
 
 
-def _clock(log: JobLog, second: int) -> str | None:
+def date_of(log: JobLog, second: int) -> str | None:
+    """Return the date and time of a second of a log, in the machine's time zone; None where its epoch is unknown.
+
+    Examples
+    --------
+    >>> date_of(JobLog.from_columns({"job_id": [1], "submit": [0]}, {}, epoch=1_706_659_200), 60)
+    '2024-01-31T00:01:00+00:00'
+    """
     if log.epoch is None:
         return None
     zone = ZoneInfo(log.time_zone) if log.time_zone else UTC

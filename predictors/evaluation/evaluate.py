@@ -4,27 +4,34 @@ Two protocols. `strict`: jobs that ran for more than 0 s; predictions capped at 
 a submission is known to it; a training job must have ended before the split instant, the first test job's submission.
 `reis`: all jobs, predictions not capped, known is only what ended strictly before; with fewer than two ended jobs of
 the user last-two is the requested time (V. Reis, "Learning job run-times in HPC systems").
+
+Run times are those of the log in both, beyond the request too. Where nobody kills (`kill=False`) predictions are not
+capped.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, process_time
 from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.arrays import Floats
+from predictors.core.arrays import Bools, Floats
 from predictors.core.errors import JobcastError, counted, unknown_name
 from predictors.core.intervals import ratio_interval
+from predictors.data.cleaning import RequestsFrom, of_partition, overran
 from predictors.data.joblog import JobLog
+from predictors.data.report import Effect, ReadingReport, ReportBuilder
+from predictors.data.summary import lacks_for_predictions
 from predictors.evaluation.metrics import figures
+from predictors.evaluation.monitoring import Monitored, monitored
 from predictors.evaluation.results import Evaluation, Score, slices
 from predictors.history.replay import log_events, replay, running_at
 from predictors.models.base import Predictor
 from predictors.models.baselines import LastTwo, Requested
-from predictors.models.conformal import WithBudget
+from predictors.models.conformal import ConformalQuantiles, WithBudget
 from predictors.models.range import REQUESTED
 from predictors.models.stream import LearningForecast, forecast
 from predictors.registry import make_predictor, seeded
@@ -69,6 +76,9 @@ def evaluate(
     partition: int | None = None,
     seed: int = 0,
     budget: float | None = None,
+    kill: bool | None = None,
+    requests_from: str | None = None,
+    intervals: bool = False,
 ) -> Evaluation:
     """Score predictors on a log, beside last-two.
 
@@ -91,23 +101,33 @@ def evaluate(
     budget : float, optional
         Share of the jobs that may run longer than predicted: predictors given by name are moved until that is so, and
         go on being moved while jobs are scored, by those that have ended (`predictors.models.conformal`).
+    kill : bool, optional
+        What the site does with jobs at their requested time. True: it stops them, so neither a prediction nor P90 need
+        lie beyond. False: nobody is stopped, so both may. Not said: predictions stay within the request, P90 need not.
+    requests_from : str, optional
+        Where requested times come from that the log lacks, see `predictors.data.cleaning.RequestsFrom`.
+    intervals : bool
+        Also give P10, P50 and P90 of every prediction, calibrated by the scored jobs that ended before its submission.
 
     Raises
     ------
     JobcastError
         If a name is unknown, `train` is no share, or no job is left to learn from or to score.
     """
-    check(predictors, train, protocol)
+    check(predictors, train, protocol, budget)
     rules = PROTOCOLS[protocol]
+    cap = rules.cap and kill is not False
     asked = {**_made(predictors, seed, budget), LastTwo.name: LastTwo()}
     asked = {LastTwo.name: asked.pop(LastTwo.name), **asked}
-    asked = {name: one.clone(cap=rules.cap, as_of=rules.as_of) for name, one in asked.items()}
-    jobs = _jobs(log, rules, partition)
+    asked = {name: one.clone(cap=cap, as_of=rules.as_of) for name, one in asked.items()}
+    jobs, account = _jobs(log, protocol, partition, requests_from)
+    lacks = lacks_for_predictions(jobs, account)
     cut = 0 if train is None else int(train * len(jobs))
     learnt = _trainable(jobs, rules, cut)
     tested = np.arange(len(jobs)) >= cut
     if train is not None and not learnt.any():
         raise JobcastError(f"{log.name}: no job of the first {train:.0%} had ended before the split; train on more.")
+    account += _between(jobs, ~learnt & ~tested)
     predictions = {
         name: _prequential(one, jobs) if train is None else _split(one, jobs, learnt, tested)
         for name, one in asked.items()
@@ -117,17 +137,28 @@ def evaluate(
     ended_count = replay(jobs, ["ended_count"], rules.as_of)[:, 0]
     users = jobs.filled("user")[tested]
     base_squares = (baseline - run_time)[tested] ** 2
+    scored = jobs.select(tested) if intervals else None
+
+    def followed(seconds: Floats) -> Monitored | None:
+        if scored is None:
+            return None
+        layer = ConformalQuantiles(kills=kill is True)
+        return monitored(scored, seconds[tested], baseline[tested], as_of=rules.as_of, layer=layer)
+
     scores = tuple(
         Score(
             name=name,
             figures=figures(run_time[tested], found.seconds[tested], baseline[tested]),
-            interval=ratio_interval(users, (found.seconds - run_time)[tested] ** 2, base_squares, seed=seed),
+            interval=(float("nan"), float("nan"))  # of the baseline beside itself there is none
+            if name == LastTwo.name
+            else ratio_interval(users, (found.seconds - run_time)[tested] ** 2, base_squares, seed=seed),
             fit_seconds=found.fit_seconds,
             predict_us_per_job=found.us_per_job,
             slices=slices(jobs, tested, ended_count, found.seconds, baseline),
             predicted=found.seconds[tested],
             predictor=found.predictor,
             n_fallback=found.n_fallback,
+            followed=followed(found.seconds),
         )
         for name, found in predictions.items()
     )
@@ -136,16 +167,19 @@ def evaluate(
         split="prequential" if train is None else f"train {train:g}",
         protocol=protocol,
         partition=partition,
-        capped=rules.cap,
+        capped=cap,
         n_train=int(learnt.sum()),
         n_test=int(tested.sum()),
+        n_overran=int((overran(jobs) & tested).sum()),
+        account=account,
+        lacks=lacks,
         run_time=run_time[tested],
         user=users,
         scores=scores,
     )
 
 
-def check(predictors: Iterable[str], train: float | None, protocol: str) -> None:
+def check(predictors: Iterable[str], train: float | None, protocol: str, budget: float | None = None) -> None:
     """Raise what `evaluate` would raise for its arguments, before a log is read."""
     if not isinstance(predictors, Mapping):
         for name in predictors:
@@ -154,6 +188,8 @@ def check(predictors: Iterable[str], train: float | None, protocol: str) -> None
         raise unknown_name("protocol", protocol, PROTOCOLS)
     if train is not None and not 0 < train < 1:
         raise JobcastError(f"The training share must lie between 0 and 1, such as 0.8; got {train:g}.")
+    if budget is not None:
+        WithBudget(budget=budget).check()
 
 
 @dataclass(frozen=True)
@@ -176,20 +212,44 @@ def _made(predictors: Sequence[str] | Mapping[str, Predictor], seed: int, budget
     return {name: make_predictor(name, **seeded(name, seed)) for name in predictors}
 
 
-def _jobs(log: JobLog, rules: Protocol, partition: int | None) -> JobLog:
-    run_time = log.filled("run_time")
-    keep = log.known("run_time") & (run_time > 0 if rules.ran_only else run_time >= 0)
-    if partition is not None:
-        in_it = log.known("partition") & (log.filled("partition") == partition)
-        if not in_it.any():
-            there = np.unique(log.filled("partition")[log.known("partition")])
-            known = ", ".join(str(p) for p in there) or "no partition at all"
-            raise JobcastError(f"{log.name}: has no job in partition {partition}; it knows {known}.")
-        keep &= in_it
-    if keep.sum() < 2:
-        left = counted(int(keep.sum()), "job")
-        raise JobcastError(f"{log.name}: {left} with a known run time; at least 2 are needed.")
-    return log.select(keep)
+RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
+    {
+        "no-run-time": ("dropped", "the run time is unknown"),
+        "ran-for-0-s": ("dropped", "ran for 0 s"),
+        "not-ended": ("noted", "submitted before the split, ended after it: neither learnt from nor predicted"),
+    }
+)
+
+
+def jobs_that_count(log: JobLog, protocol: str = "strict") -> tuple[JobLog, ReadingReport]:
+    """Return the jobs that a protocol learns from and predicts, and an account of the others."""
+    ids, has_run, never = log.values["job_id"], log.known("run_time"), log.filled("run_time") <= 0
+    keep, report = has_run, ReportBuilder(log.name, RULES, place="job")
+    report.add("no-run-time", ids[~has_run])
+    if PROTOCOLS[protocol].ran_only:
+        report.add("ran-for-0-s", ids[keep & never])
+        keep = keep & ~never
+    return log.select(keep), report.close()
+
+
+def _jobs(log: JobLog, protocol: str, partition: int | None, requests_from: str | None) -> tuple[JobLog, ReadingReport]:
+    """Return the jobs that are evaluated, and an account of the others."""
+    rule = None if requests_from is None else RequestsFrom(requests_from)
+    in_it, others = of_partition(log, partition)
+    jobs, account = jobs_that_count(in_it, protocol)
+    if rule is not None:
+        jobs, made = rule.apply(jobs)
+        account = account + made
+    if len(jobs) < 2:
+        raise JobcastError(f"{log.name}: {counted(len(jobs), 'job')} with a known run time; at least 2 are needed.")
+    return jobs, (others + account).using(len(jobs))
+
+
+def _between(jobs: JobLog, neither: Bools) -> ReadingReport:
+    """Return a note of the jobs that are neither learnt from nor predicted."""
+    report = ReportBuilder(jobs.name, RULES, place="job")
+    report.add("not-ended", jobs.values["job_id"][neither])
+    return report.close()
 
 
 def _trainable(jobs: JobLog, rules: Protocol, cut: int) -> npt.NDArray[np.bool_]:
@@ -206,12 +266,12 @@ def _split(
     predictor: Predictor, jobs: JobLog, learnt: npt.NDArray[np.bool_], tested: npt.NDArray[np.bool_]
 ) -> _Predictions:
     rows = replay(jobs, predictor.features, predictor.as_of)
-    begin = perf_counter()
+    begin = process_time()
     ran = jobs.filled("run_time")[learnt].astype(np.float64)
     split = int(jobs.filled("submit")[tested][0])
     beside = running_at(jobs, rows, ~learnt & ~tested, split) if predictor.learns_from_running else None
     predictor.fit_with_running(rows[learnt], ran, beside)
-    fitted = perf_counter()
+    fit_seconds, fitted = process_time() - begin, perf_counter()
     seconds = np.full(len(jobs), np.nan)
     if isinstance(predictor, WithBudget):
         submit, run_time = jobs.filled("submit")[tested], jobs.filled("run_time")[tested]
@@ -222,7 +282,7 @@ def _split(
     us = (perf_counter() - fitted) / tested.sum() * 1e6
     asked = isinstance(predictor, Requested)
     n_fallback = 0 if asked else int((predictor.answered_by(rows[tested]) == REQUESTED).sum())
-    return _Predictions(seconds, predictor, fitted - begin, float(us), n_fallback)
+    return _Predictions(seconds, predictor, fit_seconds, float(us), n_fallback)
 
 
 def _prequential(predictor: Predictor, jobs: JobLog) -> _Predictions:

@@ -11,7 +11,10 @@ import numpy.typing as npt
 from predictors.core.arrays import Bools, Floats
 from predictors.core.errors import unknown_name
 from predictors.data.joblog import JobLog
+from predictors.data.report import ReadingReport
+from predictors.data.summary import Lack
 from predictors.evaluation.metrics import Figures, figures
+from predictors.evaluation.monitoring import Monitored
 from predictors.history._tables import utc_offsets
 from predictors.models.base import Predictor
 from predictors.models.baselines import LastTwo
@@ -121,9 +124,9 @@ class Score:
     figures : Figures
         On all test jobs.
     interval : tuple of float
-        95 % interval of the ratio to last-two, resampling users.
+        95 % interval of the ratio to last-two, resampling users; NaN of one user alone, and of last-two.
     fit_seconds : float
-        Time spent learning, the features not included [s].
+        CPU time spent learning, by all threads, the features not included [s].
     predict_us_per_job : float
         Time spent predicting, a job [µs]; prequential: history included.
     slices : tuple of Slice
@@ -134,6 +137,8 @@ class Score:
         As fitted here.
     n_fallback : int or None
         Test jobs that were answered by their request, since the predictor had no estimate; None if not counted.
+    followed : Monitored or None
+        P10, P50 and P90 of the predictions and how they held, where they were asked for.
     """
 
     name: str
@@ -145,21 +150,25 @@ class Score:
     predicted: Floats = field(repr=False)
     predictor: Predictor = field(repr=False)
     n_fallback: int | None = None
+    followed: Monitored | None = field(default=None, repr=False)
 
     def to_json(self, detailed: bool = False) -> dict[str, Any]:
-        """Return the figures by name; `detailed` adds the interval, the remaining figures and the slices."""
+        """Return the figures and the interval by name; `detailed` adds the remaining figures and the slices."""
         found = self.figures.to_dict()
         short = {"name": self.name, **{name: found[name] for name in JSON_FIGURES}}
-        times = {
+        short["sse_ratio_interval"] = list(self.interval)
+        times: dict[str, Any] = {
             "fit_seconds": self.fit_seconds,
             "predict_us_per_job": self.predict_us_per_job,
             "n_fallback": self.n_fallback,
         }
+        if self.followed is not None:
+            times |= self.followed.to_json()
         if not detailed:
             return short | times
         more = {name: value for name, value in found.items() if name not in JSON_FIGURES}
         parts = [{"by": part.by, "slice": part.label, **part.figures.to_dict()} for part in self.slices]
-        return short | times | more | {"sse_ratio_interval": list(self.interval), "slices": parts}
+        return short | times | more | {"slices": parts}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +185,12 @@ class Evaluation:
         Whether predictions were capped at the request.
     n_train, n_test : int
         Jobs learnt from and scored.
+    n_overran : int
+        Jobs scored that ran past their requested time.
+    account : ReadingReport
+        Jobs of the log that were left out, by rule; and those neither learnt from nor scored.
+    lacks : tuple of Lack
+        What the log lacks, so that these scores may mislead.
     run_time : float64 array of shape (n_test,)
         True run times of the test jobs [s].
     user : int64 array of shape (n_test,)
@@ -191,6 +206,9 @@ class Evaluation:
     capped: bool
     n_train: int
     n_test: int
+    n_overran: int
+    account: ReadingReport = field(repr=False)
+    lacks: tuple[Lack, ...]
     run_time: Floats = field(repr=False)
     user: npt.NDArray[np.int64] = field(repr=False)
     scores: tuple[Score, ...]
@@ -204,9 +222,13 @@ class Evaluation:
     def to_json(self, detailed: bool = False) -> dict[str, Any]:
         """Return the document that `jobcast evaluate --json` prints; NaN stands for figures that do not exist."""
         return {
+            "lacks": [lack.to_dict() for lack in self.lacks],
             "log": self.log,
             "split": self.split,
             "protocol": self.protocol,
+            "n_train": self.n_train,
+            "n_test": self.n_test,
+            "n_overran": self.n_overran,
             "baseline": {"name": LastTwo.name, "capped": self.capped, "rows": self.n_test},
             "predictors": [score.to_json(detailed) for score in self.scores],
         }

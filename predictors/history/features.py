@@ -179,13 +179,16 @@ FEATURES: Final[dict[str, Feature]] = {
         "processors of the machine that no running job has; missing if the machine's size is not known",
     ),
     **{
-        name: Feature(at.F_KERNEL + k, at.KERNEL_FAMILY, "number", "s", _KERNEL.format(_distance(*at.KERNELS[k])))
+        name: Feature(
+            at.F_KERNEL + k, at.KERNEL_FAMILY, "number", "s",
+            (_KERNEL if k == 0 else f"as `{KERNEL_MEANS[0]}`, with d = {{}}").format(_distance(*at.KERNELS[k])),
+        )
         for k, name in enumerate(KERNEL_MEANS)
     },
     **_of_group("similar", _MOST_SPECIFIC, at.F_SIMILAR, at.SIMILAR_FAMILY),
     "similar_rank": Feature(
         at.F_SIMILAR_RANK, at.SIMILAR_FAMILY, "number", "rank",
-        "which of these groups it is, 0 the most specific … 4 that of all users",
+        "which group `similar` is here: 0 the most specific … 4 that of all users",
     ),
     **{
         name: feature
@@ -323,34 +326,74 @@ def codes_read(names: Sequence[str], past: bool = False) -> tuple[str, ...]:
 
 _PAGE: Final = """# Features
 
-What a history knows of a job at its submission, at second `now`. *Ended* and *running* are by the as-of rule in use; a
-user's ended jobs are ordered by end, start and job id. What is not known is missing (NaN). Names go to
-`JobHistory(features)`, `replay(log, features)` and the `features` of a predictor; a family of features is computed only
-if one of them is asked for. A group of jobs is forgotten when there are more than `capacity` of its kind: the one whose
-jobs have been without any event for longest, but never one with a job queued or running. Kernel means keep the newest
-64 runs of each user, 2 KB.
+This page lists every fact that a predictor can read about a job at its submission, at second `now`. A fact that is not
+known is missing (NaN).
 
-*16*: the sixteen of Reis (`REIS_FEATURES`); *40*: the forty of `boosted` and `censored` (`RICH_FEATURES`); *61*: the
-sixty-one of `average` (`WIDE_FEATURES`).
+* The as-of rule of the history decides which jobs count as *ended* and as *running*. A user's ended jobs are ordered by
+  end, start and job id.
+* Give the names to `JobHistory(features)`, to `replay(log, features)` or to a predictor's `features`. The history
+  computes a family of features only if you name one of them.
+* The history keeps at most `capacity` groups of each kind. It forgets the group without events for the longest time,
+  but never one with a job that waits or runs.
+* The column *in* names the sets: *16* is `REIS_FEATURES` (the sixteen of Reis), *40* is `RICH_FEATURES` (`boosted`,
+  `censored`), *61* is `WIDE_FEATURES` (`average`).
 
-Made from `predictors.history.features.FEATURES` by `python -m predictors.history.features > docs/features.md`; a test
-keeps it so.
+The command `python -m predictors.history.features > docs/features.md` makes this page. A test keeps it up to date.
+
+## The job, its user and the machine
 
 | feature | unit | definition | in |
 |---|---|---|---|
 """
 
+_PAGE_GROUPS: Final = """
+## Groups of earlier jobs
+
+Each feature here is one fact about one group of ended jobs. Its name is the group, `_` and the fact: `of_user_median`
+is the median of the user's last ten run times. A fact is missing where the group has no ended job.
+
+| group | its jobs |
+|---|---|
+"""
+
+_PAGE_FACTS: Final = """
+| fact | unit | definition | in |
+|---|---|---|---|
+"""
+
+
+def _sets(name: str) -> str:
+    """Return the sets that hold a feature, by their sizes.
+
+    Examples
+    --------
+    >>> _sets("procs"), _sets("second_last_status"), _sets("partition")
+    ('16, 40, 61', '16', '')
+    """
+    known = (("16", REIS_FEATURES), ("40", RICH_FEATURES), ("61", WIDE_FEATURES))
+    return ", ".join(size for size, names in known if name in names)
+
 
 def page() -> str:
-    """Return the page docs/features.md: every feature with its unit and definition."""
-    rows = []
+    """Return the page docs/features.md: every feature with its unit and definition; groups and facts apart."""
+    groups = {"similar": _MOST_SPECIFIC} | {f"of_{name}": members for name, members in _GROUPS.items()}
+    of_groups = {f"{group}_{fact}" for group in groups for fact in _OF_GROUP}
+    alone: list[str] = []
     for name, one in FEATURES.items():
-        sets = ", ".join(
-            n for n, names in (("16", REIS_FEATURES), ("40", RICH_FEATURES), ("61", WIDE_FEATURES)) if name in names
-        )
+        if name in of_groups:
+            continue
         unit = f"category: {one.unit}" if one.kind == "category" else one.unit
-        rows.append(f"| `{name}` | {unit} | {one.definition} | {sets} |\n")
-    return _PAGE + "".join(rows)
+        alone.append(f"| `{name}` | {unit} | {one.definition} | {_sets(name)} |\n")
+    facts = []
+    for fact, (unit, definition) in _OF_GROUP.items():
+        by_sets: dict[str, list[str]] = {}
+        for group in groups:
+            if sets := _sets(f"{group}_{fact}"):
+                by_sets.setdefault(sets, []).append(f"`{group}`")
+        found = "; ".join(f"{sets}: {', '.join(names)}" for sets, names in by_sets.items())
+        facts.append(f"| `{fact}` | {unit} | {definition.format('jobs')} | {found} |\n")
+    rows = (f"| `{group}` | {members} |\n" for group, members in groups.items())
+    return "".join((_PAGE, *alone, _PAGE_GROUPS, *rows, _PAGE_FACTS, *facts))
 
 
 if __name__ == "__main__":

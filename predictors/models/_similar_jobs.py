@@ -39,7 +39,8 @@ FIRST: Final = 1  # the group's first waiting job; the user's first group with o
 OF_USER: Final = 2
 NEXT_GROUP: Final = 3
 PREVIOUS_GROUP: Final = 4
-GROUP_RUNS: Final = 5
+TOLD: Final = 5  # what the group's answer rests on, see `basis`, where one answer is for all that wait
+GROUP_RUNS: Final = 6
 
 # users
 IS_TODO: Final = 2
@@ -59,9 +60,12 @@ UP: Final = 1.0 + 1e-12
 @compiled
 def advance(
     events: Ints, answers: Floats, jobs: Ints, groups: Ints, users: Ints, todo: Ints, room: Floats,
-    request_weight: float, quantile: float, geometric: bool, factor: float,
+    request_weight: float, quantile: float, geometric: bool, factor: float, by_group: bool,
 ) -> int:  # fmt: skip
-    """Take in events, write the answers on jobs that wait, new ones first, as far as there is room; return how many."""
+    """Take in events, write the answers on jobs that wait, new ones first, as far as there is room; return how many.
+
+    With `by_group` one answer, on any job of a group, is for all that wait of it.
+    """
     n = 0
     for i in range(len(events)):
         kind, job = events[i, KIND], events[i, JOB]
@@ -80,7 +84,7 @@ def advance(
     for i in range(todo[0]):
         user = todo[1 + i]
         users[user, IS_TODO] = 0
-        n = revise(user, answers, n, jobs, groups, users, room, request_weight, quantile, geometric, factor)
+        n = revise(user, answers, n, jobs, groups, users, room, request_weight, quantile, geometric, factor, by_group)
     todo[0] = 0
     return n
 
@@ -88,14 +92,17 @@ def advance(
 @step
 def revise(
     user: int, answers: Floats, n: int, jobs: Ints, groups: Ints, users: Ints, room: Floats,
-    request_weight: float, quantile: float, geometric: bool, factor: float,
+    request_weight: float, quantile: float, geometric: bool, factor: float, by_group: bool,
 ) -> int:  # fmt: skip
     """Answer anew on a user's waiting jobs whose answer rests on something else now; return the number of answers."""
     group = users[user, FIRST]
     while group != NONE:
         first, job, now = n, groups[group, FIRST], basis(group, groups, users)
+        if by_group and groups[group, TOLD] == now:
+            job = NONE
+        groups[group, TOLD] = now
         while job != NONE:
-            if jobs[job, BASIS] != now and n < len(answers):
+            if (by_group or jobs[job, BASIS] != now) and n < len(answers):
                 if n == first:
                     size = sample(jobs[job], groups, users, room, request_weight)
                     answer(answers[n], job, jobs[job, REQUEST], room, size, quantile, geometric, factor)
@@ -105,7 +112,7 @@ def revise(
                     answers[n, ROW] = job
                 jobs[job, BASIS] = now
                 n += 1
-            job = jobs[job, NEXT]
+            job = NONE if by_group else jobs[job, NEXT]
         group = groups[group, NEXT_GROUP]
     return n
 
@@ -124,6 +131,8 @@ def queue(job: int, jobs: Ints, groups: Ints, users: Ints) -> None:
     if group == NONE:
         return
     jobs[job, BASIS] = basis(group, groups, users)
+    if groups[group, FIRST] == NONE:
+        groups[group, TOLD] = jobs[job, BASIS]
     first, user = groups[group, FIRST], groups[group, OF_USER]
     jobs[job, NEXT], jobs[job, PREVIOUS] = first, NONE
     groups[group, FIRST] = job

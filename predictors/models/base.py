@@ -74,6 +74,8 @@ class Predictor(Parameters, ABC):
         What was known at the end of the log of the last `fit`; absent before, and where rows were given.
     codes_ : dict of str to Codes
         The names behind the codes in its history and in its rows, by column; present as `history_` is.
+    quantiles_ : ConformalQuantiles
+        What P10, P50 and P90 of its predictions go on from (`predictors.models.conformal`); absent unless calibrated.
     """
 
     features: ClassVar[tuple[str, ...]]
@@ -134,8 +136,8 @@ class Predictor(Parameters, ABC):
         if not (np.isfinite(seconds) & (seconds >= 0)).all():
             raise JobcastError(f"{self.name} needs finite run times, not below 0 s.")
         warn_about_training_data(self.name, self.features, rows, seconds)
-        self.__dict__.pop("history_", None)
-        self.__dict__.pop("codes_", None)
+        for name in ("history_", "codes_", "quantiles_"):
+            self.__dict__.pop(name, None)
         self.estimator_ = self.learn(rows, seconds)
         return self
 

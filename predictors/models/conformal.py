@@ -1,20 +1,33 @@
-"""Conformal budgets: any predictor within a share of underestimates, with intervals.
+"""Conformal prediction: P10, P50 and P90 of any predictor's predictions; predictions within a budget of underestimates.
 
-A *share* is how far a prediction is moved: at 0 it stays at p, at 1 it becomes the limit R (the request), at -1 one
-second; in between the way is geometric, p^(1 - share) R^share upwards and p^(1 + share) downwards. The share that would
-have been just enough for a job is known when it has ended. Its quantile over past jobs is the start (split conformal
-prediction), and from then on every outcome moves it a little: up by `step` (1 - budget) when the job ran longer than
-predicted, down by `step` budget when not. In the long run the rate of the first is the budget, whatever the jobs and
-the predictor do, unless the limit itself is outrun more often [1]_.
+**Quantiles** (`ConformalQuantiles`) are predictions times factors. A factor is a quantile of run time / prediction over
+the newest jobs that ended and were predicted alike: by the share of the request that the prediction takes, and by its
+length. Which quantile follows from the quantiles that were issued: one that fewer jobs than it should have stayed
+within is taken further out, by a small step a job [1]_. So P10 to P90 holds 80 % of the jobs in the long run, whatever
+the jobs and the predictor do. Only ended jobs teach, each at its end. Jobs may run beyond their request, and so does
+P90, unless the site is said to end them there (`kills`).
+
+**Budgets** (`WithBudget`) move the prediction itself. A *share* is how far a prediction is moved: at 0 it stays at p,
+at 1 it becomes the limit R (the request), at -1 one second; in between the way is geometric, p^(1 - share) R^share
+upwards and p^(1 + share) downwards. The share that would have been just enough for a job is known when it has ended.
+Its quantile over past jobs is the start (split conformal prediction), and from then on every outcome moves it a
+little: up by `step` (1 - budget) when the job ran longer than predicted, down by `step` budget when not. In the long
+run the rate of the first is the budget, whatever the jobs and the predictor do, unless the limit itself is outrun more
+often [1]_.
 
 References
 ----------
 .. [1] I. Gibbs, E. Candès. Adaptive conformal inference under distribution shift. NeurIPS 2021.
    doi:10.48550/arXiv.2106.00170
+.. [2] A. N. Angelopoulos, R. F. Barber, S. Bates. Online conformal prediction with decaying step sizes. ICML 2024.
+   doi:10.48550/arXiv.2402.01139
 """
 
+import copy
 import heapq
 import math
+from bisect import bisect_left, bisect_right, insort
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +47,257 @@ from predictors.models.baselines import Similar
 from predictors.models.range import Prediction, in_range, no_estimate
 from predictors.models.stream import overrun_at
 from predictors.models.wrapper import Wrapper
+
+LEVELS: Final = (0.1, 0.5, 0.9)
+"""The quantiles: P10, P50, P90."""
+WINDOW: Final = 3000
+"""Newest ended jobs of a group whose ratios are kept."""
+LEAST_RATIOS: Final = 20
+"""Ended jobs before there are quantiles."""
+LEAST_OF_GROUP: Final = 50
+"""Ended jobs of a group before it has factors of its own; until then those of all jobs serve."""
+LEVEL_STEP: Final = 0.003
+"""The step by which one outcome moves a level, once there are many."""
+START: Final = 1.0
+"""The step is no less than this over the number of outcomes: the first jobs teach more [2]_."""
+_FURTHEST_LEVEL: Final = 1.5
+_BEYOND: Final = 10.0
+"""A level beyond 1 takes the factor beyond the greatest ratio by so much, in logarithms, for each 1; below 0 alike."""
+_SHARES: Final = (0.03, 0.2, 0.6, 0.97)
+"""Bounds of the groups by the share of the request that the prediction takes; no request makes one more."""
+_LENGTHS: Final = (30.0, 300.0, 3000.0, 20_000.0)
+"""Bounds of the groups by the predicted run time [s]."""
+_OF_LENGTH: Final = len(_LENGTHS) + 1
+_GROUPS: Final = (len(_SHARES) + 2) * _OF_LENGTH
+_ROUNDING: Final = 1e-12
+"""A product so near to a whole second is that second."""
+
+Triple = tuple[float, float, float]
+
+
+def _group(predicted: float, request: float) -> int:
+    """Return the group of a prediction [s], at least 1 s."""
+    share = bisect_right(_SHARES, predicted / request) if request > 0 else len(_SHARES) + 1
+    return share * _OF_LENGTH + bisect_right(_LENGTHS, predicted)
+
+
+def _ends(point: float, request: float, factors: Triple, kills: bool) -> Triple:
+    """Return P10, P50 and P90 of a prediction [s], at least 1 s."""
+    limit = max(request, SHORTEST) if kills and request > 0 else math.inf
+    low = float(math.floor(point * factors[0] * (1 + _ROUNDING)))
+    middle, high = float(round(point * factors[1])), float(math.ceil(point * factors[2] * (1 - _ROUNDING)))
+    return min(max(low, SHORTEST), limit), min(max(middle, SHORTEST), limit), min(max(high, SHORTEST), limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """P10, P50 and P90 of predictions, as they are known at one moment; immutable, safe to call from threads.
+
+    Parameters
+    ----------
+    factors : tuple of triples, or None
+        By group, what a prediction is multiplied by; None where too few jobs have ended.
+    kills : bool
+        Whether no quantile goes beyond the request.
+    """
+
+    factors: tuple[Triple, ...] | None = None
+    kills: bool = False
+
+    def one(self, predicted: float, request: float) -> Triple | None:
+        """Return P10, P50 and P90 of one prediction, whole seconds from 1 on; NaN is an unknown request."""
+        if self.factors is None:
+            return None
+        point = max(predicted, SHORTEST)
+        return _ends(point, request, self.factors[_group(point, request)], self.kills)
+
+    def many(self, predicted: Floats, requests: Floats) -> Floats:
+        """Return those of many predictions, shape (n, 3), each as `one` gives it; NaN where too few jobs have ended."""
+        if self.factors is None:
+            return np.full((len(predicted), len(LEVELS)), np.nan)
+        point = np.maximum(predicted, SHORTEST)
+        share = np.full(len(point), len(_SHARES) + 1)
+        known = requests > 0
+        share[known] = np.searchsorted(_SHARES, point[known] / requests[known], side="right")
+        factors = np.array(self.factors)[share * _OF_LENGTH + np.searchsorted(_LENGTHS, point, side="right")]
+        ends = point[:, None] * factors
+        ends = np.column_stack(
+            [np.floor(ends[:, 0] * (1 + _ROUNDING)), np.rint(ends[:, 1]), np.ceil(ends[:, 2] * (1 - _ROUNDING))]
+        )
+        limit = np.where(known, np.maximum(requests, SHORTEST), np.inf)[:, None] if self.kills else np.inf
+        bounded: Floats = np.minimum(np.maximum(ends, SHORTEST), limit)
+        return bounded
+
+
+class ConformalQuantiles:
+    """P10, P50 and P90 of a stream of predictions, calibrated by what became of those that were issued.
+
+    Described at the top of this module.
+
+    Parameters
+    ----------
+    kills : bool
+        Whether the site ends jobs at their request: no quantile then goes beyond it.
+
+    Attributes
+    ----------
+    outcomes : int
+        Ended jobs that it has learnt from.
+
+    Examples
+    --------
+    >>> random = np.random.default_rng(1)
+    >>> layer, held = ConformalQuantiles(), []
+    >>> for ran in np.exp(random.normal(6, 1, 4000)).round().tolist():
+    ...     issued = layer.one(300.0, 3600.0)
+    ...     held.append(issued is not None and issued[0] <= ran <= issued[2])
+    ...     layer.learn(300.0, 3600.0, ran, issued)
+    >>> round(float(np.mean(held[2000:])), 2)
+    0.8
+    >>> layer.now.one(300.0, 3600.0)
+    (102.0, 361.0, 1580.0)
+    """
+
+    def __init__(self, *, kills: bool = False) -> None:
+        self.kills = kills
+        self.outcomes = 0
+        self._levels = list(LEVELS)
+        self._windows: dict[int, _Window] = {}
+        self._all = _Window()
+        self._now: Quantiles | None = Quantiles(None, kills)
+
+    def one(self, predicted: float, request: float) -> Triple | None:
+        """Return what `now.one` does, for a stream that asks once and then learns."""
+        if self.outcomes < LEAST_RATIOS:
+            return None
+        point = max(predicted, SHORTEST)
+        window = self._windows.get(_group(point, request), self._all)
+        return _ends(point, request, self._factors(window if len(window) >= LEAST_OF_GROUP else self._all), self.kills)
+
+    @property
+    def now(self) -> Quantiles:
+        """The quantiles by all that has been learnt until now."""
+        if self._now is None:
+            whole = self._factors(self._all)
+            own = {group: self._factors(one) for group, one in self._windows.items() if len(one) >= LEAST_OF_GROUP}
+            self._now = Quantiles(tuple(own.get(group, whole) for group in range(_GROUPS)), self.kills)
+        return self._now
+
+    def learn(self, predicted: float, request: float, ran: float, issued: Triple | None) -> None:
+        """Learn from an ended job.
+
+        Parameters
+        ----------
+        predicted, request : float
+            The prediction that was issued and the requested time [s]; NaN is an unknown request.
+        ran : float
+            Run time [s].
+        issued : tuple of three float, or None
+            The quantiles that were issued at the submission, if there were any.
+        """
+        ran, point = max(ran, SHORTEST), max(predicted, SHORTEST)
+        if issued is not None:
+            step = max(LEVEL_STEP, START / self.outcomes)
+            beyond = ran >= issued[0], ran > issued[1], ran > issued[2]  # a job at an end is inside
+            for place, (level, outran) in enumerate(zip(LEVELS, beyond, strict=True)):
+                level = self._levels[place] + step * (outran - (1.0 - level))
+                self._levels[place] = min(max(level, 1.0 - _FURTHEST_LEVEL), _FURTHEST_LEVEL)
+            low, middle, high = self._levels
+            self._levels = [min(low, middle), middle, max(high, middle)]  # a quantile never passes the next one
+        group, ratio = _group(point, request), ran / point
+        self._windows.setdefault(group, _Window()).add(ratio)
+        self._all.add(ratio)
+        self.outcomes += 1
+        if self.outcomes >= LEAST_RATIOS:
+            self._now = None
+
+    def set_kills(self, kills: bool) -> None:
+        """Say whether the site ends jobs at their request."""
+        self.kills = kills
+        self._now = Quantiles(None, kills) if self.outcomes < LEAST_RATIOS else None
+
+    def copy(self) -> "ConformalQuantiles":
+        """Return one that goes on by itself."""
+        return copy.deepcopy(self)
+
+    def get_state(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all that has been learnt, as arrays."""
+        groups = sorted(self._windows)
+        ratios = [[*self._all.order], *([*self._windows[group].order] for group in groups)]
+        return {
+            "levels": np.array(self._levels),
+            "about": np.array([self.outcomes, self.kills], dtype=np.int64),
+            "groups": np.array(groups, dtype=np.int64),
+            "counts": np.array([len(one) for one in ratios], dtype=np.int64),
+            "ratios": np.array([ratio for one in ratios for ratio in one], dtype=np.float64),
+        }
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "ConformalQuantiles":
+        """Return one that goes on from what `get_state` returned.
+
+        Raises
+        ------
+        JobcastError, KeyError, ValueError
+            If the arrays are not those of such a layer.
+        """
+        outcomes, kills = arrays["about"].tolist()
+        levels, ratios, groups = arrays["levels"].tolist(), arrays["ratios"], arrays["groups"].tolist()
+        parts = np.split(ratios, np.cumsum(arrays["counts"])[:-1])
+        fits = len(parts) == len(groups) + 1 and sum(map(len, parts)) == len(ratios) == arrays["counts"].sum()
+        sound = np.isfinite(ratios).all() and bool((ratios > 0).all()) and np.isfinite(levels).all()
+        if not (fits and sound and len(levels) == len(LEVELS) and set(groups) <= set(range(_GROUPS))):
+            raise JobcastError("The quantiles of a saved model are damaged; train it again with --intervals.")
+        found = cls(kills=bool(kills))
+        found.outcomes, found._levels = outcomes, levels
+        found._all = _Window(parts[0].tolist())
+        found._windows = {group: _Window(one.tolist()) for group, one in zip(groups, parts[1:], strict=True)}
+        found._now = None if outcomes >= LEAST_RATIOS else found._now
+        return found
+
+    def _factors(self, window: "_Window") -> Triple:
+        low, middle, high = (window.at(level) for level in self._levels)
+        return low, middle, high
+
+
+def quantiles_of(predictor: Predictor) -> ConformalQuantiles | None:
+    """Return what a predictor's P10, P50 and P90 go on from; None if it was not calibrated."""
+    found: ConformalQuantiles | None = vars(predictor).get("quantiles_")
+    return found
+
+
+def keep_quantiles(predictor: Predictor, layer: ConformalQuantiles | None) -> None:
+    """Give a fitted predictor what its P10, P50 and P90 go on from; None: nothing is given."""
+    if layer is not None:
+        vars(predictor)["quantiles_"] = layer
+
+
+class _Window:
+    """The newest ratios, by their age and by their size."""
+
+    def __init__(self, ratios: list[float] | None = None) -> None:
+        self.order: deque[float] = deque(ratios or ())
+        self._sorted = sorted(self.order)
+
+    def __len__(self) -> int:
+        return len(self._sorted)
+
+    def add(self, ratio: float) -> None:
+        """Add the newest; the oldest gives way."""
+        self.order.append(ratio)
+        insort(self._sorted, ratio)
+        if len(self.order) > WINDOW:
+            del self._sorted[bisect_left(self._sorted, self.order.popleft())]
+
+    def at(self, level: float) -> float:
+        """Return the ratio at a level; beyond 0 and 1 it goes on from the least and the greatest."""
+        n = len(self._sorted)
+        if level >= 1.0:
+            return self._sorted[-1] * math.exp((level - 1.0) * _BEYOND)
+        if level <= 0.0:
+            return self._sorted[0] * math.exp(level * _BEYOND)
+        return self._sorted[min(math.ceil((n + 1) * level), n) - 1]
+
 
 HELD_OUT: Final = 0.2
 """Share of the jobs of a fit, the newest, that calibrate what was learnt from the others."""

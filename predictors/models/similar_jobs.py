@@ -1,4 +1,4 @@
-"""Estimates by role from similar jobs: the product's default.
+"""Estimates by role from similar jobs: the revised estimates `careful` and `bold`.
 
 Nothing is trained. The last runs of similar jobs are a sample of how long a job may take. Each role reads its own value
 from that sample: the order of the queue a low one, so that short jobs pass; a candidate for backfilling a higher one,
@@ -113,11 +113,23 @@ class SimilarRunsForecast:
             )
         self.n_steps: Final = about.runs
         self._tables = _tables(log, about.runs)
+        self._by_group = False
         self._rule = (about.request_weight, about.quantile, about.candidate == "geometric", about.factor)
 
     def advance(self, events: Ints, answers: Floats) -> int:
         """Take in the events since the last call; write the answers on waiting jobs, and return how many they are."""
-        return kernel.advance(events, answers, *self._tables, *self._rule)
+        return kernel.advance(events, answers, *self._tables, *self._rule, self._by_group)
+
+    def by_group(self) -> None:
+        """Let one answer stand for all waiting jobs of its group from now on."""
+        self._by_group = True
+
+    @property
+    def group_of(self) -> Ints:
+        """The number of each job's group: one user and requested time, hence one sample and the same estimates."""
+        group, alone = self._tables[0][:, kernel.GROUP].copy(), self._tables[0][:, kernel.GROUP] == kernel.NONE
+        group[alone] = len(self._tables[1]) + np.unique(self._tables[0][alone, kernel.REQUEST], return_inverse=True)[1]
+        return group
 
     def fork(self) -> Self:
         """Return a copy that goes on by itself; it costs memory by the jobs of the whole log."""
@@ -145,11 +157,25 @@ def _tables(log: JobLog, runs: int) -> tuple[Ints, Ints, Ints, Ints, Floats]:
 
 REVISED_ESTIMATES: Final[Mapping[str, SimilarRuns]] = MappingProxyType(
     {
-        "default": SimilarRuns(),
+        "careful": SimilarRuns(),
         "bold": SimilarRuns(request_weight=0.03, candidate="geometric", factor=0.5, quantile=0.75),
     }
 )
-"""Rules of revised estimates by name: the default, for all machines alike, and one that favours short jobs more."""
+"""Rules of revised estimates by name: `careful`, for all machines alike, and `bold`, which favours short jobs more."""
+
+ALIASES: Final[Mapping[str, str]] = MappingProxyType({"default": "careful"})
+"""Older names that still work, and the names that results give in their place."""
+
+
+def estimates_name(name: str) -> str:
+    """Return the name of estimates as results show it: an older one is replaced by today's.
+
+    Examples
+    --------
+    >>> estimates_name("default"), estimates_name("bold"), estimates_name("last-two")
+    ('careful', 'bold', 'last-two')
+    """
+    return ALIASES.get(name, name)
 
 
 def make_revised_estimates(name: str) -> SimilarRuns:
@@ -157,9 +183,10 @@ def make_revised_estimates(name: str) -> SimilarRuns:
 
     Examples
     --------
-    >>> make_revised_estimates("default").factor
+    >>> make_revised_estimates("careful").factor
     0.85
     """
+    name = estimates_name(name)
     if name not in REVISED_ESTIMATES:
         raise unknown_name("kind of revised estimates", name, REVISED_ESTIMATES)
     return REVISED_ESTIMATES[name]

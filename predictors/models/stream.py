@@ -13,7 +13,7 @@ import copy
 import heapq
 import math
 from collections.abc import Callable, Mapping
-from time import perf_counter
+from time import process_time
 from typing import Any, Final
 
 import numpy as np
@@ -276,9 +276,9 @@ class LearningForecast:
         return copy.deepcopy(self, {id(thing): thing for thing in shared if thing is not None})
 
     def _teach(self, outcome: Outcome) -> None:
-        begin = perf_counter()
+        begin = process_time()
         self.predictor.learn_one(outcome)
-        self.learning_seconds += perf_counter() - begin
+        self.learning_seconds += process_time() - begin
 
 
 ALL_FAMILIES: Final = tuple({one.family: name for name, one in FEATURES.items()}.values())

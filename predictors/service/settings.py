@@ -39,6 +39,8 @@ class Settings:
         Users, and groups of each kind, to remember.
     machine_procs : int or None
         Processors of the machine; None if unknown.
+    kills : bool or None
+        Whether the site ends jobs at their request: P90 then stays within it. None: as each model was calibrated.
     """
 
     model: str
@@ -54,6 +56,7 @@ class Settings:
     most_pending: int = 100_000
     capacity: int = 100_000
     machine_procs: int | None = None
+    kills: bool | None = None
 
     def __post_init__(self) -> None:
         if self.clock not in ("unix", "log"):

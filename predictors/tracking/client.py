@@ -3,6 +3,7 @@
 mlflow is imported inside functions, because the import takes more than a second.
 """
 
+import json
 import os
 import tempfile
 import time
@@ -15,12 +16,15 @@ from typing import Any, Final
 
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
+from predictors.evaluation.monitoring import refuse_worse
 from predictors.models.base import Predictor
+from predictors.models.baselines import LastTwo
 from predictors.tracking.describe import (
     MODEL,
     LoadedClassifier,
     LoadedModel,
     Loggable,
+    LoggedData,
     LoggedRun,
     Registered,
     code_tags,
@@ -29,6 +33,7 @@ from predictors.tracking.describe import (
 from predictors.tracking.model_folder import open_classifier, open_model
 from predictors.tracking.pyfunc import requirements
 from predictors.tracking.store import (
+    NOTE,
     Store,
     as_default,
     experiment_id,
@@ -80,6 +85,9 @@ def log_run(
     seed: int | None = None,
     trained_until: int | None = None,
     parent: str | None = None,
+    begin: float | None = None,
+    files: Sequence[Path] = (),
+    source: str | None = None,
 ) -> LoggedRun:
     """Write down one run: what learnt from what, how good it is, and the model itself.
 
@@ -99,13 +107,20 @@ def log_run(
         Last end that the model learnt from [s since the log's first submission].
     parent : str or None
         Id of the run that this one is a part of.
+    begin : float or None
+        When the work began [Unix s], so that the run lasts as long as it did; now, if absent.
+    files : sequence of Path
+        Pictures and tables that the run keeps, under `figures` and `tables`.
+    source : str or None
+        Path of the log.
 
     Raises
     ------
     JobcastError
         If the model is too large, does not come back from the store as it went in, or the store cannot be written.
     """
-    return _log(Loggable.of_predictor(predictor, log, figures, split, seed, trained_until), figures, parent)
+    loggable = Loggable.of_predictor(predictor, log, figures, split, seed, trained_until, source)
+    return _log(loggable, figures, parent, begin, files)
 
 
 def log_classifier(
@@ -117,6 +132,8 @@ def log_classifier(
     split: str,
     name: str,
     seed: int | None = None,
+    begin: float | None = None,
+    files: Sequence[Path] = (),
 ) -> LoggedRun:
     """Write down one run of a classifier of variability: what learnt from what, how good it is, and the model itself.
 
@@ -136,13 +153,16 @@ def log_classifier(
         What to call the dataset: its file's name.
     seed : int or None
         Seed of everything drawn by chance.
+    begin, files
+        As in `log_run`.
 
     Raises
     ------
     JobcastError
         As in `log_run`.
     """
-    return _log(Loggable.of_classifier(classifier, dataset, labels, figures, split, seed, name), figures)
+    loggable = Loggable.of_classifier(classifier, dataset, labels, figures, split, seed, name)
+    return _log(loggable, figures, None, begin, files)
 
 
 def register(run: LoggedRun, name: str, alias: str | None = None) -> Registered:
@@ -190,10 +210,11 @@ def version_of(uri: str) -> int | None:
         return int(find_version(client, store, where).version)
 
 
-def promote(uri: str, alias: str, why: str) -> Registered:
+def promote(uri: str, alias: str, why: str, *, even_if_worse: bool = False) -> Registered:
     """Give an alias to a registered version, and write down on it when that was and why.
 
-    Every promotion stays as a tag of its version, `jobcast.promoted.TIME`: nothing is overwritten.
+    Every promotion stays as a tag of its version, `jobcast.promoted.TIME`: nothing is overwritten. A predictor whose
+    run tells that its squared error is not below that of last-two gets no alias; one whose run does not tell, does.
 
     Parameters
     ----------
@@ -203,11 +224,13 @@ def promote(uri: str, alias: str, why: str) -> Registered:
         Taken from the version that had it.
     why : str
         The user who asked for it, and the reason.
+    even_if_worse : bool
+        Give the alias also to a predictor that does not beat last-two.
 
     Raises
     ------
     JobcastError
-        If there is no such version, or the store cannot be written.
+        If there is no such version, it does not beat last-two, or the store cannot be written.
     """
     checked_alias(alias)
     where = ModelUri.parse(uri)
@@ -217,6 +240,10 @@ def promote(uri: str, alias: str, why: str) -> Registered:
     store.require()
     with _client(store) as client:
         found = find_version(client, store, where)
+        predictor = found.tags.get("jobcast.predictor", LastTwo.name)
+        if not even_if_worse and predictor != LastTwo.name and found.run_id:
+            told = client.get_run(found.run_id).data.metrics.get("sse_ratio_to_last_two", 0.0)
+            refuse_worse(f"models:/{found.name}/{found.version}, {predictor}, on the jobs of its figures", told, alias)
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S.%fZ")
         client.set_model_version_tag(found.name, found.version, f"jobcast.promoted.{stamp}", f"{alias}: {why}")
         client.set_registered_model_alias(found.name, alias, found.version)
@@ -269,11 +296,12 @@ def _located(uri: str) -> Iterator[tuple[Path, str | None, dict[str, Any]]]:
 
 @dataclass(frozen=True)
 class Child:
-    """A part of a sweep: what it is, and its figures by seed."""
+    """A part of a sweep: what it is, its figures by seed, and how long it took [s]."""
 
     title: str
     params: Mapping[str, object]
     steps: Sequence[tuple[int, Mapping[str, object]]]
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -286,7 +314,9 @@ class SweepRun:
 
 
 @contextmanager
-def sweep_run(title: str, tags: Mapping[str, str], params: Mapping[str, object], table: Path) -> Iterator[SweepRun]:
+def sweep_run(
+    title: str, tags: Mapping[str, str], params: Mapping[str, object], files: Sequence[Path], seconds: float = 0.0
+) -> Iterator[SweepRun]:
     """Yield a run for a whole sweep, to which its parts are added; finished when the block ends well.
 
     Parameters
@@ -297,8 +327,10 @@ def sweep_run(title: str, tags: Mapping[str, str], params: Mapping[str, object],
         `jobcast.sweep` identifies one sweep: one that is there and finished is not written again.
     params : mapping
         What was run.
-    table : Path
-        Its results, kept as a file of the run.
+    files : sequence of Path
+        Its results, pictures and tables, kept as files of the run.
+    seconds : float
+        How long it took.
 
     Raises
     ------
@@ -313,17 +345,18 @@ def sweep_run(title: str, tags: Mapping[str, str], params: Mapping[str, object],
             yield SweepRun(there[0].info.run_id, False, lambda child: None)
             return
         shown = {"mlflow.source.name": "jobcast", **code_tags()}
-        run_id = client.create_run(place, tags={**tags, **shown}, run_name=title).info.run_id
+        began = _milliseconds(time.time() - seconds)
+        run_id = client.create_run(place, began, {**tags, **shown}, title).info.run_id
 
         def add(child: Child) -> None:
             own = {"mlflow.parentRunId": run_id, **shown}
-            part = client.create_run(place, tags=own, run_name=child.title).info.run_id
+            part = client.create_run(place, _milliseconds(time.time() - child.seconds), own, child.title).info.run_id
             _log_numbers(client, part, child.params, child.steps)
             client.set_terminated(part)
 
         with _finished(client, run_id):
             _log_numbers(client, run_id, params, [])
-            client.log_artifact(run_id, str(table))
+            _log_files(client, run_id, files)
             yield SweepRun(run_id, True, add)
 
 
@@ -350,33 +383,66 @@ def _log_numbers(
     params: Mapping[str, object],
     steps: Sequence[tuple[int, Mapping[str, object]]],
     model_id: str | None = None,
+    data: LoggedData | None = None,
 ) -> None:
-    """Write down parameters, and figures by step, of a run and of the model that it logged."""
+    """Write down parameters, and figures by step, of a run, of its model and of what that learnt from."""
     from mlflow.entities import Metric, Param
+
+    of = {} if data is None else {"dataset_name": data.name, "dataset_digest": data.digest}
 
     now = int(time.time() * 1000)
     found = [(key, value, step) for step, row in steps for key, value in numbers(row).items()]
-    metrics = [Metric(key, value, now, step, model_id=model_id) for key, value, step in found]
+    metrics = [Metric(key, value, now, step, model_id=model_id, **of) for key, value, step in found]
     client.log_batch(run_id, params=[Param(key, str(value)[:MOST_TEXT]) for key, value in params.items()])
     for first in range(0, len(metrics), MOST_METRICS):
         client.log_batch(run_id, metrics=metrics[first : first + MOST_METRICS])
 
 
-def _log(loggable: Loggable, figures: Mapping[str, object], parent: str | None = None) -> LoggedRun:
+def _milliseconds(seconds: float) -> int:
+    return int(seconds * 1000)
+
+
+def _log_data(client: Any, run_id: str, data: LoggedData) -> None:
+    """Write down what a run learnt from, as MLflow's pages list it."""
+    from mlflow.entities import Dataset as DataEntity
+    from mlflow.entities import DatasetInput, InputTag
+
+    source = json.dumps({"uri": data.source})
+    entity = DataEntity(data.name, data.digest, "local", source, data.schema(), data.profile())
+    client.log_inputs(run_id, [DatasetInput(entity, [InputTag("mlflow.data.context", "training")])])
+
+
+def _log_files(client: Any, run_id: str, files: Sequence[Path]) -> None:
+    """Keep pictures and tables with a run, each kind in a folder of its own."""
+    for path in files:
+        kind = {".png": "figures", ".svg": "figures", ".csv": "tables", ".parquet": "tables"}.get(path.suffix)
+        client.log_artifact(run_id, str(path), kind)
+
+
+def _log(
+    loggable: Loggable,
+    figures: Mapping[str, object],
+    parent: str | None = None,
+    begin: float | None = None,
+    files: Sequence[Path] = (),
+) -> LoggedRun:
+    began = _milliseconds(time.time() if begin is None else begin)
     store = Store.current()
     with tempfile.TemporaryDirectory(prefix="jobcast-") as scratch, _client(store) as client:
         data = Path(scratch, "predictor")
         data.mkdir()
         sha256 = loggable.save(data)
         tags = {**loggable.tags, _HASH: sha256}
-        shown = {"mlflow.note.content": loggable.note, "mlflow.source.name": "jobcast", **code_tags()}
+        shown = {NOTE: loggable.note, "mlflow.source.name": "jobcast", **code_tags()}
         shown |= {} if parent is None else {"mlflow.parentRunId": parent}
         place = experiment_id(client, store, EXPERIMENT)
-        run = client.create_run(place, tags=tags | shown, run_name=loggable.title)
+        run = client.create_run(place, began, tags | shown, loggable.title)
         run_id = run.info.run_id
         with _finished(client, run_id):
             model_id = _log_model(client, run, loggable, data, tags)
-            _log_numbers(client, run_id, loggable.params, [(0, figures)], model_id)
+            _log_data(client, run_id, loggable.data)
+            _log_numbers(client, run_id, loggable.params, [(0, figures)], model_id, loggable.data)
+            _log_files(client, run_id, files)
             _round_trip(client, store, model_id, loggable)
         return LoggedRun(run_id, model_id, sha256, str(store))
 

@@ -1,5 +1,6 @@
 """Description of a model for a run: tags, page, records."""
 
+import json
 import math
 import subprocess
 from collections.abc import Callable, Mapping
@@ -75,6 +76,62 @@ def _git(folder: Path, *arguments: str) -> str:
     return run.stdout.strip()
 
 
+DIGEST: Final = 32
+"""Characters of a data set's digest that MLflow is told: it takes at most 36."""
+
+
+@dataclass(frozen=True)
+class LoggedData:
+    """What a model learnt from, as MLflow describes a data set.
+
+    Attributes
+    ----------
+    name : str
+        Of the log, or of the data set's file.
+    sha256 : str
+        Digest of its values.
+    columns : mapping of str to str
+        MLflow's type of each column.
+    n_rows : int
+        Jobs, or runs.
+    source : str
+        Path of the file that it was read from; its name where that is not known.
+    """
+
+    name: str
+    sha256: str
+    columns: Mapping[str, str]
+    n_rows: int
+    source: str
+
+    @property
+    def digest(self) -> str:
+        """The beginning of the digest, as long as MLflow takes it."""
+        return self.sha256[:DIGEST]
+
+    @classmethod
+    def of_log(cls, log: JobLog, source: str | None = None) -> Self:
+        """Describe a job log.
+
+        Examples
+        --------
+        >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 9]}, {}, name="kth")
+        >>> found = LoggedData.of_log(log)
+        >>> found.name, found.n_rows, log.digest().startswith(found.digest)
+        ('kth', 2, True)
+        """
+        return cls(log.name, log.digest(), dict.fromkeys(log.values, "long"), len(log), source or log.name)
+
+    def schema(self) -> str:
+        """Return the columns as MLflow keeps them."""
+        columns = [{"type": kind, "name": name, "required": True} for name, kind in self.columns.items()]
+        return json.dumps({"mlflow_colspec": columns})
+
+    def profile(self) -> str:
+        """Return the size as MLflow keeps it."""
+        return json.dumps({"num_rows": self.n_rows, "num_elements": self.n_rows * len(self.columns)})
+
+
 @dataclass(frozen=True, eq=False)
 class Loggable:
     """A fitted model with all that is written down beside it.
@@ -101,6 +158,8 @@ class Loggable:
         A few rows.
     predict : callable of DataFrame
         What the model, opened for MLflow, must say.
+    data : LoggedData
+        What it learnt from.
     """
 
     title: str
@@ -113,6 +172,7 @@ class Loggable:
     loader: str
     example: "pd.DataFrame"
     predict: "Callable[[pd.DataFrame], pd.DataFrame]"
+    data: LoggedData
 
     @classmethod
     def of_predictor(
@@ -123,6 +183,7 @@ class Loggable:
         split: str,
         seed: int | None,
         trained_until: int | None,
+        source: str | None = None,
     ) -> Self:
         """Describe a predictor of run times that learnt from `log`."""
         origin = Origin.of(predictor.name, log, trained_until)
@@ -137,6 +198,7 @@ class Loggable:
             loader=pyfunc.__name__,
             example=pyfunc.example(predictor, log),
             predict=lambda rows: pyfunc.ServedModel(predictor).predict(rows),
+            data=LoggedData.of_log(log, source),
         )
 
     @classmethod
@@ -169,6 +231,7 @@ class Loggable:
             loader=pyfunc_classifier.__name__,
             example=pyfunc_classifier.example(classifier, dataset.rows, FEATURES, first),
             predict=lambda rows: pyfunc_classifier.ServedClassifier(classifier).predict(rows),
+            data=LoggedData(name, dataset.digest(), dict.fromkeys(FEATURES, "double"), len(dataset), name),
         )
 
 

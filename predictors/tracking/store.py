@@ -3,10 +3,15 @@
 import logging
 import os
 import re
+import signal
+import socket
+import subprocess
+import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -261,6 +266,11 @@ def model_of_run(client: Any, store: Store, run_id: str) -> Any:
     raise JobcastError(f"No run {run_id!r} in {store}.")
 
 
+KIND: Final = "mlflow.experimentKind"
+TRAINING: Final = "custom_model_development"
+"""The kind of experiment whose page opens on training runs; others open on traces of language models."""
+
+
 def experiment_id(client: Any, store: Store, name: str) -> str:
     """Return the id of an MLflow experiment whose files lie where the store wants them, made if it is not there.
 
@@ -273,18 +283,27 @@ def experiment_id(client: Any, store: Store, name: str) -> str:
         found = client.get_experiment_by_name(name)
     if found is None:
         with _unless("RESOURCE_ALREADY_EXISTS"):  # another process was first
-            return str(client.create_experiment(name, place))
+            return str(client.create_experiment(name, place, tags={KIND: TRAINING}))
         found = client.get_experiment_by_name(name)
+    if found.tags.get(KIND) != TRAINING:  # made by an older version
+        client.set_experiment_tag(found.experiment_id, KIND, TRAINING)
     return str(found.experiment_id)
 
 
+NOTE: Final = "mlflow.note.content"
+"""The tag with the page of a run, in Markdown."""
+
+
 def make_version(client: Any, run: LoggedRun, name: str) -> int:
-    """Register a logged model, with its tags, as a new version of `name`; return the version's number."""
+    """Register a logged model, with its tags and its run's page, as a new version of `name`; return its number."""
+    note = client.get_run(run.run_id).data.tags.get(NOTE, "")
     with _unless("RESOURCE_ALREADY_EXISTS"):
-        client.create_registered_model(name)
+        client.create_registered_model(name, description="Kept by jobcast; each version says what it learnt from.")
     model = client.get_logged_model(run.model_id)
     tags = {key: value for key, value in model.tags.items() if key.startswith("jobcast.")}
-    made = client.create_model_version(name, f"models:/{run.model_id}", run.run_id, tags, model_id=run.model_id)
+    made = client.create_model_version(
+        name, f"models:/{run.model_id}", run.run_id, tags, description=note, model_id=run.model_id
+    )
     return int(made.version)
 
 
@@ -296,3 +315,93 @@ def _unless(*codes: str) -> Iterator[None]:
     except Exception as error:  # MLflow's own class, which only tracking may import
         if getattr(error, "error_code", None) not in codes:
             raise
+
+
+START_SECONDS: Final = 300.0
+"""Longest wait for MLflow's server to answer [s]."""
+
+
+def serve_pages(store: Store, host: str, port: int, ready: Callable[[str], None]) -> None:
+    """Run MLflow's server on a store until Ctrl-C, or until somebody ends this process.
+
+    Parameters
+    ----------
+    store : Store
+        With a database; a store that is a server has pages already.
+    host : str
+        Address to listen on.
+    port : int
+        Must be free.
+    ready : callable of str
+        Told the address once the server answers.
+
+    Raises
+    ------
+    JobcastError
+        If the store is a server or is not there, the port is taken, or the server ends by itself.
+    """
+    if store.uri.startswith(("http:", "https:", "databricks")):
+        raise JobcastError(f"{store} is a server with pages of its own; open that address in a browser.")
+    store.require()
+    _refuse_taken(host, port)
+    with tempfile.TemporaryFile() as said:
+        # A process group of its own: Ctrl-C comes to this process alone, which then ends the server and its workers.
+        # The store's address goes by the environment: it may hold a password, and commands are seen by everybody.
+        quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+        place = {**quiet, **os.environ, "MLFLOW_BACKEND_STORE_URI": store.uri}
+        command = _server(store, host, port)
+        server = subprocess.Popen(command, stdout=said, stderr=said, start_new_session=True, env=place)
+        try:
+            _wait_for(server, host, port)
+            if server.poll() is None:
+                ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+                server.wait()
+        except KeyboardInterrupt:
+            return
+        finally:
+            _end(server)
+        said.seek(0)
+        lines = said.read().decode(errors="replace").strip().splitlines() or ["it said nothing"]
+    raise JobcastError(f"MLflow's server has ended by itself, status {server.returncode}: {lines[-1]}")
+
+
+def _server(store: Store, host: str, port: int) -> list[str]:
+    """Return the command of MLflow's server."""
+    place = [] if store.artifacts is None else ["--default-artifact-root", str(store.artifacts)]
+    return [
+        sys.executable, "-m", "mlflow", "server", *place, "--no-serve-artifacts",
+        "--host", host, "--port", str(port), "--workers", "1",
+    ]  # fmt: skip
+
+
+def _refuse_taken(host: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind((host, port))
+        except OSError as error:
+            raise JobcastError(
+                f"{host}:{port} cannot be listened on ({error.strerror}); give another --port, or end what holds it."
+            ) from error
+
+
+def _wait_for(server: "subprocess.Popen[bytes]", host: str, port: int) -> None:
+    """Wait until the server answers, or has ended."""
+    until = time.monotonic() + START_SECONDS
+    while server.poll() is None and time.monotonic() < until:
+        with suppress(OSError), socket.create_connection((host, port), timeout=1.0):
+            return
+        time.sleep(0.1)
+    if server.poll() is None:
+        raise JobcastError(f"MLflow's server does not answer on {host}:{port} after {START_SECONDS:.0f} s.")
+
+
+def _end(server: "subprocess.Popen[bytes]") -> None:
+    """End the server and its workers."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            server.wait(timeout=10)
+            return

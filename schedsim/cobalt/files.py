@@ -69,7 +69,10 @@ class Site:
 
 
 def rules_of_log(
-    log: JobLog, site: str | os.PathLike[str] | None = None, commands: str | os.PathLike[str] | None = None
+    log: JobLog,
+    site: str | os.PathLike[str] | None = None,
+    commands: str | os.PathLike[str] | None = None,
+    kill: bool = True,
 ) -> tuple[Rules, JobLog, ReadingReport]:
     """Return a site's rules for a cleaned log, and the log without the jobs that could never start under them.
 
@@ -81,6 +84,8 @@ def rules_of_log(
         A TOML file (see docs/cobalt.md); or `mira`, Mira's queues, scaled to the machine; by default one queue.
     commands : path, optional
         A CSV file, see `schedsim.cobalt.commands.read_commands`.
+    kill : bool
+        Whether the simulation stops jobs at their requested time: such a job has failed for those that wait for it.
 
     Returns
     -------
@@ -105,7 +110,7 @@ def rules_of_log(
     dependencies, dangling = Dependencies.of(log, on_failure)
     orders = () if commands is None else read_commands(commands, log.origin)
     if dependencies is not None:
-        log, stuck = _unstuck(log, dependencies, orders)
+        log, stuck = _unstuck(log, dependencies, orders, kill)
         dependencies, _ = Dependencies.of(log, on_failure)
         dangling = dangling + stuck
     accounts, unmet = _accounts(given, log, source)
@@ -146,12 +151,14 @@ def _routed(log: JobLog, router: Router) -> tuple[JobLog, ReadingReport]:
     return _without(log, queue < 0, "unrouted", "no queue takes a job of its processors and requested time")
 
 
-def _unstuck(log: JobLog, dependencies: Dependencies, commands: tuple[Command, ...]) -> tuple[JobLog, ReadingReport]:
+def _unstuck(
+    log: JobLog, dependencies: Dependencies, commands: tuple[Command, ...], kill: bool
+) -> tuple[JobLog, ReadingReport]:
     """Leave out the jobs that wait for ever for a failed one; commands that let them go are trusted."""
     workload = Workload.from_log(log)
     released = [command.job for command in commands if command.action in ("release", "alter")]
     stuck = np.zeros(len(log), dtype=np.bool_)
-    stuck[dependencies.stuck(workload, released)] = True
+    stuck[dependencies.stuck(workload, released, kill)] = True
     return _without(log, stuck, "dep-fail", "a job before it failed, and no command lets it go")
 
 

@@ -1,6 +1,7 @@
 """The client's side of a pause: what the engine asks, answered by the policy's Python parts."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -10,12 +11,18 @@ from schedsim.engine.machine_state import MachineState
 from schedsim.engine.state import EventLog, State
 from schedsim.kernels import clears, renew_ends, set_timer
 from schedsim.kernels.records import State as Record
+from schedsim.policies.agents import RESERVES, Choice, RandomPicks, code_of
 from schedsim.policies.backfilling import Knapsack
 from schedsim.policies.ceil import most_in_use, share_of
-from schedsim.policies.gates import Candidate, Choice, Verdict
+from schedsim.policies.gates import Candidate, Verdict
 from schedsim.policies.orders import Order, Waiting
 from schedsim.policies.policy import Policy
 from schedsim.workload.workload import Workload
+
+
+def candidates_of(policy: Policy) -> int:
+    """Return the ordered list that holds the candidates for backfills."""
+    return at.QUEUE if policy.backfill_order == policy.order else at.BACKFILL
 
 
 def write_policy(record: Record, policy: Policy) -> None:
@@ -25,14 +32,16 @@ def write_policy(record: Record, policy: Policy) -> None:
     record.seed = policy.order.seed
     record.backfill_order = second.code
     record.backfill_seed = second.seed
-    record.candidates = at.QUEUE if second == policy.order else at.BACKFILL
+    record.candidates = candidates_of(policy)
     record.depth = at.ALL if policy.depth is None else policy.depth
     if policy.kind == "greedy":
         record.depth = at.GREEDY
     record.promises = record.keeps_limits = policy.promise is not None
     record.promise_slack = policy.promise.slack if policy.promise is not None else 0
     record.gated = policy.gate is not None
-    record.agent_picks = policy.agent is not None
+    record.agent = code_of(policy.agent)
+    record.agent_seed = policy.agent.seed if isinstance(policy.agent, RandomPicks) else 0
+    record.reserve = RESERVES[policy.reserve or "kept"]
     record.window = policy.window
     record.n_classes = machine.bit_length()
     record.reward = at.CAPACITY if policy.backfill == Knapsack("capacity") else at.CAPABILITY
@@ -174,7 +183,7 @@ def _ask_gate(policy: Policy, state: State, machine_state: MachineState | None) 
 
 
 def _ask_agent(policy: Policy, state: State) -> None:
-    assert policy.agent is not None
+    agent: Any = policy.agent
     record, jobs_now, level = state.record, state.jobs_now, int(state.record.asked_about)
     slots = state.slots(at.QUEUE if level == 1 else int(record.candidates))
     if level == 2:
@@ -188,10 +197,11 @@ def _ask_agent(policy: Policy, state: State) -> None:
             return
     slots = slots[: policy.window]
     choice = Choice(int(record.now), int(record.free), jobs_now["row"][slots], level)
-    place = policy.agent.pick(choice)
+    place = agent.pick(choice)
     if place is not None and not 0 <= place < len(slots):
         raise JobcastError(f"The agent picked place {place} of {len(slots)} jobs at {choice.now} s.")
     record.answer = -1 if place is None else slots[place]
+    record.picked_place, record.picked_of, record.picked_score = 0 if place is None else place + 1, len(slots), np.nan
 
 
 def with_timer(state: State, when: int, kind: int, argument: int, wakes: bool) -> State:

@@ -21,22 +21,24 @@ from schedsim.engine.machine_state import MachineState, allocator_for, failures_
 from schedsim.engine.requests import (
     answer,
     begin_outages,
+    candidates_of,
     suppose,
     with_change,
     write_machine_state,
     write_policy,
 )
 from schedsim.engine.state import EventLog, State
-from schedsim.kernels import conservative, easy, knapsack
+from schedsim.kernels import conservative, dissolve_groups, easy, knapsack
 from schedsim.kernels.reasons import Reasons, no_reasons
 from schedsim.machine.allocators import Allocator
 from schedsim.machine.failures import FailureProcess
 from schedsim.machine.nodes import placed
 from schedsim.machine.outages import Outages
 from schedsim.machine.run_times import Progress, RunTimes
+from schedsim.policies.agents import NO_WEIGHTS, Linear
 from schedsim.policies.backfilling import Pass
 from schedsim.policies.corrections import correction_code
-from schedsim.policies.policy import Policy
+from schedsim.policies.policy import FCFS, SJF, Policy
 from schedsim.results.schedule import Disturbed, Schedule
 from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate, Source
 from schedsim.workload.workload import Workload
@@ -123,8 +125,10 @@ class Simulation:
         self._refuse_revised()
         columns = workload.machine_procs + 1 if policy.kind == "knapsack" else 0
         given, rules = rules, rules_for(policy, rules)
-        site = () if rules is None else (rules.table(workload), rules.node_sets(), rules.ledger())
-        self._state = State.empty(workload.jobs, columns, self._source.n_steps, *site)
+        site = (None, None, None) if rules is None else (rules.table(workload), rules.node_sets(), rules.ledger())
+        weights = policy.agent.array if isinstance(policy.agent, Linear) else NO_WEIGHTS
+        groups = None if rules is not None else self._groups(allocator, run_times, outages)
+        self._state = State.empty(workload.jobs, columns, self._source.n_steps, weights, groups, *site)
         self._log = EventLog.with_room(3 * len(workload))
         self._read_by_forecasts = self._read_by_machine = 0
         self._closed = False
@@ -145,6 +149,8 @@ class Simulation:
         record.answer = at.NOT_ANSWERED
         record.correction = correction_code(correction)
         write_policy(record, policy)
+        if groups is not None:
+            record.grouped, record.candidates = True, at.GROUPED
         write_machine_state(record, self._machine_state)
         if self._machine_state is not None:
             self._state = begin_outages(workload, self._state, self._log, self._machine_state)
@@ -217,6 +223,11 @@ class Simulation:
     def running(self) -> Ints:
         """Rows of the running jobs, by the time of their end."""
         return self._state.rows(at.ENDS)
+
+    @property
+    def picks(self) -> int:
+        """How many jobs the policy's agent has picked so far."""
+        return int(self._state.record.n_picks)
 
     @property
     def planned_ends(self) -> Ints:
@@ -298,6 +309,8 @@ class Simulation:
         new._machine_state = None if self._machine_state is None else self._machine_state.fork()
         new._commands = None if self._commands is None else self._commands.fork()
         new._state = self._state.with_steps(new._source.n_steps)
+        if estimates is not None and new._state.record.grouped:
+            dissolve_groups(new._state.arrays(), candidates_of(self.policy))
         if new._source is not self._source:
             new._write_source()
         if estimates is not None:
@@ -334,6 +347,20 @@ class Simulation:
                 "conservative-compress keeps reservations by the estimates that they were made with: revised estimates "
                 "do not go with it; take conservative-replan or EASY."
             )
+
+    def _groups(self, allocator: Allocator | None, run_times: RunTimes | None, outages: Outages | None) -> Ints | None:
+        """Return the group of each job, where estimates may be revised by group; None where each job has its own.
+
+        The pass must search by group, which it does for plain EASY whose candidates are in the order FCFS or SJF.
+        """
+        policy = self.policy
+        plain = allocator is None and run_times is None and outages is None
+        asks = policy.gate is not None or policy.agent is not None or policy.is_ceil
+        if not plain or asks or policy.kind != "counts":
+            return None
+        if policy.order != FCFS or policy.backfill_order not in (FCFS, SJF):
+            return None
+        return self._source.groups(self.workload)
 
     def _write_source(self) -> None:
         """Write into the state what kind of estimates there are."""

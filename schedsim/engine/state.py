@@ -6,12 +6,13 @@ from typing import Any, Self
 import numpy as np
 
 import schedsim.kernels.records as at
-from predictors.core.arrays import Ints
+from predictors.core.arrays import Floats, Ints
 from schedsim.kernels.records import (
     Account,
     Arrays,
     Capacity,
     Date,
+    Group,
     Job,
     JobNow,
     Level,
@@ -22,6 +23,7 @@ from schedsim.kernels.records import (
     Step,
     Table,
 )
+from schedsim.policies.agents import NO_WEIGHTS
 
 
 @dataclass(eq=False)
@@ -69,6 +71,7 @@ class EventLog:
 _LEAST_SLOTS = 256
 _NO_LOG = EventLog.with_room(0)
 _NO_SITE_JOBS: Any = np.empty(0, at.SITE_JOB)
+_NO_GROUPS = np.empty(0, dtype=np.int64)
 _NO_SITE_JOBS.flags.writeable = False  # as the others are: else the kernels are compiled once more
 
 
@@ -80,6 +83,9 @@ class State:
     site_jobs: Records[SiteJob]
     jobs_now: Records[JobNow]
     steps: Table[Step]
+    group_of: Ints
+    groups: Records[Group]
+    group_steps: Table[Step]
     lists: Records[ListRow]
     one: Records[at.State]
     sets: Records[NodeSet]
@@ -88,6 +94,7 @@ class State:
     dates: Records[Date]
     capacities: Records[Capacity]
     scratch: Ints
+    weights: Floats
 
     def __post_init__(self) -> None:
         self.record = self.one[0]
@@ -98,6 +105,8 @@ class State:
         jobs: Ints,
         capacities: int = 0,
         steps: int = 0,
+        weights: Floats = NO_WEIGHTS,
+        group_of: Ints | None = None,
         site_jobs: Records[SiteJob] | None = None,
         sets: Records[NodeSet] | None = None,
         accounts: Records[Account] | None = None,
@@ -112,21 +121,33 @@ class State:
             How many numbers of processors a knapsack has.
         steps : int
             Most estimate steps of a job.
+        weights : float64 array of shape (12,)
+            Of an agent that scores jobs inside the pass; not writeable.
+        group_of : int64 array of shape (n_jobs,), optional
+            The number of each job's group, where estimates are revised by group.
         site_jobs, sets, accounts : arrays of records, optional
             Where the site has rules.
         """
+        jobs_now, own_steps, lists = _room(_LEAST_SLOTS, steps)
+        groups, group_steps = _groups(group_of, steps)
         one: Any = np.zeros(1, at.STATE)
         one[0].spare_slot = one[0].spare_row = -1
         return cls(
             jobs.view(at.JOB)[:, 0],  # type: ignore[arg-type]
             _NO_SITE_JOBS if site_jobs is None else site_jobs,
-            *_room(_LEAST_SLOTS, steps),
+            jobs_now,
+            own_steps,
+            _NO_GROUPS if group_of is None else group_of,
+            groups,
+            group_steps,
+            lists,
             one,
             np.empty(0, at.NODE_SET) if sets is None else sets.copy(),  # type: ignore[arg-type]
             np.empty(0, at.ACCOUNT) if accounts is None else accounts.copy(),  # type: ignore[arg-type]
             *_profile(_LEAST_SLOTS),
             np.empty(capacities, at.CAPACITY_RECORD),  # type: ignore[arg-type]
             np.empty(_LEAST_SLOTS, dtype=np.int64),
+            weights,
         )
 
     def arrays(self, log: EventLog = _NO_LOG) -> Arrays:
@@ -136,6 +157,9 @@ class State:
             self.site_jobs,
             self.jobs_now,
             self.steps,
+            self.group_of,
+            self.groups,
+            self.group_steps,
             self.lists,
             self.one,
             self.sets,
@@ -144,6 +168,7 @@ class State:
             self.dates,
             self.capacities,
             self.scratch,
+            self.weights,
             log.events,
             log.notes,
         )
@@ -203,6 +228,9 @@ class State:
             self.site_jobs,
             jobs_now,
             new_steps,
+            self.group_of,
+            _copied(self.groups),
+            _copied(self.group_steps),
             lists,
             one,
             _copied(self.sets),
@@ -211,6 +239,7 @@ class State:
             dates,
             np.empty(len(self.capacities), at.CAPACITY_RECORD),  # type: ignore[arg-type]
             np.empty(slots, dtype=np.int64),
+            self.weights,
         )
 
 
@@ -233,6 +262,14 @@ def _copied(source: Any) -> Any:
 def _profile(slots: int) -> tuple[Any, Any]:
     """Return room for a profile and its dates: a running job takes at most one level, a reservation two."""
     return np.empty(2 * slots + 4, at.LEVEL), np.empty(slots + 1, at.DATE)
+
+
+def _groups(group_of: Ints | None, steps: int) -> tuple[Any, Any]:
+    """Return groups without a waiting job, and their estimate steps."""
+    n = 0 if group_of is None else int(group_of.max(initial=-1)) + 1
+    groups = np.zeros(n, at.GROUP)
+    groups["least_procs"] = at.NEVER
+    return groups, np.empty((n, steps), at.STEP_RECORD)
 
 
 def _room(slots: int, steps: int) -> tuple[Any, Any, Any]:

@@ -1,5 +1,6 @@
 """Reasons: what became of each waiting job at one instant, as the compiled passes have noted it."""
 
+import math
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
@@ -50,6 +51,10 @@ class Reason:
         Under a ceiling on utilisation, processors that the job could use.
     due : int, optional
         When a job that is postponed joins the queue at the latest.
+    place, choices : int, optional
+        Where an agent picked the job: its place in the agent's window, from 1 on, and how many jobs that held.
+    score : float, optional
+        What the agent scored it, if it scores.
     """
 
     rule: Rule
@@ -63,6 +68,9 @@ class Reason:
     reason: str = ""
     room: int | None = None
     due: int | None = None
+    place: int | None = None
+    choices: int | None = None
+    score: float | None = None
 
 
 _WITHOUT_ROOM: Final = (why.STARTS, why.TURN, why.GATE)
@@ -70,6 +78,7 @@ _WITHOUT_ROOM: Final = (why.STARTS, why.TURN, why.GATE)
 
 def reason_of(one: why.Reason, noted: why.Reasons, is_ceil: bool) -> Reason:
     """Return one of the notes of an instant as a reason; `is_ceil` tells whether utilisation is limited."""
+    picked = one.rule in (why.STARTS, why.HEAD) and one.place > 0
     limited = one.rule == why.SHARE or (is_ceil and one.rule not in _WITHOUT_ROOM)
     return Reason(
         rule=RULES[one.rule - 1],
@@ -82,6 +91,9 @@ def reason_of(one: why.Reason, noted: why.Reasons, is_ceil: bool) -> Reason:
         blockers=_blockers(one, noted) if one.rule == why.RESERVATION else (),
         room=_known(one.room) if limited else None,
         due=_known(one.due) if one.rule == why.POSTPONED else None,
+        place=int(one.place) if picked else None,
+        choices=int(one.choices) if picked else None,
+        score=float(one.score) if picked and math.isfinite(one.score) else None,
     )
 
 

@@ -1,5 +1,6 @@
 """An explanation in plain words, one line a stretch of waiting."""
 
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -19,8 +20,35 @@ _HOW: Final = MappingProxyType(
 )
 
 
-def in_words(explanation: Explanation, most_lines: int = MOST_LINES) -> list[str]:
-    """Return the chain as sentences; of a long one the middle is left out."""
+_TIMES: Final = re.compile(r"t=(-?\d+)(?: to (-?\d+))?")
+"""How a sentence names a second of the log, or two."""
+
+
+def in_words(
+    explanation: Explanation, most_lines: int = MOST_LINES, clock: Callable[[int], str] | None = None
+) -> list[str]:
+    """Return the chain as sentences; of a long one the middle is left out.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        Why a job started when it did.
+    most_lines : int
+        Stretches of waiting that are told.
+    clock : callable of int, optional
+        Returns the date of a second of the log; without it seconds are told, as `t=90`.
+    """
+    lines = _sentences(explanation, most_lines)
+    return lines if clock is None else [_TIMES.sub(lambda found: _dated(found, clock), line) for line in lines]
+
+
+def _dated(found: re.Match[str], clock: Callable[[int], str]) -> str:
+    """Return one second, or two, with their dates; the day of the second is told if it is another."""
+    dates = [clock(int(second)) for second in found.groups() if second is not None]
+    return " to ".join(dates[:1] + [date.removeprefix(dates[0][:11]) for date in dates[1:]])
+
+
+def _sentences(explanation: Explanation, most_lines: int) -> list[str]:
     e = explanation
     lines = [
         f"Job {e.job_id} ({_processors(e.procs)}, {e.requested} s requested, {e.estimate} s estimated) was submitted "
@@ -60,7 +88,7 @@ def _passed(e: Explanation) -> str:
 
 
 def _starts(e: Explanation, stretch: Stretch, f: Reason) -> str:
-    text = f"started, {_HOW[e.started_by]}; free were {f.free}"
+    text = f"started, {_HOW[e.started_by]}{_picked(f)}; free were {f.free}"
     if f.head is None or f.shadow is None:
         return text
     if f.extra is None and stretch.would_end > f.shadow:
@@ -70,23 +98,30 @@ def _starts(e: Explanation, stretch: Stretch, f: Reason) -> str:
     return f"{text}; it needs {e.procs} of the {f.extra} extra beside job {f.head} at its shadow time t={f.shadow}"
 
 
+def _picked(f: Reason) -> str:
+    """Return which place of its window an agent picked the job from, and its score."""
+    if f.place is None:
+        return ""
+    ending = "th" if f.place % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(f.place % 10, "th")
+    score = "" if f.score is None else f": score {f.score:.4g}"
+    return f", picked {f.place}{ending} of {f.choices}{score}"
+
+
 def _head(e: Explanation, stretch: Stretch, f: Reason) -> str:
+    led = f"it held the reservation{_picked(f)}" if f.place is not None else "it headed the queue"
     when = "it does not fit on what is up" if f.shadow is None else f"it may start at t={f.shadow}"
     if f.collides is not None:
         return (
-            f"it headed the queue; {_processors(f.free)} were free, but by its requested time it would run into what "
+            f"{led}; {_processors(f.free)} were free, but by its requested time it would run into what "
             f"is reserved of the machine from t={f.collides} on; by the estimates {when}"
         )
     if f.shadow is None:
-        return f"it headed the queue, but needs {_processors(e.procs)} and {f.free} were free; by the estimates {when}"
+        return f"{led}, but needs {_processors(e.procs)} and {f.free} were free; by the estimates {when}"
     if f.room is not None and e.procs <= f.free:
-        return f"it headed the queue; {_above(e, f)}; by the estimates it may start at t={f.shadow}"
+        return f"{led}; {_above(e, f)}; by the estimates it may start at t={f.shadow}"
     if e.procs <= f.free:
-        return f"it headed the queue; {_no_place(e, stretch, f)}; by the estimates it has one at t={f.shadow}"
-    return (
-        f"it headed the queue, but needs {_processors(e.procs)} and {f.free} were free; by the estimates it fits at "
-        f"t={f.shadow}"
-    )
+        return f"{led}; {_no_place(e, stretch, f)}; by the estimates it has one at t={f.shadow}"
+    return f"{led}, but needs {_processors(e.procs)} and {f.free} were free; by the estimates it fits at t={f.shadow}"
 
 
 def _too_few(e: Explanation, stretch: Stretch, f: Reason) -> str:

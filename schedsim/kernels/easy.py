@@ -13,12 +13,13 @@ Does not handle several reservations, or nodes with identities.
 import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
 from predictors.core.jit import lean, step
+from schedsim.kernels.agents import pick_backfill, take_answer
 from schedsim.kernels.cobalt import set_allows
 from schedsim.kernels.instant import until_pass
 from schedsim.kernels.ordered_lists import next_fitting, slot_from
 from schedsim.kernels.postponed import release, release_if_idle
 from schedsim.kernels.profile import clears, free_for, note_start, read_dates
-from schedsim.kernels.queue import candidate_key
+from schedsim.kernels.queue import key_as_candidate, next_in_groups, refresh
 from schedsim.kernels.reasons import Reasons
 from schedsim.kernels.records import Arrays, Estimates, JobNow, State
 from schedsim.kernels.reservation import (
@@ -75,8 +76,9 @@ def _pass(sim: Arrays, reasons: Reasons | None) -> int:
     state = sim.state[0]
     if state.phase == at.AT_PASS:  # else this pass goes on where it stopped to ask
         state.node_set_waits = False
+        state.picked = -1
         if reasons is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
-            if state.agent_picks:
+            if state.agent != at.NO_AGENT:
                 why.note_choice(reasons, sim)
         if state.depth == at.GREEDY:
             state.head = -1
@@ -118,12 +120,14 @@ def _backfill(sim: Arrays, reasons: Reasons | None) -> int:
             if not _go_on_with_postponed(sim, reasons):
                 return 0
             continue
-        if state.agent_picks:
-            if state.answer == at.NOT_ANSWERED:
+        if state.agent != at.NO_AGENT:
+            if state.agent != at.ASKED:
+                slot = pick_backfill(sim)
+            elif state.answer == at.NOT_ANSWERED:
                 state.asked_about = 2
                 return at.ASK_PICK
-            slot = state.answer
-            state.answer = at.NOT_ANSWERED
+            else:
+                slot = take_answer(state)
             if slot < 0:
                 return 0
             job = sim.jobs_now[slot]
@@ -131,7 +135,8 @@ def _backfill(sim: Arrays, reasons: Reasons | None) -> int:
                 return 0
         else:
             job = sim.jobs_now[slot]
-            state.after_key = candidate_key(job, state)
+            refresh(sim, slot)
+            state.after_key = key_as_candidate(sim, job)
             state.after_tie = job.row
             if not _may_be_tried(job, state) or not clears(sim, job):
                 if reasons is not None:
@@ -172,6 +177,9 @@ def _next_candidate(sim: Arrays, which: int) -> int:
     """Return the next job of a list that fits beside the head by the estimates, or -1."""
     state = sim.state[0]
     time_left, free = state.shadow_time - state.now, free_for(state, state.free)
+    if state.grouped:
+        promise = state.guaranteed_start - state.now if state.promises else at.NEVER
+        return next_in_groups(sim, free, time_left, state.extra_procs, promise, state.extra_at_promise)
     return next_fitting(sim.lists, state, which, state.after_key, state.after_tie, free, time_left, state.extra_procs)
 
 
@@ -223,19 +231,23 @@ def _next_and_note(reasons: Reasons, sim: Arrays) -> int:
     state = sim.state[0]
     key, tie = state.after_key, state.after_tie
     while True:
-        slot = slot_from(sim.lists, state, state.searched, key, tie)
+        if state.grouped:
+            state.after_key, state.after_tie = key, tie
+            slot = next_in_groups(sim, at.NEVER, at.NEVER, at.NEVER, at.NEVER, at.NEVER)
+        else:
+            slot = slot_from(sim.lists, state, state.searched, key, tie)
         if slot < 0:
             return -1
         job = sim.jobs_now[slot]
-        key, tie = candidate_key(job, state), job.row + 1
+        refresh(sim, slot)
+        key, tie = key_as_candidate(sim, job), job.row + 1
         if slot == state.head or job.tried_in_pass == state.n_passes:
             continue
         if fits_beside_head(job, state):
             return slot
-        if not state.agent_picks:
-            if job.procs > state.free:
-                why.note_behind(reasons, sim, slot, why.PROCESSORS)
-            elif job.procs > free_for(state, job.procs):
-                why.note_behind(reasons, sim, slot, why.CEILING)
-            else:
-                why.note_behind(reasons, sim, slot, why.DELAYS_HEAD)
+        if job.procs > state.free:
+            why.note_behind(reasons, sim, slot, why.PROCESSORS)
+        elif job.procs > free_for(state, job.procs):
+            why.note_behind(reasons, sim, slot, why.CEILING)
+        else:
+            why.note_behind(reasons, sim, slot, why.DELAYS_HEAD)

@@ -16,7 +16,14 @@ from schedsim.kernels.ordered_lists import first_key, first_leaf, first_slot, in
 from schedsim.kernels.postponed import postpone, release, release_if_idle, release_time
 from schedsim.kernels.queue import enqueue, record, static_key_of
 from schedsim.kernels.records import Arrays, Estimates, State
-from schedsim.kernels.revisions import apply_revisions, estimates_of, keep_steps, revisions_fit, take_revisions
+from schedsim.kernels.revisions import (
+    apply_revisions,
+    estimates_of,
+    keep_steps,
+    revisions_fit,
+    take_revisions,
+    tell_group,
+)
 from schedsim.kernels.sorting import reorder
 from schedsim.kernels.start_end import end_due
 
@@ -208,6 +215,9 @@ def _take_in_submitted(sim: Arrays, estimates: Estimates) -> int:
         job.candidate_estimate = candidate
         job.order_estimate = order
         keep_steps(sim, estimates, slot)
+        if state.grouped:
+            job.group = sim.group_of[row]
+            tell_group(sim, slot)
         job.keys[at.QUEUE] = static_key_of(sim, job, at.QUEUE)
         if state.candidates == at.BACKFILL:
             job.keys[at.BACKFILL] = static_key_of(sim, job, at.BACKFILL)

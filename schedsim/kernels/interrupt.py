@@ -8,9 +8,9 @@ from predictors.core.arrays import Ints
 from predictors.core.jit import compiled
 from schedsim.kernels.cobalt import leave_set, on_end
 from schedsim.kernels.ordered_lists import insert, list_slots, remove
-from schedsim.kernels.queue import end_tie, enqueue, give_back, record
+from schedsim.kernels.queue import end_tie, enqueue, first_step, give_back, record
 from schedsim.kernels.records import Arrays
-from schedsim.kernels.revisions import cancel_revision, first_step
+from schedsim.kernels.revisions import cancel_revision
 
 
 @compiled

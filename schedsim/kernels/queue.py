@@ -1,9 +1,15 @@
-"""The queue: a job enters it and leaves it; its record is given back; events are logged."""
+"""The queue: a job enters it and leaves it; its record is given back; events are logged.
+
+Where a forecast revises the estimates of a group of jobs as one, a revision touches the group, not its jobs, however
+many wait. The list BACKFILL, in which each of them would have to find a new place, is replaced by two: GROUPED, with
+the jobs by group and row, which no revision changes, and GROUPS, with the groups by the key that all their jobs have.
+A job's own record is brought up to date when it is looked at (see `refresh`).
+"""
 
 import schedsim.kernels.records as at
 from predictors.core.jit import step
 from schedsim.kernels.keys import SCORE, score_key, static_key
-from schedsim.kernels.ordered_lists import insert, remove
+from schedsim.kernels.ordered_lists import fewest_procs, first_narrow, insert, next_fitting, remove
 from schedsim.kernels.records import Arrays, JobNow, State
 
 
@@ -18,6 +24,8 @@ def enqueue(sim: Arrays, slot: int) -> None:
         if state.backfill_order == SCORE:
             job.keys[at.BACKFILL] = score_key(job, state)
         insert(lists, state, at.BACKFILL, job.keys[at.BACKFILL], job.row, slot, job.procs, job.candidate_estimate)
+    elif state.grouped:
+        _join_group(sim, slot)
     state.n_queued += 1
 
 
@@ -28,7 +36,105 @@ def leave_queue(sim: Arrays, job: JobNow) -> None:
     remove(lists, state, at.QUEUE, job.keys[at.QUEUE], job.row)
     if state.candidates == at.BACKFILL:
         remove(lists, state, at.BACKFILL, job.keys[at.BACKFILL], job.row)
+    elif state.grouped:
+        _leave_group(sim, job)
     state.n_queued -= 1
+
+
+@step
+def _join_group(sim: Arrays, slot: int) -> None:
+    """Put a job among the waiting ones of its group."""
+    job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
+    group = sim.groups[job.group]
+    insert(lists, state, at.GROUPED, job.group, job.row, slot, job.procs, at.NOTHING)
+    group.n_waiting += 1
+    if job.procs < group.least_procs:
+        if group.n_waiting > 1:
+            remove(lists, state, at.GROUPS, group.key, job.group)
+        group.least_procs = job.procs
+        list_group(sim, job.group)
+
+
+@step
+def _leave_group(sim: Arrays, job: JobNow) -> None:
+    """Take a job from the waiting ones of its group."""
+    lists, state, number = sim.lists, sim.state[0], job.group
+    group = sim.groups[number]
+    remove(lists, state, at.GROUPED, number, job.row)
+    group.n_waiting -= 1
+    least = at.NEVER
+    if group.n_waiting > 0:
+        least = group.least_procs
+        if job.procs == least:
+            least = fewest_procs(lists, state, at.GROUPED, number, least)
+        if least == group.least_procs:
+            return
+    remove(lists, state, at.GROUPS, group.key, number)
+    group.least_procs = least
+    if group.n_waiting > 0:
+        list_group(sim, number)
+
+
+@step
+def first_step(sim: Arrays, slot: int) -> None:
+    """Let a job have all its estimate steps before it."""
+    job = sim.jobs_now[slot]
+    job.steps_done = 0
+    job.next_step = sim.steps[slot, 0].elapsed if sim.steps.shape[1] > 0 else at.NEVER
+
+
+@step
+def refresh(sim: Arrays, slot: int) -> None:
+    """Give a waiting job the estimates and steps of its group, if these were revised since it had them."""
+    if not sim.state[0].grouped:
+        return
+    job = sim.jobs_now[slot]
+    group = sim.groups[job.group]
+    if job.revision == group.revision:
+        return
+    job.current_estimate = group.current_estimate
+    job.first_estimate = group.current_estimate
+    job.candidate_estimate = group.candidate_estimate
+    job.order_estimate = group.order_estimate
+    for i in range(sim.steps.shape[1]):
+        sim.steps[slot, i].elapsed = sim.group_steps[job.group, i].elapsed
+        sim.steps[slot, i].estimate = sim.group_steps[job.group, i].estimate
+    first_step(sim, slot)
+    job.revision = group.revision
+
+
+@step
+def list_group(sim: Arrays, number: int) -> None:
+    """Put a group into the list of groups, by its key."""
+    group = sim.groups[number]
+    insert(sim.lists, sim.state[0], at.GROUPS, group.key, number, number, group.least_procs, group.candidate_estimate)
+
+
+@step
+def next_in_groups(sim: Arrays, free: int, slack: int, extra: int, promise: int, extra_at_promise: int) -> int:
+    """Return the next candidate behind the last tried that fits, or -1: as `next_fitting`, where jobs are in groups.
+
+    One whose requested time exceeds `promise` also needs at most `extra_at_promise` processors.
+    """
+    lists, state = sim.lists, sim.state[0]
+    found, key, number = -1, state.after_key, at.FIRST_TIE
+    while True:
+        number = next_fitting(lists, state, at.GROUPS, key, number, free, slack, extra)
+        if number < 0:
+            return found
+        group = sim.groups[number]
+        if found >= 0 and group.key > sim.groups[sim.jobs_now[found].group].key:
+            return found
+        most = free if group.candidate_estimate <= slack else min(free, extra)
+        if group.requested_time > promise:
+            most = min(most, extra_at_promise)
+        if group.least_procs <= most:
+            tie = state.after_tie if group.key == state.after_key else at.FIRST_TIE
+            slot = first_narrow(lists, state, at.GROUPED, number, tie, most)
+            if slot >= 0 and (found < 0 or sim.jobs_now[slot].row < sim.jobs_now[found].row):
+                found = slot
+        key = group.key
+        number += 1
 
 
 @step
@@ -43,8 +149,14 @@ def dequeue(sim: Arrays, slot: int) -> None:
 
 @step
 def candidate_key(job: JobNow, state: State) -> int:
-    """Return a waiting job's key in the list that is searched for backfills."""
+    """Return a waiting job's key in the list that is searched for backfills, where there are no groups."""
     return job.keys[state.candidates]
+
+
+@step
+def key_as_candidate(sim: Arrays, job: JobNow) -> int:
+    """Return a waiting job's key among the candidates for backfills, in a group or not."""
+    return sim.groups[job.group].key if sim.state[0].grouped else candidate_key(job, sim.state[0])
 
 
 @step

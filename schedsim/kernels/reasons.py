@@ -13,7 +13,7 @@ import schedsim.kernels.records as at
 from predictors.core.jit import step
 from schedsim.kernels.ordered_lists import slot_from
 from schedsim.kernels.profile import book, conflict, free_for, shortage
-from schedsim.kernels.queue import candidate_key
+from schedsim.kernels.queue import candidate_key, refresh
 from schedsim.kernels.records import Arrays, Records, record_type
 
 
@@ -34,6 +34,9 @@ class Reason:
     due: int  # when a postponed job joins the queue at the latest
     estimate: int  # by which it was asked whether the job may start [s]
     number: int  # of this note
+    place: int  # in the window that an agent picked the job from, from 1 on; 0: none has picked it
+    choices: int  # jobs in that window
+    score: float  # of the job, where the agent scores
 
 
 Reasons = Records[Reason]
@@ -66,6 +69,7 @@ def no_reasons(slots: int) -> Reasons:
 @step
 def note(reasons: Reasons, sim: Arrays, slot: int, rule: int) -> None:
     """Note what becomes of a job in the queue's order, or by a rule that has nothing to do with the head."""
+    refresh(sim, slot)
     one, last = reasons[slot], reasons[len(reasons) - 1]
     job, state = sim.jobs_now[slot], sim.state[0]
     last.number += 1
@@ -83,6 +87,10 @@ def note(reasons: Reasons, sim: Arrays, slot: int, rule: int) -> None:
     one.due = job.release_time
     one.estimate = job.candidate_estimate
     one.number = last.number
+    if state.agent != at.NO_AGENT and state.picked == slot:
+        one.place = state.picked_place
+        one.choices = state.picked_of
+        one.score = state.picked_score
 
 
 @step
@@ -103,7 +111,9 @@ def note_behind(reasons: Reasons, sim: Arrays, slot: int, rule: int) -> None:
 def note_head(reasons: Reasons, sim: Arrays) -> None:
     """Note the head, before any job behind it is looked at."""
     state = sim.state[0]
-    if state.head < 0 or state.agent_picks or state.after_key != at.FIRST_KEY or state.after_tie != at.FIRST_TIE:
+    if state.head < 0 or state.after_key != at.FIRST_KEY or state.after_tie != at.FIRST_TIE:
+        return
+    if reasons[state.head].rule == HEAD:  # noted before the client was asked
         return
     note_behind(reasons, sim, state.head, HEAD)
     if sim.jobs_now[state.head].procs <= state.free:

@@ -7,9 +7,11 @@ The whole state of a simulation is a few arrays of records; a fork copies them a
 * `state` of `State`: the time, cursors, counters, and the policy as codes.
 * `sets` of `NodeSet` and `accounts` of `Account`, where the site has rules.
 * `profile` of `Level` and `dates` of `Date`: the availability profile (see `profile`).
+* `groups` of `Group` with `group_steps`: waiting jobs whose estimates are revised as one (see `queue`).
 
 Read-only or append-only, hence shared: `jobs` (n_jobs,) of `Job`, `site_jobs` of `SiteJob`, the estimates, `log` (n, 3)
-the events (time, kind, job row), `start_notes` (n,) a number for each event.
+the events (time, kind, job row), `start_notes` (n,) a number for each event, `weights` (n,) of an agent that scores
+jobs inside the pass.
 
 A class of this module names the fields of a record and their types; `record_type` makes the NumPy type of it. Kernels
 and Python read a record alike: `jobs_now[slot].procs`.
@@ -30,7 +32,7 @@ R = TypeVar("R")
 BLOCK: Final = 16  # entries of a leaf at most
 FAN: Final = 32  # leaves of a node at most
 CLASSES: Final = 29  # of numbers of processors, by powers of two
-LISTS: Final = 9  # ordered lists, see below
+LISTS: Final = 11  # ordered lists, see below
 
 
 class Records(Protocol[R]):
@@ -163,6 +165,8 @@ class JobNow:
     n_children: int  # children still to be submitted
     exit_state: int  # NOT_ENDED, WELL or BADLY
     queue_number: int  # in which it waits
+    group: int  # of jobs whose estimates are revised as one
+    revision: int  # of its group that its estimates are of
     next_spare: int  # of a record given back: the next such record, or -1
 
 
@@ -171,6 +175,19 @@ class Step:
 
     elapsed: int  # NEVER: there are no more steps
     estimate: int
+
+
+class Group:
+    """Waiting jobs of one requested time whose estimates are always the same, hence revised as one."""
+
+    n_waiting: int
+    least_procs: int  # of those that wait, or NEVER
+    requested_time: int
+    key: int  # of the jobs as candidates for backfills
+    revision: int  # number of the last one
+    current_estimate: int
+    candidate_estimate: int
+    order_estimate: int
 
 
 class ListRow:
@@ -243,13 +260,21 @@ class State:
     promises: bool
     promise_slack: int  # how much later than the shadow time by requested times a promise lies [s]
     gated: bool
-    agent_picks: bool
+    agent: int  # which agent picks, see below
+    agent_seed: int
+    reserve: int  # which job holds the reservation where an agent picks, see below
+    n_picks: int  # of the agent, so far
+    picked: int  # slot of the job that it picked last, or -1
+    picked_place: int  # of that job in its window, from 1 on
+    picked_of: int  # jobs in that window
+    picked_score: float  # its score; NaN where a client picked
     window: int
     reward: int
     # estimates
     in_loop: bool  # a forecast is asked at submissions
     several_estimates: bool  # candidates, running jobs and the order may have different estimates
     revises: bool  # a forecast revises estimates
+    grouped: bool  # it revises those of a group as one
     n_revisions: int  # how many it gave last
     n_revised: int  # how many of them are taken in
     # run times and places
@@ -356,6 +381,9 @@ class Arrays(NamedTuple):
     site_jobs: Records[SiteJob]
     jobs_now: Records[JobNow]
     steps: Table[Step]
+    group_of: Ints  # number of each job's group, by row
+    groups: Records[Group]
+    group_steps: Table[Step]
     lists: Records[ListRow]
     state: Records[State]  # one
     sets: Records[NodeSet]
@@ -364,6 +392,7 @@ class Arrays(NamedTuple):
     dates: Records[Date]
     capacities: Records[Capacity]
     scratch: Numbers  # slots, written out to be gone through or sorted
+    weights: Floats
     log: Ints
     start_notes: Ints
 
@@ -372,6 +401,7 @@ JOB: Final = record_type(Job)
 SITE_JOB: Final = record_type(SiteJob)
 JOB_NOW: Final = record_type(JobNow)
 STEP_RECORD: Final = record_type(Step)
+GROUP: Final = record_type(Group)
 LIST_ROW: Final = record_type(ListRow)
 STATE: Final = record_type(State)
 NODE_SET: Final = record_type(NodeSet)
@@ -402,6 +432,8 @@ TIMERS: Final = 5  # timers: (time, sequence number, kind, argument, wakes)
 REVISIONS: Final = 6  # running jobs by the second of their next estimate step
 POSTPONED: Final = 7  # postponed jobs, by the order in which candidates for backfills are searched
 DEPENDANTS: Final = 8  # held jobs, and those with children still to be submitted, by row
+GROUPED: Final = 9  # in the place of BACKFILL: waiting jobs by (number of the group, row)
+GROUPS: Final = 10  # groups with waiting jobs, by (key, number): the fewest processors, the length of all
 
 # why a job is held
 BY_USER: Final = 1
@@ -485,6 +517,18 @@ COUNT_BITS: Final = 56  # a set of jobs is so many bits, its size stands above t
 GREEDY: Final = -1  # no reservation: no job waits for the head
 NO_BACKFILL: Final = 0
 ALL: Final = NEVER
+
+# agents: nobody picks, a client is asked, the greatest weighted sum, or a draw
+NO_AGENT: Final = 0
+ASKED: Final = 1
+LINEAR: Final = 2
+RANDOM_PICK: Final = 3
+
+# which job holds the reservation where an agent picks: the one picked, anew at each instant or until it starts; or the
+# first in the queue until it starts
+PICKED_AGAIN: Final = 0
+PICKED: Final = 1
+OLDEST: Final = 2
 
 # how a job started
 READY: Final = 0

@@ -9,9 +9,11 @@ as well.
 import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
 from predictors.core.jit import step
+from schedsim.kernels.agents import pick_next, take_answer
 from schedsim.kernels.cobalt import set_allows
 from schedsim.kernels.ordered_lists import first_slot, released_by, slot_from, time_of_release
 from schedsim.kernels.profile import book, clears, earliest, free_for, level_at, note_start, plan_ends
+from schedsim.kernels.queue import refresh
 from schedsim.kernels.reasons import Reasons
 from schedsim.kernels.records import Arrays, JobNow, State
 from schedsim.kernels.start_end import start
@@ -26,15 +28,15 @@ def start_in_order(sim: Arrays, reasons: Reasons | None) -> int:
     state = sim.state[0]
     while True:
         slot = _first_untried(sim)
-        if state.agent_picks and slot >= 0:
-            if state.answer == at.NOT_ANSWERED:
+        if state.agent != at.NO_AGENT and slot >= 0:
+            if state.agent == at.ASKED and state.answer == at.NOT_ANSWERED and not _keeps_reserved(state):
                 state.asked_about = 1
                 return at.ASK_PICK
-            slot = state.answer
-            state.answer = at.NOT_ANSWERED
+            slot = _picked(sim, slot)
         if slot < 0:
             state.head = -1
             return 0
+        refresh(sim, slot)
         job = sim.jobs_now[slot]
         if state.n_node_sets > 0 and not set_allows(sim, job):
             if reasons is not None:
@@ -65,6 +67,30 @@ def start_in_order(sim: Arrays, reasons: Reasons | None) -> int:
             start(sim, slot, at.BY_RESERVATION if reserved else at.READY)
             note_start(sim, job)
             state.head = -1
+
+
+@step
+def _keeps_reserved(state: State) -> bool:
+    """Return whether the job reserved is kept until it starts, so that the agent picks no other before."""
+    return state.head >= 0 and state.reserve != at.PICKED_AGAIN
+
+
+@step
+def _picked(sim: Arrays, oldest: int) -> int:
+    """Return the job that is to start or to be reserved, or -1 if the agent declines; `oldest` leads the queue."""
+    state = sim.state[0]
+    if _keeps_reserved(state):
+        return state.head
+    slot = take_answer(state) if state.agent == at.ASKED else pick_next(sim)
+    if state.reserve == at.OLDEST and slot >= 0 and not _fits_now(sim, sim.jobs_now[slot]):
+        return oldest
+    return slot
+
+
+@step
+def _fits_now(sim: Arrays, job: JobNow) -> bool:
+    """Return whether a job may start now by the processors free, and by what is reserved of the machine."""
+    return job.procs <= free_for(sim.state[0], job.procs) and clears(sim, job)
 
 
 @step
@@ -142,7 +168,10 @@ def nothing_changed(sim: Arrays) -> bool:
     state = sim.state[0]
     if state.causes != at.BY_SUBMISSION or state.stale or state.head < 0 or state.gated:
         return False
-    if first_slot(sim.lists, at.QUEUE) != state.head or state.agent_picks:
+    if state.agent != at.NO_AGENT:
+        if state.agent == at.ASKED or state.reserve == at.PICKED_AGAIN:
+            return False
+    elif first_slot(sim.lists, at.QUEUE) != state.head:
         return False
     if state.depth == at.NO_BACKFILL:
         return True

@@ -3,16 +3,28 @@
 Such a forecast gives for a job an estimate for each role, and estimate steps: from which elapsed time on the running
 estimate is another. The steps are frozen when the job starts. A step is taken at the first scheduling instant not
 before it, so by itself it makes none. Beyond its last step, an estimate that expires is corrected like any other.
+
+A forecast may say that the estimates of some waiting jobs, a group, are always the same. Then one revision stands for
+all of them, and the others take it over when they are looked at.
 """
 
 import math
 
 import schedsim.kernels.records as at
 from predictors.core.jit import step
-from schedsim.kernels.keys import FCFS, USER, WFP3
-from schedsim.kernels.ordered_lists import first_key, first_slot, insert, list_slots, remove, remove_first, slot_from
+from schedsim.kernels.keys import FCFS, SJF, USER, WFP3
+from schedsim.kernels.ordered_lists import (
+    clear,
+    first_key,
+    first_slot,
+    insert,
+    list_slots,
+    remove,
+    remove_first,
+    slot_from,
+)
 from schedsim.kernels.postponed import enlist, unlist
-from schedsim.kernels.queue import static_key_of
+from schedsim.kernels.queue import enqueue, first_step, list_group, refresh, static_key_of
 from schedsim.kernels.records import Arrays, Estimates, JobNow, State
 
 
@@ -68,14 +80,6 @@ def keep_steps(sim: Arrays, estimates: Estimates, slot: int) -> None:
     elif sim.steps.shape[1] > 0:
         sim.steps[slot, 0].elapsed = at.NEVER
     first_step(sim, slot)
-
-
-@step
-def first_step(sim: Arrays, slot: int) -> None:
-    """Let a job have all its estimate steps before it."""
-    job = sim.jobs_now[slot]
-    job.steps_done = 0
-    job.next_step = sim.steps[slot, 0].elapsed if sim.steps.shape[1] > 0 else at.NEVER
 
 
 @step
@@ -136,7 +140,11 @@ def take_revisions(sim: Arrays, estimates: Estimates) -> int:
         keep_steps(sim, estimates, slot)
         job.current_estimate = running
         job.first_estimate = running
-        if candidate != job.candidate_estimate or order != job.order_estimate:
+        if state.grouped:
+            job.candidate_estimate = candidate
+            job.order_estimate = order
+            tell_group(sim, slot)
+        elif candidate != job.candidate_estimate or order != job.order_estimate:
             longer = candidate != job.candidate_estimate
             job.candidate_estimate = candidate
             job.order_estimate = order
@@ -150,6 +158,48 @@ def take_revisions(sim: Arrays, estimates: Estimates) -> int:
                 enlist(sim, slot)
             state.stale = True
     return 0
+
+
+@step
+def tell_group(sim: Arrays, slot: int) -> None:
+    """Give the group of a job that has just been answered or revised the same estimates and steps."""
+    job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
+    group = sim.groups[job.group]
+    changed = job.candidate_estimate != group.candidate_estimate or job.order_estimate != group.order_estimate
+    if changed and group.n_waiting > 0:
+        remove(lists, state, at.GROUPS, group.key, job.group)
+    group.requested_time = job.requested_time
+    group.current_estimate = job.first_estimate
+    group.candidate_estimate = job.candidate_estimate
+    group.order_estimate = job.order_estimate
+    group.key = job.order_estimate if state.backfill_order == SJF else at.NOTHING
+    for i in range(sim.steps.shape[1]):
+        sim.group_steps[job.group, i].elapsed = sim.steps[slot, i].elapsed
+        sim.group_steps[job.group, i].estimate = sim.steps[slot, i].estimate
+    group.revision += 1
+    job.revision = group.revision
+    if changed and group.n_waiting > 0:
+        list_group(sim, job.group)
+        state.stale = True
+
+
+@step
+def dissolve_groups(sim: Arrays, candidates: int) -> None:
+    """Let each waiting job have estimates and a place of its own again; `candidates` is the list that is searched."""
+    lists, state = sim.lists, sim.state[0]
+    n = list_slots(sim, at.QUEUE, state.n_queued)
+    for i in range(n):
+        refresh(sim, sim.scratch[i])
+    for which in (at.QUEUE, at.GROUPED, at.GROUPS):
+        clear(lists, state, which)
+    state.grouped = False
+    state.candidates = candidates
+    state.n_queued = 0
+    for i in range(n):
+        slot = sim.scratch[i]
+        if candidates == at.BACKFILL:
+            sim.jobs_now[slot].keys[at.BACKFILL] = static_key_of(sim, sim.jobs_now[slot], at.BACKFILL)
+        enqueue(sim, slot)
 
 
 @step

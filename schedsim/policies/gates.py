@@ -1,4 +1,4 @@
-"""Protocols of gates and agents: what the engine asks them, and what they answer."""
+"""The protocol of gates: what the engine asks them, and what they answer."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -69,31 +69,3 @@ class Gate(Protocol):
 
     def ask(self, candidate: Candidate) -> Verdict:
         """Return whether the candidate may start now."""
-
-
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """What an agent chooses from.
-
-    Parameters
-    ----------
-    now, free : int
-        Time [s], processors free.
-    rows : int64 array of shape (n,)
-        Rows of the jobs in its window, in the order of the queue. At level 1 the front of the queue: the job picked
-        starts, or is reserved if it does not fit. At level 2 those that may be backfilled.
-    level : int
-        1 or 2.
-    """
-
-    now: int
-    free: int
-    rows: Ints
-    level: int
-
-
-class Agent(Protocol):
-    """Something that picks the next job, one after the other, until it declines or nothing is left."""
-
-    def pick(self, choice: Choice) -> int | None:
-        """Return the place of the job in `choice.rows`, or None to end the pass."""

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from predictors.core.errors import JobcastError, unknown_name
+from schedsim.policies.agents import RESERVES, Agent, Linear, RandomPicks, Reserve
 from schedsim.policies.backfilling import (
     Backfilling,
     Conservative,
@@ -18,7 +19,7 @@ from schedsim.policies.backfilling import (
     Promise,
 )
 from schedsim.policies.ceil import CEILING, Ceiling, Postponing, Refused
-from schedsim.policies.gates import Agent, Gate
+from schedsim.policies.gates import Gate
 from schedsim.policies.orders import ORDERS, SCORE, WIDEST, Order, random_order
 
 FCFS: Final = ORDERS["fcfs"]
@@ -42,8 +43,10 @@ class Policy:
         Guarantees the head a start, whatever the estimates were worth; with EASY or hybrid backfilling.
     gate : Gate, optional
         May hold a job that could start; see `schedsim.policies.rush`.
-    agent : Agent, optional
-        Picks the next job in place of the orders.
+    agent : Linear, RandomPicks or Agent, optional
+        Picks the next job in place of the orders; see `schedsim.policies.agents`.
+    reserve : {"kept", "oldest", "again"}, optional
+        Which job holds the reservation where an agent picks, see `schedsim.policies.agents.RESERVES`; by default kept.
     window : int
         How many jobs at the front of the queue an agent or the knapsack sees.
     ceiling : Ceiling, optional
@@ -58,7 +61,7 @@ class Policy:
 
     Examples
     --------
-    >>> Policy(backfill=Easy(order=SJF), promise=Promise(slack=86_400)) == make_policy("default")
+    >>> Policy(backfill=Easy(order=SJF), promise=Promise(slack=86_400)) == make_policy("careful")
     True
     """
 
@@ -66,7 +69,8 @@ class Policy:
     backfill: Backfilling = NoBackfilling()  # noqa: RUF009 - frozen
     promise: Promise | None = None
     gate: Gate | None = None
-    agent: Agent | None = None
+    agent: Agent | Linear | RandomPicks | None = None
+    reserve: Reserve | None = None
     window: int = 50
     ceiling: Ceiling | None = None
     postpone: Postponing | None = None
@@ -81,6 +85,11 @@ class Policy:
             raise JobcastError("A promise needs EASY or hybrid backfilling: a depth of 1 or more.")
         if self.agent is not None and (self.kind != "counts" or self.gate is not None):
             raise JobcastError("An agent picks under the pass 'counts', and without a gate.")
+        if self.reserve is not None and (self.agent is None or self.reserve not in RESERVES):
+            raise JobcastError(
+                f"A policy with an agent reserves by one of {', '.join(RESERVES)}, and one without has no such choice; "
+                f"got reserve={self.reserve!r} and agent={self.agent!r}."
+            )
         if self.gate is not None and self.kind not in ("counts", "greedy"):
             raise JobcastError("A gate needs the pass 'counts' or 'greedy'.")
         if not 1 <= self.window <= MOST_IN_WINDOW:
@@ -127,8 +136,11 @@ POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(
 )
 """Policies by name, to which `+promise` may be added."""
 
-DEFAULT: Final = Policy(backfill=Easy(SJF), promise=Promise(slack=86_400))
-"""The policy `default`: EASY-SJBF whose head starts, for certain, a day after its shadow time by requested times."""
+CAREFUL: Final = Policy(backfill=Easy(SJF), promise=Promise(slack=86_400))
+"""The policy `careful`: EASY-SJBF whose head starts, for certain, a day after its shadow time by requested times."""
+
+ALIASES: Final[Mapping[str, str]] = MappingProxyType({"default": "careful"})
+"""Older names that still work, and the names that results give in their place."""
 
 FAMILIES: Final[Mapping[str, Callable[[int], Policy]]] = MappingProxyType(
     {
@@ -141,7 +153,7 @@ FAMILIES: Final[Mapping[str, Callable[[int], Policy]]] = MappingProxyType(
 _FAMILY: Final = re.compile(r"(hybrid|cobalt)-(-?\d+)")
 _PROMISE: Final = "+promise"
 _CEIL: Final = "+ceil"
-KNOWN: Final = (*POLICIES, "hybrid-K", "cobalt-K", "easy+promise", "default", "ceil", "easy+ceil")
+KNOWN: Final = (*POLICIES, "hybrid-K", "cobalt-K", "easy+promise", "careful", "ceil", "easy+ceil")
 """The names that an unknown one is compared with."""
 
 
@@ -205,13 +217,25 @@ def with_limits(
     return replace(rule, postpone=replace(rule.postpone, low=low, backfill=not queue_only))
 
 
+def policy_name(name: str) -> str:
+    """Return the name of a policy as results show it: an older one is replaced by today's.
+
+    Examples
+    --------
+    >>> policy_name("default"), policy_name("default+ceil"), policy_name("easy")
+    ('careful', 'careful+ceil', 'easy')
+    """
+    base = name.removesuffix(_CEIL)
+    return ALIASES.get(base, base) + name[len(base) :]
+
+
 def make_policy(name: str) -> Policy:
     """Return a policy by its name.
 
     Names are those of `POLICIES`, `hybrid-K` and `cobalt-K` with K reservations, any EASY or hybrid one followed by
-    `+promise`, `default`, see `DEFAULT`, any of them with at most one reservation followed by `+ceil`, and `ceil`,
-    which is `wfp3-easy+ceil`. RUSH on a base is made by `schedsim.policies.rush.rush`: it asks a classifier, which no
-    name tells.
+    `+promise`, `careful`, see `CAREFUL`, any of them with at most one reservation followed by `+ceil`, and `ceil`,
+    which is `wfp3-easy+ceil`. Older names of `ALIASES` are taken, too. RUSH on a base is made by
+    `schedsim.policies.rush.rush`: it asks a classifier, which no name tells.
 
     Raises
     ------
@@ -226,16 +250,19 @@ def make_policy(name: str) -> Policy:
     Traceback (most recent call last):
     predictors.core.errors.JobcastError: No policy 'eazy'; did you mean 'easy'? Known: ...
     """
+    name = policy_name(name)
     if name.endswith(_CEIL):
         return ceil(make_policy(name.removesuffix(_CEIL)))
-    if name == "default":
-        return DEFAULT
+    if name == "careful":
+        return CAREFUL
     if name == "ceil":
         return ceil()
     base = name.removesuffix(_PROMISE)
     policy = POLICIES[base] if base in POLICIES else _with_reservations(base)
     if policy is not None:
         return replace(policy, promise=Promise()) if base != name else policy
+    if base == "bold":
+        raise JobcastError("bold names estimates, not a policy: take --policy careful --estimates bold.")
     if base in ("rush", *(f"{one}+rush" for one in POLICIES)):
         raise JobcastError(
             f"Policy {name!r} asks a classifier about a machine with contention, of which a job log tells nothing: run "

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
+from predictors.data.joblog import JobLog
 from schedsim.results.schedule import STARTED_BY, Schedule
 
 BOUND: Final = 10
@@ -82,7 +83,44 @@ def figures(schedule: Schedule) -> dict[str, float]:
 
     Times in seconds; `widest5_mean_wait_s` is the mean wait of the widest 5 % of jobs.
     """
-    wait, run_time = schedule.wait, schedule.run_time
+    found = _figures(schedule.wait, schedule.run_time, schedule.workload.procs)
+    span = {"makespan_s": makespan(schedule), "utilisation": utilisation(schedule)}
+    ordered = {name: (found | span)[name] for name in ORDER}
+    return ordered | {"killed": int(schedule.killed.sum())}
+
+
+def figures_as_logged(log: JobLog) -> dict[str, float] | None:
+    """Return the figures of the waits that a log records itself, over the jobs whose wait it knows; None if none is.
+
+    They are what the site's own scheduler did, with its queues, priorities and outages.
+
+    Examples
+    --------
+    >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 9], "wait": [5, 25], "run_time": [50, 100],
+    ...                            "requested_procs": [1, 1]}, {}, max_procs=2)
+    >>> figures_as_logged(log)["mean_wait_s"], figures_as_logged(log)["max_wait_s"]
+    (15.0, 25)
+    """
+    known = log.known("wait") & log.known("run_time") & (log.procs > 0)
+    if not known.any():
+        return None
+    submit, wait, run_time = (log.values[name][known] for name in ("submit", "wait", "run_time"))
+    procs = log.procs[known]
+    span = int((submit + wait + run_time).max() - submit.min())
+    area = float((procs.astype(np.float64) * run_time).sum())
+    used = area / (span * log.max_procs) if span and log.max_procs else 0.0
+    found = _figures(wait, run_time, procs) | {"makespan_s": span, "utilisation": used}
+    return {name: found[name] for name in ORDER}
+
+
+ORDER: Final = (
+    "n_jobs", "mean_wait_s", "mean_bounded_slowdown", "median_bounded_slowdown", "p99_wait_s", "max_wait_s",
+    "widest5_mean_wait_s", "makespan_s", "utilisation", "mean_response_s", "mean_stretch", "max_stretch",
+)  # fmt: skip
+"""Figures of waits, in the order of documents and tables."""
+
+
+def _figures(wait: Ints, run_time: Ints, procs: Ints) -> dict[str, float]:
     bounded, stretch = bounded_slowdown(wait, run_time), slowdown(wait, run_time)
     return {
         "n_jobs": len(wait),
@@ -91,14 +129,16 @@ def figures(schedule: Schedule) -> dict[str, float]:
         "median_bounded_slowdown": float(np.median(bounded)),
         "p99_wait_s": float(np.percentile(wait, 99)),
         "max_wait_s": int(wait.max()),
-        "widest5_mean_wait_s": float(wait[widest(schedule.workload.procs)].mean()),
-        "makespan_s": makespan(schedule),
-        "utilisation": utilisation(schedule),
+        "widest5_mean_wait_s": float(wait[widest(procs)].mean()),
         "mean_response_s": float((wait + run_time).mean()),
         "mean_stretch": float(stretch.mean()),
         "max_stretch": float(stretch.max()),
-        "killed": int(schedule.killed.sum()),
     }
+
+
+def past_request(schedule: Schedule) -> int:
+    """Return how many jobs ran longer than they requested: none where jobs are killed at their request."""
+    return int((schedule.run_time > schedule.workload.requested).sum())
 
 
 def estimate_errors(estimate: Ints, run_time: Ints) -> dict[str, float]:

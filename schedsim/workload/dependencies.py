@@ -125,15 +125,16 @@ class Dependencies:
             parents[place[child]], think[place[child]] = place[parent], pause
         return parents, think
 
-    def stuck(self, workload: Workload, released: Collection[int] = ()) -> Ints:
+    def stuck(self, workload: Workload, released: Collection[int] = (), kill: bool = True) -> Ints:
         """Return the rows of the jobs that never start because a job before them fails and no command releases them.
 
-        `released` are the ids of jobs that a command releases once they are held so.
+        `released` are the ids of jobs that a command releases once they are held so. With `kill` a job that is stopped
+        at its requested time has failed.
         """
         if self.on_failure == "run":
             return np.empty(0, dtype=np.int64)
         parents, _ = self.rows(workload)
-        bad = np.isin(workload.job_id, list(self.failed)) | (workload.run_time > workload.requested)
+        bad = np.isin(workload.job_id, list(self.failed)) | (kill & (workload.run_time > workload.requested))
         held: dict[int, bool] = {}
         for row in range(len(workload)):
             path = []

@@ -52,6 +52,20 @@ class RevisedEstimates(Protocol):
         ...
 
 
+@runtime_checkable
+class GroupedEstimates(RevisedEstimates, Protocol):
+    """Revised estimates that are always the same for all waiting jobs of a group, and can be revised as one."""
+
+    @property
+    def group_of(self) -> Ints:
+        """The number of each job's group, from 0."""
+        ...
+
+    def by_group(self) -> None:
+        """Answer by group from now on: a revision of one waiting job stands for all that wait of its group."""
+        ...
+
+
 Estimates = Forecast | Ints
 
 
@@ -180,6 +194,23 @@ class Source:
     def n_steps(self) -> int:
         """Most estimate steps; 0 without revised estimates."""
         return 0 if self.revised is None else self.revised.n_steps
+
+    def groups(self, workload: Workload) -> Ints | None:
+        """Let estimates be revised by group, and return the group of each job; None where they cannot.
+
+        They cannot where jobs of one group have several requested times, since these limit the estimates.
+        """
+        if not isinstance(self.revised, GroupedEstimates):
+            return None
+        group = np.ascontiguousarray(self.revised.group_of, dtype=np.int64)
+        requested = np.zeros(group.max(initial=-1) + 1, dtype=np.int64)
+        if len(group) != len(workload):
+            return None
+        requested[group] = workload.requested
+        if (requested[group] != workload.requested).any():
+            return None
+        self.revised.by_group()
+        return group
 
     def read_past(self, events: Ints) -> None:
         """Let forecasts read what happened before they came; their answers on jobs submitted by then are not used."""

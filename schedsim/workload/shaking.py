@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from predictors.core.hash_random import uniform
 from predictors.core.validation import check_whole
+from predictors.data.cleaning import overran, within_requests
 from predictors.data.joblog import JobLog
 
 MOVE: Final = 60
@@ -24,11 +25,15 @@ _SUBMIT: Final = 1
 _RUN_TIME: Final = 2
 
 
-def shaken(log: JobLog, seed: int) -> JobLog:
+def shaken(log: JobLog, seed: int, kill: bool = True) -> JobLog:
     """Return a cleaned log with each submission moved by up to 60 s and each run time changed by up to 3 %.
 
-    Both are uniform, in whole seconds, and depend on nothing but (seed, job id). Run times stay at least 1 s and at
-    most the requested time; rows are sorted anew.
+    Both are uniform, in whole seconds, and depend on nothing but (seed, job id). Run times stay at least 1 s, and those
+    within the requested time stay within it; rows are sorted anew.
+
+    A job that ran past its requested time is stopped there by a scheduler that kills, and the time until then is what
+    is shaken: under about half of the seeds it ends a little before its request and is not stopped. Where nobody kills,
+    its logged run time is shaken.
 
     Parameters
     ----------
@@ -36,6 +41,8 @@ def shaken(log: JobLog, seed: int) -> JobLog:
         A log cleaned by `predictors.data.cleaning.clean`.
     seed : int
         Which shake, 0 or more.
+    kill : bool
+        Whether the simulation stops jobs at their requested time.
 
     Examples
     --------
@@ -48,7 +55,10 @@ def shaken(log: JobLog, seed: int) -> JobLog:
     job_id, run_time = log.values["job_id"], log.values["run_time"]
     submit = log.values["submit"] + np.rint(MOVE * (2 * _draw(seed, job_id, _SUBMIT) - 1)).astype(np.int64)
     factor = 1 + STRETCH * (2 * _draw(seed, job_id, _RUN_TIME) - 1)
-    run_time = np.clip(np.rint(run_time * factor).astype(np.int64), 1, log.values["requested_time"])
+    beyond = overran(log) & ((factor >= 1) | (not kill))
+    seen = within_requests(log).values["run_time"]
+    within = np.clip(np.rint(seen * factor).astype(np.int64), 1, log.values["requested_time"])
+    run_time = np.where(beyond, np.maximum(np.rint(run_time * factor).astype(np.int64), 1), within)
     order = np.lexsort((job_id, submit))
     first = int(submit[order[0]]) if len(log) else 0
     values = {**log.values, "submit": submit - first, "run_time": run_time}

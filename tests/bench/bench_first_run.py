@@ -18,12 +18,12 @@ from pathlib import Path
 
 COMMAND = "import sys; from experiments.cli.main import main; sys.argv = ['jobcast', *sys.argv[1:]]; main()"
 LOG = Path(os.environ.get("JOBCAST_TRACES", "")) / "KTH-SP2-1996-2.1-cln.swf.gz"
-POLICIES = "easy,easy+ceil,cobalt,default,hybrid-3,conservative-compress,knapsack"
+POLICIES = "easy,easy+ceil,cobalt,careful,hybrid-3,conservative-compress,knapsack"
 
 
 def run(policy: str, cache: str) -> tuple[float, float]:
     """Return the CPU and the wall seconds of a run."""
-    estimates = ["--estimates", "default"] if policy == "default" else []
+    estimates = ["--estimates", "careful"] if policy == "careful" else []
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     env |= {"NUMBA_CACHE_DIR": cache, "PYTHONPYCACHEPREFIX": f"{cache}/pyc"}
     before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()

@@ -412,7 +412,7 @@ ESTIMATED = {
         140: 11   | in time by its request (220). 12: 10 may run until 240, so 9 and 12 do not fit together at 230
         170: 9 12 | 10 and 11 end: 8 + 2
         """,
-    ("default", "guesses", "requested"): """EASY-SJBF; a promise that lies a day later binds nobody here
+    ("careful", "guesses", "requested"): """EASY-SJBF; a promise that lies a day later binds nobody here
           0: 1 2   | fit
           1: 4     | head 3, shadow 60: 6 and 7 are as short but do not fit into 2; in time (11)
          11: 8     | 4 ends; 6 and 7 do not fit; in time (31)

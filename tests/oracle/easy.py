@@ -151,7 +151,7 @@ def rule_named(name: str, **more) -> Rule:
     >>> rule_named("easy-sjbf+promise") == Rule(backfill_order="sjf", depth=1, promise=True)
     True
     """
-    if name == "default":
+    if name == "careful":
         return Rule(backfill_order="sjf", depth=1, promise=True, slack=24 * HOUR, **more)
     base, _, option = name.partition("+")
     promise = option == "promise"

@@ -21,7 +21,7 @@ EVERY_POLICY = [
     *(f"{name}+promise" for name in POLICIES if name.startswith("easy") or name.endswith("-easy")),
     *(f"hybrid-{depth}+promise" for depth in (1, 2, 4)),
     "cobalt-2",
-    "default",
+    "careful",
 ]
 """Every name that `make_policy` knows, with some depths."""
 

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
+from predictors.data.cleaning import clean, within_requests
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
 from predictors.data.synthetic.capability import generate_capability_log
@@ -59,8 +59,8 @@ READINGS: Final = (
     Case("FCFS instead of WFP", ceil(make_policy("easy"))),
 )
 PREDICTED: Final = (
-    Case("WFP, default predictions", WFP, "default"),
-    Case("CEIL, default predictions", CEIL, "default"),
+    Case("WFP, careful predictions", WFP, "careful"),
+    Case("CEIL, careful predictions", CEIL, "careful"),
 )
 CEILINGS: Final = (0.85, 0.88, 0.90, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99, 1.0)
 SWEPT: Final = tuple(Case(f"ceiling {share:.0%}", ceil(WFP, ceiling=share)) for share in CEILINGS)
@@ -81,7 +81,7 @@ LEAST: Final = 20
 
 @dataclass(frozen=True)
 class Month:
-    """The jobs submitted in one month, cleaned for simulation, and the whole log as it is."""
+    """The jobs submitted in one month, cleaned for simulation, run times within the requests; and the whole log."""
 
     name: str
     cleaned: JobLog
@@ -103,7 +103,7 @@ def busiest(log: JobLog, procs: int | None = None, most: int = 2) -> list[Month]
     JobcastError
         If no month has enough jobs.
     """
-    cleaned, _ = clean(log, procs, drop_wide=True)
+    cleaned = within_requests(clean(log, procs, drop_wide=True)[0])
     names = _names(cleaned)
     area = cleaned.values["run_time"] * cleaned.procs
     found = {name: int(area[names == name].sum()) for name in np.unique(names) if (names == name).sum() >= LEAST}

@@ -44,6 +44,9 @@ from experiments.reports.report import Report
 from experiments.runs.checkpoints import run_all
 from experiments.runs.setting import Setting
 from experiments.runs.simulate import estimates_by_name
+from predictors.data.cleaning import clean
+from predictors.data.joblog import JobLog
+from predictors.data.report import Finding, ReadingReport
 from schedsim.engine.simulation import simulate
 from schedsim.results.schedule import Schedule
 from schedsim.results.site_metrics import user_figures
@@ -83,7 +86,8 @@ class Work:
 def run(setting: Setting) -> Report:
     """Schedule two months by every case and seed, ten (quick: three), and draw Figures 4 and 5 and the sweep."""
     begin = perf_counter()
-    months = busiest(setting.jobs(), setting.procs)
+    log = setting.jobs()
+    months = busiest(log, setting.procs)
     seeds = tuple(range(setting.seed + 1, setting.seed + (4 if setting.quick else 11)))
     found = run_all(setting, "Simulating by seed", runs_of, Work(months, setting.quick), seeds)
     runs = pd.concat(found, ignore_index=True)
@@ -110,7 +114,17 @@ def run(setting: Setting) -> Report:
         seconds=perf_counter() - begin,
         notes=(PAPER, *(f"{month.name}: {len(month.cleaned):,} jobs." for month in months)),
         verdict=tuple(verdict(medians)),
+        account=_account(log, setting.procs, sum(len(month.cleaned) for month in months)),
     )
+
+
+def _account(log: JobLog, procs: int | None, used: int) -> ReadingReport:
+    """Return what became of the log's jobs: those of other months are left out."""
+    _, account = clean(log, procs, drop_wide=True)
+    others = len(log) - account.dropped - used
+    text = "submitted in another month than those studied"
+    findings = (Finding("other-months", "dropped", text, others, place="job"),) if others else ()
+    return (account + ReadingReport(log.name, findings)).using(used)
 
 
 def marked(workload: Workload, share: float, seed: int) -> Workload:

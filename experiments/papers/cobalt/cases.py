@@ -35,7 +35,7 @@ POLICIES: Final = {"FCFS": "easy", "WFP": "wfp3-easy", "Cobalt": "cobalt"}
 """What the tables call a policy, and its name."""
 RESTRICTED: Final = {"a third": True, "all": False}
 """How much of the machine prod-long's jobs may use."""
-ESTIMATES: Final = ("requested", "default")
+ESTIMATES: Final = ("requested", "careful")
 COUNTED: Final = "counted"
 PARTITIONS: Final = "in partitions"
 

@@ -3,7 +3,7 @@
 Allcock et al., once more.
 
 After Allcock et al. [1]_: FCFS, WFP (as CQSim has it) and Cobalt's score, all with EASY backfilling, prod-long kept to
-a third of the machine or not, by requested times and by the product's default estimates. Every seed is another
+a third of the machine or not, by requested times and by the estimates `careful`. Every seed is another
 synthetic log with Mira's mix of queues, or the given log, shaken; all cases of a seed see the same jobs. Medians over
 the seeds; intervals are order statistics that hold the median with at least 95 % confidence.
 
@@ -56,6 +56,7 @@ def run(setting: Setting) -> Report:
     """Simulate all cases by seed, ten (quick: three), and draw waits, scores and the two stories."""
     begin = perf_counter()
     given, account = _cleaned(setting)
+    account = account.using(len(given))
     seeds = tuple(range(setting.seed + 1, setting.seed + (4 if setting.quick else 11)))
     found = run_all(setting, "Simulating by seed", runs_of, (given, setting.quick, setting.seed), seeds)
     runs = pd.concat(found, ignore_index=True)
@@ -84,6 +85,7 @@ def run(setting: Setting) -> Report:
         notes=tuple(_notes(given, account)),
         verdict=tuple(verdict(runs, queues)),
         facts={"jobs": len(given), "processors": given.max_procs or 0},
+        account=account,
     )
 
 

@@ -207,7 +207,8 @@ COUNTERS: Final[tuple[Counter, ...]] = (
 COUNTER_NAMES: Final[tuple[str, ...]] = tuple(counter.name for counter in COUNTERS)
 """Their names, in that order; no two are alike."""
 
-_HEAD: Final = "| counter | sampler | bits | unit | counts | moved by | rate per unit of that |"
+_USUAL_BITS: Final = 64
+"""The size of a counter where the page tells none."""
 
 
 def counters_of(sampler: str) -> tuple[Counter, ...]:
@@ -222,20 +223,22 @@ def counters_of(sampler: str) -> tuple[Counter, ...]:
 
 
 def table() -> str:
-    """Return the table of counters as Markdown.
+    """Return the counters as Markdown, a list for each sampler.
 
-    `python -m predictors.data.telemetry.counters PAGE` puts it into a page.
+    `python -m predictors.data.telemetry.counters PAGE` puts them into a page.
     """
-    rows = [
-        f"| `{c.name}` | {c.sampler} | {c.bits} | {c.unit} | {c.meaning} | {c.driver} | {c.scale:.6g} |"
-        for c in COUNTERS
-    ]
-    drivers = [f"* **{name}**: {meaning};" for name, meaning in DRIVERS.items()]
-    return "\n".join([_HEAD, "|---|---|---|---|---|---|---|", *rows, "", "What moves a counter:", "", *drivers]) + "\n"
+    parts: list[str] = []
+    for sampler in SAMPLERS:
+        lines = [
+            f"* `{c.name}` ({c.unit}{'' if c.bits == _USUAL_BITS else f', {c.bits} bits'}): {c.meaning}"
+            for c in counters_of(sampler)
+        ]
+        parts += [f"### {sampler}", "", *lines, ""]
+    return "\n".join(parts)
 
 
 def with_table(page: str) -> str:
-    """Return a page with the table put between its marks, `<!-- counters -->` and `<!-- end -->`."""
+    """Return a page with the lists put between its marks, `<!-- counters -->` and `<!-- end -->`."""
     head, begin, rest = page.partition("<!-- counters -->\n")
     _, end, tail = rest.partition("<!-- end -->")
     if not begin or not end:

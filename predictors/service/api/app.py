@@ -27,8 +27,8 @@ from predictors.service.api.schema import (
 )
 from predictors.service.api.status import StateRoutes
 from predictors.service.pseudonyms import Pseudonymiser
+from predictors.service.state.jobs import StartTimes
 from predictors.service.state.service import Service
-from predictors.service.state.start_times import StartTimes
 from predictors.service.state.variability import VariabilityState
 
 _SAID: Final[dict[int | str, dict[str, Any]]] = {

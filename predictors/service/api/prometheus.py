@@ -76,7 +76,9 @@ class Metrics:
                      [((m.role, why), float(n)) for m in models for why, n in m.failures.items()])  # fmt: skip
         yield _gauge("learning_errors", "Outcomes that a model failed to learn from.", ("role",),
                      [((model.role,), float(model.learning_errors)) for model in models])  # fmt: skip
-        yield _gauge("recent", "Over the newest thousand jobs that ended.", ("role", "figure"),
+        yield _gauge("model_worse", "1 if a model is surely worse than last-two on the newest ended jobs.", ("role",),
+                     [((model.role,), float(model.worse)) for model in models])  # fmt: skip
+        yield _gauge("recent", "Over the newest two thousand jobs that ended.", ("role", "figure"),
                      [((m.role, name), value) for m in models for name, value in m.figures.items()])  # fmt: skip
 
 

@@ -12,8 +12,8 @@ from predictors.service.api.context import LARGE, Context
 from predictors.service.api.errors import Refusal, reply
 from predictors.service.api.predictions import identified, recorded
 from predictors.service.event import KIND_NAMES, UNKNOWN, Event
-from predictors.service.state.model import ROLES
-from predictors.service.state.start_times import LiveJob, StartTimes
+from predictors.service.state.jobs import LiveJob, StartTimes
+from predictors.service.state.model import ROLES, Model
 
 
 class StateRoutes:
@@ -63,6 +63,7 @@ class StateRoutes:
                 "learns": model.learns,
                 "codes": model.goes_by,
                 "recent": dict(model.figures),
+                "beside_last_two": beside_last_two(model),
                 "failures": dict(model.failures),
                 "trouble": self._service.model_trouble.get(model.role),
             }
@@ -104,13 +105,23 @@ class StateRoutes:
         trouble = {"storage": service.writer.trouble, "rebuild": service.failed}
         named = {name: bool(what) for name, what in trouble.items()} | {"model": bool(service.model_trouble)}
         ready = service.ready and not service.failed
-        document = {"ready": ready, "trouble": [name for name, there in named.items() if there]}
+        worse = [model.role for model in service.learner.models.values() if model.worse]
+        found = [name for name, there in named.items() if there]
+        document = {"ready": ready, "trouble": found, "worse_than_last_two": worse}
         return reply(document, 200 if ready and service.writer.trouble is None else 503)
 
     async def metrics_page(self) -> Response:
         """Return the page that Prometheus reads."""
         page = await asyncio.to_thread(self._context.metrics.page)
         return Response(page, media_type="text/plain; version=0.0.4")
+
+
+def beside_last_two(model: Model) -> dict[str, Any] | None:
+    """Return how a model stands beside last-two, with what to do where it is worse; None before enough jobs ended."""
+    standing = model.standing
+    if standing is None:
+        return None
+    return standing.to_json() | {"advice": model.advice() if standing.worse else None}
 
 
 def _known(value: int) -> int | None:

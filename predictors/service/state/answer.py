@@ -12,8 +12,9 @@ import numpy as np
 from predictors.core.arrays import Bools, Floats
 from predictors.history.features import REQUESTED_TIME
 from predictors.models.base import Predictor
+from predictors.models.conformal import Quantiles
 from predictors.models.fallback import LINKS, chain_of
-from predictors.models.range import REQUESTED, in_range, in_range_one, is_in_range, no_estimate
+from predictors.models.range import REQUESTED, in_range_one, is_in_range, no_estimate
 from predictors.models.wrapper import Wrapper
 from predictors.service.state.feature_mapping import FeatureMapping
 from predictors.service.state.jobs import EVERY_FEATURE
@@ -21,9 +22,6 @@ from predictors.service.state.jobs import EVERY_FEATURE
 NOTHING_LEARNT: Final = "nothing learnt yet"
 FAILED: Final = "the model failed"
 OUT_OF_RANGE: Final = "the model predicted out of range"
-QUANTILES: Final = (0.1, 0.5, 0.9)
-LEAST_RATIOS: Final = 20
-"""Outcomes before quantiles are given."""
 _REQUEST: Final = EVERY_FEATURE.index(REQUESTED_TIME)
 _WITHOUT_MODEL: Final = chain_of(None, EVERY_FEATURE)
 """The fallback chain with nothing before its links."""
@@ -43,7 +41,7 @@ class Answer(NamedTuple):
     lower, upper : float or None
         Interval of the model's own, where it gives one [s].
     quantiles : tuple of three float, or None
-        P10, P50 and P90 [s], by how long recent jobs ran of what was predicted for them.
+        P10, P50 and P90 [s] (`predictors.models.conformal`).
     """
 
     seconds: float
@@ -64,15 +62,15 @@ class Published:
         See `frozen`.
     mapping : FeatureMapping
         How the model reads a row of all features.
-    ratios : tuple of three float, or None
-        P10, P50 and P90 of run time / prediction of recent jobs.
+    quantiles : Quantiles
+        Of its predictions, as of that event.
     sequence : int
         The event that it had learnt when it was published.
     """
 
     predictor: Predictor
     mapping: FeatureMapping
-    ratios: tuple[float, float, float] | None
+    quantiles: Quantiles
     sequence: int
 
     def answer(self, row: Floats) -> Answer:
@@ -87,7 +85,7 @@ class Published:
         if no_time or not is_in_range(found.seconds, request, self.predictor.cap):
             return fallback(row, OUT_OF_RANGE)
         why = NOTHING_LEARNT if found.fallback else None
-        quantiles = None if self.ratios is None else self._quantiles(found.seconds, request)
+        quantiles = self.quantiles.one(found.seconds, request)
         return Answer(found.seconds, found.answered_by, why, found.lower, found.upper, quantiles)
 
     def answers(self, rows: Floats) -> list[Answer]:
@@ -101,14 +99,15 @@ class Published:
         except Exception:  # as above
             return [fallback(row, FAILED) for row in rows]
         name, requests = self.predictor.name, rows[:, _REQUEST]
-        quantiles = self._all_quantiles(seconds, requests)
+        ends = self.quantiles.many(seconds, requests).tolist()
+        known = self.quantiles.factors is not None
         return [
             (
                 Answer(
                     predicted,
                     REQUESTED if nothing else name,
                     NOTHING_LEARNT if nothing else None,
-                    quantiles=None if quantiles is None else quantiles[i],
+                    quantiles=(ends[i][0], ends[i][1], ends[i][2]) if known else None,
                 )
                 if not no_time[i] and is_in_range(predicted, request, self.predictor.cap)
                 else fallback(rows[i], OUT_OF_RANGE)
@@ -126,18 +125,6 @@ class Published:
         estimates = estimator.predict(rows)
         unknown = no_estimate(estimates)
         return unknown, unknown & ~np.isnan(estimates)
-
-    def _quantiles(self, seconds: float, request: float) -> tuple[float, float, float]:
-        assert self.ratios is not None
-        low, middle, high = (in_range_one(seconds * ratio, request, True) for ratio in self.ratios)
-        return low, middle, high
-
-    def _all_quantiles(self, seconds: Floats, requests: Floats) -> list[tuple[float, float, float]] | None:
-        """Return what `_quantiles` does of each."""
-        if self.ratios is None:
-            return None
-        low, middle, high = (in_range(seconds * one, requests, cap=True).tolist() for one in self.ratios)
-        return list(zip(low, middle, high, strict=True))
 
 
 def fallback(row: Floats, why: str) -> Answer:

@@ -1,4 +1,4 @@
-"""The job state: history and live jobs, behind a readers–writer lock."""
+"""The job state: history and live jobs, behind a readers–writer lock; the protocol of forecasts of their starts."""
 
 import io
 import threading
@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,6 @@ from predictors.history.features import FEATURES
 from predictors.history.history import Job, JobHistory, fits, rows_of_many, take_in_many
 from predictors.service.event import FIELDS, UNKNOWN, Event
 from predictors.service.state.ordering import EventOrder
-from predictors.service.state.start_times import LiveJob
 
 
 class ReadersWriterLock:
@@ -84,6 +83,28 @@ class Happened(NamedTuple):
     """Run time of an ended job [s]."""
     sequence: int
     """The event's own number."""
+
+
+class LiveJob(NamedTuple):
+    """A job that waits or runs."""
+
+    job_id: int
+    submit: int
+    procs: int | None
+    requested_time: int | None
+    user: int | None
+    start: int | None
+    """None: it waits."""
+    predicted: float | None
+    """The prediction at its submission [s]."""
+
+
+class StartTimes(Protocol):
+    """Forecasts starts from the jobs that wait and run; passed in, since the service knows no scheduler."""
+
+    def forecast(self, live: Sequence[LiveJob], now: int, job: LiveJob) -> tuple[int, int, int]:
+        """Return the seconds by which the job has started with a chance of 10, 50 and 90 %."""
+        ...
 
 
 class JobState:

@@ -1,7 +1,6 @@
 """A model at work: it is loaded, predicts, learns, and publishes what it has learnt."""
 
 import copy
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,21 +12,25 @@ from predictors.core.errors import JobcastError
 from predictors.core.events import ENDED, STARTED, SUBMITTED
 from predictors.core.model_files import part
 from predictors.data.names import Codes
+from predictors.evaluation.monitoring import Monitor, Standing, refit_with
+from predictors.history.features import REQUESTED_TIME
 from predictors.history.history import Outcome
 from predictors.models.base import Predictor
+from predictors.models.baselines import LastTwo
+from predictors.models.conformal import ConformalQuantiles, Quantiles
+from predictors.models.range import in_range_one
 from predictors.models.stream import OutcomeStream
 from predictors.registry import PREDICTORS, make_predictor
 from predictors.service.pseudonyms import Pseudonymiser
-from predictors.service.state.answer import FAILED, LEAST_RATIOS, OUT_OF_RANGE, QUANTILES, Answer, Published, frozen
+from predictors.service.state.answer import FAILED, OUT_OF_RANGE, Answer, Published, frozen
 from predictors.service.state.feature_mapping import FeatureMapping
-from predictors.service.state.jobs import Happened
+from predictors.service.state.jobs import EVERY_FEATURE, Happened
 from predictors.tracking.client import load_model, version_of
 
 CHAMPION: Final = "champion"
 CHALLENGER: Final = "challenger"
 ROLES: Final = (CHAMPION, CHALLENGER)
-RECENT: Final = 1000
-"""Newest outcomes that figures and quantiles are made of."""
+_REQUEST, _LAST_TWO = (EVERY_FEATURE.index(name) for name in (REQUESTED_TIME, LastTwo.features[1]))
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,13 @@ class Model:
         The event from which on it learns.
     key : Pseudonymiser
         Of the hashes of names: a model that knows names finds its own by it.
+    kills : bool or None
+        Whether the site ends jobs at their request; None: as the model was calibrated, else not.
+
+    Attributes
+    ----------
+    monitor : Monitor
+        Its errors beside last-two's, and P10, P50 and P90 of its predictions.
 
     Raises
     ------
@@ -96,6 +106,7 @@ class Model:
         learns: bool = True,
         since: int = 0,
         key: Pseudonymiser = Pseudonymiser(),  # noqa: B008 - a value
+        kills: bool | None = None,
     ) -> None:
         predictor.check()
         self.identity: Final = identity
@@ -109,24 +120,48 @@ class Model:
         self._key: Final = key
         self._mapping: Final = FeatureMapping.of(predictor, key)
         self._outcomes: Final = OutcomeStream(predictor, self._teach)
-        self._recent: deque[tuple[float, float, bool]] = deque(maxlen=RECENT)
-        self._n_recent = 0
-        self._ratios: tuple[float, float, float] | None = None
+        layer: ConformalQuantiles = vars(predictor).pop("quantiles_", None) or ConformalQuantiles()
+        if kills is not None:
+            layer.set_kills(kills)
+        self.monitor = Monitor(layer, as_of=predictor.as_of)
         self.published = self._published(since)
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """Figures over the newest outcomes: mean absolute error [s], share too short, share within P10 to P90."""
-        recent = list(self._recent)
-        if not recent:
+        """Figures over the newest outcomes: mean absolute errors [s], share too short, share within P10 to P90.
+
+        Beside last-two's on the same jobs as soon as there are enough of them.
+        """
+        predicted, baseline, ran, held = self.monitor.errors()
+        if not len(ran):
             return {}
-        predicted, ran = np.array([one[0] for one in recent]), np.array([one[1] for one in recent])
-        return {
-            "outcomes": len(recent),
+        found = {
+            "outcomes": len(ran),
             "mean_absolute_error_seconds": float(np.abs(predicted - ran).mean()),
+            "last_two_mean_absolute_error_seconds": float(np.abs(baseline - ran).mean()),
             "underestimated_share": float((predicted < ran).mean()),
-            "covered_share": float(np.mean([one[2] for one in recent])),
         }
+        if not np.isnan(held).all():
+            found["covered_share"] = float(np.nanmean(held))
+        if self.standing is not None:
+            found["squared_error_ratio_to_last_two"] = self.standing.squared.value
+            found["absolute_error_ratio_to_last_two"] = self.standing.absolute.value
+        return found
+
+    @property
+    def standing(self) -> Standing | None:
+        """How it stands beside last-two by the newest ended jobs; None before there are enough."""
+        return self.monitor.standing
+
+    @property
+    def worse(self) -> bool:
+        """Whether it is surely worse than last-two on the newest ended jobs."""
+        return self.standing is not None and self.standing.worse
+
+    def advice(self) -> str:
+        """Return the command that trains it again."""
+        registered = None if self.identity.version is None else self.identity.name
+        return refit_with(self.identity.predictor, registered, None if registered is None else self.role)
 
     @property
     def goes_by(self) -> dict[str, str]:
@@ -145,21 +180,24 @@ class Model:
 
     def follow(self, happened: Sequence[Happened], sequence: int) -> list[tuple[Happened, Answer]]:
         """Go through events: answer for each submission, learn from each end; then publish what has been learnt."""
-        answers, outcomes = [], self._outcomes
+        answers, outcomes, monitor = [], self._outcomes, self.monitor
         for one in happened:
             outcomes.catch_up(one.time)
+            monitor.catch_up(one.time)
             if one.kind == SUBMITTED:
-                answer = self._answer(one)
+                answer, request = self._answer(one), float(one.row[_REQUEST])
                 outcomes.submitted(one.job, self._mapping.one(one.row), answer.seconds)
+                baseline = in_range_one(one.row[_LAST_TWO], request, self.predictor.cap)
+                monitor.submitted(one.job, answer.seconds, baseline, request)
                 answers.append((one, answer))
             elif one.kind == STARTED:
                 outcomes.started(one.job, one.time)
             elif one.kind == ENDED:
-                issued = outcomes.ended(one.job, one.time, one.seconds, self._mapping.one(one.row))
-                if issued == issued:
-                    self._remember(issued, one.seconds)
+                outcomes.ended(one.job, one.time, one.seconds, self._mapping.one(one.row))
+                monitor.ended(one.job, one.time, one.seconds)
             else:
                 outcomes.cancelled(one.job)
+                monitor.cancelled(one.job)
         self.published = self._published(sequence)
         return answers
 
@@ -179,31 +217,21 @@ class Model:
 
     def as_at(self, now: int) -> Published:
         """Return it with all learnt that may be known at a second; of that it keeps nothing. For the one thread."""
-        if not self._outcomes.is_due(now):
+        if not (self._outcomes.is_due(now) or self.monitor.is_due(now)):
             return self.published
         never_changed = (getattr(self.predictor, name, None) for name in ("estimator_", "codes_"))
         copied = copy.deepcopy(self.predictor, {id(thing): thing for thing in never_changed if thing is not None})
         outcomes = OutcomeStream(copied, copied.learn_one if self.learns else _nothing)
         outcomes.restore(self._outcomes.arrays())
         outcomes.catch_up(now)
-        return Published(copied, self._mapping, self._ratios, self.published.sequence)
+        return Published(copied, self._mapping, self.monitor.quantiles_at(now).now, self.published.sequence)
 
     def _now(self) -> Published:
         """Return what has been learnt until now, to be asked by the one thread that learns."""
-        return Published(self.predictor, self._mapping, None, 0)
+        return Published(self.predictor, self._mapping, Quantiles(), 0)
 
     def _published(self, sequence: int) -> Published:
-        return Published(frozen(self.predictor), self._mapping, self._ratios, sequence)
-
-    def _remember(self, issued: float, ran: float) -> None:
-        """Keep the prediction and the outcome; the quantiles follow every so many outcomes."""
-        low, _, high = self._ratios or (0.0, 0.0, np.inf)
-        self._recent.append((issued, ran, bool(low * issued <= ran <= high * issued)))
-        self._n_recent += 1
-        if self._n_recent % LEAST_RATIOS == 0:
-            ratios = np.array([seconds / max(predicted, 1.0) for predicted, seconds, _ in self._recent])
-            lower, middle, upper = np.quantile(ratios, QUANTILES).tolist()
-            self._ratios = lower, middle, upper
+        return Published(frozen(self.predictor), self._mapping, self.monitor.quantiles.now, sequence)
 
     def state(self) -> dict[str, npt.NDArray[Any]] | None:
         """Return all that it has gathered as arrays; None if its predictor can only learn it again."""
@@ -213,9 +241,8 @@ class Model:
         return {
             **{f"learnt_{name}": array for name, array in learnt.items()},
             **{f"lessons_{name}": array for name, array in self._outcomes.arrays().items()},
-            "recent": np.array(self._recent, dtype=np.float64).reshape(-1, 3),
-            "counts": np.array([self._n_recent, self.learning_errors, *self.failures.values()], dtype=np.int64),
-            "ratios": np.array(self._ratios or (), dtype=np.float64),
+            **{f"monitor_{name}": array for name, array in self.monitor.get_state().items()},
+            "counts": np.array([self.learning_errors, *self.failures.values()], dtype=np.int64),
         }
 
     def resumed(self, state: Mapping[str, npt.NDArray[Any]], sequence: int) -> "Model":
@@ -226,16 +253,15 @@ class Model:
         JobcastError, KeyError, ValueError
             If the state is not that of such a model.
         """
-        about: dict[str, Any] = {"learns": self.learns, "since": self.since, "key": self._key}
+        kills = self.monitor.quantiles.kills
+        about: dict[str, Any] = {"learns": self.learns, "since": self.since, "key": self._key, "kills": kills}
         found = Model(self.identity, copy.copy(self.predictor), self.role, **about)
         found.number = self.number
         found.predictor.set_state(part(state, "learnt_"))
         found._outcomes.restore(part(state, "lessons_"))
-        found._recent.extend((predicted, ran, bool(held)) for predicted, ran, held in state["recent"].tolist())
-        found._n_recent, found.learning_errors, *failures = state["counts"].tolist()
+        found.monitor.set_state(part(state, "monitor_"))
+        found.learning_errors, *failures = state["counts"].tolist()
         found.failures = dict(zip(found.failures, failures, strict=True))
-        ratios = state["ratios"].tolist()
-        found._ratios = (ratios[0], ratios[1], ratios[2]) if ratios else None
         found.published = found._published(sequence)
         return found
 

@@ -111,8 +111,9 @@ class Roles:
 
     def _loaded(self, uri: str, role: str) -> Model:
         identity, predictor = self._load(uri)
-        model = Model(identity, predictor, role, learns=self._settings.learn, key=self._key)
-        return checked_for(model, self._settings.as_of)
+        settings = self._settings
+        model = Model(identity, predictor, role, learns=settings.learn, key=self._key, kills=settings.kills)
+        return checked_for(model, settings.as_of)
 
     def _reload(self, role: str, uri: str) -> Model | None:
         version = self._version_now(uri)

@@ -13,12 +13,11 @@ from predictors.service.event import Event
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.settings import Settings
 from predictors.service.state.answer import Answer, Published
-from predictors.service.state.jobs import JobState
+from predictors.service.state.jobs import JobState, LiveJob
 from predictors.service.state.learner import Learner
 from predictors.service.state.model import CHAMPION, Identity, Load, Model, load, version_now
 from predictors.service.state.recovery import rebuild, snapshot_of, warm_start, warm_up
 from predictors.service.state.roles import Roles
-from predictors.service.state.start_times import LiveJob
 from predictors.service.state.writer import Done, Failed, Writer
 from predictors.service.storage.database import StorageError, shown
 from predictors.service.storage.store import Store
@@ -248,14 +247,26 @@ class Service:
         self.learner.start()
         self.on_ready()
         self._ready.set()
-        looked = time.monotonic()
+        looked, worse = time.monotonic(), set[int]()
         while not self._stopping.wait(0.25):
             if self.settings.poll and time.monotonic() - looked >= self.settings.poll:
                 looked = time.monotonic()
                 self.reload()
+            worse = self._say_who_is_worse(worse)
             if self.job_state.sequence - self._snapshot_at >= self.settings.snapshot_every:
                 self._snapshot_at = self.job_state.sequence
                 self.writer.do(self._take_snapshot)
+
+    def _say_who_is_worse(self, before: set[int]) -> set[int]:
+        """Log each model that has become worse than last-two, or better again; return the numbers of those worse."""
+        models = list(self.learner.models.values())
+        for model in models:
+            standing, name = model.standing, f"{model.role} {model.identity.name}"
+            if standing is not None and model.worse and model.number not in before:
+                log.warning("%s %s", standing.sentence("the newest", name), model.advice())
+            elif standing is not None and not model.worse and model.number in before:
+                log.warning("%s It is no longer worse than last-two.", standing.sentence("the newest", name))
+        return {model.number for model in models if model.worse}
 
     def _crashed(self, error: Exception) -> None:
         known = isinstance(error, JobcastError | StorageError)

@@ -161,7 +161,8 @@ def test_every_class_of_run_time_has_words():
 @pytest.mark.parametrize(
     ("current", "name", "n_cases"),
     [("easy", "EASY", 7), ("EASY++", "EASY++", 7), ("wfp", "WFP", 7), ("wfp3-easy", "WFP", 7), ("fcfs", "fcfs", 8),
-     ("default", "default", 7), ("conservative-compress", "conservative", 7), ("hybrid-3", "hybrid-3", 8)],
+     ("careful", "careful", 7), ("default", "careful", 7),
+     ("conservative-compress", "conservative", 7), ("hybrid-3", "hybrid-3", 8)],
 )  # fmt: skip
 def test_what_the_site_runs_today_comes_first(current, name, n_cases):
     today, cases = cases_with(current)

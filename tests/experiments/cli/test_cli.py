@@ -3,10 +3,12 @@
 import gzip
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -173,6 +175,78 @@ def test_help_imports_nothing_heavy():
     assert done.stdout.strip() == "set()"
 
 
+def test_ctrl_c_while_the_command_is_loaded_is_no_traceback():
+    """Most of a short command is spent on imports."""
+    code = """
+        import signal, sys
+        from experiments.cli import __main__ as cli
+
+        class Interrupted:
+            def find_spec(self, name, *more):
+                if name == "typer":
+                    signal.raise_signal(signal.SIGINT)
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.meta_path.insert(0, Interrupted())
+        cli.main()
+    """
+    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, cwd=ROOT)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_in_a_finaliser_ends_the_command_too(ending):
+    """Python prints and drops what is raised there; numba and matplotlib have such code."""
+    code = f"""
+        import signal, sys, time
+        from experiments.cli import __main__ as start, main as cli
+
+        class Odd:
+            def __del__(self):
+                signal.raise_signal({int(ending)})
+
+        def command():
+            Odd()
+            time.sleep(60)
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        cli.app = command
+        start.main()
+    """
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, cwd=ROOT, timeout=50
+    )
+    assert (ended.returncode, ended.stderr) == (130 if ending == signal.SIGINT else -ending, "")
+
+
+@pytest.mark.slow
+def test_the_first_run_says_that_it_compiles_and_a_later_one_nothing(folder, tmp_path):
+    first, second = (shell(folder, "log info log.swf", NUMBA_CACHE_DIR=str(tmp_path / "cache")) for _ in range(2))
+    assert first.stderr == "jobcast: compiling for this machine; it takes up to half a minute, once.\n"
+    assert second.stderr == ""
+    assert first.stdout == second.stdout != ""
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_what_is_compiled_and_is_left_clean(folder, tmp_path):
+    ours, theirs = pty.openpty()
+    env = os.environ | {"PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    line = [sys.executable, "-m", "experiments.cli", "log", "info", "log.swf"]
+    with subprocess.Popen(line, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=theirs) as running:
+        os.close(theirs)
+        said = b""
+        with suppress(OSError):  # the other side is closed
+            while part := os.read(ours, 4096):
+                said += part
+    os.close(ours)
+    assert running.returncode == 0
+    assert said.count(b"jobcast: compiling for this machine") == 1
+    assert b"Reading log.swf (compiling _swf_scan." in said
+    assert said.endswith(b"\x1b[2K")  # the line is empty again
+
+
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])
 def test_a_command_that_is_ended_leaves_nothing_half_done(ending, tmp_path):
     """A batch system at its walltime, a terminal that goes away: what Ctrl-C would tidy up is tidied up."""
@@ -202,7 +276,7 @@ def test_errors_do_nothing_to_the_terminal(capsys):
     assert capsys.readouterr().err == "jobcast: log '\ufffd[2J\ufffd' is odd.\n"
 
 
-@pytest.mark.parametrize("estimates", ["requested", "tsafrir", "default"])
+@pytest.mark.parametrize("estimates", ["requested", "tsafrir", "careful"])
 def test_the_chain_is_printed(jobcast, estimates):
     code, out, _ = jobcast(f"simulate log.swf --policy easy-sjbf --estimates {estimates} --explain 150")
     assert code == 0
@@ -372,6 +446,7 @@ def test_fewer_jobs_outrun_their_estimate(cleaned):
     [
         ("requested", "nowhere to move it"),
         ("clairvoyant", "given, not learnt"),
+        ("careful", "many estimates"),
         ("default", "many estimates"),
         ("with-budget", "name the predictor inside"),
         ("models:/runtime@champion", "a kept model is served as it is"),
@@ -399,3 +474,23 @@ def test_the_command_takes_a_budget_and_checks_the_schedule(tmp_path):
     assert document["budget"] == 0.1 and document["paranoid"]["kept"]
     shown = CliRunner().invoke(app, told)
     assert "estimates similar within a budget of 0.1" in " ".join(shown.stdout.split())
+
+
+@pytest.mark.parametrize("policy", ["{}", "{}+ceil"])
+def test_default_is_another_name_of_careful(policy, jobcast):
+    """The older name gives the same schedule, and the results say the name of today."""
+    found = {}
+    for name in ("careful", "default"):
+        code, out, _ = jobcast(f"simulate log.swf --policy {policy.format(name)} --estimates {name} --json")
+        assert code == 0
+        found[name] = json.loads(out)
+        for timed in ("engine_seconds", "jobs_per_second"):
+            del found[name][timed]
+    assert found["default"] == found["careful"]
+    assert (found["default"]["policy"], found["default"]["estimates"]) == (policy.format("careful"), "careful")
+
+
+def test_bold_is_estimates_alone(jobcast):
+    code, _, err = jobcast("simulate log.swf --policy bold")
+    assert code == 2
+    assert "--policy careful --estimates bold" in err

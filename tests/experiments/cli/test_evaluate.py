@@ -17,6 +17,7 @@ from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log
 from predictors.evaluation.evaluate import evaluate as evaluate_log
 from predictors.registry import make_predictor, seeded
+from predictors.tracking import client as tracking
 from predictors.tracking.client import load_model
 from tests.support.named_logs import in_two, made_log, read_text, sacct_text
 
@@ -133,7 +134,8 @@ def test_train_keeps_the_champion_that_learnt_from_all_jobs_and_predict_uses_it(
     said = jobcast("predict", "models:/runtime@champion", home / "first.swf", "--out", home / "p.csv")
     assert "models:/runtime@champion" in said and "history starts cold" in said and "this very log" in said
     written = pd.read_csv(home / "p.csv")
-    assert list(written.columns) == ["job_id", "predicted_seconds", "fallback", "requested_time", "answered_by"]
+    columns = ["job_id", "predicted_seconds", "fallback", "requested_time", "answered_by", "p10", "p50", "p90"]
+    assert list(written.columns) == columns
     np.testing.assert_array_equal(written["job_id"], log.filled("job_id"))
     expected = make_predictor("forest", **seeded("forest", 3)).fit(log).predict(log)
     np.testing.assert_array_equal(written["predicted_seconds"], expected)
@@ -192,7 +194,8 @@ def test_predict_leaves_an_unknown_request_empty(home, last_two, tmp_path):
     )
     jobcast("predict", last_two, tmp_path / "two.swf", "--out", tmp_path / "two.csv")
     assert (tmp_path / "two.csv").read_text() == (
-        "job_id,predicted_seconds,fallback,requested_time,answered_by\n1,60.0,1,60,requested\n2,3600.0,1,,requested\n"
+        "job_id,predicted_seconds,fallback,requested_time,answered_by,p10,p50,p90\n"
+        "1,60.0,1,60,requested,,,\n2,3600.0,1,,requested,,,\n"
     )
 
 
@@ -223,6 +226,79 @@ def test_a_file_stays_as_it_was_if_writing_fails_half_way(home, last_two, monkey
     with pytest.raises(JobcastError, match=r"old.csv: cannot be written .No space left"):
         jobcast("predict", last_two, home / "first.swf", "--out", home / "old.csv")
     assert (home / "old.csv").read_text() == "old" and not list(home.glob(".old*"))
+
+
+@pytest.fixture(scope="module")
+def two_halves(tmp_path_factory):
+    """Files of the first 1,200 jobs of a machine, and of those that were submitted when all of these had ended."""
+    log, folder = generate_log(3000, seed=8), tmp_path_factory.mktemp("halves")
+    first = log.select(slice(0, 1200))
+    ends = first.filled("submit") + first.filled("wait") + first.filled("run_time")
+    write_log(first, folder / "first.swf")
+    write_log(log.select(log.filled("submit") > ends.max()), folder / "later.swf")
+    return folder
+
+
+def test_a_model_that_does_not_beat_last_two_gets_no_alias_unless_told(home, two_halves):
+    """`requested` is refused before anything is kept, and promoted only if told; last-two itself is not refused."""
+    train = ("train", two_halves / "first.swf", "--predictor", "requested", "--register", "poor")
+    with pytest.raises(JobcastError, match=r"requested on the last 20% of first \(240 jobs\): the squared error is"):
+        jobcast(*train, "--alias", "champion")
+    with pytest.raises(JobcastError, match="No registered model 'poor'"):
+        tracking.version_of("models:/poor/1")
+    assert "Kept as models:/poor/1" in jobcast(*train)
+    with pytest.raises(JobcastError, match=r"models:/poor/1, requested, .* does not get the alias 'champion'"):
+        tracking.promote("models:/poor/1", "champion", "why not")
+    with pytest.raises(JobcastError, match="has no alias"):
+        tracking.version_of("models:/poor@champion")
+    assert tracking.promote("models:/poor/1", "champion", "wanted", even_if_worse=True).alias == "champion"
+    assert "version 2" in jobcast(*train, "--alias", "champion", "--even-if-worse")
+    plain = ("train", two_halves / "first.swf", "--predictor", "last-two", "--register", "plain")
+    assert "models:/plain@champion" in jobcast(*plain, "--alias", "champion")
+
+
+def test_predict_says_that_a_model_has_become_worse_and_how_to_refit(home, two_halves):
+    jobcast("train", two_halves / "first.swf", "--predictor", "requested", "--register", "stale")
+    jobcast("train", two_halves / "first.swf", "--predictor", "similar-mean", "--register", "fresh")
+    asked = two_halves / "later.swf", "--out", home / "s.csv", "--warm"
+    said = jobcast("predict", "models:/stale/1", *asked)
+    assert "models:/stale/1 is worse than last-two there." in said
+    assert "Refit with: jobcast train LOG --predictor requested --register stale" in said
+    told = json.loads(jobcast("predict", "models:/stale/1", *asked, "--json"))
+    later, _ = read_log(two_halves / "later.swf")
+    beside = load_model("models:/stale/1").predictor
+    base = make_predictor("last-two").fit(read_log(two_halves / "first.swf")[0])
+    run_time = later.filled("run_time")
+    theirs, ours = base.predict(later, warm=True), beside.predict(later, warm=True)
+    ended = run_time > 0
+    ratio = ((ours - run_time)[ended] ** 2).sum() / ((theirs - run_time)[ended] ** 2).sum()
+    found = told["beside_last_two"]
+    assert found["squared_error_ratio_to_last_two"] == pytest.approx(ratio) and found["n_jobs"] == ended.sum()
+    assert found["worse_than_last_two"] and told["beside_last_two_newest"]["n_jobs"] == min(ended.sum(), 2000)
+    said = jobcast("predict", "models:/fresh/1", *asked)
+    assert "Beside last-two on all" in said and "worse" not in said and "Refit" not in said
+
+
+def test_intervals_are_calibrated_kept_and_gone_on_from(home, two_halves):
+    """Calibrated, the first later job has P10 to P90 already; not calibrated, only jobs after some have ended."""
+    train = ("train", two_halves / "first.swf", "--predictor", "similar", "--json")
+    document = json.loads(jobcast(*train, "--register", "calibrated", "--intervals", "--kill"))
+    covered = document["evaluation"]["covered_share"]
+    assert 0.6 < covered < 0.95, "240 jobs do not tell more"
+    jobcast(*train, "--register", "bare")
+    written, told = {}, {}
+    for name in ("calibrated", "bare"):
+        asked = ("predict", f"models:/{name}/1", two_halves / "later.swf", "--out", home / "q.csv", "--warm", "--json")
+        told[name] = json.loads(jobcast(*asked))
+        written[name] = pd.read_csv(home / "q.csv")
+    first = written["calibrated"]
+    assert first[["p10", "p50", "p90"]].notna().all(axis=None) and written["bare"]["p90"].isna().sum() >= 20
+    assert (first["p10"] <= first["p50"]).all() and (first["p50"] <= first["p90"]).all()
+    assert (first["p90"] <= first["requested_time"]).all() and (written["bare"]["p90"] > first["requested_time"]).any()
+    assert told["calibrated"]["covered_share"] == pytest.approx(0.8, abs=0.1)
+    np.testing.assert_array_equal(first["predicted_seconds"], written["bare"]["predicted_seconds"])
+    with pytest.raises(JobcastError, match="together with --intervals"):
+        jobcast(*train, "--kill")
 
 
 @pytest.mark.parametrize(

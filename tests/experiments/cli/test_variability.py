@@ -100,7 +100,8 @@ def test_runs_outside_the_telemetry_have_no_row_and_are_counted(home, tmp_path):
     out = json.loads(jobcast("dataset", tmp_path / "runs.csv", "--telemetry", home / "ldms", "--out",
                              tmp_path / "d.parquet", "--json"))  # fmt: skip
     assert out["dropped"] == {"empty-window": 7, "unknown-workload": 1} and out["n_rows"] == JOBS - 8
-    said = jobcast("dataset", tmp_path / "runs.csv", "--telemetry", home / "ldms", "--out", tmp_path / "d.parquet")
+    said = jobcast("dataset", tmp_path / "runs.csv", "--telemetry", home / "ldms", "--out", tmp_path / "d.parquet",
+                   "--account")  # fmt: skip
     assert "82 rows of 282 inputs" in said and "empty-window" in said
 
 

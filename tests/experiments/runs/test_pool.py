@@ -25,7 +25,9 @@ from experiments.sweeps.results import TIMES
 from experiments.sweeps.run import run_sweep
 from experiments.sweeps.sweep import Case, Sweep
 from predictors.core.errors import JobcastError
+from predictors.data.formats.swf import write_swf
 from predictors.data.synthetic.generate import generate_log
+from tests.support.places import ROOT
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import this file
 
@@ -33,7 +35,7 @@ needs_jobqueue = pytest.mark.skipif(find_spec("dask_jobqueue") is None, reason="
 
 LOG = generate_log(300, seed=3)
 SWEEP = Sweep(
-    cases=(Case("EASY", "easy"), Case("default", "default", "default"), Case("last-two", "easy-sjbf", "last-two")),
+    cases=(Case("EASY", "easy"), Case("careful", "careful", "careful"), Case("last-two", "easy-sjbf", "last-two")),
     seeds=tuple(range(1, 13)),
     by=("size",),
 )
@@ -333,3 +335,52 @@ def test_new_jobs_that_are_refused_while_a_sweep_runs_are_told(monkeypatch):
     assert not refused  # of one job, while others work
     more = pool_module._more(nobody, Pool(queue="slurm", memory="1GB", walltime="00:01:00"))
     assert more == "give each job more (--memory, now 1GB; --walltime, now 00:01:00)"
+
+
+def test_signals_are_held_back_while_workers_are_hired():
+    """One that came meanwhile takes effect at the end, with the handler of before."""
+    steps = []
+    with pytest.raises(KeyboardInterrupt), hiring.HeldBack() as held:
+        signal.raise_signal(signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        steps.append("hired")
+        held.end()
+        steps.append("not reached")
+    assert steps == ["hired"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def bears_ctrl_c(shared, number):
+    """Return whether an interruption of this very worker leaves it at work."""
+    os.kill(os.getpid(), signal.SIGINT)
+    return True
+
+
+def test_workers_do_not_hear_ctrl_c():
+    """A terminal sends it to them too; their tracebacks would be all that the user sees."""
+    assert all(done for _, done in each(bears_ctrl_c, {"": None}, [("", k) for k in range(2)], Pool(workers=2)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [1.0, 2.0, 3.0, 4.0, 6.0])
+def test_ctrl_c_at_a_terminal_while_workers_come_is_one_line(seconds, tmp_path):
+    """Sent to the whole group of processes, as a terminal does."""
+    write_swf(generate_log(2000, seed=1), tmp_path / "log.swf")
+    line = ["sweep", "log.swf", "--policies", "easy,fcfs", "--seeds", "40", "--workers", "2", "--out", "results"]
+    command = [sys.executable, "-m", "experiments.cli", *line]
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    running = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    time.sleep(seconds)
+    os.killpg(running.pid, signal.SIGINT)
+    said = [line for line in running.communicate(timeout=90)[1].splitlines() if "compiling" not in line]
+    assert running.returncode in (130, -2)  # -2: Python itself was still being loaded
+    assert said in ([], ["jobcast: stopped; the same command goes on where it was."]) or running.returncode == -2

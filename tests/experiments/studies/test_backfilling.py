@@ -13,7 +13,7 @@ from experiments.studies.backfilling import CASES, CLAIRVOYANT, EASY, QUICK, ali
 from predictors.core.intervals import median_interval
 from predictors.data.cleaning import clean
 from predictors.data.synthetic.generate import generate_log
-from schedsim.policies.policy import DEFAULT, make_policy
+from schedsim.policies.policy import CAREFUL, make_policy
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_seeds_are_paired_and_the_log_as_it_is_stands_beside(report):
     assert set(runs["seed"]) == {AS_LOGGED, 6, 7, 8}
     easy = runs[runs["case"] == EASY].set_index("seed")["slowdown"]
     best = runs[runs["case"] == CLAIRVOYANT].set_index("seed")["slowdown"]
-    own = runs[runs["case"] == "default"].set_index("seed")
+    own = runs[runs["case"] == "careful"].set_index("seed")
     assert np.allclose(own["gap_closed"], (easy - own["slowdown"]) / (easy - best))
     assert easy.nunique() == 4  # shaking does something
 
@@ -47,7 +47,7 @@ def test_files_are_there_and_notes_say_who_pays(report):
         "runs_synthetic-2.csv", "frontier_synthetic-2.png", "frontier_synthetic-2.svg", "frontier_synthetic-2.csv",
     }  # fmt: skip
     assert all(path.stat().st_size > 500 for path in folder.iterdir())
-    assert [note.split()[0] for note in made.verdict] == ["default", "bold"]
+    assert [note.split()[0] for note in made.verdict] == ["careful", "bold"]
 
 
 def test_over_logs_takes_means_of_each_seed_first():
@@ -92,7 +92,7 @@ def test_a_log_without_a_gap_gives_no_share():
     figures = {"mean_bounded_slowdown": 1.0, **dict.fromkeys(RATIOS.values(), 0.0)}
     row = relative(figures, figures, figures)
     assert np.isnan([row["gap_closed"], row["p99"]]).all()
-    assert np.isnan(shaken_beside_as_logged(pd.DataFrame([{"seed": 1, "case": "default", **row}]))["gap_closed"]).all()
+    assert np.isnan(shaken_beside_as_logged(pd.DataFrame([{"seed": 1, "case": "careful", **row}]))["gap_closed"]).all()
 
 
 @pytest.mark.parametrize("n_seeds", [6, 10, 25])
@@ -102,34 +102,34 @@ def test_intervals_hold_the_median_as_often_as_they_say(n_seeds):
     assert 0.94 < np.mean(held) < 0.995
 
 
-def test_the_default_serves_short_jobs_on_the_synthetic_log():
+def test_careful_serves_short_jobs_on_the_synthetic_log():
     """Not the goal, which is told on real logs (docs/backfilling.md), but what must hold anywhere to be called one."""
     log, _ = clean(generate_log(4000, seed=1))
     found = {
         name: run_by_name(log, *names)[1]
         for name, names in {
-            "easy": ("easy", "requested"), "default": ("default", "default"), "bold": ("default", "bold"),
+            "easy": ("easy", "requested"), "careful": ("careful", "careful"), "bold": ("careful", "bold"),
         }.items()
     }  # fmt: skip
-    assert found["default"]["mean_bounded_slowdown"] < 0.85 * found["easy"]["mean_bounded_slowdown"]
-    assert found["default"]["mean_wait_s"] < found["easy"]["mean_wait_s"]
-    assert found["default"]["widest5_mean_wait_s"] < 1.2 * found["easy"]["widest5_mean_wait_s"]
-    assert found["bold"] != found["default"]
+    assert found["careful"]["mean_bounded_slowdown"] < 0.85 * found["easy"]["mean_bounded_slowdown"]
+    assert found["careful"]["mean_wait_s"] < found["easy"]["mean_wait_s"]
+    assert found["careful"]["widest5_mean_wait_s"] < 1.2 * found["easy"]["widest5_mean_wait_s"]
+    assert found["bold"] != found["careful"]
 
 
-def test_the_policy_default_is_what_its_page_says():
-    assert make_policy("default") is DEFAULT
-    assert (DEFAULT.order.name, DEFAULT.backfill_order.name, DEFAULT.depth) == ("fcfs", "sjf", 1)
-    assert DEFAULT.promise
-    assert DEFAULT.promise.slack == 24 * 3600
+def test_the_policy_careful_is_what_its_page_says():
+    assert make_policy("careful") is make_policy("default") is CAREFUL
+    assert (CAREFUL.order.name, CAREFUL.backfill_order.name, CAREFUL.depth) == ("fcfs", "sjf", 1)
+    assert CAREFUL.promise
+    assert CAREFUL.promise.slack == 24 * 3600
 
 
-def test_the_default_on_a_real_log(trace):
+def test_careful_on_a_real_log(trace):
     """A second program, written in C from the same definitions, gives the same starts, job for job; here its means."""
     from predictors.data.formats.detect import read_log
 
     log, _ = clean(read_log(trace("KTH-SP2-1996-2.1-cln"))[0])
-    _, figures = run_by_name(log, "default", "default")
+    _, figures = run_by_name(log, "careful", "careful")
     assert figures["n_jobs"] == 28_467
     assert figures["mean_bounded_slowdown"] == pytest.approx(54.9624862, abs=1e-6)
     assert figures["mean_wait_s"] == pytest.approx(5151.5795131, abs=1e-6)

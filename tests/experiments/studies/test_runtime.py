@@ -31,7 +31,7 @@ def test_every_predictor_is_scored_under_every_split_and_simulated(report):
         assert set(part["predictor"]) == set(QUICK)
         assert part["ratio_to_last_two"].is_monotonic_increasing
     simulated = report.tables["scheduling"]
-    assert set(simulated["predictor"]) == {*QUICK, "clairvoyant", "default", "bold"}
+    assert set(simulated["predictor"]) == {*QUICK, "clairvoyant", "careful", "bold"}
     assert set(simulated[simulated["predictor"] == "forest"]["way"]) == {way for way, _, _ in WAYS}
 
 

@@ -35,7 +35,7 @@ from schedsim.workload.shaking import shaken
 
 LOG = generate_log(300, seed=3)
 OTHER = generate_log(250, seed=4)
-WAYS = (Case("EASY", "easy"), Case("default", "default", "default"), Case("last-two", "easy-sjbf", "last-two"))
+WAYS = (Case("EASY", "easy"), Case("careful", "careful", "careful"), Case("last-two", "easy-sjbf", "last-two"))
 
 
 def untimed(runs):
@@ -564,3 +564,11 @@ def test_numbers_survive_being_kept(tmp_path):
     place.keep(Done(rows=rows))
     pd.testing.assert_frame_equal(pd.DataFrame(place.kept().rows), pd.DataFrame(rows))
     assert place.kept().rows[0]["a"] == 0.1 + 0.2
+
+
+def test_older_names_are_those_of_today():
+    """So that the same sweep goes on in the same folder, and its tables say the speaking names."""
+    older = Sweep(policies=("easy", "default"), estimates=("default", "bold"), beside="default, default")
+    today = Sweep(policies=("easy", "careful"), estimates=("careful", "bold"), beside="careful, careful")
+    assert older.all_cases == today.all_cases
+    assert older.beside == today.beside == "careful, careful"

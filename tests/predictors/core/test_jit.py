@@ -99,3 +99,20 @@ def test_steps_compute_the_same_however_they_are_called(tmp_path, before):
     linked = 0 if before else 1
     assert asked(tmp_path, ASK_STEPS) == (30, 42, 15, linked)
     assert asked(tmp_path, ASK_STEPS) == (30, 42, 15, linked), "from disk"
+
+
+ASK_SCIPY = """
+import sys
+import numba, numpy as np
+from predictors.core.hash_random import mixed
+mixed(1, 2, 3)  # the kernel is loaded, or compiled
+print("scipy.linalg" in sys.modules)
+print(numba.njit(lambda a: a @ a)(np.eye(2) * 3).trace(), "scipy.linalg" in sys.modules)
+"""
+
+
+@pytest.mark.slow
+def test_kernels_do_without_scipy_and_others_compiled_code_does_not():
+    """Importing it takes a tenth of a short command; a predictor plugged in may compile linear algebra."""
+    done = subprocess.run([sys.executable, "-c", ASK_SCIPY], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "18.0", "True"]

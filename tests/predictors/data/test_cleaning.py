@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
+from predictors.data.cleaning import clean, within_requests
 from predictors.data.formats.swf import parse_swf, read_swf
 from predictors.data.joblog import JobLog
 
@@ -48,10 +48,15 @@ def test_processors_are_the_requested_else_the_allocated() -> None:
     assert account.count("allocated") == 2
 
 
-def test_run_time_ends_at_the_request() -> None:
+def test_run_times_stay_as_logged_and_overruns_are_told() -> None:
     log, account = clean(log_of((50, 9, 1, 1), (9, 9, 1, 1)))
-    assert log["run_time"].tolist() == [9, 9]
-    assert [(finding.rule, finding.places) for finding in account.findings] == [("overrun", (11,))]
+    assert log["run_time"].tolist() == [50, 9]
+    assert [(finding.rule, finding.effect, finding.places) for finding in account.findings] == [
+        ("overrun", "noted", (11,))
+    ]
+    assert within_requests(log)["run_time"].tolist() == [9, 9]
+    without_request = log_of((50, -1, 1, 1), (9, 0, 1, 1))
+    assert within_requests(without_request)["run_time"].tolist() == [50, 9]
 
 
 def test_wide_jobs_are_refused_with_the_way_out_or_dropped() -> None:
@@ -98,11 +103,12 @@ def test_laws(jobs: list[tuple[int, int, int, int]]) -> None:
     assert len(cleaned) + account.dropped == len(log)
     run_time, requested, procs = (cleaned[c].filled(-1) for c in ("run_time", "requested_time", "requested_procs"))
     assert (run_time >= 1).all()
-    assert (run_time <= requested).all()
+    assert (run_time > requested).sum() == account.count("overrun")
+    assert (within_requests(cleaned)["run_time"] <= requested).all()
     assert ((procs >= 1) & (procs <= 8)).all()
     again, nothing = clean(cleaned)
     assert again.digest() == cleaned.digest()
-    assert not nothing.findings
+    assert {finding.rule for finding in nothing.findings} <= {"overrun"}
 
 
 def test_curie(trace) -> None:  # type: ignore[no-untyped-def]

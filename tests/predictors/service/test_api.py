@@ -212,12 +212,13 @@ def test_models_health_and_metrics(served, client):
     about = client.models()
     assert about["models"][0]["role"] == "champion" and about["history"][0]["why"] == "the service was started with it"
     assert raw(served, "GET", "/healthz")[:2] == (200, {"alive": True})
-    assert raw(served, "GET", "/readyz")[:2] == (200, {"ready": True, "trouble": []})
+    assert raw(served, "GET", "/readyz")[:2] == (200, {"ready": True, "trouble": [], "worse_than_last_two": []})
     assert client.reload() == {"changed": [], "trouble": {}}
     with urllib.request.urlopen(served.url + "/metrics", timeout=10) as response:
         page = response.read().decode()
     for name in ("jobcast_request_seconds_bucket", "jobcast_events_total", "jobcast_learnt_sequence", "jobcast_recent"):
         assert name in page
+    assert 'jobcast_model_worse{role="champion"} 0.0' in page
     assert "alice" not in page and "/v1/jobs/never" not in page
 
 

@@ -11,6 +11,7 @@ from predictors.data.synthetic.generate import generate_log
 from predictors.evaluation.evaluate import evaluate
 from predictors.history.replay import log_events
 from predictors.registry import make_predictor
+from predictors.service.api.status import beside_last_two
 from predictors.service.event import Event
 from predictors.service.replay_check import _Jobs, drive
 from predictors.service.settings import Settings
@@ -234,6 +235,53 @@ def test_the_champion_is_followed_and_the_challenger_watches(start):
     assert service.identity.version == 2 and list(service.learner.models) == ["champion"]
     equal(state(service), expected_state)
     assert len(service.store.models()) == 3
+
+
+def test_a_champion_that_is_worse_than_last_two_is_told(start, caplog):
+    """In the log once, in the figures, and after a restart; on the jobs and by the as-of rule of the evaluation."""
+    log, service = generate_log(1200, seed=8), start("requested")
+    feed(service, events_of(log), size=1000)
+    model, scores = service.learner.champion, evaluate(log, ["requested"], train=None)
+    predicted, baseline, ran, _ = model.monitor.errors()
+    assert sorted(zip(predicted, baseline, ran, strict=True)) == sorted(
+        zip(scores["requested"].predicted, scores["last-two"].predicted, scores.run_time, strict=True)
+    )
+    assert model.worse and model.figures["squared_error_ratio_to_last_two"] > 1
+    assert beside_last_two(model)["advice"] == "Refit with: jobcast train LOG --predictor requested"
+    for _ in range(100):
+        if caplog.records:
+            break
+        service._stopping.wait(0.05)
+    service._stopping.wait(0.6)
+    said = [record.getMessage() for record in caplog.records if "worse than last-two" in record.getMessage()]
+    assert len(said) == 1 and "champion requested is worse" in said[0] and "Refit with: jobcast train" in said[0]
+    expected, standing = state(service), model.monitor.judged()
+    service.stop()
+    again = start("requested")
+    equal(state(again), expected)
+    assert again.rebuilt_events == 0 and again.learner.champion.standing == standing and again.learner.champion.worse
+
+
+def test_quantiles_are_those_of_the_replayed_log(start):
+    """The service and `predict` follow the log by one layer: what was issued at each submission is the same."""
+    service = start("similar")
+    feed(service, EVENTS)
+    found = evaluate(LOG, ["similar"], train=None, intervals=True)["similar"]
+    live, replayed = service.learner.champion.monitor.quantiles, found.followed.layer
+    assert live.outcomes == replayed.outcomes and live.now == replayed.now
+    asked = service.predict([event[4:11] for event in EVENTS if event.kind == 0][:50], EVENTS[-1].time).answers
+    assert all(one.quantiles == live.now.one(one.seconds, event.requested_time) for one, event in
+               zip(asked, [event for event in EVENTS if event.kind == 0], strict=False))  # fmt: skip
+    held = service.learner.champion.figures["covered_share"]
+    assert held == pytest.approx(found.followed.covered)
+
+
+def test_the_setting_on_kills_bounds_the_quantiles(start):
+    service = start("requested", kills=True)
+    feed(service, EVENTS)
+    submitted = [event for event in EVENTS if event.kind == 0]
+    answers = service.predict([event[4:11] for event in submitted], EVENTS[-1].time).answers
+    assert all(one.quantiles[2] <= event.requested_time for one, event in zip(answers, submitted, strict=True))
 
 
 def test_a_new_champion_learns_from_where_it_was_in_role(start):

@@ -1,9 +1,15 @@
 """Runs, predictors and classifiers in MLflow: what goes in comes out, what is foreign or changed is refused."""
 
+import json
+import os
 import pickle
 import shutil
+import signal
+import socket
 import subprocess
 import sys
+import time
+import urllib.request
 from itertools import product
 from pathlib import Path
 
@@ -22,7 +28,7 @@ from predictors.tracking.describe import code_tags
 from predictors.tracking.model_folder import ClassifierOrigin, save_model
 from predictors.tracking.pyfunc import OUTPUT, REQUIRED
 from predictors.tracking.pyfunc_classifier import OUTPUTS
-from predictors.tracking.store import Store
+from predictors.tracking.store import Store, serve_pages
 from predictors.tracking.uri import ALIASES
 from predictors.variability.classifiers.registry import CLASSIFIERS, make_classifier
 from predictors.variability.dataset import Dataset
@@ -521,3 +527,118 @@ def test_a_folder_without_its_origin_is_refused(tmp_path):
     manifest.write_text(manifest.read_text().replace('"scope"', '"scoop"'))
     with pytest.raises(JobcastError, match="lacks 'scope'"):
         tracking.load_classifier(str(tmp_path))
+
+
+# --- what users of MLflow look for -----------------------------------------------------------------------------------
+
+
+def test_the_experiment_opens_on_training_runs(home):
+    """Also one that was made without a kind."""
+    tracking.open_store()
+    (experiment,) = (one for one in client().search_experiments() if one.name == tracking.EXPERIMENT)
+    assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
+    client().set_experiment_tag(experiment.experiment_id, "mlflow.experimentKind", "other")
+    tracking.open_store()
+    assert client().get_experiment(experiment.experiment_id).tags["mlflow.experimentKind"] == "custom_model_development"
+
+
+def test_a_run_shows_its_data_its_files_and_how_long_it_took(home, tmp_path):
+    import mlflow.data
+
+    (tmp_path / "scores.csv").write_text("a\n1\n")
+    (tmp_path / "error.png").write_bytes(b"png")
+    begin = time.time() - 3600
+    predictor = make_predictor("last-two").fit(LOG)
+    run = tracking.log_run(
+        predictor,
+        LOG,
+        {"mae_s": 12.5},
+        split="all",
+        begin=begin,
+        files=sorted(tmp_path.glob("*.*")),
+        source="/x/log.swf",
+    )
+    found = client().get_run(run.run_id)
+    assert found.info.start_time == int(begin * 1000)
+    assert 3600 <= (found.info.end_time - found.info.start_time) / 1000 < 3700
+    (data,) = (one.dataset for one in found.inputs.dataset_inputs)
+    assert (data.name, LOG.digest()[:32]) == (LOG.name, data.digest)
+    assert '"num_rows": 300' in data.profile and '"requested_time"' in data.schema
+    assert mlflow.data.get_source(data).uri == "/x/log.swf"
+    kept = {one.path for folder in ("figures", "tables") for one in client().list_artifacts(run.run_id, folder)}
+    assert kept == {"figures/error.png", "tables/scores.csv"}
+
+
+def test_a_version_has_a_description_and_its_metrics(home):
+    run = logged()
+    kept = tracking.register(run, "runtime")
+    version = client().get_model_version("runtime", str(kept.version))
+    assert "**last-two**" in version.description and "| mae_s | 12.5 |" in version.description
+    (metric,) = client().get_logged_model(run.model_id).metrics
+    assert (metric.key, metric.value, metric.dataset_name) == ("mae_s", 12.5, LOG.name)
+    assert client().get_registered_model("runtime").description
+
+
+@pytest.mark.parametrize(
+    ("uri", "message"), [("http://127.0.0.1:1", "has pages|pages of its own"), ("sqlite:///gone.db", "no model store")]
+)
+def test_pages_are_refused_where_there_is_nothing_to_open(monkeypatch, uri, message):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    with pytest.raises(JobcastError, match=message):
+        serve_pages(Store.current(), "127.0.0.1", 1, pytest.fail)
+
+
+def test_pages_are_refused_where_the_port_is_taken(home):
+    tracking.open_store()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(JobcastError, match=rf"127.0.0.1:{port} cannot be listened on .*--port"):
+            serve_pages(Store.current(), "127.0.0.1", port, pytest.fail)
+
+
+def test_a_server_that_ends_by_itself_is_told_of(home, monkeypatch):
+    tracking.open_store()
+    command = [sys.executable, "-c", "import sys; sys.exit('the schema is too old')"]
+    monkeypatch.setattr("predictors.tracking.store._server", lambda *_: command)
+    with pytest.raises(JobcastError, match="ended by itself, status 1: the schema is too old"):
+        serve_pages(Store.current(), "127.0.0.1", free_port(), pytest.fail)
+
+
+def test_ctrl_c_ends_the_server(home, monkeypatch):
+    tracking.open_store()
+    port = free_port()
+    command = [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1"]
+    monkeypatch.setattr("predictors.tracking.store._server", lambda *_: command)
+
+    def interrupt(address):
+        assert address == f"http://127.0.0.1:{port}"
+        raise KeyboardInterrupt
+
+    serve_pages(Store.current(), "127.0.0.1", port, interrupt)
+    with socket.socket() as again:
+        again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        again.bind(("127.0.0.1", port))
+
+
+@pytest.mark.slow
+def test_the_pages_show_the_store(champion_store):
+    """The real server, as `jobcast ui` starts it."""
+    port = free_port()
+    command = [sys.executable, "-m", "experiments.cli", "ui", "--port", str(port)]
+    place = {**os.environ, "JOBCAST_HOME": str(champion_store)}
+    place.pop("MLFLOW_TRACKING_URI", None)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=place) as pages:
+        assert f"http://127.0.0.1:{port}" in pages.stdout.readline()
+        address = f"http://127.0.0.1:{port}/api/2.0/mlflow/registered-models/get?name=runtime"
+        with urllib.request.urlopen(address, timeout=60) as answer:
+            assert json.load(answer)["registered_model"]["name"] == "runtime"
+        pages.send_signal(signal.SIGINT)
+        assert pages.wait(60) == 0
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]

@@ -60,7 +60,7 @@ def test_equals_the_simulator_that_ticks_under_a_sites_rules(policy):
     assert ran > 40
 
 
-@given(jobs=workloads(least_run=0), seed=st.integers(0, 10**6), policy=st.sampled_from(["cobalt", "easy", "default"]))
+@given(jobs=workloads(least_run=0), seed=st.integers(0, 10**6), policy=st.sampled_from(["cobalt", "easy", "careful"]))
 def test_also_on_workloads_that_search_for_a_difference(jobs, seed, policy):
     run_both(jobs, policy, seeded_house(seed, jobs))
 

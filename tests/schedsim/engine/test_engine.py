@@ -259,7 +259,7 @@ def test_the_laws_cover_every_registered_name():
 
 
 UNPUBLISHED = [name for name in POLICIES if name not in ("random", "knapsack")]  # the oracle's knapsack tries all sets
-LONG = [*UNPUBLISHED, "hybrid-4", "easy-sjbf+promise", "default"]
+LONG = [*UNPUBLISHED, "hybrid-4", "easy-sjbf+promise", "careful"]
 
 
 @pytest.mark.slow

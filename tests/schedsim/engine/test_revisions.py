@@ -5,6 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
+import schedsim.kernels.records as at
 from predictors.core.errors import JobcastError
 from predictors.core.events import ENDED, STARTED, SUBMITTED
 from predictors.data.joblog import JobLog
@@ -91,7 +92,7 @@ def test_slack_zero_is_the_plain_promise():
 @pytest.mark.parametrize("name", REVISED_ESTIMATES)
 def test_a_fork_and_a_snapshot_go_on_alike(name):
     log = as_log(random_jobs(11, most=60))
-    workload, policy = Workload.from_log(log), make_policy("default")
+    workload, policy = Workload.from_log(log), make_policy("careful")
     whole = simulate(workload, policy, make_revised_estimates(name).forecast(log))
     for until in np.linspace(0, workload.submit[-1], 7).astype(int).tolist():
         simulation = Simulation(workload, policy, make_revised_estimates(name).forecast(log))
@@ -174,7 +175,7 @@ def test_a_rung_is_climbed_at_the_first_instant_not_before_it():
 def test_every_pass_takes_an_outlook(policy):
     for seed in range(40):
         log = as_log(random_jobs(seed))
-        overlap(simulate(Workload.from_log(log), make_policy(policy), REVISED_ESTIMATES["default"].forecast(log)))
+        overlap(simulate(Workload.from_log(log), make_policy(policy), REVISED_ESTIMATES["careful"].forecast(log)))
 
 
 def test_hybrid_of_depth_one_is_easy_with_an_outlook_as_well():
@@ -192,7 +193,7 @@ def test_hybrid_of_depth_one_is_easy_with_an_outlook_as_well():
 def test_answers_grow_with_the_queue():
     n = 3000
     log = as_log([(job_id, 0, PROCS, 9, 1, 0) for job_id in range(n)])
-    assert simulate(Workload.from_log(log), make_policy("default"), SimilarRuns().forecast(log)).start[-1] == n - 1
+    assert simulate(Workload.from_log(log), make_policy("careful"), SimilarRuns().forecast(log)).start[-1] == n - 1
 
 
 def test_refusals_name_the_rule():
@@ -281,3 +282,79 @@ def test_revisions_and_rungs_matter():
             != simulate(workload_of(jobs), make_policy("easy-sjbf"), np.array(first)).start.tolist()
         )
     assert moved > 10
+
+
+class Alone:
+    """The same estimates, told for each job by itself."""
+
+    def __init__(self, told):
+        self.told, self.n_steps, self.advance = told, told.n_steps, told.advance
+
+    def fork(self):
+        """Return a copy that goes on by itself."""
+        return Alone(self.told.fork())
+
+
+BY_GROUP = ["default", "easy-sjbf", "easy", "fcfs", "easy+promise"]
+
+
+@pytest.mark.parametrize("name", BY_GROUP)
+def test_revisions_by_group_and_by_job_give_one_schedule(name):
+    """Also of what is noted of each waiting job, and of a fork that takes other estimates in the middle."""
+    policy = make_policy(name)
+    for seed in range(40):
+        log = as_log(random_jobs(seed, most=90))
+        workload, rule = Workload.from_log(log), list(REVISED_ESTIMATES.values())[seed % 2]
+        together = Simulation(workload, policy, rule.forecast(log))
+        alone = Simulation(workload, policy, Alone(rule.forecast(log)))
+        assert (together._state.record.grouped, alone._state.record.grouped) == (True, False)
+        middle = int(workload.submit[len(workload) // 2])
+        noted = [one.run_noting(middle) for one in (together, alone)]
+        waiting = [set(one.queued.tolist()) for one in (together, alone)]
+        assert waiting[0] == waiting[1], seed
+        named = [
+            {
+                row: tuple(notes[slot].tolist())
+                for slot, row in zip(one._state.slots(at.QUEUE), one.queued.tolist(), strict=True)
+            }
+            for one, notes in zip((together, alone), noted, strict=True)
+        ]
+        assert named[0] == named[1], seed
+        forks = [one.fork(workload.requested) for one in (together, alone)]
+        kept = together.fork()
+        for one in (together, alone, kept, *forks):
+            one.run()
+        expected = alone.schedule()
+        for schedule in (together.schedule(), kept.schedule()):
+            assert schedule.start.tolist() == expected.start.tolist(), seed
+            assert schedule.estimate.tolist() == expected.estimate.tolist(), seed
+            assert schedule.last_estimate.tolist() == expected.last_estimate.tolist(), seed
+            assert schedule.started_by.tolist() == expected.started_by.tolist(), seed
+        assert forks[0].schedule().start.tolist() == forks[1].schedule().start.tolist(), seed
+
+
+def test_a_group_whose_jobs_have_several_requests_is_told_job_by_job():
+    log = as_log(random_jobs(1))
+    workload = Workload.from_log(log)
+    rising = Workload.from_columns(
+        workload.job_id, submit=workload.submit, procs=workload.procs, requested=workload.requested + workload.job_id,
+        run_time=workload.run_time, machine_procs=PROCS,
+    )  # fmt: skip
+    assert not Simulation(rising, make_policy("easy"), SimilarRuns().forecast(log))._state.record.grouped
+
+
+def test_the_cost_of_a_revision_does_not_grow_with_the_group():
+    """One user's 4,000 jobs wait; each end tells anew what is believed of all: it is answered on one."""
+    n = 4000
+    log = as_log([(job_id, 0, 1 + job_id % 3, 9, 1 + job_id % 7, 0) for job_id in range(n)])
+    forecast, answers = SimilarRuns().forecast(log), []
+
+    class Counted:
+        n_steps, group_of, by_group, fork = forecast.n_steps, forecast.group_of, forecast.by_group, forecast.fork
+
+        def advance(self, events, out):
+            answers.append(forecast.advance(events, out))
+            return answers[-1]
+
+    simulate(Workload.from_log(log), make_policy("default"), Counted())
+    assert sum(answers) - n <= len(answers)

@@ -355,9 +355,9 @@ def test_estimates_revised_while_jobs_are_put_off():
     for name in ("ceil", "easy-sjbf+ceil", "sjf-easy+ceil"):
         workload = Workload.from_log(log)
         workload = with_deadlines(workload, drawn(workload, 0.5))
-        simulation = Simulation(workload, make_policy(name), REVISED_ESTIMATES["default"].forecast(log))
+        simulation = Simulation(workload, make_policy(name), REVISED_ESTIMATES["careful"].forecast(log))
         put_off = rules_noted(simulation)["put off"]
-        expected = simulate(workload, make_policy(name), REVISED_ESTIMATES["default"].forecast(log))
+        expected = simulate(workload, make_policy(name), REVISED_ESTIMATES["careful"].forecast(log))
         assert simulation.schedule().start.tolist() == expected.start.tolist(), name
         assert put_off > 100
 

@@ -1,21 +1,17 @@
-"""Gates, timers and agents: who may start, when the scheduler wakes, who picks."""
+"""Gates and timers: who may start, when the scheduler wakes."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import schedsim.kernels.records as at
 from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
 from schedsim.engine.requests import with_timer
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.policies.gates import Verdict
 from schedsim.policies.policy import make_policy
-from schedsim.workload.workload import Workload
-from tests.support.engine_runs import busy_workload, random_workload, three_jobs
+from tests.support.engine_runs import busy_workload, three_jobs
 
 
 class Script:
@@ -84,59 +80,3 @@ def test_many_timers_fit():
         simulation._state = with_timer(simulation._state, second, at.RECHECK, 0, second % 2 == 0)
     simulation.run()
     assert np.array_equal(simulation.schedule().start, simulate(jobs, make_policy("easy")).start)
-
-
-class Oldest:
-    """Pick the first in the window."""
-
-    def pick(self, choice):
-        """Pick the first."""
-        return 0
-
-
-@given(seed=st.integers(0, 10**9))
-def test_an_agent_that_picks_the_oldest_is_easy(seed):
-    jobs, easy = random_workload(seed), make_policy("easy")
-    picked, ruled = simulate(jobs, replace(easy, agent=Oldest())), simulate(jobs, easy)
-    assert np.array_equal(picked.start, ruled.start)
-    assert np.array_equal(picked.started_by, ruled.started_by)
-
-
-def test_an_agent_that_picks_the_oldest_is_easy_on_a_real_log(reference):
-    from predictors.data.formats.detect import read_log
-
-    log, _ = read_log(reference("kth.swf.gz"))
-    jobs = Workload.from_log(clean(log)[0])
-    easy = make_policy("easy")
-    assert np.array_equal(simulate(jobs, replace(easy, agent=Oldest())).start, simulate(jobs, easy).start)
-
-
-def test_an_agent_sees_a_window_of_the_queue_and_may_decline():
-    class Counting(Oldest):
-        seen = ()
-
-        def pick(self, choice):
-            self.seen = (*self.seen, (choice.level, choice.rows.tolist()))
-            return None if choice.level == 2 else 0
-
-    jobs = Workload.from_columns(
-        range(5), submit=[0, 0, 1, 1, 1], procs=[6, 8, 1, 1, 1], requested=[9] * 5, run_time=[9] * 5, machine_procs=8
-    )  # fmt: skip
-    agent = Counting()
-    simulation = Simulation(jobs, replace(make_policy("easy"), agent=agent, window=2))
-    simulation.run(until=1)
-    assert agent.seen == (
-        (1, [0, 1]),
-        (1, [1]),
-        (1, [1, 2]),
-    )
-    assert simulation.running.tolist() == [0]
-
-
-def test_an_agent_that_picks_outside_its_window_is_an_error():
-    class Wrong(Oldest):
-        def pick(self, choice):
-            return 99
-
-    with pytest.raises(JobcastError, match="picked place 99 of"):
-        simulate(busy_workload(), replace(make_policy("easy"), agent=Wrong()))

@@ -175,13 +175,13 @@ def test_promises_are_looked_at_with_any_estimates():
     assert known.PROMISE in check(schedule, make_policy("easy+promise"), estimates_of(workload, "tsafrir")).kept
 
 
-@pytest.mark.parametrize("name", ["default", "easy", "hybrid-2+promise", "sjf-easy", "binpacking"])
+@pytest.mark.parametrize("name", ["careful", "easy", "hybrid-2+promise", "sjf-easy", "binpacking"])
 def test_revised_estimates_leave_the_promise_and_the_machine_to_check(name):
     for seed in range(20):
         log = as_log(random_jobs(seed))
-        revised = make_revised_estimates("default").forecast(log)
+        revised = make_revised_estimates("careful").forecast(log)
         schedule = simulate(Workload.from_log(log), make_policy(name), revised)
-        checked = check(schedule, make_policy(name), make_revised_estimates("default").forecast(log))
+        checked = check(schedule, make_policy(name), make_revised_estimates("careful").forecast(log))
         assert checked.left_out[known.CORRECTED] == known.REVISED.text
         assert known.CAPACITY in checked.kept and (known.PROMISE in checked.kept) == (
             make_policy(name).promise is not None
@@ -190,7 +190,7 @@ def test_revised_estimates_leave_the_promise_and_the_machine_to_check(name):
 
 def test_a_promise_missed_under_revised_estimates_is_refused():
     """What is left to check bites."""
-    policy, revised = make_policy("easy+promise"), make_revised_estimates("default").forecast(as_log(random_jobs(0)))
+    policy, revised = make_policy("easy+promise"), make_revised_estimates("careful").forecast(as_log(random_jobs(0)))
     refused = []
     for seed in range(400):
         jobs = seeded_workload(seed)

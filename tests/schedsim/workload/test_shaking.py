@@ -1,10 +1,12 @@
 """Shaken logs: bounded, centred, by seed and job id alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
+from predictors.data.cleaning import clean, within_requests
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log
 from schedsim.workload.shaking import MOVE, STRETCH, shaken
@@ -54,6 +56,23 @@ def test_other_columns_move_with_their_jobs(log):
     assert by_id(new, "user").tolist() == by_id(log, "user").tolist()
     assert (np.diff(new.values["submit"]) >= 0).all()
     assert new.values["submit"][0] == 0
+
+
+def test_jobs_that_overran_are_shaken_as_they_are_simulated(log):
+    """Who kills sees the shaken time until the kill, whatever came after it; who does not, the shaken logged time."""
+    values, overrun = dict(log.values), log.values["run_time"] % 3 == 0
+    values["run_time"] = np.where(overrun, 2 * values["requested_time"], values["run_time"])
+    longer = replace(log, values=values)
+    asked, old, killed, not_killed = (
+        by_id(longer, "requested_time"), by_id(longer, "run_time"), by_id(shaken(longer, 7), "run_time"),
+        by_id(shaken(longer, 7, kill=False), "run_time"),
+    )  # fmt: skip
+    overrun = old > asked
+    assert np.minimum(killed, asked).tolist() == by_id(shaken(within_requests(longer), 7), "run_time").tolist()
+    assert 0.4 < (killed > asked)[overrun].mean() < 0.6
+    assert killed[~overrun].tolist() == not_killed[~overrun].tolist()
+    long = overrun & (old > 1000)
+    assert abs(not_killed[long] / old[long] - 1).max() < 1.03 * STRETCH
 
 
 def test_an_empty_log_stays_empty():

@@ -16,7 +16,7 @@ def workload(machine_procs):
     )
 
 
-@pytest.mark.parametrize("policy", ["easy", "default", "conservative-replan"])
+@pytest.mark.parametrize("policy", ["easy", "careful", "conservative-replan"])
 def test_the_largest_machine_is_simulated(policy):
     assert simulate(workload(MOST_PROCS), make_policy(policy)).start.tolist() == [0, 9]
 

@@ -164,7 +164,7 @@ def test_runs_past_the_limit_and_negative_core_hours_do_no_harm() -> None:
     assert log["run_time"].tolist() == [14_400]
     assert not account.changed
     cleaned, said = clean(log, 512)
-    assert (cleaned["run_time"].tolist(), said.count("overrun")) == ([7200], 1)
+    assert (cleaned["run_time"].tolist(), said.count("overrun")) == ([14_400], 1)
 
 
 def test_the_hour_that_comes_twice_in_autumn() -> None:

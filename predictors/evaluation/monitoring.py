@@ -1,0 +1,438 @@
+"""A model in use, monitored: its errors beside last-two's on the same jobs, and its P10, P50 and P90.
+
+What was issued at a submission is judged when the job has ended: the prediction beside what last-two said at that very
+submission, by the same as-of rule, and the quantiles by whether they held. A model is called **worse** than last-two by
+a rule that leaves room for noise. The newest 2,000 ended jobs, at least 400, are cut into twenty blocks in the order
+of their ends. The ratio of the sums of errors, ours over last-two's, gets a standard error from what the blocks say of
+it [1]_. One of the two, squared or absolute error, must lie above 1 by three standard errors, and the other must not
+lie below 1 by as many.
+
+References
+----------
+.. [1] W. G. Cochran. Sampling Techniques, third edition. Wiley, 1977: the variance of a ratio, chapter 6.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.core.arrays import Floats
+from predictors.core.errors import JobcastError
+from predictors.core.events import ENDED, SUBMITTED
+from predictors.core.model_files import part
+from predictors.data.joblog import JobLog
+from predictors.evaluation.metrics import coverage, ratio
+from predictors.history.features import families_of
+from predictors.history.history import JobHistory, as_of_rule
+from predictors.history.replay import log_events
+from predictors.models.base import Predictor
+from predictors.models.baselines import LastTwo
+from predictors.models.conformal import LEVELS, ConformalQuantiles, Triple
+
+RECENT: Final = 2000
+"""Newest ended jobs that a model is judged by."""
+LEAST: Final = 400
+"""Ended jobs before it is judged."""
+BLOCKS: Final = 20
+EVERY: Final = 50
+"""A model is judged anew each time that so many more jobs have ended."""
+SURE: Final = 3.0
+"""Standard errors by which a ratio must lie off 1 to be sure."""
+
+
+class ErrorRatio(NamedTuple):
+    """A sum of errors over last-two's on the same jobs, and the ends three standard errors away."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, ours: Floats, theirs: Floats) -> "ErrorRatio":
+        """Return the ratio of two columns of errors, in the order of the jobs' ends."""
+        above, below = _sums(ours), _sums(theirs)
+        value = ratio(float(above.sum()), float(below.sum()))
+        if not (np.isfinite(value) and below.sum() > 0):
+            return cls(value, value, value)
+        spread = SURE * np.sqrt(BLOCKS / (BLOCKS - 1) * ((above - value * below) ** 2).sum()) / below.sum()
+        return cls(value, max(value - float(spread), 0.0), value + float(spread))
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+def _sums(errors: Floats) -> Floats:
+    return np.array([block.sum() for block in np.array_split(errors, BLOCKS)])
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a model stands beside last-two on the same ended jobs.
+
+    Attributes
+    ----------
+    n_jobs : int
+        Ended jobs that it is judged by.
+    squared, absolute : ErrorRatio
+        Of the squared and of the absolute errors.
+    """
+
+    n_jobs: int
+    squared: ErrorRatio
+    absolute: ErrorRatio
+
+    @property
+    def worse(self) -> bool:
+        """Whether the model is surely worse than last-two: by one of the two, and not surely better by the other."""
+        one, other = self.squared, self.absolute
+        return (one.low > 1 and not other.high < 1) or (other.low > 1 and not one.high < 1)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as plain values; None for a ratio that is no number."""
+        found: dict[str, Any] = {"n_jobs": self.n_jobs}
+        for name, one in (("squared_error", self.squared), ("absolute_error", self.absolute)):
+            value, low, high = (end if np.isfinite(end) else None for end in one)
+            found |= {f"{name}_ratio_to_last_two": value, f"{name}_ratio_interval": [low, high]}
+        return found | {"worse_than_last_two": self.worse}
+
+    def sentence(self, which: str, name: str) -> str:
+        """Return what to say of a model of that name, judged by `which` of the ended jobs."""
+        about = (
+            f"Beside last-two on {which} {self.n_jobs:,} ended jobs: squared error x {self.squared}, "
+            f"absolute error x {self.absolute}."
+        )
+        return f"{about} {name} is worse than last-two there." if self.worse else about
+
+
+def standing_of(predicted: Floats, baseline: Floats, ran: Floats) -> Standing | None:
+    """Return how predictions stand beside last-two's; None where fewer than `LEAST` jobs have ended.
+
+    Parameters
+    ----------
+    predicted, baseline, ran : float64 arrays of shape (n_jobs,)
+        What was predicted, what last-two said, how long the jobs ran [s], in the order of their ends.
+
+    Examples
+    --------
+    >>> ran = np.exp(np.random.default_rng(1).normal(6, 1, 1000))
+    >>> found = standing_of(3 * ran, 1.5 * ran, ran)
+    >>> found.absolute.value, found.worse
+    (4.0, True)
+    >>> standing_of(ran, 1.5 * ran, ran).worse, standing_of(ran[:9], ran[:9], ran[:9])
+    (False, None)
+    """
+    if len(ran) < LEAST:
+        return None
+    ours, theirs = predicted - ran, baseline - ran
+    squared, absolute = ErrorRatio.of(ours**2, theirs**2), ErrorRatio.of(np.abs(ours), np.abs(theirs))
+    return Standing(len(ran), squared, absolute)
+
+
+class _Issued(NamedTuple):
+    """What was issued at a submission [s]; NaN is an unknown request."""
+
+    predicted: float
+    baseline: float
+    request: float
+    quantiles: Triple | None
+
+
+class _Ended(NamedTuple):
+    """An end that is not known yet by the as-of rule."""
+
+    time: int
+    seconds: float
+    issued: _Issued
+
+
+class Monitor:
+    """Follows a model's predictions from their issue to the jobs' ends.
+
+    Parameters
+    ----------
+    quantiles : ConformalQuantiles, optional
+        What the quantiles go on from: it is changed. Default: nothing is known.
+    as_of : {"strict", "reis"}
+        What counts as ended at a submission.
+
+    Attributes
+    ----------
+    outcomes : int
+        Ended jobs that had a prediction.
+
+    Examples
+    --------
+    >>> monitor = Monitor()
+    >>> monitor.submitted(1, 60.0, baseline=80.0, request=600.0) is None  # no quantiles yet
+    True
+    >>> monitor.ended(1, time=90, seconds=70.0)
+    >>> monitor.outcomes, monitor.errors()[0].tolist()
+    (1, [60.0])
+    """
+
+    def __init__(self, quantiles: ConformalQuantiles | None = None, *, as_of: str = "strict") -> None:
+        self.quantiles = ConformalQuantiles() if quantiles is None else quantiles
+        self.outcomes = 0
+        self._standing: Standing | None = None
+        self._judged_at = 0
+        self._same_second: Final = as_of_rule(as_of).same_second
+        self._live: dict[int, _Issued] = {}
+        self._due: list[_Ended] = []
+        self._recent: deque[tuple[float, float, float, float]] = deque(maxlen=RECENT)
+
+    def submitted(self, job: int, predicted: float, baseline: float, request: float) -> Triple | None:
+        """Note what was predicted for a job, and what last-two says; return P10, P50 and P90, once there are any."""
+        quantiles = self.quantiles.one(predicted, request)
+        self._live[job] = _Issued(predicted, baseline, request, quantiles)
+        return quantiles
+
+    def ended(self, job: int, time: int, seconds: float) -> None:
+        """Learn from an end, now or when its second is over; a job whose submission is not known is left out."""
+        issued = self._live.pop(job, None)
+        if issued is not None:
+            self._due.append(_Ended(time, seconds, issued))
+            if self._same_second:
+                self._learn_due()
+
+    def cancelled(self, job: int) -> None:
+        """Forget a job that left the queue."""
+        self._live.pop(job, None)
+
+    def catch_up(self, now: int) -> None:
+        """Learn from the ends that may be known at a second."""
+        if self.is_due(now):
+            self._learn_due()
+
+    def is_due(self, now: int) -> bool:
+        """Return whether `catch_up` would learn anything."""
+        return bool(self._due) and self._due[0].time < now
+
+    def quantiles_at(self, now: int) -> ConformalQuantiles:
+        """Return the quantiles with all learnt that may be known at a second; of that nothing is kept."""
+        if not self.is_due(now):
+            return self.quantiles
+        found = self.quantiles.copy()
+        for end in self._due:
+            found.learn(end.issued.predicted, end.issued.request, end.seconds, end.issued.quantiles)
+        return found
+
+    def errors(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return of the newest ended jobs: predicted, last-two's, run time [s]; 1 where P10 to P90 held, 0, or NaN."""
+        newest = list(self._recent)  # at once: other threads ask while the one that learns goes on
+        table = np.array(newest, dtype=np.float64).reshape(-1, 4)
+        return table[:, 0], table[:, 1], table[:, 2], table[:, 3]
+
+    @property
+    def standing(self) -> Standing | None:
+        """How the model stands beside last-two; judged anew when `EVERY` more jobs have ended."""
+        when = self.outcomes // EVERY
+        if when != self._judged_at:
+            self._standing, self._judged_at = self.judged(), when
+        return self._standing
+
+    def judged(self) -> Standing | None:
+        """Return how the model stands beside last-two now, by the newest ended jobs."""
+        predicted, baseline, ran, _ = self.errors()
+        return standing_of(predicted, baseline, ran)
+
+    def _learn_due(self) -> None:
+        for _, seconds, issued in self._due:
+            self.quantiles.learn(issued.predicted, issued.request, seconds, issued.quantiles)
+            ends = issued.quantiles
+            held = float("nan") if ends is None else float(ends[0] <= seconds <= ends[2])
+            self._recent.append((issued.predicted, issued.baseline, seconds, held))
+            self.outcomes += 1
+        self._due.clear()
+
+    # --- state --------------------------------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, npt.NDArray[Any]]:
+        """Return everything as plain arrays."""
+        return {
+            **{f"quantiles_{name}": array for name, array in self.quantiles.get_state().items()},
+            "jobs": np.array(list(self._live), dtype=np.int64),
+            "issued": _table(list(self._live.values())),
+            "due": np.array([(end.time, end.seconds) for end in self._due], dtype=np.float64).reshape(-1, 2),
+            "due_issued": _table([end.issued for end in self._due]),
+            "recent": np.array(self._recent, dtype=np.float64).reshape(-1, 4),
+            "outcomes": np.array(self.outcomes, dtype=np.int64),
+        }
+
+    def set_state(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Go on from what `get_state` returned; whether the site kills stays as it was told to this one.
+
+        Raises
+        ------
+        JobcastError, KeyError, ValueError
+            If the arrays are not those of a monitor.
+        """
+        found = ConformalQuantiles.from_state(part(arrays, "quantiles_"))
+        found.set_kills(self.quantiles.kills)
+        self._live = dict(zip(arrays["jobs"].tolist(), _issued(arrays["issued"]), strict=True))
+        due = zip(arrays["due"].tolist(), _issued(arrays["due_issued"]), strict=True)
+        self._due = [_Ended(int(time), seconds, issued) for (time, seconds), issued in due]
+        self._recent.clear()
+        self._recent.extend((one, two, three, four) for one, two, three, four in arrays["recent"].tolist())
+        self.quantiles, self.outcomes = found, int(arrays["outcomes"])
+        self._standing, self._judged_at = self.judged(), self.outcomes // EVERY
+
+
+def _table(issued: list[_Issued]) -> Floats:
+    rows = [(*one[:3], *(one.quantiles or (np.nan,) * len(LEVELS))) for one in issued]
+    return np.array(rows, dtype=np.float64).reshape(-1, 3 + len(LEVELS))
+
+
+def _issued(table: Floats) -> list[_Issued]:
+    return [
+        _Issued(predicted, baseline, request, None if low != low else (low, middle, high))
+        for predicted, baseline, request, low, middle, high in table.tolist()
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Monitored:
+    """What became of a model's predictions of a log.
+
+    Attributes
+    ----------
+    quantiles : float64 array of shape (n_jobs, 3)
+        P10, P50 and P90 as of each submission [s]; NaN before enough jobs had ended.
+    standing, newest : Standing or None
+        Beside last-two, by all jobs of the log that ended and by the newest of them.
+    covered : float
+        Share of the jobs with a known run time that ran for P10 to P90; NaN if there is none.
+    layer : ConformalQuantiles
+        With all learnt that the log tells.
+    """
+
+    quantiles: Floats
+    standing: Standing | None
+    newest: Standing | None
+    covered: float
+    layer: ConformalQuantiles
+
+    @property
+    def worse(self) -> bool:
+        """Whether the model is surely worse than last-two, on all ended jobs or on the newest."""
+        return any(one is not None and one.worse for one in (self.standing, self.newest))
+
+    def sentences(self, name: str) -> list[str]:
+        """Return what to say of a model of that name beside last-two; nothing where too few jobs ended."""
+        if self.standing is None or self.newest is None:
+            return []
+        newest = [self.newest.sentence("the newest", name)] if self.newest.n_jobs < self.standing.n_jobs else []
+        return [self.standing.sentence("all", name), *newest]
+
+    @property
+    def typical_width(self) -> float:
+        """Geometric mean of P90 / P10; NaN if there are none."""
+        known = self.quantiles[~np.isnan(self.quantiles[:, 0])]
+        return float(np.exp(np.log(known[:, 2] / known[:, 0]).mean())) if len(known) else float("nan")
+
+    def to_json(self) -> dict[str, float]:
+        """Return how the quantiles held: the share of jobs from P10 to P90, and how far these lie apart."""
+        return {"covered_share": self.covered, "p90_over_p10": self.typical_width}
+
+
+def monitored(
+    log: JobLog,
+    predicted: Floats,
+    baseline: Floats,
+    *,
+    as_of: str = "strict",
+    layer: ConformalQuantiles | None = None,
+) -> Monitored:
+    """Follow predictions of a log's jobs, each issued at its submission and judged from its end on.
+
+    Parameters
+    ----------
+    log : JobLog
+        Its own starts and ends are the clock; a job without a known run time is predicted and never judged.
+    predicted, baseline : float64 arrays of shape (n_jobs,)
+        The model's predictions and last-two's [s].
+    as_of : {"strict", "reis"}
+        What counts as ended at a submission.
+    layer : ConformalQuantiles, optional
+        What the quantiles go on from; it stays as it is.
+    """
+    monitor = Monitor(None if layer is None else layer.copy(), as_of=as_of)
+    requests = np.where(log.known("requested_time"), log.filled("requested_time"), np.nan).tolist()
+    run_time = log.filled("run_time").astype(np.float64)
+    ours, theirs, ran = predicted.tolist(), baseline.tolist(), run_time.tolist()
+    quantiles, ends = np.full((len(log), len(LEVELS)), np.nan), list[int]()
+    for time, kind, row in log_events(log).tolist():
+        monitor.catch_up(time)
+        if kind == SUBMITTED:
+            issued = monitor.submitted(row, ours[row], theirs[row], requests[row])
+            if issued is not None:
+                quantiles[row] = issued
+        elif kind == ENDED:
+            monitor.ended(row, time, ran[row])
+            ends.append(row)
+    at_end = np.array(ends, dtype=np.int64)
+    standing = standing_of(predicted[at_end], baseline[at_end], run_time[at_end])
+    told = at_end[~np.isnan(quantiles[at_end, 0])]
+    covered = coverage(run_time[told], quantiles[told, 0], quantiles[told, 2])
+    return Monitored(quantiles, standing, monitor.judged(), covered, monitor.quantiles)
+
+
+def last_two_of(predictor: Predictor, log: JobLog, *, warm: bool) -> Floats:
+    """Return what last-two says of a log's jobs [s], by a predictor's as-of rule, cap and, if `warm`, its history.
+
+    A history that keeps nothing that last-two needs is not gone on from.
+    """
+    base = LastTwo(cap=predictor.cap, as_of=predictor.as_of)
+    history: JobHistory | None = vars(predictor).get("history_")
+    if warm and history is not None and not families_of(base.features) & ~families_of(history.features):
+        base.history_, base.codes_ = history, vars(predictor).get("codes_", {})
+        return base.predict(log, warm=True)
+    return base.predict(log)
+
+
+def refuse_worse(what: str, sse_ratio: float, alias: str) -> None:
+    """Raise unless a model's squared error on the last part of its log is below last-two's.
+
+    Parameters
+    ----------
+    what : str
+        The model and the jobs, to begin the sentence with.
+    sse_ratio : float
+        Sum of its squared errors over last-two's on the same jobs.
+    alias : str
+        The alias that it is to get.
+
+    Raises
+    ------
+    JobcastError
+        With the ratio and the way out.
+
+    Examples
+    --------
+    >>> refuse_worse("forest on kth", 0.4, "champion")
+    >>> refuse_worse("forest on kth", 1.39, "champion")
+    Traceback (most recent call last):
+        ...
+    predictors.core.errors.JobcastError: forest on kth: the squared error is 1.390 times last-two's ...
+    """
+    if sse_ratio < 1:
+        return
+    raise JobcastError(
+        f"{what}: the squared error is {sse_ratio:.3f} times last-two's on the same jobs, so the model does not get "
+        f"the alias {alias!r}. Compare predictors with `jobcast evaluate`, or give --even-if-worse."
+    )
+
+
+def refit_with(predictor: str, name: str | None, alias: str | None) -> str:
+    """Return the command that trains such a model again.
+
+    Examples
+    --------
+    >>> refit_with("forest", "runtime", "champion")
+    'Refit with: jobcast train LOG --predictor forest --register runtime --alias champion'
+    """
+    kept = "" if name is None else f" --register {name}" + (f" --alias {alias}" if alias else "")
+    return f"Refit with: jobcast train LOG --predictor {predictor}{kept}"

@@ -1,0 +1,117 @@
+"""An agent that scores jobs inside the pass: which job of its window it picks, and the features that it looks at.
+
+A linear agent scores a job by the weighted sum of its features; the job with the greatest score is picked, of equal
+ones the first in the queue. A random agent draws the score. The features are dimensionless and of fixed scales, so that
+weights found on one machine can be tried on another; none of them tells a user, a job's number or the date.
+"""
+
+import math
+from typing import Final
+
+import schedsim.kernels.records as at
+from predictors.core.hash_random import unit
+from predictors.core.jit import step
+from schedsim.kernels.ordered_lists import first_slot, list_slots, next_fitting
+from schedsim.kernels.profile import clears, free_for
+from schedsim.kernels.queue import candidate_key
+from schedsim.kernels.records import Arrays, JobNow, State
+
+FEATURES: Final = (
+    "wait",
+    "estimate",
+    "procs",
+    "share of the machine",
+    "share of the free processors",
+    "fits now",
+    "ends by the shadow time",
+    "needs extra processors only",
+    "wait per estimate",
+    "wait per oldest wait",
+    "wait of a wide job",
+    "place in the window",
+)
+"""What a job is scored by, in this order; times and numbers of processors as decimal logarithms, others from 0 to 1.
+
+Each then moves by about 1 between jobs, so that weights of about 1 are a fair start for whoever tunes them."""
+
+DECADE: Final = math.log(10.0)  # scale of the logarithms
+PICKING: Final = 71  # purpose of a random agent's draws
+
+
+@step
+def pick_next(sim: Arrays) -> int:
+    """Return the job that the agent picks from the front of the queue, which is not empty."""
+    return _best_of(sim, list_slots(sim, at.QUEUE, sim.state[0].window), False)
+
+
+@step
+def pick_backfill(sim: Arrays) -> int:
+    """Return the job that the agent picks of those that may be backfilled, or -1 if there is none."""
+    state = sim.state[0]
+    free, time_left = free_for(state, state.free), state.shadow_time - state.now
+    key, tie, n = at.FIRST_KEY, at.FIRST_TIE, 0
+    while n < state.window:
+        slot = next_fitting(sim.lists, state, state.candidates, key, tie, free, time_left, state.extra_procs)
+        if slot < 0:
+            break
+        job = sim.jobs_now[slot]
+        key, tie = candidate_key(job, state), job.row + 1
+        if clears(sim, job):
+            sim.scratch[n] = slot
+            n += 1
+    return _best_of(sim, n, True) if n > 0 else -1
+
+
+@step
+def _best_of(sim: Arrays, n: int, behind_head: bool) -> int:
+    """Return the job with the greatest score of the first `n` in `scratch`, and note the choice."""
+    state = sim.state[0]
+    oldest = state.now - sim.jobs[sim.jobs_now[first_slot(sim.lists, at.QUEUE)].row].submit
+    best, greatest = 0, -math.inf
+    state.n_picks += 1
+    for place in range(n):
+        value = score(sim, sim.jobs_now[sim.scratch[place]], behind_head, oldest, place)
+        if value > greatest:
+            best, greatest = place, value
+    state.picked = sim.scratch[best]
+    state.picked_place = best + 1
+    state.picked_of = n
+    state.picked_score = greatest
+    return state.picked
+
+
+@step
+def take_answer(state: State) -> int:
+    """Return the job that a client has picked, or -1; it has noted the place in the window itself."""
+    state.picked = state.answer
+    state.answer = at.NOT_ANSWERED
+    state.n_picks += 1
+    return state.picked
+
+
+@step
+def score(sim: Arrays, job: JobNow, behind_head: bool, oldest_wait: int, place: int) -> float:
+    """Return the score of a job, which stands at a place of its window; `behind_head`: it is to be backfilled."""
+    state, weights = sim.state[0], sim.weights
+    if state.agent == at.RANDOM_PICK:
+        return unit(state.agent_seed, sim.jobs[job.row].job_id, PICKING + state.n_picks)
+    wait = state.now - sim.jobs[job.row].submit
+    waited, length = math.log1p(wait), math.log(job.order_estimate)
+    share = job.procs / state.machine_procs
+    total = weights[0] * waited + weights[1] * length
+    total /= DECADE
+    total += weights[2] * math.log(job.procs) / DECADE
+    total += weights[3] * share
+    total += weights[4] * min(1.0, job.procs / max(1, state.free))
+    if job.procs <= state.free:
+        total += weights[5]
+    if behind_head:
+        if state.now + job.candidate_estimate <= state.shadow_time:
+            total += weights[6]
+        if job.procs <= state.extra_procs:
+            total += weights[7]
+    total += weights[8] * (math.log(wait + job.order_estimate) - length) / DECADE
+    if oldest_wait > 0:
+        total += weights[9] * wait / oldest_wait
+    total += weights[10] * share * waited / DECADE
+    return float(total + weights[11] * place / state.window)

@@ -1,0 +1,156 @@
+"""What commands print for people: lines that fit, whole words, one line of account; and the same in `--json`."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from experiments.cli.main import app
+from experiments.console import print_table, say
+from predictors.data.formats.swf import write_swf
+from predictors.data.synthetic.generate import generate_log
+
+ROOM = 80
+PRINT = {"COLUMNS": str(ROOM), "NO_COLOR": "1", "TERM": "dumb"}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, empty_store):
+    """A folder with a small log, one with a lossy row, and a store."""
+    import shutil
+
+    folder = tmp_path_factory.mktemp("tables")
+    shutil.copytree(empty_store, folder / "mlruns")
+    write_swf(generate_log(200, seed=1, procs=64, users=8), folder / "log.swf")
+    lines = (folder / "log.swf").read_text().splitlines()
+    fields = lines[-1].split()
+    (folder / "lossy.swf").write_text("\n".join([*lines, " ".join(["999", *fields[1:3], "x", *fields[4:]])]) + "\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("JOBCAST_HOME", str(folder))
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        yield folder
+
+
+def printed(line, env=PRINT):
+    found = CliRunner().invoke(app, line.split(), env=env)
+    assert found.exit_code == 0, f"{line}: {found.output} {found.exception}"
+    return found.stdout
+
+
+LINES = {
+    "log info log.swf": ("jobs", "utilisation", "quantiles"),
+    "evaluate log.swf --predictors requested,tsafrir,user-mean,similar-mean --details": (
+        "name", "sse_ratio_to_last_two", "sse_ratio_interval", "mae_s", "median_ae_s", "underestimation_rate",
+        "fit_seconds", "predict_us_per_job",
+    ),
+    "train log.swf --predictor last-two": ("sse_ratio_to_last_two", "mae_s", "r2", "mean_accuracy"),
+    "predict models:/runtime/1 log.swf --out p.csv": ("n_jobs", "n_fallback"),
+    "simulate log.swf --by user --explain 50 --paranoid": ("mean_wait_s", "killed", "by", "max_wait_s"),
+    "simulate log.swf --policy cobalt --by queue": ("median_wait_s", "node_hours", "mean_run_time_s"),
+    "simulate log.swf --policy ceil --postponable 0.3 --dilation start --by size": ("users", "time_above_share"),
+    "sweep log.swf --policies fcfs,easy,careful --seeds 2 --out swept": ("killed", "widest5_mean_wait_s", "case"),
+    "sweep log.swf --kind evaluate --predictors requested,user-mean --seeds 2 --out scored": ("r2", "mae_s"),
+    "experiment start-times --log log.swf --quick --out reports": ("tables", "notes"),
+}  # fmt: skip
+"""Commands that print tables, with keys that hold the columns in `--json`."""
+
+
+def keys_of(value):
+    """Return every key of a document, however deep."""
+    if isinstance(value, dict):
+        yield from value
+    for entry in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from keys_of(entry)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_tables_fit_on_80_columns_and_json_has_their_columns(place, line):
+    wide, narrow = printed(line, PRINT | {"COLUMNS": "400"}), printed(line)
+    assert max(map(len, narrow.splitlines())) <= ROOM
+    words, shown = ({one for one in text.split() if one.isalpha()} for text in (wide, narrow))
+    assert words and shown <= words, "a word is broken"  # figures are left aside: times differ between two runs
+    assert set(LINES[line]) <= set(keys_of(json.loads(printed(f"{line} --json"))))
+
+
+def test_a_wide_table_is_split_and_no_figure_is_lost(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "40")
+    columns = ("case", *(f"figure number {k}" for k in range(9)))
+    rows = [(f"case-{j}", *(1000.0 * k + j for k in range(9))) for j in range(3)]
+    print_table("Many figures", columns, rows)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 40
+    blocks = "\n".join(lines).split("\n\n")
+    assert len([block for block in blocks if "case-0" in block]) > 1
+    for k in range(9):
+        for j in range(3):
+            assert sum(f"{1000.0 * k + j:,.0f}" in line.split() and line.startswith(f"case-{j}") for line in lines) == 1
+
+
+def test_long_texts_end_between_words(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "50")
+    text = "the run time is negative, or longer than what was asked for by the user"
+    print_table("Rules", ("rule", "times", "how"), [("negative", 3, text)])
+    out = capsys.readouterr().out
+    assert set(text.split()) <= set(out.split())
+    assert max(map(len, out.splitlines())) <= 50
+
+
+def test_sentences_stay_whole_in_a_pipe(monkeypatch, capsys):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    say("word " * 60)
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_the_account_is_one_line_unless_asked_for(place):
+    short, full = (printed(f"simulate lossy.swf{more}") for more in ("", " --account"))
+    assert "--account lists it by rule" in short and "What was dropped or changed" not in short
+    assert "What was dropped or changed" in full and "--account" not in full
+    assert "What was dropped or changed" in printed("log info lossy.swf")
+
+
+def test_no_interval_has_the_width_zero(place, tmp_path):
+    log = generate_log(60, seed=2, procs=64, users=1)
+    write_swf(log, tmp_path / "one.swf")
+    out = printed(f"evaluate {tmp_path / 'one.swf'} --predictors requested,user-mean")
+    assert out.count("one user") == 2
+    assert not [ends for ends in re.findall(r"([\d.]+) to ([\d.]+)", out) if ends[0] == ends[1]]
+    found = json.loads(printed(f"evaluate {tmp_path / 'one.swf'} --predictors user-mean --json"))
+    assert [one["sse_ratio_interval"] for one in found["predictors"]] == [[None, None]] * 2
+
+
+def test_an_explanation_has_dates_where_the_log_has(place, tmp_path):
+    assert re.search(r"was\s+submitted\s+at\s+2024-01-0\d \d\d:\d\d:\d\d", printed("simulate log.swf --explain 50"))
+    undated = (place / "log.swf").read_text()
+    (tmp_path / "undated.swf").write_text(re.sub(r"; (UnixStartTime|StartTime).*\n", "", undated))
+    assert re.search(r"was\s+submitted\s+at\s+t=\d+", printed(f"simulate {tmp_path / 'undated.swf'} --explain 50"))
+
+
+def test_no_picture_is_empty(tmp_path):
+    import pandas as pd
+
+    from experiments.reports.figures import draw
+
+    def paint(axes, table):
+        raise AssertionError("there is nothing to paint")
+
+    for table in (pd.DataFrame({"case": [], "ratio": []}), pd.DataFrame({"case": ["a"], "ratio": [np.nan]})):
+        assert draw(tmp_path, "nothing", table, paint) == [tmp_path / "nothing.csv"]
+        assert not (tmp_path / "nothing.png").exists()
+
+
+def test_the_time_to_fit_is_that_of_the_processor(monkeypatch):
+    """A machine that does other things meanwhile does not make a predictor dearer."""
+    from time import sleep
+
+    from predictors.evaluation.evaluate import evaluate
+    from predictors.models.baselines import UserMean
+
+    class Waiting(UserMean):
+        def fit(self, rows, run_time):
+            sleep(0.3)
+            return super().fit(rows, run_time)
+
+    assert evaluate(generate_log(60, seed=1, procs=64), {"waiting": Waiting()})["waiting"].fit_seconds < 0.25

@@ -1,0 +1,292 @@
+"""Agents: who picks, which job holds the reservation, and that the compiled score is the one that the features give."""
+
+from dataclasses import replace
+from itertools import pairwise
+from math import inf, log, log1p, nan
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from predictors.core.errors import JobcastError
+from predictors.data.cleaning import clean
+from predictors.data.formats.detect import read_log
+from schedsim.engine.simulation import Simulation, simulate
+from schedsim.explain.explain import explain
+from schedsim.explain.sentences import in_words
+from schedsim.kernels.agents import DECADE, FEATURES
+from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear, RandomPicks
+from schedsim.policies.policy import make_policy
+from schedsim.workload.estimates import clairvoyant
+from schedsim.workload.workload import Workload
+from tests.support.engine_runs import busy_workload, random_workload
+
+EASY = make_policy("easy")
+BASES = ["easy", "easy-sjbf", "easy+promise", "fcfs", "default"]
+LOGS = ["KTH-SP2-1996-2.1-cln", "SDSC-SP2-1998-4.2-cln", "ALCF-Theta-2022.cqsim"]
+
+
+class Oldest:
+    """Pick the first in the window."""
+
+    def pick(self, choice):
+        """Pick the first."""
+        return 0
+
+
+class Scoring:
+    """Score the jobs in Python, from the definitions, and pick the greatest."""
+
+    def __init__(self, weights, workload):
+        self.weights, self.workload, self.simulation = weights, workload, None
+
+    def pick(self, choice):
+        """Pick the first of the greatest scores."""
+        scores = [self.score(choice, place, row) for place, row in enumerate(choice.rows.tolist())]
+        return scores.index(max(scores))
+
+    def score(self, choice, place, row):
+        """Return the weighted sum of the features."""
+        jobs, record = self.workload, self.simulation._state.record
+        wait, procs = choice.now - int(jobs.submit[row]), int(jobs.procs[row])
+        estimate, machine = int(jobs.requested[row]), jobs.machine_procs
+        oldest = choice.now - int(jobs.submit[self.simulation.queued[0]])
+        behind_head = choice.level == 2
+        features = {
+            "wait": log1p(wait) / DECADE,
+            "estimate": log(estimate) / DECADE,
+            "procs": log(procs) / DECADE,
+            "share of the machine": procs / machine,
+            "share of the free processors": min(1, procs / max(1, choice.free)),
+            "fits now": procs <= choice.free,
+            "ends by the shadow time": behind_head and choice.now + estimate <= record.shadow_time,
+            "needs extra processors only": behind_head and procs <= record.extra_procs,
+            "wait per estimate": log(1 + wait / estimate) / DECADE,
+            "wait per oldest wait": wait / oldest if oldest else 0,
+            "wait of a wide job": procs / machine * log1p(wait) / DECADE,
+            "place in the window": place / self.simulation.policy.window,
+        }
+        assert tuple(features) == FEATURES
+        return round(
+            sum(weight * float(value) for weight, value in zip(self.weights, features.values(), strict=True)), 9
+        )
+
+
+def same(one, other):
+    """Return whether two schedules are equal job for job."""
+    return np.array_equal(one.start, other.start) and np.array_equal(one.started_by, other.started_by)
+
+
+@given(seed=st.integers(0, 10**9), base=st.sampled_from(BASES), reserve=st.sampled_from(list(RESERVES)))
+def test_an_agent_that_picks_the_first_of_the_queue_is_the_policy_without_it(seed, base, reserve):
+    jobs, policy = random_workload(seed), make_policy(base)
+    assert same(simulate(jobs, replace(policy, agent=Oldest(), reserve=reserve)), simulate(jobs, policy))
+
+
+@given(seed=st.integers(0, 10**9), reserve=st.sampled_from(list(RESERVES)))
+def test_a_scorer_that_picks_the_oldest_is_easy(seed, reserve):
+    jobs = random_workload(seed)
+    assert same(simulate(jobs, replace(EASY, agent=OLDEST_FIRST, reserve=reserve)), simulate(jobs, EASY))
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_oldest_first_is_easy_on_real_logs(trace, name):
+    jobs = Workload.from_log(clean(read_log(trace(name))[0])[0])
+    ruled = simulate(jobs, EASY)
+    for reserve in RESERVES:
+        assert same(simulate(jobs, replace(EASY, agent=OLDEST_FIRST, reserve=reserve)), ruled)
+    assert same(simulate(jobs, replace(EASY, agent=Oldest())), ruled)
+
+
+@pytest.mark.slow
+def test_oldest_first_is_easy_on_the_largest_log(trace):
+    jobs = Workload.from_log(clean(read_log(trace("CEA-Curie-2011-2.1-cln"))[0], procs=80_640)[0])
+    ruled = simulate(jobs, EASY)
+    for reserve in RESERVES:
+        for agent in (OLDEST_FIRST, Oldest()):
+            assert same(simulate(jobs, replace(EASY, agent=agent, reserve=reserve)), ruled)
+
+
+WEIGHTS = st.lists(st.integers(-8, 8), min_size=len(FEATURES), max_size=len(FEATURES))
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10**9), weights=WEIGHTS, reserve=st.sampled_from(list(RESERVES)), window=st.integers(1, 6),
+    base=st.sampled_from(["easy", "easy+promise", "sjf-easy"]),
+)  # fmt: skip
+def test_the_compiled_score_is_that_of_the_features(seed, weights, reserve, window, base):
+    """Equal scores up to rounding are told apart by the queue alone, so weights are whole numbers on a coarse grid."""
+    jobs, policy = random_workload(seed), replace(make_policy(base), reserve=reserve, window=window, agent=Oldest())
+    agent = Scoring(weights, jobs)
+    asked = Simulation(jobs, replace(policy, agent=agent))
+    agent.simulation = asked
+    asked.run()
+    scored = Simulation(jobs, replace(policy, agent=Linear(tuple(weights))))
+    scored.run()
+    if not same(asked.schedule(), scored.schedule()):
+        assert near_tie(jobs, policy, weights)
+    else:
+        assert asked.picks == scored.picks or any(weights)
+
+
+def near_tie(jobs, policy, weights):
+    """Return whether scores that differ by rounding alone decide: then slightly other weights change the schedule."""
+    shaken = [weight + 1e-7 * (place + 1) for place, weight in enumerate(weights)]
+    first = simulate(jobs, replace(policy, agent=Linear(tuple(shaken))))
+    return not same(first, simulate(jobs, replace(policy, agent=Linear(tuple(weights)))))
+
+
+def heads(jobs, policy, estimates=None):
+    """Return for each second what holds the reservation and the first of the queue, and the schedule."""
+    simulation = Simulation(jobs, policy, estimates)
+    seen = []
+    for second in range(int(jobs.submit.max()) + int(jobs.requested.sum()) + 2):
+        done = simulation.run(until=second)
+        record = simulation._state.record
+        held = record.head >= 0
+        seen.append(
+            (
+                int(simulation._state.jobs_now[record.head].row) if held else None,
+                int(record.shadow_time) if held else None,
+                simulation.queued.tolist(),
+            )
+        )
+        if done:
+            break
+    return seen, simulation.schedule()
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 10**6), draws=st.integers(0, 99))
+def test_a_job_that_is_reserved_keeps_the_reservation_until_it_starts(seed, draws):
+    jobs = small_workload(seed)
+    exact = clairvoyant(jobs)
+    seen, schedule = heads(jobs, replace(EASY, agent=RandomPicks(draws), reserve="kept"), exact)
+    first_shadow = {}
+    for (before, shadow, _), (after, _, queued) in pairwise(seen):
+        if before is not None:
+            first_shadow.setdefault(before, shadow)
+            assert after == before or before not in queued
+    for row, shadow in first_shadow.items():
+        assert schedule.start[row] <= shadow
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 10**6), draws=st.integers(0, 99))
+def test_under_oldest_the_first_of_the_queue_holds_the_reservation(seed, draws):
+    seen, _ = heads(small_workload(seed), replace(EASY, agent=RandomPicks(draws), reserve="oldest"))
+    for head, _, queued in seen:
+        assert head is None or head == queued[0]
+
+
+def small_workload(seed):
+    """Return a workload of a few hundred seconds, to be gone through second by second."""
+    random = np.random.default_rng(seed)
+    n = 25
+    run_time = random.integers(1, 9, n)
+    return Workload.from_columns(
+        range(n), submit=np.sort(random.integers(0, 40, n)), procs=random.integers(1, 9, n),
+        requested=run_time + random.integers(0, 5, n), run_time=run_time, machine_procs=8,
+    )  # fmt: skip
+
+
+@given(
+    seed=st.integers(0, 10**9), stop=st.integers(0, 3000), agent=st.sampled_from([RandomPicks(3), Linear((0.3,) * 12)])
+)
+def test_forks_and_stops_change_no_pick(seed, stop, agent):
+    jobs, policy = random_workload(seed), replace(EASY, agent=agent)
+    whole = Simulation(jobs, policy)
+    whole.run()
+    stopped = Simulation(jobs, policy)
+    stopped.run(until=stop)
+    fork = stopped.fork()
+    for simulation in (fork, stopped):
+        simulation.run()
+        assert same(simulation.schedule(), whole.schedule())
+        assert simulation.picks == whole.picks
+
+
+@given(seed=st.integers(0, 10**9), reserve=st.sampled_from(list(RESERVES)))
+def test_no_pick_depends_on_how_long_a_job_that_has_not_ended_will_run(seed, reserve):
+    jobs = random_workload(seed)
+    weights = tuple(np.random.default_rng(seed).normal(size=12))
+    policy = replace(EASY, agent=Linear(weights), reserve=reserve)
+    first = simulate(jobs, policy)
+    instant = int(np.median(first.end))
+    other = replace(jobs, run_time=np.where(first.end > instant, jobs.requested, jobs.run_time))
+    second = simulate(other, policy)
+    before = first.start <= instant
+    assert np.array_equal(first.start[before], second.start[before])
+    assert (second.start[~before] > instant).all()
+
+
+def test_other_seeds_pick_otherwise_and_the_same_seed_alike():
+    jobs = busy_workload(60)
+    starts = [simulate(jobs, replace(EASY, agent=RandomPicks(seed))).start for seed in (1, 1, 2)]
+    assert np.array_equal(starts[0], starts[1])
+    assert not np.array_equal(starts[0], starts[2])
+
+
+def test_an_agent_sees_a_window_of_the_queue_and_may_decline():
+    class Counting(Oldest):
+        seen = ()
+
+        def pick(self, choice):
+            self.seen = (*self.seen, (choice.level, choice.rows.tolist()))
+            return None if choice.level == 2 else 0
+
+    jobs = Workload.from_columns(
+        range(5), submit=[0, 0, 1, 1, 1], procs=[6, 8, 1, 1, 1], requested=[9] * 5, run_time=[9] * 5, machine_procs=8
+    )  # fmt: skip
+    for reserve, at_level_1 in (("again", [[0, 1], [1], [1, 2]]), ("kept", [[0, 1], [1]]), ("oldest", [[0, 1], [1]])):
+        agent = Counting()
+        simulation = Simulation(jobs, replace(EASY, agent=agent, reserve=reserve, window=2))
+        simulation.run(until=1)
+        assert [rows for level, rows in agent.seen if level == 1] == at_level_1
+        assert simulation.running.tolist() == [0]
+
+
+def test_an_explanation_tells_what_was_picked():
+    """At 0 s job 1 takes 6 of 8; job 4, shortest, is picked at 1 s and reserved; job 3 is backfilled beside it."""
+    jobs = Workload.from_columns(
+        [1, 2, 3, 4], submit=[0, 1, 1, 1], procs=[6, 8, 2, 4], requested=[10, 20, 9, 5], run_time=[10, 20, 9, 5],
+        machine_procs=8,
+    )  # fmt: skip
+    shortest = Linear(tuple(-1.0 if name == "estimate" else 0.0 for name in FEATURES))
+    policy = replace(EASY, agent=shortest)
+    schedule = simulate(jobs, policy)
+    assert schedule.start.tolist() == [0, 15, 1, 10]
+    lines = "\n".join("\n".join(in_words(explain(schedule, job, policy))) for job in (3, 4))
+    assert "t=1: started, backfilled, picked 1st of 1: score -0.9542; free were 2" in lines
+    assert "t=1: it held the reservation, picked 3rd of 3: score -0.699, but needs 4 processors and 2 were" in lines
+
+
+def test_an_agent_that_picks_outside_its_window_is_an_error():
+    class Wrong(Oldest):
+        def pick(self, choice):
+            return 99
+
+    with pytest.raises(JobcastError, match="picked place 99 of"):
+        simulate(busy_workload(), replace(EASY, agent=Wrong()))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Linear((1.0, 2.0)), "has 12 weights"),
+        (lambda: Linear("twelve chars"), "are numbers"),
+        (lambda: Linear(5), "has 12 weights"),
+        (lambda: Linear((nan,) * 12), "that of 'wait' is nan"),
+        (lambda: Linear((0.0,) * 11 + (inf,)), "that of 'place in the window' is inf"),
+        (lambda: RandomPicks(-1), "got -1"),
+        (lambda: RandomPicks(True), "got True"),
+        (lambda: replace(EASY, reserve="kept"), "got reserve='kept' and agent=None"),
+        (lambda: replace(EASY, agent=OLDEST_FIRST, reserve="never"), "got reserve='never'"),
+        (lambda: replace(make_policy("conservative-replan"), agent=OLDEST_FIRST), "'counts'"),
+    ],
+)  # fmt: skip
+def test_what_is_no_agent_is_refused(make, message):
+    with pytest.raises(JobcastError, match=message):
+        make()
