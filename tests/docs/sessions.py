@@ -7,8 +7,8 @@ A page of `docs/tutorials` holds blocks of two kinds, which are done in their or
 
 A comment before a block of a command says what else holds: `<!-- status 2 -->` how it ends (else 0),
 `<!-- 8 lines from "Job" -->` that of its output eight lines are shown, from the first that holds that text on (or
-`all lines`), `<!-- not shown -->` that none is. Figures of time that no two runs share are left out of the comparison,
-and stay as they are in the page.
+`all lines`, or `2 paragraphs`), `<!-- not shown -->` that none is. Figures of time that no two runs share are left out
+of the comparison, and stay as they are in the page.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ ONCE = (
 """What differs between two runs of one command: times of computing, digests of code, the moment of a run."""
 FIRST_RUN = re.compile(r"^jobcast: compiling .*\n", re.MULTILINE)
 """What only the first run on a machine says."""
-TIMES = ("fit [s]", "µs/job", "CPU [s]")
+TIMES = ("fit [s]", "[CPU s]", "µs/job")
 """Columns of tables that hold times of computing; their figures end where these titles end."""
 
 
@@ -89,10 +89,12 @@ class Block:
         if "not shown" in self.says:
             return None
         lines = [f"{line.rstrip()}\n" for line in output.splitlines()]
-        told = re.search(r"(\d+|all) lines from \"([^\"]+)\"", self.says)
+        told = re.search(r"(\d+|all) (line|paragraph)s? from \"([^\"]+)\"", self.says)
         if told:
-            begin = next((number for number, line in enumerate(lines) if told[2] in line), len(lines))
-            lines = lines[begin : None if told[1] == "all" else begin + int(told[1])]
+            begin = next((number for number, line in enumerate(lines) if told[3] in line), len(lines))
+            rest = "".join(lines[begin:]) if told[2] == "line" else re.sub("\n\n+", "\n\n", "".join(lines[begin:]))
+            pieces = re.split(r"(?<=\n)" if told[2] == "line" else r"(?<=\n\n)", rest)
+            lines = "".join(pieces[: None if told[1] == "all" else int(told[1])]).splitlines(keepends=True)
         while lines and lines[-1] == "\n":
             lines.pop()
         return "".join(lines)
@@ -183,16 +185,15 @@ def same(one: str, other: str) -> bool:
 
 
 def _compared(text: str) -> list[str]:
-    lines, columns = [], ()
+    lines: list[str] = []
+    columns: list[int] = []
     for line in text.rstrip().splitlines():
         ends = [match.end() for title in TIMES for match in re.finditer(re.escape(title), line)]
         columns = ends or columns
-        for end in columns if not ends else ():
+        for end in () if ends else sorted(columns, reverse=True):
             number = re.search(r"[\d,.]+$", line[:end])
-            if number:
-                line = line[: number.start()] + "#" * len(number[0]) + line[end:]
-                line = re.sub(r" *#+", "#", line)
+            line = f"{line[: number.start()]}#{line[end:]}" if number else line
         for pattern, instead in ONCE:
             line = pattern.sub(instead, line)
-        lines.append(line.rstrip())
+        lines.append(re.sub(r"[\s─━]+", " ", line).strip())
     return lines
