@@ -14,7 +14,7 @@ demo: .venv/installed  ## the whole story on a synthetic log
 test: .venv/developer  ## every fast test, doctests included
 	$(RUN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
 
-test-slow: .venv/developer  ## tests of more than a few seconds
+test-slow: .venv/developer  ## tests longer than a few seconds, or of several processes
 	$(RUN)/python -m pytest -q -n 2 --dist worksteal -m "slow and not digests_whole"
 
 test-digests: .venv/developer  ## schedules and predictions of whole logs, bit for bit: some minutes

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from predictors.core.errors import JobcastError
+from predictors.core.errors import JobcastError, printable
 
 if TYPE_CHECKING:
     from predictors.data.report import ReadingReport
@@ -227,7 +227,7 @@ def cell(value: Any) -> str:
         return f"{value:,.0f}" if abs(value) >= 1000 or not value else f"{value:.{'4g' if abs(value) >= 1 else '3f'}}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
-    return str(value)
+    return printable(str(value))
 
 
 class CompilingNotice(logging.Handler):

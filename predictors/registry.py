@@ -18,6 +18,7 @@ from predictors.models.fallback import Chain
 from predictors.models.forest import Forest
 from predictors.models.online.gaussier import Gaussier
 from predictors.models.online.linear import OnlineLinear
+from predictors.models.stack import Stack
 from predictors.models.wrapper import Wrapper, settings_of
 
 PREDICTORS: Final[Mapping[str, type[Predictor]]] = MappingProxyType(
@@ -35,6 +36,7 @@ PREDICTORS: Final[Mapping[str, type[Predictor]]] = MappingProxyType(
         "similar-low": SimilarLow,
         "boosted": Boosted,
         "average": Average,
+        "stack": Stack,
         "with-budget": WithBudget,
         "chain": Chain,
         "censored": Censored,

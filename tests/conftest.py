@@ -106,11 +106,11 @@ def scheduler():
 
 @pytest.fixture
 def command(monkeypatch, capsys):
-    """Run a line of the command; return its exit status and what it printed."""
+    """Run a line of the command, or its words; return its exit status and what it printed."""
     from experiments.cli.main import main
 
     def run(line):
-        monkeypatch.setattr(sys, "argv", ["jobcast", *line.split()])
+        monkeypatch.setattr(sys, "argv", ["jobcast", *(line.split() if isinstance(line, str) else line)])
         with pytest.raises(SystemExit) as stop:
             main()
         said = capsys.readouterr()

@@ -48,7 +48,7 @@ KillOrNot = Annotated[
 ]
 Details = Annotated[bool, typer.Option("--details", help="Also slices by run time, cold and warm users, and month.")]
 
-DEFAULT: Final = "requested,tsafrir,user-mean,forest"
+DEFAULT: Final = "stack,average,boosted,forest,similar-mean,similar,requested"
 SHARE: Final = 0.8
 COLUMNS: Final = (
     "predictor",
@@ -84,7 +84,7 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Score run-time predictors on a log, beside the mean of the user's last two jobs."""
-    from experiments.console import after_reading, print_account, print_json, print_lacks, working
+    from experiments.console import after_reading, print_account, print_json, print_lacks, progress, working
     from predictors.core.errors import JobcastError
     from predictors.data.cleaning import RequestsFrom
     from predictors.data.formats.detect import read_log
@@ -101,7 +101,8 @@ def evaluate(
         RequestsFrom(requests_from)
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
-    with after_reading(account), working(f"Evaluating {', '.join(names)} on {len(jobs):,} jobs"):
+    n_predictors = len({"last-two", *names})
+    with after_reading(account), progress(f"Evaluating predictors on {len(jobs):,} jobs", n_predictors) as done:
         found = how.evaluate(
             jobs,
             names,
@@ -113,13 +114,19 @@ def evaluate(
             kill=kill,
             requests_from=requests_from,
             intervals=intervals,
+            done=done,
         )
     account += found.account
+    with working("Comparing the predictors"):
+        recommended = found.recommendations(seed=seed)
     if as_json:
-        print_json(found.to_json(details) | {"account": account.to_dict()})
+        advice = {"recommendations": [one.to_json() for one in recommended]}
+        print_json(found.to_json(details) | advice | {"account": account.to_dict()})
     else:
         print_lacks(found.lacks)
         print_evaluation(found, details)
+        for one in recommended:
+            say(one.sentence)
         print_account(account, listed=list_account)
 
 

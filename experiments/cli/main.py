@@ -86,6 +86,10 @@ def _end(number: int, frame: Any) -> NoReturn:
     raise Ended(128 + number)
 
 
+_dropped: list[int] = []
+"""Signals whose exceptions Python has dropped."""
+
+
 def _end_again(usual: Callable[[Any], object], lost: Any) -> None:
     """Repeat a signal whose exception was raised where Python drops exceptions: in a finaliser, or a weak reference's.
 
@@ -93,6 +97,7 @@ def _end_again(usual: Callable[[Any], object], lost: Any) -> None:
     """
     if issubclass(lost.exc_type, (KeyboardInterrupt, Ended)):
         number = signal.SIGINT if lost.exc_type is KeyboardInterrupt else int(lost.exc_value.code) - 128
+        _dropped.append(number)
         with suppress(RuntimeError):  # no thread can be started: the interpreter is ending anyway
             threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
     else:
@@ -131,9 +136,7 @@ def main() -> None:
     except BrokenPipeError:
         _leave_pipe()
     except Ended as ended:
-        number = int(ended.code or 0) - 128
-        signal.signal(number, signal.SIG_DFL)
-        signal.raise_signal(number)  # who waits for this process shall see how it ended
+        _end_by(int(ended.code or 0) - 128)
     except SystemExit as left:
         if isinstance(left.__context__, BrokenPipeError):  # typer has seen it first, and would end with 1
             _leave_pipe()
@@ -142,6 +145,18 @@ def main() -> None:
         _drop_output()
         place = f"{error.filename}: " if error.filename else ""
         _fail(f"{place}{error.strerror or error}.")
+    except Exception:
+        if not _dropped:
+            raise
+        _end_by(_dropped[0])  # the code in which it was dropped has failed of that: numba's cache
+
+
+def _end_by(number: int) -> None:
+    """End as by a signal, so that who waits for this process sees how it ended."""
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    signal.signal(number, signal.SIG_DFL)
+    signal.raise_signal(number)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from typer.core import TyperCommand
 
 from predictors.core.errors import JobcastError
-from predictors.core.files import kept, refuse_input, refuse_unwritable
+from predictors.core.files import kept, refuse_input, refuse_unwritable, resolved
 
 if TYPE_CHECKING:
     from typer import Typer
@@ -29,8 +29,8 @@ class CheckedCommand(TyperCommand):
         inputs = list(self._inputs(ctx.params))
         outputs = list(self._outputs(ctx.params))
         for number, (out, is_folder) in enumerate(outputs):
-            refuse_input(out, [*inputs, *(place for place in out.resolve().parents if (place / MODEL).is_file())])
-            if any(out.resolve() == other.resolve() for other, _ in outputs[:number]):
+            refuse_input(out, [*inputs, *(place for place in resolved(out).parents if (place / MODEL).is_file())])
+            if any(resolved(out) == resolved(other) for other, _ in outputs[:number]):
                 raise JobcastError(f"{out}: is named as an output twice; give each output a name of its own.")
             refuse_unwritable(out, is_folder)
         with kept(inputs):

@@ -49,9 +49,9 @@ def control(
         raise JobcastError("--days is for how long it is kept up; --once leaves after one run of each.")
     if not days >= 0:
         raise JobcastError(f"--days must not be below 0; got {days}.")
+    names = [wanted.named(name).name for name in application or ()] or [one.name for one in wanted.applications]
     with _running(wanted) as campaign:
         if once:
-            names = application or [one.name for one in wanted.applications]
             campaign.keep(0, names, by_schedule=False, wait=True)
         else:
             campaign.keep(time.time() + days * 86_400)

@@ -110,8 +110,9 @@ def serve(
         kills=kill,
     )
     with working(f"Loading {model}"):
+        variability_state = None if classifier is None else _variability_state(classifier)
         service = Service(settings, key=key)
-    listen(Api(service, key, starts, None if classifier is None else _variability_state(classifier)), listening)
+    listen(Api(service, key, starts, variability_state), listening)
 
 
 def replay(

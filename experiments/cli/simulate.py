@@ -112,10 +112,6 @@ def simulate(
     from schedsim.workload.shaking import shaken
 
     write = schedule_writer(schedule) if schedule is not None else None
-    if figures is not None:
-        from experiments.reports.figures import report_folder
-
-        report_folder(figures, ".")
     if by is not None:
         check_table(by, queues=True)
     if requests_from is not None:
@@ -151,10 +147,11 @@ def simulate(
     if write is not None and schedule is not None:
         write(result, cleaned, schedule)
     if figures is not None:
+        from experiments.reports.figures import report_folder
         from experiments.reports.schedules import draw_schedule
 
         with working("Drawing"):
-            written += draw_schedule(figures, result)
+            written += draw_schedule(report_folder(figures, "."), result)
     found |= {"partition": partition, "shake": shake, "requests_from": requests_from}
     logged = figures_as_logged(prepared.used)
     if logged is not None:

@@ -1,13 +1,13 @@
 """Figures relative to EASY, with medians over seeds and logs."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import pandas as pd
 
 from experiments.compare.measures import AS_LOGGED
-from predictors.core.intervals import median_interval
+from predictors.core.intervals import mean_interval, median_interval
 
 RATIOS: Final = {
     "wait": "mean_wait_s",
@@ -38,18 +38,21 @@ def relative(own: dict[str, float], easy: dict[str, float], best: dict[str, floa
     }
 
 
-def over_seeds(runs: pd.DataFrame, keys: Sequence[str], measures: Sequence[str] = ()) -> pd.DataFrame:
-    """Return medians over the seeds with their intervals, `_low` and `_high`, one row for each value of the keys.
+def over_seeds(
+    runs: pd.DataFrame, keys: Sequence[str], measures: Sequence[str] = (), middle: Literal["median", "mean"] = "median"
+) -> pd.DataFrame:
+    """Return medians or means over the seeds with intervals, `_low` and `_high`, one row for each value of the keys.
 
     Without `measures` these are all columns but the keys and the seed. Values that do not exist (NaN) do not count.
     """
+    interval = median_interval if middle == "median" else mean_interval
     rows, measures = [], measures or [column for column in runs.columns if column not in (*keys, "seed")]
     for key, group in runs.groupby(list(keys), sort=False):
         row: dict[str, object] = dict(zip(keys, key, strict=True))
         for measure in measures:
             values = group[measure].to_numpy(dtype=np.float64)
-            low, high = median_interval(values)
-            row |= {measure: group[measure].median(), f"{measure}_low": low, f"{measure}_high": high}
+            low, high = interval(values)
+            row |= {measure: group[measure].agg(middle), f"{measure}_low": low, f"{measure}_high": high}
         rows.append(row)
     return pd.DataFrame(rows)
 

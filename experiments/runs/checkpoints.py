@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -20,6 +21,7 @@ from experiments.runs.pool import JOB_BYTES, each
 from experiments.runs.setting import WITHOUT_LOG, Setting
 from predictors.core.errors import JobcastError, counted
 from predictors.core.files import drop_unfinished, whole_file
+from predictors.core.parquet import damage_named
 from predictors.data.joblog import JobLog
 
 if TYPE_CHECKING:
@@ -182,13 +184,9 @@ class Parts:
             If the file is damaged.
         """
         import pandas as pd
-        import pyarrow as pa
 
-        try:
-            return pd.read_parquet(path, page_checksum_verification=True)
-        except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-            reason = str(error).strip().partition("\n")[0]
-            raise JobcastError(f"{path}: is damaged ({reason}); delete it, and it is done again.") from error
+        with damage_named(path, "delete it, and it is done again"):
+            return pd.read_parquet(BytesIO(path.read_bytes()), page_checksum_verification=True)
 
     def all(self) -> "Iterator[tuple[Path, pd.DataFrame]]":
         """Yield every table that was kept, with its file."""

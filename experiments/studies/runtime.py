@@ -171,7 +171,7 @@ CALIBRATED: Final = ("similar", "boosted")
 """Who is moved to keep budgets."""
 LARGE: Final = 20_000
 """Jobs from which on the slowest are not followed job by job, neither over the log nor in the simulator."""
-SLOWEST: Final = ("online-tree", "average", "chain", "censored")
+SLOWEST: Final = ("online-tree", "average", "stack", "chain", "censored")
 
 Makers = Mapping[str, Callable[[], pd.DataFrame]]
 

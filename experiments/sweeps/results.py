@@ -17,6 +17,7 @@ from experiments.sweeps.plan import Plan
 from experiments.sweeps.work import Done, key_of
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
+from predictors.core.parquet import parquet_table
 
 LEADING: Final = {
     "simulate": ("log", "log_sha256", "case", "policy", "estimates", "correction", "budget", "seed"),
@@ -86,15 +87,13 @@ def read_results(folder: Path) -> Results:
     JobcastError
         If the folder holds no finished sweep, or one of its tables is damaged or was taken away.
     """
-    from pyarrow import parquet
-
     path = folder / TABLE
     if not path.is_file():
         raise JobcastError(f"{folder}: holds no {TABLE}; let `jobcast sweep --out {folder}` finish first.")
-    runs, about = _read(path)
+    runs, about, n_groups = _read(path)
     if (folder / GROUP_TABLE).is_file():
-        groups, _ = _read(folder / GROUP_TABLE)
-    elif (parquet.read_schema(path).metadata or {}).get(_N_GROUPS, b"0") != b"0":
+        groups, *_ = _read(folder / GROUP_TABLE)
+    elif n_groups:
         raise _damaged(folder / GROUP_TABLE, "it is not there")
     else:
         groups = pd.DataFrame(columns=list(GROUPS))
@@ -112,26 +111,27 @@ def _write(table: pd.DataFrame, path: Path, about: dict[str, Any], besides: Mapp
     return path
 
 
-def _read(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
-    import pyarrow as pa
-    from pyarrow import parquet
-
+def _read(path: Path) -> tuple[pd.DataFrame, dict[str, Any], int]:
+    """Return a table, what is written about it, and how many rows the table of groups must have."""
+    arrow = parquet_table(path.read_bytes(), path, _cure(path))
+    said = arrow.schema.metadata or {}
     try:
-        arrow = parquet.read_table(path, page_checksum_verification=True)
-        about = json.loads((arrow.schema.metadata or {})[_KEY])
+        about = json.loads(said[_KEY])
         missing = {*(LEADING[about["kind"]] if path.name == TABLE else GROUPS)} - {*arrow.column_names}
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise _damaged(path, str(error).strip().partition("\n")[0]) from error
+        n_groups = int(said.get(_N_GROUPS, 0))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _damaged(path, str(error)) from error
     if missing:
         raise _damaged(path, f"no column {min(missing)}")
-    return arrow.to_pandas(), about
+    return arrow.to_pandas(), about, n_groups
 
 
 def _damaged(path: Path, reason: str) -> JobcastError:
-    return JobcastError(
-        f"{path}: is no table of a sweep, or a damaged one ({reason}); "
-        f"delete {path.with_name(TABLE)} and run the same command again."
-    )
+    return JobcastError(f"{path}: is no table of a sweep, or a damaged one ({reason}); {_cure(path)}.")
+
+
+def _cure(path: Path) -> str:
+    return f"delete {path.with_name(TABLE)} and run the same command again"
 
 
 MODELS: Final = "models"

@@ -11,16 +11,40 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Annotated, Any, Final, TypeVar, cast, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from predictors.core.compressed import read_text
 from predictors.core.errors import LONGEST_NAME, JobcastError, printable, unknown_name
 
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)
 
-class Declaration(BaseModel):
-    """Base of declarations: immutable, no conversion of types, no unknown keys."""
+
+class _Checked(ModelMetaclass):
+    """What makes a declaration in Python refuse values as one in a file does, with a JobcastError."""
+
+    def __call__(cls, *args: Any, **given: Any) -> Any:
+        try:
+            return super().__call__(*args, **given)
+        except ValidationError as error:
+            raise JobcastError(f"{cls.__name__}: {_first(error, cls, given)}") from error
+
+
+class Declaration(BaseModel, metaclass=_Checked):
+    """Base of declarations: immutable, no conversion of types, no unknown keys.
+
+    Examples
+    --------
+    >>> class Job(Declaration):
+    ...     nodes: int = 1
+    >>> Job(nodes="4")
+    Traceback (most recent call last):
+    predictors.core.errors.JobcastError: Job: nodes must be a whole number; got '4'.
+    """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 

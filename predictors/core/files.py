@@ -34,7 +34,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     >>> out.read_text()
     'a,b'
     """
-    target = Path(path).resolve()  # a link means the file behind it
+    target = resolved(path)  # a link means the file behind it
     _refuse_no_file(path)
     refuse_input(path, [source for source in _KEPT if source.is_file()])
     try:
@@ -98,9 +98,9 @@ def refuse_input(out: str | os.PathLike[str], inputs: Iterable[Path]) -> None:
     JobcastError
         Naming both.
     """
-    target = Path(out).resolve()
+    target = resolved(out)
     for source in inputs:
-        if source.is_dir() and source.resolve() in (target, *target.parents):
+        if source.is_dir() and resolved(source) in (target, *target.parents):
             raise JobcastError(f"{out}: lies in the folder {source}, which is read; write it to another folder.")
         if source.is_file() and target.exists() and target.samefile(source):
             raise JobcastError(
@@ -116,9 +116,11 @@ def refuse_unwritable(out: str | os.PathLike[str], is_folder: bool = False) -> N
     JobcastError
         If the folder above is missing or must not be written to, or there is something else in its place.
     """
+    if resolved(out).is_symlink():
+        raise JobcastError(f"{out}: is a link that leads back to itself; choose another place.")
     if not is_folder:
         _refuse_no_file(out)
-    above = Path(out).resolve()
+    above = resolved(out)
     above = next(place for place in (above, *above.parents) if place.exists()) if is_folder else above.parent
     if not above.exists():
         raise JobcastError(f"{out}: cannot be written (the folder {above} does not exist); choose another place.")
@@ -129,11 +131,22 @@ def refuse_unwritable(out: str | os.PathLike[str], is_folder: bool = False) -> N
 
 
 def _refuse_no_file(out: str | os.PathLike[str]) -> None:
-    target = Path(out).resolve()
+    target = resolved(out)
     if target.is_dir():
         raise JobcastError(f"{out}: is a folder; give the name of a file to write.")
     if target.exists() and not target.is_file():
         raise JobcastError(f"{out}: is a device or a pipe, not a file; give the name of a file to write.")
+
+
+def resolved(path: str | os.PathLike[str]) -> Path:
+    """Return the absolute path behind all links; a link that leads back to itself stays.
+
+    Examples
+    --------
+    >>> resolved("/tmp/../etc").as_posix()
+    '/etc'
+    """
+    return Path(os.path.realpath(path))
 
 
 def _umask() -> int:

@@ -87,6 +87,33 @@ def drawn_ratios(users: npt.ArrayLike, ours: Floats, theirs: Floats, *, seed: in
     return ratios
 
 
+def drawn_medians(blocks: npt.ArrayLike, values: Floats, *, seed: int = 0) -> Floats:
+    """Return the medians of 2,000 resamples of blocks of values; of an even number of values the lower middle one.
+
+    Parameters
+    ----------
+    blocks : int array of shape (n,)
+        What is drawn with replacement, such as the user of each value.
+    values : float64 array of shape (n,)
+        The values; n is at least 1.
+    seed : int
+        Equal seeds, equal draws, paired with those of `drawn_ratios`.
+
+    Examples
+    --------
+    >>> drawn_medians([1, 1, 1], np.array([3.0, 1.0, 2.0]))[:3].tolist()
+    [2.0, 2.0, 2.0]
+    """
+    order = np.argsort(values, kind="stable")
+    names, which = np.unique(np.asarray(blocks), return_inverse=True)
+    ordered, block = values[order], which[order]
+    medians = np.empty(RESAMPLES)
+    for i, times in enumerate(drawn_times(len(names), seed=seed)):
+        reached = np.cumsum(times[block])
+        medians[i] = ordered[np.searchsorted(reached, (reached[-1] + 1) // 2)]
+    return medians
+
+
 def drawn_times(n: int, *, seed: int = 0) -> Ints:
     """Return how often each of n things is drawn in each of 2,000 resamples, shape (2000, n).
 

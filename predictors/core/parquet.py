@@ -8,11 +8,12 @@ from predictors.core.errors import JobcastError
 
 MAGIC: Final = b"PAR1"
 """The first bytes of a Parquet file."""
+CURE: Final = "copy or convert it again"
 
 
 @contextmanager
-def damage_named(source: object) -> Iterator[None]:
-    """Turn Arrow's errors within the block into one that names the file.
+def damage_named(source: object, cure: str = CURE) -> Iterator[None]:
+    """Turn Arrow's errors within the block into one that names the file and, in `cure`, the way out.
 
     Raises
     ------
@@ -23,21 +24,25 @@ def damage_named(source: object) -> Iterator[None]:
 
     try:
         yield
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except JobcastError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         reason = str(error).strip().split("\n")[0]
-        raise JobcastError(f"{source}: is a damaged Parquet file ({reason}); copy or convert it again.") from error
+        raise JobcastError(f"{source}: is a damaged Parquet file ({reason}); {cure}.") from error
 
 
-def parquet_table(data: bytes, source: object) -> Any:
+def parquet_table(data: bytes, source: object, cure: str = CURE) -> Any:
     """Return the Arrow table that the bytes of a Parquet file hold.
 
     Raises
     ------
     JobcastError
-        If the file is damaged.
+        If it is none, or damaged.
     """
     import pyarrow as pa
     from pyarrow import parquet
 
-    with damage_named(source):
+    if not data.startswith(MAGIC):
+        raise JobcastError(f"{source}: is no Parquet file; {cure}.")
+    with damage_named(source, cure):
         return parquet.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read()

@@ -9,7 +9,7 @@ Run times are those of the log in both, beyond the request too. Where nobody kil
 capped.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter, process_time
 from types import MappingProxyType
@@ -33,6 +33,7 @@ from predictors.models.base import Predictor
 from predictors.models.baselines import LastTwo, Requested
 from predictors.models.conformal import ConformalQuantiles, WithBudget
 from predictors.models.range import REQUESTED
+from predictors.models.stack import Stack
 from predictors.models.stream import LearningForecast, forecast
 from predictors.registry import make_predictor, seeded
 
@@ -79,6 +80,7 @@ def evaluate(
     kill: bool | None = None,
     requests_from: str | None = None,
     intervals: bool = False,
+    done: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """Score predictors on a log, beside last-two.
 
@@ -108,6 +110,8 @@ def evaluate(
         Where requested times come from that the log lacks, see `predictors.data.cleaning.RequestsFrom`.
     intervals : bool
         Also give P10, P50 and P90 of every prediction, calibrated by the scored jobs that ended before its submission.
+    done : callable of int, optional
+        Called with 1 after each predictor, last-two included, to show progress.
 
     Raises
     ------
@@ -128,10 +132,11 @@ def evaluate(
     if train is not None and not learnt.any():
         raise JobcastError(f"{log.name}: no job of the first {train:.0%} had ended before the split; train on more.")
     account += _between(jobs, ~learnt & ~tested)
-    predictions = {
-        name: _prequential(one, jobs) if train is None else _split(one, jobs, learnt, tested)
-        for name, one in asked.items()
-    }
+    predictions = {}
+    for name, one in asked.items():
+        predictions[name] = _prequential(one, jobs) if train is None else _split(one, jobs, learnt, tested)
+        if done is not None:
+            done(1)
     run_time = jobs.filled("run_time").astype(np.float64)
     baseline = predictions[LastTwo.name].seconds
     ended_count = replay(jobs, ["ended_count"], rules.as_of)[:, 0]
@@ -175,6 +180,7 @@ def evaluate(
         lacks=lacks,
         run_time=run_time[tested],
         user=users,
+        submit=jobs.filled("submit")[tested],
         scores=scores,
     )
 
@@ -273,10 +279,11 @@ def _split(
     predictor.fit_with_running(rows[learnt], ran, beside)
     fit_seconds, fitted = process_time() - begin, perf_counter()
     seconds = np.full(len(jobs), np.nan)
-    if isinstance(predictor, WithBudget):
+    if isinstance(predictor, WithBudget | Stack):
         submit, run_time = jobs.filled("submit")[tested], jobs.filled("run_time")[tested]
         ends = submit + jobs.filled("wait", 0)[tested] + run_time
-        seconds[tested] = predictor.predict_as_they_end(rows[tested], submit, run_time.astype(np.float64), ends)[0]
+        found = predictor.predict_as_they_end(rows[tested], submit, run_time.astype(np.float64), ends)
+        seconds[tested] = found[0] if isinstance(found, tuple) else found
     else:
         seconds[tested] = predictor.predict_rows(rows[tested])
     us = (perf_counter() - fitted) / tested.sum() * 1e6

@@ -5,7 +5,7 @@ submission, by the same as-of rule, and the quantiles by whether they held. A mo
 a rule that leaves room for noise. The newest 2,000 ended jobs, at least 400, are cut into twenty blocks in the order
 of their ends. The ratio of the sums of errors, ours over last-two's, gets a standard error from what the blocks say of
 it [1]_. One of the two, squared or absolute error, must lie above 1 by three standard errors, and the other must not
-lie below 1 by as many.
+lie below 1: what is learnt for squared errors may pay with absolute ones, and the median the other way round.
 
 References
 ----------
@@ -87,9 +87,9 @@ class Standing:
 
     @property
     def worse(self) -> bool:
-        """Whether the model is surely worse than last-two: by one of the two, and not surely better by the other."""
+        """Whether the model is worse than last-two: surely by one of the two, and not better by the other."""
         one, other = self.squared, self.absolute
-        return (one.low > 1 and not other.high < 1) or (other.low > 1 and not one.high < 1)
+        return (one.low > 1 and not other.value < 1) or (other.low > 1 and not one.value < 1)
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain values; None for a ratio that is no number."""

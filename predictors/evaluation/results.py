@@ -1,6 +1,6 @@
-"""Scores of an evaluation, as table and JSON."""
+"""Scores of an evaluation, as table and JSON, and which predictor they recommend for which purpose."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
@@ -8,8 +8,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.arrays import Bools, Floats
-from predictors.core.errors import unknown_name
+from predictors.core.arrays import Bools, Floats, Ints
+from predictors.core.errors import counted, unknown_name
+from predictors.core.intervals import drawn_medians, drawn_ratios, percentiles
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
 from predictors.data.summary import Lack
@@ -17,7 +18,7 @@ from predictors.evaluation.metrics import Figures, figures
 from predictors.evaluation.monitoring import Monitored
 from predictors.history._tables import utc_offsets
 from predictors.models.base import Predictor
-from predictors.models.baselines import LastTwo
+from predictors.models.baselines import ColumnPredictor, LastTwo
 
 RUN_TIME_BINS: Final[Mapping[str, float]] = MappingProxyType(
     {"<= 10 min": 600, "<= 1 h": 3600, "<= 4 h": 14_400, "<= 12 h": 43_200, "<= 24 h": 86_400, "<= 10 d": 864_000}
@@ -172,6 +173,126 @@ class Score:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Recommendation:
+    """The predictor that serves one purpose best on the scored jobs.
+
+    Attributes
+    ----------
+    purpose : str
+        One of `PURPOSES`.
+    predictor : str
+        Name of the best one.
+    figure : str
+        What was compared: a figure of `Figures`; less is better.
+    value : float
+        That figure of the best one.
+    interval : tuple of float, or None
+        Its 95 % interval, resampling `resampled`; None if there are too few of these.
+    resampled : str
+        Such as `214 users` or `35 weeks`.
+    within_noise : tuple of str
+        The others that may be as good: the 95 % interval of what they lack reaches 0. The least figure comes first.
+    beats_last_two : bool
+        Whether it is surely better than last-two by that figure.
+    """
+
+    purpose: str
+    predictor: str
+    figure: str
+    value: float
+    interval: tuple[float, float] | None
+    resampled: str
+    within_noise: tuple[str, ...]
+    beats_last_two: bool
+
+    @property
+    def sentence(self) -> str:
+        """The recommendation in words."""
+        said = _SAID[self.figure](self.value)
+        if self.interval is None:
+            between = f" (no interval: the scored jobs have only {self.resampled})"
+        else:
+            low, high = self.interval
+            between = (
+                f" (95 % interval over {self.resampled}: {_BOUND[self.figure](low)} to {_BOUND[self.figure](high)})"
+            )
+        near = f" Within the noise: {', '.join(self.within_noise)}." if self.within_noise else ""
+        others = self.predictor != LastTwo.name and LastTwo.name not in self.within_noise
+        doubt = (
+            ""
+            if self.interval is None or self.beats_last_two or not others
+            else " It is not surely better than last-two."
+        )
+        return f"{PURPOSES[self.purpose]}: {self.predictor}. {said}{between}.{near}{doubt}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything by name, the sentence too."""
+        return {
+            "purpose": self.purpose,
+            "predictor": self.predictor,
+            "figure": self.figure,
+            "value": self.value,
+            "interval": None if self.interval is None else list(self.interval),
+            "resampled": self.resampled,
+            "within_noise": list(self.within_noise),
+            "beats_last_two": self.beats_last_two,
+            "sentence": self.sentence,
+        }
+
+
+PURPOSES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "squared error": "Least squared error",
+        "typical job": "Typical job",
+        "never too short": "Never too short",
+        "no training": "Cheapest, nothing to train",
+    }
+)
+"""What a predictor may be wanted for, and how a recommendation begins."""
+
+_SAID: Final[Mapping[str, Callable[[float], str]]] = MappingProxyType(
+    {
+        "sse_ratio_to_last_two": lambda value: f"Its squared error is {value:.2f} of last-two's",
+        "median_ae_s": lambda value: f"Half of the jobs end within {value:,.0f} s of its prediction",
+        "underestimation_rate": lambda value: f"{value:.1%} of the jobs run longer than it predicts",
+    }
+)
+_BOUND: Final[Mapping[str, Callable[[float], str]]] = MappingProxyType(
+    {
+        "sse_ratio_to_last_two": lambda value: f"{value:.2f}",
+        "median_ae_s": lambda value: f"{value:,.0f} s",
+        "underestimation_rate": lambda value: f"{value:.1%}",
+    }
+)
+FEWEST_BLOCKS: Final = 10
+"""Users or weeks below which resampling them says nothing."""
+WEEK: Final = 7 * 86400
+
+
+def blocks_of(user: Ints, submit: Ints) -> tuple[Ints, str, bool]:
+    """Return what is resampled, one number a job; its name and count; and whether there is enough of it.
+
+    Users, since the jobs of one user err together. Weeks of submission where there are fewer than ten users.
+
+    Examples
+    --------
+    >>> blocks_of(np.arange(12), np.zeros(12, dtype=np.int64))[1:]
+    ('12 users', True)
+    >>> blocks_of(np.full(12, -1), np.arange(12) * 604_800)[1:]
+    ('12 weeks', True)
+    >>> blocks_of(np.full(3, 7), np.arange(3))[1:]
+    ('1 user and 1 week', False)
+    """
+    n_users, weeks = len(np.unique(user)), submit // WEEK
+    n_weeks = len(np.unique(weeks))
+    if n_users >= FEWEST_BLOCKS:
+        return user, counted(n_users, "user"), True
+    if n_weeks >= FEWEST_BLOCKS:
+        return weeks, counted(n_weeks, "week"), True
+    return user, f"{counted(n_users, 'user')} and {counted(n_weeks, 'week')}", False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Evaluation:
     """The scores of all predictors on one log, split and protocol.
 
@@ -195,6 +316,8 @@ class Evaluation:
         True run times of the test jobs [s].
     user : int64 array of shape (n_test,)
         Whose jobs they are; -1 is unknown.
+    submit : int64 array of shape (n_test,)
+        When they were submitted [s].
     scores : tuple of Score
         The baseline, last-two, is always among them, and first.
     """
@@ -210,7 +333,8 @@ class Evaluation:
     account: ReadingReport = field(repr=False)
     lacks: tuple[Lack, ...]
     run_time: Floats = field(repr=False)
-    user: npt.NDArray[np.int64] = field(repr=False)
+    user: Ints = field(repr=False)
+    submit: Ints = field(repr=False)
     scores: tuple[Score, ...]
 
     def __getitem__(self, name: str) -> Score:
@@ -218,6 +342,64 @@ class Evaluation:
             if score.name == name:
                 return score
         raise unknown_name("score of a predictor", name, [score.name for score in self.scores])
+
+    def recommendations(self, *, seed: int = 0) -> tuple[Recommendation, ...]:
+        """Return which predictor serves each of `PURPOSES` best, as far as the scored jobs can tell.
+
+        A predictor that lacks a prediction for a scored job is left out. `no training` is the least squared error of
+        those that read their answer off the history, last-two among them.
+
+        Parameters
+        ----------
+        seed : int
+            Of the resamples; equal seeds, equal intervals.
+        """
+        blocks, resampled, enough = blocks_of(self.user, self.submit)
+        errors: dict[str, Floats] = {
+            s.name: np.abs(s.predicted - self.run_time) for s in self.scores if np.isfinite(s.predicted).all()
+        }
+        baseline = errors.get(LastTwo.name)
+        if baseline is None:
+            return ()
+        drawn: dict[str, dict[str, Floats]] = {
+            "sse_ratio_to_last_two": {},
+            "median_ae_s": {},
+            "underestimation_rate": {},
+        }
+        if enough:
+            ones = np.ones(self.n_test)
+            short = {s.name: (s.predicted < self.run_time).astype(np.float64) for s in self.scores}
+            for name, error in errors.items():
+                drawn["sse_ratio_to_last_two"][name] = drawn_ratios(blocks, error**2, baseline**2, seed=seed)
+                drawn["median_ae_s"][name] = drawn_medians(blocks, error, seed=seed)
+                drawn["underestimation_rate"][name] = drawn_ratios(blocks, short[name], ones, seed=seed)
+        untrained = [s.name for s in self.scores if isinstance(s.predictor, ColumnPredictor) and s.name in errors]
+        asked = (
+            ("squared error", "sse_ratio_to_last_two", list(errors)),
+            ("typical job", "median_ae_s", list(errors)),
+            ("never too short", "underestimation_rate", list(errors)),
+            ("no training", "sse_ratio_to_last_two", untrained),
+        )
+        return tuple(self._best(purpose, figure, names, drawn[figure], resampled) for purpose, figure, names in asked)
+
+    def _best(
+        self, purpose: str, figure: str, names: list[str], drawn: Mapping[str, Floats], resampled: str
+    ) -> Recommendation:
+        """Return the one with the least figure among some, and who may be as good."""
+        value = {name: float(getattr(self[name].figures, figure)) for name in names}
+        first, *others = sorted(names, key=lambda name: (np.isnan(value[name]), value[name]))
+        near = [name for name in others if drawn and percentiles(drawn[name] - drawn[first])[0] <= 0]
+        better = bool(drawn) and percentiles(drawn[LastTwo.name] - drawn[first])[0] > 0
+        return Recommendation(
+            purpose=purpose,
+            predictor=first,
+            figure=figure,
+            value=value[first],
+            interval=percentiles(drawn[first]) if drawn else None,
+            resampled=resampled,
+            within_noise=tuple(near),
+            beats_last_two=better,
+        )
 
     def to_json(self, detailed: bool = False) -> dict[str, Any]:
         """Return the document that `jobcast evaluate --json` prints; NaN stands for figures that do not exist."""

@@ -5,13 +5,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from functools import cache
 from typing import Any, Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import numpy.typing as npt
 
 from predictors.core.arrays import Floats, Ints
-from predictors.core.errors import JobcastError
+from predictors.core.validation import known_zone
 from predictors.history import _layout as at
 from predictors.history import _step as step
 from predictors.history._layout import NONE
@@ -43,10 +42,7 @@ def utc_offsets(time_zone: str | None) -> Ints:
     """
     if time_zone is None:
         return _frozen([(0, 0)])
-    try:
-        zone = ZoneInfo(time_zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise JobcastError(f"No time zone {time_zone!r} is known; give a name such as Europe/Paris.") from error
+    zone = known_zone(time_zone)
 
     def offset(unix: int) -> int:
         shift = datetime.fromtimestamp(unix, zone).utcoffset() or timedelta(0)

@@ -15,6 +15,7 @@ from predictors.core.limits import UNKNOWN_REQUEST
 from predictors.core.model_files import damage_as_error, read_arrays, write_arrays
 from predictors.core.params import Count, NotNegative, OpenShare, Parameters, Seed, Share
 from predictors.history.features import KERNEL_MEANS, REQUESTED_TIME, RICH_FEATURES, WIDE_FEATURES
+from predictors.models.base import Estimator
 from predictors.models.refit import RefittingPredictor
 from predictors.models.trees import CompiledForest, compile_booster, forest_arrays, forest_from_arrays, node_budget
 
@@ -326,10 +327,7 @@ class AverageEstimator:
 
     def predict(self, rows: Floats) -> Floats:
         """Return seconds, shape (n_rows,)."""
-        filled = np.where(np.isnan(rows), MISSING, rows)
-        answers = [member.predict(rows[:, columns]) for columns, member in self.boosted]
-        answers += [member.predict(filled[:, columns]) for columns, member in self.forests]
-        answers.append(base_of(rows, BASE, REQUEST, self.longest))
+        answers = self.answers(rows)
         total = answers[0]
         for answer in answers[1:]:
             total = total + answer
@@ -337,11 +335,22 @@ class AverageEstimator:
 
     def predict_one(self, row: Floats) -> float:
         """Return seconds for one row."""
+        answers = self.answers_one(row)
+        return sum(answers) / len(answers)
+
+    def answers(self, rows: Floats) -> list[Floats]:
+        """Return what each member says [s], each of shape (n_rows,): boosters, extra trees, the weighted mean."""
+        filled = np.where(np.isnan(rows), MISSING, rows)
+        answers = [member.predict(rows[:, columns]) for columns, member in self.boosted]
+        answers += [member.predict(filled[:, columns]) for columns, member in self.forests]
+        return [*answers, base_of(rows, BASE, REQUEST, self.longest)]
+
+    def answers_one(self, row: Floats) -> list[float]:
+        """Return the same for one row."""
         filled = np.where(np.isnan(row), MISSING, row).astype(np.float32)
         answers = [member.predict_one(row[columns]) for columns, member in self.boosted]
         answers += [member.predict_one(filled[columns]) for columns, member in self.forests]
-        answers.append(float(base_of(row[None], BASE, REQUEST, self.longest)[0]))
-        return sum(answers) / len(answers)
+        return [*answers, float(base_of(row[None], BASE, REQUEST, self.longest)[0])]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -387,8 +396,18 @@ class Average(RefittingPredictor):
     random_state: Seed = 0
     window: Count = 200_000
 
-    def learn(self, rows: Floats, seconds: Floats) -> AverageEstimator:
+    def learn(self, rows: Floats, seconds: Floats) -> Estimator:
         """Grow both on ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""
+        return self.grow(rows, seconds)
+
+    @property
+    def members(self) -> AverageEstimator:
+        """The members that have been grown."""
+        assert isinstance(self.estimator_, AverageEstimator)
+        return self.estimator_
+
+    def grow(self, rows: Floats, seconds: Floats) -> AverageEstimator:
+        """Return the members grown on ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""
         from sklearn.ensemble import ExtraTreesRegressor
 
         boosted, forests = [], []
@@ -415,13 +434,12 @@ class Average(RefittingPredictor):
     def save_estimator(self, folder: Path) -> None:
         """Write the window, the boosted trees in XGBoost's own format, and the extra trees as arrays."""
         super().save_estimator(folder)
-        assert isinstance(self.estimator_, AverageEstimator)
-        for name, (_, booster) in zip(BOOSTED, self.estimator_.boosted, strict=True):
+        for name, (_, booster) in zip(BOOSTED, self.members.boosted, strict=True):
             (folder / name).mkdir(exist_ok=True)
             save_boosted(booster, folder / name)
-        for name, (_, forest) in zip(FORESTS, self.estimator_.forests, strict=True):
+        for name, (_, forest) in zip(FORESTS, self.members.forests, strict=True):
             write_arrays(folder / f"{name}.npz", forest_arrays(forest))
-        write_arrays(folder / AVERAGE_SETTINGS, {"longest": np.array(self.estimator_.longest)})
+        write_arrays(folder / AVERAGE_SETTINGS, {"longest": np.array(self.members.longest)})
 
     def load_estimator(self, folder: Path) -> None:
         """Take back what was written, after checking that no tree points outside itself."""

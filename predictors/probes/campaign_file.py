@@ -39,6 +39,7 @@ from pydantic import Field, model_validator
 from predictors.core.declarations import Declaration, Texts, declared, read_toml
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.runs import WORKLOADS
+from predictors.data.telemetry.layout import node_ids
 from predictors.probes.measurements import Settings
 from predictors.probes.schedulers import SCHEDULERS
 
@@ -211,9 +212,7 @@ def control_of(document: Mapping[str, Any], beside: Path) -> Control:
     tables = document.get("application", [])
     if not isinstance(tables, list):
         raise JobcastError(f"applications are tables [[application]]; got {tables!r}.")
-    nodes = document.get("nodes", {})
-    if not isinstance(nodes, dict) or not all(type(node) is int and node >= 0 for node in nodes.values()):
-        raise JobcastError("[nodes] must give an id, 0 or more, for each host.")
+    nodes = node_ids(document.get("nodes", {}))
     probes = declared(Settings, document.get("probes", {}), "[probes]")
     applications = [
         declared(Application, _in_folder(table, beside), f"[[application]] {k}")

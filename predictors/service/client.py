@@ -118,6 +118,10 @@ class Client:
         self._timeout, self._retries, self._fail_open = timeout, retries, fail_open
         self._headers = {"Content-Type": "application/json"}
         if token is not None:
+            if not (token.isascii() and token.isprintable()):
+                raise JobcastError(
+                    "The bearer token is no token: it has other signs than ASCII's; see `jobcast token`."
+                )
             self._headers["Authorization"] = f"Bearer {token}"
         self._connection: http.client.HTTPConnection | None = None
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from predictors.core.errors import JobcastError
-from predictors.core.validation import LATEST, check_whole
+from predictors.core.validation import LATEST, check_whole, known_zone
 from predictors.history.history import AS_OF_RULES
 
 
@@ -65,6 +65,8 @@ class Settings:
             raise JobcastError("A service begins warm on Unix time only: a history says when it was by its date.")
         if self.as_of not in AS_OF_RULES:
             raise JobcastError(f"A service's as-of rule is one of {', '.join(AS_OF_RULES)}; got {self.as_of!r}.")
+        if self.time_zone:
+            known_zone(self.time_zone)
         for name in ("snapshot_every", "most_pending", "capacity"):
             if getattr(self, name) < 1:
                 raise JobcastError(f"A service's {name} must be at least 1; got {getattr(self, name)}.")

@@ -415,7 +415,7 @@ def _log_data(client: Any, run_id: str, data: LoggedData) -> None:
 def _log_files(client: Any, run_id: str, files: Sequence[Path]) -> None:
     """Keep pictures and tables with a run, each kind in a folder of its own."""
     for path in files:
-        kind = {".png": "figures", ".svg": "figures", ".csv": "tables", ".parquet": "tables"}.get(path.suffix)
+        kind = {".png": "figures", ".svg": "figures", ".csv": "tables"}.get(path.suffix)
         client.log_artifact(run_id, str(path), kind)
 
 

@@ -19,6 +19,7 @@ from predictors.core.arrays import Floats, Ints
 from predictors.core.compressed import read_bytes
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
+from predictors.core.parquet import parquet_table
 from predictors.data.report import Finding, ReadingReport
 from predictors.data.runs import PROBES, TRUTH, Runs, expand, remade
 from predictors.data.telemetry.samples import Samples, Telemetry
@@ -236,20 +237,8 @@ def read_dataset(path: str | os.PathLike[str]) -> Dataset:
     JobcastError
         If the file cannot be read, is damaged, was written by another program, or has other inputs than this jobcast.
     """
-    import pyarrow as pa
-    from pyarrow import parquet
-
     source = os.fspath(path)
-    try:
-        file = parquet.ParquetFile(pa.BufferReader(read_bytes(path)), page_checksum_verification=True)
-        table = file.read()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        if isinstance(error, JobcastError):
-            raise
-        reason = str(error).strip().split("\n")[0]
-        raise JobcastError(
-            f"{source}: is no Parquet file that can be read ({reason}); make the dataset again."
-        ) from error
+    table = parquet_table(read_bytes(path), source, "make the dataset again")
     about = (table.schema.metadata or {}).get(_KEY)
     if about is None:
         raise JobcastError(

@@ -19,13 +19,14 @@ from tests.digests.pins import digest, pinned
 from tests.support.variability_data import dataset
 
 KTH = "KTH-SP2-1996-2.1-cln"
-LIBRARIES = ("forest", "boosted", "average", "chain", "censored")
+LIBRARIES = ("forest", "boosted", "average", "stack", "chain", "censored")
 """Fitted by scikit-learn or XGBoost, whose sums another kind of processor may round otherwise."""
 OWN = [name for name in PREDICTORS if name not in LIBRARIES]
 SMALL = {
     "forest": {"n_estimators": 4, "max_nodes": 400, "refit_every": 86_400},
     "boosted": {"n_estimators": 6, "refit_every": 86_400},
     "average": {"n_boosted": 3, "n_forest": 3, "refit_every": 86_400},
+    "stack": {"n_boosted": 3, "n_forest": 3, "refit_every": 86_400},
     "censored": {"n_estimators": 4, "refit_every": 86_400},
     "chain": {"settings": {"n_boosted": 3, "n_forest": 3, "refit_every": 86_400}},
 }

@@ -33,6 +33,7 @@ SMALL = {
     "forest": {"n_estimators": 3},
     "boosted": {"n_estimators": 5},
     "average": {"n_boosted": 3, "n_forest": 2},
+    "stack": {"n_boosted": 3, "n_forest": 2},
     "censored": {"n_estimators": 3},
     "chain": {"settings": {"n_boosted": 3, "n_forest": 2}},
     "extra-trees": {"n_estimators": 4},

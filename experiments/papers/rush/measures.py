@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from experiments.compare.relative import over_seeds
 from predictors.core.arrays import Floats
 from predictors.core.intervals import mean_interval, median_interval
 from predictors.variability.labels import VARIATION_Z, Norms
@@ -115,11 +116,7 @@ def _short(value: float) -> str:
 
 def means_over_seeds(runs: pd.DataFrame, keys: Sequence[str], column: str) -> pd.DataFrame:
     """Return means over the seeds with their intervals, `low` and `high`, one row for each value of the keys."""
-    rows = []
-    for key, values in runs.groupby(list(keys), sort=False)[column]:
-        low, high = mean_interval(values.to_numpy(dtype=np.float64))
-        rows.append({**dict(zip(keys, key, strict=True)), column: values.mean(), "low": low, "high": high})
-    return pd.DataFrame(rows)
+    return over_seeds(runs, keys, [column], "mean").rename(columns={f"{column}_{end}": end for end in ("low", "high")})
 
 
 def by_application(runs: pd.DataFrame, policies: tuple[str, ...] = (EASY, RUSH)) -> pd.DataFrame:

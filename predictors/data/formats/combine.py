@@ -225,6 +225,9 @@ def _kept(jobs: _Jobs, report: ReportBuilder) -> Ints:
         last = []
         for _, same in groupby(runs, key=lambda row: int(jobs.submit[row])):
             records = list(same)
+            if len(records) > 1 and len(set(jobs.file[records].tolist())) == 1:  # its reader took them for several jobs
+                last.append(records[-1])
+                continue
             kept, rules = _one_of(records, jobs)
             dropped |= rules
             last.append(kept)
@@ -239,7 +242,15 @@ def _kept(jobs: _Jobs, report: ReportBuilder) -> Ints:
 
 
 def _one_of(records: Sequence[int], jobs: _Jobs) -> tuple[int, dict[int, str]]:
-    """Return the record of one submission that is the job, its last run, and the rules that drop the others."""
+    """Return the record of one submission that is the job, its last run, and the rules that drop the others.
+
+    Raises
+    ------
+    JobcastError
+        If they contradict one another, or one file has several jobs of that id and submission: which is which?
+    """
+    if len(set(jobs.file[records].tolist())) < len(records):
+        raise _tasks_without_numbers(records, jobs)
     dropped: dict[int, str] = {}
     kept = records[0]
     for other in records[1:]:
@@ -268,6 +279,15 @@ def _others(one: int, other: int, jobs: _Jobs) -> bool:
     """Return whether two records are of different users."""
     users = int(jobs.user[one]), int(jobs.user[other])
     return users[0] != users[1] and UNKNOWN not in users
+
+
+def _tasks_without_numbers(records: Sequence[int], jobs: _Jobs) -> JobcastError:
+    first, second = list(dict.fromkeys(jobs.names[jobs.file[row]] for row in records))[:2]
+    return JobcastError(
+        f"Job {jobs.ids[records[0]]}: stands for several tasks of an array whose numbers are missing, in {first} and "
+        f"{second}: which task is which is not known, so none can be counted once. Export the tasks with their "
+        "numbers, such as 12_3 (sacct's JobID), or export all of them into one file."
+    )
 
 
 def _contradiction(one: int, other: int, jobs: _Jobs, what: str) -> JobcastError:

@@ -352,4 +352,4 @@ def _parquet(path: Path) -> Any:
     from pyarrow import parquet
 
     with damage_named(path):
-        return parquet.ParquetFile(path, page_checksum_verification=True)
+        return parquet.ParquetFile(path.absolute(), page_checksum_verification=True)

@@ -268,12 +268,26 @@ def mapping_of(document: Mapping[str, Any], source: str = "mapping") -> SchemaMa
     tables = document.get("files")
     if not isinstance(tables, list) or not tables:
         raise JobcastError(f"{source}: needs at least one table [[files]].")
-    nodes = document.get("nodes")
-    if nodes is not None and not (
-        isinstance(nodes, dict) and all(type(node) is int and node >= 0 for node in nodes.values())
-    ):
-        raise JobcastError(f"{source}: [nodes] must give an id, 0 or more, for each producer.")
+    nodes = None if "nodes" not in document else node_ids(document["nodes"], f"{source}: ")
     return SchemaMapping(tuple(_file(table, f"{source}: [[files]] {k + 1}") for k, table in enumerate(tables)), nodes)
+
+
+def node_ids(table: Any, where: str = "") -> dict[str, int]:
+    """Return a table `[nodes]`: the id of each host, where its name does not end in it.
+
+    Raises
+    ------
+    JobcastError
+        If it is no table, or an id is no whole number from 0; `where` begins the message.
+
+    Examples
+    --------
+    >>> node_ids({"login-a": 900})
+    {'login-a': 900}
+    """
+    if not isinstance(table, dict) or not all(type(node) is int and node >= 0 for node in table.values()):
+        raise JobcastError(f"{where}[nodes] must give an id, 0 or more, for each host.")
+    return table
 
 
 def _file(table: Any, where: str) -> FileMapping:

@@ -75,6 +75,29 @@ def model_history(identity: Identity, predictor: Predictor, key: Pseudonymiser) 
     JobcastError
         If it has none, or one without a date or that not every feature can go on with.
     """
+    history, now, epoch = usable_history(identity, predictor)
+    clock = new_clock(EVERY_FEATURE, history.as_of, 0, None)
+    keys = np.empty((0, 4), dtype=np.int64)
+    users, recent, events = history.ended_records(keys, now + 1, -epoch, clock)
+    users, recent = _in_hashes(users, recent, predictor.codes_, key)
+    newest = now + epoch
+    about = {"uri": identity.uri, "name": identity.name, "version": identity.version, "sha256": identity.sha256}
+    return {
+        "users": users,
+        "recent": recent,
+        "newest": np.array([newest, events], dtype=np.int64),
+        "about": np.array(json.dumps(about | {"until": newest})),
+    }
+
+
+def usable_history(identity: Identity, predictor: Predictor) -> tuple[JobHistory, int, int]:
+    """Return the history that a model was saved with, its newest second, and its epoch, if a service can go on with it.
+
+    Raises
+    ------
+    JobcastError
+        As for `model_history`.
+    """
     history: JobHistory | None = getattr(predictor, "history_", None)
     if history is None or history.now is None:
         raise JobcastError(f"{identity.uri}: carries no history to begin with; serve it without --warm.")
@@ -85,18 +108,7 @@ def model_history(identity: Identity, predictor: Predictor, key: Pseudonymiser) 
         )
     if history.epoch is None:
         raise JobcastError(f"{identity.uri}: its log has no date, so that its history cannot be gone on with.")
-    clock = new_clock(EVERY_FEATURE, history.as_of, 0, None)
-    keys = np.empty((0, 4), dtype=np.int64)
-    users, recent, events = history.ended_records(keys, history.now + 1, -history.epoch, clock)
-    users, recent = _in_hashes(users, recent, predictor.codes_, key)
-    newest = history.now + history.epoch
-    about = {"uri": identity.uri, "name": identity.name, "version": identity.version, "sha256": identity.sha256}
-    return {
-        "users": users,
-        "recent": recent,
-        "newest": np.array([newest, events], dtype=np.int64),
-        "about": np.array(json.dumps(about | {"until": newest})),
-    }
+    return history, history.now, history.epoch
 
 
 def history_of(empty: JobHistory, arrays: Arrays) -> JobHistory:

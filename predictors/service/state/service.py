@@ -16,10 +16,10 @@ from predictors.service.state.answer import Answer, Published
 from predictors.service.state.jobs import JobState, LiveJob
 from predictors.service.state.learner import Learner
 from predictors.service.state.model import CHAMPION, Identity, Load, Model, load, version_now
-from predictors.service.state.recovery import rebuild, snapshot_of, warm_start, warm_up
+from predictors.service.state.recovery import rebuild, snapshot_of, usable_history, warm_start, warm_up
 from predictors.service.state.roles import Roles
 from predictors.service.state.writer import Done, Failed, Writer
-from predictors.service.storage.database import StorageError, shown
+from predictors.service.storage.database import StorageError, is_new_file, shown
 from predictors.service.storage.store import Store
 
 MOST: Final = 50_000
@@ -105,9 +105,12 @@ class Service:
         self.key: Final = key
         self.roles = Roles(settings, loader, versions, key)
         models = self.roles.first()
+        champion = models[CHAMPION]
+        if settings.warm and is_new_file(settings.db):  # refused before the file is made
+            usable_history(champion.identity, champion.predictor)
         self.store = Store(settings.db, prepare)
         try:
-            self.began: Final = warm_start(self.store, models[CHAMPION], settings, key)
+            self.began: Final = warm_start(self.store, champion, settings, key)
         except BaseException:
             self.store.close()
             raise

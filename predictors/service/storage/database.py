@@ -93,6 +93,18 @@ def made_engine(url: str, prepare: Callable[[Any], None] | None = None) -> Engin
     return engine
 
 
+def is_new_file(url: str) -> bool:
+    """Return whether a database is a file of SQLite that is not there yet.
+
+    Examples
+    --------
+    >>> is_new_file("sqlite:////nowhere/x.db"), is_new_file("postgresql://me@host/jobs")
+    (True, False)
+    """
+    parsed = make_url(url)
+    return parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).exists()
+
+
 _POSTGRES: Final = f"-c statement_timeout={1000 * _SECONDS} -c synchronous_commit=on"
 
 

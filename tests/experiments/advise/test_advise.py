@@ -2,7 +2,6 @@
 
 import json
 import shlex
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import pytest
 from experiments.advise.advice import FEWEST, advise, changes
 from experiments.advise.advise import ADDS, PERFECT, SHORT_LIST, Question, cases_with
 from experiments.advise.sentences import headline, verdict, who
-from experiments.cli.main import main
 from experiments.reports.manifest import read_manifest
 from experiments.sweeps.run import run_plan
 from predictors.core.errors import JobcastError
@@ -190,19 +188,11 @@ def test_a_predictor_of_ones_own_is_one_more_way():
 
 
 @pytest.fixture
-def jobcast(tmp_path, monkeypatch, capsys):
+def jobcast(tmp_path, monkeypatch, command):
     """Run a command line beside a small log; return its status and what it printed."""
     monkeypatch.chdir(tmp_path)
     write_swf(generate_log(600, seed=3, procs=64, load=1.0), tmp_path / "site log.swf")
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["jobcast", *words])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        said = capsys.readouterr()
-        return stop.value.code, said.out, said.err
-
-    return run
+    return lambda *words: command(words)
 
 
 def test_each_number_is_what_its_command_prints(jobcast, tmp_path, monkeypatch):

@@ -194,8 +194,9 @@ def test_ctrl_c_while_the_command_is_loaded_is_no_traceback():
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
 
 
+@pytest.mark.parametrize("then", ["time.sleep(60)", "1 / 0"])
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_in_a_finaliser_ends_the_command_too(ending):
+def test_a_signal_in_a_finaliser_ends_the_command_too(ending, then):
     """Python prints and drops what is raised there; numba and matplotlib have such code."""
     code = f"""
         import signal, sys, time
@@ -207,7 +208,7 @@ def test_a_signal_in_a_finaliser_ends_the_command_too(ending):
 
         def command():
             Odd()
-            time.sleep(60)
+            {then}
 
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for number in (signal.SIGTERM, signal.SIGHUP):

@@ -41,6 +41,8 @@ def test_the_document_and_nothing_else(log):
     document = json.loads(run(log, "--predictors", "requested,tsafrir", "--json"))
     assert [one["name"] for one in document["predictors"]] == ["last-two", "requested", "tsafrir"]
     assert document["log"].startswith("small") and document["split"] == "train 0.8"
+    assert [one["purpose"] for one in document["recommendations"]][:2] == ["squared error", "typical job"]
+    assert all(one["sentence"].endswith(".") for one in document["recommendations"])
     assert "slices" not in document["predictors"][0]
     assert "slices" in json.loads(run(log, "--predictors", "tsafrir", "--json", "--details"))["predictors"][0]
 
@@ -54,6 +56,10 @@ def test_the_tables(log):
         "requested",
         "by run time",
         "warm",
+        "Least squared error: ",
+        "Typical job: ",
+        "Never too short: ",
+        "Cheapest, nothing to train: ",
     ):
         assert part in text
     assert "predicted at submission" in run(log, "--predictors", "requested", "--prequential")
@@ -76,6 +82,14 @@ def test_bad_input_is_said(log, arguments, message):
 def test_a_wrong_name_is_said_before_the_log_is_read(tmp_path):
     with pytest.raises(JobcastError, match="No predictor 'oracle'"):
         run(tmp_path / "nowhere.swf", "--predictors", "oracle")
+
+
+def test_the_default_compares_what_wins_somewhere():
+    assert set(cli.names_of(cli.DEFAULT)) == {
+        "stack", "average", "boosted", "forest", "similar-mean", "similar", "requested",
+    }  # fmt: skip
+    for name in cli.names_of(cli.DEFAULT):
+        make_predictor(name)
 
 
 APP = typer.Typer()

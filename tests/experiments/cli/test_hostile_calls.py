@@ -40,6 +40,7 @@ def shell(folder, line, **more):
         ("replay log.swf --url http://[::1", "'http://[::1': is no address"),
         ("replay log.swf --url http://localhost:99999", "Port out of range"),
         ("replay log.swf --url ftp://localhost", "begins with http:// or https://"),
+        ("replay log.swf --token ²", "is no token"),
         ("serve last-two --db postgresql+psycopg://me@[::1/x", "is no database"),
         ("serve last-two --machine-procs 9223372036854775808 --db sqlite:///z.db", "machine_procs must be from"),
         ("log info /dev/zero", "is a device"),

@@ -18,6 +18,7 @@ SMALL = {
     "forest": {"n_estimators": 3, "max_nodes": 300},
     "boosted": {"n_estimators": 3},
     "average": {"n_boosted": 2, "n_forest": 2},
+    "stack": {"n_boosted": 2, "n_forest": 2},
     "censored": {"n_estimators": 3},
     "chain": {"predictor": "boosted", "settings": {"n_estimators": 3}},
 }

@@ -23,6 +23,7 @@ SMALL = {
     "forest": {"n_estimators": 4, "max_nodes": 400},
     "boosted": {"n_estimators": 6},
     "average": {"n_boosted": 3, "n_forest": 3},
+    "stack": {"n_boosted": 3, "n_forest": 3},
     "censored": {"n_estimators": 4},
     "chain": {"settings": {"n_boosted": 3, "n_forest": 3}},
 }

@@ -14,7 +14,7 @@ from predictors.data.synthetic.generate import generate_log
 from predictors.evaluation.evaluate import evaluate
 from predictors.history.replay import log_events
 from predictors.models.base import Predictor
-from predictors.models.baselines import LastTwo, UserMean
+from predictors.models.baselines import LastTwo, SimilarMean, UserMean
 from predictors.models.forest import Forest
 from predictors.models.stream import forecast
 
@@ -279,3 +279,69 @@ def test_answers_that_are_no_time_are_counted_in_the_loop(log, value):
     assert live.n_fallback == len(log) and seconds.tolist() == log["requested_time"].tolist()
     assert set(model.answered_by(model.rows(log))) == {"requested"}
     assert model.predict_one(model.rows(log)[0])[:3] == (600.0, True, "requested")
+
+
+def test_where_nobody_kills_predictions_may_lie_beyond_the_request():
+    """Run times are those of the log under both; only the cap differs, and what is left out is told."""
+    n = 60
+    columns = {
+        "submit": np.arange(n) * 1000,
+        "wait": np.zeros(n),
+        "run_time": np.full(n, 500),
+        "user": np.arange(n) % 2,
+    }
+    columns["run_time"][:3] = 0
+    log = JobLog.from_columns({"job_id": np.arange(n), "requested_time": np.full(n, 300), **columns}, {})
+    killed, running_on = evaluate(log, []), evaluate(log, [], kill=False)
+    assert killed.n_overran == running_on.n_overran == killed.n_test == 12
+    assert (killed.capped, running_on.capped) == (True, False)
+    assert killed["last-two"].predicted.max() == 300 and running_on["last-two"].predicted.min() == 500
+    assert running_on["last-two"].figures.mae_s == 0 < killed["last-two"].figures.mae_s
+    for found in (killed, running_on):
+        account = found.account
+        assert (account.read, account.used, account.count("ran-for-0-s")) == (n, n - 3, 3)
+
+
+# --- recommendations ---
+
+
+def test_each_purpose_is_served_by_the_one_with_the_least_figure():
+    log, names = generate_log(900, seed=3, users=30), ["requested", "similar", "similar-mean", "online-linear"]
+    found = evaluate(log, names)
+    best = {one.purpose: one for one in found.recommendations()}
+    assert list(best) == ["squared error", "typical job", "never too short", "no training"]
+    for purpose, figure in (
+        ("squared error", "sse_ratio_to_last_two"),
+        ("typical job", "median_ae_s"),
+        ("never too short", "underestimation_rate"),
+    ):
+        figures = {score.name: getattr(score.figures, figure) for score in found.scores}
+        one = best[purpose]
+        assert one.figure == figure and one.value == figures[one.predictor] == min(figures.values())
+        low, high = one.interval
+        assert low <= one.value <= high
+        assert one.predictor in one.sentence and one.resampled in one.sentence
+    assert best["no training"].predictor != "online-linear", "it learns"
+    assert best["squared error"].interval == pytest.approx(found[best["squared error"].predictor].interval)
+    assert found.recommendations() == found.recommendations()
+
+
+def test_who_may_be_as_good_is_named_and_who_is_surely_worse_is_not():
+    log = generate_log(900, seed=3, users=30)
+    found = evaluate(log, {"one": SimilarMean(), "same": SimilarMean()})
+    squared = found.recommendations()[0]
+    assert squared.predictor == "one" and squared.within_noise == ("same",)
+    assert squared.beats_last_two, "so last-two is not among those"
+    assert "Within the noise: same" in squared.sentence
+
+
+def test_too_few_users_and_weeks_give_no_interval_and_no_doubt():
+    log = generate_log(200, seed=3, users=3)
+    for one in evaluate(log, ["similar", "requested"]).recommendations():
+        assert one.interval is None and one.within_noise == () and "no interval" in one.sentence
+
+
+def test_progress_is_told_after_each_predictor():
+    seen = []
+    evaluate(generate_log(100, seed=3), ["requested", "similar"], done=seen.append)
+    assert seen == [1, 1, 1]

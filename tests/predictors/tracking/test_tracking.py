@@ -39,6 +39,7 @@ SMALL = {
     "forest": {"n_estimators": 3},
     "boosted": {"n_estimators": 4},
     "average": {"n_boosted": 3, "n_forest": 3},
+    "stack": {"n_boosted": 3, "n_forest": 3},
     "censored": {"n_estimators": 4},
     "chain": {"settings": {"n_boosted": 3, "n_forest": 3}},
 }

@@ -254,3 +254,29 @@ def test_months_are_joined_and_cut_from_the_command_line(tmp_path):
     assert all(name.startswith("~1") for name in read_log(tmp_path / "hidden.parquet")[0].names("user"))
     with pytest.raises(JobcastError, match=r"a\.txt"):
         CliRunner().invoke(app, ["join", str(tmp_path / "a.txt"), str(tmp_path / "a.txt")], catch_exceptions=False)
+
+
+ARRAY = "JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|AllocCPUS|State\n"
+
+
+def array_file(path, *jobs):
+    """Write records of (id, minute of the start); each ran for ten minutes."""
+    clock = "2025-01-01T0{}:{:02}:00"
+    rows = [
+        "|".join((str(job), "u", clock.format(0, 0), *(clock.format(*divmod(m + more, 60)) for more in (0, 10)), "600"))
+        + "|60|4|COMPLETED\n"
+        for job, m in jobs
+    ]
+    path.write_text(ARRAY + "".join(rows))
+    return path
+
+
+def test_tasks_of_an_array_without_numbers_in_two_files(tmp_path):
+    """In one file they stay several jobs; in two, which is which is not known, and that is what is said."""
+    tasks = array_file(tmp_path / "a.txt", (100, 10), (100, 12), (101, 60))
+    others = array_file(tmp_path / "b.txt", (102, 70))
+    log, account = read_logs([tasks, others])
+    assert sorted(log["wait"].tolist()) == [600, 720, 3600, 4200] and not account.dropped
+    for more in ((100, 15),), ((100, 12), (100, 30)):
+        with pytest.raises(JobcastError, match=r"Job 100: stands for several tasks .* in a and b:.*12_3"):
+            read_logs([tasks, array_file(tmp_path / "b.txt", *more)])
