@@ -48,7 +48,7 @@ KillOrNot = Annotated[
 ]
 Details = Annotated[bool, typer.Option("--details", help="Also slices by run time, cold and warm users, and month.")]
 
-DEFAULT: Final = "stack,average,boosted,forest,similar-mean,similar,requested"
+DEFAULT: Final = "average,boosted,similar-mean,similar,forest,requested"
 SHARE: Final = 0.8
 COLUMNS: Final = (
     "predictor",
