@@ -166,7 +166,10 @@ def _run(blocks: list[Block], folder: Path, port: str) -> dict[int, tuple[str, i
     finally:
         _end_all(shell)
     return {
-        number: ((stored / f"{number}.out").read_text(encoding="utf-8"), int((stored / f"{number}.status").read_text()))
+        number: (
+            (stored / f"{number}.out").read_text(encoding="utf-8", errors="replace"),
+            int((stored / f"{number}.status").read_text()),
+        )
         for number, block in enumerate(blocks)
         if not block.title
     }

@@ -52,7 +52,7 @@ def rows_of(text):
 @pytest.mark.slow
 def test_the_readme_shows_what_the_demo_prints(tmp_path, monkeypatch):
     monkeypatch.setenv("JOBCAST_HOME", str(tmp_path))
-    printed = CliRunner().invoke(app, ["demo", "--out", str(tmp_path)], env={"COLUMNS": "110", "TERM": "dumb"}).output
+    printed = CliRunner().invoke(app, ["demo", "--out", str(tmp_path)], env={"COLUMNS": "80", "TERM": "dumb"}).output
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = [row for row in rows_of(re.findall(r"```text\n(.*?)```", readme, re.DOTALL)[0]) if row[-1][-1].isdigit()]
     assert len(shown) == len(RUNS)
