@@ -74,7 +74,7 @@ def advise(
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
     with after_reading(account):
-        prepared = prepare(jobs, procs, drop_wide, partition, requests_from)
+        prepared = prepare(jobs, procs, drop_wide, partition, requests_from, account)
         cleaned, lacks = prepared.used, prepared.lacks()
         question = Question(cleaned, current, seeds, measure, predictor, lacks)
         if predictor and learnt_from(loaded(predictor), jobs, cleaned):

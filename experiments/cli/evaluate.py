@@ -88,6 +88,7 @@ def evaluate(
     from predictors.core.errors import JobcastError
     from predictors.data.cleaning import RequestsFrom
     from predictors.data.formats.detect import read_log
+    from predictors.data.summary import lacks_of_reading
     from predictors.evaluation import evaluate as how
 
     if prequential and train is not None:
@@ -101,6 +102,7 @@ def evaluate(
         RequestsFrom(requests_from)
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
+    unread = lacks_of_reading(jobs, account)
     n_predictors = len({"last-two", *names})
     with after_reading(account), progress(f"Evaluating predictors on {len(jobs):,} jobs", n_predictors) as done:
         found = how.evaluate(
@@ -121,9 +123,10 @@ def evaluate(
         recommended = found.recommendations(seed=seed)
     if as_json:
         advice = {"recommendations": [one.to_json() for one in recommended]}
-        print_json(found.to_json(details) | advice | {"account": account.to_dict()})
+        more = {"lacks": [lack.to_dict() for lack in (*unread, *found.lacks)], "account": account.to_dict()}
+        print_json(found.to_json(details) | advice | more)
     else:
-        print_lacks(found.lacks)
+        print_lacks((*unread, *found.lacks))
         print_evaluation(found, details)
         for one in recommended:
             say(one.sentence)
@@ -150,7 +153,7 @@ def print_evaluation(found: "Evaluation", details: bool = False) -> None:
     learnt = "predicted at submission, learnt at the end" if not found.n_train else f"learnt from {found.n_train:,}"
     how = f"{counted(found.n_test, 'job')} predicted, {learnt}; {found.split}, protocol {found.protocol}"
     title = f"{found.log}{partition}: {how}"
-    print_table(title, COLUMNS, [row(score) for score in found.scores], note=_NOTE)
+    print_table(title, COLUMNS, [row(score, found.no_interval) for score in found.scores], note=_NOTE)
     without = [f"{score.name} {score.n_fallback:,}" for score in found.scores if score.n_fallback]
     if found.n_overran:
         say(f"{counted(found.n_overran, 'job')} predicted here ran past the requested time; {_capped(found)}.")
@@ -172,6 +175,8 @@ def interval_lines(found: "Evaluation") -> list[str]:
     return [
         f"P10 to P90 of {score.name} holds {score.followed.covered:.1%} of the jobs (80 % are wanted); "
         f"P90 is typically {score.followed.typical_width:.1f} times P10."
+        if score.followed.covered == score.followed.covered
+        else f"{score.name} has no P10 to P90 here: too few jobs ended before others were submitted."
         for score in found.scores
         if score.followed is not None
     ]
@@ -185,13 +190,13 @@ def _check_kill(intervals: bool, kill: bool | None) -> None:
         raise JobcastError("--kill says where P90 ends; give it together with --intervals.")
 
 
-def row(score: "Score") -> tuple[Any, ...]:
-    """Return a score as a row under `COLUMNS`."""
+def row(score: "Score", none: str) -> tuple[Any, ...]:
+    """Return a score as a row under `COLUMNS`; `none` says why it has no interval, if so."""
     one = score.figures
     return (
         score.name,
         one.sse_ratio_to_last_two,
-        spread(score),
+        spread(score, none),
         one.mae_s,
         one.median_ae_s,
         one.underestimation_rate,
@@ -200,14 +205,16 @@ def row(score: "Score") -> tuple[Any, ...]:
     )
 
 
-def spread(score: "Score") -> str:
-    """Return the interval of a score's ratio to last-two, or why there is none."""
-    low, high = score.interval
+def spread(score: "Score", none: str) -> str:
+    """Return the interval of a score's ratio to last-two, or `none`: why there is none."""
+    from experiments.console import cell
+
+    low = score.interval[0]
     if score.name == "last-two":
         return "the measure"
     if low != low:
-        return "one user"
-    ends = f"{low:.3f}", f"{high:.3f}"
+        return none
+    ends = [f"{end:.3f}" if end < 1000 else cell(end) for end in score.interval]
     return " to ".join(ends) if ends[0] != ends[1] else "all alike"
 
 
@@ -257,6 +264,7 @@ def train(
     from experiments.console import after_reading, print_account, print_json, print_lacks, working
     from experiments.runs.train import figures_of, files_of_run, fitted, learnt_until
     from predictors.data.formats.combine import read_logs
+    from predictors.data.summary import lacks_of_reading
     from predictors.evaluation.evaluate import check, evaluate
     from predictors.evaluation.monitoring import refuse_worse
     from predictors.models.baselines import LastTwo
@@ -272,6 +280,7 @@ def train(
     begin, began = time.perf_counter(), time.time()
     with working(f"Reading {', '.join(map(str, logs))}"):
         jobs, account = read_logs(logs)
+    unread = lacks_of_reading(jobs, account)
     with working("Opening the model store"):
         store = tracking.open_store()
     with after_reading(account), working(f"Evaluating {predictor} on {len(jobs):,} jobs"):
@@ -297,8 +306,9 @@ def train(
             source=str(logs[0].absolute()) if len(logs) == 1 else None,
         )  # fmt: skip
         kept = tracking.register(run, register, alias)
+    lacks = (*unread, *evaluation.lacks)
     document = {
-        "lacks": [lack.to_dict() for lack in evaluation.lacks],
+        "lacks": [lack.to_dict() for lack in lacks],
         "log": jobs.name,
         "predictor": predictor,
         "evaluation": {"split": evaluation.split, "protocol": evaluation.protocol, "n_train": evaluation.n_train}
@@ -311,7 +321,7 @@ def train(
     if as_json:
         print_json(document)
     else:
-        print_lacks(evaluation.lacks)
+        print_lacks(lacks)
         _print_training(document)
         print_account(account, listed=list_account)
 
@@ -338,7 +348,7 @@ def predict(
     from predictors.core.files import whole_file
     from predictors.data.formats.detect import read_log
     from predictors.data.report import ReadingReport
-    from predictors.data.summary import lacks_for_predictions
+    from predictors.data.summary import lacks_for_predictions, lacks_of_reading
     from predictors.evaluation.monitoring import last_two_of, monitored, refit_with
     from predictors.models.conformal import quantiles_of
     from predictors.models.range import REQUESTED
@@ -355,8 +365,10 @@ def predict(
         rule, layer = loaded.predictor.as_of, quantiles_of(loaded.predictor)
         found = monitored(jobs, seconds, baseline, as_of=rule, layer=layer)
         write_predictions(part, jobs, seconds, who, found.quantiles)
+    unread = lacks_of_reading(jobs, account)
     account = account.using(len(jobs))
     lacks = lacks_for_predictions(jobs, ReadingReport(jobs.name)) if len(jobs) else ()
+    lacks = (*unread, *lacks)
     document = {
         "lacks": [lack.to_dict() for lack in lacks],
         "model": loaded.about(),
@@ -435,7 +447,9 @@ def _print_training(document: dict[str, Any]) -> None:
         f"{document['predictor']} on {document['log']}: {counted(found['n_test'], 'job')} predicted, {found['split']}"
     )
     print_table(title, ("", "value", "unit"), titled(found, SHOWN))
-    if "covered_share" in found:
+    if "covered_share" in found and found["covered_share"] != found["covered_share"]:
+        say("There are no P10 to P90 yet: too few jobs ended before others were submitted.")
+    elif "covered_share" in found:
         say(f"P10 to P90 held {found['covered_share']:.1%} of these jobs (80 % are wanted).")
     say(f"The model then learnt from all {counted(model['n_jobs'], 'job')} that ran, to the end of the log.")
     say(f"Kept as {model['uri']}, version {model['version']}; run {model['run_id']} in {document['store']}")

@@ -119,13 +119,14 @@ def simulate(
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
     with after_reading(account):
-        prepared = prepare(jobs, procs, drop_wide, partition, requests_from)
+        prepared = prepare(jobs, procs, drop_wide, partition, requests_from, account)
         cleaned = prepared.used
         if shake is not None:
             cleaned = shaken(cleaned, shake, kill)
         options, left_out = set_up(cleaned, policy, kill, machine, ceil, at_site)
         cleaned = options["log"]
         lacks = lacks_for_schedules(prepared.log, cleaned, prepared.cleaning + left_out, options["kill"])
+        lacks = (*prepared.unread, *lacks)
         account = (account + prepared.account + left_out).using(len(cleaned))
         if by is not None:
             check_table(by, queues=options["rules"] is not None)

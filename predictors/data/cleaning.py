@@ -157,7 +157,7 @@ class RequestsFrom:
         parts = (clock if dash else text).split(":")
         numbers = [days, *parts] if dash else parts
         whole = all(one.isascii() and one.isdecimal() and len(one) <= 9 for one in numbers)
-        if not whole or len(parts) not in ((3,) if dash else (1, 3)):
+        if not whole or len(parts) not in ((3,) if dash else (1, 3)) or any(int(part) > 59 for part in parts[1:]):
             return None
         seconds = 0
         for part in parts:

@@ -94,7 +94,8 @@ class Lack:
     Attributes
     ----------
     name : str
-        Short: `no-waits`, `dropped`, `utilisation`, `no-queue`, `made-requests`, `no-requests`, `no-users`, `one-user`.
+        Short: `unread`, `no-waits`, `dropped`, `utilisation`, `no-queue`, `made-requests`, `no-requests`, `no-users`,
+        `one-user`.
     text : str
         What is so, with the figure, and what it does to the answer.
     remedy : str
@@ -131,12 +132,15 @@ class Prepared:
         The jobs of other partitions.
     cleaning : ReadingReport
         What was made and dropped of the partition's jobs.
+    unread : tuple of Lack
+        What the log lacks since rows of its file could not be read.
     """
 
     log: JobLog
     used: JobLog
     others: ReadingReport
     cleaning: ReadingReport
+    unread: tuple[Lack, ...] = ()
 
     @property
     def account(self) -> ReadingReport:
@@ -145,7 +149,7 @@ class Prepared:
 
     def lacks(self, kill: bool = True) -> tuple[Lack, ...]:
         """Return what the log lacks for simulations."""
-        return lacks_for_schedules(self.log, self.used, self.cleaning, kill)
+        return (*self.unread, *lacks_for_schedules(self.log, self.used, self.cleaning, kill))
 
 
 def prepare(
@@ -154,6 +158,7 @@ def prepare(
     drop_wide: bool = False,
     partition: int | None = None,
     requests_from: str | None = None,
+    reading: ReadingReport | None = None,
 ) -> Prepared:
     """Return a log's jobs that can be simulated, and what became of the others.
 
@@ -165,6 +170,8 @@ def prepare(
         Keep the jobs of one partition alone.
     requests_from : str, optional
         Where requested times come from that the log lacks, see `predictors.data.cleaning.RequestsFrom`.
+    reading : ReadingReport, optional
+        What became of the rows of the log's file.
 
     Raises
     ------
@@ -175,7 +182,45 @@ def prepare(
     part, others = of_partition(log, partition)
     asked, made = (part, ReadingReport(log.name)) if rule is None else rule.apply(part)
     used, cleaning = clean(asked, procs, drop_wide)
-    return Prepared(part, used, others, made + cleaning)
+    unread = () if reading is None else lacks_of_reading(log, reading)
+    return Prepared(part, used, others, made + cleaning, unread)
+
+
+UNREAD: Final = (
+    "too-few-fields",
+    "surplus-fields",
+    "no-job-id",
+    "no-submission",
+    "not-a-record",
+    "no-clock",
+    "repeated-id",
+)
+"""Rules by which a reader drops rows that were jobs of their own; by others it drops what is no further job."""
+
+
+def lacks_of_reading(log: JobLog, reading: ReadingReport) -> tuple[Lack, ...]:
+    """Return what a log lacks since too many rows of its file could not be read.
+
+    Examples
+    --------
+    >>> log = JobLog.from_columns({"job_id": [1], "submit": [0]}, {})
+    >>> from predictors.data.report import Finding
+    >>> found = lacks_of_reading(log, ReadingReport("a.swf", (Finding("too-few-fields", "dropped", "18 fields", 3),)))
+    >>> found[0].text
+    '3 of 4 rows (75%) could not be read, most by the rule too-few-fields: 18 fields. The answer is that of ...'
+    """
+    findings = [f for f in reading.findings if f.effect == "dropped" and f.rule in UNREAD]
+    lost = sum(f.count for f in findings)
+    n_rows = len(log) + lost
+    if lost <= MOST_DROPPED * n_rows:
+        return ()
+    most = max(findings, key=lambda f: f.count)
+    text = (
+        f"{lost:,} of {n_rows:,} rows ({lost / n_rows:.0%}) could not be read, most by the rule {most.rule}: "
+        f"{most.text}. The answer is that of another workload."
+    )
+    remedy = "Export the log again; `jobcast log info` shows the lines."
+    return (Lack("unread", text, remedy, True),)
 
 
 def lacks_for_schedules(log: JobLog, used: JobLog, cleaning: ReadingReport, kill: bool = True) -> tuple[Lack, ...]:

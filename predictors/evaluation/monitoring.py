@@ -401,7 +401,7 @@ def refuse_worse(what: str, sse_ratio: float, alias: str) -> None:
     what : str
         The model and the jobs, to begin the sentence with.
     sse_ratio : float
-        Sum of its squared errors over last-two's on the same jobs.
+        Sum of its squared errors over last-two's on the same jobs; no number where last-two makes no error.
     alias : str
         The alias that it is to get.
 
@@ -420,8 +420,11 @@ def refuse_worse(what: str, sse_ratio: float, alias: str) -> None:
     """
     if sse_ratio < 1:
         return
+    found = f"the squared error is {sse_ratio:.3f} times last-two's on the same jobs"
+    if not np.isfinite(sse_ratio):
+        found = "last-two makes no error on the same jobs"
     raise JobcastError(
-        f"{what}: the squared error is {sse_ratio:.3f} times last-two's on the same jobs, so the model does not get "
+        f"{what}: {found}, so the model does not get "
         f"the alias {alias!r}. Compare predictors with `jobcast evaluate`, or give --even-if-worse."
     )
 

@@ -282,6 +282,8 @@ def blocks_of(user: Ints, submit: Ints) -> tuple[Ints, str, bool]:
     ('12 weeks', True)
     >>> blocks_of(np.full(3, 7), np.arange(3))[1:]
     ('1 user and 1 week', False)
+    >>> blocks_of(np.full(3, -1), np.arange(3))[1:]
+    ('1 week, and no known user', False)
     """
     n_users, weeks = len(np.unique(user)), submit // WEEK
     n_weeks = len(np.unique(weeks))
@@ -289,6 +291,8 @@ def blocks_of(user: Ints, submit: Ints) -> tuple[Ints, str, bool]:
         return user, counted(n_users, "user"), True
     if n_weeks >= FEWEST_BLOCKS:
         return weeks, counted(n_weeks, "week"), True
+    if (user < 0).all():
+        return user, f"{counted(n_weeks, 'week')}, and no known user", False
     return user, f"{counted(n_users, 'user')} and {counted(n_weeks, 'week')}", False
 
 
@@ -342,6 +346,14 @@ class Evaluation:
             if score.name == name:
                 return score
         raise unknown_name("score of a predictor", name, [score.name for score in self.scores])
+
+    @property
+    def no_interval(self) -> str:
+        """Why a score has no interval over users, where it has none."""
+        users = np.unique(self.user)
+        if len(users) > 1:
+            return "no error"  # of last-two, so that there is no ratio to it
+        return "one user" if (users >= 0).all() else "no users"
 
     def recommendations(self, *, seed: int = 0) -> tuple[Recommendation, ...]:
         """Return which predictor serves each of `PURPOSES` best, as far as the scored jobs can tell.

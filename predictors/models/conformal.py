@@ -245,8 +245,13 @@ class ConformalQuantiles:
         levels, ratios, groups = arrays["levels"].tolist(), arrays["ratios"], arrays["groups"].tolist()
         parts = np.split(ratios, np.cumsum(arrays["counts"])[:-1])
         fits = len(parts) == len(groups) + 1 and sum(map(len, parts)) == len(ratios) == arrays["counts"].sum()
-        sound = np.isfinite(ratios).all() and bool((ratios > 0).all()) and np.isfinite(levels).all()
-        if not (fits and sound and len(levels) == len(LEVELS) and set(groups) <= set(range(_GROUPS))):
+        sound = bool((np.isfinite(ratios) & (ratios > 0)).all()) and len(set(groups) & set(range(_GROUPS))) == len(
+            groups
+        )
+        counted = fits and len(parts[0]) == min(outcomes, WINDOW) and all(0 < len(one) <= WINDOW for one in parts[1:])
+        ordered = len(levels) == len(LEVELS) and levels == sorted(levels)
+        within = all(1.0 - _FURTHEST_LEVEL <= level <= _FURTHEST_LEVEL for level in levels)
+        if not (counted and sound and ordered and within):
             raise JobcastError("The quantiles of a saved model are damaged; train it again with --intervals.")
         found = cls(kills=bool(kills))
         found.outcomes, found._levels = outcomes, levels

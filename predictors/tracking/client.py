@@ -4,6 +4,7 @@ mlflow is imported inside functions, because the import takes more than a second
 """
 
 import json
+import math
 import os
 import tempfile
 import time
@@ -242,7 +243,9 @@ def promote(uri: str, alias: str, why: str, *, even_if_worse: bool = False) -> R
         found = find_version(client, store, where)
         predictor = found.tags.get("jobcast.predictor", LastTwo.name)
         if not even_if_worse and predictor != LastTwo.name and found.run_id:
-            told = client.get_run(found.run_id).data.metrics.get("sse_ratio_to_last_two", 0.0)
+            metrics = client.get_run(found.run_id).data.metrics  # finite ones alone
+            no_ratio = math.inf if "n_train" in metrics else 0.0  # scored, and last-two made no error; or not scored
+            told = metrics.get("sse_ratio_to_last_two", no_ratio)
             refuse_worse(f"models:/{found.name}/{found.version}, {predictor}, on the jobs of its figures", told, alias)
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S.%fZ")
         client.set_model_version_tag(found.name, found.version, f"jobcast.promoted.{stamp}", f"{alias}: {why}")

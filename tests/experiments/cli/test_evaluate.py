@@ -1,6 +1,7 @@
 """`jobcast evaluate`, `train` and `predict` as a user types them."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -86,7 +87,7 @@ def test_a_wrong_name_is_said_before_the_log_is_read(tmp_path):
 
 def test_the_default_compares_what_wins_somewhere():
     assert set(cli.names_of(cli.DEFAULT)) == {
-        "stack", "average", "boosted", "forest", "similar-mean", "similar", "requested",
+        "average", "boosted", "forest", "similar-mean", "similar", "requested",
     }  # fmt: skip
     for name in cli.names_of(cli.DEFAULT):
         make_predictor(name)
@@ -269,6 +270,17 @@ def test_a_model_that_does_not_beat_last_two_gets_no_alias_unless_told(home, two
     assert "version 2" in jobcast(*train, "--alias", "champion", "--even-if-worse")
     plain = ("train", two_halves / "first.swf", "--predictor", "last-two", "--register", "plain")
     assert "models:/plain@champion" in jobcast(*plain, "--alias", "champion")
+
+
+def test_a_model_beside_a_faultless_last_two_gets_no_alias(home, tmp_path):
+    """There is no ratio to an error of 0, and MLflow keeps none: that is not taken for a model that was not scored."""
+    log, hundred = generate_log(60, seed=8, users=1), np.full(60, 100)
+    write_log(
+        replace(log, values={**log.values, "run_time": hundred, "requested_time": 2 * hundred}), tmp_path / "a.swf"
+    )
+    jobcast("train", tmp_path / "a.swf", "--predictor", "requested", "--register", "alike")
+    with pytest.raises(JobcastError, match=r"last-two makes no error on the same jobs, so the model does not get"):
+        tracking.promote("models:/alike/1", "champion", "why not")
 
 
 def test_predict_says_that_a_model_has_become_worse_and_how_to_refit(home, two_halves):

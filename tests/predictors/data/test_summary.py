@@ -80,7 +80,8 @@ def test_made_requests_are_told_and_those_that_know_the_run_time_forbid_a_verdic
 
 
 @pytest.mark.parametrize(
-    "rule", ["", "run-time*0.5", "run-time*-1", "-5", "0", "1:2", "x", "run-time", "1-5", "9" * 20]
+    "rule",
+    ["", "run-time*0.5", "run-time*-1", "-5", "0", "1:2", "x", "run-time", "1-5", "9" * 20, "25:61:00", "1-00:00:60"],
 )
 def test_rules_that_make_no_request_are_refused(rule):
     with pytest.raises(JobcastError, match=r"run-time\*F.*24:00:00"):

@@ -228,3 +228,26 @@ def test_a_monitor_goes_on_where_it_was():
     assert one.standing == other.standing and one.quantiles.now == other.quantiles.now
     with pytest.raises((JobcastError, KeyError, ValueError)):
         other.set_state({**here, "quantiles_ratios": here["quantiles_ratios"][1:]})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"counts": np.array([0, 0]), "ratios": np.empty(0)},  # nothing behind 60 outcomes
+        {"counts": np.array([60, 0]), "ratios": np.ones(60)},  # a group without a job
+        {"groups": np.array([0, 0]), "counts": np.array([60, 60, 60]), "ratios": np.ones(180)},  # one group twice
+        {"levels": np.array([0.1, 0.5, 1e6])},  # e to its power is no number
+        {"levels": np.array([0.1, 0.5, np.nan])},
+        {"levels": np.array([0.9, 0.5, 0.1])},
+        {"about": np.array([10**6, 0])},
+        {"ratios": -np.ones(120)},
+    ],
+)
+def test_damaged_quantiles_are_refused(changes):
+    layer = ConformalQuantiles()
+    for _ in range(60):
+        layer.learn(300.0, 3600.0, 400.0, layer.one(300.0, 3600.0))
+    state = layer.get_state()
+    assert ConformalQuantiles.from_state(state).now.one(300.0, 3600.0) == layer.now.one(300.0, 3600.0)
+    with pytest.raises(JobcastError, match=r"quantiles of a saved model are damaged; train it again"):
+        ConformalQuantiles.from_state(state | changes)
