@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 
 import numpy as np
 import pytest
@@ -102,6 +103,17 @@ def test_sentences_stay_whole_in_a_pipe(monkeypatch, capsys):
     monkeypatch.delenv("COLUMNS", raising=False)
     say("word " * 60)
     assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_what_a_log_lacks_ends_between_words_and_the_next_command_stays_whole(place):
+    """A command that is cut into lines would be run in part by whoever copies it into a shell."""
+    folder = place / "logs of all our machines" / "of the past year"
+    folder.mkdir(parents=True)
+    write_swf(generate_log(60, seed=2, procs=64, users=1), folder / "one.swf")
+    lines = CliRunner().invoke(app, ["log", "info", str(folder / "one.swf")], env=PRINT).stdout.splitlines()
+    assert lines[0].startswith("Caution: ")
+    assert [line for line in lines if len(line) > ROOM and not line.startswith("Next: ")] == []
+    assert shlex.split(lines[-1])[-1] == str(folder / "one.swf")
 
 
 def test_the_account_is_one_line_unless_asked_for(place):
