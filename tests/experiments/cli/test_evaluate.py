@@ -86,7 +86,7 @@ def test_a_wrong_name_is_said_before_the_log_is_read(tmp_path):
 
 def test_the_default_compares_what_wins_somewhere():
     assert set(cli.names_of(cli.DEFAULT)) == {
-        "stack", "average", "boosted", "forest", "similar-mean", "similar", "requested",
+        "average", "boosted", "forest", "similar-mean", "similar", "requested",
     }  # fmt: skip
     for name in cli.names_of(cli.DEFAULT):
         make_predictor(name)
