@@ -195,7 +195,7 @@ def print_account(account: "ReadingReport", *, listed: bool = False) -> None:
 def print_lacks(lacks: "Iterable[Lack]") -> None:
     """Print what a log lacks for the answer that follows: the first lines of the answer."""
     for lack in lacks:
-        sys.stdout.write(f"{lack.sentence()}\n")
+        say(lack.sentence())
 
 
 @contextmanager

@@ -47,7 +47,7 @@ def info(log: Log, as_json: Json = False, strict: Strict = False, time_zone: Zon
         print_lacks(lacks)
         _print_figures(figures)
         print_account(account, listed=True)
-        say(f"Next: {then}")
+        typer.echo(f"Next: {then}")  # in one line, however long: it is to be copied into a shell
 
 
 @app.command()

@@ -32,7 +32,6 @@ def control(
     once: Annotated[bool, typer.Option("--once", help="Run each application now, wait, and leave.")] = False,
     application: Annotated[list[str] | None, typer.Option(help="With --once: only this one; repeatable.")] = None,
     days: Annotated[float, typer.Option(help="Leave after so many days.")] = float("inf"),
-    list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
     """Submit control jobs two to three times a day and add a row to the table of runs for each that ends.

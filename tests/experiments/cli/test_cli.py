@@ -1,5 +1,6 @@
 """The command line: bad input is one clear line and status 2, no option is without effect, explanations, budgets."""
 
+import ast
 import gzip
 import json
 import os
@@ -37,6 +38,20 @@ def folder(tmp_path_factory):
     (place / "never.swf").write_text("; MaxProcs: 8\n1 0 0 -1 4 -1 -1 4 100 -1 1 1 1 1 1 1 -1 -1\n")
     (place / "wide.swf").write_text("; MaxProcs: 8\n1 0 0 10 16 -1 -1 16 100 -1 1 1 1 1 1 1 -1 -1\n")
     return place
+
+
+def test_every_option_of_a_command_is_read():
+    """Those that typer reads by itself, such as --version, have a callback."""
+    unread = []
+    for path in sorted((ROOT / "experiments" / "cli").glob("*.py")):
+        for one in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(one, ast.FunctionDef):
+                continue
+            read = {name.id for line in one.body for name in ast.walk(line) if isinstance(name, ast.Name)}
+            options = one.args.args[len(one.args.args) - len(one.args.defaults) :] + one.args.kwonlyargs
+            told = {option.arg for option in options if "callback=" not in ast.unparse(option)}
+            unread += [f"{path.name}: {one.name}: {name}" for name in told - read if "locals" not in read]
+    assert unread == []
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 
 import numpy as np
 import pytest
@@ -104,6 +105,17 @@ def test_sentences_stay_whole_in_a_pipe(monkeypatch, capsys):
     assert capsys.readouterr().out.count("\n") == 1
 
 
+def test_what_a_log_lacks_ends_between_words_and_the_next_command_stays_whole(place):
+    """A command that is cut into lines would be run in part by whoever copies it into a shell."""
+    folder = place / "logs of all our machines" / "of the past year"
+    folder.mkdir(parents=True)
+    write_swf(generate_log(60, seed=2, procs=64, users=1), folder / "one.swf")
+    lines = CliRunner().invoke(app, ["log", "info", str(folder / "one.swf")], env=PRINT).stdout.splitlines()
+    assert lines[0].startswith("Caution: ")
+    assert [line for line in lines if len(line) > ROOM and not line.startswith("Next: ")] == []
+    assert shlex.split(lines[-1])[-1] == str(folder / "one.swf")
+
+
 def test_the_account_is_one_line_unless_asked_for(place):
     short, full = (printed(f"simulate lossy.swf{more}") for more in ("", " --account"))
     assert "--account lists it by rule" in short and "What was dropped or changed" not in short
@@ -115,7 +127,7 @@ def test_no_interval_has_the_width_zero(place, tmp_path):
     log = generate_log(60, seed=2, procs=64, users=1)
     write_swf(log, tmp_path / "one.swf")
     out = printed(f"evaluate {tmp_path / 'one.swf'} --predictors requested,user-mean")
-    assert sum(line.count("one user") for line in out.splitlines() if not line.startswith("Caution")) == 2
+    assert len(re.findall("(?<!of )one user", out)) == 2  # the caution says that all jobs are of one user
     assert not [ends for ends in re.findall(r"([\d.]+) to ([\d.]+)", out) if ends[0] == ends[1]]
     found = json.loads(printed(f"evaluate {tmp_path / 'one.swf'} --predictors user-mean --json"))
     assert [one["sse_ratio_interval"] for one in found["predictors"]] == [[None, None]] * 2
