@@ -261,7 +261,8 @@ def next_command(log: JobLog, path: str, lacks: tuple[Lack, ...]) -> str:
     names = {lack.name: lack for lack in lacks}
     if "no-run-times" in names:
         return "jobcast log fetch"
-    if "no-queue" in names or "no-waits" in names:
+    no_queue = "no-queue" in names and names["no-queue"].remedy != FOLLOWS  # else the options below may bring one
+    if no_queue or "no-waits" in names:
         return f"jobcast evaluate {path}"
     options = [] if log.max_procs or log.max_nodes else ["--procs N"]
     machine = log.max_procs or log.max_nodes

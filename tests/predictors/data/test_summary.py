@@ -105,6 +105,7 @@ def test_the_next_command_names_what_the_log_needs():
         (log_of(requested_time=np.full(100, -1)), "jobcast advise LOG --requests-from 24:00:00"),
         (log_of(requested_procs=np.where(some == 9, 99, 4)), "jobcast advise LOG --drop-wide"),
         (log_of(wait=np.full(100, -1)), "jobcast evaluate LOG"),
+        (log_of(requested_time=np.where(some % 2, -1, 600)), "jobcast advise LOG --requests-from 24:00:00"),
     ):
         assert next_command(log, "LOG", lacks_of(log)) == told
     assert lacks_of(log_of(run_time=np.full(100, -1)))[0].name == "no-run-times"
