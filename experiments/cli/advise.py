@@ -66,7 +66,7 @@ def advise(
     from predictors.core.errors import JobcastError
     from predictors.data.cleaning import RequestsFrom
     from predictors.data.formats.detect import read_log
-    from predictors.data.summary import prepare
+    from predictors.data.summary import lost_in_reading, prepare
 
     begin, workers = perf_counter(), pool.built()
     if requests_from is not None:
@@ -75,7 +75,7 @@ def advise(
         jobs, account = read_log(log)
     with after_reading(account):
         prepared = prepare(jobs, procs, drop_wide, partition, requests_from)
-        cleaned, lacks = prepared.used, prepared.lacks()
+        cleaned, lacks = prepared.used, (*lost_in_reading(len(jobs), account), *prepared.lacks())
         question = Question(cleaned, current, seeds, measure, predictor, lacks)
         if predictor and learnt_from(loaded(predictor), jobs, cleaned):
             raise JobcastError(

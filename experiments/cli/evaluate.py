@@ -3,6 +3,7 @@
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -88,6 +89,7 @@ def evaluate(
     from predictors.core.errors import JobcastError
     from predictors.data.cleaning import RequestsFrom
     from predictors.data.formats.detect import read_log
+    from predictors.data.summary import lost_in_reading
     from predictors.evaluation import evaluate as how
 
     if prequential and train is not None:
@@ -116,7 +118,8 @@ def evaluate(
             intervals=intervals,
             done=done,
         )
-    account += found.account
+    unread, account = lost_in_reading(len(jobs), account), account + found.account
+    found = replace(found, lacks=(*unread, *found.lacks))
     with working("Comparing the predictors"):
         recommended = found.recommendations(seed=seed)
     if as_json:
@@ -257,6 +260,7 @@ def train(
     from experiments.console import after_reading, print_account, print_json, print_lacks, working
     from experiments.runs.train import figures_of, files_of_run, fitted, learnt_until
     from predictors.data.formats.combine import read_logs
+    from predictors.data.summary import lost_in_reading
     from predictors.evaluation.evaluate import check, evaluate
     from predictors.evaluation.monitoring import refuse_worse
     from predictors.models.baselines import LastTwo
@@ -276,7 +280,7 @@ def train(
         store = tracking.open_store()
     with after_reading(account), working(f"Evaluating {predictor} on {len(jobs):,} jobs"):
         evaluation = evaluate(jobs, [predictor], train=share, seed=seed, intervals=intervals, kill=kill or None)
-        account += evaluation.account
+        unread, account = lost_in_reading(len(jobs), account), account + evaluation.account
         score = evaluation[predictor]
         if alias is not None and not even_if_worse and predictor != LastTwo.name:
             what = f"{predictor} on the last {1 - share:.0%} of {jobs.name} ({evaluation.n_test:,} jobs)"
@@ -297,8 +301,9 @@ def train(
             source=str(logs[0].absolute()) if len(logs) == 1 else None,
         )  # fmt: skip
         kept = tracking.register(run, register, alias)
+    lacks = (*unread, *evaluation.lacks)
     document = {
-        "lacks": [lack.to_dict() for lack in evaluation.lacks],
+        "lacks": [lack.to_dict() for lack in lacks],
         "log": jobs.name,
         "predictor": predictor,
         "evaluation": {"split": evaluation.split, "protocol": evaluation.protocol, "n_train": evaluation.n_train}
@@ -311,7 +316,7 @@ def train(
     if as_json:
         print_json(document)
     else:
-        print_lacks(evaluation.lacks)
+        print_lacks(lacks)
         _print_training(document)
         print_account(account, listed=list_account)
 
@@ -338,7 +343,7 @@ def predict(
     from predictors.core.files import whole_file
     from predictors.data.formats.detect import read_log
     from predictors.data.report import ReadingReport
-    from predictors.data.summary import lacks_for_predictions
+    from predictors.data.summary import lacks_for_predictions, lost_in_reading
     from predictors.evaluation.monitoring import last_two_of, monitored, refit_with
     from predictors.models.conformal import quantiles_of
     from predictors.models.range import REQUESTED
@@ -355,8 +360,9 @@ def predict(
         rule, layer = loaded.predictor.as_of, quantiles_of(loaded.predictor)
         found = monitored(jobs, seconds, baseline, as_of=rule, layer=layer)
         write_predictions(part, jobs, seconds, who, found.quantiles)
-    account = account.using(len(jobs))
+    unread, account = lost_in_reading(len(jobs), account), account.using(len(jobs))
     lacks = lacks_for_predictions(jobs, ReadingReport(jobs.name)) if len(jobs) else ()
+    lacks = (*unread, *lacks)
     document = {
         "lacks": [lack.to_dict() for lack in lacks],
         "model": loaded.about(),

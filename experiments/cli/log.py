@@ -33,12 +33,12 @@ def info(log: Log, as_json: Json = False, strict: Strict = False, time_zone: Zon
     """Show what is in a job log, and what of it could not be used."""
     from experiments.console import print_account, print_json, print_lacks, working
     from predictors.data.formats.detect import read_log
-    from predictors.data.summary import lacks_of, next_command, summarise
+    from predictors.data.summary import lacks_of, lost_in_reading, next_command, summarise
 
     with working(f"Reading {log}"):
         jobs, account = read_log(log, strict, time_zone or None)
         figures, account = summarise(jobs), account.using(len(jobs))
-        lacks = lacks_of(jobs)
+        lacks = (*lost_in_reading(len(jobs), account), *lacks_of(jobs))
         then = next_command(jobs, shlex.quote(str(log)), lacks)
     if as_json:
         more = {"lacks": [lack.to_dict() for lack in lacks], "next": then}

@@ -142,7 +142,7 @@ def replay(
     from experiments.console import after_reading, print_account, print_json, print_lacks, working
     from predictors.core.errors import JobcastError
     from predictors.data.formats.detect import read_log
-    from predictors.data.summary import lacks_for_predictions
+    from predictors.data.summary import lacks_for_predictions, lost_in_reading
     from predictors.evaluation.evaluate import jobs_that_count
     from predictors.service.client import Client
     from predictors.service.replay_check import drive
@@ -155,7 +155,8 @@ def replay(
     with after_reading(account):
         if not len(ran):
             raise JobcastError(f"{jobs.name}: no job has a run time above 0, so there is nothing to replay.")
-    account, lacks = (account + left_out).using(len(ran)), lacks_for_predictions(ran, left_out)
+    lacks = (*lost_in_reading(len(jobs), account), *lacks_for_predictions(ran, left_out))
+    account = (account + left_out).using(len(ran))
     begin = time.perf_counter()
     with Client(url, token, timeout=60.0, retries=8) as client, working(f"Replaying {len(ran):,} jobs"):
         warm = client.models()["began"] is not None

@@ -106,7 +106,7 @@ def simulate(
     )
     from predictors.data.cleaning import RequestsFrom, overran
     from predictors.data.formats.detect import read_log
-    from predictors.data.summary import lacks_for_schedules, prepare
+    from predictors.data.summary import lacks_for_schedules, lost_in_reading, prepare
     from schedsim.results.exports import schedule_writer
     from schedsim.results.metrics import figures_as_logged, past_request
     from schedsim.workload.shaking import shaken
@@ -125,7 +125,8 @@ def simulate(
             cleaned = shaken(cleaned, shake, kill)
         options, left_out = set_up(cleaned, policy, kill, machine, ceil, at_site)
         cleaned = options["log"]
-        lacks = lacks_for_schedules(prepared.log, cleaned, prepared.cleaning + left_out, options["kill"])
+        unread, cleaning = lost_in_reading(len(jobs), account), prepared.cleaning + left_out
+        lacks = (*unread, *lacks_for_schedules(prepared.log, cleaned, cleaning, options["kill"]))
         account = (account + prepared.account + left_out).using(len(cleaned))
         if by is not None:
             check_table(by, queues=options["rules"] is not None)

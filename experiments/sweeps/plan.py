@@ -11,7 +11,7 @@ from predictors.data.cleaning import RequestsFrom, of_partition
 from predictors.data.formats.detect import read_log
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
-from predictors.data.summary import Lack, lacks_for_predictions, prepare
+from predictors.data.summary import Lack, lacks_for_predictions, lost_in_reading, prepare
 from predictors.evaluation.evaluate import jobs_that_count
 from predictors.models.baselines import ColumnPredictor
 from predictors.models.online.base import OnlinePredictor
@@ -140,11 +140,11 @@ def _read(source: LogFile) -> tuple[JobLog, ReadingReport, LogFile]:
 
 
 def _planned(sweep: Sweep, jobs: JobLog, account: ReadingReport, source: LogFile, *, from_file: bool) -> PlannedLog:
-    path = source.path if from_file else ""
+    path, unread = source.path if from_file else "", lost_in_reading(len(jobs), account)
     if sweep.kind == "simulate":
         ready = prepare(jobs, source.procs, sweep.drop_wide, source.partition, source.requests_from)
         digests = (ready.used.digest(), ready.log.digest())
-        return PlannedLog(ready.used, account + ready.account, path, digests, ready.lacks(sweep.kill))
+        return PlannedLog(ready.used, account + ready.account, path, digests, (*unread, *ready.lacks(sweep.kill)))
     part, others = of_partition(jobs, source.partition)
     if source.requests_from is not None:
         part, made = RequestsFrom(source.requests_from).apply(part)
@@ -152,7 +152,7 @@ def _planned(sweep: Sweep, jobs: JobLog, account: ReadingReport, source: LogFile
     counted, left_out = jobs_that_count(part, sweep.protocol)
     lacks = lacks_for_predictions(counted, others + left_out) if len(counted) else ()
     total = (account + others + left_out).using(len(counted))
-    return PlannedLog(part, total, path, (part.digest(),) * 2, lacks)
+    return PlannedLog(part, total, path, (part.digest(),) * 2, (*unread, *lacks))
 
 
 def _pinned(case: Case) -> Case:

@@ -94,7 +94,8 @@ class Lack:
     Attributes
     ----------
     name : str
-        Short: `no-waits`, `dropped`, `utilisation`, `no-queue`, `made-requests`, `no-requests`, `no-users`, `one-user`.
+        Short: `no-waits`, `unread`, `dropped`, `utilisation`, `no-queue`, `made-requests`, `no-requests`,
+        `no-users`, `one-user`.
     text : str
         What is so, with the figure, and what it does to the answer.
     remedy : str
@@ -237,6 +238,40 @@ def lacks_for_predictions(jobs: JobLog, account: ReadingReport) -> tuple[Lack, .
     return (*found, *_users(jobs, "Predictors that follow users cannot be judged by this log."))
 
 
+def lost_in_reading(n_jobs: int, account: ReadingReport) -> tuple[Lack, ...]:
+    """Return that rows were left out at reading, where these are many.
+
+    Rows that are no job of their own do not count: steps, earlier attempts, repeated rows.
+
+    Parameters
+    ----------
+    n_jobs : int
+        Jobs read.
+    account : ReadingReport
+        Of the reading.
+
+    Examples
+    --------
+    >>> from predictors.data.report import Finding
+    >>> account = ReadingReport("log", (Finding("repeated-id", "dropped", "an earlier row has the same number", 60),))
+    >>> lost_in_reading(40, account)[0].text[:45]
+    '60 of 100 rows (60%) are left out at reading,'
+    >>> lost_in_reading(940, account)
+    ()
+    """
+    findings = [f for f in account.findings if f.effect == "dropped" and f.rule in NO_JOB_MADE]
+    lost = sum(f.count for f in findings)
+    n_rows = n_jobs + lost
+    if lost <= MOST_DROPPED * n_rows:
+        return ()
+    most = max(findings, key=lambda f: f.count)
+    text = (
+        f"{lost:,} of {n_rows:,} rows ({lost / n_rows:.0%}) are left out at reading, most by the rule {most.rule}: "
+        f"{most.text}. The answer is that of another workload."
+    )
+    return (Lack("unread", text, "Mend the export; --account lists the first places.", True),)
+
+
 def lacks_of(log: JobLog) -> tuple[Lack, ...]:
     """Return all that a log lacks, for simulations and for predictions, before anything is asked of it."""
     ran = log.select(log.known("run_time") & (log.values["run_time"] > 0))
@@ -264,10 +299,13 @@ def next_command(log: JobLog, path: str, lacks: tuple[Lack, ...]) -> str:
     no_queue = "no-queue" in names and names["no-queue"].remedy != FOLLOWS  # else the options below may bring one
     if no_queue or "no-waits" in names:
         return f"jobcast evaluate {path}"
+    if "utilisation" in names and names["utilisation"].remedy == OVERRAN:
+        return f"jobcast simulate {path} --no-kill"
     options = [] if log.max_procs or log.max_nodes else ["--procs N"]
     machine = log.max_procs or log.max_nodes
-    if machine and bool((log.procs > machine).any()):
-        options.append("--drop-wide")
+    wide = float((log.procs > machine).mean()) if machine else 0.0
+    if wide:
+        options.append("--drop-wide" if wide <= MOST_DROPPED else "--procs N")
     if (log.values["requested_time"] > 0).mean() < 1 - MOST_DROPPED:
         options.append(DEFAULT_REQUEST)
     return " ".join(["jobcast advise", path, *options])
@@ -285,6 +323,15 @@ WAYS_OUT: Final = {
 
 SIZE: Final = "Give the machine's true size, --procs N, or one partition of it, --partition P."
 FOLLOWS: Final = "This follows from what is said before."
+OVERRAN: Final = (
+    "Jobs are stopped at their requested time here, and the site let them run on. Let them: jobcast simulate --no-kill."
+)
+
+
+NO_JOB_MADE: Final = frozenset(
+    {"too-few-fields", "surplus-fields", "no-job-id", "no-submission", "repeated-id", "no-clock", "not-a-record"}
+)
+"""Rules of readers by which a row that may be a job is left out."""
 
 
 def _dropped(n_jobs: int, account: ReadingReport) -> list[Lack]:
@@ -314,7 +361,9 @@ def _moved(log: JobLog, used: JobLog, kill: bool, lost: bool) -> list[Lack]:
         f"the jobs simulated fill {after:.0%} of {used.max_procs or 0:,} processors, those of the log filled "
         f"{before:.0%} of {log.max_procs or 0:,}. The queue is another one than the site's."
     )
-    return [Lack("utilisation", text, FOLLOWS if lost else SIZE, True)]
+    let_run = before * _work(used) / _work(log) * log.max_procs / used.max_procs
+    remedy = FOLLOWS if lost else OVERRAN if abs(let_run - before) <= MOST_MOVED else SIZE
+    return [Lack("utilisation", text, remedy, True)]
 
 
 def _made(n_jobs: int, account: ReadingReport) -> list[Lack]:

@@ -104,7 +104,10 @@ def test_the_next_command_names_what_the_log_needs():
         (log_of(max_procs=None), "jobcast advise LOG --procs N"),
         (log_of(requested_time=np.full(100, -1)), "jobcast advise LOG --requests-from 24:00:00"),
         (log_of(requested_procs=np.where(some == 9, 99, 4)), "jobcast advise LOG --drop-wide"),
+        (log_of(requested_procs=np.where(some % 2, 99, 4)), "jobcast advise LOG --procs N"),
+        (log_of(requested_procs=np.full(100, 99)), "jobcast advise LOG --procs N"),
         (log_of(wait=np.full(100, -1)), "jobcast evaluate LOG"),
+        (log_of(run_time=np.full(100, 180)), "jobcast simulate LOG --no-kill"),
         (log_of(requested_time=np.where(some % 2, -1, 600)), "jobcast advise LOG --requests-from 24:00:00"),
     ):
         assert next_command(log, "LOG", lacks_of(log)) == told
