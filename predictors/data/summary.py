@@ -234,7 +234,8 @@ def lacks_for_predictions(jobs: JobLog, account: ReadingReport) -> tuple[Lack, .
         found.append(Lack("no-waits", text, remedy))
     if not (jobs.values["requested_time"] > 0).any():
         text = "no job has a requested time. Predictions have no upper limit, and none stands in for a missing one."
-        found.append(Lack("no-requests", text, f"Give the site's default, as in {DEFAULT_REQUEST}."))
+        remedy = f"Export them too; to evaluate or simulate, the site's default can stand in: {DEFAULT_REQUEST}."
+        found.append(Lack("no-requests", text, remedy))
     return (*found, *_users(jobs, "Predictors that follow users cannot be judged by this log."))
 
 

@@ -95,7 +95,10 @@ def test_predictors_are_judged_by_other_lacks():
         ({"requested_time": np.full(100, -1)}, "no-requests"),
         ({"user": np.full(100, -1)}, "no-users"),
     ):
-        assert [lack.name for lack in lacks_for_predictions(log_of(**columns), nothing)] == [name]
+        found = lacks_for_predictions(log_of(**columns), nothing)
+        assert [lack.name for lack in found] == [name]
+        if name == "no-requests":
+            assert found[0].remedy.startswith("Export them"), "train, predict and replay take no --requests-from"
 
 
 def test_the_next_command_names_what_the_log_needs():
