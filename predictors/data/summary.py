@@ -79,6 +79,8 @@ def _work(log: JobLog) -> float:
 
 MOST_DROPPED: Final = 0.2
 """Share of the jobs that may be left out; with more, the rest is another workload."""
+FEWEST_LOST: Final = 10
+"""Rows lost at reading below which nothing is said beyond the account."""
 MOST_MOVED: Final = 0.1
 """Change of the utilisation that is borne."""
 LEAST_WAITS: Final = 0.5
@@ -263,7 +265,7 @@ def lost_in_reading(n_jobs: int, account: ReadingReport) -> tuple[Lack, ...]:
     findings = [f for f in account.findings if f.effect == "dropped" and f.rule in NO_JOB_MADE]
     lost = sum(f.count for f in findings)
     n_rows = n_jobs + lost
-    if lost <= MOST_DROPPED * n_rows:
+    if lost < FEWEST_LOST or lost <= MOST_DROPPED * n_rows:
         return ()
     most = max(findings, key=lambda f: f.count)
     text = (
