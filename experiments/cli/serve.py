@@ -214,8 +214,11 @@ def promote(
     import getpass
 
     from experiments.console import print_json, working
+    from predictors.core.errors import JobcastError
     from predictors.tracking.client import promote as give
 
+    if not why.strip():
+        raise JobcastError("--why is empty; say in a few words why this version gets the alias.")
     try:
         who = getpass.getuser()
     except (KeyError, OSError):

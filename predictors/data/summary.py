@@ -79,6 +79,8 @@ def _work(log: JobLog) -> float:
 
 MOST_DROPPED: Final = 0.2
 """Share of the jobs that may be left out; with more, the rest is another workload."""
+FEWEST_LOST: Final = 10
+"""Rows lost at reading below which nothing is said beyond the account."""
 MOST_MOVED: Final = 0.1
 """Change of the utilisation that is borne."""
 LEAST_WAITS: Final = 0.5
@@ -205,14 +207,14 @@ def lacks_of_reading(log: JobLog, reading: ReadingReport) -> tuple[Lack, ...]:
     --------
     >>> log = JobLog.from_columns({"job_id": [1], "submit": [0]}, {})
     >>> from predictors.data.report import Finding
-    >>> found = lacks_of_reading(log, ReadingReport("a.swf", (Finding("too-few-fields", "dropped", "18 fields", 3),)))
+    >>> found = lacks_of_reading(log, ReadingReport("a.swf", (Finding("too-few-fields", "dropped", "18 fields", 39),)))
     >>> found[0].text
-    '3 of 4 rows (75%) could not be read, most by the rule too-few-fields: 18 fields. The answer is that of ...'
+    '39 of 40 rows (98%) could not be read, most by the rule too-few-fields: 18 fields. The answer is that of ...'
     """
     findings = [f for f in reading.findings if f.effect == "dropped" and f.rule in UNREAD]
     lost = sum(f.count for f in findings)
     n_rows = len(log) + lost
-    if lost <= MOST_DROPPED * n_rows:
+    if lost < FEWEST_LOST or lost <= MOST_DROPPED * n_rows:
         return ()
     most = max(findings, key=lambda f: f.count)
     text = (
@@ -278,7 +280,8 @@ def lacks_for_predictions(jobs: JobLog, account: ReadingReport) -> tuple[Lack, .
         found.append(Lack("no-waits", text, remedy))
     if not (jobs.values["requested_time"] > 0).any():
         text = "no job has a requested time. Predictions have no upper limit, and none stands in for a missing one."
-        found.append(Lack("no-requests", text, f"Give the site's default, as in {DEFAULT_REQUEST}."))
+        remedy = f"Export them too; to evaluate or simulate, the site's default can stand in: {DEFAULT_REQUEST}."
+        found.append(Lack("no-requests", text, remedy))
     return (*found, *_users(jobs, "Predictors that follow users cannot be judged by this log."))
 
 
@@ -306,12 +309,16 @@ def next_command(log: JobLog, path: str, lacks: tuple[Lack, ...]) -> str:
     names = {lack.name: lack for lack in lacks}
     if "no-run-times" in names:
         return "jobcast log fetch"
-    if "no-queue" in names or "no-waits" in names:
+    no_queue = "no-queue" in names and names["no-queue"].remedy != FOLLOWS  # else the options below may bring one
+    if no_queue or "no-waits" in names:
         return f"jobcast evaluate {path}"
+    if "utilisation" in names and names["utilisation"].remedy == OVERRAN:
+        return f"jobcast simulate {path} --no-kill"
     options = [] if log.max_procs or log.max_nodes else ["--procs N"]
     machine = log.max_procs or log.max_nodes
-    if machine and bool((log.procs > machine).any()):
-        options.append("--drop-wide")
+    wide = float((log.procs > machine).mean()) if machine else 0.0
+    if wide:
+        options.append("--drop-wide" if wide <= MOST_DROPPED else "--procs N")
     if (log.values["requested_time"] > 0).mean() < 1 - MOST_DROPPED:
         options.append(DEFAULT_REQUEST)
     return " ".join(["jobcast advise", path, *options])
@@ -329,6 +336,9 @@ WAYS_OUT: Final = {
 
 SIZE: Final = "Give the machine's true size, --procs N, or one partition of it, --partition P."
 FOLLOWS: Final = "This follows from what is said before."
+OVERRAN: Final = (
+    "Jobs are stopped at their requested time here, and the site let them run on. Let them: jobcast simulate --no-kill."
+)
 
 
 def _dropped(n_jobs: int, account: ReadingReport) -> list[Lack]:
@@ -358,7 +368,9 @@ def _moved(log: JobLog, used: JobLog, kill: bool, lost: bool) -> list[Lack]:
         f"the jobs simulated fill {after:.0%} of {used.max_procs or 0:,} processors, those of the log filled "
         f"{before:.0%} of {log.max_procs or 0:,}. The queue is another one than the site's."
     )
-    return [Lack("utilisation", text, FOLLOWS if lost else SIZE, True)]
+    let_run = before * _work(used) / _work(log) * log.max_procs / used.max_procs
+    remedy = FOLLOWS if lost else OVERRAN if abs(let_run - before) <= MOST_MOVED else SIZE
+    return [Lack("utilisation", text, remedy, True)]
 
 
 def _made(n_jobs: int, account: ReadingReport) -> list[Lack]:

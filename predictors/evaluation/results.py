@@ -18,7 +18,7 @@ from predictors.evaluation.metrics import Figures, figures
 from predictors.evaluation.monitoring import Monitored
 from predictors.history._tables import utc_offsets
 from predictors.models.base import Predictor
-from predictors.models.baselines import ColumnPredictor, LastTwo
+from predictors.models.baselines import ColumnPredictor, LastTwo, Requested
 
 RUN_TIME_BINS: Final[Mapping[str, float]] = MappingProxyType(
     {"<= 10 min": 600, "<= 1 h": 3600, "<= 4 h": 14_400, "<= 12 h": 43_200, "<= 24 h": 86_400, "<= 10 d": 864_000}
@@ -355,11 +355,16 @@ class Evaluation:
             return "no error"  # of last-two, so that there is no ratio to it
         return "one user" if (users >= 0).all() else "no users"
 
+    @property
+    def _lacks_requests(self) -> bool:
+        return any(lack.name == "no-requests" for lack in self.lacks)
+
     def recommendations(self, *, seed: int = 0) -> tuple[Recommendation, ...]:
         """Return which predictor serves each of `PURPOSES` best, as far as the scored jobs can tell.
 
         A predictor that lacks a prediction for a scored job is left out. `no training` is the least squared error of
-        those that read their answer off the history, last-two among them.
+        those that read their answer off the history, last-two among them. Where the log has no requests, `requested`
+        answers one hour for each job, which is no advice: it is left out too.
 
         Parameters
         ----------
@@ -368,7 +373,9 @@ class Evaluation:
         """
         blocks, resampled, enough = blocks_of(self.user, self.submit)
         errors: dict[str, Floats] = {
-            s.name: np.abs(s.predicted - self.run_time) for s in self.scores if np.isfinite(s.predicted).all()
+            s.name: np.abs(s.predicted - self.run_time)
+            for s in self.scores
+            if np.isfinite(s.predicted).all() and not (self._lacks_requests and isinstance(s.predictor, Requested))
         }
         baseline = errors.get(LastTwo.name)
         if baseline is None:

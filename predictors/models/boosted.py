@@ -422,7 +422,7 @@ class Average(RefittingPredictor):
                 max_features=0.33,
                 min_samples_leaf=3,
                 bootstrap=True,
-                max_samples=0.5 if len(rows) > 1 else None,
+                max_samples=max(len(rows) // 2, 1),  # the share 0.5 warns of few jobs
                 max_leaf_nodes=node_budget(self.n_forest),
                 random_state=self.random_state,
                 n_jobs=1,

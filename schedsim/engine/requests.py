@@ -198,8 +198,12 @@ def _ask_agent(policy: Policy, state: State) -> None:
     slots = slots[: policy.window]
     choice = Choice(int(record.now), int(record.free), jobs_now["row"][slots], level)
     place = agent.pick(choice)
-    if place is not None and not 0 <= place < len(slots):
-        raise JobcastError(f"The agent picked place {place} of {len(slots)} jobs at {choice.now} s.")
+    whole = isinstance(place, int | np.integer) and not isinstance(place, bool)
+    if place is not None and not (whole and 0 <= place < len(slots)):
+        raise JobcastError(
+            f"The agent picked place {place!r} of {len(slots)} jobs at {choice.now} s; "
+            "a place is a whole number from 0 on, below that of the jobs, or None."
+        )
     record.answer = -1 if place is None else slots[place]
     record.picked_place, record.picked_of, record.picked_score = 0 if place is None else place + 1, len(slots), np.nan
 

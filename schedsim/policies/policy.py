@@ -85,6 +85,8 @@ class Policy:
             raise JobcastError("A promise needs EASY or hybrid backfilling: a depth of 1 or more.")
         if self.agent is not None and (self.kind != "counts" or self.gate is not None):
             raise JobcastError("An agent picks under the pass 'counts', and without a gate.")
+        if self.agent is not None and (isinstance(self.agent, type) or not _picks(self.agent)):
+            raise JobcastError(f"An agent is Linear, RandomPicks or an object with a method pick; got {self.agent!r}.")
         if self.reserve is not None and (self.agent is None or self.reserve not in RESERVES):
             raise JobcastError(
                 f"A policy with an agent reserves by one of {', '.join(RESERVES)}, and one without has no such choice; "
@@ -118,6 +120,10 @@ class Policy:
     def is_ceil(self) -> bool:
         """Whether there is a ceiling on utilisation, or jobs are postponed."""
         return self.ceiling is not None or self.postpone is not None
+
+
+def _picks(agent: object) -> bool:
+    return isinstance(agent, Linear | RandomPicks) or callable(getattr(agent, "pick", None))
 
 
 POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(

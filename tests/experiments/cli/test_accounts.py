@@ -169,6 +169,28 @@ def test_the_first_line_says_what_the_log_lacks(log, folder, monkeypatch, comman
     assert told[-1].startswith("Next: jobcast ") and log in told[-1]
 
 
+UNREAD = {
+    "evaluate": "evaluate dup.swf --predictors last-two --json",
+    "simulate": "simulate dup.swf --json",
+    "log info": "log info dup.swf --json",
+    "advise": "advise dup.swf --seeds 5 --json",
+    "train": "train dup.swf --predictor last-two --register dup --json",
+    "predict": "predict models:/dup/1 dup.swf --out out.csv --json",
+}
+
+
+def test_rows_lost_at_reading_are_told_first(folder, monkeypatch, command, empty_store):
+    monkeypatch.chdir(folder)
+    rows = [line for line in (folder / "overruns.swf").read_text().splitlines() if not line.startswith(";")]
+    kept = [row if at % 2 else " ".join(["1", *row.split()[1:]]) for at, row in enumerate(rows)]
+    (folder / "dup.swf").write_text("\n".join(["; MaxProcs: 64", *kept]) + "\n")
+    for name, call in UNREAD.items():
+        status, out, err = command(call)
+        assert status == 0, err
+        first = json.loads(out)["lacks"][0]
+        assert first["name"] == "unread" and first["forbids_verdict"] and "rule repeated-id" in first["text"], name
+
+
 def test_requests_are_made_where_the_log_has_none(folder, monkeypatch, command):
     monkeypatch.chdir(folder)
     without = json.loads(command("simulate requestless.swf --json")[1])

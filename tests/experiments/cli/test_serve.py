@@ -115,6 +115,8 @@ def test_what_cannot_be_promoted(home):
     ):
         done = run("promote", *words, "--why", "w")
         assert isinstance(done.exception, JobcastError) and told in str(done.exception)
+    done = run("promote", "models:/runtime/1", "--why", " ")
+    assert isinstance(done.exception, JobcastError) and "--why is empty" in str(done.exception)
 
 
 @pytest.mark.parametrize(

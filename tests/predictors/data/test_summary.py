@@ -96,7 +96,10 @@ def test_predictors_are_judged_by_other_lacks():
         ({"requested_time": np.full(100, -1)}, "no-requests"),
         ({"user": np.full(100, -1)}, "no-users"),
     ):
-        assert [lack.name for lack in lacks_for_predictions(log_of(**columns), nothing)] == [name]
+        found = lacks_for_predictions(log_of(**columns), nothing)
+        assert [lack.name for lack in found] == [name]
+        if name == "no-requests":
+            assert found[0].remedy.startswith("Export them"), "train, predict and replay take no --requests-from"
 
 
 def test_the_next_command_names_what_the_log_needs():
@@ -105,7 +108,11 @@ def test_the_next_command_names_what_the_log_needs():
         (log_of(max_procs=None), "jobcast advise LOG --procs N"),
         (log_of(requested_time=np.full(100, -1)), "jobcast advise LOG --requests-from 24:00:00"),
         (log_of(requested_procs=np.where(some == 9, 99, 4)), "jobcast advise LOG --drop-wide"),
+        (log_of(requested_procs=np.where(some % 2, 99, 4)), "jobcast advise LOG --procs N"),
+        (log_of(requested_procs=np.full(100, 99)), "jobcast advise LOG --procs N"),
         (log_of(wait=np.full(100, -1)), "jobcast evaluate LOG"),
+        (log_of(run_time=np.full(100, 180)), "jobcast simulate LOG --no-kill"),
+        (log_of(requested_time=np.where(some % 2, -1, 600)), "jobcast advise LOG --requests-from 24:00:00"),
     ):
         assert next_command(log, "LOG", lacks_of(log)) == told
     assert lacks_of(log_of(run_time=np.full(100, -1)))[0].name == "no-run-times"

@@ -341,6 +341,16 @@ def test_too_few_users_and_weeks_give_no_interval_and_no_doubt():
         assert one.interval is None and one.within_noise == () and "no interval" in one.sentence
 
 
+def test_requests_that_no_job_has_are_not_recommended():
+    log = generate_log(300, seed=3, users=30)
+    bare = JobLog.from_columns(
+        {name: log.filled(name) for name in log.values if name != "requested_time"}, {}, max_procs=log.max_procs
+    )
+    for jobs, taken in ((log, True), (bare, False)):
+        found = evaluate(jobs, ["requested", "similar"]).recommendations()
+        assert any("requested" in (one.predictor, *one.within_noise) for one in found) == taken
+
+
 def test_progress_is_told_after_each_predictor():
     seen = []
     evaluate(generate_log(100, seed=3), ["requested", "similar"], done=seen.append)

@@ -1,5 +1,7 @@
 """The stack: weights by recent errors, known when a job has ended and not before."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -8,9 +10,11 @@ from predictors.core.model_files import read_arrays, write_arrays
 from predictors.data.synthetic.generate import generate_log
 from predictors.evaluation.evaluate import evaluate
 from predictors.history.history import Outcome
+from predictors.history.replay import replay
 from predictors.models import stack as module
 from predictors.models.boosted import Average
 from predictors.models.stack import MEMBERS, N_AVERAGE, USERS, Stack, StackEstimator, take_in_all, weighted
+from predictors.models.warnings import TrainingDataWarning
 from predictors.serialise import load, save
 
 SMALL = {"n_boosted": 3, "n_forest": 2}
@@ -129,3 +133,11 @@ def test_broken_errors_are_refused(stack, tmp_path):
         write_arrays(path, {**kept, **broken})
         with pytest.raises(JobcastError, match=r"errors.npz|digest|hash|changed"):
             load(tmp_path)
+
+
+def test_few_jobs_are_learnt_from_without_a_warning_of_the_library(log):
+    rows, seconds = replay(log, Average.features)[:6], log.filled("run_time")[:6].astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", TrainingDataWarning)
+        assert np.isfinite(Average(**SMALL).fit_rows(rows, seconds).predict_rows(rows)).all()

@@ -263,13 +263,20 @@ def test_an_explanation_tells_what_was_picked():
     assert "t=1: it held the reservation, picked 3rd of 3: score -0.699, but needs 4 processors and 2 were" in lines
 
 
-def test_an_agent_that_picks_outside_its_window_is_an_error():
+@pytest.mark.parametrize("place", [99, -1, 0.0, nan, True, "0", (0,), np.array([0])])
+def test_an_agent_that_picks_no_place_of_its_window_is_an_error(place):
     class Wrong(Oldest):
         def pick(self, choice):
-            return 99
+            return place
 
-    with pytest.raises(JobcastError, match="picked place 99 of"):
+    with pytest.raises(JobcastError, match="a place is a whole number from 0"):
         simulate(busy_workload(), replace(EASY, agent=Wrong()))
+
+
+@pytest.mark.parametrize("agent", [5, "oldest", Linear, Oldest])
+def test_an_agent_that_cannot_pick_is_refused(agent):
+    with pytest.raises(JobcastError, match="a method pick; got"):
+        replace(EASY, agent=agent)
 
 
 @pytest.mark.parametrize(
