@@ -21,6 +21,11 @@ for variable in ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy"):
     for name in (variable, variable.upper()):
         os.environ.pop(name, None)
 
+# Nor must the terminal's size: readline, which pytest loads, tells it to the children of this process alone.
+for name in ("COLUMNS", "LINES"):
+    os.environ.pop(name, None)
+    os.unsetenv(name)
+
 # What commands print on stderr is the same with a cold cache of compiled code.
 logging.getLogger("predictors.core.jit").addHandler(logging.NullHandler())
 

@@ -41,7 +41,7 @@ def test_all_cases_and_the_paper_beside(report):
 
 def test_pictures_and_tables_are_written(report):
     names = {path.name for path in report.figures}
-    assert {"waits_requested.png", "waits_default.svg", "score.csv", "drain.png", "sawtooth.png"} <= names
+    assert {"waits_requested.png", "waits_careful.svg", "score.csv", "drain.png", "sawtooth.png"} <= names
     assert all(path.stat().st_size > 0 for path in report.figures)
 
 
