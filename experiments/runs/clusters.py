@@ -86,7 +86,9 @@ class Pool:
             raise unknown_name("batch system", self.queue, QUEUES)
         if self.queue is not None and self.scheduler is not None:
             raise JobcastError("Give a scheduler's address or a batch system to ask for workers, not both.")
-        if self.scheduler is not None and not _ADDRESS.fullmatch(self.scheduler):
+        if self.scheduler is not None and (
+            not _ADDRESS.fullmatch(self.scheduler) or self.scheduler.count("[") != self.scheduler.count("]")
+        ):
             raise JobcastError(f"{self.scheduler!r} is no address of a scheduler; give one such as tcp://node1:8786.")
         if self.memory is not None and not _SIZE.fullmatch(self.memory):
             raise JobcastError(f"Memory of a worker must be a size such as 4GB; got {self.memory!r}.")

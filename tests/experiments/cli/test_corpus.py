@@ -51,7 +51,8 @@ def faults_of(calls, place, before):
         statuses.append(ended.status)
         found += [f"{call}: {fault}; {ended.err[-600:]}" for fault in faults(call, ended, before, contents(place))]
         for name in ("new.swf", "new.parquet", "new.csv"):
-            (place / name).unlink(missing_ok=True)
+            made = place / name  # a folder, where it was given as one
+            shutil.rmtree(made) if made.is_dir() else made.unlink(missing_ok=True)
     return found, statuses
 
 
