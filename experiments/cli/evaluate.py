@@ -3,6 +3,7 @@
 import tempfile
 import time
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -175,7 +176,7 @@ def interval_lines(found: "Evaluation") -> list[str]:
     return [
         f"P10 to P90 of {score.name} holds {score.followed.covered:.1%} of the jobs (80 % are wanted); "
         f"P90 is typically {score.followed.typical_width:.1f} times P10."
-        if score.followed.covered == score.followed.covered
+        if isfinite(score.followed.covered)
         else f"{score.name} has no P10 to P90 here: too few jobs ended before others were submitted."
         for score in found.scores
         if score.followed is not None

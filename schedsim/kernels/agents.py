@@ -1,7 +1,7 @@
 """An agent that scores jobs inside the pass: which job of its window it picks, and the features that it looks at.
 
 A linear agent scores a job by the weighted sum of its features; the job with the greatest score is picked, of equal
-ones the first in the queue. A random agent draws the score. The features are dimensionless and of fixed scales, so that
+ones the first in the queue. A random agent draws the score. The features have fixed scales, so that
 weights found on one machine can be tried on another; none of them tells a user, a job's number or the date.
 """
 
@@ -30,7 +30,8 @@ FEATURES: Final = (
     "wait of a wide job",
     "place in the window",
 )
-"""What a job is scored by, in this order; times and numbers of processors as decimal logarithms, others from 0 to 1.
+"""What a job is scored by, in this order: wait, estimate, processors and 1 + wait / estimate as decimal logarithms, the
+wait of a wide job as its share of the machine times the first of these, the others from 0 to 1.
 
 Each then moves by about 1 between jobs, so that weights of about 1 are a fair start for whoever tunes them."""
 

@@ -32,6 +32,7 @@ until it starts; or that one until the next instant, when the agent picks again,
 
 
 MOST_WEIGHT: Final = 1e9
+"""Beyond it sums of features would lose what tells jobs apart."""
 
 
 @dataclass(frozen=True, eq=False)
