@@ -195,6 +195,7 @@ def jobcast(tmp_path, monkeypatch, command):
     return lambda *words: command(words)
 
 
+@pytest.mark.slow
 def test_each_number_is_what_its_command_prints(jobcast, tmp_path, monkeypatch):
     status, out, err = jobcast("advise", "site log.swf", "--seeds", "5", "--procs", "64", "--json")
     assert status == 0, err

@@ -146,6 +146,7 @@ def test_closed_and_broken_streams_end_without_a_traceback(folder, line, status)
     assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (status, "", False), done.stderr
 
 
+@pytest.mark.slow
 def test_answers_do_not_depend_on_the_hash_seed(folder):
     """Sets and dictionaries must not decide anything."""
     line, found = "simulate log.swf --policy default --estimates default --by user --json", []

@@ -181,6 +181,7 @@ def test_the_printed_line_says_whether_the_three_class_figure_is_optimistic(caps
     assert "0.80" in line and ("optimistic" in line) == eliminated
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_page_run(home, trained, monkeypatch):
     """As they stand in docs/variability.md, one after the other."""
     page = (ROOT / "docs" / "variability.md").read_text(encoding="utf-8")

@@ -122,6 +122,7 @@ def test_users_are_resampled_where_errors_are_told_by_user():
     assert (found.outcome, found.logs[0].samples) == ("open", 30)
 
 
+@pytest.mark.slow
 def test_the_best_of_many_alike_is_no_winner():
     """Eight copies of one policy: the luckiest looks better than most, and must not be named."""
     named = [choose(table({f"p{k}": 1.0 for k in range(8)}, noise=0.05, rng=rng)).case for rng in range(8)]
@@ -131,6 +132,7 @@ def test_the_best_of_many_alike_is_no_winner():
     assert "each of the other 2" in sentences.of(found)
 
 
+@pytest.mark.slow
 def test_of_many_copies_of_one_case_hardly_one_is_called_better_or_worse():
     """Each by itself, a table of six beside one says so of one or more in about one of six tables."""
     copies = {f"p{k}": {"mean_wait_s": 1.0} for k in range(7)}

@@ -103,6 +103,7 @@ def test_a_run_is_what_the_parts_say():
     assert (runs[runs["case"] == "WFP"]["user_wait_change"] == 0).all()
 
 
+@pytest.mark.slow
 def test_the_report(tmp_path):
     report = run(Setting(LOG, tmp_path, quick=True))
     names = {path.name for path in report.figures}

@@ -27,6 +27,7 @@ def report(tmp_path_factory):
         cases.JOBS = jobs
 
 
+@pytest.mark.slow
 def test_all_cases_and_the_paper_beside(report):
     machine = [table for name, table in report.tables.items() if name.startswith("The machine")]
     assert [len(table) for table in machine] == [6, 6, 4]

@@ -264,6 +264,7 @@ def found(shared):
     return [by_policy(shared, "PDPA", seed) for seed in (0, 1)]
 
 
+@pytest.mark.slow
 def test_several_workers_give_the_same(shared, found, scheduler, tmp_path):
     pool = Pool(scheduler=scheduler.scheduler_address)
     fewer = replace(shared, policies=dict.fromkeys(EXPERIMENTS, ()))

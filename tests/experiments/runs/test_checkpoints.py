@@ -171,6 +171,7 @@ def files_of(folder):
     return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.suffix == ".csv"}
 
 
+@pytest.mark.slow
 def test_an_experiment_killed_outright_goes_on_and_writes_the_same(tmp_path, scheduler, monkeypatch):
     """SIGKILL in the middle of ceil, the rest by two workers; byte for byte the files of an undisturbed run."""
     write_log(TWO_MONTHS, tmp_path / "log.swf")

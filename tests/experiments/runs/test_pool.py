@@ -100,6 +100,7 @@ def dies(marker, number):
     return number * number
 
 
+@pytest.mark.slow
 def test_a_task_whose_worker_dies_is_given_to_another(scheduler, tmp_path):
     pool = Pool(scheduler=scheduler.scheduler_address)
     found = dict(each(dies, {"": str(tmp_path / "died")}, [("", k) for k in range(6)], pool))
@@ -357,6 +358,7 @@ def bears_ctrl_c(shared, number):
     return True
 
 
+@pytest.mark.slow
 def test_workers_do_not_hear_ctrl_c():
     """A terminal sends it to them too; their tracebacks would be all that the user sees."""
     assert all(done for _, done in each(bears_ctrl_c, {"": None}, [("", k) for k in range(2)], Pool(workers=2)))

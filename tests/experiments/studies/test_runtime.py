@@ -42,6 +42,7 @@ def test_on_a_large_log_predictors_with_refits_go_one_way(monkeypatch):
     assert len([way for name, way in ways if name == "similar"]) == len(WAYS)
 
 
+@pytest.mark.slow
 def test_on_a_larger_log_the_slowest_are_not_followed_job_by_job(monkeypatch, tmp_path):
     monkeypatch.setattr("experiments.studies.runtime.LARGE", 100)
     found = run(Setting(generate_log(300, seed=4), tmp_path, predictors=("similar", "online-tree")))

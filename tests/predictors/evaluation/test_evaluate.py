@@ -200,6 +200,7 @@ def test_an_interval_without_jobs_or_errors_is_not_there():
 # --- real logs ---
 
 
+@pytest.mark.slow
 def test_curie_by_the_papers_protocol(trace):
     """The baseline recomputed: 1.241909e13 s²; the paper prints 1.24186e13."""
     log, _ = read_log(trace("CEA-Curie-2011-2.1-cln"))
@@ -212,6 +213,7 @@ def test_curie_by_the_papers_protocol(trace):
     assert strict["user-mean"].figures.sse_ratio_to_last_two == pytest.approx(1.03, abs=0.005)
 
 
+@pytest.mark.slow
 def test_kth_beside_other_programs(trace):
     """Ratios found by others on the same split: requested .574, mean of the user .990, forest near .39."""
     log, _ = read_log(trace("KTH-SP2-1996-2.1-cln"))

@@ -281,6 +281,7 @@ def selected():
     return select([DATA], replace(SMALL, models=("extra-trees",)))
 
 
+@pytest.mark.slow
 def test_the_whole_selection(selected):
     found = selected.elimination
     assert found.sizes[0] == 282 and found.sizes[-1] == 5 and len(found.features) in found.sizes

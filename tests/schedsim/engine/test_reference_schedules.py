@@ -48,9 +48,7 @@ MACHINES = {"kth": 100, "sdsc-sp2": 128, "curie": 80_640, "lublin256": 256}
 
 QUICK = [
     ("kth", "easy-sjbf", "tsafrir", "incremental"),
-    ("kth", "conservative-replan", "requested", "requested"),
     ("lublin256", "easy", "requested", "requested"),
-    ("sdsc-sp2", "fcfs", "requested", "requested"),
 ]
 SLOW = [
     *(case for case in EXPECTED if case not in QUICK),

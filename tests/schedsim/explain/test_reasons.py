@@ -131,6 +131,7 @@ def test_what_a_gate_says_is_noted_even_of_one_that_remembers(name):
     assert held > 0
 
 
+@pytest.mark.slow
 def test_also_when_so_many_jobs_arrive_that_the_engine_needs_more_room():
     columns = {"submit": [0] * 700, "procs": [3] * 700, "requested": [5] * 700, "run_time": [5] * 700}
     workload = Workload.from_columns(np.arange(700), machine_procs=8, **columns)
