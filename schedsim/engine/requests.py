@@ -1,5 +1,6 @@
 """The client's side of a pause: what the engine asks, answered by the policy's Python parts."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,10 +13,10 @@ from schedsim.engine.state import EventLog, State
 from schedsim.kernels import clears, renew_ends, set_timer
 from schedsim.kernels.records import State as Record
 from schedsim.policies.agents import RESERVES, Choice, RandomPicks, code_of
-from schedsim.policies.backfilling import Knapsack
+from schedsim.policies.backfilling import Knapsack, Promise
 from schedsim.policies.ceil import most_in_use, share_of
 from schedsim.policies.gates import Candidate, Verdict
-from schedsim.policies.orders import Order, Waiting
+from schedsim.policies.orders import Order, Priority, Waiting
 from schedsim.policies.policy import Policy
 from schedsim.workload.workload import Workload
 
@@ -37,7 +38,13 @@ def write_policy(record: Record, policy: Policy) -> None:
     if policy.kind == "greedy":
         record.depth = at.GREEDY
     record.promises = record.keeps_limits = policy.promise is not None
-    record.promise_slack = policy.promise.slack if policy.promise is not None else 0
+    promise = policy.promise or Promise()
+    record.promise_slack, record.promise_growth, record.most_slack = promise.slack, promise.growth, promise.most
+    record.keeps_head = promise.kept
+    priority = policy.order.priority or second.priority or Priority()
+    record.head_start, record.estimate_weight = priority.head_start, priority.estimate
+    record.procs_weight, record.share = priority.procs, priority.share
+    record.grace = math.inf if priority.grace is None else priority.grace
     record.gated = policy.gate is not None
     record.agent = code_of(policy.agent)
     record.agent_seed = policy.agent.seed if isinstance(policy.agent, RandomPicks) else 0

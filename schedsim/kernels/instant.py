@@ -260,6 +260,7 @@ def _write_submitted(sim: Arrays, slot: int, row: int) -> None:
     job.end = -1
     job.has_reservation = False
     job.guaranteed_start = at.NEVER
+    job.due = at.NEVER
     job.planned_start = at.NEVER
     job.tried_in_pass = -1
     job.times_held = 0

@@ -35,8 +35,13 @@ WIDEST: Final = 9
 RANDOM: Final = 10
 WFP3: Final = 11  # from here on keys change with time
 UNICEP: Final = 12
-SCORE: Final = 13  # the score of Cobalt
-USER: Final = 14
+PRIORITY: Final = 13
+SCORE: Final = 14  # the score of Cobalt
+USER: Final = 15
+OVERDUE: Final = -(1 << 63) + (1 << 53)
+"""Key of an overdue job, to which its row is added: before every priority, which is a number below 1e300."""
+NEWCOMER: Final = (1 << 63) - (1 << 53)
+"""Key of a job whose priority was not computed yet, to which its row is added: behind every priority."""
 EXACT: Final = 4.5e18
 """Ticks times the square of the eligible time [s] up to which all parts of the sum are whole numbers that fit."""
 SECOND_TIER: Final = 0x7FF0000000000001
@@ -75,6 +80,8 @@ def static_key(code: int, row: int, since: int, procs: int, estimate: int, seed:
         return -procs
     if code == RANDOM:
         return mixed(seed, job_id, 0)
+    if code == PRIORITY:
+        return NEWCOMER + row
     return row
 
 
@@ -85,6 +92,20 @@ def dynamic_key(code: int, wait: int, procs: int, requested: int) -> int:
         ratio = wait / requested
         return sortable(-(ratio * ratio * ratio * procs))
     return sortable(-(wait / (max(1.0, math.log2(procs)) * requested)))
+
+
+@lean
+def priority_key(job: JobNow, state: State, submit: int) -> int:
+    """Return the key now of a job by its priority: overdue jobs first, in the order of their submission."""
+    if state.now > job.due:
+        return OVERDUE + job.row
+    return sortable(
+        -(
+            math.log10(state.now - submit + state.head_start)
+            - state.estimate_weight * math.log10(job.order_estimate)
+            + state.procs_weight * math.log10(job.procs)
+        )
+    )
 
 
 @lean

@@ -148,6 +148,7 @@ class JobNow:
     keys: Annotated[Numbers, 2]  # in the list QUEUE, and in the list BACKFILL
     has_reservation: bool  # once it held one
     guaranteed_start: int  # latest start that it was promised, or NEVER
+    due: int  # second after which it comes before all that are not overdue, or NEVER
     planned_start: int  # start of its reservation, or NEVER
     tried_in_pass: int  # number of the pass in which a gate held it
     times_held: int  # how often a gate held it, as counted
@@ -259,6 +260,14 @@ class State:
     kill: bool  # jobs are stopped at their requested time
     promises: bool
     promise_slack: int  # how much later than the shadow time by requested times a promise lies [s]
+    promise_growth: float  # what that grows by for each second that the head had waited by then [s]
+    most_slack: int  # up to this [s]
+    keeps_head: bool  # the head keeps its reservation until it starts, whoever comes first by then
+    head_start: float  # of the priority: added to the time waited [s]
+    estimate_weight: float
+    procs_weight: float
+    grace: float  # least time between submission and due date [s]; infinite: there are no due dates
+    share: float  # of the time that the work ahead takes, added to the grace
     gated: bool
     agent: int  # which agent picks, see below
     agent_seed: int

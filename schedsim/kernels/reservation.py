@@ -33,6 +33,8 @@ def start_in_order(sim: Arrays, reasons: Reasons | None) -> int:
                 state.asked_about = 1
                 return at.ASK_PICK
             slot = _picked(sim, slot)
+        elif state.keeps_head and state.head >= 0 and sim.jobs_now[state.head].tried_in_pass != state.n_passes:
+            slot = state.head
         if slot < 0:
             state.head = -1
             return 0
@@ -121,9 +123,17 @@ def reserve_head(sim: Arrays) -> None:
     if state.promises:
         if head.guaranteed_start == at.NEVER:
             shadow, _ = time_of_release(lists, state, at.LIMITS, need)
-            head.guaranteed_start = shadow + state.promise_slack
+            head.guaranteed_start = promised(sim, head, shadow)
         state.guaranteed_start = head.guaranteed_start
         state.extra_at_promise = released_by(lists, state, at.LIMITS, state.guaranteed_start) - need
+
+
+@step
+def promised(sim: Arrays, head: JobNow, shadow: int) -> int:
+    """Return the start promised to the head, whose shadow time by requested times is `shadow`."""
+    state = sim.state[0]
+    waited = state.now - sim.jobs[head.row].submit
+    return shadow + min(state.most_slack, state.promise_slack + int(state.promise_growth * waited))
 
 
 @step
@@ -137,7 +147,7 @@ def _reserve_among_dates(sim: Arrays, head: JobNow) -> None:
         plan_ends(sim, at.LIMITS)
         if head.guaranteed_start == at.NEVER:
             shadow = earliest(sim, procs + below, limit, limit)
-            head.guaranteed_start = shadow if shadow == at.NEVER else shadow + state.promise_slack
+            head.guaranteed_start = shadow if shadow == at.NEVER else promised(sim, head, shadow)
         state.guaranteed_start = head.guaranteed_start
         state.extra_at_promise = at.NEVER
         if state.guaranteed_start != at.NEVER:
@@ -171,7 +181,7 @@ def nothing_changed(sim: Arrays) -> bool:
     if state.agent != at.NO_AGENT:
         if state.agent == at.ASKED or state.reserve == at.PICKED_AGAIN:
             return False
-    elif first_slot(sim.lists, at.QUEUE) != state.head:
+    elif not state.keeps_head and first_slot(sim.lists, at.QUEUE) != state.head:
         return False
     if state.depth == at.NO_BACKFILL:
         return True

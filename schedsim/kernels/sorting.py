@@ -1,9 +1,12 @@
 """Sorting the queue anew under orders whose keys change with time."""
 
+import math
+
 import schedsim.kernels.records as at
 from predictors.core.jit import step
-from schedsim.kernels.keys import SCORE, USER, WFP3, dynamic_key, score_key
-from schedsim.kernels.ordered_lists import clear, insert, list_slots, renew_keys
+from schedsim.kernels.keys import PRIORITY, SCORE, USER, WFP3, dynamic_key, priority_key, score_key
+from schedsim.kernels.ordered_lists import clear, insert, leaf_at, list_slots, node_at, renew_keys
+from schedsim.kernels.queue import refresh
 from schedsim.kernels.records import Arrays
 
 
@@ -20,7 +23,7 @@ def reorder(sim: Arrays) -> int:
         _sort(sim, at.BACKFILL, state.backfill_order, at.BACKFILL)
     if state.n_postponed > 0 and max(state.order, state.backfill_order) == USER:
         sort_postponed(sim)  # the client has written their keys, too
-    if state.order != SCORE or state.ticking != at.AT_NEW_HEADS:
+    if not state.keeps_head and (state.order != SCORE or state.ticking != at.AT_NEW_HEADS):
         state.stale = True
     return 0
 
@@ -39,11 +42,16 @@ def _sort(sim: Arrays, which: int, code: int, kind: int) -> None:
     """Compute the keys of one list, of the kind QUEUE or BACKFILL, and fill it again, sorted."""
     jobs, jobs_now, lists, state, scratch = sim.jobs, sim.jobs_now, sim.lists, sim.state[0], sim.scratch
     now, n = state.now, list_slots(sim, which, len(jobs_now))
+    if code == PRIORITY and which == at.QUEUE and state.grace < math.inf:
+        _set_due_dates(sim, n)
     for i in range(n):
         slot = scratch[i]
         job = jobs_now[slot]
         if code == SCORE:
             job.keys[kind] = score_key(job, state)
+        elif code == PRIORITY:
+            refresh(sim, slot)
+            job.keys[kind] = priority_key(job, state, jobs[job.row].submit)
         elif code != USER:
             wait = now - jobs[job.row].submit
             job.keys[kind] = dynamic_key(code, wait, job.procs, job.requested_time)
@@ -57,6 +65,26 @@ def _sort(sim: Arrays, which: int, code: int, kind: int) -> None:
         slot = scratch[i]
         job = jobs_now[slot]
         insert(lists, state, which, job.keys[kind], job.row, slot, job.procs, job.candidate_estimate)
+
+
+@step
+def _set_due_dates(sim: Arrays, n: int) -> None:
+    """Give the newcomers among the `n` jobs in `scratch`, who are the last of them, a due date: see `Priority`."""
+    state, scratch, work = sim.state[0], sim.scratch, 0.0
+    if n == 0 or sim.jobs_now[scratch[n - 1]].due != at.NEVER:
+        return
+    for i in range(state.n_nodes[at.RUNNING]):
+        node = node_at(sim.lists, at.RUNNING, i)
+        for j in range(node.count):
+            leaf = leaf_at(sim.lists, node, j)
+            for k in range(leaf.count):
+                work += float(max(0, leaf.key[k] - state.now)) * leaf.procs[k]
+    for i in range(n):
+        refresh(sim, scratch[i])
+        job = sim.jobs_now[scratch[i]]
+        if job.due == at.NEVER:
+            job.due = state.now + int(state.grace + state.share * work / state.machine_procs)
+        work += float(job.order_estimate) * job.procs
 
 
 @step

@@ -44,6 +44,58 @@ OrderFunction = Callable[[Waiting], npt.ArrayLike]
 
 
 @dataclass(frozen=True)
+class Priority:
+    """What ranks jobs that wait: a priority that grows with the wait, and a due date that bounds it.
+
+    The priority is log10(wait + head_start) - estimate x log10(estimated run time) + procs x log10(processors); the
+    greatest comes first. A job is *due* at its submission + grace + share x work ahead / processors of the machine: the
+    work ahead is what the running and the queued jobs will still take, by their estimates, in processor-seconds. Once
+    overdue, a job comes before all that are not, in the order of submission.
+
+    Parameters
+    ----------
+    head_start : float
+        Added to the wait [s], above 0, at most 1e9.
+    estimate, procs : float
+        Weights, within -100 and 100.
+    grace : int or None
+        Least time between submission and due date [s]; None: no job is ever due.
+    share : float
+        0 or more, at most 1e6.
+
+    Raises
+    ------
+    JobcastError
+        If a number is none, or out of its range.
+
+    Examples
+    --------
+    >>> Priority(estimate=float("nan"))
+    Traceback (most recent call last):
+    predictors.core.errors.JobcastError: A priority's estimate lies within -100 and 100; got nan.
+    """
+
+    head_start: float = 3600.0
+    estimate: float = 0.7
+    procs: float = 0.0
+    grace: int | None = None
+    share: float = 0.0
+
+    def __post_init__(self) -> None:
+        ranges = {"head_start": (1e-9, 1e9), "estimate": (-100, 100), "procs": (-100, 100), "share": (0, 1e6)}
+        if self.grace is not None:
+            ranges["grace"] = (0, 1e12)
+        for name, (least, most) in ranges.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+                raise JobcastError(f"A priority's {name} lies within {least:g} and {most:g}; got {value!r}.")
+        if self.grace is None and self.share != 0:
+            raise JobcastError(
+                f"A priority's share needs a grace: without one no job is due; got share={self.share} and grace=None."
+            )
+
+
+@dataclass(frozen=True)
 class Order:
     """A rule of precedence.
 
@@ -58,6 +110,8 @@ class Order:
         scheduling pass.
     seed : int
         For the random order.
+    priority : Priority, optional
+        Of an order by priority.
 
     Examples
     --------
@@ -69,6 +123,12 @@ class Order:
     code: int
     function: OrderFunction | None = None
     seed: int = 0
+    priority: Priority | None = None
+
+    @classmethod
+    def by_priority(cls, priority: Priority) -> "Order":
+        """Return an order by a priority that grows with the wait."""
+        return cls("priority", codes.PRIORITY, priority=priority)
 
     @classmethod
     def by(cls, function: OrderFunction, name: str | None = None) -> "Order":

@@ -20,7 +20,7 @@ from schedsim.policies.backfilling import (
 )
 from schedsim.policies.ceil import CEILING, Ceiling, Postponing, Refused
 from schedsim.policies.gates import Gate
-from schedsim.policies.orders import ORDERS, SCORE, WIDEST, Order, random_order
+from schedsim.policies.orders import ORDERS, SCORE, WIDEST, Order, Priority, random_order
 
 FCFS: Final = ORDERS["fcfs"]
 SJF: Final = ORDERS["sjf"]
@@ -145,6 +145,13 @@ POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(
 CAREFUL: Final = Policy(backfill=Easy(SJF), promise=Promise(slack=86_400))
 """The policy `careful`: EASY-SJBF whose head starts, for certain, a day after its shadow time by requested times."""
 
+BALANCED: Final = Policy(
+    Order.by_priority(Priority(head_start=600, estimate=0.6, procs=0.1, grace=86_400, share=0.5)),
+    Easy(),
+    Promise(slack=10_800, growth=0.15, most=86_400, kept=True),
+)
+"""The policy `balanced`: EASY by a priority that favours short jobs, with due dates and a head that keeps its place."""
+
 ALIASES: Final[Mapping[str, str]] = MappingProxyType({"default": "careful"})
 """Older names that still work, and the names that results give in their place."""
 
@@ -159,7 +166,10 @@ FAMILIES: Final[Mapping[str, Callable[[int], Policy]]] = MappingProxyType(
 _FAMILY: Final = re.compile(r"(hybrid|cobalt)-(-?\d+)")
 _PROMISE: Final = "+promise"
 _CEIL: Final = "+ceil"
-KNOWN: Final = (*POLICIES, "hybrid-K", "cobalt-K", "easy+promise", "careful", "ceil", "easy+ceil")
+NAMED: Final[Mapping[str, Policy]] = MappingProxyType({"careful": CAREFUL, "balanced": BALANCED})
+"""Settings for a site, by name."""
+
+KNOWN: Final = (*POLICIES, "hybrid-K", "cobalt-K", "easy+promise", *NAMED, "ceil", "easy+ceil")
 """The names that an unknown one is compared with."""
 
 
@@ -239,7 +249,7 @@ def make_policy(name: str) -> Policy:
     """Return a policy by its name.
 
     Names are those of `POLICIES`, `hybrid-K` and `cobalt-K` with K reservations, any EASY or hybrid one followed by
-    `+promise`, `careful`, see `CAREFUL`, any of them with at most one reservation followed by `+ceil`, and `ceil`,
+    `+promise`, `careful` and `balanced`, any of them with at most one reservation followed by `+ceil`, and `ceil`,
     which is `wfp3-easy+ceil`. Older names of `ALIASES` are taken, too. RUSH on a base is made by
     `schedsim.policies.rush.rush`: it asks a classifier, which no name tells.
 
@@ -259,8 +269,8 @@ def make_policy(name: str) -> Policy:
     name = policy_name(name)
     if name.endswith(_CEIL):
         return ceil(make_policy(name.removesuffix(_CEIL)))
-    if name == "careful":
-        return CAREFUL
+    if name in NAMED:
+        return NAMED[name]
     if name == "ceil":
         return ceil()
     base = name.removesuffix(_PROMISE)

@@ -11,6 +11,7 @@ from schedsim.kernels.keys import F4
 from schedsim.policies.orders import SCORE
 from schedsim.policies.policy import Policy
 from schedsim.results.schedule import Schedule
+from schedsim.validate.bounds import is_bounded
 from schedsim.workload.estimates import RevisedEstimates, Separate
 
 Believed = Forecast | RevisedEstimates | Separate | Ints
@@ -28,6 +29,7 @@ KIND: Final = "a job that passes a blocked one is backfilled, and no other"
 HARMLESS: Final = "no backfill delays the head's shadow time"
 FIRST_SHADOW: Final = "the head starts by its first shadow time"
 PROMISE: Final = "the head starts by its promise"
+BOUND: Final = "an overdue job starts in time, by the requested times of the jobs before it"
 CEILING: Final = "no start lifts utilisation above the ceiling, but of a job that alone needs as much"
 NOTHING_FITS: Final = "a greedy rule leaves no job waiting that fits"
 AVAILABLE: Final = "never more processors than are neither reserved nor down"
@@ -87,6 +89,7 @@ BY_PLACE: Final = Excuse(
 )
 BY_RUN_TIMES: Final = Excuse("the machine decides how long jobs run", lambda r: r.schedule.stopped is not None)
 _UNPROMISED = Excuse("nothing is promised", lambda r: not r.policy.promise)
+_NEVER_DUE = Excuse("no job is ever due, or no head keeps its place", lambda r: not is_bounded(r.policy))
 _NOT_GREEDY = Excuse("the policy is not greedy", lambda r: r.policy.kind not in ("greedy", "knapsack"))
 _UNLIMITED = Excuse("there is no ceiling on utilisation", lambda r: r.policy.ceiling is None)
 _LIMITED = Excuse("there is a ceiling on utilisation, or jobs are postponed", lambda r: r.policy.is_ceil)
@@ -120,6 +123,7 @@ EXCUSES: Final[Mapping[str, tuple[Excuse, ...]]] = MappingProxyType(
         HARMLESS: (_NOT_BACKFILLING, _GATED, _KEEPING, MOVING, *_OF_SHADOWS),
         FIRST_SHADOW: (_NOT_BACKFILLING, _GATED, _KEEPING, _NEW_HEADS, *_OF_SHADOWS),
         PROMISE: (_UNPROMISED, _GATED, _KEEPING, _NEW_HEADS, _BEYOND, *_BY_SITE),
+        BOUND: (_NEVER_DUE, _GATED, _KEEPING, _BEYOND, BY_PLACE, BY_RUN_TIMES, *_BY_SITE),
         CEILING: (_UNLIMITED,),
         NOTHING_FITS: (_NOT_GREEDY, _GATED, BY_PLACE, _RULED, _BY_OUTAGE),
         AVAILABLE: (_UNDISTURBED, OVERTAKEN, BY_PLACE),

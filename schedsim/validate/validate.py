@@ -15,11 +15,13 @@ from predictors.core.arrays import Bools, Ints
 from predictors.core.errors import JobcastError
 from schedsim.cobalt.rules import Rules
 from schedsim.kernels.keys import static_key
+from schedsim.policies.backfilling import Promise
 from schedsim.policies.ceil import most_in_use, share_of
 from schedsim.policies.policy import Policy
 from schedsim.results.schedule import BACKFILLED, Schedule
 from schedsim.results.site_metrics import available
 from schedsim.validate import laws as known
+from schedsim.validate.bounds import latest_starts
 from schedsim.validate.laws import EXCUSES, Believed, Run
 
 Ends = list[tuple[int, int]]
@@ -122,6 +124,9 @@ def _check_jobs(run: Run, laws: frozenset[str]) -> None:
             instants = np.concatenate([instants, joins[workload.deadline >= 0]])
         strange = ~np.isin(start, instants)
         _refuse(known.INSTANTS, strange, "starts at {} s, when nothing ends and no job is submitted", start)
+    if known.BOUND in laws:
+        by = latest_starts(schedule, policy)
+        _refuse(known.BOUND, start > by, "starts at {} s; it had to by {} s", start, by)
     if known.PARENTS in laws and run.rules is not None and run.rules.dependencies is not None:
         dependencies = run.rules.dependencies
         parent, think = dependencies.rows(workload)
@@ -210,7 +215,7 @@ class Replay:
         self.latest_end: list[int] = (schedule.start + workload.requested).tolist()
         self.planned: Ends = []
         self.latest: Ends = []
-        self.slack = policy.promise.slack if policy.promise else 0
+        self.promise, self.submit = policy.promise or Promise(), workload.submit.tolist()
         nodes = schedule.nodes
         self.holder = np.full(0 if nodes is None else int(nodes.last.max(initial=-1)) + 1, -1)
         self.seen_head = [False] * len(workload)
@@ -302,7 +307,8 @@ class Replay:
             self.seen_head[head] = True
             if known.FIRST_SHADOW in self.laws and start > (shadow := shadow_time(self.planned, self.free, need)):
                 raise Broken(known.FIRST_SHADOW, head, f"starts at {start} s; its first shadow time was {shadow} s")
-            if known.PROMISE in self.laws and start > (by := shadow_time(self.latest, self.free, need) + self.slack):
+            slack = self.promise.slack_after(now - self.submit[head])
+            if known.PROMISE in self.laws and start > (by := shadow_time(self.latest, self.free, need) + slack):
                 raise Broken(known.PROMISE, head, f"starts at {start} s; it was promised {by} s")
         looks = bool(passing) and known.HARMLESS in self.laws
         before = shadow_time(self.planned, self.free, need) if looks else 0

@@ -141,7 +141,7 @@ def promise_to(site, head):
     """The head's first shadow time by requested times, and slack."""
     if site.rule.promise and head.row not in site.promises:
         ends = [(site._latest_end(e), e.procs) for e in site.running]
-        site.promises[head.row] = reservation(site.room(head.procs), head.procs, ends)[0] + site.rule.slack
+        site.promises[head.row] = reservation(site.room(head.procs), head.procs, ends)[0] + site.slack_of(head)
 
 
 def keeps_promise(site, head, entry, exempt):

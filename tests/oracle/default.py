@@ -1,19 +1,22 @@
-"""When does each job start under the default policy and estimates? Slow, from the definitions in docs/backfilling.md.
+"""The starts of jobs under the policies `careful` and `balanced` and their estimates, slowly.
+
+From the definitions in docs/backfilling.md.
 
 It shares no code with `schedsim` or `predictors`: nothing is kept between instants but what happened, and all that is
-believed is computed anew from it whenever it is asked. FCFS queue order, EASY, backfills by the order estimate.
+believed is computed anew from it whenever it is asked. FCFS queue order, EASY, backfills by the order estimate; or
+the order of priorities with due dates, for the queue and for backfills.
 """
 
 from dataclasses import dataclass, field
 from itertools import groupby
-from math import exp, floor, log
+from math import exp, floor, log, log10
 
 UP = 1 + 1e-12
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The free numbers of the default."""
+    """The free numbers of the two."""
 
     runs: int = 10
     request_weight: float = 0.1
@@ -21,6 +24,10 @@ class Rule:
     factor: float = 1.0
     quantile: float = 0.5
     slack: int | None = 0  # None: no promise
+    priority: tuple | None = None  # head start, weight of the estimate, of the processors, grace, share
+    growth: float = 0.0
+    most: int = 10**12
+    kept: bool = False
 
 
 @dataclass
@@ -36,6 +43,8 @@ class World:
     ended: list = field(default_factory=list)  # in the order of the ends
     frozen: dict = field(default_factory=dict)  # job -> its sample when it started
     promises: dict = field(default_factory=dict)
+    due: dict = field(default_factory=dict)
+    head: int | None = None  # whoever was blocked in the last pass
 
     def sample(self, job):
         """Return [(seconds, weight)], ascending, of a waiting job."""
@@ -94,10 +103,38 @@ class World:
         self.started[job] = self.now
         self.waiting.remove(job)
 
+    def rank(self):
+        """Bring the queue into the order of priorities: a head that is kept, overdue jobs, the others."""
+        head_start, by_estimate, by_procs, grace, share = self.rule.priority
+        work = sum((self.end_of(job) - self.now) * self.jobs[job][2] for job in self.running)
+        for job in sorted(self.waiting, key=lambda job: (job not in self.due, job)):
+            if job not in self.due and grace is not None:
+                self.due[job] = self.now + int(grace + share * work / self.procs)
+            work += self.order(job) * self.jobs[job][2]
+
+        def place(job):
+            _, submit, procs, *_ = self.jobs[job]
+            if self.rule.kept and job == self.head:
+                return 0, 0, job
+            if grace is not None and self.now > self.due[job]:
+                return 1, 0, job
+            length = by_estimate * log10(self.order(job))
+            return 2, -(log10(self.now - submit + head_start) - length + by_procs * log10(procs)), job
+
+        self.waiting.sort(key=place)
+
+    def slack_of(self, head):
+        """Return by how much a promise that is given now lies behind the shadow time by requested times."""
+        waited = self.now - self.jobs[head][1]
+        return min(self.rule.most, self.rule.slack + int(self.rule.growth * waited))
+
     def schedule(self):
         """One pass: the queue's front, then backfills that delay the head neither as believed nor as promised."""
+        if self.rule.priority is not None:
+            self.rank()
         while self.waiting and self.jobs[self.waiting[0]][2] <= self.free:
             self.start(self.waiting[0])
+        self.head = self.waiting[0] if self.waiting else None
         if not self.waiting:
             return
         head, *others = self.waiting
@@ -106,9 +143,11 @@ class World:
         if self.rule.slack is not None:
             if head not in self.promises:
                 by_request = [(self.latest_end_of(job), self.jobs[job][2]) for job in self.running]
-                self.promises[head] = release(self.free, need, by_request)[0] + self.rule.slack
+                self.promises[head] = release(self.free, need, by_request)[0] + self.slack_of(head)
             limit = self.promises[head]
-        for job in sorted(others, key=lambda job: (self.order(job), job)):
+        if self.rule.priority is None:
+            others = sorted(others, key=lambda job: (self.order(job), job))
+        for job in others:
             width, requested = self.jobs[job][2], self.jobs[job][3]
             in_time = self.now + self.candidate(job) <= shadow
             if width > self.free or not (in_time or width <= extra):

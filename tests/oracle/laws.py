@@ -35,8 +35,8 @@ class Run:
 
     @property
     def scored(self) -> bool:
-        """The queue is in the order of scores, which a schedule does not tell."""
-        return self.rule.order == "score"
+        """The queue is in the order of scores, or of priorities with due dates, which a schedule does not tell."""
+        return self.rule.order in ("score", "priority")
 
     @property
     def backfills(self) -> bool:

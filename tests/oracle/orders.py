@@ -38,5 +38,5 @@ def growth(procs, requested, machine, weight):
     return (procs / machine) * weight / (minutes * minutes * minutes * 3600)
 
 
-MOVING = ("wfp3", "unicep", "score")
+MOVING = ("wfp3", "unicep", "score", "priority")
 """Orders whose keys change while a job waits."""

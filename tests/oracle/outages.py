@@ -161,7 +161,7 @@ class Disturbed(Site):
             plan = self.plan_from([(self._latest_end(e), e.procs) for e in self.running])
             shadow = self.earliest(plan, head, head.requested)
             if shadow is not None:
-                self.promises[head.row] = shadow + self.rule.slack
+                self.promises[head.row] = shadow + self.slack_of(head)
 
     def keeps_promise(self, head: Entry, entry: Entry) -> bool:
         """Return whether a start now leaves the head its promise, by requested times."""

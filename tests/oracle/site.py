@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from heapq import heappush
+from math import log10
 
 from tests.oracle import passes as oracle_passes
 from tests.oracle.orders import MOVING, ORDERS, TICK, growth
@@ -24,6 +25,10 @@ class Rule:
     keeps: bool = False
     promise: bool = False
     slack: int = 0
+    growth: float = 0.0  # of the slack, for each second that the head had waited
+    most: int = 10**12
+    kept: bool = False  # the head keeps its place until it starts
+    priority: tuple | None = None  # head start, weights of the estimate and the processors, grace, share
     greedy: str | None = None
     reward: str = "capability"
     window: int = 50
@@ -109,6 +114,8 @@ class Site:
     held: set[Entry] = field(default_factory=set)  # whoever was given a reservation
     first_submit: int = 0
     squares: dict[Entry, int] = field(default_factory=lambda: defaultdict(int))  # of eligible seconds, over the ticks
+    due: dict[Entry, int] = field(default_factory=dict)
+    head: Entry | None = None  # whoever was blocked in the last pass
 
     def instant(self, ending: Iterable[Entry], arriving: Iterable[Entry]) -> None:
         """One scheduling instant; estimates are asked for as `arriving` is walked, after the ends."""
@@ -136,10 +143,31 @@ class Site:
         if order == "score":
             score = growth(entry.procs, entry.requested, self.procs, 1.0) * float(self.squares[entry])
             return -score, entry.submit, entry.job_id
+        if order == "priority":
+            return *self.place(entry), entry.submit, entry.job_id
         age = max(1, entry.submit - self.first_submit)
         wait = self.now - entry.submit
         value = ORDERS[order](entry.procs, entry.ordering, entry.requested, wait, entry.submit, age)
         return value, entry.submit, entry.job_id
+
+    def place(self, entry: Entry) -> tuple:
+        """Rank by priority: a head that is kept, overdue jobs, the others."""
+        head_start, by_estimate, by_procs, grace, _ = self.rule.priority
+        if self.rule.kept and entry is self.head:
+            return 0, 0.0
+        if grace is not None and self.now > self.due.get(entry, self.now):
+            return 1, 0.0
+        length, wait = by_estimate * log10(entry.ordering), self.now - entry.submit
+        return 2, -(log10(wait + head_start) - length + by_procs * log10(entry.procs))
+
+    def set_due_dates(self) -> None:
+        """Give the newcomers a due date: the grace, and a share of the time that the work ahead takes."""
+        *_, grace, share = self.rule.priority
+        work = sum((e.planned_end - self.now) * e.procs for e in self.running)
+        for entry in sorted(self.queue, key=lambda e: (e not in self.due, e.submit, e.job_id)):
+            if grace is not None and entry not in self.due:
+                self.due[entry] = self.now + int(grace + share * work / self.procs)
+            work += entry.ordering * entry.procs
 
     def ended(self, entry: Entry) -> None:
         """Give the processors back and learn the run time."""
@@ -169,11 +197,14 @@ class Site:
 
     def one_pass(self) -> None:
         """Bring the queue in order and start whom the rule starts."""
+        if self.rule.order == "priority":
+            self.set_due_dates()
         if self.rule.order in MOVING:
             for entry in self.queue:
                 entry.key = self.key(self.rule.order, entry)
             self.queue.sort(key=lambda e: e.key)
         self.run_pass()
+        self.head = next((e for e in self.queue if e in self.held), None) if self.rule.kept else None
 
     def run_pass(self) -> None:
         """Start whom the rule starts now; the queue is in order."""
@@ -207,7 +238,11 @@ class Site:
         """Freeze the promise of a job that heads the queue blocked: its shadow time by requested times, and slack."""
         if self.rule.promise and head.row not in self.promises:
             ends = [(self._latest_end(e), e.procs) for e in self.running]
-            self.promises[head.row] = oracle_passes.reservation(self.free, head.procs, ends)[0] + self.rule.slack
+            self.promises[head.row] = oracle_passes.reservation(self.free, head.procs, ends)[0] + self.slack_of(head)
+
+    def slack_of(self, head: Entry) -> int:
+        """Return by how much the promise that is given now lies behind the shadow time by requested times."""
+        return min(self.rule.most, self.rule.slack + int(self.rule.growth * (self.now - head.submit)))
 
     def _latest_end(self, entry: Entry) -> int:
         """Return the end by the requested time; for a job let run beyond it, by the estimate."""

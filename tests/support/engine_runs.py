@@ -22,6 +22,7 @@ EVERY_POLICY = [
     *(f"hybrid-{depth}+promise" for depth in (1, 2, 4)),
     "cobalt-2",
     "careful",
+    "balanced",
 ]
 """Every name that `make_policy` knows, with some depths."""
 

@@ -12,6 +12,7 @@ from predictors.data.joblog import JobLog
 from predictors.models.similar_jobs import REVISED_ESTIMATES, SimilarRuns, make_revised_estimates
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.policies.backfilling import Easy, Promise
+from schedsim.policies.orders import Order, Priority
 from schedsim.policies.policy import SJF, Policy, make_policy
 from schedsim.results.schedule import STARTED_BY
 from schedsim.workload.estimates import Separate
@@ -46,7 +47,10 @@ def as_log(jobs):
 
 
 def policy_of(rule):
-    return Policy(backfill=Easy(SJF), promise=None if rule.slack is None else Promise(rule.slack))
+    promise = None if rule.slack is None else Promise(rule.slack, rule.growth, rule.kept)
+    if rule.priority is None:
+        return Policy(backfill=Easy(SJF), promise=promise)
+    return Policy(Order.by_priority(Priority(*rule.priority)), Easy(), promise)
 
 
 def outlook_of(rule):
@@ -58,6 +62,10 @@ RULES = [
     oracle.Rule(runs=3, factor=0.7, slack=3600),
     oracle.Rule(runs=2, request_weight=0.03, candidate="geometric", factor=0.5, quantile=0.75, slack=60),
     oracle.Rule(runs=1, request_weight=2.0, quantile=1.0, slack=None),
+    oracle.Rule(factor=0.85, priority=(3600.0, 0.7, 0.0, 3600, 0.6), slack=86_400, growth=0.2, kept=True),
+    oracle.Rule(runs=2, factor=0.5, slack=30, priority=(1.0, 1.5, 0.4, 20, 0.3), kept=True),
+    oracle.Rule(runs=3, slack=None, priority=(60.0, 0.5, -0.2, None, 0.0)),
+    oracle.Rule(runs=3, factor=0.7, priority=(10.0, 1.0, 0.0, 0, 2.0)),
 ]
 
 

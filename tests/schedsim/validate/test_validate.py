@@ -71,6 +71,7 @@ def test_what_is_checked_and_what_is_not():
         known.CEILING,
         known.IN_ORDER,
         known.PROMISE,
+        known.BOUND,
         known.NOTHING_FITS,
         known.PARENTS,
         known.SHARES,
