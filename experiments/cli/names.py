@@ -1,7 +1,4 @@
-"""The page of names, docs/names.md, made from the registries.
-
-The page docs/names.md, made from the registries of predictors, policies and corrections.
-"""
+"""The page of names, docs/names.md, made from the registries of predictors, policies and corrections."""
 
 import sys
 from collections.abc import Sequence
@@ -13,15 +10,15 @@ from schedsim.policies.policy import POLICIES, Policy
 
 HEAD = """# Names
 
-This page lists the names that commands take. A name keeps its behaviour for ever. The command
-`python -m experiments.cli.names > docs/names.md` makes the page from the registries; a test keeps it so.
+This page lists the names that commands take. A name keeps its behaviour for ever.
+`python -m experiments.cli.names > docs/names.md` makes the page from the registries.
 
 """
 
 CORRECTED = {
     "requested": "the requested time",
     "incremental": "the first estimate + 1, 5, 15, 30 min, 1, 2, 5, 10, 20, 50, 100 h, at most the requested time",
-    "doubling": "twice as long, again and again, at most the requested time",
+    "doubling": "twice as long each time, at most the requested time",
 }
 """What each correction does, in words."""
 ORDERED = {
@@ -43,10 +40,9 @@ GIVEN = [
     ("`clairvoyant`", "the true run time: the best that predictions can do"),
     (
         "`careful`",
-        "many estimates of a job, a role each, for `--policy careful`; `default` is its older name: see "
-        "[backfilling](backfilling.md)",
+        "an estimate for each role, for `--policy careful` ([backfilling](backfilling.md)); older name: `default`",
     ),
-    ("`bold`", "the same, so that short jobs gain more and wide ones pay"),
+    ("`bold`", "the same, but short jobs gain more and wide ones pay"),
     ("`models:/NAME@ALIAS`", "a kept model, by its alias, version, run or folder; served as it is"),
 ]
 """Estimates of `jobcast simulate` beside the predictors."""
@@ -66,18 +62,18 @@ def page() -> str:
         ("`hybrid-K`", "as `easy`, but the first K blocked jobs hold reservations, planned anew at every pass"),
         (
             "`…+promise`",
-            "after any EASY or hybrid name: the head starts by its shadow time by requested times, for certain",
+            "after any EASY or hybrid name: the head surely starts by its shadow time by requested times",
         ),
         ("`ceil`", "`wfp3-easy+ceil`"),
         (
             "`…+ceil`",
             "after a name with at most one reservation: no start lifts utilisation above 95 %, jobs with a deadline "
-            "are postponed: see [CEIL](ceil.md)",
+            "are postponed ([CEIL](ceil.md))",
         ),
         (
             "`careful`",
-            "EASY-SJBF whose head starts a day after its shadow time at the latest; with `--estimates careful` one "
-            "setting for all machines; `default` is its older name: see [backfilling](backfilling.md)",
+            "EASY-SJBF whose head starts a day after its shadow time at the latest; use it with `--estimates careful` "
+            "([backfilling](backfilling.md)); older name: `default`",
         ),
     ]
     orders = [(f"`{name}`", ORDERED[name]) for name in by_order]
