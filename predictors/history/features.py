@@ -64,7 +64,7 @@ _OF_GROUP: Final[dict[str, tuple[str, str]]] = {
     "last": ("s", "run time of the last of the {}"),
     "weighted": (
         "s",
-        "weighted mean run time of the {}: the newest weighs 1/10, the earlier ones together 9/10; the first ten weigh the same",
+        "weighted mean run time of the {}: newest 1/10, all earlier 9/10; the first ten weigh the same",
     ),
     "ratio": ("1", "the same mean of run time / requested time, of requests above 0"),
     "mean": ("s", "mean run time of the last ten {}"),
