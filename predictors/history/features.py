@@ -327,7 +327,7 @@ def codes_read(names: Sequence[str], past: bool = False) -> tuple[str, ...]:
 _PAGE: Final = """# Features
 
 This page lists every fact that a predictor can read about a job at its submission, at second `now`. An unknown fact is
-missing (NaN).
+missing (NaN). Units stand in brackets; without them the unit is the second.
 
 * The as-of rule of the history decides which jobs count as *ended* and as *running*. A user's ended jobs are ordered by
   end, start and job id.
@@ -341,8 +341,8 @@ missing (NaN).
 
 ## The job, its user and the machine
 
-| feature | unit | definition | in |
-|---|---|---|---|
+| feature | definition | in |
+|---|---|---|
 """
 
 _PAGE_GROUPS: Final = """
@@ -351,13 +351,13 @@ _PAGE_GROUPS: Final = """
 Each feature here is one fact about one group of ended jobs. Its name is the group, `_` and the fact: `of_user_median`
 is the median of the user's last ten run times. A fact is missing where the group has no ended job.
 
-| group | its jobs |
+| group | the ended jobs … |
 |---|---|
 """
 
 _PAGE_FACTS: Final = """
-| fact | unit | definition | in |
-|---|---|---|---|
+| fact | definition | in |
+|---|---|---|
 """
 
 
@@ -374,6 +374,19 @@ def _sets(name: str) -> str:
     return ", ".join(size for size, names in known if name in names)
 
 
+def _unit(unit: str, kind: str = "number") -> str:
+    """Return the unit as the page has it behind a definition: none for seconds.
+
+    Examples
+    --------
+    >>> _unit("s"), _unit("jobs"), _unit("user code", "category")
+    ('', ' [jobs]', ' [category: user code]')
+    """
+    if kind == "category":
+        return f" [category: {unit}]"
+    return "" if unit == "s" else f" [{unit}]"
+
+
 def page() -> str:
     """Return the page docs/features.md: every feature with its unit and definition; groups and facts apart."""
     groups = {"similar": _MOST_SPECIFIC} | {f"of_{name}": members for name, members in _GROUPS.items()}
@@ -382,17 +395,19 @@ def page() -> str:
     for name, one in FEATURES.items():
         if name in of_groups:
             continue
-        unit = f"category: {one.unit}" if one.kind == "category" else one.unit
-        alone.append(f"| `{name}` | {unit} | {one.definition} | {_sets(name)} |\n")
+        alone.append(f"| `{name}` | {one.definition}{_unit(one.unit, one.kind)} | {_sets(name)} |\n")
     facts = []
     for fact, (unit, definition) in _OF_GROUP.items():
         by_sets: dict[str, list[str]] = {}
         for group in groups:
             if sets := _sets(f"{group}_{fact}"):
                 by_sets.setdefault(sets, []).append(f"`{group}`")
-        found = "; ".join(f"{sets}: {', '.join(names)}" for sets, names in by_sets.items())
-        facts.append(f"| `{fact}` | {unit} | {definition.format('jobs')} | {found} |\n")
-    rows = (f"| `{group}` | {members} |\n" for group, members in groups.items())
+        found = "; ".join(
+            f"{sets}: {'all groups' if len(names) == len(groups) else ', '.join(names)}"
+            for sets, names in by_sets.items()
+        )
+        facts.append(f"| `{fact}` | {definition.format('jobs')}{_unit(unit)} | {found} |\n")
+    rows = (f"| `{group}` | {members.removeprefix('ended jobs ')} |\n" for group, members in groups.items())
     return "".join((_PAGE, *alone, _PAGE_GROUPS, *rows, _PAGE_FACTS, *facts))
 
 
