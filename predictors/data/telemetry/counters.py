@@ -96,11 +96,11 @@ class Counter:
         return SAMPLERS[self.sampler] + self.name
 
 
-def _ib(name: str, driver: str, scale: float, unit: str, meaning: str, bits: int = 64) -> Counter:
+def _ib(name: str, driver: str, scale: float, unit: str, meaning: str = "", bits: int = 64) -> Counter:
     return Counter(name, "sysclassib", driver, scale, unit, meaning, bits)
 
 
-def _opa(name: str, driver: str, scale: float, unit: str, meaning: str, bits: int = 64) -> Counter:
+def _opa(name: str, driver: str, scale: float, unit: str, meaning: str = "", bits: int = 64) -> Counter:
     return Counter(name, "opa_info", driver, scale, unit, meaning, bits)
 
 
@@ -123,20 +123,20 @@ COUNTERS: Final[tuple[Counter, ...]] = (
     _ib("local_link_integrity_errors", "noise", 1e-3, "errors", "the link had too many errors", 32),
     _ib("excessive_buffer_overrun_errors", "none", 0, "errors", "buffers overran repeatedly", 32),
     _ib("VL15_dropped", "none", 0, "packets", "management packets dropped: no room", 32),
-    _ib("port_xmit_data", "sent", 1 / 4, "4 bytes", "sent"),
-    _ib("port_rcv_data", "received", 1 / 4, "4 bytes", "received"),
-    _ib("port_xmit_packets", "sent", 1 / 2048, "packets", "sent"),
-    _ib("port_rcv_packets", "received", 1 / 2048, "packets", "received"),
+    _ib("port_xmit_data", "sent", 1 / 4, "4 bytes"),
+    _ib("port_rcv_data", "received", 1 / 4, "4 bytes"),
+    _ib("port_xmit_packets", "sent", 1 / 2048, "packets"),
+    _ib("port_rcv_packets", "received", 1 / 2048, "packets"),
     _ib("port_xmit_wait", "stall", 1e6, "ticks", "data waited for permission to be sent"),
     _ib("port_unicast_xmit_packets", "sent", 1 / 2048, "packets", "sent to one port"),
     _ib("port_unicast_rcv_packets", "received", 1 / 2048, "packets", "received, for this port only"),
     _ib("port_multicast_xmit_packets", "noise", 0.1, "packets", "sent to several ports"),
     _ib("port_multicast_rcv_packets", "noise", 0.5, "packets", "received, for several ports"),
     # Omni-Path counts data and waiting in flits of 8 bytes, 1.5625e9 a second at 100 Gbit/s; packets of 4 KiB.
-    _opa("PortXmitData", "sent", 1 / 8, "8 bytes", "sent"),
-    _opa("PortRcvData", "received", 1 / 8, "8 bytes", "received"),
-    _opa("PortXmitPkts", "sent", 1 / 4096, "packets", "sent"),
-    _opa("PortRcvPkts", "received", 1 / 4096, "packets", "received"),
+    _opa("PortXmitData", "sent", 1 / 8, "8 bytes"),
+    _opa("PortRcvData", "received", 1 / 8, "8 bytes"),
+    _opa("PortXmitPkts", "sent", 1 / 4096, "packets"),
+    _opa("PortRcvPkts", "received", 1 / 4096, "packets"),
     _opa("PortUnicastXmitPkts", "sent", 1 / 4096, "packets", "sent to one port"),
     _opa("PortUnicastRcvPkts", "received", 1 / 4096, "packets", "received, for this port only"),
     _opa("PortMulticastXmitPkts", "noise", 0.1, "packets", "sent to several ports"),
