@@ -80,14 +80,12 @@ def page() -> str:
     corrections = [(f"`{name}`", CORRECTED[name]) for name in CORRECTIONS]
     return (
         HEAD
-        + _table("Predictors", ("`--predictors`, `--estimates`", "what it predicts"), predictors)
-        + _table("Estimates that are no predictor", ("`--estimates`", "what the scheduler believes"), GIVEN)
-        + _table("Policies", ("`--policy`", "who goes first, and who may pass"), policies)
-        + _table("Queue orders", ("order", "the first job is the one with"), orders)
-        + _table(
-            "Corrections of an expired estimate",
-            ("`--correction`", "what the estimate of a job that outlives it becomes"),
-            corrections,
+        + _list("Predictors", "`--predictors` and `--estimates` take:", predictors)
+        + _list("Estimates that are no predictor", "`--estimates` also takes:", GIVEN)
+        + _list("Policies", "`--policy` takes:", policies)
+        + _list("Queue orders", "The first job is the one with:", orders)
+        + _list(
+            "Corrections of an expired estimate", "`--correction` says what the new estimate is:", corrections
         ).rstrip()
         + "\n"
     )
@@ -117,9 +115,8 @@ def _in_words(policy: Policy) -> str:
     return f"{queue}, {held}, backfill by {policy.backfill_order.name}"
 
 
-def _table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    lines = [f"## {title}", "", f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
-    lines += [f"| {' | '.join(row)} |" for row in rows]
+def _list(title: str, lead: str, entries: Sequence[tuple[str, str]]) -> str:
+    lines = [f"## {title}", "", f"{lead}", "", *(f"* {name}: {text}" for name, text in entries)]
     return "\n".join(lines) + "\n\n"
 
 

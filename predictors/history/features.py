@@ -327,22 +327,20 @@ def codes_read(names: Sequence[str], past: bool = False) -> tuple[str, ...]:
 _PAGE: Final = """# Features
 
 This page lists every fact that a predictor can read about a job at its submission, at second `now`. An unknown fact is
-missing (NaN). Units stand in brackets; without them the unit is the second.
+missing (NaN). Units stand in square brackets; without them the unit is the second.
 
 * The as-of rule of the history decides which jobs count as *ended* and as *running*. A user's ended jobs are ordered by
   end, start and job id.
 * Give the names to `JobHistory(features)`, to `replay(log, features)` or to a predictor's `features`.
 * The history keeps at most `capacity` groups of each kind. It forgets the group without events for the longest time,
   but never one with a job that waits or runs.
-* The column *in* names the sets: *16* is `REIS_FEATURES` (the sixteen of Reis), *40* is `RICH_FEATURES` (`boosted`,
-  `censored`), *61* is `WIDE_FEATURES` (`average`), which holds the 40, too.
+* The numbers in brackets name the sets: *16* is `REIS_FEATURES` (the sixteen of Reis), *40* is `RICH_FEATURES`
+  (`boosted`, `censored`), *61* is `WIDE_FEATURES` (`average`), which holds the 40, too.
 
 `python -m predictors.history.features > docs/features.md` makes this page.
 
 ## The job, its user and the machine
 
-| feature | definition | in |
-|---|---|---|
 """
 
 _PAGE_GROUPS: Final = """
@@ -351,13 +349,13 @@ _PAGE_GROUPS: Final = """
 Each feature here is one fact about one group of ended jobs. Its name is the group, `_` and the fact: `of_user_median`
 is the median of the user's last ten run times. A fact is missing where the group has no ended job.
 
-| group | the ended jobs … |
-|---|---|
+Each group holds ended jobs:
+
 """
 
 _PAGE_FACTS: Final = """
-| fact | definition | in |
-|---|---|---|
+## Facts of a group
+
 """
 
 
@@ -395,7 +393,8 @@ def page() -> str:
     for name, one in FEATURES.items():
         if name in of_groups:
             continue
-        alone.append(f"| `{name}` | {one.definition}{_unit(one.unit, one.kind)} | {_sets(name)} |\n")
+        sets = _sets(name)
+        alone.append(f"* `{name}`: {one.definition}{_unit(one.unit, one.kind)}" + (f" ({sets})\n" if sets else "\n"))
     facts = []
     for fact, (unit, definition) in _OF_GROUP.items():
         by_sets: dict[str, list[str]] = {}
@@ -406,8 +405,8 @@ def page() -> str:
             f"{sets}: {'all groups' if len(names) == len(groups) else ', '.join(names)}"
             for sets, names in by_sets.items()
         )
-        facts.append(f"| `{fact}` | {definition.format('jobs')}{_unit(unit)} | {found} |\n")
-    rows = (f"| `{group}` | {members.removeprefix('ended jobs ')} |\n" for group, members in groups.items())
+        facts.append(f"* `{fact}`: {definition.format('jobs')}{_unit(unit)} ({found})\n")
+    rows = (f"* `{group}`: {members.removeprefix('ended jobs ')}\n" for group, members in groups.items())
     return "".join((_PAGE, *alone, _PAGE_GROUPS, *rows, _PAGE_FACTS, *facts))
 
 
