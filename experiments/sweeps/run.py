@@ -222,7 +222,7 @@ def evaluate_many(
     folder: str | PathLike[str] | None = None,
     **options: Any,
 ) -> Results:
-    """Score every predictor on every log, drawing by every seed; parameters as of `simulate_many`.
+    """Score every predictor on every log with every seed; the parameters are those of `simulate_many`.
 
     Further options: train, protocol, budget.
     """

@@ -30,7 +30,7 @@ NEVER_EXPIRE: Final = tuple(GIVEN)
 
 @dataclass(frozen=True)
 class Case:
-    """A way to schedule: names as of `jobcast simulate`, or the rule of revised estimates that has no name.
+    """A way to schedule: the names that `jobcast simulate` takes, or a rule of revised estimates without a name.
 
     With `shaken=False` it is run only on the log as it is: to see its figures, without intervals.
     """

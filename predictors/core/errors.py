@@ -8,7 +8,7 @@ LONGEST_NAME = 80
 
 
 class JobcastError(ValueError):
-    """Something the user gave cannot be used; the message says what, where and what to do.
+    """An input cannot be used; the message says what, where and what to do.
 
     The command line prints it as one line and exits with status 2.
     """

@@ -264,14 +264,14 @@ class Similar(ColumnPredictor):
 
 
 class SimilarMean(Similar):
-    """Exponentially weighted mean run time of the same group as of `Similar`: less squared error than the median."""
+    """Exponentially weighted mean run time of the group that `Similar` takes: less squared error than its median."""
 
     name = "similar-mean"
     features = (REQUESTED_TIME, "similar_weighted")
 
 
 class SimilarLow(Similar):
-    """Lower quartile of the run times of which `Similar` is the median: low on purpose, for backfilling.
+    """Lower quartile of the run times that `Similar` takes: low on purpose, for backfilling.
 
     Three jobs of four run longer, so it suits only a scheduler that corrects estimates that expire.
     """

@@ -469,7 +469,7 @@ def simulate(
     rules: Rules | None = None,
     outages: Outages | None = None,
 ) -> Schedule:
-    """Run a whole workload under a policy; parameters as of `Simulation`.
+    """Run a whole workload under a policy; the parameters are those of `Simulation`.
 
     Examples
     --------
