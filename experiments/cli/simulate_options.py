@@ -311,9 +311,12 @@ def outages_note(found: dict[str, Any]) -> str | None:
     """Return a sentence about what reservations and failures took, if there were any."""
     if "available" not in found:
         return None
+    from predictors.core.errors import percent
+
+    available, used = (percent(found[name], 1) for name in ("available", "utilisation_of_available"))
     return (
-        f"Of the machine, {found['available']:.1%} was available, of which {found['utilisation_of_available']:.1%} was "
-        f"used; {found['interrupted']:,} runs were stopped by failures, {found['lost_processor_hours']:,.0f} processor "
+        f"Of the machine, {available} was available, of which {used} was used; "
+        f"{found['interrupted']:,} runs were stopped by failures, {found['lost_processor_hours']:,.0f} processor "
         f"hours lost, {found['dropped']:,} jobs gone."
     )
 

@@ -36,6 +36,17 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
+def percent(share: float, digits: int = 0) -> str:
+    """Return a share as a percentage in words.
+
+    Examples
+    --------
+    >>> percent(1), percent(0.7823, 1)
+    ('100 %', '78.2 %')
+    """
+    return f"{share:.{digits}%}".replace("%", " %")
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> JobcastError:
     """Return the error for a name that is not registered, with the nearest one that is.
 

@@ -176,6 +176,39 @@ def rewritten(place, name, changed):
     return name
 
 
+def test_two_users_have_no_interval_in_the_table_either(place):
+    """The table resamples what the sentences resample: users, else weeks, and nothing of which there are too few."""
+    few = rewritten(place, "few_users.swf", lambda job, i: [*job[:11], str(1 + i % 2), *job[12:]])
+    out = printed(f"evaluate {few} --predictors requested,user-mean")
+    assert out.count("2 users only") == 2 and "no interval: the scored jobs have only 2 users" in " ".join(out.split())
+    assert "with its interval over" not in out
+    spread = rewritten(place, "weeks.swf", lambda job, i: [job[0], str(604_800 * i), *job[2:11], "1", *job[12:]])
+    out = " ".join(printed(f"evaluate {spread} --predictors user-mean").split())
+    assert "with its interval over weeks" in out and "one user only" not in out
+
+
+def test_words_that_name_the_rows_stand_to_the_left_and_figures_to_the_right(capsys):
+    rows = [("KTH", "easy", "0.4 to 0.6", 1.0), ("SDSC-SP2", "careful", "12 to 13", 22.0)]
+    print_table("Cases", ("log", "case", "interval", "wait"), rows)
+    lines = capsys.readouterr().out.splitlines()
+    short, long = (next(line for line in lines if line.startswith(log)) for log in ("KTH", "SDSC"))
+    assert short.index("easy") == long.index("careful")
+    assert short.index("0.6") + 3 == long.index("13") + 2
+
+
+def test_jobs_that_overran_are_told_of_with_the_way_out(place):
+    over = rewritten(place, "over.swf", lambda job, i: [*job[:8], "60", *job[9:]])
+    command = f"evaluate {over} --predictors user-mean"
+    out, free = (" ".join(printed(f"{command}{more}").split()) for more in ("", " --no-kill"))
+    assert "ran past the requested time; no prediction lies beyond it; with --no-kill they may" in out
+    assert "predictions may lie beyond it" in free and "with --no-kill" not in free
+
+
+def test_a_percentage_is_written_in_one_way(place):
+    out = printed("evaluate log.swf --predictors requested --intervals") + printed("log info log.swf")
+    assert re.findall(r"\d+(?:\.\d+)? %", out) and not re.findall(r"\d%", out)
+
+
 def test_why_there_is_no_interval_is_said_as_it_is(place):
     nobody = rewritten(place, "nobody.swf", lambda job, i: [*job[:11], "-1", *job[12:]])
     alike = rewritten(place, "alike.swf", lambda job, i: [*job[:3], "100", *job[4:8], "100", *job[9:]])
@@ -209,4 +242,4 @@ def test_rows_that_cannot_be_read_are_told_first_where_they_are_many(place, line
         printed("train log.swf --predictor last-two")
     half = rewritten(place, "half.swf", lambda job, i: job if i % 2 else job[:9])
     told = printed(line.format(half)).split("\n\n")[0]
-    assert "100 of 200 rows (50%) could not be read, most by the rule too-few-fields" in " ".join(told.split())
+    assert "100 of 200 rows (50 %) could not be read, most by the rule too-few-fields" in " ".join(told.split())
