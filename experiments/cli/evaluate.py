@@ -17,6 +17,7 @@ from experiments.cli.options import (
     Kill,
     ListAccount,
     Log,
+    Partition,
     RequestsFrom,
     Seed,
     about_model,
@@ -39,7 +40,6 @@ Train = Annotated[
 ]
 Prequential = Annotated[bool, typer.Option("--prequential", help="Predict every job, learn from it when it ends.")]
 ProtocolName = Annotated[str, typer.Option("--protocol", help="strict, or reis: the rules of that paper.")]
-Partition = Annotated[int | None, typer.Option(help="Keep only the jobs of this partition.")]
 Budget = Annotated[
     float | None, typer.Option(help="Share of jobs that may run longer than predicted, such as 0.05: predict no less.")
 ]
@@ -372,7 +372,7 @@ def predict(
         write_predictions(part, jobs, seconds, who, found.quantiles)
     unread = lacks_of_reading(jobs, account)
     account = account.using(len(jobs))
-    lacks = lacks_for_predictions(jobs, ReadingReport(jobs.name)) if len(jobs) else ()
+    lacks = lacks_for_predictions(jobs, ReadingReport(jobs.name), scored=False) if len(jobs) else ()
     lacks = (*unread, *lacks)
     document = {
         "lacks": [lack.to_dict() for lack in lacks],
@@ -397,7 +397,7 @@ def predict(
         for line in found.sentences(model):
             say(line)
         if found.worse:
-            say(refit_with(loaded.predictor.name, loaded.name, loaded.alias))
+            say(refit_with(loaded.predictor.name, loaded.name, loaded.alias, intervals=layer is not None))
         print_account(account, listed=list_account)
 
 

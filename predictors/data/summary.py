@@ -262,8 +262,8 @@ def lacks_for_schedules(log: JobLog, used: JobLog, cleaning: ReadingReport, kill
     return (*found, *_users(used, "Who waits longer cannot be told by user."))
 
 
-def lacks_for_predictions(jobs: JobLog, account: ReadingReport) -> tuple[Lack, ...]:
-    """Return what a log lacks for learning and scoring predictors, what weighs most first.
+def lacks_for_predictions(jobs: JobLog, account: ReadingReport, *, scored: bool = True) -> tuple[Lack, ...]:
+    """Return what a log lacks for learning, predicting and scoring, what weighs most first.
 
     Parameters
     ----------
@@ -271,12 +271,15 @@ def lacks_for_predictions(jobs: JobLog, account: ReadingReport) -> tuple[Lack, .
         The jobs that are learnt from or predicted.
     account : ReadingReport
         Which jobs of the log were left out.
+    scored : bool
+        Whether predictors are scored on the jobs; else it is a matter of predictions alone.
     """
     n_jobs = len(jobs) + account.dropped - account.count("other-partition")
     found = [*_dropped(n_jobs, account), *_made(len(jobs), account)]
     if jobs.known("wait").mean() < LEAST_WAITS:
         text = f"{_without_waits(jobs)} Each counts as started at its submission: its end is learnt from too early."
-        remedy = "Take a log with the times of submission and of start; these scores are too good."
+        so = "these scores are too good" if scored else "these predictions use ends that were not known yet"
+        remedy = f"Take a log with the times of submission and of start; {so}."
         found.append(Lack("no-waits", text, remedy))
     if not (jobs.values["requested_time"] > 0).any():
         text = "no job has a requested time. Predictions have no upper limit, and none stands in for a missing one."

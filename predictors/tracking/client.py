@@ -215,7 +215,7 @@ def promote(uri: str, alias: str, why: str, *, even_if_worse: bool = False) -> R
     """Give an alias to a registered version, and write down on it when that was and why.
 
     Every promotion stays as a tag of its version, `jobcast.promoted.TIME`: nothing is overwritten. A predictor whose
-    run tells that its squared error is not below that of last-two gets no alias; one whose run does not tell, does.
+    run does not tell that its squared error is below that of last-two gets no alias.
 
     Parameters
     ----------
@@ -242,11 +242,16 @@ def promote(uri: str, alias: str, why: str, *, even_if_worse: bool = False) -> R
     with _client(store) as client:
         found = find_version(client, store, where)
         predictor = found.tags.get("jobcast.predictor", LastTwo.name)
-        if not even_if_worse and predictor != LastTwo.name and found.run_id:
-            metrics = client.get_run(found.run_id).data.metrics  # finite ones alone
-            no_ratio = math.inf if "n_train" in metrics else 0.0  # scored, and last-two made no error; or not scored
-            told = metrics.get("sse_ratio_to_last_two", no_ratio)
-            refuse_worse(f"models:/{found.name}/{found.version}, {predictor}, on the jobs of its figures", told, alias)
+        if not even_if_worse and predictor != LastTwo.name:
+            metrics = client.get_run(found.run_id).data.metrics if found.run_id else {}  # finite ones alone
+            version = f"models:/{found.name}/{found.version}, {predictor}"
+            if "sse_ratio_to_last_two" not in metrics and "n_train" not in metrics:
+                raise JobcastError(
+                    f"{version}: its run holds no squared error beside last-two's, so the model does not get the alias "
+                    f"{alias!r}. Train it with `jobcast train`, which measures that, or give --even-if-worse."
+                )
+            told = metrics.get("sse_ratio_to_last_two", math.inf)  # scored, and last-two made no error
+            refuse_worse(f"{version}, on the jobs of its figures", told, alias)
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S.%fZ")
         client.set_model_version_tag(found.name, found.version, f"jobcast.promoted.{stamp}", f"{alias}: {why}")
         client.set_registered_model_alias(found.name, alias, found.version)
@@ -353,9 +358,9 @@ def sweep_run(
 
         def add(child: Child) -> None:
             own = {"mlflow.parentRunId": run_id, **shown}
-            part = client.create_run(place, _milliseconds(time.time() - child.seconds), own, child.title).info.run_id
+            part = client.create_run(place, began, own, child.title).info.run_id  # when in the sweep is not known
             _log_numbers(client, part, child.params, child.steps)
-            client.set_terminated(part)
+            client.set_terminated(part, end_time=began + _milliseconds(child.seconds))
 
         with _finished(client, run_id):
             _log_numbers(client, run_id, params, [])

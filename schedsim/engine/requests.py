@@ -32,7 +32,7 @@ def write_policy(record: Record, policy: Policy) -> None:
     record.seed = policy.order.seed
     record.backfill_order = second.code
     record.backfill_seed = second.seed
-    record.candidates = candidates_of(policy)
+    record.candidates = record.candidate_kind = candidates_of(policy)
     record.depth = at.ALL if policy.depth is None else policy.depth
     if policy.kind == "greedy":
         record.depth = at.GREEDY

@@ -127,7 +127,7 @@ class Simulation:
         given, rules = rules, rules_for(policy, rules)
         site = (None, None, None) if rules is None else (rules.table(workload), rules.node_sets(), rules.ledger())
         weights = policy.agent.array if isinstance(policy.agent, Linear) else NO_WEIGHTS
-        groups = None if rules is not None else self._groups(allocator, run_times, outages)
+        groups = None if rules is not None else self._source.groups(workload)
         self._state = State.empty(workload.jobs, columns, self._source.n_steps, weights, groups, *site)
         self._log = EventLog.with_room(3 * len(workload))
         self._read_by_forecasts = self._read_by_machine = 0
@@ -150,7 +150,11 @@ class Simulation:
         record.correction = correction_code(correction)
         write_policy(record, policy)
         if groups is not None:
-            record.grouped, record.candidates = True, at.GROUPED
+            record.grouped = True
+            if self._lists_groups(outages):
+                record.candidates = at.GROUPED
+        elif self._source.revised is not None:
+            record.by_row = policy.order != FCFS
         write_machine_state(record, self._machine_state)
         if self._machine_state is not None:
             self._state = begin_outages(workload, self._state, self._log, self._machine_state)
@@ -348,19 +352,15 @@ class Simulation:
                 "do not go with it; take conservative-replan or EASY."
             )
 
-    def _groups(self, allocator: Allocator | None, run_times: RunTimes | None, outages: Outages | None) -> Ints | None:
-        """Return the group of each job, where estimates may be revised by group; None where each job has its own.
+    def _lists_groups(self, outages: Outages | None) -> bool:
+        """Return whether candidates for backfills are searched by group: then a revision costs nothing for each job.
 
-        The pass must search by group, which it does for plain EASY whose candidates are in the order FCFS or SJF.
+        EASY does so whose candidates are in the order FCFS or SJF. Jobs that failures stop have estimates of their own.
         """
         policy = self.policy
-        plain = allocator is None and run_times is None and outages is None
-        asks = policy.gate is not None or policy.agent is not None or policy.is_ceil
-        if not plain or asks or policy.kind != "counts":
-            return None
-        if policy.order != FCFS or policy.backfill_order not in (FCFS, SJF):
-            return None
-        return self._source.groups(self.workload)
+        if policy.agent is not None or policy.kind != "counts" or (outages is not None and outages.changes):
+            return False
+        return policy.order == FCFS and policy.backfill_order in (FCFS, SJF)
 
     def _write_source(self) -> None:
         """Write into the state what kind of estimates there are."""

@@ -276,7 +276,7 @@ def _room(slots: int, steps: int) -> tuple[Any, Any, Any]:
     """Return arrays that hold `slots` jobs whatever happens.
 
     Of two neighbouring leaves, and of two neighbouring nodes, one is more than a quarter full, so a list of m entries
-    takes fewer than 0.4 m + 3 rows. A waiting job is in at most three lists, a running one in five; timers, at most
+    takes fewer than 0.4 m + 3 rows. A waiting job is in at most four lists, a running one in five; timers, at most
     one a job, in another.
     """
     n_rows = 6 * (2 * slots // 5) + 3 * at.LISTS

@@ -177,7 +177,7 @@ def _next_candidate(sim: Arrays, which: int) -> int:
     """Return the next job of a list that fits beside the head by the estimates, or -1."""
     state = sim.state[0]
     time_left, free = state.shadow_time - state.now, free_for(state, state.free)
-    if state.grouped:
+    if which == at.GROUPED:
         promise = state.guaranteed_start - state.now if state.promises else at.NEVER
         return next_in_groups(sim, free, time_left, state.extra_procs, promise, state.extra_at_promise)
     return next_fitting(sim.lists, state, which, state.after_key, state.after_tie, free, time_left, state.extra_procs)
@@ -231,7 +231,7 @@ def _next_and_note(reasons: Reasons, sim: Arrays) -> int:
     state = sim.state[0]
     key, tie = state.after_key, state.after_tie
     while True:
-        if state.grouped:
+        if state.searched == at.GROUPED:
             state.after_key, state.after_tie = key, tie
             slot = next_in_groups(sim, at.NEVER, at.NEVER, at.NEVER, at.NEVER, at.NEVER)
         else:

@@ -165,7 +165,7 @@ class JobNow:
     n_children: int  # children still to be submitted
     exit_state: int  # NOT_ENDED, WELL or BADLY
     queue_number: int  # in which it waits
-    group: int  # of jobs whose estimates are revised as one
+    group: int  # of jobs whose estimates are revised as one, or -1: of a job that a failure stopped
     revision: int  # of its group that its estimates are of
     next_spare: int  # of a record given back: the next such record, or -1
 
@@ -254,6 +254,7 @@ class State:
     seed: int
     backfill_seed: int
     candidates: int  # which list is searched for backfills
+    candidate_kind: int  # which of a job's keys sorts the candidates: that of the list QUEUE or BACKFILL
     depth: int
     correction: int
     kill: bool  # jobs are stopped at their requested time
@@ -275,6 +276,8 @@ class State:
     several_estimates: bool  # candidates, running jobs and the order may have different estimates
     revises: bool  # a forecast revises estimates
     grouped: bool  # it revises those of a group as one
+    by_row: bool  # it revises each by itself: they are found by the list GROUPED, as one group
+    outdated: bool  # waiting jobs, listed by their own estimates, are still to take over those of their group
     n_revisions: int  # how many it gave last
     n_revised: int  # how many of them are taken in
     # run times and places
@@ -432,7 +435,7 @@ TIMERS: Final = 5  # timers: (time, sequence number, kind, argument, wakes)
 REVISIONS: Final = 6  # running jobs by the second of their next estimate step
 POSTPONED: Final = 7  # postponed jobs, by the order in which candidates for backfills are searched
 DEPENDANTS: Final = 8  # held jobs, and those with children still to be submitted, by row
-GROUPED: Final = 9  # in the place of BACKFILL: waiting jobs by (number of the group, row)
+GROUPED: Final = 9  # waiting jobs by (number of the group, row); of EASY in the place of BACKFILL
 GROUPS: Final = 10  # groups with waiting jobs, by (key, number): the fewest processors, the length of all
 
 # why a job is held

@@ -12,6 +12,8 @@ References
 from dataclasses import dataclass
 from typing import Final, Literal
 
+import numpy as np
+
 from predictors.core.errors import JobcastError
 from schedsim.policies.orders import Order
 
@@ -62,9 +64,9 @@ class Easy:
     replan: bool = False
 
     def __post_init__(self) -> None:
-        if self.depth < 1:
+        if isinstance(self.depth, bool) or not isinstance(self.depth, int | np.integer) or self.depth < 1:
             raise JobcastError(
-                f"EASY and hybrid backfilling hold at least 1 reservation; got depth={self.depth}. For none take "
+                f"EASY and hybrid backfilling hold at least 1 reservation; got depth={self.depth!r}. For none take "
                 "NoBackfilling(), for all Conservative()."
             )
 
@@ -168,5 +170,5 @@ class Promise:
     slack: int = 0
 
     def __post_init__(self) -> None:
-        if self.slack < 0:
-            raise JobcastError(f"A promise's slack is 0 s or more; got {self.slack}.")
+        if isinstance(self.slack, bool) or not isinstance(self.slack, int | np.integer) or self.slack < 0:
+            raise JobcastError(f"A promise's slack is 0 s or more, in whole seconds; got {self.slack!r}.")

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
+import numpy as np
+
 from predictors.core.errors import JobcastError, unknown_name
 from schedsim.policies.agents import RESERVES, Agent, Linear, RandomPicks, Reserve
 from schedsim.policies.backfilling import (
@@ -76,6 +78,7 @@ class Policy:
     postpone: Postponing | None = None
 
     def __post_init__(self) -> None:
+        self._refuse_other_types()
         if not isinstance(self.backfill, Backfilling):
             raise JobcastError(
                 "A policy backfills by NoBackfilling(), Easy(), Conservative(), Greedy() or Knapsack() of "
@@ -94,12 +97,26 @@ class Policy:
             )
         if self.gate is not None and self.kind not in ("counts", "greedy"):
             raise JobcastError("A gate needs the pass 'counts' or 'greedy'.")
-        if not 1 <= self.window <= MOST_IN_WINDOW:
-            raise JobcastError(f"A policy's window must be 1 to {MOST_IN_WINDOW} jobs; got {self.window}.")
+        if not _is_whole(self.window) or not 1 <= self.window <= MOST_IN_WINDOW:
+            raise JobcastError(f"A policy's window must be 1 to {MOST_IN_WINDOW} jobs; got {self.window!r}.")
         if self.is_ceil and (self.kind != "counts" or self.agent is not None):
             raise JobcastError(
                 "A ceiling, or postponed jobs, need the pass 'counts': no reservation or one (EASY), no agent."
             )
+
+    def _refuse_other_types(self) -> None:
+        for name, kind in (("promise", Promise), ("ceiling", Ceiling), ("postpone", Postponing)):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kind):
+                raise JobcastError(f"A policy's {name} is {kind.__name__}(…) or None; got {value!r}.")
+        for where, order in (("order", self.order), ("backfill order", getattr(self.backfill, "order", None))):
+            if not isinstance(order, Order) and (order is not None or where == "order"):
+                raise JobcastError(
+                    f"A policy's {where} is one of schedsim.policies.orders.ORDERS, or Order.by(function); "
+                    f"got {order!r}."
+                )
+        if self.gate is not None and (isinstance(self.gate, type) or not callable(getattr(self.gate, "ask", None))):
+            raise JobcastError(f"A policy's gate is an object with a method ask; got {self.gate!r}.")
 
     @property
     def kind(self) -> Pass:
@@ -120,6 +137,10 @@ class Policy:
     def is_ceil(self) -> bool:
         """Whether there is a ceiling on utilisation, or jobs are postponed."""
         return self.ceiling is not None or self.postpone is not None
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _picks(agent: object) -> bool:

@@ -55,6 +55,7 @@ LINES = {
     "sweep log.swf --policies fcfs,easy,careful --seeds 2 --out swept": ("killed", "widest5_mean_wait_s", "case"),
     "sweep log.swf --kind evaluate --predictors requested,user-mean --seeds 2 --out scored": ("r2", "mae_s"),
     "experiment start-times --log log.swf --quick --out reports": ("tables", "notes"),
+    "experiment reis --log log.swf --quick --out reports": ("tables", "notes"),
 }  # fmt: skip
 """Commands that print tables, with keys that hold the columns in `--json`."""
 

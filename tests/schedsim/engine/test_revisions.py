@@ -1,5 +1,6 @@
 """Revised estimates, and the default: the engine equals the slow oracle, promises are kept, forks go on alike."""
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -11,8 +12,14 @@ from predictors.core.events import ENDED, STARTED, SUBMITTED
 from predictors.data.joblog import JobLog
 from predictors.models.similar_jobs import REVISED_ESTIMATES, SimilarRuns, make_revised_estimates
 from schedsim.engine.simulation import Simulation, simulate
+from schedsim.machine.allocators import Contiguous
+from schedsim.machine.outages import Change, Outages, Reservation
+from schedsim.machine.topology import Topology
+from schedsim.policies.agents import RandomPicks
 from schedsim.policies.backfilling import Easy, Promise
+from schedsim.policies.orders import Order
 from schedsim.policies.policy import SJF, Policy, make_policy
+from schedsim.policies.rush import Scripted, rush
 from schedsim.results.schedule import STARTED_BY
 from schedsim.workload.estimates import Separate
 from schedsim.workload.workload import Workload
@@ -295,19 +302,62 @@ class Alone:
         return Alone(self.told.fork())
 
 
-BY_GROUP = ["default", "easy-sjbf", "easy", "fcfs", "easy+promise"]
+def maintenance(span):
+    """Return reservations all along a time span [s]."""
+    step = max(4, span // 12)
+    return {"outages": Outages([Reservation(step * k, step * k + step // 3, 1 + k % PROCS) for k in range(1, 60)])}
 
 
-@pytest.mark.parametrize("name", BY_GROUP)
-def test_revisions_by_group_and_by_job_give_one_schedule(name):
+def failures(span):
+    """Return nodes that fail and are repaired all along a time span [s]."""
+    step = max(4, span // 12)
+    pairs = ((0, "fail"), (step // 2, "repair"))
+    return {"outages": Outages(changes=[Change(step * k + t, kind, 2) for k in range(1, 60) for t, kind in pairs])}
+
+
+def nodes(_span):
+    """Return nodes with identities."""
+    return {"allocator": Contiguous(Topology(2, PROCS // 2))}
+
+
+def plain(_span):
+    """Return numbers of processors only."""
+    return {}
+
+
+ODD = np.arange(1000) % 3 == 0
+OWN = {
+    "gated": rush(make_policy("careful"), Scripted(2 * ODD), threshold=2),
+    "agent": Policy(backfill=Easy(), agent=RandomPicks(3)),
+    "own order": Policy(Order.by(lambda jobs: jobs.estimate * jobs.procs), Easy()),
+}
+WITHOUT_GROUPS = ("cobalt", "cobalt-2", "conservative-compress", "knapsack")
+LISTED_BY_GROUP = ("careful", "easy-sjbf", "easy", "fcfs", "fcfs-easy", "gated")
+BY_GROUP = [
+    *((name, plain) for name in EVERY_POLICY if name not in WITHOUT_GROUPS),
+    *((name, plain) for name in ("careful+ceil", "easy+ceil", "ceil", "sjf-easy+ceil", *OWN)),
+    *((name, nodes) for name in ("easy-sjbf", "easy", "sjf-easy")),
+    *((name, maintenance) for name in ("careful", "easy", "sjf-easy", "conservative-replan")),
+    *((name, failures) for name in ("careful", "easy", "sjf-easy", "wfp3-easy", "hybrid-2")),
+]
+
+
+@pytest.mark.parametrize(("name", "parts"), BY_GROUP, ids=lambda part: part if isinstance(part, str) else part.__name__)
+def test_revisions_by_group_and_by_job_give_one_schedule(name, parts):
     """Also of what is noted of each waiting job, and of a fork that takes other estimates in the middle."""
-    policy = make_policy(name)
-    for seed in range(40):
+    policy = OWN[name] if name in OWN else make_policy(name)
+    for seed in range(12):
         log = as_log(random_jobs(seed, most=90))
         workload, rule = Workload.from_log(log), list(REVISED_ESTIMATES.values())[seed % 2]
-        together = Simulation(workload, policy, rule.forecast(log))
-        alone = Simulation(workload, policy, Alone(rule.forecast(log)))
+        if policy.postpone is not None:
+            due = workload.submit + 4 * workload.requested + policy.postpone.lead
+            workload = replace(workload, deadline=np.where(ODD[: len(due)], -1, due))
+        own = parts(int(workload.submit[-1]) + 1)
+        together = Simulation(workload, policy, rule.forecast(log), **own)
+        alone = Simulation(workload, policy, Alone(rule.forecast(log)), **own)
         assert (together._state.record.grouped, alone._state.record.grouped) == (True, False)
+        listed = together._state.record.candidates == at.GROUPED
+        assert listed == (name.partition("+")[0] in LISTED_BY_GROUP and parts is not failures)
         middle = int(workload.submit[len(workload) // 2])
         noted = [one.run_noting(middle) for one in (together, alone)]
         waiting = [set(one.queued.tolist()) for one in (together, alone)]
