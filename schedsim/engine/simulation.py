@@ -35,7 +35,7 @@ from schedsim.machine.failures import FailureProcess
 from schedsim.machine.nodes import placed
 from schedsim.machine.outages import Outages
 from schedsim.machine.run_times import Progress, RunTimes
-from schedsim.policies.agents import NO_WEIGHTS, Linear
+from schedsim.policies.agents import NO_WEIGHTS, Linear, observation_size
 from schedsim.policies.backfilling import Pass
 from schedsim.policies.corrections import correction_code
 from schedsim.policies.policy import FCFS, SJF, Policy
@@ -128,7 +128,8 @@ class Simulation:
         site = (None, None, None) if rules is None else (rules.table(workload), rules.node_sets(), rules.ledger())
         weights = policy.agent.array if isinstance(policy.agent, Linear) else NO_WEIGHTS
         groups = None if rules is not None else self._groups(allocator, run_times, outages)
-        self._state = State.empty(workload.jobs, columns, self._source.n_steps, weights, groups, *site)
+        seen, steps = observation_size(policy.agent, policy.window), self._source.n_steps
+        self._state = State.empty(workload.jobs, columns, steps, weights, seen, groups, *site)
         self._log = EventLog.with_room(3 * len(workload))
         self._read_by_forecasts = self._read_by_machine = 0
         self._closed = False
@@ -142,6 +143,7 @@ class Simulation:
         self._machine_state = MachineState.of(workload, policy, self._allocator, run_times, kill, outages)
         record = self._state.record
         record.free = record.machine_procs = workload.machine_procs
+        record.origin = workload.origin
         record.head = record.asked_about = -1
         record.stale = True
         record.kill = kill
