@@ -1,7 +1,8 @@
 """Rewards by name: what an environment pays for a pick.
 
 A reward may know how long jobs ran, which an observation never does: it is paid while an agent learns, and nobody reads
-it when the agent is used. Those that are sums over the jobs add up, over an episode, to the measure itself.
+it when the agent is used. Those that are sums over the jobs add up, from an episode's first pick on, to the measure
+itself; jobs that wait when it begins count in the waits.
 
 References
 ----------

@@ -11,6 +11,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from predictors.core.errors import JobcastError
+from predictors.core.events import STARTED
 from predictors.data.cleaning import clean
 from predictors.data.formats.detect import read_log
 from schedsim.engine.simulation import Simulation, simulate
@@ -246,6 +247,21 @@ def test_episodes_begin_where_the_base_policy_stands(start):
         before = easy.start[first:end] < jobs.submit[end - 1]
         same += np.array_equal(env.starts[before], easy.start[first:end][before])
     assert same == len(episodes) if start == "warm" else same < len(episodes)
+
+
+def test_jobs_that_wait_when_an_episode_begins_count_in_its_waits():
+    """From the first pick on: before it nobody has chosen anything."""
+    jobs = busy_workload()
+    opening, env = Episodes(jobs, episode=100).begin(2), made(jobs, episode=100)
+    env.reset(seed=0, options={"episode": 2})
+    began = env._rollouts.simulations[0].now
+    _, rewards, _ = played(env, seed=0, options={"episode": 2})
+    rows = np.array([*opening.queued, *range(*env.episodes.rows[2])])
+    events = env._rollouts.simulations[0].events()
+    start = {row: second for second, kind, row in events.tolist() if kind == STARTED}
+    waits = [start[row] - max(began, int(jobs.submit[row])) for row in rows.tolist()]
+    assert len(opening.queued) > 0
+    assert sum(rewards) == pytest.approx(-sum(waits) / 3600)
 
 
 def test_a_warm_episode_is_the_same_whatever_was_run_before():
