@@ -9,9 +9,9 @@ import schedsim.kernels.records as at
 from predictors.core.errors import JobcastError
 from schedsim.engine.machine_state import MachineState
 from schedsim.engine.state import EventLog, State
-from schedsim.kernels import clears, renew_ends, set_timer
+from schedsim.kernels import answer_place, clears, renew_ends, set_timer
 from schedsim.kernels.records import State as Record
-from schedsim.policies.agents import RESERVES, Choice, RandomPicks, code_of
+from schedsim.policies.agents import RESERVES, Choice, Observation, RandomPicks, code_of
 from schedsim.policies.backfilling import Knapsack
 from schedsim.policies.ceil import most_in_use, share_of
 from schedsim.policies.gates import Candidate, Verdict
@@ -98,7 +98,9 @@ def answer(stop: int, workload: Workload, policy: Policy, state: State, machine_
         assert machine_state is not None
         step = machine_state.settle(state)
         return state if step is None else with_timer(state, step, at.STEP, 0, False)
-    if stop == at.ASK_PICK:
+    if stop == at.ASK_PICK and record.agent == at.ENCODED:
+        _show_agent(policy, state)
+    elif stop == at.ASK_PICK:
         _ask_agent(policy, state)
     return state
 
@@ -198,14 +200,27 @@ def _ask_agent(policy: Policy, state: State) -> None:
     slots = slots[: policy.window]
     choice = Choice(int(record.now), int(record.free), jobs_now["row"][slots], level)
     place = agent.pick(choice)
-    whole = isinstance(place, int | np.integer) and not isinstance(place, bool)
-    if place is not None and not (whole and 0 <= place < len(slots)):
-        raise JobcastError(
-            f"The agent picked place {place!r} of {len(slots)} jobs at {choice.now} s; "
-            "a place is a whole number from 0 on, below that of the jobs, or None."
-        )
+    if place is not None:
+        _check_place(place, len(slots), choice.now, ", or None")
     record.answer = -1 if place is None else slots[place]
     record.picked_place, record.picked_of, record.picked_score = 0 if place is None else place + 1, len(slots), np.nan
+
+
+def _show_agent(policy: Policy, state: State) -> None:
+    agent: Any = policy.agent
+    record, n = state.record, int(state.record.picked_of)
+    seen = Observation.of(state.observation.copy(), policy.window, n, int(record.now), int(record.asked_about))
+    place = agent.choose(seen)
+    _check_place(place, n, seen.now)
+    answer_place(state.arrays(), int(place))
+
+
+def _check_place(place: Any, n: int, now: int, or_none: str = "") -> None:
+    if not isinstance(place, int | np.integer) or isinstance(place, bool) or not 0 <= place < n:
+        raise JobcastError(
+            f"The agent picked place {place!r} of {n} jobs at {now} s; "
+            f"a place is a whole number from 0 on, below that of the jobs{or_none}."
+        )
 
 
 def with_timer(state: State, when: int, kind: int, argument: int, wakes: bool) -> State:

@@ -3,7 +3,7 @@
 import copy
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Self
 
@@ -30,12 +30,13 @@ from schedsim.engine.requests import (
 from schedsim.engine.state import EventLog, State
 from schedsim.kernels import conservative, dissolve_groups, easy, knapsack
 from schedsim.kernels.reasons import Reasons, no_reasons
+from schedsim.kernels.records import Arrays
 from schedsim.machine.allocators import Allocator
 from schedsim.machine.failures import FailureProcess
 from schedsim.machine.nodes import placed
 from schedsim.machine.outages import Outages
 from schedsim.machine.run_times import Progress, RunTimes
-from schedsim.policies.agents import NO_WEIGHTS, Linear
+from schedsim.policies.agents import NO_WEIGHTS, Linear, ObservingAgent, Reserve, observation_size
 from schedsim.policies.backfilling import Pass
 from schedsim.policies.corrections import correction_code
 from schedsim.policies.policy import FCFS, SJF, Policy
@@ -128,7 +129,8 @@ class Simulation:
         site = (None, None, None) if rules is None else (rules.table(workload), rules.node_sets(), rules.ledger())
         weights = policy.agent.array if isinstance(policy.agent, Linear) else NO_WEIGHTS
         groups = None if rules is not None else self._source.groups(workload)
-        self._state = State.empty(workload.jobs, columns, self._source.n_steps, weights, groups, *site)
+        seen, steps = observation_size(policy.agent, policy.window), self._source.n_steps
+        self._state = State.empty(workload.jobs, columns, steps, weights, seen, groups, *site)
         self._log = EventLog.with_room(3 * len(workload))
         self._read_by_forecasts = self._read_by_machine = 0
         self._closed = False
@@ -142,6 +144,7 @@ class Simulation:
         self._machine_state = MachineState.of(workload, policy, self._allocator, run_times, kill, outages)
         record = self._state.record
         record.free = record.machine_procs = workload.machine_procs
+        record.origin = workload.origin
         record.head = record.asked_about = -1
         record.stale = True
         record.kill = kill
@@ -322,6 +325,43 @@ class Simulation:
             new._read_by_forecasts = int(new._state.record.n_logged)
         new._branch_log()
         return new
+
+    def with_agent(self, agent: ObservingAgent, reserve: Reserve = "kept", window: int = 50) -> Self:
+        """Return a fork in which an agent picks from now on, in place of the policy's orders."""
+        new = self.fork()
+        new.policy = replace(self.policy, agent=agent, reserve=reserve, window=window)
+        new._state.observation = np.zeros(observation_size(agent, window), dtype=np.float32)
+        write_policy(new._state.record, new.policy)
+        write_machine_state(new._state.record, new._machine_state)
+        return new
+
+    def submit_only(self, first: int, end: int) -> None:
+        """Let the jobs of the rows `first` to `end` - 1 be submitted from now on, and no others.
+
+        Raises
+        ------
+        JobcastError
+            If there are no such jobs, or one was submitted already.
+        """
+        record = self._state.record
+        if not record.next_submission <= first < end <= len(self.workload):
+            raise JobcastError(
+                f"{self.workload.name}: rows from {record.next_submission} up to {len(self.workload)} are still to be "
+                f"submitted at {self.now} s; got {first} to {end}."
+            )
+        record.next_submission = record.next_queued = first
+        record.end_of_submissions = end
+
+    def arrays(self) -> tuple[Arrays, at.Estimates]:
+        """Return the arrays as the kernels take them, for a client that calls these itself, and the estimates.
+
+        They hold until something else is called.
+        """
+        return self._state.arrays(self._log), self._source.estimates
+
+    def settle(self, stop: int) -> None:
+        """Do what a pause of a kernel asks for, but for a pick."""
+        self._answer(stop)
 
     def close_submissions(self) -> None:
         """Let no further job be submitted or fail, no node fail or be repaired, and no command come.

@@ -95,6 +95,7 @@ class State:
     capacities: Records[Capacity]
     scratch: Ints
     weights: Floats
+    observation: at.Observed
 
     def __post_init__(self) -> None:
         self.record = self.one[0]
@@ -106,6 +107,7 @@ class State:
         capacities: int = 0,
         steps: int = 0,
         weights: Floats = NO_WEIGHTS,
+        observation: int = 0,
         group_of: Ints | None = None,
         site_jobs: Records[SiteJob] | None = None,
         sets: Records[NodeSet] | None = None,
@@ -123,6 +125,8 @@ class State:
             Most estimate steps of a job.
         weights : float64 array of shape (12,)
             Of an agent that scores jobs inside the pass; not writeable.
+        observation : int
+            How many numbers an agent sees that is asked from outside.
         group_of : int64 array of shape (n_jobs,), optional
             The number of each job's group, where estimates are revised by group.
         site_jobs, sets, accounts : arrays of records, optional
@@ -148,6 +152,7 @@ class State:
             np.empty(capacities, at.CAPACITY_RECORD),  # type: ignore[arg-type]
             np.empty(_LEAST_SLOTS, dtype=np.int64),
             weights,
+            np.zeros(observation, dtype=np.float32),
         )
 
     def arrays(self, log: EventLog = _NO_LOG) -> Arrays:
@@ -169,6 +174,7 @@ class State:
             self.capacities,
             self.scratch,
             self.weights,
+            self.observation,
             log.events,
             log.notes,
         )
@@ -238,9 +244,16 @@ class State:
             profile,
             dates,
             np.empty(len(self.capacities), at.CAPACITY_RECORD),  # type: ignore[arg-type]
-            np.empty(slots, dtype=np.int64),
+            self._scratch(slots),
             self.weights,
+            self.observation.copy() if len(self.observation) else self.observation,
         )
+
+    def _scratch(self, slots: int) -> Ints:
+        """Return scratch for so many slots; a window that a client was shown stays as it is."""
+        scratch, shown = np.empty(slots, dtype=np.int64), self.record.picked_of if len(self.observation) else 0
+        scratch[:shown] = self.scratch[:shown]
+        return scratch
 
 
 def _bytes(records: Any) -> Any:

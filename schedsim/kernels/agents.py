@@ -48,6 +48,13 @@ def pick_next(sim: Arrays) -> int:
 @step
 def pick_backfill(sim: Arrays) -> int:
     """Return the job that the agent picks of those that may be backfilled, or -1 if there is none."""
+    n = list_candidates(sim)
+    return _best_of(sim, n, True) if n > 0 else -1
+
+
+@step
+def list_candidates(sim: Arrays) -> int:
+    """Write a window of the jobs that may be backfilled to `scratch`, and return how many they are."""
     state = sim.state[0]
     free, time_left = free_for(state, state.free), state.shadow_time - state.now
     key, tie, n = at.FIRST_KEY, at.FIRST_TIE, 0
@@ -60,7 +67,7 @@ def pick_backfill(sim: Arrays) -> int:
         if clears(sim, job):
             sim.scratch[n] = slot
             n += 1
-    return _best_of(sim, n, True) if n > 0 else -1
+    return n
 
 
 @step
@@ -79,6 +86,12 @@ def _best_of(sim: Arrays, n: int, behind_head: bool) -> int:
     state.picked_of = n
     state.picked_score = greatest
     return state.picked
+
+
+@step
+def is_asked(state: State) -> bool:
+    """Return whether a client picks: the pass stops for each pick."""
+    return state.agent == at.ASKED or state.agent == at.ENCODED
 
 
 @step

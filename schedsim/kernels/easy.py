@@ -13,9 +13,10 @@ Does not handle several reservations, or nodes with identities.
 import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
 from predictors.core.jit import lean, step
-from schedsim.kernels.agents import pick_backfill, take_answer
+from schedsim.kernels.agents import is_asked, pick_backfill, take_answer
 from schedsim.kernels.cobalt import set_allows
 from schedsim.kernels.instant import until_pass
+from schedsim.kernels.observation import ask_for_pick
 from schedsim.kernels.ordered_lists import next_fitting, slot_from
 from schedsim.kernels.postponed import release, release_if_idle
 from schedsim.kernels.profile import clears, free_for, note_start, read_dates
@@ -121,11 +122,11 @@ def _backfill(sim: Arrays, reasons: Reasons | None) -> int:
                 return 0
             continue
         if state.agent != at.NO_AGENT:
-            if state.agent != at.ASKED:
+            if not is_asked(state):
                 slot = pick_backfill(sim)
             elif state.answer == at.NOT_ANSWERED:
                 state.asked_about = 2
-                return at.ASK_PICK
+                return ask_for_pick(sim)
             else:
                 slot = take_answer(state)
             if slot < 0:

@@ -11,7 +11,7 @@ The whole state of a simulation is a few arrays of records; a fork copies them a
 
 Read-only or append-only, hence shared: `jobs` (n_jobs,) of `Job`, `site_jobs` of `SiteJob`, the estimates, `log` (n, 3)
 the events (time, kind, job row), `start_notes` (n,) a number for each event, `weights` (n,) of an agent that scores
-jobs inside the pass.
+jobs inside the pass. `scratch` and `observation` are written anew before they are read.
 
 A class of this module names the fields of a record and their types; `record_type` makes the NumPy type of it. Kernels
 and Python read a record alike: `jobs_now[slot].procs`.
@@ -26,6 +26,7 @@ import numpy.typing as npt
 from predictors.core.arrays import Floats, Ints
 
 R = TypeVar("R")
+Observed = npt.NDArray[np.float32]
 
 
 # sizes of the ordered lists
@@ -214,6 +215,7 @@ class State:
     phase: int
     free: int  # processors
     machine_procs: int
+    origin: int  # what the log's own clock shows at second 0
     next_submission: int  # first row not yet submitted
     next_queued: int  # first row not yet in the queue
     end_of_submissions: int  # no row from here on is submitted
@@ -396,6 +398,7 @@ class Arrays(NamedTuple):
     capacities: Records[Capacity]
     scratch: Numbers  # slots, written out to be gone through or sorted
     weights: Floats
+    observation: Observed  # what an agent sees that is asked from outside, see `observation`
     log: Ints
     start_notes: Ints
 
@@ -521,11 +524,12 @@ GREEDY: Final = -1  # no reservation: no job waits for the head
 NO_BACKFILL: Final = 0
 ALL: Final = NEVER
 
-# agents: nobody picks, a client is asked, the greatest weighted sum, or a draw
+# agents: nobody picks, a client is asked, the greatest weighted sum, a draw, a client is asked and shown what it sees
 NO_AGENT: Final = 0
 ASKED: Final = 1
 LINEAR: Final = 2
 RANDOM_PICK: Final = 3
+ENCODED: Final = 4
 
 # which job holds the reservation where an agent picks: the one picked, anew at each instant or until it starts; or the
 # first in the queue until it starts

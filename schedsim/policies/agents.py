@@ -2,7 +2,8 @@
 
 An agent picks from a window at the front of the queue until the job picked does not fit: that one is reserved (see
 `RESERVES`), and then it picks from those that may be backfilled beside it, as in DRAS [1]_. `Linear` and `RandomPicks`
-are scored inside the compiled pass; any other object with a method `pick` is asked by a pause of the engine.
+are scored inside the compiled pass; any other object is asked by a pause of the engine: with a method `choose` it is
+shown what the pass has encoded (see `Observation`), with a method `pick` the rows of the jobs.
 
 References
 ----------
@@ -13,14 +14,15 @@ References
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, Self
 
 import numpy as np
 
 import schedsim.kernels.records as at
-from predictors.core.arrays import Floats, Ints
+from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.errors import JobcastError
 from schedsim.kernels.agents import FEATURES
+from schedsim.kernels.observation import N_CONTEXT, N_FEATURES
 
 Reserve = Literal["kept", "oldest", "again"]
 
@@ -61,6 +63,49 @@ class Agent(Protocol):
 
     def pick(self, choice: Choice) -> int | None:
         """Return the place of the job in `choice.rows`, or None to end the pass."""
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """What an agent sees at a pick, see `schedsim.kernels.observation`: nothing in it tells how long a job will run.
+
+    Parameters
+    ----------
+    jobs : float32 array of shape (window, 12)
+        The features of each job of the window, see `FEATURES`; zero behind the last job.
+    context : float32 array of shape (n_context,)
+        See `schedsim.kernels.observation.CONTEXT`.
+    n : int
+        How many jobs are in the window: the places 0 to n - 1 may be picked.
+    now : int
+        Time [s].
+    level : int
+        1 at the front of the queue, 2 among the candidates for backfills.
+    """
+
+    jobs: at.Observed
+    context: at.Observed
+    n: int
+    now: int
+    level: int
+
+    @classmethod
+    def of(cls, numbers: at.Observed, window: int, n: int, now: int, level: int) -> Self:
+        """Lay out what the pass has written, on the same memory."""
+        split = window * N_FEATURES
+        return cls(numbers[:split].reshape(window, N_FEATURES), numbers[split:], n, now, level)
+
+    @property
+    def mask(self) -> Bools:
+        """Which places may be picked, shape (window,)."""
+        return np.arange(len(self.jobs)) < self.n
+
+
+class ObservingAgent(Protocol):
+    """Something that picks the next job by what the pass has encoded of it, such as a network of any library."""
+
+    def choose(self, observation: Observation) -> int:
+        """Return the place of the job in the window."""
 
 
 @dataclass(frozen=True)
@@ -137,10 +182,33 @@ NO_WEIGHTS: Final = np.zeros(len(FEATURES))
 NO_WEIGHTS.flags.writeable = False  # as the others are: else the kernels are compiled once more
 
 
-def code_of(agent: Agent | Linear | RandomPicks | None) -> int:
+def picks(agent: object) -> bool:
+    """Return whether something is an agent."""
+    if isinstance(agent, type):
+        return False
+    methods = (getattr(agent, name, None) for name in ("choose", "pick"))
+    return isinstance(agent, Linear | RandomPicks) or any(callable(method) for method in methods)
+
+
+def observation_size(agent: object, window: int) -> int:
+    """Return how many numbers the pass encodes at a pick; 0 where the agent does not look at them.
+
+    >>> observation_size(OLDEST_FIRST, 50)
+    0
+    """
+    return window * N_FEATURES + N_CONTEXT if _observes(agent) else 0
+
+
+def _observes(agent: object) -> bool:
+    return not isinstance(agent, Linear | RandomPicks) and callable(getattr(agent, "choose", None))
+
+
+def code_of(agent: Agent | ObservingAgent | Linear | RandomPicks | None) -> int:
     """Return the kernels' code of who picks."""
     if agent is None:
         return at.NO_AGENT
     if isinstance(agent, Linear):
         return at.LINEAR
-    return at.RANDOM_PICK if isinstance(agent, RandomPicks) else at.ASKED
+    if isinstance(agent, RandomPicks):
+        return at.RANDOM_PICK
+    return at.ENCODED if _observes(agent) else at.ASKED

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from predictors.core.errors import JobcastError, unknown_name
-from schedsim.policies.agents import RESERVES, Agent, Linear, RandomPicks, Reserve
+from schedsim.policies.agents import RESERVES, Agent, Linear, ObservingAgent, RandomPicks, Reserve, picks
 from schedsim.policies.backfilling import (
     Backfilling,
     Conservative,
@@ -45,7 +45,7 @@ class Policy:
         Guarantees the head a start, whatever the estimates were worth; with EASY or hybrid backfilling.
     gate : Gate, optional
         May hold a job that could start; see `schedsim.policies.rush`.
-    agent : Linear, RandomPicks or Agent, optional
+    agent : Linear, RandomPicks, Agent or ObservingAgent, optional
         Picks the next job in place of the orders; see `schedsim.policies.agents`.
     reserve : {"kept", "oldest", "again"}, optional
         Which job holds the reservation where an agent picks, see `schedsim.policies.agents.RESERVES`; by default kept.
@@ -71,7 +71,7 @@ class Policy:
     backfill: Backfilling = NoBackfilling()  # noqa: RUF009 - frozen
     promise: Promise | None = None
     gate: Gate | None = None
-    agent: Agent | Linear | RandomPicks | None = None
+    agent: Agent | ObservingAgent | Linear | RandomPicks | None = None
     reserve: Reserve | None = None
     window: int = 50
     ceiling: Ceiling | None = None
@@ -88,8 +88,11 @@ class Policy:
             raise JobcastError("A promise needs EASY or hybrid backfilling: a depth of 1 or more.")
         if self.agent is not None and (self.kind != "counts" or self.gate is not None):
             raise JobcastError("An agent picks under the pass 'counts', and without a gate.")
-        if self.agent is not None and (isinstance(self.agent, type) or not _picks(self.agent)):
-            raise JobcastError(f"An agent is Linear, RandomPicks or an object with a method pick; got {self.agent!r}.")
+        if self.agent is not None and not picks(self.agent):
+            raise JobcastError(
+                "An agent is Linear, RandomPicks or an object with a method choose or a method pick; got "
+                f"{self.agent!r}."
+            )
         if self.reserve is not None and (self.agent is None or self.reserve not in RESERVES):
             raise JobcastError(
                 f"A policy with an agent reserves by one of {', '.join(RESERVES)}, and one without has no such choice; "
@@ -141,10 +144,6 @@ class Policy:
 
 def _is_whole(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def _picks(agent: object) -> bool:
-    return isinstance(agent, Linear | RandomPicks) or callable(getattr(agent, "pick", None))
 
 
 POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(
