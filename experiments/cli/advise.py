@@ -34,6 +34,9 @@ def advise(
         str | None,
         typer.Option(help="Try EASY-SJBF by this predictor too: a name, or a model's address, models:/NAME@ALIAS."),
     ] = None,
+    agent: Annotated[
+        str | None, typer.Option(help="Try an agent file too, made by jobcast tune on earlier months.", metavar="FILE")
+    ] = None,
     seeds: Annotated[
         int, typer.Option(help=f"Shaken copies of the log to simulate, at least {LEAST}; more make surer.", min=1)
     ] = SEEDS,
@@ -62,7 +65,7 @@ def advise(
     from experiments.reports.figures import report_folder
     from experiments.reports.manifest import slug
     from experiments.reports.page import files_of, write_report
-    from experiments.runs.simulate import learnt_from, loaded
+    from experiments.runs.simulate import learnt_from, loaded, tuned_on
     from predictors.core.errors import JobcastError
     from predictors.data.cleaning import RequestsFrom
     from predictors.data.formats.detect import read_log
@@ -76,12 +79,18 @@ def advise(
     with after_reading(account):
         prepared = prepare(jobs, procs, drop_wide, partition, requests_from, account)
         cleaned, lacks = prepared.used, prepared.lacks()
-        question = Question(cleaned, current, seeds, measure, predictor, lacks)
+        question = Question(cleaned, current, seeds, measure, predictor, agent, lacks)
         if predictor and learnt_from(loaded(predictor), jobs, cleaned):
             raise JobcastError(
                 f"{predictor} learnt from this very log, its future included: nothing can be advised from that. Name "
                 "the predictor instead, which starts knowing nothing and learns as jobs end."
             )
+        for policy in (question.cases[0].policy, "" if agent is None else f"agent:{agent.removeprefix('agent:')}"):
+            if tuned_on(policy, jobs, cleaned):
+                raise JobcastError(
+                    f"{policy} was tuned on a part of this very log: nothing can be advised from that. Advise on the "
+                    "months that follow; the page of jobcast tune tells what it gains on the rest of this log."
+                )
         folder = report_folder(out, f"advise-{slug(cleaned.name)}")
         with resumable():
             found = question.run(folder, workers)
