@@ -166,14 +166,7 @@ def estimates_by_name(
         return forecast(_within(_called(name), budget), log)
     roles = roles_of(name) if isinstance(name, str) else None
     if roles is not None:
-        by_name = {one: estimates_by_name(one, log, workload) for one in roles.values() if one in GIVEN}
-        parts = {role: by_name.get(one) for role, one in roles.items()}
-        return Separate(
-            **{
-                role: forecast(make_predictor(roles[role]), log) if part is None else part
-                for role, part in parts.items()
-            }
-        )
+        return Separate(**{role: _of_role(one, log, workload) for role, one in roles.items()})
     given = loaded(name) if isinstance(name, str) else name
     if isinstance(given, SimilarRuns):
         return given.forecast(log)
@@ -187,6 +180,11 @@ def estimates_by_name(
     if given in PREDICTORS:
         return forecast(make_predictor(given), log)
     raise unknown_name("estimates", given, (*GIVEN, *REVISED_ESTIMATES, *PREDICTORS, "models:/NAME@ALIAS"))
+
+
+def _of_role(name: str, log: JobLog, workload: Workload) -> Estimates:
+    """Return the estimates of one role: given ones, or a predictor that learns on its own."""
+    return GIVEN[name](workload) if name in GIVEN else forecast(make_predictor(name), log)
 
 
 def _called(name: "str | LoadedModel | SimilarRuns") -> str:

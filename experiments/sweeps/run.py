@@ -126,8 +126,7 @@ def _warm(planned: Plan) -> list[tuple[str, Batch]]:
     for case in planned.sweep.all_cases:
         which: object = case.name
         if isinstance(case, Case):
-            kind = "agent" if is_agent(case.policy) else make_policy(case.policy).kind
-            which = (kind, str(case.estimates))
+            which = (is_agent(case.policy) or make_policy(case.policy).kind, str(case.estimates))
         cases.setdefault(which, case)
     options = _options(planned)
     cells = tuple(Cell(WARM, case, 1) for case in cases.values())

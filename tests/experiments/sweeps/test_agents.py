@@ -45,7 +45,7 @@ def test_a_sweep_runs_the_agent_of_a_file_as_it_was_read(log, file):
     sweep = Sweep(policies=("easy", policy, "agent:oldest-first"), seeds=(1, 2), as_logged=True)
     assert [case.estimates for case in sweep.all_cases] == ["requested", "order=last-two", "requested"]
     here = run_sweep(sweep, [log]).runs
-    schedule, found = run_by_name(log, policy, "order=last-two")
+    found = run_by_name(log, policy, "order=last-two")[1]
     own = here[(here["policy"] == policy) & (here["seed"] == -1)]
     assert own["mean_wait_s"].tolist() == [found["mean_wait_s"]]
     by_case = here.groupby("case")["mean_wait_s"].apply(list)
