@@ -229,7 +229,7 @@ class CeilOptions:
         JobcastError
             If options do not go with the policy or the log.
         """
-        from schedsim.agents.files import policy_named
+        from experiments.runs.simulate import policy_named
         from schedsim.policies.policy import with_limits
         from schedsim.workload.deadlines import deadlines_by
 

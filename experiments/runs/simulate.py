@@ -13,8 +13,9 @@ from predictors.models.conformal import WithBudget
 from predictors.models.similar_jobs import REVISED_ESTIMATES, SimilarRuns, estimates_name
 from predictors.models.stream import LearningForecast, forecast
 from predictors.registry import PREDICTORS, make_predictor
-from predictors.tracking.client import load_model
-from schedsim.agents.files import agent_named, is_agent, policy_named
+from predictors.tracking.client import load_model, stored_agent
+from schedsim.agents.files import PREFIX, NamedAgent, is_agent, read_agent
+from schedsim.agents.files import agent_named as agent_of_file
 from schedsim.cobalt.rules import Rules
 from schedsim.engine.simulation import Simulation
 from schedsim.explain.explain import Explanation, explain
@@ -23,7 +24,7 @@ from schedsim.machine.outages import Outages
 from schedsim.machine.partitions import widened
 from schedsim.machine.run_times import RunTimes
 from schedsim.policies.corrections import correction_code
-from schedsim.policies.policy import Policy, policy_name
+from schedsim.policies.policy import Policy, make_policy, policy_name
 from schedsim.results.metrics import by_run_time, by_size, by_user, figures, how_started
 from schedsim.results.schedule import Schedule
 from schedsim.results.site_metrics import by_queue, disturbed_figures
@@ -71,6 +72,36 @@ def roles_of(name: str) -> dict[str, str] | None:
             raise unknown_name(f"estimates for the role {match[1]}", match[2], (*GIVEN, *PREDICTORS))
         found[match[1]] = match[2]
     return {role: found.get(role, "requested") for role in ROLES}
+
+
+STORED: Final = ("models:/", "runs:/")
+"""Begin the address of an agent in MLflow."""
+
+
+def agent_named(policy: str) -> NamedAgent:
+    """Return the agent of a policy's name: `agent:FILE`, a shipped `agent:NAME`, or `agent:models:/NAME@ALIAS`.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such agent, or its file cannot be used.
+    """
+    uri = policy.removeprefix(PREFIX)
+    if not uri.startswith(STORED):
+        return agent_of_file(policy)
+    with stored_agent(uri) as file:
+        return read_agent(file)
+
+
+def policy_named(name: str) -> Policy:
+    """Return a policy by its name: an agent's (see `agent_named`), or one of `schedsim.policies.policy.make_policy`.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such policy, or its agent cannot be used.
+    """
+    return agent_named(name).policy if is_agent(name) else make_policy(name)
 
 
 def usual_estimates(policy: str) -> str:

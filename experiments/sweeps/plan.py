@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from experiments.runs.checkpoints import code_identity, digest_of_values, log_identity
+from experiments.runs.simulate import agent_named
 from experiments.sweeps.sweep import Case, Cell, Learner, LogFile, Sweep
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import RequestsFrom, of_partition
@@ -19,7 +20,7 @@ from predictors.registry import PREDICTORS
 from predictors.tracking.client import version_of
 from predictors.tracking.describe import code_tags
 from predictors.tracking.uri import ModelUri
-from schedsim.agents.files import NamedAgent, agent_named, is_agent
+from schedsim.agents.files import NamedAgent, is_agent
 from schedsim.policies.policy import make_policy
 
 

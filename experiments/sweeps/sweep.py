@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, Self, TypeVar
 from pydantic import Field
 
 from experiments.compare.measures import AS_LOGGED, COMPARED
-from experiments.runs.simulate import GIVEN, TABLES, check_names, usual_estimates
+from experiments.runs.simulate import GIVEN, STORED, TABLES, check_names, usual_estimates
 from predictors.core.declarations import STRICT, check_fields, declared, parse_toml
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.cleaning import RequestsFrom
@@ -354,7 +354,7 @@ def first_seeds(count: int, start: int = 1) -> tuple[int, ...]:
 def _agent_in_folder(policy: str, folder: Path) -> str:
     """Return the name of a policy, of an agent file with the folder from which its path starts."""
     name = policy.removeprefix(PREFIX)
-    return policy if name == policy or name in SHIPPED else f"{PREFIX}{folder / name}"
+    return policy if name == policy or name in SHIPPED or name.startswith(STORED) else f"{PREFIX}{folder / name}"
 
 
 def _in_folder(log: LogFile, folder: Path, where: str) -> LogFile:
