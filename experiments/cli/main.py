@@ -22,7 +22,6 @@ from experiments.cli import probes as cli_probes
 from experiments.cli import serve as cli_serve
 from experiments.cli import simulate as cli_simulate
 from experiments.cli import sweep as cli_sweep
-from experiments.cli import tune as cli_tune
 from experiments.cli import variability as cli_variability
 from experiments.cli.outputs import check_outputs_of
 from experiments.console import tell_what_is_compiled
@@ -48,7 +47,7 @@ for command in (
     cli_experiment.experiment,
     cli_experiment.report,
     cli_advise.advise,
-    cli_tune.tune,
+    cli_advise.tune,
     cli_serve.serve,
     cli_serve.replay,
     cli_serve.promote,

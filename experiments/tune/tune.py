@@ -30,14 +30,14 @@ from schedsim.kernels.agents import FEATURES
 from schedsim.policies.agents import RESERVES, Linear, Reserve
 from schedsim.workload.shaking import shaken
 
-GENERATIONS: Final = 45
+GENERATIONS: Final = 60
 MOST_GENERATIONS: Final = 10_000
 LEAST_JOBS: Final = 300
 """Of each part: below it a mean of the widest 5 % is one of fewer than 15 jobs."""
 MONTH: Final = 30 * 86_400
 _CHOOSING: Final = 2 / 3
 """Share of the training part on which the rules are tried, the rest judges them."""
-_SHORT: Final = 3
+_SHORT: Final = 2
 """The search under a rule that is tried is so many times shorter."""
 _COPIES: Final = 5
 """Shaken copies by which a rule, and the figures of the training part, are judged."""
