@@ -16,8 +16,8 @@ FIVE: Final = ("mean_wait_s", "mean_bounded_slowdown", "p99_wait_s", "max_wait_s
 """Figures of a schedule, in this order: who gains, and in the last three who pays."""
 TOLERANCE: Final = 0.05
 """How much longer the last three may become without a penalty."""
-POWER: Final = 3.0
-"""Exponent of the mean of all five: a figure that is halved weighs an eighth of one that stays as it is."""
+POWER: Final = 4.0
+"""Exponent of the mean of all five: a figure that is halved weighs a sixteenth of one that stays as it is."""
 PENALTY: Final = 5.0
 """What 1 % beyond the tolerance costs, in per cent of the mean of the first two."""
 

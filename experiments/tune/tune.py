@@ -37,7 +37,7 @@ LEAST_JOBS: Final = 300
 MONTH: Final = 30 * 86_400
 _CHOOSING: Final = 2 / 3
 """Share of the training part on which the rules are tried, the rest judges them."""
-_SHORT: Final = 2
+_SHORT: Final = 3
 """The search under a rule that is tried is so many times shorter."""
 _COPIES: Final = 5
 """Shaken copies by which a rule, and the figures of the training part, are judged."""
