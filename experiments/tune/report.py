@@ -11,7 +11,7 @@ from experiments.compare.result import LEVEL
 from experiments.compare.sentences import allowed, together
 from experiments.reports.figures import COLOURS, MARKERS, draw, legend_beside, write_table
 from experiments.reports.report import Report
-from experiments.tune.judge import AGENT, EASY, Judged, verdict
+from experiments.tune.judge import AGENT, Judged, verdict
 from experiments.tune.objective import FIVE
 from experiments.tune.tune import Tuned, Tuning
 from predictors.core.errors import counted
@@ -122,7 +122,7 @@ def _as_logged(judged: Judged) -> pd.DataFrame:
 
 def _notes(tuning: Tuning, several: int, seeds: int) -> tuple[str, ...]:
     return (
-        f"EASY, EASY-SJBF, careful and {EASY}'s figures in training plan by the requested times, careful by its own "
+        "EASY and EASY-SJBF plan by the requested times, careful by its own "
         "estimates. Random in the same frame picks any job of the same window with equal chances, under the same "
         "reservation rule and estimates: what it gains is the frame's gain, not the agent's.",
         f"The test part begins on an idle machine, for all cases. Each case scheduled the same {seeds} shaken copies "
@@ -130,7 +130,8 @@ def _notes(tuning: Tuning, several: int, seeds: int) -> tuple[str, ...]:
         f"{together(LEVEL, several)} A figure other than the deciding one is a price where it is surely above EASY's "
         f"by more than {allowed(1.05)}.",
         "The search met only the training part: each generation another shaken copy of it, arriving up to a tenth "
-        "faster or slower. The reservation rule was chosen on its last third, after a shorter search on the first two.",
+        "faster or slower. Of several rules one was chosen in it: by a shorter search on its first two thirds, judged "
+        "there and on its last third.",
         "One split of one log shows what the agent would have done in these months, not in the next ones.",
     )
 
