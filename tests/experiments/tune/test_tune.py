@@ -125,7 +125,7 @@ def test_one_rule_is_taken_as_it_is_and_predictions_may_be_seen(log, quick):
 
 
 @pytest.mark.slow
-def test_the_agent_does_not_depend_on_the_workers(log, quick):
+def test_the_agent_does_not_depend_on_the_workers(log):
     tuning = Tuning(Split(log), generations=2)
     one, two = tuning.run(), tuning.run(Pool(workers=2))
     assert (one.agent, one.choices, one.train) == (two.agent, two.choices, two.train)
