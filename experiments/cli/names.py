@@ -2,8 +2,10 @@
 
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 from predictors.registry import PREDICTORS
+from schedsim.agents.files import PREFIX, SHIPPED
 from schedsim.policies.corrections import CORRECTIONS
 from schedsim.policies.orders import ORDERS
 from schedsim.policies.policy import POLICIES, Policy
@@ -59,6 +61,11 @@ def page() -> str:
     told = {*by_order, *(f"{name}-easy" for name in by_order)}
     policies += [(f"`{name}`", _in_words(policy)) for name, policy in POLICIES.items() if name not in told]
     policies += [
+        ("`agent:FILE`", "the agent of a file that `jobcast tune` made picks, see [tuned agents](tune.md)"),
+        ("`agent:models:/NAME@ALIAS`", "one that is registered in MLflow"),
+        *((f"`{PREFIX}{name}`", AGENTS[name]) for name in SHIPPED),
+    ]
+    policies += [
         ("`hybrid-K`", "as `easy`, but the first K blocked jobs hold reservations, planned anew at every pass"),
         (
             "`…+promise`",
@@ -93,6 +100,16 @@ def page() -> str:
 
 def _first_line(text: str) -> str:
     return text.strip().splitlines()[0]
+
+
+AGENTS: Final = {
+    "oldest-first": "an agent that picks whoever waits longest: EASY",
+    "random-kept": "any job of the first 50, with equal chances; the job picked that does not fit is reserved until it "
+    "starts: the control of tuned agents",
+    "random-oldest": "the same; the first of the queue is reserved until it starts",
+    "random-again": "the same; it picks anew at each instant, and no reservation lasts",
+}
+"""What the agents do that need no file."""
 
 
 def _in_words(policy: Policy) -> str:

@@ -30,8 +30,9 @@ from predictors.tracking.describe import (
     Registered,
     code_tags,
     numbers,
+    text,
 )
-from predictors.tracking.model_folder import open_classifier, open_model
+from predictors.tracking.model_folder import open_classifier, open_model, sha256
 from predictors.tracking.pyfunc import requirements
 from predictors.tracking.store import (
     NOTE,
@@ -164,6 +165,86 @@ def log_classifier(
     """
     loggable = Loggable.of_classifier(classifier, dataset, labels, figures, split, seed, name)
     return _log(loggable, figures, None, begin, files)
+
+
+AGENT: Final = "agent"
+"""Name of the folder, and the beginning of the file's name, of a scheduling agent in the store."""
+
+
+def log_agent(
+    title: str,
+    file: Path,
+    params: Mapping[str, object],
+    figures: Mapping[str, object],
+    log: JobLog,
+    *,
+    page: Sequence[str] = (),
+    begin: float | None = None,
+    files: Sequence[Path] = (),
+) -> LoggedRun:
+    """Write down one run of tuning: the agent file, where it comes from, and what its test showed.
+
+    Parameters
+    ----------
+    title : str
+        What to call the run.
+    file : Path
+        The agent file, `.npz` or `.json`; it is kept as it is.
+    params : mapping
+        Its frame and its origin.
+    figures : mapping of str to number
+        Of its training and test; those that are finite numbers become the run's metrics.
+    log : JobLog
+        What it was tuned on.
+    page : sequence of str
+        Sentences of the run's page.
+    begin, files
+        As in `log_run`.
+
+    Raises
+    ------
+    JobcastError
+        If the store cannot be written.
+    """
+    began, store = _milliseconds(time.time() if begin is None else begin), Store.current()
+    digest, data = sha256(file), LoggedData.of_log(log)
+    tags = {"jobcast.kind": AGENT, "jobcast.log": log.name, "jobcast.log_sha256": log.digest(), _HASH: digest}
+    shown = {NOTE: text("\n\n".join([f"**{title}**", *page]), figures), "mlflow.source.name": "jobcast", **code_tags()}
+    with tempfile.TemporaryDirectory(prefix="jobcast-") as scratch, _client(store) as client:
+        from mlflow.entities import LoggedModelOutput
+
+        copy = Path(scratch, f"{AGENT}{file.suffix}")
+        copy.write_bytes(file.read_bytes())
+        run = client.create_run(experiment_id(client, store, EXPERIMENT), began, tags | shown, title)
+        run_id = run.info.run_id
+        with _finished(client, run_id):
+            told = {key: str(value)[:MOST_TEXT] for key, value in params.items()}
+            logged = client.create_logged_model(run.info.experiment_id, AGENT, run_id, dict(tags), told)
+            client.log_model_artifacts(logged.model_id, scratch)
+            client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
+            client.finalize_logged_model(logged.model_id, "READY")
+            _log_data(client, run_id, data)
+            _log_numbers(client, run_id, params, [(0, figures)], str(logged.model_id), data)
+            _log_files(client, run_id, files)
+        return LoggedRun(run_id, str(logged.model_id), digest, str(store))
+
+
+@contextmanager
+def stored_agent(uri: str) -> Iterator[Path]:
+    """Yield the agent file at `models:/NAME@ALIAS`, `models:/NAME/VERSION` or `runs:/RUN_ID`; nothing is unpickled.
+
+    Raises
+    ------
+    JobcastError
+        If there is none at the address, or the file is not the one that was logged.
+    """
+    with _located(uri) as (folder, expected, _):
+        found = [path for path in sorted(folder.rglob(f"{AGENT}.*")) if path.suffix in (".npz", ".json")]
+        if len(found) != 1:
+            raise JobcastError(f"{uri}: holds no agent; name one that jobcast tune registered.")
+        if expected is not None and sha256(found[0]) != expected:
+            raise JobcastError(f"{uri}: the agent file was changed since it was logged; it is not loaded.")
+        yield found[0]
 
 
 def register(run: LoggedRun, name: str, alias: str | None = None) -> Registered:
