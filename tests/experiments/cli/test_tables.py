@@ -68,13 +68,39 @@ def keys_of(value):
         yield from keys_of(entry)
 
 
-@pytest.mark.parametrize("line", LINES)
-def test_tables_fit_on_80_columns_and_json_has_their_columns(place, line):
-    wide, narrow = printed(line, PRINT | {"COLUMNS": "400"}), printed(line)
+DEAR_LINES = {"advise log.swf --seeds 5 --out advised": ("advice", "choice")}
+
+
+def fits(wide, narrow):
+    """Fail if what was printed for a narrow terminal is wider than it, or breaks a word."""
     assert max(map(len, narrow.splitlines())) <= ROOM
     words, shown = ({one for one in text.split() if one.isalpha()} for text in (wide, narrow))
     assert words and shown <= words, "a word is broken"  # figures are left aside: times differ between two runs
-    assert set(LINES[line]) <= set(keys_of(json.loads(printed(f"{line} --json"))))
+
+
+@pytest.mark.parametrize("line", [*LINES, *(pytest.param(line, marks=pytest.mark.slow) for line in DEAR_LINES)])
+def test_tables_fit_on_80_columns_and_json_has_their_columns(place, line):
+    fits(printed(line, PRINT | {"COLUMNS": "400"}), printed(line))
+    assert set((LINES | DEAR_LINES)[line]) <= set(keys_of(json.loads(printed(f"{line} --json"))))
+
+
+@pytest.mark.slow
+def test_the_tables_of_a_replay_fit(place, tmp_path):
+    from tests.support.service_in_thread import running
+
+    texts = []
+    for number, (env, more) in enumerate(((PRINT | {"COLUMNS": "400"}, ""), (PRINT, ""), (PRINT, " --json"))):
+        with running(tmp_path / str(number), "last-two", machine_procs=64) as one:
+            texts.append(printed(f"replay log.swf --batch 50 --check last-two --url {one.url}{more}", env))
+    fits(*texts[:2])
+    assert {"n_events", "check", "equal", "account"} <= set(keys_of(json.loads(texts[2])))
+
+
+@pytest.mark.slow
+def test_the_tables_of_the_demo_fit(place):
+    """Of its commands, which it prints as they are to be typed, one may be longer than a line."""
+    wide, narrow = (printed("demo --jobs 300 --out shown", PRINT | {"COLUMNS": width}) for width in ("400", str(ROOM)))
+    fits(*("\n".join(one for one in text.splitlines() if "jobcast " not in one) for text in (wide, narrow)))
 
 
 def test_a_wide_table_is_split_and_no_figure_is_lost(monkeypatch, capsys):
