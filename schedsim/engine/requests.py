@@ -12,7 +12,7 @@ from schedsim.engine.state import EventLog, State
 from schedsim.kernels import clears, renew_ends, set_timer
 from schedsim.kernels.records import State as Record
 from schedsim.policies.agents import RESERVES, Choice, RandomPicks, code_of
-from schedsim.policies.backfilling import Knapsack
+from schedsim.policies.backfilling import REWARDS, Knapsack
 from schedsim.policies.ceil import most_in_use, share_of
 from schedsim.policies.gates import Candidate, Verdict
 from schedsim.policies.orders import Order, Waiting
@@ -44,7 +44,7 @@ def write_policy(record: Record, policy: Policy) -> None:
     record.reserve = RESERVES[policy.reserve or "kept"]
     record.window = policy.window
     record.n_classes = machine.bit_length()
-    record.reward = at.CAPACITY if policy.backfill == Knapsack("capacity") else at.CAPABILITY
+    record.reward = REWARDS[policy.backfill.reward] if isinstance(policy.backfill, Knapsack) else at.CAPABILITY
     record.exempt_from = machine
     if policy.ceiling is not None:
         record.exempt_only = machine - most_in_use(policy.ceiling.share, machine)

@@ -36,7 +36,7 @@ from schedsim.machine.nodes import placed
 from schedsim.machine.outages import Outages
 from schedsim.machine.run_times import Progress, RunTimes
 from schedsim.policies.agents import NO_WEIGHTS, Linear
-from schedsim.policies.backfilling import Pass
+from schedsim.policies.backfilling import Knapsack, Pass
 from schedsim.policies.corrections import correction_code
 from schedsim.policies.policy import FCFS, SJF, Policy
 from schedsim.results.schedule import Disturbed, Schedule
@@ -123,7 +123,8 @@ class Simulation:
         self.policy = policy
         self._source = Source.of(workload.requested if estimates is None else estimates, workload)
         self._refuse_revised()
-        columns = workload.machine_procs + 1 if policy.kind == "knapsack" else 0
+        sets = policy.backfill
+        columns = sets.sums(workload.machine_procs, policy.window) if isinstance(sets, Knapsack) else 0
         given, rules = rules, rules_for(policy, rules)
         site = (None, None, None) if rules is None else (rules.table(workload), rules.node_sets(), rules.ledger())
         weights = policy.agent.array if isinstance(policy.agent, Linear) else NO_WEIGHTS

@@ -511,6 +511,8 @@ FIRST_COME: Final = 0  # the code of the order FCFS
 # rewards of the knapsack
 CAPABILITY: Final = 0
 CAPACITY: Final = 1
+CAPABILITY_MEAN: Final = 2
+CAPACITY_MEAN: Final = 3
 COUNT_BITS: Final = 56  # a set of jobs is so many bits, its size stands above them
 
 # depths
