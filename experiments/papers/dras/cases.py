@@ -105,3 +105,13 @@ UNTRAINED: Final = (
     Case(OLDEST + CQSIM, _random("oldest"), "cqsim"),
 )
 """Every method without training; the first is what the others are compared with."""
+
+FROZEN: Final = ", frozen"
+"""What the names of trained agents end in whose network no longer learns during the test."""
+CONTROLS: Final = ("untrained", "shuffled rewards", "zero reward", "permuted features", "raw inputs")
+"""Agents that must not be better than random picks."""
+TRUE_TIMES: Final = "true run times"
+"""DRAS-PG that sees true run times: an upper bound that no site can have."""
+FULL_RETURNS: Final = "returns to the end"
+"""DRAS-PG whose returns go on to the end of the job set."""
+CAPACITY: Final = "DRAS-PG, reward (2)"

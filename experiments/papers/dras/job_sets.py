@@ -14,6 +14,7 @@ References
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -146,11 +147,15 @@ class Span:
 
 @dataclass(frozen=True)
 class Parts:
-    """The jobs of a log to train, validate and test on; cleaned, on the scaled machine, run times within requests."""
+    """The jobs of a log to train, validate and test on; cleaned, on the scaled machine, run times within requests.
+
+    `later` are those to validate and those to test on together.
+    """
 
     train: JobLog
     validation: JobLog
     test: JobLog
+    later: JobLog
 
     @property
     def used(self) -> int:
@@ -182,9 +187,8 @@ def scaled(log: JobLog, nodes: int) -> JobLog:
     if machine is None or machine <= nodes:
         return log
     procs = np.clip(np.rint(log.procs * (nodes / machine)), 1, nodes).astype(np.int64)
-    columns = {"requested_procs": procs, "allocated_procs": procs}
-    known = {**log.unknown, **{name: np.zeros(len(log), dtype=np.bool_) for name in columns}}
-    return replace(log, values={**log.values, **columns}, unknown=known, max_procs=nodes, max_nodes=nodes)
+    narrower = log.replaced({"requested_procs": procs, "allocated_procs": procs})
+    return replace(narrower, max_procs=nodes, max_nodes=nodes)
 
 
 def split(log: JobLog, train: str = "2mo", test: str = "rest", nodes: int = TENTH) -> Parts:
@@ -214,7 +218,7 @@ def split(log: JobLog, train: str = "2mo", test: str = "rest", nodes: int = TENT
     validated = span.half.after(trained, log.epoch)
     end = int(submit[-1]) + 1 if test == "rest" else Span(test).after(validated, log.epoch)
     bounds = (first, trained, validated, end)
-    parts = [log.select((submit >= low) & (submit < high)) for low, high in zip(bounds, bounds[1:], strict=False)]
+    parts = [log.select((submit >= low) & (submit < high)) for low, high in pairwise(bounds)]
     for part, what in zip(parts, ("train", "validate", "test"), strict=True):
         if len(part) < LEAST:
             days = (int(submit[-1]) - first) / DAY if len(log) else 0.0
@@ -223,16 +227,7 @@ def split(log: JobLog, train: str = "2mo", test: str = "rest", nodes: int = TENT
                 f"{test} tests, which leaves {len(part)} jobs to {what} on, and {LEAST} are needed. Give a longer log "
                 "or a shorter --train."
             )
-    return Parts(*parts)
-
-
-def workload_of(log: JobLog) -> Workload:
-    """Return the jobs of a part as a workload whose first submission is at second 0."""
-    submit = log.values["submit"]
-    first = int(submit[0])
-    epoch = None if log.epoch is None else log.epoch + first
-    values = {**log.values, "submit": submit - first}
-    return Workload.from_log(replace(log, values=values, origin=log.origin + first, epoch=epoch))
+    return Parts(*parts, later=log.select((submit >= trained) & (submit < end)))
 
 
 def job_sets(train: JobLog, counts: Counts, order: str, seed: int) -> Iterator[tuple[Kind, Workload]]:
@@ -263,7 +258,7 @@ def _weeks(train: JobLog) -> list[Workload]:
     """Return the jobs of each week from the first submission on; weeks without a job are left out."""
     submit = train.values["submit"]
     number = (submit - submit[0]) // WEEK
-    return [workload_of(train.select(number == week)) for week in np.unique(number)]
+    return [Workload.from_log(train.select(number == week)) for week in np.unique(number)]
 
 
 def _spread(weeks: list[Workload], number: int) -> list[Workload]:
