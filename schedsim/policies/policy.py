@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from predictors.core.errors import JobcastError, unknown_name
-from schedsim.policies.agents import RESERVES, Agent, Linear, RandomPicks, Reserve
+from schedsim.policies.agents import MOST_IN_WINDOW, RESERVES, Agent, Reserve, Scored
 from schedsim.policies.backfilling import (
     Backfilling,
     Conservative,
@@ -24,7 +24,6 @@ from schedsim.policies.orders import ORDERS, SCORE, WIDEST, Order, random_order
 
 FCFS: Final = ORDERS["fcfs"]
 SJF: Final = ORDERS["sjf"]
-MOST_IN_WINDOW: Final = 56
 MOST_RESERVATIONS: Final = 1_000_000
 """Of a hybrid."""
 
@@ -43,8 +42,9 @@ class Policy:
         Guarantees the head a start, whatever the estimates were worth; with EASY or hybrid backfilling.
     gate : Gate, optional
         May hold a job that could start; see `schedsim.policies.rush`.
-    agent : Linear, RandomPicks or Agent, optional
-        Picks the next job in place of the orders; see `schedsim.policies.agents`.
+    agent : Linear, RandomPicks, Shared, Dras or Agent, optional
+        Picks the next job in place of the orders; see `schedsim.policies.agents`. Under greedy backfilling it picks
+        among the jobs that fit alone, and none is reserved.
     reserve : {"kept", "oldest", "again"}, optional
         Which job holds the reservation where an agent picks, see `schedsim.policies.agents.RESERVES`; by default kept.
     window : int
@@ -69,7 +69,7 @@ class Policy:
     backfill: Backfilling = NoBackfilling()  # noqa: RUF009 - frozen
     promise: Promise | None = None
     gate: Gate | None = None
-    agent: Agent | Linear | RandomPicks | None = None
+    agent: Agent | Scored | None = None
     reserve: Reserve | None = None
     window: int = 50
     ceiling: Ceiling | None = None
@@ -83,10 +83,12 @@ class Policy:
             )
         if self.promise is not None and not isinstance(self.backfill, Easy):
             raise JobcastError("A promise needs EASY or hybrid backfilling: a depth of 1 or more.")
-        if self.agent is not None and (self.kind != "counts" or self.gate is not None):
-            raise JobcastError("An agent picks under the pass 'counts', and without a gate.")
+        if self.agent is not None and (self.kind not in ("counts", "greedy") or self.gate is not None):
+            raise JobcastError("An agent picks under the pass 'counts' or 'greedy', and without a gate.")
         if self.agent is not None and (isinstance(self.agent, type) or not _picks(self.agent)):
-            raise JobcastError(f"An agent is Linear, RandomPicks or an object with a method pick; got {self.agent!r}.")
+            raise JobcastError(
+                f"An agent is Linear, RandomPicks, Shared, Dras or an object with a method pick; got {self.agent!r}."
+            )
         if self.reserve is not None and (self.agent is None or self.reserve not in RESERVES):
             raise JobcastError(
                 f"A policy with an agent reserves by one of {', '.join(RESERVES)}, and one without has no such choice; "
@@ -123,7 +125,7 @@ class Policy:
 
 
 def _picks(agent: object) -> bool:
-    return isinstance(agent, Linear | RandomPicks) or callable(getattr(agent, "pick", None))
+    return isinstance(agent, Scored) or callable(getattr(agent, "pick", None))
 
 
 POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(

@@ -1,0 +1,1 @@
+"""Agents that learn: networks, their gradients, training."""
