@@ -64,6 +64,7 @@ USED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "test": ("dras",),
         "seeds": ("dras",),
         "orders": ("dras",),
+        "job_sets": ("dras",),
     }
 )
 """Options of `jobcast experiment` that not every experiment has a use for, and which have."""
@@ -86,7 +87,9 @@ def check_options(name: str, given: Mapping[str, object]) -> None:
     """
     for option, value in given.items():
         if value not in (None, "", ()) and name not in USED_BY[option]:
-            raise JobcastError(f"{name} has no use for --{option}, which is for {', '.join(USED_BY[option])}.")
+            raise JobcastError(
+                f"{name} has no use for --{option.replace('_', '-')}, which is for {', '.join(USED_BY[option])}."
+            )
 
 
 def experiment_by_name(name: str) -> "Callable[[Setting], Report]":

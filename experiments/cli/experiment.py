@@ -50,6 +50,10 @@ def experiment(
     ] = "",
     seeds: Annotated[int | None, typer.Option(help="dras: how many seeds.", min=1, max=1000)] = None,
     orders: Annotated[int | None, typer.Option(help="dras: how many orders of job sets, 1 to 3.", min=1, max=3)] = None,
+    job_sets: Annotated[
+        int | None,
+        typer.Option(help="dras: how many job sets to train on; by default the paper's 100.", min=3, max=1000),
+    ] = None,
     failures: Annotated[Path | None, typer.Option(help="logstudy: a CSV of failures beside the log (RAS).")] = None,
     list_account: ListAccount = False,
     as_json: Json = False,
@@ -71,7 +75,7 @@ def experiment(
     from predictors.data.report import ReadingReport
 
     experiment_by_name(name)  # an unknown name is refused before a log is read
-    own = {"train": train, "test": test, "seeds": seeds, "orders": orders}
+    own = {"train": train, "test": test, "seeds": seeds, "orders": orders, "job_sets": job_sets}
     about = {"partition": partition, "procs": procs, "predictors": predictors, "failures": failures}
     check_options(name, {**about, **own})
     if name in WITHOUT_LOG and log is not None:
@@ -83,7 +87,20 @@ def experiment(
     folder = report_folder(out, name)
     what = f"Running {name}" + ("" if name in WITHOUT_LOG else f" on {len(jobs):,} jobs")
     setting = Setting(
-        jobs, folder, seed, quick, partition, procs, names_of(predictors), workers, failures, train, test, seeds, orders
+        jobs,
+        folder,
+        seed,
+        quick,
+        partition,
+        procs,
+        names_of(predictors),
+        workers,
+        failures,
+        train,
+        test,
+        seeds,
+        orders,
+        job_sets,
     )
     with after_reading(account), resumable() if name in MANY else nullcontext(), working(what):
         report = perform(name, setting)

@@ -38,7 +38,7 @@ class Setting:
         A log of failures beside the job log, for logstudy.
     train, test : str
         How long a part of the log is trained and tested on, where an experiment splits it by time; empty: its own way.
-    seeds, orders : int or None
+    seeds, orders, job_sets : int or None
         How many, for the experiments that ask.
     checkpoints : Path or None
         Where those keep runs as they are done, see `experiments.runs.checkpoints`; None: nowhere.
@@ -57,6 +57,7 @@ class Setting:
     test: str = ""
     seeds: int | None = None
     orders: int | None = None
+    job_sets: int | None = None
     checkpoints: Path | None = None
 
     def jobs(self) -> "JobLog":

@@ -73,6 +73,19 @@ class Counts:
         """Return how many there are of a kind."""
         return {"sampled": self.sampled, "real": self.real, "synthetic": self.synthetic}[kind]
 
+    def of_total(self, total: int) -> "Counts":
+        """Return so many job sets in the proportion of the paper, each of as many jobs as here.
+
+        Examples
+        --------
+        >>> Counts().of_total(11)
+        Counts(sampled=1, real=1, synthetic=9, jobs=3200)
+        """
+        if total < len(_PURPOSE):
+            raise JobcastError(f"There are {len(_PURPOSE)} kinds of job sets, one of each at least; got {total}.")
+        some = max(1, round(0.09 * total))
+        return replace(self, sampled=some, real=some, synthetic=total - 2 * some)
+
     @property
     def total(self) -> int:
         """How many there are of all kinds."""

@@ -78,7 +78,14 @@ def months(work: Work, seed: int) -> Iterator[tuple[str, JobLog, int]]:
     yield WARM, shaken(parts.later, seed), parts.test.origin - parts.later.origin
 
 
-def evaluated(work: Work, case: str, seed: int, go: Scheduler, more: dict[str, Any] | None = None) -> pd.DataFrame:
+def evaluated(
+    work: Work,
+    case: str,
+    seed: int,
+    go: Scheduler,
+    more: dict[str, Any] | None = None,
+    only: str | None = None,
+) -> pd.DataFrame:
     """Return what a method makes of all months of a seed: rows of several tables, told by the column `table`.
 
     Parameters
@@ -93,10 +100,14 @@ def evaluated(work: Work, case: str, seed: int, go: Scheduler, more: dict[str, A
         The method.
     more : dict, optional
         Further columns.
+    only : str, optional
+        The one part to run; by default all.
     """
     about = {"log": work.parts.test.name, "case": case, "seed": seed, **(more or {})}
     found = list[pd.DataFrame]()
     for part, log, since in months(work, seed):
+        if only not in (None, part):
+            continue
         schedule = go(log, Workload.from_log(log))
         if since:
             schedule = of_rows(schedule, schedule.workload.submit >= since)

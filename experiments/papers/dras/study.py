@@ -144,7 +144,8 @@ def plan_of(setting: Setting) -> Plan:
         raise JobcastError(f"dras needs 1 seed or more; got --seeds {seeds}.")
     if not 1 <= orders <= len(ORDERS):
         raise JobcastError(f"Job sets have 1 to {len(ORDERS)} orders; got --orders {orders}.")
-    return replace(plan, seeds=seeds, orders=orders, control_seeds=min(seeds, plan.control_seeds))
+    counts = plan.counts if setting.job_sets is None else plan.counts.of_total(setting.job_sets)
+    return replace(plan, counts=counts, seeds=seeds, orders=orders, control_seeds=min(seeds, plan.control_seeds))
 
 
 def _mode(setting: Setting) -> str:

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from schedsim.agents.learning import DrasSettings, Training, run, train, untrained
-from schedsim.policies.networks import Dras
 
 from experiments.papers.dras.cases import (
     CAPACITY,
@@ -25,9 +23,11 @@ from experiments.papers.dras.cases import (
 )
 from experiments.papers.dras.job_sets import ORDERS, job_sets
 from experiments.papers.dras.measures import row_of
-from experiments.papers.dras.runs import CURVE, RUN, VALIDATION, Work, evaluated, months
+from experiments.papers.dras.runs import CURVE, RUN, TEST, VALIDATION, Work, evaluated, months
 from experiments.papers.dras.tables import dense_of
 from predictors.data.joblog import JobLog
+from schedsim.agents.learning import DrasSettings, Training, run, train, untrained
+from schedsim.policies.networks import Dras
 from schedsim.results.schedule import Schedule
 from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.workload import Workload
@@ -126,7 +126,7 @@ def trained_runs(work: Work, task: Task) -> pd.DataFrame:
     for learning in (True, False) if both else (arm.updating,):
         case = name if learning or not both else name + FROZEN
         go = _going(agent, settings, arm.estimates, task.seed, learning)
-        found.append(evaluated(work, case, task.seed, go, about))
+        found.append(evaluated(work, case, task.seed, go, about, only=TEST if arm.control else None))
     return pd.concat([table for table in found if len(table)], ignore_index=True)
 
 
