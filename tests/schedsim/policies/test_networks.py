@@ -279,7 +279,7 @@ def test_a_network_is_a_value_that_its_arrays_bring_back(agent):
         (lambda: dras(explore=1.5), "0 to 1; got 1.5"),
         (lambda: Dras(Shape(8), np.zeros(4)), "got an array of shape"),
         (lambda: simulate(busy_workload(5), replace(EASY, agent=dras(9), window=6)), "of 9 nodes, and this one has 8"),
-        (lambda: simulate(busy_workload(5), replace(EASY, agent=dras())), "a window of 6 jobs, and the policy's has 50"),
+        (lambda: simulate(busy_workload(5), replace(EASY, agent=dras())), "6 jobs, and the policy's has 50"),
         (lambda: simulate(busy_workload(5), replace(EASY, agent=dras(), window=6), outages=Outages()), "leave outages"),
         (lambda: Simulation(busy_workload(5), EASY).learn(None), "Only a Dras agent learns"),
     ],
