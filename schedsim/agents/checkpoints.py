@@ -55,6 +55,7 @@ class Resumable(Protocol):
     adam: Adam
     sums: Floats
     counts: Floats
+    pool: Floats
     explore: float
     updates: int
     picks: int
@@ -98,6 +99,7 @@ class Checkpoints:
             "steps": np.array(learner.adam.steps),
             "sums": learner.sums,
             "counts": learner.counts,
+            "pool": learner.pool,
             "numbers": np.array(numbers, np.float64),
         }
         _write(self.folder / "learner.npz", arrays)
@@ -128,7 +130,7 @@ class Checkpoints:
         learner.take(arrays["weights"])
         learner.adam.mean[:], learner.adam.square[:] = arrays["mean"], arrays["square"]
         learner.adam.steps = int(arrays["steps"])
-        learner.sums, learner.counts = arrays["sums"], arrays["counts"]
+        learner.sums, learner.counts, learner.pool = arrays["sums"], arrays["counts"], arrays["pool"]
         explore, updates, picks, refused, earned = arrays["numbers"].tolist()
         learner.explore, learner.earned = explore, earned
         learner.updates, learner.picks, learner.refused = int(updates), int(picks), int(refused)

@@ -58,6 +58,9 @@ has; equation 2, for Cori; and two controls."""
 MOST_VALUE: Final = 1e6
 """Targets of Q-learning are cut here, since equation 4 discounts nothing."""
 
+POOL: Final = 1_024
+"""Earlier rewards that a shuffled one is exchanged with; within one update the sums would still tell what is good."""
+
 # purposes of draws
 DEALING: Final = 103
 EPISODE: Final = 104
@@ -212,6 +215,7 @@ class DrasLearner:
         self._network, self._gradient = Network(settings.shape), np.empty(0 if frozen else len(self._own), np.float32)
         self.adam = Adam(0 if frozen else len(self._own), settings.rate)
         self.sums, self.counts = np.zeros(0), np.zeros(0)  # of the returns of each n-th pick of past updates
+        self.pool = np.zeros(0)  # of earlier rewards, where they are shuffled
         self._waiting: list[Picks] = []  # until what follows is known
         self.updates = self.picks = self.refused = 0
         self.earned = 0.0
@@ -263,11 +267,19 @@ class DrasLearner:
         self._approach(picks, self._dealt(picks) + np.append(picks.value[1:], following))
 
     def _dealt(self, picks: Picks) -> Floats:
-        """Return what the picks earn, dealt out anew where that is shuffled."""
+        """Return what the picks earn; where that is shuffled, each in exchange for that of some earlier pick."""
         if not self.reward.shuffled:
             return picks.reward
-        keys = [mixed(self.seed, place, DEALING + self.updates) for place in range(len(picks.reward))]
-        return picks.reward[np.argsort(keys)]
+        dealt = picks.reward.copy()
+        for place, reward in enumerate(picks.reward.tolist()):
+            filling = len(self.pool) < POOL
+            if filling:
+                self.pool = np.append(self.pool, reward)
+            drawn = mixed(self.seed, place, DEALING + self.updates) % len(self.pool)
+            dealt[place] = self.pool[drawn]
+            if not filling:
+                self.pool[drawn] = reward
+        return dealt
 
     def _baseline(self, to_go: Floats) -> Floats:
         """Return the mean of the returns of past updates at each pick's place, and take these in."""

@@ -40,7 +40,8 @@ class Reward:
     least_wait : int
         Floor of the longest wait in the queue [s]; without one, nothing is earned for waits as long as nobody waits.
     shuffled : bool
-        Whether the rewards of an update are dealt out to its picks anew: a control that can learn little.
+        Whether a learner exchanges each reward for that of some earlier pick: a control that can learn nothing from
+        them.
 
     Raises
     ------
