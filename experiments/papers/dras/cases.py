@@ -10,7 +10,8 @@ from predictors.data.joblog import JobLog
 from schedsim.engine.simulation import simulate
 from schedsim.policies.agents import OLDEST_FIRST, RandomPicks, Reserve
 from schedsim.policies.backfilling import Easy, Knapsack
-from schedsim.policies.policy import ORDERS, Policy, make_policy
+from schedsim.policies.orders import ORDERS
+from schedsim.policies.policy import Policy, make_policy
 from schedsim.results.schedule import Schedule
 from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate, clairvoyant, cqsim, requested
 from schedsim.workload.workload import Workload

@@ -10,7 +10,7 @@ from experiments.compare.relative import over_seeds
 from experiments.papers.dras.job_sets import HOUR, Parts, calendar, rates
 from experiments.papers.dras.measures import RECIPROCALS, size_bounds
 from experiments.papers.dras.runs import TEST
-from experiments.reports.figures import COLOURS, HATCHES, MARKERS
+from experiments.reports.figures import COLOURS, HATCHES, MARKERS, look_of
 from predictors.data.joblog import JobLog
 from schedsim.results.schedule import STARTED_BY
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 Paint = Callable[["Axes", pd.DataFrame], None]
 
 WEEKDAYS: Final = ("Mo", "Tu", "We", "Th", "Fr", "Sa", "Su")
-MODES: Final = dict(zip(STARTED_BY, (COLOURS[2], COLOURS[5], COLOURS[0]), strict=True))
+UNKNOWN: Final = "unknown"
+"""How jobs started, in a log."""
+MODES: Final = dict(zip((*STARTED_BY, UNKNOWN), (COLOURS[2], COLOURS[5], COLOURS[0], COLOURS[6]), strict=True))
 
 
 def sizes_of(log: JobLog) -> pd.DataFrame:
@@ -139,15 +141,15 @@ def paint_kiviat(axes: "Axes", table: pd.DataFrame) -> None:
     for i, name in enumerate(names):
         axes.plot([0, x[i]], [0, y[i]], color="#cccccc", linewidth=0.6)
         label = name if name == "utilisation" else f"1 / {name}"
-        axes.annotate(label, (1.1 * x[i], 1.1 * y[i]), ha="center", va="center", fontsize=9)
+        axes.annotate(label, (1.25 * x[i], 1.12 * y[i]), ha="center", va="center", fontsize=9)
     for k, row in enumerate(table.to_dict("records")):
         values = np.array([row[name] for name in names])
         axes.plot(
             np.append(values * x, values[0] * x[0]), np.append(values * y, values[0] * y[0]),
-            ("-", "--", "-.", ":")[k // 2 % 4], marker=MARKERS[k % len(MARKERS)], color=COLOURS[k % len(COLOURS)],
+            ("-", "--", "-.", ":")[(k // 2 + k // 8) % 4], marker=MARKERS[k % len(MARKERS)], **look_of(k),
             label=f"{row['method']} (area {row['area']:.2f})", markersize=4, linewidth=1.6,
         )  # fmt: skip
-    axes.set(xlim=(-1.35, 1.35), ylim=(-1.15, 1.3), aspect="equal", xticks=[], yticks=[])
+    axes.set(xlim=(-1.6, 1.6), ylim=(-1.15, 1.3), aspect="equal", xticks=[], yticks=[])
     for side in axes.spines.values():
         side.set_visible(False)
     axes.set_title("Figure 6: best of all is 1, worst is 0")
@@ -162,13 +164,13 @@ def paint_scatter(cases: Sequence[str]) -> Paint:
         axes.remove()
         there = [case for case in cases if (table["case"] == case).any()]
         columns = min(3, len(there))
-        panels: Any = figure.subplots(  # type: ignore[union-attr]
-            -(-len(there) // columns), columns, sharex=True, sharey=True, squeeze=False
-        )
+        panels: Any = figure.subplots(-(-len(there) // columns), columns, sharex=True, squeeze=False)
         for panel, case in zip(panels.ravel(), there, strict=False):
             mine = table[table["case"] == case]
             for mode, colour in MODES.items():
                 rows = mine[mine["mode"] == mode]
+                if mode == UNKNOWN and not len(rows):
+                    continue
                 panel.plot(rows["nodes"], rows["wait_h"] / 24, "o", markersize=2.2, color=colour, alpha=0.6, label=mode,
                            rasterized=True)  # fmt: skip
             panel.set_title(f"{case}: longest {mine['wait_h'].max() / 24:.0f} d", fontsize=9)
@@ -218,7 +220,7 @@ def paint_weeks(axes: "Axes", table: pd.DataFrame) -> None:
     """Draw core hours of each week above, mean waits of the methods below."""
     figure = axes.figure
     axes.remove()
-    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1, 2))  # type: ignore[union-attr]
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1, 2))
     above.bar(table["week"], table["core_hours"] / 1000, color=COLOURS[6])
     above.set(ylabel="node hours\n[thousands]")
     above.set_title("Figure 9: demand and mean wait by week of submission")
@@ -247,4 +249,4 @@ def logged_waits(parts: Parts) -> pd.DataFrame:
     log = parts.test
     known = log.known("wait")
     rows = np.flatnonzero(known)[:: max(1, int(known.sum()) // 800)]
-    return pd.DataFrame({"nodes": log.procs[rows], "wait_h": log.values["wait"][rows] / HOUR, "mode": "trace"})
+    return pd.DataFrame({"nodes": log.procs[rows], "wait_h": log.values["wait"][rows] / HOUR, "mode": UNKNOWN})

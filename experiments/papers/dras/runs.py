@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import pandas as pd
@@ -123,9 +124,7 @@ def evaluated(
 
 def untrained_runs(work: Work, seed: int) -> pd.DataFrame:
     """Return the runs of every method without training by one seed."""
-    found = [
-        evaluated(work, case.name, seed, lambda log, jobs, case=case: case.run(log, jobs, seed)) for case in UNTRAINED
-    ]
+    found = [evaluated(work, case.name, seed, partial(case.run, seed=seed)) for case in UNTRAINED]
     return pd.concat(found, ignore_index=True)
 
 

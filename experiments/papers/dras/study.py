@@ -183,16 +183,16 @@ def _pictures(
         main = curve[curve["case"].isin((PG, DQL, DECIMA))]
         yield from draw(folder, "figure5", curves_of(main, "reward_a_start"),
                         paint_curves("reward (1) a start", "Figure 5: reward on the validation month",
-                                     beside["capability_reward"].to_dict()), width=9.0)  # fmt: skip
+                                     _named(beside["capability_reward"])), width=9.0)  # fmt: skip
         waits = curves_of(main.assign(wait_h=main["mean_wait_s"] / HOUR), "wait_h")
         yield from draw(folder, "figure5_wait", waits,
                         paint_curves("mean wait [h]", "Beside Figure 5: mean wait on the validation month",
-                                     (beside["mean_wait_s"] / HOUR).to_dict()), width=9.0)  # fmt: skip
+                                     _named(beside["mean_wait_s"] / HOUR)), width=9.0)  # fmt: skip
     shown = (*PAPER, KEPT, OLDEST)
     yield from draw(folder, "figure6", kiviat(runs, shown), paint_kiviat, width=8.6, height=5.2)
     jobs = table_of(everything, JOBS)
     if len(logged := logged_waits(parts)):
-        jobs = pd.concat([jobs, logged.assign(case="trace", mode="ready")], ignore_index=True)
+        jobs = pd.concat([jobs, logged.assign(case="trace")], ignore_index=True)
     names = ("trace", *shown)
     jobs = jobs[jobs["case"].isin(names)][["case", "nodes", "wait_h", "mode"]]
     yield from draw(folder, "figure7", jobs, paint_scatter(names), width=9.5, height=8.4)
@@ -201,6 +201,10 @@ def _pictures(
     yield from draw(folder, "figure8", modes_of(runs, (FCFS, *FRAME[:2], PG, DQL)), paint_modes, width=7.6)
     weeks = by_week(table_of(everything, WEEKS), (FCFS, RANDOM, KEPT, PG, PG + FROZEN, DQL, DQL + FROZEN))
     yield from draw(folder, "figure9", weeks, paint_weeks, width=10.0, height=5.4)
+
+
+def _named(column: "pd.Series[float]") -> dict[str, float]:
+    return {str(name): float(value) for name, value in column.items()}
 
 
 def _counted(found: list[str]) -> Iterator[str]:

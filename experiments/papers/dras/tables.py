@@ -66,6 +66,7 @@ def summary(runs: pd.DataFrame, part: str = TEST) -> pd.DataFrame:
 def table_1(runs: pd.DataFrame, training: pd.DataFrame) -> pd.DataFrame:
     """Return Table I with measured columns in place of ticks: starvation as longest wait beside FCFS, cost in time."""
     middle = over_seeds(against_fcfs(runs, TEST), ["case"], ["mean_wait", "longest"]).set_index("case")
+    wait, longest = middle["mean_wait"].to_dict(), middle["longest"].to_dict()
     seconds = training.groupby("case")["train_seconds"].median() if len(training) else pd.Series(dtype=float)
     rows = []
     for name, (adapts, trained, aim) in METHODS.items():
@@ -75,8 +76,8 @@ def table_1(runs: pd.DataFrame, training: pd.DataFrame) -> pd.DataFrame:
             {
                 "method": name, "adapts": adapts, "needs_training": trained,
                 "training_cpu_s": round(float(seconds.get(name, 0.0)), 1),
-                "mean_wait_/_FCFS": round(float(middle.loc[name, "mean_wait"]), 2),
-                "longest_/_FCFS": round(float(middle.loc[name, "longest"]), 2), "aim": aim,
+                "mean_wait_/_FCFS": round(wait[name], 2),
+                "longest_/_FCFS": round(longest[name], 2), "aim": aim,
             }
         )  # fmt: skip
     return pd.DataFrame(rows)
