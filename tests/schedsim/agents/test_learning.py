@@ -1,7 +1,9 @@
 """DRAS learns: gradients against differences and torch, equations 3 and 4, rewards by hand, controls, checkpoints."""
 
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -392,6 +394,22 @@ def test_what_does_not_fit_together_is_refused():
         with pytest.raises(JobcastError):
             make()
     assert set(REWARDS) == {"theta", "theta-6h", "cori", "zero", "shuffled"}
+
+
+@pytest.mark.slow
+def test_workers_learn_the_same_bits():
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as workers:
+        found = list(workers.map(learnt, ("pg", "dql", "decima", "pg")))
+    assert found == [learnt(kind) for kind in ("pg", "dql", "decima", "pg")]
+
+
+def learnt(kind):
+    """Return what a short training comes to, as bytes."""
+    return (
+        train([busy_workload(60, seed) for seed in range(2)], DrasSettings(kind, **SMALL), 1)
+        .agents[-1]
+        .weights.tobytes()
+    )
 
 
 @pytest.mark.slow

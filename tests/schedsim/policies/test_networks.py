@@ -15,12 +15,16 @@ from predictors.data.cleaning import clean
 from predictors.data.formats.detect import read_log
 from schedsim.agents.networks import first_weights
 from schedsim.engine.simulation import Simulation, simulate
+from schedsim.explain.explain import explain
+from schedsim.explain.sentences import in_words
 from schedsim.kernels.networks import DRAWING, FILTER, LEAK, TIME_SCALE
 from schedsim.machine.outages import Outages
 from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear, RandomPicks
 from schedsim.policies.backfilling import Greedy
 from schedsim.policies.networks import Dras, Shape, Shared
 from schedsim.policies.policy import Policy, make_policy
+from schedsim.validate.validate import check
+from schedsim.workload.estimates import Separate, clairvoyant
 from schedsim.workload.workload import Workload
 from tests.schedsim.policies.test_agents import Scoring, same
 from tests.support.engine_runs import busy_workload, random_workload
@@ -241,6 +245,35 @@ def test_no_network_knows_how_long_a_job_that_has_not_ended_will_run(agent, seed
     before = first.start <= instant
     assert np.array_equal(first.start[before], second.start[before])
     assert (second.start[~before] > instant).all()
+
+
+def test_with_estimates_that_leak_the_run_times_of_candidates_picks_know_too_much():
+    def leaking(jobs):
+        return Separate(running=jobs.requested, candidates=clairvoyant(jobs), order=jobs.requested)
+
+    policy, moved = replace(EASY, agent=dras(), window=6), 0
+    for seed in range(20):
+        jobs = random_workload(seed)
+        first = simulate(jobs, policy, leaking(jobs))
+        instant = int(np.median(first.end))
+        other = replace(jobs, run_time=np.where(first.end > instant, jobs.requested, jobs.run_time))
+        second = simulate(other, policy, leaking(other))
+        before = first.start <= instant
+        moved += not np.array_equal(first.start[before], second.start[before])
+    assert moved > 0
+
+
+@pytest.mark.parametrize("kind", ["pg", "dql"])
+def test_picks_of_a_network_are_explained_and_keep_the_laws(kind):
+    jobs = busy_workload(60)
+    for base in (replace(EASY, window=6), replace(GREEDY, window=6)):
+        policy = replace(base, agent=dras(kind=kind))
+        schedule = simulate(jobs, policy)
+        check(schedule, policy)
+        picked = schedule.started_by != 1  # a job reserved was picked at an earlier instant
+        lines = ["\n".join(in_words(explain(schedule, int(job), policy))) for job in jobs.job_id[picked][::12]]
+        assert lines
+        assert all("picked" in text and ": score " in text for text in lines)
 
 
 @given(seed=st.integers(0, 10**9))
