@@ -165,7 +165,7 @@ def _longest(runs: pd.DataFrame, case: str) -> Claim:
     return Claim(
         f"{case}'s longest wait is at most {LONGEST} times FCFS's.",
         judged(found, LONGEST, True, seeds_of(runs, case)),
-        f"Here {_told(found)} of FCFS's. Without learning: {frames}: the rule for the reservation decides it.",
+        f"Here {_told(found)} beside FCFS's. Without learning: {frames}: the rule for the reservation decides it.",
     )
 
 

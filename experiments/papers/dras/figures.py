@@ -164,6 +164,7 @@ def paint_scatter(cases: Sequence[str]) -> Paint:
         axes.remove()
         there = [case for case in cases if (table["case"] == case).any()]
         columns = min(3, len(there))
+        ticks = size_bounds(int(table["nodes"].max())).tolist()
         panels: Any = figure.subplots(-(-len(there) // columns), columns, sharex=True, squeeze=False)
         for panel, case in zip(panels.ravel(), there, strict=False):
             mine = table[table["case"] == case]
@@ -175,6 +176,8 @@ def paint_scatter(cases: Sequence[str]) -> Paint:
                            rasterized=True)  # fmt: skip
             panel.set_title(f"{case}: longest {mine['wait_h'].max() / 24:.0f} d", fontsize=9)
             panel.set(xscale="log")
+            panel.set_xticks(ticks, [str(tick) for tick in ticks])
+            panel.set_xticks([], minor=True)
         for panel in panels.ravel()[len(there) :]:
             panel.axis("off")
         for panel in panels[-1]:
