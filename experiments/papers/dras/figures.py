@@ -10,7 +10,7 @@ from experiments.compare.relative import over_seeds
 from experiments.papers.dras.job_sets import HOUR, Parts, calendar, rates
 from experiments.papers.dras.measures import RECIPROCALS, size_bounds
 from experiments.papers.dras.runs import TEST
-from experiments.reports.figures import COLOURS, HATCHES, MARKERS, look_of
+from experiments.reports.figures import COLOURS, HATCHES, MARKERS, legend_beside, look_of
 from predictors.data.joblog import JobLog
 from schedsim.results.schedule import STARTED_BY
 
@@ -117,13 +117,19 @@ def paint_curves(ylabel: str, title: str, beside: dict[str, float] | None = None
 
 
 def kiviat(runs: pd.DataFrame, cases: Sequence[str]) -> pd.DataFrame:
-    """Return the axes of Figure 6: reciprocals of four measures, and utilisation, from 0 (worst) to 1 (best)."""
+    """Return the axes of Figure 6: reciprocals of four measures, and utilisation, from 0 (worst) to 1 (best).
+
+    Where all methods are alike on an axis, each of them has 1 there.
+    """
     test = runs[(runs["part"] == TEST) & runs["case"].isin(cases)]
     middle = over_seeds(test, ["case"], [*RECIPROCALS.values(), "utilisation"]).set_index("case")
     middle = middle.loc[[case for case in cases if case in middle.index]]
     axes = {name: 1.0 / np.maximum(middle[column].to_numpy(float), 1e-9) for name, column in RECIPROCALS.items()}
     axes["utilisation"] = middle["utilisation"].to_numpy(float)
-    scaled = {name: (values - values.min()) / (np.ptp(values) or 1.0) for name, values in axes.items()}
+    scaled = {
+        name: (values - values.min()) / np.ptp(values) if np.ptp(values) else np.ones_like(values)
+        for name, values in axes.items()
+    }
     table = pd.DataFrame({"method": list(middle.index), **scaled})
     corners = table[list(axes)].to_numpy()
     table["area"] = (corners * np.roll(corners, -1, axis=1)).sum(axis=1) / len(axes)
@@ -207,7 +213,7 @@ def paint_modes(axes: "Axes", table: pd.DataFrame) -> None:
     axes.set_xticks(range(len(table)), [name.replace(", ", ",\n") for name in table["method"]], fontsize=8)
     axes.set(ylabel="mean wait [h]")
     axes.set_title("Figure 8: mean wait by how jobs started")
-    axes.legend(fontsize=9)
+    legend_beside(axes, fontsize=9)
 
 
 def by_week(weeks: pd.DataFrame, cases: Sequence[str]) -> pd.DataFrame:

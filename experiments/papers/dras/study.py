@@ -189,7 +189,7 @@ def _pictures(
                         paint_curves("mean wait [h]", "Beside Figure 5: mean wait on the validation month",
                                      _named(beside["mean_wait_s"] / HOUR)), width=9.0)  # fmt: skip
     shown = (*PAPER, KEPT, OLDEST)
-    yield from draw(folder, "figure6", kiviat(runs, shown), paint_kiviat, width=8.6, height=5.2)
+    yield from draw(folder, "figure6", kiviat(runs, shown), paint_kiviat, width=10.4, height=5.2)
     jobs = table_of(everything, JOBS)
     if len(logged := logged_waits(parts)):
         jobs = pd.concat([jobs, logged.assign(case="trace")], ignore_index=True)
@@ -198,7 +198,7 @@ def _pictures(
     yield from draw(folder, "figure7", jobs, paint_scatter(names), width=9.5, height=8.4)
     sizes = table_of(everything, SIZES)
     yield write_table(sizes[sizes["case"].isin(names)], folder / "figure7_by_size.csv")
-    yield from draw(folder, "figure8", modes_of(runs, (FCFS, *FRAME[:2], PG, DQL)), paint_modes, width=7.6)
+    yield from draw(folder, "figure8", modes_of(runs, (FCFS, *FRAME[:2], PG, DQL)), paint_modes, width=8.6)
     weeks = by_week(table_of(everything, WEEKS), (FCFS, RANDOM, KEPT, PG, PG + FROZEN, DQL, DQL + FROZEN))
     yield from draw(folder, "figure9", weeks, paint_weeks, width=10.0, height=5.4)
 
