@@ -1,1 +1,1 @@
-"""Agents as files: what was tuned or learnt, with its frame and its origin."""
+"""Agents as files with their frame and origin, and agents that learn: networks, their gradients, training."""

@@ -11,10 +11,11 @@ from schedsim.engine.machine_state import MachineState
 from schedsim.engine.state import EventLog, State
 from schedsim.kernels import answer_place, clears, renew_ends, set_timer
 from schedsim.kernels.records import State as Record
-from schedsim.policies.agents import RESERVES, Choice, Observation, RandomPicks, code_of
-from schedsim.policies.backfilling import Knapsack
+from schedsim.policies.agents import RESERVES, AgentArrays, Choice, Observation, RandomPicks, code_of
+from schedsim.policies.backfilling import REWARDS, Knapsack
 from schedsim.policies.ceil import most_in_use, share_of
 from schedsim.policies.gates import Candidate, Verdict
+from schedsim.policies.networks import ACTIVATIONS, Dras, Shared
 from schedsim.policies.orders import Order, Waiting
 from schedsim.policies.policy import Policy
 from schedsim.workload.workload import Workload
@@ -40,11 +41,20 @@ def write_policy(record: Record, policy: Policy) -> None:
     record.promise_slack = policy.promise.slack if policy.promise is not None else 0
     record.gated = policy.gate is not None
     record.agent = code_of(policy.agent)
-    record.agent_seed = policy.agent.seed if isinstance(policy.agent, RandomPicks) else 0
+    record.agent_seed = policy.agent.seed if isinstance(policy.agent, RandomPicks | Dras) else 0
+    layers = AgentArrays.of(policy.agent, policy.window).layers
+    for place, size in enumerate(layers):
+        record.layers[place] = size
+    if isinstance(policy.agent, Shared):
+        record.activation = ACTIVATIONS[policy.agent.activation]
+    if isinstance(policy.agent, Dras):
+        record.by_value = policy.agent.shape.kind == "dql"
+        record.is_drawn, record.is_raw = bool(policy.agent.drawn), policy.agent.raw
+        record.explore, record.is_permuted = policy.agent.explore, policy.agent.permuted
     record.reserve = RESERVES[policy.reserve or "kept"]
     record.window = policy.window
     record.n_classes = machine.bit_length()
-    record.reward = at.CAPACITY if policy.backfill == Knapsack("capacity") else at.CAPABILITY
+    record.reward = REWARDS[policy.backfill.reward] if isinstance(policy.backfill, Knapsack) else at.CAPABILITY
     record.exempt_from = machine
     if policy.ceiling is not None:
         record.exempt_only = machine - most_in_use(policy.ceiling.share, machine)

@@ -16,6 +16,7 @@ from predictors.core.jit import machine_code
 from predictors.core.validation import check_part
 from schedsim.cobalt.commands import Command
 from schedsim.cobalt.rules import Rules, rules_for
+from schedsim.engine import learning
 from schedsim.engine.commands import SiteCommands
 from schedsim.engine.machine_state import MachineState, allocator_for, failures_of
 from schedsim.engine.requests import (
@@ -36,9 +37,10 @@ from schedsim.machine.failures import FailureProcess
 from schedsim.machine.nodes import placed
 from schedsim.machine.outages import Outages
 from schedsim.machine.run_times import Progress, RunTimes
-from schedsim.policies.agents import NO_WEIGHTS, Linear, ObservingAgent, Reserve, observation_size
-from schedsim.policies.backfilling import Pass
+from schedsim.policies.agents import AgentArrays, ObservingAgent, Reserve, observation_size
+from schedsim.policies.backfilling import Knapsack, Pass
 from schedsim.policies.corrections import correction_code
+from schedsim.policies.networks import Dras
 from schedsim.policies.policy import FCFS, SJF, Policy
 from schedsim.results.schedule import Disturbed, Schedule
 from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate, Source
@@ -124,17 +126,18 @@ class Simulation:
         self.policy = policy
         self._source = Source.of(workload.requested if estimates is None else estimates, workload)
         self._refuse_revised()
-        columns = workload.machine_procs + 1 if policy.kind == "knapsack" else 0
+        sets = policy.backfill
+        columns = sets.sums(workload.machine_procs, policy.window) if isinstance(sets, Knapsack) else 0
         given, rules = rules, rules_for(policy, rules)
         site = (None, None, None) if rules is None else (rules.table(workload), rules.node_sets(), rules.ledger())
-        weights = policy.agent.array if isinstance(policy.agent, Linear) else NO_WEIGHTS
         groups = None if rules is not None else self._source.groups(workload)
-        seen, steps = observation_size(policy.agent, policy.window), self._source.n_steps
-        self._state = State.empty(workload.jobs, columns, steps, weights, seen, groups, *site)
+        agent = AgentArrays.of(policy.agent, policy.window)
+        self._state = State.empty(workload.jobs, columns, self._source.n_steps, agent, groups, *site)
         self._log = EventLog.with_room(3 * len(workload))
         self._read_by_forecasts = self._read_by_machine = 0
         self._closed = False
         self._reasons: Reasons | None = None
+        self._learner: learning.Learner | None = None
         self._seconds = 0.0
         self._allocator = allocator_for(allocator, run_times)
         self._outages = outages
@@ -194,6 +197,21 @@ class Simulation:
         if stop == at.FINISHED and self._commands is not None:
             self._commands.refuse_held(self._state)
         return stop == at.FINISHED
+
+    def learn(self, learner: learning.Learner) -> None:
+        """Tell a learner what the policy's network picks from now on; it may change the weights as picks come.
+
+        The agent of the policy stays what it was: ask the learner for the weights. A fork does not learn.
+
+        Raises
+        ------
+        JobcastError
+            If the policy's agent is no network of DRAS.
+        """
+        if not isinstance(self.policy.agent, Dras):
+            raise JobcastError(f"Only a Dras agent learns beside a simulation; this one is {self.policy.agent!r}.")
+        self._learner = learner
+        learning.begin(self._state, learner)
 
     @property
     def now(self) -> int:
@@ -323,6 +341,9 @@ class Simulation:
         if estimates is not None:
             new._source.read_past(self.events())
             new._read_by_forecasts = int(new._state.record.n_logged)
+        if new._learner is not None:
+            new._learner = None
+            learning.end(new._state)
         new._branch_log()
         return new
 
@@ -426,6 +447,8 @@ class Simulation:
                     state.record.n_revised = 0
                 self._read_by_forecasts = stop
                 stop = go_on(*arguments)
+            if stop == at.FINISHED and self._learner is not None and state.record.n_choices > 0:
+                learning.tell(state, self._learner)  # what is left of the last instants
             if stop in (at.FINISHED, at.REACHED):
                 return stop
             self._answer(stop)
@@ -468,6 +491,11 @@ class Simulation:
             self._branch_log()
         elif stop == at.GROW_REVISIONS:
             self._source = self._source.grown()
+        elif stop == at.GROW_CHOICES:
+            learning.make_room(self._state)
+        elif stop == at.ASK_LEARNER:
+            assert self._learner is not None
+            learning.tell(self._state, self._learner)
         else:
             self._advance_machine()
             if stop == at.ASK_TIMER and self._state.record.asked_about == at.CHANGE:
@@ -548,6 +576,12 @@ def check_parts(
     allocators = "make one with schedsim.machine.partitions.allocator_named(NAME, NODES)"
     check_part(allocator, ("topology", "by_identity", "place"), "an allocator", allocators)
     check_part(run_times, ("topology", "seed", "begun"), "a model of run times", "see schedsim.machine.run_times")
+    if isinstance(policy.agent, Dras):
+        policy.agent.check_machine(workload.machine_procs, policy.window)
+        if outages is not None:
+            raise JobcastError(
+                "A network of DRAS sees every node, and knows of none that fails or is reserved: leave outages out."
+            )
     if outages is not None and not isinstance(outages, Outages):
         raise JobcastError(
             f"{outages!r} are no outages; make them with schedsim.machine.outages.Outages or read_outages(FILE)."

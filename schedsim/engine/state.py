@@ -1,16 +1,19 @@
 """The state of a simulation: the arrays that a fork copies, those that it shares, and the log of events."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 
 import schedsim.kernels.records as at
-from predictors.core.arrays import Floats, Ints
+from predictors.core.arrays import Floats, Ints, Singles
+from schedsim.kernels.networks import sum_columns
 from schedsim.kernels.records import (
     Account,
     Arrays,
     Capacity,
+    Choices,
     Date,
     Group,
     Job,
@@ -19,11 +22,12 @@ from schedsim.kernels.records import (
     ListRow,
     NodeSet,
     Records,
+    Seen,
     SiteJob,
     Step,
     Table,
 )
-from schedsim.policies.agents import NO_WEIGHTS
+from schedsim.policies.agents import AgentArrays
 
 
 @dataclass(eq=False)
@@ -72,6 +76,7 @@ _LEAST_SLOTS = 256
 _NO_LOG = EventLog.with_room(0)
 _NO_SITE_JOBS: Any = np.empty(0, at.SITE_JOB)
 _NO_GROUPS = np.empty(0, dtype=np.int64)
+NO_AGENT = AgentArrays()
 _NO_SITE_JOBS.flags.writeable = False  # as the others are: else the kernels are compiled once more
 
 
@@ -96,6 +101,12 @@ class State:
     scratch: Ints
     weights: Floats
     observation: at.Observed
+    net: Singles
+    holders: Ints
+    hidden: Floats
+    neurons: Singles
+    seen: Seen
+    choices: Choices
 
     def __post_init__(self) -> None:
         self.record = self.one[0]
@@ -106,8 +117,7 @@ class State:
         jobs: Ints,
         capacities: int = 0,
         steps: int = 0,
-        weights: Floats = NO_WEIGHTS,
-        observation: int = 0,
+        agent: AgentArrays = NO_AGENT,
         group_of: Ints | None = None,
         site_jobs: Records[SiteJob] | None = None,
         sets: Records[NodeSet] | None = None,
@@ -123,10 +133,8 @@ class State:
             How many numbers of processors a knapsack has.
         steps : int
             Most estimate steps of a job.
-        weights : float64 array of shape (12,)
-            Of an agent that scores jobs inside the pass; not writeable.
-        observation : int
-            How many numbers an agent sees that is asked from outside.
+        agent : AgentArrays
+            Of one that is scored inside the pass.
         group_of : int64 array of shape (n_jobs,), optional
             The number of each job's group, where estimates are revised by group.
         site_jobs, sets, accounts : arrays of records, optional
@@ -151,8 +159,13 @@ class State:
             *_profile(_LEAST_SLOTS),
             np.empty(capacities, at.CAPACITY_RECORD),  # type: ignore[arg-type]
             np.empty(_LEAST_SLOTS, dtype=np.int64),
-            weights,
-            np.zeros(observation, dtype=np.float32),
+            agent.weights,
+            np.zeros(agent.observation, dtype=np.float32),
+            agent.net,
+            np.full(agent.nodes, -1),
+            np.empty(agent.hidden),
+            _neurons(agent.net, agent.layers, agent.neurons),
+            *_choices(1, agent.rows),
         )
 
     def arrays(self, log: EventLog = _NO_LOG) -> Arrays:
@@ -175,6 +188,12 @@ class State:
             self.scratch,
             self.weights,
             self.observation,
+            self.net,
+            self.holders,
+            self.hidden,
+            self.neurons,
+            self.seen,
+            self.choices,
             log.events,
             log.notes,
         )
@@ -190,6 +209,18 @@ class State:
     def with_steps(self, steps: int) -> Self:
         """Return a copy with room for so many estimate steps of a job at least."""
         return self._moved(len(self.jobs_now), steps)
+
+    def with_net(self, net: Singles) -> None:
+        """Go on with other weights of the same network: an array that is not writeable."""
+        self.net = net
+        self.neurons = _neurons(net, self.record.layers[:4].tolist(), len(self.neurons))
+
+    def with_choices(self, room: int) -> None:
+        """Make room for so many picks of which the learner is told; those that are there stay."""
+        n = min(int(self.record.n_choices), room)
+        seen, choices = _choices(room, self.seen.shape[1])
+        seen[:n], choices[:n] = self.seen[:n], self.choices[:n]
+        self.seen, self.choices = seen, choices
 
     def close_failures(self) -> None:
         """Let no further job fail by itself."""
@@ -247,6 +278,12 @@ class State:
             self._scratch(slots),
             self.weights,
             self.observation.copy() if len(self.observation) else self.observation,
+            self.net,
+            self.holders.copy(),
+            self.hidden,
+            self.neurons,
+            self.seen,
+            self.choices,
         )
 
     def _scratch(self, slots: int) -> Ints:
@@ -275,6 +312,19 @@ def _copied(source: Any) -> Any:
 def _profile(slots: int) -> tuple[Any, Any]:
     """Return room for a profile and its dates: a running job takes at most one level, a reservation two."""
     return np.empty(2 * slots + 4, at.LEVEL), np.empty(slots + 1, at.DATE)
+
+
+def _choices(room: int, rows: int) -> tuple[Any, Any]:
+    """Return room for picks of an agent's network, and for what it sees at each."""
+    return np.empty((room, rows, 2), np.float32), np.empty((room, 4))
+
+
+def _neurons(net: Singles, layers: Sequence[int], size: int) -> Singles:
+    """Return room for the layers of a network of DRAS, with what it needs to know of its weights."""
+    neurons = np.empty(size, np.float32)
+    if size:
+        sum_columns(net, layers[0], layers[1], neurons)
+    return neurons
 
 
 def _groups(group_of: Ints | None, steps: int) -> tuple[Any, Any]:

@@ -69,7 +69,9 @@ def _viewing(n_dimensions: int, layout: str = "C", readonly: bool = False) -> An
             array = context.make_array(array_type)(context, builder)
             shape = [arguments[1]] if n_dimensions == 1 else cgutils.unpack_tuple(builder, arguments[1], n_dimensions)
             size = context.get_constant(types.intp, get_itemsize(context, array_type))
-            strides = [size] if n_dimensions == 1 else [builder.mul(size, shape[1]), size]
+            strides = [size]
+            for length in shape[:0:-1]:
+                strides.insert(0, builder.mul(strides[0], length))
             place = builder.inttoptr(arguments[0], array.data.type)
             populate_array(array, data=place, shape=shape, strides=strides, itemsize=size, meminfo=None)
             return array._getvalue()
@@ -82,6 +84,7 @@ def _viewing(n_dimensions: int, layout: str = "C", readonly: bool = False) -> An
 # of the types that a simulation has for them, so that the engine is compiled once for both
 _vector = _viewing(1)
 _table = _viewing(2)
+_cube = _viewing(3)
 _shared = _viewing(1, readonly=True)
 _no_vector = _viewing(1, "A")
 _no_table = _viewing(2, "A")
@@ -103,7 +106,7 @@ def advance(
 
     Parameters
     ----------
-    places, shapes : int64 arrays of shape (n, 26) and (n, 26, 2)
+    places, shapes : int64 arrays of shape (n, 32) and (n, 32, 3)
         Where the arrays of each simulation are.
     actions : int64 array of shape (n,)
         The places picked; of a place without a job, the first job is taken, and counted.
@@ -143,19 +146,25 @@ def advance(
             _vector(place[14], of[14, 0], np.int64),
             _shared(place[15], of[15, 0], np.float64),
             _vector(place[16], of[16, 0], np.float32),
-            _table(place[17], (of[17, 0], of[17, 1]), np.int64),
+            _shared(place[17], of[17, 0], np.float32),
             _vector(place[18], of[18, 0], np.int64),
+            _vector(place[19], of[19, 0], np.float64),
+            _vector(place[20], of[20, 0], np.float32),
+            _cube(place[21], (of[21, 0], of[21, 1], of[21, 2]), np.float32),
+            _table(place[22], (of[22, 0], of[22, 1]), np.float64),
+            _table(place[23], (of[23, 0], of[23, 1]), np.int64),
+            _vector(place[24], of[24, 0], np.int64),
         )
         estimates = Estimates(
-            _vector(place[19], of[19, 0], np.float64),
-            _vector(place[20], of[20, 0], np.float64),
-            _vector(place[21], of[21, 0], np.float64),
-            _no_vector(place[22], of[22, 0], at.REVISION),
-            _no_table(place[22], (of[22, 0], of[22, 0]), at.REVISED_STEP),
+            _vector(place[25], of[25, 0], np.float64),
+            _vector(place[26], of[26, 0], np.float64),
+            _vector(place[27], of[27, 0], np.float64),
+            _no_vector(place[28], of[28, 0], at.REVISION),
+            _no_table(place[28], (of[28, 0], of[28, 0]), at.REVISED_STEP),
         )
-        starts = _vector(place[23], of[23, 0], np.int64)
-        weights = _vector(place[24], of[24, 0], np.float64)
-        run_times = _vector(place[25], of[25, 0], np.int64)
+        starts = _vector(place[29], of[29, 0], np.int64)
+        weights = _vector(place[30], of[30, 0], np.float64)
+        run_times = _vector(place[31], of[31, 0], np.int64)
         if stops[i] == at.ASK_PICK:
             pick = actions[i]
             if not 0 <= pick < sim.state[0].picked_of:

@@ -55,7 +55,7 @@ class Rollouts:
         self.starts = list[Ints]([np.empty(0, dtype=np.int64)] * n)
         self._weights = reward.weigh(episodes.workload)
         self._places = np.zeros((n, N_ARRAYS + _ESTIMATES + PER_JOB), dtype=np.int64)
-        self._shapes = np.zeros((*self._places.shape, 2), dtype=np.int64)
+        self._shapes = np.zeros((*self._places.shape, 3), dtype=np.int64)
         self._actions = np.zeros(n, dtype=np.int64)
         self._stops = np.full(n, at.FINISHED)
         self._due = np.zeros(n, dtype=np.bool_)

@@ -16,6 +16,7 @@ from predictors.core.jit import lean, step
 from schedsim.kernels.agents import is_asked, pick_backfill, take_answer
 from schedsim.kernels.cobalt import set_allows
 from schedsim.kernels.instant import until_pass
+from schedsim.kernels.networks import choices_are_short, update_is_due
 from schedsim.kernels.observation import ask_for_pick
 from schedsim.kernels.ordered_lists import next_fitting, slot_from
 from schedsim.kernels.postponed import release, release_if_idle
@@ -41,6 +42,8 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
     """Go on until a pause; return why (see `records`). With `reasons` the passes note what becomes of each job."""
     state = sim.state[0]
     while True:
+        if state.learns and state.phase == at.AT_ADVANCE and update_is_due(state):
+            return at.ASK_LEARNER
         if state.phase < at.AT_PASS:
             stop = until_pass(sim, estimates)
             if stop != at.PASS_IS_DUE:
@@ -50,6 +53,8 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
                 continue
             if state.dated:
                 read_dates(sim)
+        if state.learns and choices_are_short(sim):
+            return at.GROW_CHOICES
         stop = _pass(sim, reasons)
         if stop != 0:
             return stop

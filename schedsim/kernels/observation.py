@@ -11,7 +11,7 @@ from typing import Final
 
 import schedsim.kernels.records as at
 from predictors.core.jit import step
-from schedsim.kernels.agents import DECADE, FEATURES, list_candidates
+from schedsim.kernels.agents import DECADE, FEATURES, list_candidates, see
 from schedsim.kernels.ordered_lists import first_slot, leaf_at, list_slots, node_at
 from schedsim.kernels.records import Arrays, JobNow
 
@@ -82,7 +82,7 @@ def answer_place(sim: Arrays, place: int) -> None:
 @step
 def decimal(number: float) -> float:
     """Return the decimal logarithm of 1 + a number."""
-    return math.log(1.0 + number) / DECADE  # of whole numbers: log1p takes three times as long
+    return math.log(1.0 + number) / DECADE
 
 
 @step
@@ -94,7 +94,7 @@ def _write_observation(sim: Arrays, n: int, behind_head: bool) -> None:
     for place in range(n):
         job = sim.jobs_now[sim.scratch[place]]
         share = job.procs / state.machine_procs
-        _write_job(sim, job, share, behind_head, oldest, place)
+        _write_job(sim, job, behind_head, oldest, place)
         area += share * job.order_estimate
         below += share <= WIDTHS[0]
         narrow += share <= WIDTHS[1]
@@ -128,23 +128,11 @@ def _write_observation(sim: Arrays, n: int, behind_head: bool) -> None:
 
 
 @step
-def _write_job(sim: Arrays, job: JobNow, share: float, behind_head: bool, oldest: int, place: int) -> None:
-    """Write the row of a job at a place of the window: its `FEATURES`, which `agents.score` weighs."""
-    state, out, i = sim.state[0], sim.observation, place * N_FEATURES
-    wait = state.now - sim.jobs[job.row].submit
-    waited, length = decimal(wait), math.log(job.order_estimate) / DECADE
-    out[i] = waited
-    out[i + 1] = length
-    out[i + 2] = math.log(job.procs) / DECADE
-    out[i + 3] = share
-    out[i + 4] = min(1.0, job.procs / max(1, state.free))
-    out[i + 5] = job.procs <= state.free
-    out[i + 6] = behind_head and state.now + job.candidate_estimate <= state.shadow_time
-    out[i + 7] = behind_head and job.procs <= state.extra_procs
-    out[i + 8] = math.log(wait + job.order_estimate) / DECADE - length
-    out[i + 9] = wait / oldest if oldest > 0 else 0.0
-    out[i + 10] = share * waited
-    out[i + 11] = place / state.window
+def _write_job(sim: Arrays, job: JobNow, behind_head: bool, oldest: int, place: int) -> None:
+    """Write the row of a job at a place of the window: its `FEATURES`."""
+    see(sim, job, behind_head, oldest, place)
+    for i in range(N_FEATURES):
+        sim.observation[place * N_FEATURES + i] = sim.hidden[i]
 
 
 @step

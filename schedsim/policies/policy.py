@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from predictors.core.errors import JobcastError, unknown_name
-from schedsim.policies.agents import RESERVES, Agent, Linear, ObservingAgent, RandomPicks, Reserve, picks
+from schedsim.policies.agents import MOST_IN_WINDOW, RESERVES, Agent, ObservingAgent, Reserve, Scored, picks
 from schedsim.policies.backfilling import (
     Backfilling,
     Conservative,
@@ -26,7 +26,6 @@ from schedsim.policies.orders import ORDERS, SCORE, WIDEST, Order, random_order
 
 FCFS: Final = ORDERS["fcfs"]
 SJF: Final = ORDERS["sjf"]
-MOST_IN_WINDOW: Final = 56
 MOST_RESERVATIONS: Final = 1_000_000
 """Of a hybrid."""
 
@@ -45,8 +44,9 @@ class Policy:
         Guarantees the head a start, whatever the estimates were worth; with EASY or hybrid backfilling.
     gate : Gate, optional
         May hold a job that could start; see `schedsim.policies.rush`.
-    agent : Linear, RandomPicks, Agent or ObservingAgent, optional
-        Picks the next job in place of the orders; see `schedsim.policies.agents`.
+    agent : Linear, RandomPicks, Shared, Dras, Agent or ObservingAgent, optional
+        Picks the next job in place of the orders; see `schedsim.policies.agents`. Under greedy backfilling it picks
+        among the jobs that fit alone, and none is reserved.
     reserve : {"kept", "oldest", "again"}, optional
         Which job holds the reservation where an agent picks, see `schedsim.policies.agents.RESERVES`; by default kept.
     window : int
@@ -71,7 +71,7 @@ class Policy:
     backfill: Backfilling = NoBackfilling()  # noqa: RUF009 - frozen
     promise: Promise | None = None
     gate: Gate | None = None
-    agent: Agent | ObservingAgent | Linear | RandomPicks | None = None
+    agent: Agent | ObservingAgent | Scored | None = None
     reserve: Reserve | None = None
     window: int = 50
     ceiling: Ceiling | None = None
@@ -86,11 +86,11 @@ class Policy:
             )
         if self.promise is not None and not isinstance(self.backfill, Easy):
             raise JobcastError("A promise needs EASY or hybrid backfilling: a depth of 1 or more.")
-        if self.agent is not None and (self.kind != "counts" or self.gate is not None):
-            raise JobcastError("An agent picks under the pass 'counts', and without a gate.")
+        if self.agent is not None and (self.kind not in ("counts", "greedy") or self.gate is not None):
+            raise JobcastError("An agent picks under the pass 'counts' or 'greedy', and without a gate.")
         if self.agent is not None and not picks(self.agent):
             raise JobcastError(
-                "An agent is Linear, RandomPicks or an object with a method choose or a method pick; got "
+                "An agent is Linear, RandomPicks, Shared, Dras or an object with a method choose or a method pick; got "
                 f"{self.agent!r}."
             )
         if self.reserve is not None and (self.agent is None or self.reserve not in RESERVES):

@@ -48,6 +48,11 @@ class Scoring:
 
     def score(self, choice, place, row):
         """Return the weighted sum of the features."""
+        values = self.features(choice, place, row)
+        return round(sum(weight * float(value) for weight, value in zip(self.weights, values, strict=True)), 9)
+
+    def features(self, choice, place, row):
+        """Return the features in their order."""
         jobs, record = self.workload, self.simulation._state.record
         wait, procs = choice.now - int(jobs.submit[row]), int(jobs.procs[row])
         estimate, machine = int(jobs.requested[row]), jobs.machine_procs
@@ -68,9 +73,7 @@ class Scoring:
             "place in the window": place / self.simulation.policy.window,
         }
         assert tuple(features) == FEATURES
-        return round(
-            sum(weight * float(value) for weight, value in zip(self.weights, features.values(), strict=True)), 9
-        )
+        return list(features.values())
 
 
 def same(one, other):
