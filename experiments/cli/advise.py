@@ -236,7 +236,8 @@ def tune(
     print_account(total, listed=list_account)
     if kept is not None:
         say(f"Registered as {kept.uri}")
-    say(f"Wrote {out} (reservation rule {tuned.agent.reserve}): jobcast simulate NEXT --policy agent:{out}")
+    policy = shlex.quote(f"agent:{out}")
+    say(f"Wrote {out} (reservation rule {tuned.agent.reserve}): jobcast simulate NEXT --policy {policy}")
     say(f"Every number: {page} ({made.seconds:.0f} s)")
 
 
