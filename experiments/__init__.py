@@ -4,10 +4,10 @@ The names below are the public interface. They are imported when they are first 
 package does not import all of it; everything else is private to its folder.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # not that of `typing`: the command is to be loaded before anything else
 if TYPE_CHECKING:
+    from typing import Any
+
     from experiments.runs.clusters import Pool
     from experiments.sweeps.results import read_results
     from experiments.sweeps.run import evaluate_many, run_sweep, simulate_many
@@ -25,7 +25,9 @@ _HOMES = {
 __all__ = ["Case", "Pool", "Sweep", "evaluate_many", "read_results", "run_sweep", "simulate_many"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _HOMES:
         raise AttributeError(f"module 'experiments' has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module(_HOMES[name]), name)

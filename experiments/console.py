@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -23,6 +24,8 @@ NARROWEST: Final = 40
 """Narrower terminals are taken for this wide."""
 TALLEST: Final = 2
 """Lines of a heading, where there is room."""
+_FIGURE: Final = re.compile(r"[^\w\s]?\d")
+"""What a text begins with that is a figure with more beside it: `0.4 to 0.6`, `<1 s`, `-3 %`."""
 LONG: Final = 24
 """Cells up to this length stand on one line; longer ones may go on, between words, on the next."""
 
@@ -90,13 +93,15 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     values = [tuple(row) for row in rows]
     texts = [[cell(value) for value in row] for row in values]
     names = [all(isinstance(row[k], str) for row in values) for k in range(len(columns))]
+    words = [k == 0 or (names[k] and not any(_FIGURE.match(row[k]) for row in texts)) for k in range(len(columns))]
+    n_words = [*words, False].index(False)
     room = width() or USUAL
     console = Console(width=room, highlight=False, markup=False)
     console.print(title, style="bold")
     for block in _blocks(columns, texts, names, room):
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
         for k, wide in block:
-            text = k == 0 or (names[k] and max((len(row[k]) for row in texts), default=0) > LONG)
+            text = k < n_words or (names[k] and max((len(row[k]) for row in texts), default=0) > LONG)
             table.add_column(columns[k], justify="left" if text else "right", overflow="fold", width=wide)
         for row in texts:
             table.add_row(*(row[k] for k, _ in block))

@@ -33,27 +33,38 @@ EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "ceil": "experiments.papers.ceil.study",
         # a score, and a queue kept to a third: Allcock et al., Table 2, section 4.3
         "cobalt": "experiments.papers.cobalt.study",
+        # agents that learn to schedule: Fan et al., Tables I to IV, Figures 2 to 9
+        "dras": "experiments.papers.dras.study",
     }
 )
 """Experiments by name: the module whose `run(setting)` makes the report."""
 
 
-MANY: Final = ("backfilling", "runtime", "rush", "rush-dose", "ceil", "cobalt")
+MANY: Final = ("backfilling", "runtime", "rush", "rush-dose", "ceil", "cobalt", "dras")
 """Experiments of many independent runs: several workers can do them, and started again they go on where they were."""
 
 OWN_LOGS: Final[Mapping[str, str]] = MappingProxyType(
-    {"ceil": "experiments.papers.ceil.cases", "cobalt": "experiments.papers.cobalt.cases"}
+    {
+        "ceil": "experiments.papers.ceil.cases",
+        "cobalt": "experiments.papers.cobalt.cases",
+        "dras": "experiments.papers.dras.job_sets",
+    }
 )
 """Experiments that need another log than the usual synthetic one where none is given: whose `default_log(seed)`."""
 
 
-_SIMULATING: Final = ("runtime", "backfilling", "start-times", "logstudy", "ceil", "cobalt")
+_SIMULATING: Final = ("runtime", "backfilling", "start-times", "logstudy", "ceil", "cobalt", "dras")
 USED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "partition": ("reis", *_SIMULATING),
         "procs": _SIMULATING,
         "predictors": ("runtime", "rush"),
         "failures": ("logstudy",),
+        "train": ("dras",),
+        "test": ("dras",),
+        "seeds": ("dras",),
+        "orders": ("dras",),
+        "job_sets": ("dras",),
     }
 )
 """Options of `jobcast experiment` that not every experiment has a use for, and which have."""
@@ -76,7 +87,9 @@ def check_options(name: str, given: Mapping[str, object]) -> None:
     """
     for option, value in given.items():
         if value not in (None, "", ()) and name not in USED_BY[option]:
-            raise JobcastError(f"{name} has no use for --{option}, which is for {', '.join(USED_BY[option])}.")
+            raise JobcastError(
+                f"{name} has no use for --{option.replace('_', '-')}, which is for {', '.join(USED_BY[option])}."
+            )
 
 
 def experiment_by_name(name: str) -> "Callable[[Setting], Report]":

@@ -14,6 +14,7 @@ from experiments.compare.measures import COMPARED
 from experiments.compare.result import LEAST, PRICES
 from experiments.runs.clusters import Pool
 from experiments.runs.pool import HERE
+from experiments.runs.simulate import usual_estimates
 from experiments.sweeps.plan import Plan, plan
 from experiments.sweeps.results import Results
 from experiments.sweeps.run import run_plan
@@ -22,6 +23,7 @@ from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
 from predictors.data.summary import Lack
 from predictors.models.similar_jobs import estimates_name
+from schedsim.agents.files import PREFIX, is_agent
 from schedsim.policies.policy import policy_name
 
 if TYPE_CHECKING:
@@ -59,6 +61,25 @@ def case_with(predictor: str) -> Case:
     own = Case(f"{BARE} by {predictor}", "easy-sjbf", predictor)
     own.check()
     return own
+
+
+def case_of(agent: str) -> Case:
+    """Return an agent file as a way to schedule, by the estimates that it names.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such file, or it cannot be used.
+
+    Examples
+    --------
+    >>> case_of("random-kept").name
+    'agent random-kept'
+    """
+    policy = agent if is_agent(agent) else f"{PREFIX}{agent}"
+    case = Case(f"agent {Path(policy.removeprefix(PREFIX)).stem}", policy, usual_estimates(policy))
+    case.check()
+    return case
 
 
 def cases_with(current: str, *more: Case) -> tuple[Case, tuple[Case, ...]]:
@@ -99,13 +120,15 @@ class Question:
         Figure that decides.
     predictor : str, optional
         One more way: EASY-SJBF by this predictor, or kept model.
+    agent : str, optional
+        One more way: an agent file.
     lacks : tuple of Lack
         What the log lacks; it may carry no verdict.
 
     Raises
     ------
     JobcastError
-        If there is no such policy, predictor or measure, or too few seeds to say anything.
+        If there is no such policy, predictor, agent or measure, or too few seeds to say anything.
     """
 
     log: JobLog
@@ -113,6 +136,7 @@ class Question:
     seeds: int = 20
     measure: str = MEASURE
     predictor: str | None = None
+    agent: str | None = None
     lacks: tuple[Lack, ...] = ()
 
     def __post_init__(self) -> None:
@@ -127,7 +151,8 @@ class Question:
     @cached_property
     def cases(self) -> tuple[Case, ...]:
         """The ways, today's first."""
-        return cases_with(self.current, *self._own)[1]
+        agents = (case_of(self.agent),) if self.agent else ()
+        return cases_with(self.current, *self._own, *agents)[1]
 
     @cached_property
     def _own(self) -> tuple[Case, ...]:

@@ -1,5 +1,6 @@
 """An advice as a report: its pictures, its tables, the command behind each number, and what it cannot know."""
 
+import shlex
 from pathlib import Path
 from time import perf_counter
 from typing import Final
@@ -109,7 +110,8 @@ def _commands(runs: pd.DataFrame, source: str) -> pd.DataFrame:
     """Return the figures of the log as it is, with the command that prints them; --shake SEED gives a shaken run's."""
     table = runs[runs["seed"] == AS_LOGGED]
     given = [
-        f"jobcast simulate {source} --policy {row.policy} --estimates {row.estimates} --correction {row.correction}"
+        f"jobcast simulate {source} --policy {shlex.quote(str(row.policy))} --estimates {row.estimates} "
+        f"--correction {row.correction}"
         for row in table.itertuples()
     ]
     return table[["case", *FIGURES]].assign(command=given)

@@ -1,13 +1,14 @@
-"""`jobcast advise`: what another policy or a predictor would gain on a site's log, and who would wait longer."""
+"""`jobcast advise` and `jobcast tune`: what a site would gain by another policy, or by an agent tuned on its log."""
 
 import shlex
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, time
 from typing import Annotated, Any
 
 import typer
 
 from experiments.cli.options import (
+    Alias,
     DropWide,
     Json,
     ListAccount,
@@ -15,6 +16,7 @@ from experiments.cli.options import (
     PoolOptions,
     Procs,
     RequestsFrom,
+    Seed,
     grouped,
     resumable,
 )
@@ -33,6 +35,9 @@ def advise(
     predictor: Annotated[
         str | None,
         typer.Option(help="Try EASY-SJBF by this predictor too: a name, or a model's address, models:/NAME@ALIAS."),
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option(help="Try an agent file too, made by jobcast tune on earlier months.", metavar="FILE")
     ] = None,
     seeds: Annotated[
         int, typer.Option(help=f"Shaken copies of the log to simulate, at least {LEAST}; more make surer.", min=1)
@@ -62,7 +67,7 @@ def advise(
     from experiments.reports.figures import report_folder
     from experiments.reports.manifest import slug
     from experiments.reports.page import files_of, write_report
-    from experiments.runs.simulate import learnt_from, loaded
+    from experiments.runs.simulate import learnt_from, loaded, tuned_on
     from predictors.core.errors import JobcastError
     from predictors.data.cleaning import RequestsFrom
     from predictors.data.formats.detect import read_log
@@ -76,12 +81,18 @@ def advise(
     with after_reading(account):
         prepared = prepare(jobs, procs, drop_wide, partition, requests_from, account)
         cleaned, lacks = prepared.used, prepared.lacks()
-        question = Question(cleaned, current, seeds, measure, predictor, lacks)
+        question = Question(cleaned, current, seeds, measure, predictor, agent, lacks)
         if predictor and learnt_from(loaded(predictor), jobs, cleaned):
             raise JobcastError(
                 f"{predictor} learnt from this very log, its future included: nothing can be advised from that. Name "
                 "the predictor instead, which starts knowing nothing and learns as jobs end."
             )
+        for policy in (question.cases[0].policy, "" if agent is None else f"agent:{agent.removeprefix('agent:')}"):
+            if tuned_on(policy, jobs, cleaned):
+                raise JobcastError(
+                    f"{policy} was tuned on a part of this very log: nothing can be advised from that. Advise on the "
+                    "months that follow; the page of jobcast tune tells what it gains on the rest of this log."
+                )
         folder = report_folder(out, f"advise-{slug(cleaned.name)}")
         with resumable():
             found = question.run(folder, workers)
@@ -100,6 +111,134 @@ def advise(
         say(f"{sentence}\n")
     print_account(total, listed=list_account)
     say(f"Every number, with its command: {page} ({report.seconds:.0f} s)")
+
+
+@grouped
+def tune(
+    log: Annotated[Path, typer.Argument(help="The site's job log in any known format.", metavar="LOG")],
+    train: Annotated[
+        str, typer.Option(help="What is tuned on: a share of the jobs (0.5) or the first months (6mo, of 30 days).")
+    ] = "0.5",
+    objective: Annotated[
+        str,
+        typer.Option(
+            help="constrained: wait and slowdown, while p99, the longest wait and the widest 5 % stay within the "
+            "tolerance; five: all five figures, the worst counting most; slowdown or wait alone, which lets others pay."
+        ),
+    ] = "constrained",
+    tolerance: Annotated[
+        float, typer.Option(help="How much longer those three may become than under EASY: 0.05 is 5 %.")
+    ] = 0.05,
+    reserve: Annotated[
+        str, typer.Option(help="Rules for the reserved job to choose from, in the training part: kept, oldest, again.")
+    ] = "kept,oldest,again",
+    estimates: Annotated[
+        str,
+        typer.Option(
+            help="What the agent sees and the policy plans by: requested, any that jobcast simulate takes, or by role, "
+            "order=NAME: the agent sees predictions, plans are made by requested times."
+        ),
+    ] = "requested",
+    window: Annotated[int, typer.Option(help="How many jobs at the front of the queue the agent sees.")] = 50,
+    generations: Annotated[int, typer.Option(help="Of the search, 12 agents each.", min=1)] = 60,
+    seed: Seed = 0,
+    seeds: Annotated[int, typer.Option(help="Shaken copies of the test part, 5 or more.", min=1)] = 10,
+    procs: Procs = None,
+    partition: Partition = None,
+    drop_wide: DropWide = False,
+    requests_from: RequestsFrom = None,
+    *,
+    pool: PoolOptions,
+    out: Annotated[
+        Path, typer.Option(help="The agent file: .npz, or .json to be read by people.", writable=True)
+    ] = Path("agent.npz"),
+    report: Annotated[
+        Path, typer.Option(help="Folder of reports; the page makes its own in it.", writable=True, file_okay=False)
+    ] = Path("reports"),
+    register: Annotated[
+        str | None, typer.Option(help="Register the agent in MLflow under this name.", metavar="NAME")
+    ] = None,
+    alias: Alias = None,
+    list_account: ListAccount = False,
+    as_json: Json = False,
+) -> None:
+    """Tune an agent on the first part of a log, test it on the rest, and say who would gain and who would pay.
+
+    Then: jobcast simulate NEXT --policy agent:FILE. Needs the extra rl (pip install 'jobcast[rl]').
+    """
+    from experiments.cli.evaluate import names_of
+    from experiments.console import after_reading, print_account, print_json, print_lacks, print_table, working
+    from experiments.reports.figures import report_folder
+    from experiments.reports.manifest import slug
+    from experiments.reports.page import files_of, write_report
+    from experiments.tune.judge import check_seeds, judge, with_test
+    from experiments.tune.objective import Objective
+    from experiments.tune.report import report_on
+    from experiments.tune.tune import Split, Tuning
+    from predictors.core.errors import JobcastError
+    from predictors.data.cleaning import RequestsFrom
+    from predictors.data.formats.detect import read_log
+    from predictors.data.summary import prepare
+    from predictors.tracking.client import log_agent
+    from predictors.tracking.client import register as register_run
+    from predictors.tracking.uri import checked_alias, checked_name
+    from schedsim.agents.files import check_suffix, write_agent
+
+    began, begin, workers = time(), perf_counter(), pool.built()
+    check_suffix(out)
+    check_seeds(seeds)
+    aim, rules = Objective(objective, tolerance), names_of(reserve)
+    if alias is not None and register is None:
+        raise JobcastError("--alias is for a registered agent; give --register NAME.")
+    if register is not None:
+        checked_name(register)
+        checked_alias(alias) if alias is not None else None
+    if requests_from is not None:
+        RequestsFrom(requests_from)
+    with working(f"Reading {log}"):
+        jobs, account = read_log(log)
+    with after_reading(account):
+        prepared = prepare(jobs, procs, drop_wide, partition, requests_from, account)
+        split = Split(prepared.used, train)
+        tuning = Tuning(split, aim, rules, estimates, generations, seed, window)  # type: ignore[arg-type]
+        tuned = tuning.run(workers)
+        write_agent(tuned.agent, out)
+        folder = report_folder(report, f"tune-{slug(split.log.name)}")
+        judged = judge(tuned, split.rest, out, aim, folder, seeds, workers)
+    write_agent(with_test(tuned.agent, judged), out)
+    with working("Drawing"):
+        made = report_on(tuning, tuned, judged, out, folder, begin)
+        page = write_report(folder, made)
+    kept = None
+    if register is not None:
+        with working("Writing it down in MLflow"):
+            agent = with_test(tuned.agent, judged)
+            figures = {name: value for name, value in agent.origin.items() if name.endswith("_ratio")}
+            params = {name: value for name, value in agent.origin.items() if name not in figures}
+            frame = {"reserve": agent.reserve, "window": agent.window, "base": agent.base}
+            params |= frame | {"estimates": agent.estimates, "kind": agent.kind, "digest": agent.digest}
+            title = f"agent on {split.log.name}"
+            run = log_agent(title, out, params, figures, split.log, page=made.verdict, begin=began, files=made.figures)
+            kept = register_run(run, register, alias)
+    total, lacks = account + prepared.account, prepared.lacks()
+    if as_json:
+        more: dict[str, Any] = {"lacks": [lack.to_dict() for lack in lacks], "reserve": tuned.agent.reserve}
+        more |= {"agent": str(out), "digest": tuned.agent.digest, "train": tuned.train, "choices": tuned.choices}
+        more |= {"registered": None if kept is None else kept.uri, "account": total.to_dict(), "page": str(page)}
+        print_json(made.to_json() | more | {"files": files_of(folder)})
+        return
+    print_lacks(lacks)
+    for name in ("training and test", "test part, relative to EASY"):
+        table = made.tables[name]
+        print_table(name[0].upper() + name[1:], list(table.columns), table.itertuples(index=False))
+    for sentence in made.verdict:
+        say(f"{sentence}\n")
+    print_account(total, listed=list_account)
+    if kept is not None:
+        say(f"Registered as {kept.uri}")
+    policy = shlex.quote(f"agent:{out}")
+    say(f"Wrote {out} (reservation rule {tuned.agent.reserve}): jobcast simulate NEXT --policy {policy}")
+    say(f"Every number: {page} ({made.seconds:.0f} s)")
 
 
 def _source(log: Path, procs: int | None, partition: int | None, drop_wide: bool, requests_from: str | None) -> str:

@@ -90,7 +90,7 @@ def demo(
         facts=facts,
     )
     page = write_report(folder, report)
-    typer.echo(f"\nWrote {', '.join(path.name for path in paths)} to {folder} in {seconds:.0f} s; read {page}.")
+    say(f"\nWrote {', '.join(path.name for path in paths)} to {folder} in {seconds:.0f} s; read {page}.")
     say("Next: jobcast advise YOUR_LOG, where YOUR_LOG is a job log of your own centre.")
 
 

@@ -17,6 +17,7 @@ from experiments.cli.options import (
     Kill,
     ListAccount,
     Log,
+    Partition,
     RequestsFrom,
     Seed,
     about_model,
@@ -39,7 +40,6 @@ Train = Annotated[
 ]
 Prequential = Annotated[bool, typer.Option("--prequential", help="Predict every job, learn from it when it ends.")]
 ProtocolName = Annotated[str, typer.Option("--protocol", help="strict, or reis: the rules of that paper.")]
-Partition = Annotated[int | None, typer.Option(help="Keep only the jobs of this partition.")]
 Budget = Annotated[
     float | None, typer.Option(help="Share of jobs that may run longer than predicted, such as 0.05: predict no less.")
 ]
@@ -62,9 +62,8 @@ COLUMNS: Final = (
     "µs/job",
 )
 _NOTE: Final = (
-    "error / last-two: sum of squared errors over that of the mean of the user's last two ended jobs, less is better, "
-    "with its interval over users; "
-    "too short: share of jobs that ran longer than predicted. --json has R², mean accuracy and more."
+    "error / last-two: sum of squared errors over that of the mean of the user's last two ended jobs, less is better"
+    "{}; too short: share of jobs that ran longer than predicted. --json has R², mean accuracy and more."
 )
 
 
@@ -154,7 +153,8 @@ def print_evaluation(found: "Evaluation", details: bool = False) -> None:
     learnt = "predicted at submission, learnt at the end" if not found.n_train else f"learnt from {found.n_train:,}"
     how = f"{counted(found.n_test, 'job')} predicted, {learnt}; {found.split}, protocol {found.protocol}"
     title = f"{found.log}{partition}: {how}"
-    print_table(title, COLUMNS, [row(score, found.no_interval) for score in found.scores], note=_NOTE)
+    over = f", with its interval over {found.resampled.split()[-1]}" if found.resampled else ""
+    print_table(title, COLUMNS, [row(score, found.no_interval) for score in found.scores], note=_NOTE.format(over))
     without = [f"{score.name} {score.n_fallback:,}" for score in found.scores if score.n_fallback]
     if found.n_overran:
         say(f"{counted(found.n_overran, 'job')} predicted here ran past the requested time; {_capped(found)}.")
@@ -168,13 +168,16 @@ def print_evaluation(found: "Evaluation", details: bool = False) -> None:
 
 
 def _capped(found: "Evaluation") -> str:
-    return "no prediction lies beyond it" if found.capped else "predictions may lie beyond it"
+    within = "no prediction lies beyond it; with --no-kill they may"
+    return within if found.capped else "predictions may lie beyond it"
 
 
 def interval_lines(found: "Evaluation") -> list[str]:
     """Return one line a predictor on how its P10 to P90 held, where they were asked for."""
+    from predictors.core.errors import percent
+
     return [
-        f"P10 to P90 of {score.name} holds {score.followed.covered:.1%} of the jobs (80 % are wanted); "
+        f"P10 to P90 of {score.name} holds {percent(score.followed.covered, 1)} of the jobs (80 % are wanted); "
         f"P90 is typically {score.followed.typical_width:.1f} times P10."
         if isfinite(score.followed.covered)
         else f"{score.name} has no P10 to P90 here: too few jobs ended before others were submitted."
@@ -264,6 +267,7 @@ def train(
     """
     from experiments.console import after_reading, print_account, print_json, print_lacks, working
     from experiments.runs.train import figures_of, files_of_run, fitted, learnt_until
+    from predictors.core.errors import percent
     from predictors.data.formats.combine import read_logs
     from predictors.data.summary import lacks_of_reading
     from predictors.evaluation.evaluate import check, evaluate
@@ -289,7 +293,7 @@ def train(
         account += evaluation.account
         score = evaluation[predictor]
         if alias is not None and not even_if_worse and predictor != LastTwo.name:
-            what = f"{predictor} on the last {1 - share:.0%} of {jobs.name} ({evaluation.n_test:,} jobs)"
+            what = f"{predictor} on the last {percent(1 - share)} of {jobs.name} ({evaluation.n_test:,} jobs)"
             refuse_worse(what, score.figures.sse_ratio_to_last_two, alias)
     with working(f"Training {predictor} on {len(jobs):,} jobs"):
         model, until = fitted(jobs, predictor, seed)
@@ -368,7 +372,7 @@ def predict(
         write_predictions(part, jobs, seconds, who, found.quantiles)
     unread = lacks_of_reading(jobs, account)
     account = account.using(len(jobs))
-    lacks = lacks_for_predictions(jobs, ReadingReport(jobs.name)) if len(jobs) else ()
+    lacks = lacks_for_predictions(jobs, ReadingReport(jobs.name), scored=False) if len(jobs) else ()
     lacks = (*unread, *lacks)
     document = {
         "lacks": [lack.to_dict() for lack in lacks],
@@ -393,7 +397,7 @@ def predict(
         for line in found.sentences(model):
             say(line)
         if found.worse:
-            say(refit_with(loaded.predictor.name, loaded.name, loaded.alias))
+            say(refit_with(loaded.predictor.name, loaded.name, loaded.alias, intervals=layer is not None))
         print_account(account, listed=list_account)
 
 
@@ -441,7 +445,7 @@ def history_used(model: "LoadedModel", warm: bool) -> str:
 
 def _print_training(document: dict[str, Any]) -> None:
     from experiments.console import print_table
-    from predictors.core.errors import counted
+    from predictors.core.errors import counted, percent
 
     found, model = document["evaluation"], document["model"]
     title = (
@@ -451,7 +455,7 @@ def _print_training(document: dict[str, Any]) -> None:
     if "covered_share" in found and found["covered_share"] != found["covered_share"]:
         say("There are no P10 to P90 yet: too few jobs ended before others were submitted.")
     elif "covered_share" in found:
-        say(f"P10 to P90 held {found['covered_share']:.1%} of these jobs (80 % are wanted).")
+        say(f"P10 to P90 held {percent(found['covered_share'], 1)} of these jobs (80 % are wanted).")
     say(f"The model then learnt from all {counted(model['n_jobs'], 'job')} that ran, to the end of the log.")
     say(f"Kept as {model['uri']}, version {model['version']}; run {model['run_id']} in {document['store']}")
 

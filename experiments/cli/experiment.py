@@ -22,7 +22,7 @@ def experiment(
     name: Annotated[
         str,
         typer.Argument(
-            help="Which one: reis, runtime, backfilling, start-times, logstudy, rush, rush-dose, ceil, cobalt.",
+            help="Which one: reis, runtime, backfilling, start-times, logstudy, rush, rush-dose, ceil, cobalt, dras.",
             metavar="NAME",
         ),
     ],
@@ -44,6 +44,16 @@ def experiment(
     quick: Annotated[bool, typer.Option("--quick", help="Smaller models: the whole in a minute or two.")] = False,
     *,
     pool: PoolOptions,
+    train: Annotated[str, typer.Option(help="dras: how long to train on, from the log's begin: 2mo, 6w, 45d.")] = "",
+    test: Annotated[
+        str, typer.Option(help="dras: how long to test on, after a validation half as long: rest, 9mo.")
+    ] = "",
+    seeds: Annotated[int | None, typer.Option(help="dras: how many seeds.", min=1, max=1000)] = None,
+    orders: Annotated[int | None, typer.Option(help="dras: how many orders of job sets, 1 to 3.", min=1, max=3)] = None,
+    job_sets: Annotated[
+        int | None,
+        typer.Option(help="dras: how many job sets to train on; by default the paper's 100.", min=3, max=1000),
+    ] = None,
     failures: Annotated[Path | None, typer.Option(help="logstudy: a CSV of failures beside the log (RAS).")] = None,
     list_account: ListAccount = False,
     as_json: Json = False,
@@ -65,7 +75,9 @@ def experiment(
     from predictors.data.report import ReadingReport
 
     experiment_by_name(name)  # an unknown name is refused before a log is read
-    check_options(name, {"partition": partition, "procs": procs, "predictors": predictors, "failures": failures})
+    own = {"train": train, "test": test, "seeds": seeds, "orders": orders, "job_sets": job_sets}
+    about = {"partition": partition, "procs": procs, "predictors": predictors, "failures": failures}
+    check_options(name, {**about, **own})
     if name in WITHOUT_LOG and log is not None:
         raise JobcastError(f"{name} simulates a machine of its own and looks at no log; leave --log out.")
     workers = pool.built()
@@ -74,7 +86,22 @@ def experiment(
         jobs, account = _log(name, log, seed)
     folder = report_folder(out, name)
     what = f"Running {name}" + ("" if name in WITHOUT_LOG else f" on {len(jobs):,} jobs")
-    setting = Setting(jobs, folder, seed, quick, partition, procs, names_of(predictors), workers, failures)
+    setting = Setting(
+        jobs,
+        folder,
+        seed,
+        quick,
+        partition,
+        procs,
+        names_of(predictors),
+        workers,
+        failures,
+        train,
+        test,
+        seeds,
+        orders,
+        job_sets,
+    )
     with after_reading(account), resumable() if name in MANY else nullcontext(), working(what):
         report = perform(name, setting)
     if name not in WITHOUT_LOG:

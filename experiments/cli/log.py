@@ -191,6 +191,7 @@ def _print_written(out: Path, jobs: int, account: "ReadingReport", as_json: bool
 
 def _print_figures(figures: dict[str, Any]) -> None:
     from experiments.console import print_table
+    from predictors.core.errors import percent
     from predictors.data.summary import QUANTILES
 
     span = figures["span_s"]
@@ -204,7 +205,7 @@ def _print_figures(figures: dict[str, Any]) -> None:
         ("nodes", figures["max_nodes"]),
         ("time zone", figures["time_zone"]),
         *((f"{column}s", distinct[column]) for column in distinct),
-        ("utilisation", None if figures["utilisation"] is None else f"{figures['utilisation']:.1%}"),
+        ("utilisation", None if figures["utilisation"] is None else percent(figures["utilisation"], 1)),
     ]
     print_table(figures["name"], ("", "value"), facts)
     spread = [
@@ -214,7 +215,7 @@ def _print_figures(figures: dict[str, Any]) -> None:
     ]
     print_table("How jobs are spread", ("", *QUANTILES), spread)
     partly = [
-        (column, f"{share:.2%}" if share else "none")
+        (column, percent(share, 2) if share else "none")
         for column, share in known.items()
         if share is not None and share < 1
     ]

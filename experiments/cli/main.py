@@ -47,6 +47,7 @@ for command in (
     cli_experiment.experiment,
     cli_experiment.report,
     cli_advise.advise,
+    cli_advise.tune,
     cli_serve.serve,
     cli_serve.replay,
     cli_serve.promote,

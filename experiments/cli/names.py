@@ -1,27 +1,26 @@
-"""The page of names, docs/names.md, made from the registries.
-
-The page docs/names.md, made from the registries of predictors, policies and corrections.
-"""
+"""The page of names, docs/names.md, made from the registries of predictors, policies and corrections."""
 
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 from predictors.registry import PREDICTORS
+from schedsim.agents.files import PREFIX, SHIPPED
 from schedsim.policies.corrections import CORRECTIONS
 from schedsim.policies.orders import ORDERS
 from schedsim.policies.policy import POLICIES, Policy
 
 HEAD = """# Names
 
-This page lists the names that commands take. A name keeps its behaviour for ever. The command
-`python -m experiments.cli.names > docs/names.md` makes the page from the registries; a test keeps it so.
+This page lists the names that commands take. A name keeps its behaviour for ever.
+`python -m experiments.cli.names > docs/names.md` makes the page from the registries.
 
 """
 
 CORRECTED = {
     "requested": "the requested time",
     "incremental": "the first estimate + 1, 5, 15, 30 min, 1, 2, 5, 10, 20, 50, 100 h, at most the requested time",
-    "doubling": "twice as long, again and again, at most the requested time",
+    "doubling": "twice as long each time, at most the requested time",
 }
 """What each correction does, in words."""
 ORDERED = {
@@ -43,10 +42,9 @@ GIVEN = [
     ("`clairvoyant`", "the true run time: the best that predictions can do"),
     (
         "`careful`",
-        "many estimates of a job, a role each, for `--policy careful`; `default` is its older name: see "
-        "[backfilling](backfilling.md)",
+        "an estimate for each role, for `--policy careful` ([backfilling](backfilling.md)); older name: `default`",
     ),
-    ("`bold`", "the same, so that short jobs gain more and wide ones pay"),
+    ("`bold`", "the same, but short jobs gain more and wide ones pay"),
     ("`models:/NAME@ALIAS`", "a kept model, by its alias, version, run or folder; served as it is"),
 ]
 """Estimates of `jobcast simulate` beside the predictors."""
@@ -63,35 +61,38 @@ def page() -> str:
     told = {*by_order, *(f"{name}-easy" for name in by_order)}
     policies += [(f"`{name}`", _in_words(policy)) for name, policy in POLICIES.items() if name not in told]
     policies += [
+        ("`agent:FILE`", "the agent of a file that `jobcast tune` made picks, see [tuned agents](tune.md)"),
+        ("`agent:models:/NAME@ALIAS`", "one that is registered in MLflow"),
+        *((f"`{PREFIX}{name}`", AGENTS[name]) for name in SHIPPED),
+    ]
+    policies += [
         ("`hybrid-K`", "as `easy`, but the first K blocked jobs hold reservations, planned anew at every pass"),
         (
             "`…+promise`",
-            "after any EASY or hybrid name: the head starts by its shadow time by requested times, for certain",
+            "after any EASY or hybrid name: the head surely starts by its shadow time by requested times",
         ),
         ("`ceil`", "`wfp3-easy+ceil`"),
         (
             "`…+ceil`",
             "after a name with at most one reservation: no start lifts utilisation above 95 %, jobs with a deadline "
-            "are postponed: see [CEIL](ceil.md)",
+            "are postponed ([CEIL](ceil.md))",
         ),
         (
             "`careful`",
-            "EASY-SJBF whose head starts a day after its shadow time at the latest; with `--estimates careful` one "
-            "setting for all machines; `default` is its older name: see [backfilling](backfilling.md)",
+            "EASY-SJBF whose head starts a day after its shadow time at the latest; use it with `--estimates careful` "
+            "([backfilling](backfilling.md)); older name: `default`",
         ),
     ]
     orders = [(f"`{name}`", ORDERED[name]) for name in by_order]
     corrections = [(f"`{name}`", CORRECTED[name]) for name in CORRECTIONS]
     return (
         HEAD
-        + _table("Predictors", ("`--predictors`, `--estimates`", "what it predicts"), predictors)
-        + _table("Estimates that are no predictor", ("`--estimates`", "what the scheduler believes"), GIVEN)
-        + _table("Policies", ("`--policy`", "who goes first, and who may pass"), policies)
-        + _table("Queue orders", ("order", "the first job is the one with"), orders)
-        + _table(
-            "Corrections of an expired estimate",
-            ("`--correction`", "what the estimate of a job that outlives it becomes"),
-            corrections,
+        + _list("Predictors", "`--predictors` and `--estimates` take:", predictors)
+        + _list("Estimates that are no predictor", "`--estimates` also takes:", GIVEN)
+        + _list("Policies", "`--policy` takes:", policies)
+        + _list("Queue orders", "The first job is the one with:", orders)
+        + _list(
+            "Corrections of an expired estimate", "`--correction` says what the new estimate is:", corrections
         ).rstrip()
         + "\n"
     )
@@ -99,6 +100,16 @@ def page() -> str:
 
 def _first_line(text: str) -> str:
     return text.strip().splitlines()[0]
+
+
+AGENTS: Final = {
+    "oldest-first": "an agent that picks whoever waits longest: EASY",
+    "random-kept": "any job of the first 50, with equal chances; the job picked that does not fit is reserved until it "
+    "starts: the control of tuned agents",
+    "random-oldest": "the same; the first of the queue is reserved until it starts",
+    "random-again": "the same; it picks anew at each instant, and no reservation lasts",
+}
+"""What the agents do that need no file."""
 
 
 def _in_words(policy: Policy) -> str:
@@ -121,9 +132,8 @@ def _in_words(policy: Policy) -> str:
     return f"{queue}, {held}, backfill by {policy.backfill_order.name}"
 
 
-def _table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    lines = [f"## {title}", "", f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
-    lines += [f"| {' | '.join(row)} |" for row in rows]
+def _list(title: str, lead: str, entries: Sequence[tuple[str, str]]) -> str:
+    lines = [f"## {title}", "", f"{lead}", "", *(f"* {name}: {text}" for name, text in entries)]
     return "\n".join(lines) + "\n\n"
 
 

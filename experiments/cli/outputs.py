@@ -50,8 +50,8 @@ class CheckedCommand(TyperCommand):
                     continue
                 if isinstance(one, Path):
                     yield one
-                elif isinstance(one, str) and os.path.isfile(one):  # noqa: PTH113  # a text may be too long for a path
-                    yield Path(one)
+                elif isinstance(one, str) and os.path.isfile(name := one.removeprefix("agent:")):  # noqa: PTH113
+                    yield Path(name)  # a text may be too long for Path.is_file
 
 
 def check_outputs_of(app: "Typer") -> None:

@@ -42,17 +42,18 @@ def simulate(
         str,
         typer.Option(
             help="Who goes first, who may pass: fcfs, easy, easy-sjbf, careful, ceil, cobalt, … Most sites run easy; "
-            "the first to try beside it is careful, with --estimates careful."
+            "the first to try beside it is careful, with --estimates careful. agent:FILE is one that jobcast tune made."
         ),
     ] = "easy",
     estimates: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="What the policy plans by: requested; careful (nothing to train; goes with --policy careful); bold "
             "(as careful, but short jobs gain more and wide ones wait longer); clairvoyant (the true run times); a "
-            "predictor's name; or a model's address."
+            "predictor's name; a model's address; or by role, order=NAME+candidates=NAME.",
+            show_default="requested; an agent's as its file names",
         ),
-    ] = "requested",
+    ] = None,
     correction: Annotated[
         str,
         typer.Option(
@@ -103,6 +104,8 @@ def simulate(
         loaded,
         refuse_unknown_job,
         table_by,
+        tuned_on,
+        usual_estimates,
     )
     from predictors.data.cleaning import RequestsFrom, overran
     from predictors.data.formats.detect import read_log
@@ -112,6 +115,7 @@ def simulate(
     from schedsim.workload.shaking import shaken
 
     write = schedule_writer(schedule) if schedule is not None else None
+    estimates = usual_estimates(policy) if estimates is None else estimates
     if by is not None:
         check_table(by, queues=True)
     if requests_from is not None:
@@ -158,7 +162,7 @@ def simulate(
     if logged is not None:
         logged["past_request"] = int(overran(prepared.used).sum())
     found["as_logged"] = logged
-    found["learnt_from_this_log"] = learnt_from(given, jobs, cleaned)
+    found["learnt_from_this_log"] = learnt_from(given, jobs, cleaned) or tuned_on(policy, jobs, prepared.used)
     groups = {} if by is None else table_by(result, by, named.rules)
     if as_json:
         more: dict[str, Any] = {"by": groups} if by else {}

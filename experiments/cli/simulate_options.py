@@ -229,12 +229,13 @@ class CeilOptions:
         JobcastError
             If options do not go with the policy or the log.
         """
-        from schedsim.policies.policy import make_policy, with_limits
+        from experiments.runs.simulate import policy_named
+        from schedsim.policies.policy import with_limits
         from schedsim.workload.deadlines import deadlines_by
 
         seed = self.postpone_seed or 0
         deadline = None if self.postponable is None else deadlines_by(self.postponable, cleaned, seed)
-        rule = with_limits(make_policy(policy), self.ceiling, self.release_below, self.queue_only)
+        rule = with_limits(policy_named(policy), self.ceiling, self.release_below, self.queue_only)
         run_times = self._run_times()
         return {"rule": rule, "run_times": run_times, "deadline": deadline, "kill": kill and run_times is None}
 
@@ -311,9 +312,12 @@ def outages_note(found: dict[str, Any]) -> str | None:
     """Return a sentence about what reservations and failures took, if there were any."""
     if "available" not in found:
         return None
+    from predictors.core.errors import percent
+
+    available, used = (percent(found[name], 1) for name in ("available", "utilisation_of_available"))
     return (
-        f"Of the machine, {found['available']:.1%} was available, of which {found['utilisation_of_available']:.1%} was "
-        f"used; {found['interrupted']:,} runs were stopped by failures, {found['lost_processor_hours']:,.0f} processor "
+        f"Of the machine, {available} was available, of which {used} was used; "
+        f"{found['interrupted']:,} runs were stopped by failures, {found['lost_processor_hours']:,.0f} processor "
         f"hours lost, {found['dropped']:,} jobs gone."
     )
 

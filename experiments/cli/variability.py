@@ -375,6 +375,7 @@ def dataset(
     import numpy as np
 
     from experiments.console import after_reading, print_account, print_json, working
+    from predictors.core.errors import percent
     from predictors.data.runs import read_runs
     from predictors.data.telemetry.read import Scan
     from predictors.tracking.model_folder import sha256
@@ -413,7 +414,7 @@ def dataset(
         return
     say(
         f"{out}: {len(made):,} rows of {document['n_inputs']} inputs (counters of {scope} nodes, {window:.0f} s), "
-        f"{document['missing']:.1%} of them missing; {document['n_variation']:,} runs with variation."
+        f"{percent(document['missing'], 1)} of them missing; {document['n_variation']:,} runs with variation."
     )
     for account in accounts.values():
         print_account(account, listed=list_account)

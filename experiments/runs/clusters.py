@@ -57,7 +57,7 @@ class PoolError(JobcastError):
 
 @dataclass(frozen=True)
 class Pool:
-    """Where tasks are done.
+    """Workers that do tasks: this process, processes of this machine, or a Dask cluster.
 
     Parameters
     ----------

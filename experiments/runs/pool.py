@@ -4,7 +4,10 @@
 done again by another; a task that ends three workers is given up.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import uuid4
@@ -21,6 +24,9 @@ Result = TypeVar("Result")
 
 HERE: Final = Pool()
 """This process."""
+COMPILER: Final = logging.getLogger("predictors.core.jit")
+"""Hears of each kernel that is compiled, and that it is done."""
+DONE: Final = "compiled"
 GLIMPSE: Final = 0.1
 """How often results are collected [s]; workers do not wait for that, the scheduler has their next tasks."""
 GLANCE: Final = 2.0
@@ -70,13 +76,16 @@ def each(
         _wait_for_workers(cluster, pool, needs)
         token = uuid4().hex  # a scheduler may know tasks of others, or of a run before this
         # Each shared value is the result of a task of its own, so that the scheduler can make it again if it is lost.
+        heard = f"compiling-{token}"
+        client.subscribe_topic(heard, _tell)
+        told = partial(_telling, function, heard)
         kept = {
             name: client.submit(_itself, value, key=f"shared-{number}-{token}", pure=False)
             for number, (name, value) in enumerate(shared.items())
         }
-        _warm(cluster, pool, function, kept, warm, token)
+        _warm(cluster, pool, told, kept, warm, token)
         futures = {
-            client.submit(function, kept[name], task, key=f"task-{number}-{token}", pure=False): number
+            client.submit(told, kept[name], task, key=f"task-{number}-{token}", pure=False): number
             for number, (name, task) in enumerate(tasks)
         }
         yield from _collected(cluster, pool, futures)
@@ -91,6 +100,38 @@ def mapped(pool: Pool, function: Callable[[Any, Task], Result], shared: Any, tas
 
 def _itself(value: Any) -> Any:
     return value
+
+
+class _Messenger(logging.Handler):
+    """Sends what a worker says of the code that it compiles to the process that hired it."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__()
+        self.topic = topic
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send it; a worker that is just leaving has nobody to send it to."""
+        from distributed import get_worker
+
+        with suppress(Exception):
+            get_worker().log_event(self.topic, record.getMessage())
+
+
+def _telling(function: Callable[[Any, Task], Result], topic: str, shared: Any, task: Task) -> Result:
+    """Return `function(shared, task)`, on a worker; what has to be compiled for that is told under a topic."""
+    logger, level, messenger = COMPILER, COMPILER.level, _Messenger(topic)
+    logger.addHandler(messenger)
+    logger.setLevel(logging.INFO)
+    try:
+        return function(shared, task)
+    finally:
+        logger.removeHandler(messenger)
+        logger.setLevel(level)
+
+
+def _tell(event: tuple[float, str]) -> None:
+    """Say here what a worker compiles, as if this process did."""
+    COMPILER.info(*("%s", event[1]) if event[1] != DONE else (DONE,))
 
 
 def _collected(cluster: Cluster, pool: Pool, futures: dict[Any, int]) -> Iterator[tuple[int, Any]]:

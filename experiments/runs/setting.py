@@ -36,6 +36,10 @@ class Setting:
         The workers, for the experiments of `MANY`; results do not depend on them.
     failures : Path or None
         A log of failures beside the job log, for logstudy.
+    train, test : str
+        How long a part of the log is trained and tested on, where an experiment splits it by time; empty: its own way.
+    seeds, orders, job_sets : int or None
+        How many, for the experiments that ask.
     checkpoints : Path or None
         Where those keep runs as they are done, see `experiments.runs.checkpoints`; None: nowhere.
     """
@@ -49,6 +53,11 @@ class Setting:
     predictors: tuple[str, ...] = ()
     pool: Pool = HERE
     failures: Path | None = None
+    train: str = ""
+    test: str = ""
+    seeds: int | None = None
+    orders: int | None = None
+    job_sets: int | None = None
     checkpoints: Path | None = None
 
     def jobs(self) -> "JobLog":

@@ -1,8 +1,9 @@
 """A simulation by names of policy and estimates; explanation and validation of one."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError, unknown_name
@@ -12,7 +13,9 @@ from predictors.models.conformal import WithBudget
 from predictors.models.similar_jobs import REVISED_ESTIMATES, SimilarRuns, estimates_name
 from predictors.models.stream import LearningForecast, forecast
 from predictors.registry import PREDICTORS, make_predictor
-from predictors.tracking.client import load_model
+from predictors.tracking.client import load_model, stored_agent
+from schedsim.agents.files import PREFIX, NamedAgent, is_agent, read_agent
+from schedsim.agents.files import agent_named as agent_of_file
 from schedsim.cobalt.rules import Rules
 from schedsim.engine.simulation import Simulation
 from schedsim.explain.explain import Explanation, explain
@@ -26,7 +29,7 @@ from schedsim.results.metrics import by_run_time, by_size, by_user, figures, how
 from schedsim.results.schedule import Schedule
 from schedsim.results.site_metrics import by_queue, disturbed_figures
 from schedsim.validate.validate import check
-from schedsim.workload.estimates import Estimates, RevisedEstimates, clairvoyant, requested
+from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate, clairvoyant, requested
 from schedsim.workload.workload import Workload, row_of
 
 if TYPE_CHECKING:
@@ -35,6 +38,81 @@ if TYPE_CHECKING:
 
 GIVEN = {"requested": requested, "clairvoyant": clairvoyant}
 """Estimates that need no predictor: what the users asked for, and the truth."""
+
+ROLES: Final = ("running", "candidates", "order")
+"""What estimates are used for: planning with running jobs, testing candidates for backfilling, the order and features.
+
+`ROLE=NAME+ROLE=NAME` names the estimates of each; roles that are not named have the requested times."""
+_ROLE: Final = re.compile(rf"({'|'.join(ROLES)})=([^+]*)")
+
+
+def roles_of(name: str) -> dict[str, str] | None:
+    """Return the estimates' name of each role; None where one name stands for all roles.
+
+    Raises
+    ------
+    JobcastError
+        If a role is no role or named twice, or its estimates must be for all roles.
+
+    Examples
+    --------
+    >>> roles_of("order=last-two")
+    {'running': 'requested', 'candidates': 'requested', 'order': 'last-two'}
+    >>> roles_of("last-two") is None
+    True
+    """
+    if _ROLE.match(name) is None:
+        return None
+    found: dict[str, str] = {}
+    for part in name.split("+"):
+        match = _ROLE.fullmatch(part)
+        if match is None or match[1] in found:
+            raise JobcastError(f"Estimates {name!r}: write each role once, as ROLE=NAME; roles: {', '.join(ROLES)}.")
+        if match[2] not in GIVEN and match[2] not in PREDICTORS:
+            raise unknown_name(f"estimates for the role {match[1]}", match[2], (*GIVEN, *PREDICTORS))
+        found[match[1]] = match[2]
+    return {role: found.get(role, "requested") for role in ROLES}
+
+
+STORED: Final = ("models:/", "runs:/")
+"""Begin the address of an agent in MLflow."""
+
+
+def agent_named(policy: str) -> NamedAgent:
+    """Return the agent of a policy's name: `agent:FILE`, a shipped `agent:NAME`, or `agent:models:/NAME@ALIAS`.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such agent, or its file cannot be used.
+    """
+    uri = policy.removeprefix(PREFIX)
+    if not uri.startswith(STORED):
+        return agent_of_file(policy)
+    with stored_agent(uri) as file:
+        return read_agent(file)
+
+
+def policy_named(name: str) -> Policy:
+    """Return a policy by its name: an agent's (see `agent_named`), or one of `schedsim.policies.policy.make_policy`.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such policy, or its agent cannot be used.
+    """
+    return agent_named(name).policy if is_agent(name) else make_policy(name)
+
+
+def usual_estimates(policy: str) -> str:
+    """Return the estimates that a policy has where none are named: an agent's are those of its file.
+
+    Examples
+    --------
+    >>> usual_estimates("easy"), usual_estimates("agent:random-kept")
+    ('requested', 'requested')
+    """
+    return agent_named(policy).estimates if is_agent(policy) else "requested"
 
 
 def loaded(name: str) -> "str | LoadedModel":
@@ -45,7 +123,7 @@ def loaded(name: str) -> "str | LoadedModel":
     JobcastError
         If there is no such model.
     """
-    if "/" not in name:
+    if "/" not in name or roles_of(name) is not None:
         return name
 
     return load_model(name)
@@ -54,6 +132,11 @@ def loaded(name: str) -> "str | LoadedModel":
 def learnt_from(given: "str | LoadedModel", *logs: JobLog) -> bool:
     """Return whether a kept model has learnt from one of these logs: in their loop it would know the future."""
     return not isinstance(given, str) and given.origin.log_sha256 in [log.digest() for log in logs]
+
+
+def tuned_on(policy: str, *logs: JobLog) -> bool:
+    """Return whether a policy is an agent that was tuned on a part of one of these logs."""
+    return is_agent(policy) and agent_named(policy).origin.get("log_sha256") in [log.digest() for log in logs]
 
 
 def check_names(
@@ -66,10 +149,13 @@ def check_names(
     JobcastError
         If there is no such policy, estimates, model, correction or budget, or they do not go together.
     """
-    rule, _ = make_policy(policy), correction_code(correction)
+    rule, _ = policy_named(policy), correction_code(correction)
     estimates = estimates_name(estimates) if isinstance(estimates, str) else estimates
+    roles = roles_of(estimates) if isinstance(estimates, str) else None
     if budget is not None:
         _within(str(estimates), budget)
+    elif roles is not None:
+        return
     elif isinstance(estimates, str) and "/" in estimates:
         loaded(estimates)
     elif isinstance(estimates, str) and estimates not in (*GIVEN, *REVISED_ESTIMATES, *PREDICTORS):
@@ -83,7 +169,7 @@ def check_names(
 
 def estimates_by_name(
     name: "str | LoadedModel | SimilarRuns", log: JobLog, workload: Workload, budget: float | None = None
-) -> Estimates | RevisedEstimates:
+) -> Estimates | Separate | RevisedEstimates:
     """Return the estimates that the scheduler plans by.
 
     Parameters
@@ -91,7 +177,8 @@ def estimates_by_name(
     name : str, LoadedModel or SimilarRuns
         `requested`, `clairvoyant`, revised estimates (`careful`, `bold`), a registered predictor (both start knowing
         nothing and learn as jobs end), or a model's address (`models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/…`, a
-        folder) or the model itself: that is served as it is; or the rule of revised estimates.
+        folder) or the model itself: that is served as it is; or the rule of revised estimates; or names by role, see
+        `ROLES`.
     log : JobLog
         The cleaned log, rows as in `workload`.
     workload : Workload
@@ -108,6 +195,9 @@ def estimates_by_name(
     name = estimates_name(name) if isinstance(name, str) else name
     if budget is not None:
         return forecast(_within(_called(name), budget), log)
+    roles = roles_of(name) if isinstance(name, str) else None
+    if roles is not None:
+        return Separate(**{role: _of_role(one, log, workload) for role, one in roles.items()})
     given = loaded(name) if isinstance(name, str) else name
     if isinstance(given, SimilarRuns):
         return given.forecast(log)
@@ -123,6 +213,11 @@ def estimates_by_name(
     raise unknown_name("estimates", given, (*GIVEN, *REVISED_ESTIMATES, *PREDICTORS, "models:/NAME@ALIAS"))
 
 
+def _of_role(name: str, log: JobLog, workload: Workload) -> Estimates:
+    """Return the estimates of one role: given ones, or a predictor that learns on its own."""
+    return GIVEN[name](workload) if name in GIVEN else forecast(make_predictor(name), log)
+
+
 def _called(name: "str | LoadedModel | SimilarRuns") -> str:
     """Return the name of estimates in a table."""
     if isinstance(name, SimilarRuns):
@@ -134,6 +229,7 @@ def _within(name: str, budget: float) -> "WithBudget":
     """Return a registered predictor that keeps a budget, unfitted."""
     fixed = {
         **dict.fromkeys(GIVEN, "these estimates are given, not learnt"),
+        **({} if roles_of(name) is None else {name: "a budget is kept by one predictor for all roles"}),
         Requested.name: "no estimate may be above the request, so there is nowhere to move it",
         **dict.fromkeys(REVISED_ESTIMATES, "it plans by many estimates of a job, not by one"),
         WithBudget.name: "it keeps a budget of its own already; name the predictor inside",
@@ -223,9 +319,9 @@ class NamedSimulation:
     outages: Outages | None = None
 
     def _rule(self) -> Policy:
-        return make_policy(self.policy) if self.rule is None else self.rule
+        return policy_named(self.policy) if self.rule is None else self.rule
 
-    def _estimated(self, workload: Workload) -> Estimates | RevisedEstimates:
+    def _estimated(self, workload: Workload) -> Estimates | Separate | RevisedEstimates:
         return estimates_by_name(self.estimates, self.log, workload, self.budget)
 
     def run(self) -> tuple[Schedule, dict[str, Any]]:

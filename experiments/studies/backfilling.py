@@ -21,6 +21,7 @@ from experiments.reports.report import Report
 from experiments.runs.setting import Setting
 from experiments.sweeps.run import run_sweep
 from experiments.sweeps.sweep import Case, Sweep
+from predictors.core.errors import percent
 from predictors.data.cleaning import clean
 from predictors.models.similar_jobs import REVISED_ESTIMATES, SimilarRuns
 
@@ -217,6 +218,7 @@ def _who_pays(medians: pd.DataFrame) -> Iterator[str]:
     for row in medians[medians["case"].isin(REVISED_ESTIMATES)].to_dict(orient="records"):
         worse = [f"{MEASURES[name].title} x {row[ratio]:.2f}" for ratio, name in RATIOS.items() if row[ratio] > 1.0]
         gap = row["gap_closed"]
-        yield (f"{row['case']} closes {gap:.0%} of the gap" if gap == gap else f"{row['case']}: EASY leaves no gap") + (
+        closes = f"{row['case']} closes {percent(gap)} of the gap"
+        yield (closes if gap == gap else f"{row['case']}: EASY leaves no gap") + (
             f"; worse than EASY in {', '.join(worse)}." if worse else "; no figure is worse than EASY's."
         )

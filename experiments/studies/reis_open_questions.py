@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from experiments.reports.figures import COLOURS, MARKERS, bar_lengths, legend_beside
 from predictors.core.arrays import Floats
-from predictors.core.errors import JobcastError
+from predictors.core.errors import JobcastError, percent
 from predictors.data.joblog import JobLog
 from predictors.evaluation.evaluate import evaluate
 from predictors.evaluation.metrics import coverage, pinball_loss
@@ -326,7 +326,7 @@ def in_words(table: pd.DataFrame) -> str:
     whole = table[table["period"] == OVERALL]
     name = table["predictor"].iloc[0]
     rates = ", ".join(f"{row.observed:.3f} of {row.budget:g}" for row in whole.itertuples())
-    judged = f"; in {months['inside'].mean():.0%} of {len(months)} months × budgets it lies in the band"
+    judged = f"; in {percent(months['inside'].mean())} of {len(months)} months × budgets it lies in the band"
     return f"Jobs that outran their estimate, {name} within a budget: {rates}{judged if len(months) else ''}."
 
 

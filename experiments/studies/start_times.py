@@ -7,7 +7,7 @@ times for granted.
 """
 
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ import pandas as pd
 from experiments.reports.figures import COLOURS, draw, write_table
 from experiments.reports.report import Report
 from experiments.runs.setting import Setting
+from predictors.core.errors import percent
 from predictors.data.cleaning import clean
 from predictors.data.joblog import JobLog
 from predictors.models.similar_jobs import RecentRatios
@@ -116,7 +117,7 @@ def by_horizon(asked: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame([_figures(label, part) for label, part in [*parts, ("all", asked)] if len(part)])
 
 
-def _figures(label: str, part: pd.DataFrame) -> dict[str, object]:
+def _figures(label: str, part: pd.DataFrame) -> dict[str, Any]:
     wait = part["wait"]
     error, requested = (part["p50"] - wait).abs(), (part["by_requests"] - wait).abs()
     return {
@@ -135,8 +136,9 @@ def _figures(label: str, part: pd.DataFrame) -> dict[str, object]:
 
 def _verdict(asked: pd.DataFrame) -> tuple[str, ...]:
     whole = _figures("all", asked)
+    held = percent(whole["p10_to_p90_holds"], 1)
     return (
-        f"P10 to P90, which should hold for 80 % of the jobs, held for {whole['p10_to_p90_holds']:.1%}.",
+        f"P10 to P90, which should hold for 80 % of the jobs, held for {held}.",
         f"P50 was off by {whole['p50_mean_error_s']:,.0f} s on average; by requested times alone it would be "
         f"{whole['by_requests_mean_error_s']:,.0f} s.",
     )

@@ -1,10 +1,11 @@
 """Plan of a sweep: its logs, read once, and its runs, dealt into batches."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from experiments.runs.checkpoints import code_identity, digest_of_values, log_identity
+from experiments.runs.simulate import agent_named
 from experiments.sweeps.sweep import Case, Cell, Learner, LogFile, Sweep
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import RequestsFrom, of_partition
@@ -19,6 +20,7 @@ from predictors.registry import PREDICTORS
 from predictors.tracking.client import version_of
 from predictors.tracking.describe import code_tags
 from predictors.tracking.uri import ModelUri
+from schedsim.agents.files import NamedAgent, is_agent
 from schedsim.policies.policy import make_policy
 
 
@@ -79,11 +81,14 @@ class Plan:
         By digest, in the order of the sweep.
     cells : tuple of Cell
         The runs, by log, seed and case.
+    agents : mapping of str to NamedAgent
+        What was read from agent files, by the policy's name: every worker runs these.
     """
 
     sweep: Sweep
     logs: Mapping[str, PlannedLog]
     cells: tuple[Cell, ...]
+    agents: Mapping[str, NamedAgent] = field(default_factory=dict)
 
     def about(self) -> dict[str, Any]:
         """Return the provenance that is known before anything is run."""
@@ -95,6 +100,7 @@ class Plan:
             **code_identity(),
             "sweep": self.sweep.to_json(),
             "git_commit": code_tags().get("mlflow.source.git.commit"),
+            **({"agents": {name: agent.digest for name, agent in self.agents.items()}} if self.agents else {}),
         }
 
     def identity(self) -> str:
@@ -103,7 +109,7 @@ class Plan:
         logs = [log_identity(log.jobs) for log in self.logs.values()]
         sweep = {key: value for key, value in about["sweep"].items() if key not in ("logs", "beside", "measure")}
         known = [sweep, about["cases"], logs, about["versions"], about["code"]]
-        return digest_of_values(known)
+        return digest_of_values([*known, about["agents"]] if self.agents else known)
 
 
 def plan(sweep: Sweep, logs: Sequence[JobLog] = ()) -> Plan:
@@ -132,7 +138,12 @@ def plan(sweep: Sweep, logs: Sequence[JobLog] = ()) -> Plan:
         cases = tuple(_pinned(case) for case in sweep.all_cases if isinstance(case, Case))
         pinned = replace(sweep, cases=cases, policies=(), estimates=(), corrections=(), budget=None)
     cells = tuple(Cell(sha256, case, seed) for sha256 in found for case, seed in pinned.runs_of_a_log)
-    return Plan(pinned, found, cells)
+    agents = {
+        case.policy: agent_named(case.policy)
+        for case in pinned.all_cases
+        if isinstance(case, Case) and is_agent(case.policy)
+    }
+    return Plan(pinned, found, cells, agents)
 
 
 def _read(source: LogFile) -> tuple[JobLog, ReadingReport, LogFile]:
@@ -197,7 +208,7 @@ def _dealt(cells: Sequence[Cell], costs: Mapping[Cell, float], room: float) -> I
 def _weight(case: Case | Learner) -> float:
     if isinstance(case, Learner):
         return HEAVY
-    slow = make_policy(case.policy).kind in ("profile", "compress", "knapsack")
+    slow = not is_agent(case.policy) and make_policy(case.policy).kind in ("profile", "compress", "knapsack")
     predictor = PREDICTORS.get(str(case.estimates))
     fitted = predictor is not None and not issubclass(predictor, ColumnPredictor | OnlinePredictor)
     return HEAVY if slow or fitted else 1.0 if case.policy == "easy" else 3.0

@@ -22,6 +22,7 @@ from predictors.data.cleaning import clean
 from predictors.data.formats.parquet import write_parquet
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log
+from schedsim.agents.files import is_agent
 from schedsim.policies.policy import make_policy
 
 WARM: Final = "warm"
@@ -113,7 +114,7 @@ def _kept(done: int, planned: Plan, place: SweepFolder | None) -> str:
 
 
 def _batches(planned: Plan, missing: Sequence[Cell], pool: Pool) -> Iterator[Batch]:
-    options = {name: getattr(planned.sweep, name) for name in OPTIONS}
+    options = _options(planned)
     for cells in batches(planned, missing, pool.workers):
         log = planned.logs[cells[0].log]
         yield Batch(planned.sweep.kind, log.key, log.digests, cells, options)
@@ -123,12 +124,19 @@ def _warm(planned: Plan) -> list[tuple[str, Batch]]:
     """Return a batch that makes a worker compile what the sweep needs: a run of each kind on a few jobs."""
     cases: dict[object, Case | Learner] = {}
     for case in planned.sweep.all_cases:
-        which = (make_policy(case.policy).kind, str(case.estimates)) if isinstance(case, Case) else case.predictor
+        which: object = case.name
+        if isinstance(case, Case):
+            which = (is_agent(case.policy) or make_policy(case.policy).kind, str(case.estimates))
         cases.setdefault(which, case)
-    options = {name: getattr(planned.sweep, name) for name in OPTIONS}
+    options = _options(planned)
     cells = tuple(Cell(WARM, case, 1) for case in cases.values())
     kind = "evaluate" if planned.sweep.kind == "train" else planned.sweep.kind
     return [(WARM, Batch(kind, WARM, ("", ""), cells, options))]
+
+
+def _options(planned: Plan) -> dict[str, Any]:
+    """Return what all batches of a sweep look at: some of its fields, and its agents."""
+    return {name: getattr(planned.sweep, name) for name in OPTIONS} | {"agents": dict(planned.agents)}
 
 
 @contextmanager
@@ -222,7 +230,7 @@ def evaluate_many(
     folder: str | PathLike[str] | None = None,
     **options: Any,
 ) -> Results:
-    """Score every predictor on every log, drawing by every seed; parameters as of `simulate_many`.
+    """Score every predictor on every log with every seed; the parameters are those of `simulate_many`.
 
     Further options: train, protocol, budget.
     """

@@ -10,13 +10,14 @@ from typing import Annotated, Any, ClassVar, Final, Self, TypeVar
 from pydantic import Field
 
 from experiments.compare.measures import AS_LOGGED, COMPARED
-from experiments.runs.simulate import GIVEN, TABLES, check_names
+from experiments.runs.simulate import GIVEN, STORED, TABLES, check_names, usual_estimates
 from predictors.core.declarations import STRICT, check_fields, declared, parse_toml
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.cleaning import RequestsFrom
 from predictors.evaluation.evaluate import PROTOCOLS
 from predictors.models.similar_jobs import SimilarRuns, estimates_name
 from predictors.registry import make_predictor
+from schedsim.agents.files import PREFIX, SHIPPED
 from schedsim.policies.corrections import correction_code
 from schedsim.policies.policy import policy_name
 
@@ -30,7 +31,7 @@ NEVER_EXPIRE: Final = tuple(GIVEN)
 
 @dataclass(frozen=True)
 class Case:
-    """A way to schedule: names as of `jobcast simulate`, or the rule of revised estimates that has no name.
+    """A way to schedule: the names that `jobcast simulate` takes, or a rule of revised estimates without a name.
 
     With `shaken=False` it is run only on the log as it is: to see its figures, without intervals.
     """
@@ -108,7 +109,8 @@ def crossed(
 ) -> tuple[Case, ...]:
     """Return a case for every combination, named by what differs.
 
-    Estimates that never expire are combined with one correction only: the others would give the same schedule.
+    Estimates that never expire are combined with one correction only: the others would give the same schedule. Without
+    estimates an agent has those that its file names, another policy the requested times.
 
     Examples
     --------
@@ -121,7 +123,8 @@ def crossed(
     """
     policies, estimates = tuple(map(policy_name, policies)), tuple(map(estimates_name, estimates))
     cases = []
-    for policy, estimated, correction in product(policies, estimates, corrections):
+    for policy, estimated, correction in product(policies, estimates or ("",), corrections):
+        estimated = estimated or usual_estimates(policy)
         if estimated in NEVER_EXPIRE and correction != corrections[0]:
             continue
         fixed = estimated in NEVER_EXPIRE
@@ -280,7 +283,7 @@ class Sweep:
             return self.cases
         return crossed(
             self.policies or ("easy",),
-            self.estimates or ("requested",),
+            self.estimates,
             self.corrections or ("requested",),
             self.budget,
         )
@@ -320,6 +323,12 @@ class Sweep:
         for case in cases if isinstance(cases := table.get("cases"), list) else ():
             if isinstance(case, dict) and not isinstance(case.get("estimates", ""), str):
                 raise JobcastError(f"{where}: estimates of a case must be a text; got {case['estimates']!r}.")
+            if isinstance(case, dict) and isinstance(case.get("policy"), str):
+                case["policy"] = _agent_in_folder(case["policy"], folder)
+        if isinstance(policies := table.get("policies"), list):
+            table["policies"] = [_agent_in_folder(one, folder) if isinstance(one, str) else one for one in policies]
+        if isinstance(beside := table.get("beside"), str):
+            table["beside"] = _agent_in_folder(beside, folder)
         logs = table.get("logs", [])
         for log in logs if isinstance(logs, list) else [logs]:
             if not isinstance(log, str | dict):
@@ -340,6 +349,12 @@ def first_seeds(count: int, start: int = 1) -> tuple[int, ...]:
     ((1, 2, 3), 1)
     """
     return tuple(range(start, start + min(count, MOST_SEEDS + 1)))
+
+
+def _agent_in_folder(policy: str, folder: Path) -> str:
+    """Return the name of a policy, of an agent file with the folder from which its path starts."""
+    name = policy.removeprefix(PREFIX)
+    return policy if name == policy or name in SHIPPED or name.startswith(STORED) else f"{PREFIX}{folder / name}"
 
 
 def _in_folder(log: LogFile, folder: Path, where: str) -> LogFile:

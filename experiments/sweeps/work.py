@@ -49,7 +49,7 @@ class Batch:
     cells : tuple of Cell
         The runs.
     options : dict
-        The fields of the sweep that runs look at: kill, by, train, protocol.
+        The fields of the sweep that runs look at (kill, by, train, protocol), and its agents by the policy's name.
     """
 
     kind: str
@@ -139,9 +139,10 @@ def _simulated(log: JobLog, cell: Cell, batch: Batch) -> tuple[Row, list[Row], N
     assert isinstance(case, Case)
     jobs, workload = _jobs_of(log, batch.key, cell.seed, batch.options["kill"])
     given = _loaded(case.estimates) if isinstance(case.estimates, str) else case.estimates
+    agent = batch.options.get("agents", {}).get(case.policy)
     schedule, found = run_by_name(
         jobs, case.policy, case.estimates if case.budget is not None else given, case.correction,
-        kill=batch.options["kill"], budget=case.budget, workload=workload,
+        kill=batch.options["kill"], budget=case.budget, workload=workload, rule=None if agent is None else agent.policy,
     )  # fmt: skip
     timed = ("log", "policy", "estimates", "correction", "budget", "engine_seconds", "jobs_per_second")
     row = {key: value for key, value in found.items() if key not in timed}

@@ -8,7 +8,7 @@ LONGEST_NAME = 80
 
 
 class JobcastError(ValueError):
-    """Something the user gave cannot be used; the message says what, where and what to do.
+    """An input cannot be used; the message says what, where and what to do.
 
     The command line prints it as one line and exits with status 2.
     """
@@ -34,6 +34,17 @@ def counted(number: int, thing: str) -> str:
     ('1 job', '2,000 jobs')
     """
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """Return a share as a percentage in words.
+
+    Examples
+    --------
+    >>> percent(1), percent(0.7823, 1)
+    ('100 %', '78.2 %')
+    """
+    return f"{share:.{digits}%}".replace("%", " %")
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> JobcastError:

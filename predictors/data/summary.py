@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.errors import JobcastError
+from predictors.core.errors import JobcastError, percent
 from predictors.data.cleaning import RequestsFrom, clean, of_partition, within_requests
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
@@ -209,7 +209,7 @@ def lacks_of_reading(log: JobLog, reading: ReadingReport) -> tuple[Lack, ...]:
     >>> from predictors.data.report import Finding
     >>> found = lacks_of_reading(log, ReadingReport("a.swf", (Finding("too-few-fields", "dropped", "18 fields", 39),)))
     >>> found[0].text
-    '39 of 40 rows (98%) could not be read, most by the rule too-few-fields: 18 fields. The answer is that of ...'
+    '39 of 40 rows (98 %) could not be read, most by the rule too-few-fields: 18 fields. The answer is that of ...'
     """
     findings = [f for f in reading.findings if f.effect == "dropped" and f.rule in UNREAD]
     lost = sum(f.count for f in findings)
@@ -218,7 +218,7 @@ def lacks_of_reading(log: JobLog, reading: ReadingReport) -> tuple[Lack, ...]:
         return ()
     most = max(findings, key=lambda f: f.count)
     text = (
-        f"{lost:,} of {n_rows:,} rows ({lost / n_rows:.0%}) could not be read, most by the rule {most.rule}: "
+        f"{lost:,} of {n_rows:,} rows ({percent(lost / n_rows)}) could not be read, most by the rule {most.rule}: "
         f"{most.text}. The answer is that of another workload."
     )
     remedy = "Export the log again; `jobcast log info` shows the lines."
@@ -262,8 +262,8 @@ def lacks_for_schedules(log: JobLog, used: JobLog, cleaning: ReadingReport, kill
     return (*found, *_users(used, "Who waits longer cannot be told by user."))
 
 
-def lacks_for_predictions(jobs: JobLog, account: ReadingReport) -> tuple[Lack, ...]:
-    """Return what a log lacks for learning and scoring predictors, what weighs most first.
+def lacks_for_predictions(jobs: JobLog, account: ReadingReport, *, scored: bool = True) -> tuple[Lack, ...]:
+    """Return what a log lacks for learning, predicting and scoring, what weighs most first.
 
     Parameters
     ----------
@@ -271,12 +271,15 @@ def lacks_for_predictions(jobs: JobLog, account: ReadingReport) -> tuple[Lack, .
         The jobs that are learnt from or predicted.
     account : ReadingReport
         Which jobs of the log were left out.
+    scored : bool
+        Whether predictors are scored on the jobs; else it is a matter of predictions alone.
     """
     n_jobs = len(jobs) + account.dropped - account.count("other-partition")
     found = [*_dropped(n_jobs, account), *_made(len(jobs), account)]
     if jobs.known("wait").mean() < LEAST_WAITS:
         text = f"{_without_waits(jobs)} Each counts as started at its submission: its end is learnt from too early."
-        remedy = "Take a log with the times of submission and of start; these scores are too good."
+        so = "these scores are too good" if scored else "these predictions use ends that were not known yet"
+        remedy = f"Take a log with the times of submission and of start; {so}."
         found.append(Lack("no-waits", text, remedy))
     if not (jobs.values["requested_time"] > 0).any():
         text = "no job has a requested time. Predictions have no upper limit, and none stands in for a missing one."
@@ -348,8 +351,8 @@ def _dropped(n_jobs: int, account: ReadingReport) -> list[Lack]:
         return []
     most = max(findings, key=lambda f: f.count)
     text = (
-        f"{lost:,} of {n_jobs:,} jobs ({lost / n_jobs:.0%}) are left out, most by the rule {most.rule}: {most.text}. "
-        "The answer is that of another workload."
+        f"{lost:,} of {n_jobs:,} jobs ({percent(lost / n_jobs)}) are left out, most by the rule {most.rule}: "
+        f"{most.text}. The answer is that of another workload."
     )
     remedy = WAYS_OUT.get(most.rule, "Give rules or a machine that take these jobs.")
     return [Lack("dropped", text, remedy, True)]
@@ -365,8 +368,8 @@ def _moved(log: JobLog, used: JobLog, kill: bool, lost: bool) -> list[Lack]:
     if abs(after - before) <= MOST_MOVED:
         return []
     text = (
-        f"the jobs simulated fill {after:.0%} of {used.max_procs or 0:,} processors, those of the log filled "
-        f"{before:.0%} of {log.max_procs or 0:,}. The queue is another one than the site's."
+        f"the jobs simulated fill {percent(after)} of {used.max_procs or 0:,} processors, those of the log filled "
+        f"{percent(before)} of {log.max_procs or 0:,}. The queue is another one than the site's."
     )
     let_run = before * _work(used) / _work(log) * log.max_procs / used.max_procs
     remedy = FOLLOWS if lost else OVERRAN if abs(let_run - before) <= MOST_MOVED else SIZE
@@ -378,7 +381,7 @@ def _made(n_jobs: int, account: ReadingReport) -> list[Lack]:
     if not made or made[0].count <= MOST_DROPPED * n_jobs:
         return []
     knows = "run-time" in made[0].example
-    share = f"{made[0].count / n_jobs:.0%}"
+    share = percent(made[0].count / n_jobs)
     text = f"{made[0].count:,} of {n_jobs:,} requested times ({share}) are made: {made[0].example}."
     if knows:
         text += " They tell the run times, which no scheduler knows: whoever plans by them looks too good."
@@ -388,7 +391,9 @@ def _made(n_jobs: int, account: ReadingReport) -> list[Lack]:
 
 def _without_waits(log: JobLog) -> str:
     share = float(log.known("wait").mean())
-    return "the log records no waits." if not share else f"the log records the wait of {share:.0%} of the jobs alone."
+    return (
+        "the log records no waits." if not share else f"the log records the wait of {percent(share)} of the jobs alone."
+    )
 
 
 def _users(log: JobLog, effect: str) -> list[Lack]:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from predictors.core.arrays import Bools, Floats
-from predictors.core.errors import JobcastError, counted, unknown_name
+from predictors.core.errors import JobcastError, counted, percent, unknown_name
 from predictors.core.intervals import ratio_interval
 from predictors.data.cleaning import RequestsFrom, of_partition, overran
 from predictors.data.joblog import JobLog
@@ -27,10 +27,10 @@ from predictors.data.report import Effect, ReadingReport, ReportBuilder
 from predictors.data.summary import lacks_for_predictions
 from predictors.evaluation.metrics import figures
 from predictors.evaluation.monitoring import Monitored, monitored
-from predictors.evaluation.results import Evaluation, Score, slices
+from predictors.evaluation.results import Evaluation, Score, blocks_of, slices
 from predictors.history.replay import log_events, replay, running_at
 from predictors.models.base import Predictor
-from predictors.models.baselines import LastTwo, Requested
+from predictors.models.baselines import ColumnForecast, LastTwo, Requested
 from predictors.models.conformal import ConformalQuantiles, WithBudget
 from predictors.models.range import REQUESTED
 from predictors.models.stack import Stack
@@ -130,7 +130,8 @@ def evaluate(
     learnt = _trainable(jobs, rules, cut)
     tested = np.arange(len(jobs)) >= cut
     if train is not None and not learnt.any():
-        raise JobcastError(f"{log.name}: no job of the first {train:.0%} had ended before the split; train on more.")
+        first = f"no job of the first {percent(train)} had ended before the split"
+        raise JobcastError(f"{log.name}: {first}; train on more.")
     account += _between(jobs, ~learnt & ~tested)
     predictions = {}
     for name, one in asked.items():
@@ -141,6 +142,7 @@ def evaluate(
     baseline = predictions[LastTwo.name].seconds
     ended_count = replay(jobs, ["ended_count"], rules.as_of)[:, 0]
     users = jobs.filled("user")[tested]
+    blocks, _, enough = blocks_of(users, jobs.filled("submit")[tested])
     base_squares = (baseline - run_time)[tested] ** 2
     scored = jobs.select(tested) if intervals else None
 
@@ -155,8 +157,8 @@ def evaluate(
             name=name,
             figures=figures(run_time[tested], found.seconds[tested], baseline[tested]),
             interval=(float("nan"), float("nan"))  # of the baseline beside itself there is none
-            if name == LastTwo.name
-            else ratio_interval(users, (found.seconds - run_time)[tested] ** 2, base_squares, seed=seed),
+            if name == LastTwo.name or not enough
+            else ratio_interval(blocks, (found.seconds - run_time)[tested] ** 2, base_squares, seed=seed),
             fit_seconds=found.fit_seconds,
             predict_us_per_job=found.us_per_job,
             slices=slices(jobs, tested, ended_count, found.seconds, baseline),
@@ -298,8 +300,9 @@ def _prequential(predictor: Predictor, jobs: JobLog) -> _Predictions:
     begin = perf_counter()
     live.advance(log_events(jobs), seconds)
     wall = perf_counter() - begin
-    learning, n_fallback = (
-        (live.learning_seconds, live.n_fallback) if isinstance(live, LearningForecast) else (0.0, None)
-    )
+    learning = live.learning_seconds if isinstance(live, LearningForecast) else 0.0
+    n_fallback = live.n_fallback if isinstance(live, LearningForecast | ColumnForecast) else None
+    if isinstance(predictor, Requested):
+        n_fallback = 0  # the request is its answer
     used = live.learnt() if isinstance(live, LearningForecast) else predictor
     return _Predictions(seconds, used, learning, (wall - learning) / len(jobs) * 1e6, n_fallback)

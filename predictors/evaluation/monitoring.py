@@ -184,9 +184,15 @@ class Monitor:
         self._due: list[_Ended] = []
         self._recent: deque[tuple[float, float, float, float]] = deque(maxlen=RECENT)
 
-    def submitted(self, job: int, predicted: float, baseline: float, request: float) -> Triple | None:
-        """Note what was predicted for a job, and what last-two says; return P10, P50 and P90, once there are any."""
-        quantiles = self.quantiles.one(predicted, request)
+    def submitted(
+        self, job: int, predicted: float, baseline: float, request: float, *, by_model: bool = True
+    ) -> Triple | None:
+        """Note what was predicted for a job, and what last-two says; return P10, P50 and P90, once there are any.
+
+        Where the model failed and another answered in its place (`by_model` is false) there are none, so that the
+        share within P10 to P90 is that of the model's own answers.
+        """
+        quantiles = self.quantiles.one(predicted, request) if by_model else None
         self._live[job] = _Issued(predicted, baseline, request, quantiles)
         return quantiles
 
@@ -429,13 +435,15 @@ def refuse_worse(what: str, sse_ratio: float, alias: str) -> None:
     )
 
 
-def refit_with(predictor: str, name: str | None, alias: str | None) -> str:
-    """Return the command that trains such a model again.
+def refit_with(predictor: str, name: str | None, alias: str | None, *, intervals: bool = False) -> str:
+    """Return the command that trains such a model again; `intervals` says that it gives P10, P50 and P90.
 
     Examples
     --------
     >>> refit_with("forest", "runtime", "champion")
     'Refit with: jobcast train LOG --predictor forest --register runtime --alias champion'
+    >>> refit_with("average", None, None, intervals=True)
+    'Refit with: jobcast train LOG --predictor average --intervals'
     """
     kept = "" if name is None else f" --register {name}" + (f" --alias {alias}" if alias else "")
-    return f"Refit with: jobcast train LOG --predictor {predictor}{kept}"
+    return f"Refit with: jobcast train LOG --predictor {predictor}{' --intervals' * intervals}{kept}"

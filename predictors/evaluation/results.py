@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from predictors.core.arrays import Bools, Floats, Ints
-from predictors.core.errors import counted, unknown_name
+from predictors.core.errors import counted, percent, unknown_name
 from predictors.core.intervals import drawn_medians, drawn_ratios, percentiles
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
@@ -125,7 +125,8 @@ class Score:
     figures : Figures
         On all test jobs.
     interval : tuple of float
-        95 % interval of the ratio to last-two, resampling users; NaN of one user alone, and of last-two.
+        95 % interval of the ratio to last-two, resampling what `blocks_of` says; NaN of too few of these, and of
+        last-two.
     fit_seconds : float
         CPU time spent learning, by all threads, the features not included [s].
     predict_us_per_job : float
@@ -254,14 +255,14 @@ _SAID: Final[Mapping[str, Callable[[float], str]]] = MappingProxyType(
     {
         "sse_ratio_to_last_two": lambda value: f"Its squared error is {value:.2f} of last-two's",
         "median_ae_s": lambda value: f"Half of the jobs end within {value:,.0f} s of its prediction",
-        "underestimation_rate": lambda value: f"{value:.1%} of the jobs run longer than it predicts",
+        "underestimation_rate": lambda value: f"{percent(value, 1)} of the jobs run longer than it predicts",
     }
 )
 _BOUND: Final[Mapping[str, Callable[[float], str]]] = MappingProxyType(
     {
         "sse_ratio_to_last_two": lambda value: f"{value:.2f}",
         "median_ae_s": lambda value: f"{value:,.0f} s",
-        "underestimation_rate": lambda value: f"{value:.1%}",
+        "underestimation_rate": lambda value: percent(value, 1),
     }
 )
 FEWEST_BLOCKS: Final = 10
@@ -349,11 +350,19 @@ class Evaluation:
 
     @property
     def no_interval(self) -> str:
-        """Why a score has no interval over users, where it has none."""
+        """Why a score has no interval, where it has none."""
         users = np.unique(self.user)
-        if len(users) > 1:
+        if self.resampled or not self[LastTwo.name].figures.sse_s2 > 0:
             return "no error"  # of last-two, so that there is no ratio to it
+        if len(users) > 1:
+            return f"{len(users)} users only"
         return "one user" if (users >= 0).all() else "no users"
+
+    @property
+    def resampled(self) -> str:
+        """What the intervals resample, such as `214 users` or `35 weeks`; empty where there is too little of it."""
+        _, what, enough = blocks_of(self.user, self.submit)
+        return what if enough else ""
 
     @property
     def _lacks_requests(self) -> bool:

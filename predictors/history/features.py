@@ -64,23 +64,23 @@ _OF_GROUP: Final[dict[str, tuple[str, str]]] = {
     "last": ("s", "run time of the last of the {}"),
     "weighted": (
         "s",
-        "weighted mean run time of the {}: the newest weighs 1/10, what was before 9/10; the first ten weigh the same",
+        "weighted mean run time of the {}: newest 1/10, all earlier 9/10; the first ten weigh the same",
     ),
-    "ratio": ("1", "weighted mean, as above, of run time / requested time of the {}, of requests above 0"),
+    "ratio": ("1", "the same mean of run time / requested time, of requests above 0"),
     "mean": ("s", "mean run time of the last ten {}"),
-    "geometric": ("s", "geometric mean run time of the last ten {}, each counted as at least 1 s"),
+    "geometric": ("s", "geometric mean run time of the last ten {}, each at least 1 s"),
     "min": ("s", "shortest run time of the last ten {}"),
-    "lower": ("s", "lower quartile of the run times of the last ten {}, linear between neighbours"),
+    "lower": ("s", "lower quartile of the last ten run times, linear between neighbours"),
     "median": ("s", "median run time of the last ten {}"),
-    "upper": ("s", "upper quartile of the run times of the last ten {}, linear between neighbours"),
+    "upper": ("s", "upper quartile of the last ten run times, linear between neighbours"),
     "max": ("s", "longest run time of the last ten {}"),
     "age": ("s", "now - end of the last of the {}"),
 }
 """Unit and definition of each fact of a group, in the order of the layout; missing where the group has none."""
 
 _MOST_SPECIFIC: Final = (
-    "ended jobs of the most specific group with any: of the same user, processors and requested time; else of the same "
-    "user and requested time; user and processors; user; all users' processors and requested time"
+    "ended jobs of the first group with any: same user, processors and requested time; user and requested time; user "
+    "and processors; user; processors and requested time of all users"
 )
 
 
@@ -109,11 +109,11 @@ def _distance(request: float, procs: float, runs: float, hours: float) -> str:
 
 
 FEATURES: Final[dict[str, Feature]] = {
-    "procs": Feature(at.F_PROCS, _J, "number", "processors", "processors that the job asks for"),
-    "requested_time": Feature(at.F_REQUESTED, _J, "number", "s", "walltime that the job asks for"),
+    "procs": Feature(at.F_PROCS, _J, "number", "processors", "processors requested"),
+    "requested_time": Feature(at.F_REQUESTED, _J, "number", "s", "walltime requested"),
     "last_two_mean": Feature(
         at.F_LAST_TWO_MEAN, _E, "number", "s",
-        "mean run time of the user's last two ended jobs; of a single one: its own, or missing, by the as-of rule",
+        "mean run time of the user's last two ended jobs; of a single one its own, or missing, by the as-of rule",
     ),
     "last_run_time": Feature(at.F_LAST_RUN, _E, "number", "s", "run time of the user's last ended job"),
     "second_last_run_time": Feature(
@@ -121,62 +121,62 @@ FEATURES: Final[dict[str, Feature]] = {
     ),
     "think_time": Feature(at.F_THINK_TIME, _E, "number", "s", "now - end of the user's last ended job"),
     "longest_running": Feature(
-        at.F_LONGEST_RUNNING, _R, "number", "s", "longest elapsed time, now - start, among the user's running jobs"
+        at.F_LONGEST_RUNNING, _R, "number", "s", "longest elapsed time, now - start, of the user's running jobs"
     ),
     "running_sum": Feature(at.F_RUNNING_SUM, _R, "number", "s", "sum of the elapsed times of the user's running jobs"),
-    "running_count": Feature(at.F_RUNNING_COUNT, _R, "number", "jobs", "number of the user's running jobs"),
+    "running_count": Feature(at.F_RUNNING_COUNT, _R, "number", "jobs", "the user's running jobs"),
     "running_mean": Feature(
         at.F_RUNNING_MEAN, _R, "number", "s", "mean elapsed time of the user's running jobs"
     ),
     "procs_held": Feature(
-        at.F_PROCS_HELD, _R, "number", "processors", "processors of the user's running jobs; an unknown number counts 0"
+        at.F_PROCS_HELD, _R, "number", "processors", "processors of the user's running jobs; unknown counts 0"
     ),
     "user": Feature(at.F_USER, _J, "category", "user code", "who submits the job"),
     "group": Feature(at.F_GROUP, _J, "category", "group code", "the user's group or account"),
     "weekday": Feature(
         at.F_WEEKDAY, _C, "category", "0 Monday … 6 Sunday",
-        "day of the week at now in the machine's time zone (UTC if unknown); missing if the epoch is not known",
+        "day of the week at now in the machine's time zone (UTC if unknown); missing without an epoch",
     ),
     "last_status": Feature(at.F_LAST_STATUS, _E, "category", "SWF status", "status of the user's last ended job"),
     "second_last_status": Feature(
         at.F_SECOND_STATUS, _E, "category", "SWF status", "status of the ended job of the user before the last"
     ),
     "executable": Feature(at.F_EXECUTABLE, _J, "category", "executable code", "application of the job"),
-    "queue": Feature(at.F_QUEUE, _J, "category", "queue code", "queue that the job is submitted to"),
-    "partition": Feature(at.F_PARTITION, _J, "category", "partition code", "partition that the job is submitted to"),
+    "queue": Feature(at.F_QUEUE, _J, "category", "queue code", "queue of the job"),
+    "partition": Feature(at.F_PARTITION, _J, "category", "partition code", "partition of the job"),
     "hour": Feature(
-        at.F_HOUR, _C, "number", "h", "time of day at now in the machine's time zone, 0 ≤ hour < 24, as weekday"
+        at.F_HOUR, _C, "number", "h", "time of day at now, 0 ≤ hour < 24, as weekday"
     ),
-    "ended_count": Feature(at.F_ENDED_COUNT, _E, "number", "jobs", "number of the user's ended jobs"),
+    "ended_count": Feature(at.F_ENDED_COUNT, _E, "number", "jobs", "the user's ended jobs"),
     "ended_mean": Feature(at.F_ENDED_MEAN, _E, "number", "s", "mean run time of all the user's ended jobs"),
     "pending_count": Feature(
-        at.F_PENDING_COUNT, _R, "number", "jobs", "number of the user's jobs in the queue, this one not counted"
+        at.F_PENDING_COUNT, _R, "number", "jobs", "the user's other jobs in the queue"
     ),
     "since_submit": Feature(at.F_SINCE_SUBMIT, _S, "number", "s", "now - the user's last submission"),
     "burst": Feature(
         at.F_BURST, _S, "number", "jobs",
-        "submissions of the user before this one, each at most 60 s before the next; 0 begins a burst",
+        "earlier submissions of the user, each at most 60 s before the next; 0 begins a burst",
     ),
     "same_procs": Feature(
-        at.F_SAME_PROCS, _S, "number", "0 or 1", "whether the user's last submission asked for as many processors"
+        at.F_SAME_PROCS, _S, "number", "0 or 1", "the user's last submission had as many processors"
     ),
     "same_request": Feature(
-        at.F_SAME_REQUESTED, _S, "number", "0 or 1", "whether the user's last submission asked for the same walltime"
+        at.F_SAME_REQUESTED, _S, "number", "0 or 1", "the user's last submission had the same walltime"
     ),
     "same_executable": Feature(
-        at.F_SAME_EXECUTABLE, _S, "number", "0 or 1", "whether the user's last submission had the same executable"
+        at.F_SAME_EXECUTABLE, _S, "number", "0 or 1", "the user's last submission had the same executable"
     ),
-    "machine_pending": Feature(at.F_MACHINE_PENDING, _M, "number", "jobs", "jobs in the queue of the machine"),
+    "machine_pending": Feature(at.F_MACHINE_PENDING, _M, "number", "jobs", "jobs in the queue"),
     "machine_pending_procs": Feature(
-        at.F_MACHINE_PENDING_PROCS, _M, "number", "processors", "processors that the jobs in the queue ask for"
+        at.F_MACHINE_PENDING_PROCS, _M, "number", "processors", "processors of the jobs in the queue"
     ),
-    "machine_running": Feature(at.F_MACHINE_RUNNING, _M, "number", "jobs", "jobs running on the machine"),
+    "machine_running": Feature(at.F_MACHINE_RUNNING, _M, "number", "jobs", "running jobs"),
     "machine_running_procs": Feature(
-        at.F_MACHINE_RUNNING_PROCS, _M, "number", "processors", "processors of the jobs running on the machine"
+        at.F_MACHINE_RUNNING_PROCS, _M, "number", "processors", "processors of the running jobs"
     ),
     "machine_free_procs": Feature(
         at.F_MACHINE_FREE_PROCS, _M, "number", "processors",
-        "processors of the machine that no running job has; missing if the machine's size is not known",
+        "processors that no running job has; missing without the machine's size",
     ),
     **{
         name: Feature(
@@ -188,7 +188,7 @@ FEATURES: Final[dict[str, Feature]] = {
     **_of_group("similar", _MOST_SPECIFIC, at.F_SIMILAR, at.SIMILAR_FAMILY),
     "similar_rank": Feature(
         at.F_SIMILAR_RANK, at.SIMILAR_FAMILY, "number", "rank",
-        "which group `similar` is here: 0 the most specific … 4 that of all users",
+        "the group that `similar` is: 0 the most specific … 4 that of all users",
     ),
     **{
         name: feature
@@ -326,24 +326,21 @@ def codes_read(names: Sequence[str], past: bool = False) -> tuple[str, ...]:
 
 _PAGE: Final = """# Features
 
-This page lists every fact that a predictor can read about a job at its submission, at second `now`. A fact that is not
-known is missing (NaN).
+This page lists every fact that a predictor can read about a job at its submission, at second `now`. An unknown fact is
+missing (NaN). Units stand in square brackets; without them the unit is the second.
 
 * The as-of rule of the history decides which jobs count as *ended* and as *running*. A user's ended jobs are ordered by
   end, start and job id.
-* Give the names to `JobHistory(features)`, to `replay(log, features)` or to a predictor's `features`. The history
-  computes a family of features only if you name one of them.
+* Give the names to `JobHistory(features)`, to `replay(log, features)` or to a predictor's `features`.
 * The history keeps at most `capacity` groups of each kind. It forgets the group without events for the longest time,
   but never one with a job that waits or runs.
-* The column *in* names the sets: *16* is `REIS_FEATURES` (the sixteen of Reis), *40* is `RICH_FEATURES` (`boosted`,
-  `censored`), *61* is `WIDE_FEATURES` (`average`).
+* The numbers in brackets name the sets: *16* is `REIS_FEATURES` (the sixteen of Reis), *40* is `RICH_FEATURES`
+  (`boosted`, `censored`), *61* is `WIDE_FEATURES` (`average`), which holds the 40, too.
 
-The command `python -m predictors.history.features > docs/features.md` makes this page. A test keeps it up to date.
+`python -m predictors.history.features > docs/features.md` makes this page.
 
 ## The job, its user and the machine
 
-| feature | unit | definition | in |
-|---|---|---|---|
 """
 
 _PAGE_GROUPS: Final = """
@@ -352,26 +349,40 @@ _PAGE_GROUPS: Final = """
 Each feature here is one fact about one group of ended jobs. Its name is the group, `_` and the fact: `of_user_median`
 is the median of the user's last ten run times. A fact is missing where the group has no ended job.
 
-| group | its jobs |
-|---|---|
+Each group holds ended jobs:
+
 """
 
 _PAGE_FACTS: Final = """
-| fact | unit | definition | in |
-|---|---|---|---|
+## Facts of a group
+
 """
 
 
 def _sets(name: str) -> str:
-    """Return the sets that hold a feature, by their sizes.
+    """Return the sets that hold a feature, by their sizes; the 40 are part of the 61.
 
     Examples
     --------
-    >>> _sets("procs"), _sets("second_last_status"), _sets("partition")
-    ('16, 40, 61', '16', '')
+    >>> _sets("procs"), _sets("second_last_status"), _sets("queue"), _sets("partition")
+    ('16, 40', '16', '61', '')
     """
-    known = (("16", REIS_FEATURES), ("40", RICH_FEATURES), ("61", WIDE_FEATURES))
+    larger = WIDE_FEATURES[len(RICH_FEATURES) :]
+    known = (("16", REIS_FEATURES), ("40", RICH_FEATURES), ("61", larger))
     return ", ".join(size for size, names in known if name in names)
+
+
+def _unit(unit: str, kind: str = "number") -> str:
+    """Return the unit as the page has it behind a definition: none for seconds.
+
+    Examples
+    --------
+    >>> _unit("s"), _unit("jobs"), _unit("user code", "category")
+    ('', ' [jobs]', ' [category: user code]')
+    """
+    if kind == "category":
+        return f" [category: {unit}]"
+    return "" if unit == "s" else f" [{unit}]"
 
 
 def page() -> str:
@@ -382,17 +393,20 @@ def page() -> str:
     for name, one in FEATURES.items():
         if name in of_groups:
             continue
-        unit = f"category: {one.unit}" if one.kind == "category" else one.unit
-        alone.append(f"| `{name}` | {unit} | {one.definition} | {_sets(name)} |\n")
+        sets = _sets(name)
+        alone.append(f"* `{name}`: {one.definition}{_unit(one.unit, one.kind)}" + (f" ({sets})\n" if sets else "\n"))
     facts = []
     for fact, (unit, definition) in _OF_GROUP.items():
         by_sets: dict[str, list[str]] = {}
         for group in groups:
             if sets := _sets(f"{group}_{fact}"):
                 by_sets.setdefault(sets, []).append(f"`{group}`")
-        found = "; ".join(f"{sets}: {', '.join(names)}" for sets, names in by_sets.items())
-        facts.append(f"| `{fact}` | {unit} | {definition.format('jobs')} | {found} |\n")
-    rows = (f"| `{group}` | {members} |\n" for group, members in groups.items())
+        found = "; ".join(
+            f"{sets}: {'all groups' if len(names) == len(groups) else ', '.join(names)}"
+            for sets, names in by_sets.items()
+        )
+        facts.append(f"* `{fact}`: {definition.format('jobs')}{_unit(unit)} ({found})\n")
+    rows = (f"* `{group}`: {members.removeprefix('ended jobs ')}\n" for group, members in groups.items())
     return "".join((_PAGE, *alone, _PAGE_GROUPS, *rows, _PAGE_FACTS, *facts))
 
 

@@ -55,7 +55,7 @@ class Estimator(Protocol):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Predictor(Parameters, ABC):
-    """Base of all predictors, in the manner of scikit-learn: the constructor stores, `fit` sets what ends in `_`.
+    """Base class of predictors. As in scikit-learn, the constructor stores and `fit` sets attributes that end in `_`.
 
     An author writes `name`, `features` and `learn`; `learn_one` as well, if each outcome of a stream teaches it.
 

@@ -16,7 +16,7 @@ from predictors.history.features import REQUESTED_TIME
 from predictors.history.history import JobHistory
 from predictors.history.replay import LogHistory
 from predictors.models.base import Estimator, Predictor
-from predictors.models.range import in_range_one
+from predictors.models.range import in_range_one, is_none
 
 
 @compiled
@@ -42,8 +42,8 @@ def advance(
 ) -> int:
     """Take in events, and write the capped column mean of each submitted job; column 0 is the requested time.
 
-    `rule` holds the first column of the mean, whether to round it, and whether to cap it: one array, since each
-    argument of a compiled call costs time.
+    `rule` holds the first column of the mean, whether to round it, and whether to cap it; its last number counts the
+    jobs that had no mean. It is one array, since each argument of a compiled call costs time.
 
     Returns what `consume` does: -1, or the position of an event that cannot be.
     """
@@ -54,7 +54,9 @@ def advance(
     for i in range(len(events)):
         if events[i, KIND] == SUBMITTED:
             job = events[i, JOB]
-            seconds[job] = in_range_one(column_mean(rows[job], first, whole), rows[job, 0], cap)
+            mean = column_mean(rows[job], first, whole)
+            rule[3] += is_none(mean)
+            seconds[job] = in_range_one(mean, rows[job, 0], cap)
     return -1
 
 
@@ -127,8 +129,14 @@ class ColumnForecast:
         assert predictor.features[0] == REQUESTED_TIME
         self._history = LogHistory(log, predictor.features, predictor.as_of, after)
         rows = np.full((len(log), len(predictor.features)), np.nan)
-        about = (predictor.estimator.first, predictor.estimator.whole, predictor.cap)
-        self._arguments = (rows, *self._history.arrays, np.array(about, dtype=np.float64))
+        about = (predictor.estimator.first, predictor.estimator.whole, predictor.cap, 0.0)
+        self._rule = np.array(about, dtype=np.float64)
+        self._arguments = (rows, *self._history.arrays, self._rule)
+
+    @property
+    def n_fallback(self) -> int:
+        """Jobs so far that were answered by their request, since there was no estimate."""
+        return int(self._rule[3])
 
     def advance(self, events: Ints, seconds: Floats) -> None:
         """Take in the events since the last call; write `seconds[job]` for each submission among them."""
@@ -264,14 +272,14 @@ class Similar(ColumnPredictor):
 
 
 class SimilarMean(Similar):
-    """Exponentially weighted mean run time of the same group as of `Similar`: less squared error than the median."""
+    """Exponentially weighted mean run time of the group that `Similar` takes: less squared error than its median."""
 
     name = "similar-mean"
     features = (REQUESTED_TIME, "similar_weighted")
 
 
 class SimilarLow(Similar):
-    """Lower quartile of the run times of which `Similar` is the median: low on purpose, for backfilling.
+    """Lower quartile of the run times that `Similar` takes: low on purpose, for backfilling.
 
     Three jobs of four run longer, so it suits only a scheduler that corrects estimates that expire.
     """

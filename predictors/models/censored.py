@@ -23,7 +23,7 @@ LEAST_HELD_OUT: Final = 20
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Censored(BoostingPredictor):
-    """Median, or mean, run time by boosted accelerated failure time: ended jobs, and running ones as right-censored.
+    """Median or mean run time by boosted accelerated failure time; running jobs count as right-censored.
 
     A model trained on ended jobs alone sees too many short ones: at any time the long ones are those that still run. A
     fit on a log takes the jobs of which a start but no run time is known as running at its newest event; in the loop

@@ -425,7 +425,7 @@ class CalibratedEstimator:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class WithBudget(Wrapper):
-    """A predictor whose predictions are moved until the share of the jobs that outrun them is `budget`.
+    """A predictor, shifted until the share of the jobs that run longer than predicted is `budget`.
 
     How far is described at the top of this module. `boosted` predicts that quantile in the first place; the
     predictions of others are moved only. Every outcome of a stream calibrates further, by the prediction that was

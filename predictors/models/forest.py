@@ -199,7 +199,7 @@ class ForestEstimator:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Forest(RefittingPredictor):
-    """Random forest: the mean of trees, each grown to its end on some jobs, drawn with replacement.
+    """Random forest: the mean of full-grown trees, each on jobs drawn with replacement.
 
     A tree gets as many jobs as its share of the forest's nodes can hold, two nodes a job: growing it on a few thousand
     jobs takes the same time whatever the log's size, and unlike trees make a better mean. Categories are one-hot

@@ -52,6 +52,12 @@ def no_estimate(estimates: Floats) -> Bools:
 
 
 @compiled
+def is_none(estimate: float) -> bool:
+    """Return whether one answer of an estimator is no estimate, as `no_estimate` says it of many."""
+    return not abs(estimate) <= LONGEST
+
+
+@compiled
 def known_request(request: float) -> float:
     """Return the requested time, or `UNKNOWN_REQUEST` if it is unknown or not above 0."""
     return request if request > 0 else UNKNOWN_REQUEST

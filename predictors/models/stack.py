@@ -205,7 +205,7 @@ class StackEstimator:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Stack(Average):
-    """The members of `Average` and eleven cheap means (`CHEAP`), half of it weighted by recent squared errors.
+    """Half `Average`; half its members and eleven cheap means (`CHEAP`), weighted by recent squared errors.
 
     A member's weight is its mean squared error to the power of -12, over the user's ended jobs: an error counts half
     after 50 more. Everybody's errors, half after 2,000 jobs, count as three of the user's jobs. The other half of the

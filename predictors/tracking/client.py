@@ -30,8 +30,9 @@ from predictors.tracking.describe import (
     Registered,
     code_tags,
     numbers,
+    text,
 )
-from predictors.tracking.model_folder import open_classifier, open_model
+from predictors.tracking.model_folder import open_classifier, open_model, sha256
 from predictors.tracking.pyfunc import requirements
 from predictors.tracking.store import (
     NOTE,
@@ -166,6 +167,86 @@ def log_classifier(
     return _log(loggable, figures, None, begin, files)
 
 
+AGENT: Final = "agent"
+"""Name of the folder, and the beginning of the file's name, of a scheduling agent in the store."""
+
+
+def log_agent(
+    title: str,
+    file: Path,
+    params: Mapping[str, object],
+    figures: Mapping[str, object],
+    log: JobLog,
+    *,
+    page: Sequence[str] = (),
+    begin: float | None = None,
+    files: Sequence[Path] = (),
+) -> LoggedRun:
+    """Write down one run of tuning: the agent file, where it comes from, and what its test showed.
+
+    Parameters
+    ----------
+    title : str
+        What to call the run.
+    file : Path
+        The agent file, `.npz` or `.json`; it is kept as it is.
+    params : mapping
+        Its frame and its origin.
+    figures : mapping of str to number
+        Of its training and test; those that are finite numbers become the run's metrics.
+    log : JobLog
+        What it was tuned on.
+    page : sequence of str
+        Sentences of the run's page.
+    begin, files
+        As in `log_run`.
+
+    Raises
+    ------
+    JobcastError
+        If the store cannot be written.
+    """
+    began, store = _milliseconds(time.time() if begin is None else begin), Store.current()
+    digest, data = sha256(file), LoggedData.of_log(log)
+    tags = {"jobcast.kind": AGENT, "jobcast.log": log.name, "jobcast.log_sha256": log.digest(), _HASH: digest}
+    shown = {NOTE: text("\n\n".join([f"**{title}**", *page]), figures), "mlflow.source.name": "jobcast", **code_tags()}
+    with tempfile.TemporaryDirectory(prefix="jobcast-") as scratch, _client(store) as client:
+        from mlflow.entities import LoggedModelOutput
+
+        copy = Path(scratch, f"{AGENT}{file.suffix}")
+        copy.write_bytes(file.read_bytes())
+        run = client.create_run(experiment_id(client, store, EXPERIMENT), began, tags | shown, title)
+        run_id = run.info.run_id
+        with _finished(client, run_id):
+            told = {key: str(value)[:MOST_TEXT] for key, value in params.items()}
+            logged = client.create_logged_model(run.info.experiment_id, AGENT, run_id, dict(tags), told)
+            client.log_model_artifacts(logged.model_id, scratch)
+            client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
+            client.finalize_logged_model(logged.model_id, "READY")
+            _log_data(client, run_id, data)
+            _log_numbers(client, run_id, params, [(0, figures)], str(logged.model_id), data)
+            _log_files(client, run_id, files)
+        return LoggedRun(run_id, str(logged.model_id), digest, str(store))
+
+
+@contextmanager
+def stored_agent(uri: str) -> Iterator[Path]:
+    """Yield the agent file at `models:/NAME@ALIAS`, `models:/NAME/VERSION` or `runs:/RUN_ID`; nothing is unpickled.
+
+    Raises
+    ------
+    JobcastError
+        If there is none at the address, or the file is not the one that was logged.
+    """
+    with _located(uri) as (folder, expected, _):
+        found = [path for path in sorted(folder.rglob(f"{AGENT}.*")) if path.suffix in (".npz", ".json")]
+        if len(found) != 1:
+            raise JobcastError(f"{uri}: holds no agent; name one that jobcast tune registered.")
+        if expected is not None and sha256(found[0]) != expected:
+            raise JobcastError(f"{uri}: the agent file was changed since it was logged; it is not loaded.")
+        yield found[0]
+
+
 def register(run: LoggedRun, name: str, alias: str | None = None) -> Registered:
     """Give a logged model a name, and the version so made an alias.
 
@@ -215,7 +296,7 @@ def promote(uri: str, alias: str, why: str, *, even_if_worse: bool = False) -> R
     """Give an alias to a registered version, and write down on it when that was and why.
 
     Every promotion stays as a tag of its version, `jobcast.promoted.TIME`: nothing is overwritten. A predictor whose
-    run tells that its squared error is not below that of last-two gets no alias; one whose run does not tell, does.
+    run does not tell that its squared error is below that of last-two gets no alias.
 
     Parameters
     ----------
@@ -242,11 +323,16 @@ def promote(uri: str, alias: str, why: str, *, even_if_worse: bool = False) -> R
     with _client(store) as client:
         found = find_version(client, store, where)
         predictor = found.tags.get("jobcast.predictor", LastTwo.name)
-        if not even_if_worse and predictor != LastTwo.name and found.run_id:
-            metrics = client.get_run(found.run_id).data.metrics  # finite ones alone
-            no_ratio = math.inf if "n_train" in metrics else 0.0  # scored, and last-two made no error; or not scored
-            told = metrics.get("sse_ratio_to_last_two", no_ratio)
-            refuse_worse(f"models:/{found.name}/{found.version}, {predictor}, on the jobs of its figures", told, alias)
+        if not even_if_worse and predictor != LastTwo.name:
+            metrics = client.get_run(found.run_id).data.metrics if found.run_id else {}  # finite ones alone
+            version = f"models:/{found.name}/{found.version}, {predictor}"
+            if "sse_ratio_to_last_two" not in metrics and "n_train" not in metrics:
+                raise JobcastError(
+                    f"{version}: its run holds no squared error beside last-two's, so the model does not get the alias "
+                    f"{alias!r}. Train it with `jobcast train`, which measures that, or give --even-if-worse."
+                )
+            told = metrics.get("sse_ratio_to_last_two", math.inf)  # scored, and last-two made no error
+            refuse_worse(f"{version}, on the jobs of its figures", told, alias)
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S.%fZ")
         client.set_model_version_tag(found.name, found.version, f"jobcast.promoted.{stamp}", f"{alias}: {why}")
         client.set_registered_model_alias(found.name, alias, found.version)
@@ -353,9 +439,9 @@ def sweep_run(
 
         def add(child: Child) -> None:
             own = {"mlflow.parentRunId": run_id, **shown}
-            part = client.create_run(place, _milliseconds(time.time() - child.seconds), own, child.title).info.run_id
+            part = client.create_run(place, began, own, child.title).info.run_id  # when in the sweep is not known
             _log_numbers(client, part, child.params, child.steps)
-            client.set_terminated(part)
+            client.set_terminated(part, end_time=began + _milliseconds(child.seconds))
 
         with _finished(client, run_id):
             _log_numbers(client, run_id, params, [])

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.compressed import read_bytes
-from predictors.core.errors import JobcastError
+from predictors.core.errors import JobcastError, percent
 from predictors.core.files import whole_file
 from predictors.core.parquet import parquet_table
 from predictors.data.report import Finding, ReadingReport
@@ -39,7 +39,7 @@ DROPPED: Final = MappingProxyType(
     {
         "unknown-nodes": "the job's nodes are not known",
         "empty-window": "no telemetry in the window before the start",
-        "silent-nodes": f"more than {MOST_SILENT:.0%} of the job's nodes gave no sample in the window",
+        "silent-nodes": f"more than {percent(MOST_SILENT)} of the job's nodes gave no sample in the window",
         "unknown-workload": "the workload is not known",
     }
 )

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from predictors.core.arrays import Bools, Floats, Ints
-from predictors.core.errors import JobcastError
+from predictors.core.errors import JobcastError, percent
 from predictors.data.runs import Runs
 from predictors.variability.labels import UNLABELLED, Labels, Scheme, label
 
@@ -104,7 +104,7 @@ def chronological(runs: Runs, share: float = 0.7, scheme: Scheme = "binary", lab
         raise JobcastError(f"The share of runs to learn from must lie between 0 and 1; got {share!r}.")
     first = round(share * len(runs))
     if not 0 < first < len(runs):
-        raise JobcastError(f"{len(runs)} runs cannot be split at {share:.0%}: a part is empty.")
+        raise JobcastError(f"{len(runs)} runs cannot be split at {percent(share)}: a part is empty.")
     instant = runs.start[first]
     past, future = runs.end <= instant, runs.start >= instant
     past &= ~future

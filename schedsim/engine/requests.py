@@ -10,12 +10,13 @@ import schedsim.kernels.records as at
 from predictors.core.errors import JobcastError
 from schedsim.engine.machine_state import MachineState
 from schedsim.engine.state import EventLog, State
-from schedsim.kernels import clears, renew_ends, set_timer
+from schedsim.kernels import answer_place, clears, renew_ends, set_timer
 from schedsim.kernels.records import State as Record
-from schedsim.policies.agents import RESERVES, Choice, RandomPicks, code_of
-from schedsim.policies.backfilling import Knapsack, Promise
+from schedsim.policies.agents import RESERVES, AgentArrays, Choice, Observation, RandomPicks, code_of
+from schedsim.policies.backfilling import REWARDS, Knapsack, Promise
 from schedsim.policies.ceil import most_in_use, share_of
 from schedsim.policies.gates import Candidate, Verdict
+from schedsim.policies.networks import ACTIVATIONS, Dras, Shared
 from schedsim.policies.orders import Order, Priority, Waiting
 from schedsim.policies.policy import Policy
 from schedsim.workload.workload import Workload
@@ -33,7 +34,7 @@ def write_policy(record: Record, policy: Policy) -> None:
     record.seed = policy.order.seed
     record.backfill_order = second.code
     record.backfill_seed = second.seed
-    record.candidates = candidates_of(policy)
+    record.candidates = record.candidate_kind = candidates_of(policy)
     record.depth = at.ALL if policy.depth is None else policy.depth
     if policy.kind == "greedy":
         record.depth = at.GREEDY
@@ -47,11 +48,20 @@ def write_policy(record: Record, policy: Policy) -> None:
     record.grace = math.inf if priority.grace is None else priority.grace
     record.gated = policy.gate is not None
     record.agent = code_of(policy.agent)
-    record.agent_seed = policy.agent.seed if isinstance(policy.agent, RandomPicks) else 0
+    record.agent_seed = policy.agent.seed if isinstance(policy.agent, RandomPicks | Dras) else 0
+    layers = AgentArrays.of(policy.agent, policy.window).layers
+    for place, size in enumerate(layers):
+        record.layers[place] = size
+    if isinstance(policy.agent, Shared):
+        record.activation = ACTIVATIONS[policy.agent.activation]
+    if isinstance(policy.agent, Dras):
+        record.by_value = policy.agent.shape.kind == "dql"
+        record.is_drawn, record.is_raw = bool(policy.agent.drawn), policy.agent.raw
+        record.explore, record.is_permuted = policy.agent.explore, policy.agent.permuted
     record.reserve = RESERVES[policy.reserve or "kept"]
     record.window = policy.window
     record.n_classes = machine.bit_length()
-    record.reward = at.CAPACITY if policy.backfill == Knapsack("capacity") else at.CAPABILITY
+    record.reward = REWARDS[policy.backfill.reward] if isinstance(policy.backfill, Knapsack) else at.CAPABILITY
     record.exempt_from = machine
     if policy.ceiling is not None:
         record.exempt_only = machine - most_in_use(policy.ceiling.share, machine)
@@ -105,7 +115,9 @@ def answer(stop: int, workload: Workload, policy: Policy, state: State, machine_
         assert machine_state is not None
         step = machine_state.settle(state)
         return state if step is None else with_timer(state, step, at.STEP, 0, False)
-    if stop == at.ASK_PICK:
+    if stop == at.ASK_PICK and record.agent == at.ENCODED:
+        _show_agent(policy, state)
+    elif stop == at.ASK_PICK:
         _ask_agent(policy, state)
     return state
 
@@ -205,14 +217,27 @@ def _ask_agent(policy: Policy, state: State) -> None:
     slots = slots[: policy.window]
     choice = Choice(int(record.now), int(record.free), jobs_now["row"][slots], level)
     place = agent.pick(choice)
-    whole = isinstance(place, int | np.integer) and not isinstance(place, bool)
-    if place is not None and not (whole and 0 <= place < len(slots)):
-        raise JobcastError(
-            f"The agent picked place {place!r} of {len(slots)} jobs at {choice.now} s; "
-            "a place is a whole number from 0 on, below that of the jobs, or None."
-        )
+    if place is not None:
+        _check_place(place, len(slots), choice.now, ", or None")
     record.answer = -1 if place is None else slots[place]
     record.picked_place, record.picked_of, record.picked_score = 0 if place is None else place + 1, len(slots), np.nan
+
+
+def _show_agent(policy: Policy, state: State) -> None:
+    agent: Any = policy.agent
+    record, n = state.record, int(state.record.picked_of)
+    seen = Observation.of(state.observation.copy(), policy.window, n, int(record.now), int(record.asked_about))
+    place = agent.choose(seen)
+    _check_place(place, n, seen.now)
+    answer_place(state.arrays(), int(place))
+
+
+def _check_place(place: Any, n: int, now: int, or_none: str = "") -> None:
+    if not isinstance(place, int | np.integer) or isinstance(place, bool) or not 0 <= place < n:
+        raise JobcastError(
+            f"The agent picked place {place!r} of {n} jobs at {now} s; "
+            f"a place is a whole number from 0 on, below that of the jobs{or_none}."
+        )
 
 
 def with_timer(state: State, when: int, kind: int, argument: int, wakes: bool) -> State:

@@ -3,7 +3,7 @@
 import copy
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Self
 
@@ -16,6 +16,7 @@ from predictors.core.jit import machine_code
 from predictors.core.validation import check_part
 from schedsim.cobalt.commands import Command
 from schedsim.cobalt.rules import Rules, rules_for
+from schedsim.engine import learning
 from schedsim.engine.commands import SiteCommands
 from schedsim.engine.machine_state import MachineState, allocator_for, failures_of
 from schedsim.engine.requests import (
@@ -30,14 +31,16 @@ from schedsim.engine.requests import (
 from schedsim.engine.state import EventLog, State
 from schedsim.kernels import conservative, dissolve_groups, easy, knapsack
 from schedsim.kernels.reasons import Reasons, no_reasons
+from schedsim.kernels.records import Arrays
 from schedsim.machine.allocators import Allocator
 from schedsim.machine.failures import FailureProcess
 from schedsim.machine.nodes import placed
 from schedsim.machine.outages import Outages
 from schedsim.machine.run_times import Progress, RunTimes
-from schedsim.policies.agents import NO_WEIGHTS, Linear
-from schedsim.policies.backfilling import Pass
+from schedsim.policies.agents import AgentArrays, ObservingAgent, Reserve, observation_size
+from schedsim.policies.backfilling import Knapsack, Pass
 from schedsim.policies.corrections import correction_code
+from schedsim.policies.networks import Dras
 from schedsim.policies.policy import FCFS, SJF, Policy
 from schedsim.results.schedule import Disturbed, Schedule
 from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate, Source
@@ -123,16 +126,18 @@ class Simulation:
         self.policy = policy
         self._source = Source.of(workload.requested if estimates is None else estimates, workload)
         self._refuse_revised()
-        columns = workload.machine_procs + 1 if policy.kind == "knapsack" else 0
+        sets = policy.backfill
+        columns = sets.sums(workload.machine_procs, policy.window) if isinstance(sets, Knapsack) else 0
         given, rules = rules, rules_for(policy, rules)
         site = (None, None, None) if rules is None else (rules.table(workload), rules.node_sets(), rules.ledger())
-        weights = policy.agent.array if isinstance(policy.agent, Linear) else NO_WEIGHTS
-        groups = None if rules is not None else self._groups(allocator, run_times, outages)
-        self._state = State.empty(workload.jobs, columns, self._source.n_steps, weights, groups, *site)
+        groups = None if rules is not None else self._source.groups(workload)
+        agent = AgentArrays.of(policy.agent, policy.window)
+        self._state = State.empty(workload.jobs, columns, self._source.n_steps, agent, groups, *site)
         self._log = EventLog.with_room(3 * len(workload))
         self._read_by_forecasts = self._read_by_machine = 0
         self._closed = False
         self._reasons: Reasons | None = None
+        self._learner: learning.Learner | None = None
         self._seconds = 0.0
         self._allocator = allocator_for(allocator, run_times)
         self._outages = outages
@@ -142,6 +147,7 @@ class Simulation:
         self._machine_state = MachineState.of(workload, policy, self._allocator, run_times, kill, outages)
         record = self._state.record
         record.free = record.machine_procs = workload.machine_procs
+        record.origin = workload.origin
         record.head = record.asked_about = -1
         record.stale = True
         record.kill = kill
@@ -150,7 +156,11 @@ class Simulation:
         record.correction = correction_code(correction)
         write_policy(record, policy)
         if groups is not None:
-            record.grouped, record.candidates = True, at.GROUPED
+            record.grouped = True
+            if self._lists_groups(outages):
+                record.candidates = at.GROUPED
+        elif self._source.revised is not None:
+            record.by_row = policy.order != FCFS
         write_machine_state(record, self._machine_state)
         if self._machine_state is not None:
             self._state = begin_outages(workload, self._state, self._log, self._machine_state)
@@ -187,6 +197,21 @@ class Simulation:
         if stop == at.FINISHED and self._commands is not None:
             self._commands.refuse_held(self._state)
         return stop == at.FINISHED
+
+    def learn(self, learner: learning.Learner) -> None:
+        """Tell a learner what the policy's network picks from now on; it may change the weights as picks come.
+
+        The agent of the policy stays what it was: ask the learner for the weights. A fork does not learn.
+
+        Raises
+        ------
+        JobcastError
+            If the policy's agent is no network of DRAS.
+        """
+        if not isinstance(self.policy.agent, Dras):
+            raise JobcastError(f"Only a Dras agent learns beside a simulation; this one is {self.policy.agent!r}.")
+        self._learner = learner
+        learning.begin(self._state, learner)
 
     @property
     def now(self) -> int:
@@ -316,8 +341,48 @@ class Simulation:
         if estimates is not None:
             new._source.read_past(self.events())
             new._read_by_forecasts = int(new._state.record.n_logged)
+        if new._learner is not None:
+            new._learner = None
+            learning.end(new._state)
         new._branch_log()
         return new
+
+    def with_agent(self, agent: ObservingAgent, reserve: Reserve = "kept", window: int = 50) -> Self:
+        """Return a fork in which an agent picks from now on, in place of the policy's orders."""
+        new = self.fork()
+        new.policy = replace(self.policy, agent=agent, reserve=reserve, window=window)
+        new._state.observation = np.zeros(observation_size(agent, window), dtype=np.float32)
+        write_policy(new._state.record, new.policy)
+        write_machine_state(new._state.record, new._machine_state)
+        return new
+
+    def submit_only(self, first: int, end: int) -> None:
+        """Let the jobs of the rows `first` to `end` - 1 be submitted from now on, and no others.
+
+        Raises
+        ------
+        JobcastError
+            If there are no such jobs, or one was submitted already.
+        """
+        record = self._state.record
+        if not record.next_submission <= first < end <= len(self.workload):
+            raise JobcastError(
+                f"{self.workload.name}: rows from {record.next_submission} up to {len(self.workload)} are still to be "
+                f"submitted at {self.now} s; got {first} to {end}."
+            )
+        record.next_submission = record.next_queued = first
+        record.end_of_submissions = end
+
+    def arrays(self) -> tuple[Arrays, at.Estimates]:
+        """Return the arrays as the kernels take them, for a client that calls these itself, and the estimates.
+
+        They hold until something else is called.
+        """
+        return self._state.arrays(self._log), self._source.estimates
+
+    def settle(self, stop: int) -> None:
+        """Do what a pause of a kernel asks for, but for a pick."""
+        self._answer(stop)
 
     def close_submissions(self) -> None:
         """Let no further job be submitted or fail, no node fail or be repaired, and no command come.
@@ -348,19 +413,15 @@ class Simulation:
                 "do not go with it; take conservative-replan or EASY."
             )
 
-    def _groups(self, allocator: Allocator | None, run_times: RunTimes | None, outages: Outages | None) -> Ints | None:
-        """Return the group of each job, where estimates may be revised by group; None where each job has its own.
+    def _lists_groups(self, outages: Outages | None) -> bool:
+        """Return whether candidates for backfills are searched by group: then a revision costs nothing for each job.
 
-        The pass must search by group, which it does for plain EASY whose candidates are in the order FCFS or SJF.
+        EASY does so whose candidates are in the order FCFS or SJF. Jobs that failures stop have estimates of their own.
         """
         policy = self.policy
-        plain = allocator is None and run_times is None and outages is None
-        asks = policy.gate is not None or policy.agent is not None or policy.is_ceil
-        if not plain or asks or policy.kind != "counts":
-            return None
-        if policy.order != FCFS or policy.backfill_order not in (FCFS, SJF):
-            return None
-        return self._source.groups(self.workload)
+        if policy.agent is not None or policy.kind != "counts" or (outages is not None and outages.changes):
+            return False
+        return policy.order == FCFS and policy.backfill_order in (FCFS, SJF)
 
     def _write_source(self) -> None:
         """Write into the state what kind of estimates there are."""
@@ -386,6 +447,8 @@ class Simulation:
                     state.record.n_revised = 0
                 self._read_by_forecasts = stop
                 stop = go_on(*arguments)
+            if stop == at.FINISHED and self._learner is not None and state.record.n_choices > 0:
+                learning.tell(state, self._learner)  # what is left of the last instants
             if stop in (at.FINISHED, at.REACHED):
                 return stop
             self._answer(stop)
@@ -428,6 +491,11 @@ class Simulation:
             self._branch_log()
         elif stop == at.GROW_REVISIONS:
             self._source = self._source.grown()
+        elif stop == at.GROW_CHOICES:
+            learning.make_room(self._state)
+        elif stop == at.ASK_LEARNER:
+            assert self._learner is not None
+            learning.tell(self._state, self._learner)
         else:
             self._advance_machine()
             if stop == at.ASK_TIMER and self._state.record.asked_about == at.CHANGE:
@@ -469,7 +537,7 @@ def simulate(
     rules: Rules | None = None,
     outages: Outages | None = None,
 ) -> Schedule:
-    """Run a whole workload under a policy; parameters as of `Simulation`.
+    """Run a whole workload under a policy; the parameters are those of `Simulation`.
 
     Examples
     --------
@@ -508,6 +576,12 @@ def check_parts(
     allocators = "make one with schedsim.machine.partitions.allocator_named(NAME, NODES)"
     check_part(allocator, ("topology", "by_identity", "place"), "an allocator", allocators)
     check_part(run_times, ("topology", "seed", "begun"), "a model of run times", "see schedsim.machine.run_times")
+    if isinstance(policy.agent, Dras):
+        policy.agent.check_machine(workload.machine_procs, policy.window)
+        if outages is not None:
+            raise JobcastError(
+                "A network of DRAS sees every node, and knows of none that fails or is reserved: leave outages out."
+            )
     if outages is not None and not isinstance(outages, Outages):
         raise JobcastError(
             f"{outages!r} are no outages; make them with schedsim.machine.outages.Outages or read_outages(FILE)."

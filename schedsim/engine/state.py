@@ -1,16 +1,19 @@
 """The state of a simulation: the arrays that a fork copies, those that it shares, and the log of events."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 
 import schedsim.kernels.records as at
-from predictors.core.arrays import Floats, Ints
+from predictors.core.arrays import Floats, Ints, Singles
+from schedsim.kernels.networks import sum_columns
 from schedsim.kernels.records import (
     Account,
     Arrays,
     Capacity,
+    Choices,
     Date,
     Group,
     Job,
@@ -19,11 +22,12 @@ from schedsim.kernels.records import (
     ListRow,
     NodeSet,
     Records,
+    Seen,
     SiteJob,
     Step,
     Table,
 )
-from schedsim.policies.agents import NO_WEIGHTS
+from schedsim.policies.agents import AgentArrays
 
 
 @dataclass(eq=False)
@@ -72,6 +76,7 @@ _LEAST_SLOTS = 256
 _NO_LOG = EventLog.with_room(0)
 _NO_SITE_JOBS: Any = np.empty(0, at.SITE_JOB)
 _NO_GROUPS = np.empty(0, dtype=np.int64)
+NO_AGENT = AgentArrays()
 _NO_SITE_JOBS.flags.writeable = False  # as the others are: else the kernels are compiled once more
 
 
@@ -95,6 +100,13 @@ class State:
     capacities: Records[Capacity]
     scratch: Ints
     weights: Floats
+    observation: at.Observed
+    net: Singles
+    holders: Ints
+    hidden: Floats
+    neurons: Singles
+    seen: Seen
+    choices: Choices
 
     def __post_init__(self) -> None:
         self.record = self.one[0]
@@ -105,7 +117,7 @@ class State:
         jobs: Ints,
         capacities: int = 0,
         steps: int = 0,
-        weights: Floats = NO_WEIGHTS,
+        agent: AgentArrays = NO_AGENT,
         group_of: Ints | None = None,
         site_jobs: Records[SiteJob] | None = None,
         sets: Records[NodeSet] | None = None,
@@ -121,8 +133,8 @@ class State:
             How many numbers of processors a knapsack has.
         steps : int
             Most estimate steps of a job.
-        weights : float64 array of shape (12,)
-            Of an agent that scores jobs inside the pass; not writeable.
+        agent : AgentArrays
+            Of one that is scored inside the pass.
         group_of : int64 array of shape (n_jobs,), optional
             The number of each job's group, where estimates are revised by group.
         site_jobs, sets, accounts : arrays of records, optional
@@ -147,7 +159,13 @@ class State:
             *_profile(_LEAST_SLOTS),
             np.empty(capacities, at.CAPACITY_RECORD),  # type: ignore[arg-type]
             np.empty(_LEAST_SLOTS, dtype=np.int64),
-            weights,
+            agent.weights,
+            np.zeros(agent.observation, dtype=np.float32),
+            agent.net,
+            np.full(agent.nodes, -1),
+            np.empty(agent.hidden),
+            _neurons(agent.net, agent.layers, agent.neurons),
+            *_choices(1, agent.rows),
         )
 
     def arrays(self, log: EventLog = _NO_LOG) -> Arrays:
@@ -169,6 +187,13 @@ class State:
             self.capacities,
             self.scratch,
             self.weights,
+            self.observation,
+            self.net,
+            self.holders,
+            self.hidden,
+            self.neurons,
+            self.seen,
+            self.choices,
             log.events,
             log.notes,
         )
@@ -184,6 +209,18 @@ class State:
     def with_steps(self, steps: int) -> Self:
         """Return a copy with room for so many estimate steps of a job at least."""
         return self._moved(len(self.jobs_now), steps)
+
+    def with_net(self, net: Singles) -> None:
+        """Go on with other weights of the same network: an array that is not writeable."""
+        self.net = net
+        self.neurons = _neurons(net, self.record.layers[:4].tolist(), len(self.neurons))
+
+    def with_choices(self, room: int) -> None:
+        """Make room for so many picks of which the learner is told; those that are there stay."""
+        n = min(int(self.record.n_choices), room)
+        seen, choices = _choices(room, self.seen.shape[1])
+        seen[:n], choices[:n] = self.seen[:n], self.choices[:n]
+        self.seen, self.choices = seen, choices
 
     def close_failures(self) -> None:
         """Let no further job fail by itself."""
@@ -238,9 +275,22 @@ class State:
             profile,
             dates,
             np.empty(len(self.capacities), at.CAPACITY_RECORD),  # type: ignore[arg-type]
-            np.empty(slots, dtype=np.int64),
+            self._scratch(slots),
             self.weights,
+            self.observation.copy() if len(self.observation) else self.observation,
+            self.net,
+            self.holders.copy(),
+            self.hidden,
+            self.neurons,
+            self.seen,
+            self.choices,
         )
+
+    def _scratch(self, slots: int) -> Ints:
+        """Return scratch for so many slots; a window that a client was shown stays as it is."""
+        scratch, shown = np.empty(slots, dtype=np.int64), self.record.picked_of if len(self.observation) else 0
+        scratch[:shown] = self.scratch[:shown]
+        return scratch
 
 
 def _bytes(records: Any) -> Any:
@@ -264,6 +314,19 @@ def _profile(slots: int) -> tuple[Any, Any]:
     return np.empty(2 * slots + 4, at.LEVEL), np.empty(slots + 1, at.DATE)
 
 
+def _choices(room: int, rows: int) -> tuple[Any, Any]:
+    """Return room for picks of an agent's network, and for what it sees at each."""
+    return np.empty((room, rows, 2), np.float32), np.empty((room, 4))
+
+
+def _neurons(net: Singles, layers: Sequence[int], size: int) -> Singles:
+    """Return room for the layers of a network of DRAS, with what it needs to know of its weights."""
+    neurons = np.empty(size, np.float32)
+    if size:
+        sum_columns(net, layers[0], layers[1], neurons)
+    return neurons
+
+
 def _groups(group_of: Ints | None, steps: int) -> tuple[Any, Any]:
     """Return groups without a waiting job, and their estimate steps."""
     n = 0 if group_of is None else int(group_of.max(initial=-1)) + 1
@@ -276,7 +339,7 @@ def _room(slots: int, steps: int) -> tuple[Any, Any, Any]:
     """Return arrays that hold `slots` jobs whatever happens.
 
     Of two neighbouring leaves, and of two neighbouring nodes, one is more than a quarter full, so a list of m entries
-    takes fewer than 0.4 m + 3 rows. A waiting job is in at most three lists, a running one in five; timers, at most
+    takes fewer than 0.4 m + 3 rows. A waiting job is in at most four lists, a running one in five; timers, at most
     one a job, in another.
     """
     n_rows = 6 * (2 * slots // 5) + 3 * at.LISTS

@@ -1,8 +1,9 @@
 """An agent that scores jobs inside the pass: which job of its window it picks, and the features that it looks at.
 
-A linear agent scores a job by the weighted sum of its features; the job with the greatest score is picked, of equal
-ones the first in the queue. A random agent draws the score. The features have fixed scales, so that
-weights found on one machine can be tried on another; none of them tells a user, a job's number or the date.
+A linear agent scores a job by the weighted sum of its features, a shared network by whatever it makes of them; the job
+with the greatest score is picked, of equal ones the first in the queue. A random agent draws the score. The features
+have fixed scales, so that weights found on one machine can be tried on another; none of them tells a user, a job's
+number or the date. A network of DRAS looks at the window and the nodes instead, see `networks`.
 """
 
 import math
@@ -11,6 +12,7 @@ from typing import Final
 import schedsim.kernels.records as at
 from predictors.core.hash_random import unit
 from predictors.core.jit import step
+from schedsim.kernels.networks import keep_choice, pick_by_scores, shared_score
 from schedsim.kernels.ordered_lists import first_slot, list_slots, next_fitting
 from schedsim.kernels.profile import clears, free_for
 from schedsim.kernels.queue import candidate_key
@@ -48,6 +50,13 @@ def pick_next(sim: Arrays) -> int:
 @step
 def pick_backfill(sim: Arrays) -> int:
     """Return the job that the agent picks of those that may be backfilled, or -1 if there is none."""
+    n = list_candidates(sim)
+    return _best_of(sim, n, True) if n > 0 else -1
+
+
+@step
+def list_candidates(sim: Arrays) -> int:
+    """Write a window of the jobs that may be backfilled to `scratch`, and return how many they are."""
     state = sim.state[0]
     free, time_left = free_for(state, state.free), state.shadow_time - state.now
     key, tie, n = at.FIRST_KEY, at.FIRST_TIE, 0
@@ -60,7 +69,7 @@ def pick_backfill(sim: Arrays) -> int:
         if clears(sim, job):
             sim.scratch[n] = slot
             n += 1
-    return _best_of(sim, n, True) if n > 0 else -1
+    return n
 
 
 @step
@@ -70,15 +79,26 @@ def _best_of(sim: Arrays, n: int, behind_head: bool) -> int:
     oldest = state.now - sim.jobs[sim.jobs_now[first_slot(sim.lists, at.QUEUE)].row].submit
     best, greatest = 0, -math.inf
     state.n_picks += 1
-    for place in range(n):
-        value = score(sim, sim.jobs_now[sim.scratch[place]], behind_head, oldest, place)
-        if value > greatest:
-            best, greatest = place, value
+    if state.agent == at.DRAS:
+        best = pick_by_scores(sim, n)
+        if state.learns:
+            keep_choice(sim, sim.scratch[best], oldest, behind_head)
+    else:
+        for place in range(n):
+            value = score(sim, sim.jobs_now[sim.scratch[place]], behind_head, oldest, place)
+            if value > greatest:
+                best, greatest = place, value
+        state.picked_score = greatest
     state.picked = sim.scratch[best]
     state.picked_place = best + 1
     state.picked_of = n
-    state.picked_score = greatest
     return state.picked
+
+
+@step
+def is_asked(state: State) -> bool:
+    """Return whether a client picks: the pass stops for each pick."""
+    return state.agent == at.ASKED or state.agent == at.ENCODED
 
 
 @step
@@ -96,23 +116,31 @@ def score(sim: Arrays, job: JobNow, behind_head: bool, oldest_wait: int, place: 
     state, weights = sim.state[0], sim.weights
     if state.agent == at.RANDOM_PICK:
         return unit(state.agent_seed, sim.jobs[job.row].job_id, PICKING + state.n_picks)
+    see(sim, job, behind_head, oldest_wait, place)
+    if state.agent == at.SHARED:
+        return shared_score(sim)
+    total = 0.0
+    for i in range(len(weights)):
+        total += weights[i] * sim.hidden[i]
+    return float(total)
+
+
+@step
+def see(sim: Arrays, job: JobNow, behind_head: bool, oldest_wait: int, place: int) -> None:
+    """Write the features of a job, see `FEATURES`, to the front of `hidden`."""
+    state, features = sim.state[0], sim.hidden
     wait = state.now - sim.jobs[job.row].submit
-    waited, length = math.log1p(wait), math.log(job.order_estimate)
+    waited, length = math.log(1.0 + wait), math.log(job.order_estimate)  # log1p is three times as slow
     share = job.procs / state.machine_procs
-    total = weights[0] * waited + weights[1] * length
-    total /= DECADE
-    total += weights[2] * math.log(job.procs) / DECADE
-    total += weights[3] * share
-    total += weights[4] * min(1.0, job.procs / max(1, state.free))
-    if job.procs <= state.free:
-        total += weights[5]
-    if behind_head:
-        if state.now + job.candidate_estimate <= state.shadow_time:
-            total += weights[6]
-        if job.procs <= state.extra_procs:
-            total += weights[7]
-    total += weights[8] * (math.log(wait + job.order_estimate) - length) / DECADE
-    if oldest_wait > 0:
-        total += weights[9] * wait / oldest_wait
-    total += weights[10] * share * waited / DECADE
-    return float(total + weights[11] * place / state.window)
+    features[0] = waited / DECADE
+    features[1] = length / DECADE
+    features[2] = math.log(job.procs) / DECADE
+    features[3] = share
+    features[4] = min(1.0, job.procs / max(1, state.free))
+    features[5] = 1.0 if job.procs <= state.free else 0.0
+    features[6] = 1.0 if behind_head and state.now + job.candidate_estimate <= state.shadow_time else 0.0
+    features[7] = 1.0 if behind_head and job.procs <= state.extra_procs else 0.0
+    features[8] = (math.log(wait + job.order_estimate) - length) / DECADE
+    features[9] = wait / oldest_wait if oldest_wait > 0 else 0.0
+    features[10] = share * waited / DECADE
+    features[11] = place / state.window

@@ -13,9 +13,11 @@ Does not handle several reservations, or nodes with identities.
 import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
 from predictors.core.jit import lean, step
-from schedsim.kernels.agents import pick_backfill, take_answer
+from schedsim.kernels.agents import is_asked, pick_backfill, take_answer
 from schedsim.kernels.cobalt import set_allows
 from schedsim.kernels.instant import until_pass
+from schedsim.kernels.networks import choices_are_short, update_is_due
+from schedsim.kernels.observation import ask_for_pick
 from schedsim.kernels.ordered_lists import next_fitting, slot_from
 from schedsim.kernels.postponed import release, release_if_idle
 from schedsim.kernels.profile import clears, free_for, note_start, read_dates
@@ -40,6 +42,8 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
     """Go on until a pause; return why (see `records`). With `reasons` the passes note what becomes of each job."""
     state = sim.state[0]
     while True:
+        if state.learns and state.phase == at.AT_ADVANCE and update_is_due(state):
+            return at.ASK_LEARNER
         if state.phase < at.AT_PASS:
             stop = until_pass(sim, estimates)
             if stop != at.PASS_IS_DUE:
@@ -49,6 +53,8 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
                 continue
             if state.dated:
                 read_dates(sim)
+        if state.learns and choices_are_short(sim):
+            return at.GROW_CHOICES
         stop = _pass(sim, reasons)
         if stop != 0:
             return stop
@@ -121,11 +127,11 @@ def _backfill(sim: Arrays, reasons: Reasons | None) -> int:
                 return 0
             continue
         if state.agent != at.NO_AGENT:
-            if state.agent != at.ASKED:
+            if not is_asked(state):
                 slot = pick_backfill(sim)
             elif state.answer == at.NOT_ANSWERED:
                 state.asked_about = 2
-                return at.ASK_PICK
+                return ask_for_pick(sim)
             else:
                 slot = take_answer(state)
             if slot < 0:
@@ -177,7 +183,7 @@ def _next_candidate(sim: Arrays, which: int) -> int:
     """Return the next job of a list that fits beside the head by the estimates, or -1."""
     state = sim.state[0]
     time_left, free = state.shadow_time - state.now, free_for(state, state.free)
-    if state.grouped:
+    if which == at.GROUPED:
         promise = state.guaranteed_start - state.now if state.promises else at.NEVER
         return next_in_groups(sim, free, time_left, state.extra_procs, promise, state.extra_at_promise)
     return next_fitting(sim.lists, state, which, state.after_key, state.after_tie, free, time_left, state.extra_procs)
@@ -231,7 +237,7 @@ def _next_and_note(reasons: Reasons, sim: Arrays) -> int:
     state = sim.state[0]
     key, tie = state.after_key, state.after_tie
     while True:
-        if state.grouped:
+        if state.searched == at.GROUPED:
             state.after_key, state.after_tie = key, tie
             slot = next_in_groups(sim, at.NEVER, at.NEVER, at.NEVER, at.NEVER, at.NEVER)
         else:

@@ -19,10 +19,11 @@ from schedsim.kernels.records import Arrays, Estimates, State
 from schedsim.kernels.revisions import (
     apply_revisions,
     estimates_of,
+    join_revision,
     keep_steps,
     revisions_fit,
     take_revisions,
-    tell_group,
+    update_waiting,
 )
 from schedsim.kernels.sorting import reorder
 from schedsim.kernels.start_end import end_due
@@ -86,6 +87,8 @@ def until_pass(sim: Arrays, estimates: Estimates) -> int:
             if state.n_queued == 0:
                 state.phase = at.AT_ADVANCE
                 continue
+            if state.outdated:
+                update_waiting(sim)
             if max(state.order, state.backfill_order) >= WFP3:
                 stop = reorder(sim)
                 if stop != 0:
@@ -217,9 +220,9 @@ def _take_in_submitted(sim: Arrays, estimates: Estimates) -> int:
         keep_steps(sim, estimates, slot)
         if state.grouped:
             job.group = sim.group_of[row]
-            tell_group(sim, slot)
+            join_revision(sim, slot)
         job.keys[at.QUEUE] = static_key_of(sim, job, at.QUEUE)
-        if state.candidates == at.BACKFILL:
+        if state.candidate_kind == at.BACKFILL:
             job.keys[at.BACKFILL] = static_key_of(sim, job, at.BACKFILL)
         state.next_queued += 1
         if state.site_rules and on_submit(sim, slot) != 0:

@@ -62,6 +62,7 @@ def interrupt(sim: Arrays, slot: int, restarts: bool) -> None:
     job.tried_in_pass = -1
     job.planned_start = at.NEVER
     job.release_time = at.NEVER
+    job.group = -1  # forecasts, for which it runs on, do not revise its estimates any more
     first_step(sim, slot)
     if state.site_rules:
         leave_set(sim, job)

@@ -5,6 +5,11 @@ window plus two thirds of its share of the machine; `capacity` 1 / estimate (Fan
 reinforcement agent for scheduling in HPC, IPDPS 2021, doi:10.1109/IPDPS49936.2021.00090). Of equally valuable sets the
 one with fewest jobs is taken, of these the one that has the earlier job where two first differ. The best set is found
 by dynamic programming over the free processors, again and again until nothing in the window fits.
+
+The two rewards with means are the paper's as printed: mean wait over the longest, plus the mean share of the machine,
+plus the share in use; and minus the mean of 1 / estimate over the jobs of the window that are left. A mean is no sum of
+its jobs' worths; but among the sets of so many jobs with so many processors the greatest sum has the greatest mean, so
+the programme goes over both numbers.
 """
 
 from typing import Final
@@ -60,9 +65,12 @@ def _choose(sim: Arrays, n: int) -> int:
             total += job.procs
             fitting |= 1 << i
             unit = _divisor(job.procs, unit)
-    if fitting == 0 or total <= state.free:
+    by_mean = state.reward >= at.CAPABILITY_MEAN
+    if fitting == 0 or (total <= state.free and not by_mean):  # of means a part may be better than all
         return fitting
     room = state.free // unit  # all that fit come in multiples of it: the sets are the same, found sooner
+    if by_mean:
+        return _choose_by_mean(sim, n, fitting, room, unit, longest)
     for c in range(room + 1):
         best[c].worth = 0.0
         best[c].chosen = 0
@@ -72,6 +80,65 @@ def _choose(sim: Arrays, n: int) -> int:
             wait = state.now - sim.jobs[job.row].submit
             _offer(best, room, i, job.procs // unit, _worth(job, state, wait, longest))
     return best[room].chosen & ((1 << at.COUNT_BITS) - 1)
+
+
+@step
+def _choose_by_mean(sim: Arrays, n: int, fitting: int, room: int, unit: int, longest: int) -> int:
+    """Return the jobs to start as a set of bits, by a reward with means; see `_choose`.
+
+    `best[k * (room + 1) + c]` is the greatest sum of k jobs that use exactly c times `unit` processors; -1: none do.
+    """
+    state, best, width = sim.state[0], sim.capacities, room + 1
+    capability = state.reward == at.CAPABILITY_MEAN
+    most, rates = 0, 0.0
+    for i in range(n):
+        most += fitting >> i & 1
+        rates += 1.0 / float(sim.jobs_now[sim.scratch[i]].candidate_estimate)
+    for cell in range((most + 1) * width):
+        best[cell].worth = -1.0
+        best[cell].chosen = 0
+    best[0].worth = 0.0
+    for i in range(n - 1, -1, -1):  # from the back, so that ties go to the front
+        if fitting >> i & 1:
+            job = sim.jobs_now[sim.scratch[i]]
+            wait = state.now - sim.jobs[job.row].submit
+            worth = 1.0 / float(job.candidate_estimate)
+            if capability:
+                worth = float(wait * state.machine_procs + job.procs * max(1, longest))
+            procs = job.procs // unit
+            for k in range(most, 0, -1):
+                for c in range(room, procs - 1, -1):
+                    before = best[(k - 1) * width + c - procs]
+                    here = k * width + c
+                    if before.worth >= 0.0 and before.worth + worth >= best[here].worth * (1 - ROUNDING):
+                        best[here].worth = before.worth + worth
+                        best[here].chosen = before.chosen | (1 << i)
+    chosen, greatest = 0, 0.0
+    for k in range(1, most + 1):
+        for c in range(width):
+            one = best[k * width + c]
+            if one.worth < 0.0:
+                continue
+            if capability:
+                value = one.worth / k + float(c * unit) * max(1, longest)
+            else:
+                value = (one.worth - rates) / (n - k) if k < n else 0.0
+            near = ROUNDING * max(abs(value), abs(greatest))
+            if chosen == 0 or value > greatest + near:
+                chosen, greatest = one.chosen, value
+            elif value >= greatest - near and _foremost(one.chosen, chosen):
+                chosen = one.chosen
+    return chosen
+
+
+@step
+def _foremost(a: int, b: int) -> bool:
+    """Return whether of two sets the first is smaller, or as large and has the earlier job where they first differ."""
+    sizes = 0
+    for i in range(at.COUNT_BITS):
+        sizes += (a >> i & 1) - (b >> i & 1)
+    differ = a ^ b
+    return sizes < 0 or (sizes == 0 and (a & differ & -differ) != 0)
 
 
 @step

@@ -571,3 +571,18 @@ def renew_keys(sim: Arrays, which: int, kind: int) -> None:
             leaf = leaf_at(lists, node, j)
             for k in range(leaf.count):
                 leaf.key[k] = jobs_now[leaf.slot[k]].keys[kind]
+
+
+@step
+def renew_lengths(sim: Arrays, which: int) -> None:
+    """Take the lengths of a list that is searched for backfills anew from its records."""
+    lists, jobs_now, state = sim.lists, sim.jobs_now, sim.state[0]
+    searched = is_searched(state, which)
+    for i in range(state.n_nodes[which]):
+        node = node_at(lists, which, i)
+        for j in range(node.count):
+            leaf = leaf_at(lists, node, j)
+            for k in range(leaf.count):
+                leaf.length[k] = jobs_now[leaf.slot[k]].candidate_estimate
+            sum_leaf(leaf, state, searched)
+        sum_node(lists, state, node, searched)

@@ -1,15 +1,17 @@
 """The queue: a job enters it and leaves it; its record is given back; events are logged.
 
 Where a forecast revises the estimates of a group of jobs as one, a revision touches the group, not its jobs, however
-many wait. The list BACKFILL, in which each of them would have to find a new place, is replaced by two: GROUPED, with
-the jobs by group and row, which no revision changes, and GROUPS, with the groups by the key that all their jobs have.
-A job's own record is brought up to date when it is looked at (see `refresh`).
+many wait. Where the queue is FCFS, the list BACKFILL, in which each of them would have to find a new place, is replaced
+by two: GROUPED, with the jobs by group and row, which no revision changes, and GROUPS, with the groups by the key that
+all their jobs have. A job's own record is brought up to date when it is looked at (see `refresh`). Under other orders,
+and for postponed jobs, all are brought up to date at once before the next pass (see `revisions.update_waiting`).
 """
 
 import schedsim.kernels.records as at
 from predictors.core.jit import step
 from schedsim.kernels.keys import SCORE, score_key, static_key
 from schedsim.kernels.ordered_lists import fewest_procs, first_narrow, insert, next_fitting, remove
+from schedsim.kernels.profile import most_that_clear
 from schedsim.kernels.records import Arrays, JobNow, State
 
 
@@ -24,8 +26,12 @@ def enqueue(sim: Arrays, slot: int) -> None:
         if state.backfill_order == SCORE:
             job.keys[at.BACKFILL] = score_key(job, state)
         insert(lists, state, at.BACKFILL, job.keys[at.BACKFILL], job.row, slot, job.procs, job.candidate_estimate)
-    elif state.grouped:
-        _join_group(sim, slot)
+    if state.grouped and job.group >= 0:
+        sim.groups[job.group].n_waiting += 1
+        if state.candidates == at.GROUPED:
+            _join_group(sim, slot)
+    elif state.by_row:
+        insert(lists, state, at.GROUPED, at.NOTHING, job.row, slot, job.procs, at.NOTHING)
     state.n_queued += 1
 
 
@@ -36,18 +42,21 @@ def leave_queue(sim: Arrays, job: JobNow) -> None:
     remove(lists, state, at.QUEUE, job.keys[at.QUEUE], job.row)
     if state.candidates == at.BACKFILL:
         remove(lists, state, at.BACKFILL, job.keys[at.BACKFILL], job.row)
-    elif state.grouped:
-        _leave_group(sim, job)
+    if state.grouped and job.group >= 0:
+        sim.groups[job.group].n_waiting -= 1
+        if state.candidates == at.GROUPED:
+            _leave_group(sim, job)
+    elif state.by_row:
+        remove(lists, state, at.GROUPED, at.NOTHING, job.row)
     state.n_queued -= 1
 
 
 @step
 def _join_group(sim: Arrays, slot: int) -> None:
-    """Put a job among the waiting ones of its group."""
+    """Put a job among the waiting ones of its group, where it is counted already."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
     group = sim.groups[job.group]
     insert(lists, state, at.GROUPED, job.group, job.row, slot, job.procs, at.NOTHING)
-    group.n_waiting += 1
     if job.procs < group.least_procs:
         if group.n_waiting > 1:
             remove(lists, state, at.GROUPS, group.key, job.group)
@@ -57,11 +66,10 @@ def _join_group(sim: Arrays, slot: int) -> None:
 
 @step
 def _leave_group(sim: Arrays, job: JobNow) -> None:
-    """Take a job from the waiting ones of its group."""
+    """Take a job from the waiting ones of its group, where it is not counted any more."""
     lists, state, number = sim.lists, sim.state[0], job.group
     group = sim.groups[number]
     remove(lists, state, at.GROUPED, number, job.row)
-    group.n_waiting -= 1
     least = at.NEVER
     if group.n_waiting > 0:
         least = group.least_procs
@@ -86,9 +94,9 @@ def first_step(sim: Arrays, slot: int) -> None:
 @step
 def refresh(sim: Arrays, slot: int) -> None:
     """Give a waiting job the estimates and steps of its group, if these were revised since it had them."""
-    if not sim.state[0].grouped:
-        return
     job = sim.jobs_now[slot]
+    if not sim.state[0].grouped or job.group < 0:
+        return
     group = sim.groups[job.group]
     if job.revision == group.revision:
         return
@@ -114,7 +122,8 @@ def list_group(sim: Arrays, number: int) -> None:
 def next_in_groups(sim: Arrays, free: int, slack: int, extra: int, promise: int, extra_at_promise: int) -> int:
     """Return the next candidate behind the last tried that fits, or -1: as `next_fitting`, where jobs are in groups.
 
-    One whose requested time exceeds `promise` also needs at most `extra_at_promise` processors.
+    One whose requested time exceeds `promise` also needs at most `extra_at_promise` processors. Unless everything fits
+    (`free` is NEVER), one that would run into what is reserved of the machine is left out.
     """
     lists, state = sim.lists, sim.state[0]
     found, key, number = -1, state.after_key, at.FIRST_TIE
@@ -128,6 +137,8 @@ def next_in_groups(sim: Arrays, free: int, slack: int, extra: int, promise: int,
         most = free if group.candidate_estimate <= slack else min(free, extra)
         if group.requested_time > promise:
             most = min(most, extra_at_promise)
+        if free != at.NEVER:
+            most = min(most, most_that_clear(sim, group.requested_time))
         if group.least_procs <= most:
             tie = state.after_tie if group.key == state.after_key else at.FIRST_TIE
             slot = first_narrow(lists, state, at.GROUPED, number, tie, most)
@@ -149,14 +160,14 @@ def dequeue(sim: Arrays, slot: int) -> None:
 
 @step
 def candidate_key(job: JobNow, state: State) -> int:
-    """Return a waiting job's key in the list that is searched for backfills, where there are no groups."""
-    return job.keys[state.candidates]
+    """Return a waiting job's own key among the candidates for backfills."""
+    return job.keys[state.candidate_kind]
 
 
 @step
 def key_as_candidate(sim: Arrays, job: JobNow) -> int:
-    """Return a waiting job's key among the candidates for backfills, in a group or not."""
-    return sim.groups[job.group].key if sim.state[0].grouped else candidate_key(job, sim.state[0])
+    """Return a waiting job's key in the list that is searched for backfills now."""
+    return sim.groups[job.group].key if sim.state[0].searched == at.GROUPED else candidate_key(job, sim.state[0])
 
 
 @step

@@ -10,8 +10,9 @@ The whole state of a simulation is a few arrays of records; a fork copies them a
 * `groups` of `Group` with `group_steps`: waiting jobs whose estimates are revised as one (see `queue`).
 
 Read-only or append-only, hence shared: `jobs` (n_jobs,) of `Job`, `site_jobs` of `SiteJob`, the estimates, `log` (n, 3)
-the events (time, kind, job row), `start_notes` (n,) a number for each event, `weights` (n,) of an agent that scores
-jobs inside the pass.
+the events (time, kind, job row), `start_notes` (n,) a number for each event, `weights` (n,) and `net` (n,) of an agent
+that scores jobs inside the pass; with what a network needs besides, see `schedsim.kernels.networks`. `scratch` and
+`observation` are written anew before they are read.
 
 A class of this module names the fields of a record and their types; `record_type` makes the NumPy type of it. Kernels
 and Python read a record alike: `jobs_now[slot].procs`.
@@ -23,9 +24,10 @@ from typing import Annotated, Any, Final, NamedTuple, Protocol, TypeVar, get_typ
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.arrays import Floats, Ints
+from predictors.core.arrays import Floats, Ints, Singles
 
 R = TypeVar("R")
+Observed = npt.NDArray[np.float32]
 
 
 # sizes of the ordered lists
@@ -33,6 +35,7 @@ BLOCK: Final = 16  # entries of a leaf at most
 FAN: Final = 32  # leaves of a node at most
 CLASSES: Final = 29  # of numbers of processors, by powers of two
 LISTS: Final = 11  # ordered lists, see below
+LAYERS: Final = 7  # of an agent's network, inputs and outputs included
 
 
 class Records(Protocol[R]):
@@ -64,6 +67,10 @@ class Numbers(Protocol):
     @overload
     def __getitem__(self, place: slice) -> Ints: ...
     def __setitem__(self, place: int, value: int) -> None: ...
+
+
+Seen = npt.NDArray[np.float32]  # shape (n, rows, 2)
+Choices = npt.NDArray[np.float64]  # shape (n, 4)
 
 
 class Table(Protocol[R]):
@@ -166,7 +173,7 @@ class JobNow:
     n_children: int  # children still to be submitted
     exit_state: int  # NOT_ENDED, WELL or BADLY
     queue_number: int  # in which it waits
-    group: int  # of jobs whose estimates are revised as one
+    group: int  # of jobs whose estimates are revised as one, or -1: of a job that a failure stopped
     revision: int  # of its group that its estimates are of
     next_spare: int  # of a record given back: the next such record, or -1
 
@@ -215,6 +222,7 @@ class State:
     phase: int
     free: int  # processors
     machine_procs: int
+    origin: int  # what the log's own clock shows at second 0
     next_submission: int  # first row not yet submitted
     next_queued: int  # first row not yet in the queue
     end_of_submissions: int  # no row from here on is submitted
@@ -255,6 +263,7 @@ class State:
     seed: int
     backfill_seed: int
     candidates: int  # which list is searched for backfills
+    candidate_kind: int  # which of a job's keys sorts the candidates: that of the list QUEUE or BACKFILL
     depth: int
     correction: int
     kill: bool  # jobs are stopped at their requested time
@@ -279,11 +288,30 @@ class State:
     picked_score: float  # its score; NaN where a client picked
     window: int
     reward: int
+    # an agent's network
+    layers: Annotated[Numbers, LAYERS]  # numbers in each layer, inputs first; 0: there are no more
+    activation: int  # of a network that scores one job after the other
+    by_value: bool  # the network tells the value of one job after the other, else it scores the whole window at once
+    is_drawn: bool  # a job is drawn by the scores, else the greatest is picked
+    explore: float  # chance that any job of the window is picked, whatever the scores
+    is_raw: bool  # its inputs have no scale
+    is_permuted: bool  # it sees each job's numbers at the place of another job of the window
+    learns: bool  # picks are kept for a learner
+    instants: int  # passes between two updates
+    next_update: int  # number of the pass after which the learner is asked
+    n_choices: int  # picks kept since the last update
+    pick_reward: int  # what a pick earns, see below
+    wait_share: float  # weights of that sum: wait of the job picked, its processors, processors in use
+    procs_share: float
+    used_share: float
+    least_wait: int  # floor of the longest wait that the wait is measured by [s]
     # estimates
     in_loop: bool  # a forecast is asked at submissions
     several_estimates: bool  # candidates, running jobs and the order may have different estimates
     revises: bool  # a forecast revises estimates
     grouped: bool  # it revises those of a group as one
+    by_row: bool  # it revises each by itself: they are found by the list GROUPED, as one group
+    outdated: bool  # waiting jobs, listed by their own estimates, are still to take over those of their group
     n_revisions: int  # how many it gave last
     n_revised: int  # how many of them are taken in
     # run times and places
@@ -402,6 +430,13 @@ class Arrays(NamedTuple):
     capacities: Records[Capacity]
     scratch: Numbers  # slots, written out to be gone through or sorted
     weights: Floats
+    observation: Observed  # what an agent sees that is asked from outside, see `observation`
+    net: Singles  # weights of a network of DRAS
+    holders: Ints  # slot of the job on each node, nodes in the order of first fit, or -1; empty where no agent asks
+    hidden: Floats  # features of a job, and the layers of the network that scores it
+    neurons: Singles  # layers of a network of DRAS
+    seen: Seen  # what it saw at each pick that a learner has not read
+    choices: Choices  # such picks: place, jobs in the window, reward, greatest value
     log: Ints
     start_notes: Ints
 
@@ -441,7 +476,7 @@ TIMERS: Final = 5  # timers: (time, sequence number, kind, argument, wakes)
 REVISIONS: Final = 6  # running jobs by the second of their next estimate step
 POSTPONED: Final = 7  # postponed jobs, by the order in which candidates for backfills are searched
 DEPENDANTS: Final = 8  # held jobs, and those with children still to be submitted, by row
-GROUPED: Final = 9  # in the place of BACKFILL: waiting jobs by (number of the group, row)
+GROUPED: Final = 9  # waiting jobs by (number of the group, row); of EASY in the place of BACKFILL
 GROUPS: Final = 10  # groups with waiting jobs, by (key, number): the fewest processors, the length of all
 
 # why a job is held
@@ -492,6 +527,8 @@ ASK_TIMER: Final = -10
 GROW_REVISIONS: Final = -11
 ASK_ENDS: Final = -12
 ASK_SHADOW: Final = -13
+ASK_LEARNER: Final = -15
+GROW_CHOICES: Final = -16
 
 NOT_ANSWERED: Final = -(1 << 40)
 
@@ -520,6 +557,8 @@ FIRST_COME: Final = 0  # the code of the order FCFS
 # rewards of the knapsack
 CAPABILITY: Final = 0
 CAPACITY: Final = 1
+CAPABILITY_MEAN: Final = 2
+CAPACITY_MEAN: Final = 3
 COUNT_BITS: Final = 56  # a set of jobs is so many bits, its size stands above them
 
 # depths
@@ -527,11 +566,24 @@ GREEDY: Final = -1  # no reservation: no job waits for the head
 NO_BACKFILL: Final = 0
 ALL: Final = NEVER
 
-# agents: nobody picks, a client is asked, the greatest weighted sum, or a draw
+# agents: nobody picks, a client is asked, the greatest weighted sum, a draw, a client is asked and shown what it sees,
+# a network for one job, a network of DRAS
 NO_AGENT: Final = 0
 ASKED: Final = 1
 LINEAR: Final = 2
 RANDOM_PICK: Final = 3
+ENCODED: Final = 4
+SHARED: Final = 5
+DRAS: Final = 6
+
+# activations of a network
+RELU: Final = 0
+TANH: Final = 1
+
+# what a pick earns: nothing, equation 1 of DRAS (capability computing), equation 2 (capacity computing)
+NO_REWARD: Final = 0
+EQUATION_1: Final = 1
+EQUATION_2: Final = 2
 
 # which job holds the reservation where an agent picks: the one picked, anew at each instant or until it starts; or the
 # first in the queue until it starts

@@ -9,8 +9,9 @@ as well.
 import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
 from predictors.core.jit import step
-from schedsim.kernels.agents import pick_next, take_answer
+from schedsim.kernels.agents import is_asked, pick_next, take_answer
 from schedsim.kernels.cobalt import set_allows
+from schedsim.kernels.observation import ask_for_pick
 from schedsim.kernels.ordered_lists import first_slot, released_by, slot_from, time_of_release
 from schedsim.kernels.profile import book, clears, earliest, free_for, level_at, note_start, plan_ends
 from schedsim.kernels.queue import refresh
@@ -29,9 +30,9 @@ def start_in_order(sim: Arrays, reasons: Reasons | None) -> int:
     while True:
         slot = _first_untried(sim)
         if state.agent != at.NO_AGENT and slot >= 0:
-            if state.agent == at.ASKED and state.answer == at.NOT_ANSWERED and not _keeps_reserved(state):
+            if is_asked(state) and state.answer == at.NOT_ANSWERED and not _keeps_reserved(state):
                 state.asked_about = 1
-                return at.ASK_PICK
+                return ask_for_pick(sim)
             slot = _picked(sim, slot)
         elif state.keeps_head and state.head >= 0 and sim.jobs_now[state.head].tried_in_pass != state.n_passes:
             slot = state.head
@@ -83,7 +84,7 @@ def _picked(sim: Arrays, oldest: int) -> int:
     state = sim.state[0]
     if _keeps_reserved(state):
         return state.head
-    slot = take_answer(state) if state.agent == at.ASKED else pick_next(sim)
+    slot = take_answer(state) if is_asked(state) else pick_next(sim)
     if state.reserve == at.OLDEST and slot >= 0 and not _fits_now(sim, sim.jobs_now[slot]):
         return oldest
     return slot

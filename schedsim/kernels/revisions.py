@@ -5,7 +5,7 @@ estimate is another. The steps are frozen when the job starts. A step is taken a
 before it, so by itself it makes none. Beyond its last step, an estimate that expires is corrected like any other.
 
 A forecast may say that the estimates of some waiting jobs, a group, are always the same. Then one revision stands for
-all of them, and the others take it over when they are looked at.
+all of them: they take it over when they are looked at, or all at once before the next pass.
 """
 
 import math
@@ -18,14 +18,17 @@ from schedsim.kernels.ordered_lists import (
     first_key,
     first_slot,
     insert,
+    is_searched,
     list_slots,
     remove,
     remove_first,
+    renew_lengths,
     slot_from,
 )
 from schedsim.kernels.postponed import enlist, unlist
 from schedsim.kernels.queue import enqueue, first_step, list_group, refresh, static_key_of
-from schedsim.kernels.records import Arrays, Estimates, JobNow, State
+from schedsim.kernels.records import Arrays, Estimates, JobNow, State, Step, Table
+from schedsim.kernels.sorting import put_in_order
 
 
 @step
@@ -63,23 +66,29 @@ def revisions_fit(estimates: Estimates, state: State) -> bool:
 @step
 def keep_steps(sim: Arrays, estimates: Estimates, slot: int) -> None:
     """Keep the estimate steps of the present revision with a waiting job, and go on to the next revision."""
-    job, state = sim.jobs_now[slot], sim.state[0]
+    state = sim.state[0]
     if state.revises:
-        kept, room = 0, sim.steps.shape[1]
-        for i in range(estimates.steps.shape[1]):
-            answer = estimates.steps[state.n_revised, i]
-            # a job ends at its requested time; NaN and infinity end the steps
-            if not answer.elapsed < job.requested_time:
-                break
-            sim.steps[slot, kept].elapsed = math.ceil(answer.elapsed)
-            sim.steps[slot, kept].estimate = in_range(answer.estimate, job.requested_time)
-            kept += 1
-        if kept < room:
-            sim.steps[slot, kept].elapsed = at.NEVER
-        state.n_revised += 1
+        _write_steps(sim.steps, slot, estimates, state, sim.jobs_now[slot].requested_time)
     elif sim.steps.shape[1] > 0:
         sim.steps[slot, 0].elapsed = at.NEVER
     first_step(sim, slot)
+
+
+@step
+def _write_steps(steps: Table[Step], place: int, estimates: Estimates, state: State, limit: int) -> None:
+    """Write the estimate steps of the present revision, and go on to the next."""
+    kept, room = 0, steps.shape[1]
+    for i in range(estimates.steps.shape[1]):
+        answer = estimates.steps[state.n_revised, i]
+        # a job ends at its requested time; NaN and infinity end the steps
+        if not answer.elapsed < limit:
+            break
+        steps[place, kept].elapsed = math.ceil(answer.elapsed)
+        steps[place, kept].estimate = in_range(answer.estimate, limit)
+        kept += 1
+    if kept < room:
+        steps[place, kept].elapsed = at.NEVER
+    state.n_revised += 1
 
 
 @step
@@ -128,65 +137,152 @@ def take_revisions(sim: Arrays, estimates: Estimates) -> int:
     state = sim.state[0]
     while state.n_revised < state.n_revisions:
         row = int(estimates.revisions[state.n_revised].row)
-        slot = _slot_of(sim, row)
-        if slot < 0:
+        taken = _revise_group(sim, estimates, row) if state.grouped else _revise_job(sim, estimates, row)
+        if not taken:
             state.asked_about = row
             return at.BAD_ESTIMATE
-        job = sim.jobs_now[slot]
-        running, candidate, order = estimates_of(estimates, state, row, job.requested_time)
-        if min(running, candidate, order) < 0:
-            state.asked_about = row
-            return at.BAD_ESTIMATE
-        keep_steps(sim, estimates, slot)
-        job.current_estimate = running
-        job.first_estimate = running
-        if state.grouped:
-            job.candidate_estimate = candidate
-            job.order_estimate = order
-            tell_group(sim, slot)
-        elif candidate != job.candidate_estimate or order != job.order_estimate:
-            longer = candidate != job.candidate_estimate
-            job.candidate_estimate = candidate
-            job.order_estimate = order
-            postponed = job.release_time != at.NEVER
-            if postponed:
-                unlist(sim, job)
-            _move(sim, at.QUEUE, slot, longer, postponed)
-            if state.candidates == at.BACKFILL:
-                _move(sim, at.BACKFILL, slot, longer, postponed)
-            if postponed:
-                enlist(sim, slot)
-            state.stale = True
     return 0
 
 
 @step
-def tell_group(sim: Arrays, slot: int) -> None:
-    """Give the group of a job that has just been answered or revised the same estimates and steps."""
-    job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
-    group = sim.groups[job.group]
-    changed = job.candidate_estimate != group.candidate_estimate or job.order_estimate != group.order_estimate
-    if changed and group.n_waiting > 0:
-        remove(lists, state, at.GROUPS, group.key, job.group)
-    group.requested_time = job.requested_time
-    group.current_estimate = job.first_estimate
-    group.candidate_estimate = job.candidate_estimate
-    group.order_estimate = job.order_estimate
-    group.key = job.order_estimate if state.backfill_order == SJF else at.NOTHING
+def _revise_job(sim: Arrays, estimates: Estimates, row: int) -> bool:
+    """Give a waiting job the present revision; return whether it waits and the revision is of numbers."""
+    state, slot = sim.state[0], _slot_of(sim, row)
+    if slot < 0:
+        return False
+    job = sim.jobs_now[slot]
+    running, candidate, order = estimates_of(estimates, state, row, job.requested_time)
+    if min(running, candidate, order) < 0:
+        return False
+    keep_steps(sim, estimates, slot)
+    job.current_estimate = running
+    job.first_estimate = running
+    if candidate != job.candidate_estimate or order != job.order_estimate:
+        longer = candidate != job.candidate_estimate
+        job.candidate_estimate = candidate
+        job.order_estimate = order
+        postponed = job.release_time != at.NEVER
+        if postponed:
+            unlist(sim, job)
+        _move(sim, at.QUEUE, slot, longer, postponed)
+        if state.candidates == at.BACKFILL:
+            _move(sim, at.BACKFILL, slot, longer, postponed)
+        if postponed:
+            enlist(sim, slot)
+        state.stale = True
+    return True
+
+
+@step
+def _revise_group(sim: Arrays, estimates: Estimates, row: int) -> bool:
+    """Give the group of a waiting job the present revision; return whether it is of numbers."""
+    state = sim.state[0]
+    if not 0 <= row < len(sim.jobs):
+        return False
+    limit, number = sim.jobs[row].requested_time, sim.group_of[row]
+    running, candidate, order = estimates_of(estimates, state, row, limit)
+    if min(running, candidate, order) < 0:
+        return False
+    _write_steps(sim.group_steps, number, estimates, state, limit)
+    _tell_group(sim, number, limit, running, candidate, order)
+    return True
+
+
+@step
+def join_revision(sim: Arrays, slot: int) -> None:
+    """Let what is forecast of a job that has just been submitted hold for the others of its group."""
+    job = sim.jobs_now[slot]
     for i in range(sim.steps.shape[1]):
         sim.group_steps[job.group, i].elapsed = sim.steps[slot, i].elapsed
         sim.group_steps[job.group, i].estimate = sim.steps[slot, i].estimate
+    limit, running = job.requested_time, job.first_estimate
+    _tell_group(sim, job.group, limit, running, job.candidate_estimate, job.order_estimate)
+    job.revision = sim.groups[job.group].revision
+
+
+@step
+def _tell_group(sim: Arrays, number: int, limit: int, running: int, candidate: int, order: int) -> None:
+    """Note the estimates of a group; its jobs take them over when they are looked at."""
+    group, lists, state = sim.groups[number], sim.lists, sim.state[0]
+    changed = candidate != group.candidate_estimate or order != group.order_estimate
+    listed = changed and group.n_waiting > 0 and state.candidates == at.GROUPED
+    if listed:
+        remove(lists, state, at.GROUPS, group.key, number)
+    group.requested_time = limit
+    group.current_estimate = running
+    group.candidate_estimate = candidate
+    group.order_estimate = order
+    group.key = order if state.backfill_order == SJF else at.NOTHING
     group.revision += 1
-    job.revision = group.revision
-    if changed and group.n_waiting > 0:
-        list_group(sim, job.group)
-        state.stale = True
+    if listed:
+        list_group(sim, number)
+    if changed:
+        state.stale |= group.n_waiting > 0
+        state.outdated |= state.n_postponed > 0 or (group.n_waiting > 0 and not listed)
+
+
+@step
+def update_waiting(sim: Arrays) -> None:
+    """Let the waiting jobs that are listed by their own estimates take over those of their groups, and sort them anew.
+
+    These are the postponed ones, and those in the queue where no groups are listed. One walk over them all takes as
+    long as the revision of a few alone.
+    """
+    state = sim.state[0]
+    state.outdated = False
+    if state.candidates != at.GROUPED:
+        n = list_slots(sim, at.QUEUE, state.n_queued)
+        if _take_over(sim, n):
+            _list_anew(sim, at.QUEUE, at.QUEUE, n)
+            if state.candidates == at.BACKFILL:
+                _list_anew(sim, at.BACKFILL, at.BACKFILL, list_slots(sim, at.BACKFILL, state.n_queued))
+    n = list_slots(sim, at.POSTPONED, state.n_postponed)
+    if _take_over(sim, n):
+        _list_anew(sim, at.POSTPONED, state.candidate_kind, n)
+
+
+@step
+def _take_over(sim: Arrays, n: int) -> bool:
+    """Give the first `n` jobs of `scratch` what was revised of their groups; return whether their places may change."""
+    state, changed = sim.state[0], False
+    for i in range(n):
+        slot = sim.scratch[i]
+        job = sim.jobs_now[slot]
+        candidate, order = job.candidate_estimate, job.order_estimate
+        refresh(sim, slot)
+        if candidate == job.candidate_estimate and order == job.order_estimate:
+            continue
+        changed = True
+        if has_own_key(state.order):
+            job.keys[at.QUEUE] = static_key_of(sim, job, at.QUEUE)
+        if state.candidate_kind == at.BACKFILL and has_own_key(state.backfill_order):
+            job.keys[at.BACKFILL] = static_key_of(sim, job, at.BACKFILL)
+    state.stale |= changed
+    return changed
+
+
+@step
+def _list_anew(sim: Arrays, which: int, kind: int, n: int) -> None:
+    """Sort a list of waiting jobs, `n` slots in `scratch`, by their keys of a kind, and take their lengths anew."""
+    put_in_order(sim, which, kind, n)
+    if is_searched(sim.state[0], which):
+        renew_lengths(sim, which)
+
+
+@step
+def has_own_key(code: int) -> bool:
+    """Return whether an order's keys follow from the jobs alone: others are computed anew before each pass."""
+    return code < WFP3 or code > USER
 
 
 @step
 def dissolve_groups(sim: Arrays, candidates: int) -> None:
     """Let each waiting job have estimates and a place of its own again; `candidates` is the list that is searched."""
     lists, state = sim.lists, sim.state[0]
+    update_waiting(sim)
+    if state.candidates != at.GROUPED:
+        state.grouped = False
+        return
     n = list_slots(sim, at.QUEUE, state.n_queued)
     for i in range(n):
         refresh(sim, sim.scratch[i])
@@ -204,7 +300,7 @@ def dissolve_groups(sim: Arrays, candidates: int) -> None:
 
 @step
 def _slot_of(sim: Arrays, row: int) -> int:
-    """Return the record of a waiting job, or -1: a short search under FCFS, a walk over the queue under others."""
+    """Return the record of a waiting job, or -1; a walk over the queue where no list has the rows in their order."""
     lists, state, scratch = sim.lists, sim.state[0], sim.scratch
     if state.n_held > 0:
         slot = slot_from(lists, state, at.DEPENDANTS, row, row)
@@ -212,6 +308,10 @@ def _slot_of(sim: Arrays, row: int) -> int:
             return slot
     if state.order == FCFS:
         slot = slot_from(lists, state, at.QUEUE, row, row)
+        if slot >= 0 and sim.jobs_now[slot].row == row:
+            return slot
+    elif state.by_row:
+        slot = slot_from(lists, state, at.GROUPED, at.NOTHING, row)
         if slot >= 0 and sim.jobs_now[slot].row == row:
             return slot
     else:
@@ -233,7 +333,7 @@ def _move(sim: Arrays, which: int, slot: int, longer: bool, postponed: bool) -> 
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
     old, new = job.keys[which], job.keys[which]
     code = state.backfill_order if which == at.BACKFILL else state.order
-    if code < WFP3 or code > USER:
+    if has_own_key(code):
         new = static_key_of(sim, job, which)
     if postponed or (state.site_rules and job.hold_reasons != 0):
         job.keys[which] = new

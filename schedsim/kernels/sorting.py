@@ -40,7 +40,7 @@ def sort_postponed(sim: Arrays) -> None:
 @step
 def _sort(sim: Arrays, which: int, code: int, kind: int) -> None:
     """Compute the keys of one list, of the kind QUEUE or BACKFILL, and fill it again, sorted."""
-    jobs, jobs_now, lists, state, scratch = sim.jobs, sim.jobs_now, sim.lists, sim.state[0], sim.scratch
+    jobs, jobs_now, state, scratch = sim.jobs, sim.jobs_now, sim.state[0], sim.scratch
     now, n = state.now, list_slots(sim, which, len(jobs_now))
     if code == PRIORITY and which == at.QUEUE and state.grace < math.inf:
         _set_due_dates(sim, n)
@@ -55,6 +55,13 @@ def _sort(sim: Arrays, which: int, code: int, kind: int) -> None:
         elif code != USER:
             wait = now - jobs[job.row].submit
             job.keys[kind] = dynamic_key(code, wait, job.procs, job.requested_time)
+    put_in_order(sim, which, kind, n)
+
+
+@step
+def put_in_order(sim: Arrays, which: int, kind: int, n: int) -> None:
+    """Sort a list anew, whose slots `scratch` holds in their old order, by the jobs' keys of a kind."""
+    jobs_now, lists, state, scratch = sim.jobs_now, sim.lists, sim.state[0], sim.scratch
     if _is_sorted(sim, kind, n):
         renew_keys(sim, which, kind)
         return

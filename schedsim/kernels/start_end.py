@@ -4,6 +4,7 @@ import predictors.core.events as event
 import schedsim.kernels.records as at
 from predictors.core.jit import step
 from schedsim.kernels.cobalt import exit_state, on_end, on_start
+from schedsim.kernels.networks import free_nodes, take_nodes
 from schedsim.kernels.ordered_lists import first_key, first_slot, insert, remove, remove_first
 from schedsim.kernels.queue import end_tie, give_back, leave_queue, record
 from schedsim.kernels.records import Arrays
@@ -32,6 +33,8 @@ def start(sim: Arrays, slot: int, how: int) -> None:
     job.end = state.now + run_time
     state.free -= job.procs
     state.n_running += 1
+    if state.agent == at.DRAS:
+        take_nodes(sim, slot)
     insert(lists, state, at.RUNNING, job.start + job.current_estimate, job.row, slot, job.procs, limit)
     insert(lists, state, at.ENDS, job.end, end_tie(sim, job), slot, job.procs, limit)
     if state.keeps_limits:
@@ -55,6 +58,8 @@ def end_due(sim: Arrays) -> None:
         cancel_revision(sim, job)
         state.free += job.procs
         state.n_running -= 1
+        if state.agent == at.DRAS:
+            free_nodes(sim, slot)
         state.causes |= at.BY_END
         state.stale = True  # by the estimates it may have ended later, or earlier
         record(sim, event.ENDED, job.row, job.current_estimate)

@@ -1,8 +1,10 @@
 """Agents: values that pick the next job in place of an order, and the rule for the job that holds the reservation.
 
 An agent picks from a window at the front of the queue until the job picked does not fit: that one is reserved (see
-`RESERVES`), and then it picks from those that may be backfilled beside it, as in DRAS [1]_. `Linear` and `RandomPicks`
-are scored inside the compiled pass; any other object with a method `pick` is asked by a pause of the engine.
+`RESERVES`), and then it picks from those that may be backfilled beside it, as in DRAS [1]_. `Linear`, `RandomPicks` and
+the networks of `schedsim.policies.networks` are scored inside the compiled pass; any other object is asked by a pause
+of the engine: with a method `choose` it is shown what the pass has encoded (see `Observation`), with a method `pick`
+the rows of the jobs.
 
 References
 ----------
@@ -11,16 +13,18 @@ References
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, Self
 
 import numpy as np
 
 import schedsim.kernels.records as at
-from predictors.core.arrays import Floats, Ints
+from predictors.core.arrays import Bools, Floats, Ints, Singles
 from predictors.core.errors import JobcastError
 from schedsim.kernels.agents import FEATURES
+from schedsim.kernels.observation import N_CONTEXT, N_FEATURES
+from schedsim.policies.networks import NO_NET, Dras, Shared
 
 Reserve = Literal["kept", "oldest", "again"]
 
@@ -30,6 +34,9 @@ RESERVES: Final[Mapping[Reserve, int]] = MappingProxyType(
 """Which job holds the reservation once the job picked does not fit: that one until it starts; the first in the queue
 until it starts; or that one until the next instant, when the agent picks again, which protects nobody."""
 
+
+MOST_IN_WINDOW: Final = 56
+"""Jobs that an agent, or the knapsack, may look at."""
 
 MOST_WEIGHT: Final = 1e9
 """Beyond it sums of features would lose what tells jobs apart."""
@@ -61,6 +68,49 @@ class Agent(Protocol):
 
     def pick(self, choice: Choice) -> int | None:
         """Return the place of the job in `choice.rows`, or None to end the pass."""
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """What an agent sees at a pick, see `schedsim.kernels.observation`: nothing in it tells how long a job will run.
+
+    Parameters
+    ----------
+    jobs : float32 array of shape (window, 12)
+        The features of each job of the window, see `FEATURES`; zero behind the last job.
+    context : float32 array of shape (n_context,)
+        See `schedsim.kernels.observation.CONTEXT`.
+    n : int
+        How many jobs are in the window: the places 0 to n - 1 may be picked.
+    now : int
+        Time [s].
+    level : int
+        1 at the front of the queue, 2 among the candidates for backfills.
+    """
+
+    jobs: at.Observed
+    context: at.Observed
+    n: int
+    now: int
+    level: int
+
+    @classmethod
+    def of(cls, numbers: at.Observed, window: int, n: int, now: int, level: int) -> Self:
+        """Lay out what the pass has written, on the same memory."""
+        split = window * N_FEATURES
+        return cls(numbers[:split].reshape(window, N_FEATURES), numbers[split:], n, now, level)
+
+    @property
+    def mask(self) -> Bools:
+        """Which places may be picked, shape (window,)."""
+        return np.arange(len(self.jobs)) < self.n
+
+
+class ObservingAgent(Protocol):
+    """Something that picks the next job by what the pass has encoded of it, such as a network of any library."""
+
+    def choose(self, observation: Observation) -> int:
+        """Return the place of the job in the window."""
 
 
 @dataclass(frozen=True)
@@ -137,10 +187,89 @@ NO_WEIGHTS: Final = np.zeros(len(FEATURES))
 NO_WEIGHTS.flags.writeable = False  # as the others are: else the kernels are compiled once more
 
 
-def code_of(agent: Agent | Linear | RandomPicks | None) -> int:
+Scored = Linear | RandomPicks | Shared | Dras
+"""Agents that the compiled pass scores by itself."""
+
+
+def picks(agent: object) -> bool:
+    """Return whether something is an agent."""
+    if isinstance(agent, type):
+        return False
+    methods = (getattr(agent, name, None) for name in ("choose", "pick"))
+    return isinstance(agent, Scored) or any(callable(method) for method in methods)
+
+
+def observation_size(agent: object, window: int) -> int:
+    """Return how many numbers the pass encodes at a pick; 0 where the agent does not look at them.
+
+    >>> observation_size(OLDEST_FIRST, 50)
+    0
+    """
+    return window * N_FEATURES + N_CONTEXT if _observes(agent) else 0
+
+
+def _observes(agent: object) -> bool:
+    return not isinstance(agent, Scored) and callable(getattr(agent, "choose", None))
+
+
+def code_of(agent: Agent | ObservingAgent | Scored | None) -> int:
     """Return the kernels' code of who picks."""
     if agent is None:
         return at.NO_AGENT
-    if isinstance(agent, Linear):
-        return at.LINEAR
-    return at.RANDOM_PICK if isinstance(agent, RandomPicks) else at.ASKED
+    codes = {Linear: at.LINEAR, RandomPicks: at.RANDOM_PICK, Shared: at.SHARED, Dras: at.DRAS}
+    asked = at.ENCODED if _observes(agent) else at.ASKED
+    return next((code for kind, code in codes.items() if isinstance(agent, kind)), asked)
+
+
+@dataclass(frozen=True, eq=False)
+class AgentArrays:
+    """What the kernels need of an agent that they score by themselves.
+
+    Parameters
+    ----------
+    weights : float64 array of shape (n,)
+        Of features, or of a shared network; not writeable.
+    net : float32 array of shape (n,)
+        Of a network of DRAS; not writeable.
+    layers : tuple of int
+        Neurons of each layer of a network.
+    nodes : int
+        How many a network sees.
+    observation : int
+        How many numbers an agent sees that is asked from outside.
+    """
+
+    weights: Floats = field(default_factory=lambda: NO_WEIGHTS)
+    net: Singles = field(default_factory=lambda: NO_NET)
+    layers: tuple[int, ...] = ()
+    nodes: int = 0
+    observation: int = 0
+
+    @classmethod
+    def of(cls, agent: Agent | ObservingAgent | Scored | None, window: int) -> Self:
+        """Return those of an agent with a window of so many jobs."""
+        if isinstance(agent, Linear):
+            return cls(agent.array)
+        if isinstance(agent, Shared):
+            return cls(agent.weights, layers=agent.layers)
+        if isinstance(agent, Dras):
+            return cls(net=agent.weights, layers=agent.shape.layers, nodes=agent.shape.nodes)
+        return cls(observation=observation_size(agent, window))
+
+    @property
+    def hidden(self) -> int:
+        """Numbers for the features and the layers of a shared network."""
+        return len(FEATURES) + sum(self.layers[1:]) if self.nodes == 0 else len(FEATURES)
+
+    @property
+    def neurons(self) -> int:
+        """Numbers for the sums, layers, outputs and scores of a network of DRAS, see `schedsim.kernels.networks`."""
+        if self.nodes == 0:
+            return 0
+        _, first, second, outputs = self.layers
+        return 6 * first + second + outputs + MOST_IN_WINDOW
+
+    @property
+    def rows(self) -> int:
+        """Rows that a network of DRAS sees."""
+        return self.layers[0] if self.nodes else 0

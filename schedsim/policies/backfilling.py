@@ -9,16 +9,31 @@ References
    SP2 with backfilling. IEEE TPDS 12(6), 2001. doi:10.1109/71.932708
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, Literal
 
+import numpy as np
+
+import schedsim.kernels.records as at
 from predictors.core.errors import JobcastError
 from schedsim.policies.orders import Order
 
 Pass = Literal["counts", "profile", "compress", "greedy", "knapsack"]
 """Which compiled pass plans: by counts of processors, in an availability profile, without reservations, as a set."""
 
-REWARDS: Final = ("capability", "capacity")
+Reward = Literal["capability", "capacity", "capability-mean", "capacity-mean"]
+
+REWARDS: Final[Mapping[Reward, int]] = MappingProxyType(
+    {
+        "capability": at.CAPABILITY,
+        "capacity": at.CAPACITY,
+        "capability-mean": at.CAPABILITY_MEAN,
+        "capacity-mean": at.CAPACITY_MEAN,
+    }
+)
+"""What makes a set of jobs valuable, by the kernels' codes; see `Knapsack`."""
 MOST_SLACK: Final = 10**12
 """Of a promise [s]: longer than any log."""
 
@@ -64,9 +79,9 @@ class Easy:
     replan: bool = False
 
     def __post_init__(self) -> None:
-        if self.depth < 1:
+        if isinstance(self.depth, bool) or not isinstance(self.depth, int | np.integer) or self.depth < 1:
             raise JobcastError(
-                f"EASY and hybrid backfilling hold at least 1 reservation; got depth={self.depth}. For none take "
+                f"EASY and hybrid backfilling hold at least 1 reservation; got depth={self.depth!r}. For none take "
                 "NoBackfilling(), for all Conservative()."
             )
 
@@ -125,15 +140,26 @@ class Knapsack:
 
     Parameters
     ----------
-    reward : {"capability", "capacity"}
-        What makes a set valuable.
+    reward : {"capability", "capacity", "capability-mean", "capacity-mean"}
+        What makes a set valuable: a sum over its jobs, or the rewards of [1]_ as they are printed, with means. Then
+        `capability-mean` is the mean wait over the longest one, plus the mean share of the machine, plus the share in
+        use; `capacity-mean` is minus the mean of 1 / estimate over the jobs of the window that are left.
+
+    References
+    ----------
+    .. [1] Fan, Li, Singh, Taylor, Allcock, Lan. Deep reinforcement agent for scheduling in HPC. IPDPS 2021.
+       doi:10.1109/IPDPS49936.2021.00090
     """
 
-    reward: Literal["capability", "capacity"] = "capability"
+    reward: Reward = "capability"
 
     def __post_init__(self) -> None:
         if self.reward not in REWARDS:
-            raise JobcastError(f"A knapsack's reward is 'capability' or 'capacity'; got {self.reward!r}.")
+            raise JobcastError(f"A knapsack's reward is one of {', '.join(REWARDS)}; got {self.reward!r}.")
+
+    def sums(self, procs: int, window: int) -> int:
+        """Return how many best sets its dynamic programme keeps: one a number of processors and, for means, of jobs."""
+        return (procs + 1) * (window + 1 if REWARDS[self.reward] >= at.CAPABILITY_MEAN else 1)
 
     @property
     def order(self) -> None:

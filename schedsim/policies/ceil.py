@@ -22,6 +22,7 @@ References
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor, isfinite
+from numbers import Integral, Real
 from typing import Final, Literal
 
 from predictors.core.errors import JobcastError
@@ -64,11 +65,11 @@ class Postponing:
     looks: Looks = "after"
 
     def __post_init__(self) -> None:
-        if not (isfinite(self.low) and 0 <= self.low <= 1):
-            raise JobcastError(f"Postponed jobs are released below a share of the machine, 0 to 1; got {self.low}.")
-        if not 0 <= self.lead <= LONGEST_LEAD:
+        if not (isinstance(self.low, Real) and isfinite(self.low) and 0 <= self.low <= 1):
+            raise JobcastError(f"Postponed jobs are released below a share of the machine, 0 to 1; got {self.low!r}.")
+        if not (isinstance(self.lead, Integral) and 0 <= self.lead <= LONGEST_LEAD):
             raise JobcastError(
-                f"Postponed jobs join the queue 0 to {LONGEST_LEAD:,} s before they must start; got {self.lead}."
+                f"Postponed jobs join the queue 0 to {LONGEST_LEAD:,} s before they must start; got {self.lead!r}."
             )
         if self.looks not in ("after", "before", "both"):
             raise JobcastError(f"Utilisation is looked at 'after', 'before' or 'both'; got looks={self.looks!r}.")
@@ -105,9 +106,9 @@ class Ceiling:
     refused: Refused = "reserves"
 
     def __post_init__(self) -> None:
-        if not (isfinite(self.share) and 0 < self.share <= 1):
+        if not (isinstance(self.share, Real) and isfinite(self.share) and 0 < self.share <= 1):
             raise JobcastError(
-                f"A ceiling on utilisation is a share of the machine, above 0 and at most 1; got {self.share}."
+                f"A ceiling on utilisation is a share of the machine, above 0 and at most 1; got {self.share!r}."
             )
         if self.refused not in ("reserves", "passed over"):
             raise JobcastError(

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
+import numpy as np
+
 from predictors.core.errors import JobcastError, unknown_name
-from schedsim.policies.agents import RESERVES, Agent, Linear, RandomPicks, Reserve
+from schedsim.policies.agents import MOST_IN_WINDOW, RESERVES, Agent, ObservingAgent, Reserve, Scored, picks
 from schedsim.policies.backfilling import (
     Backfilling,
     Conservative,
@@ -24,7 +26,6 @@ from schedsim.policies.orders import ORDERS, SCORE, WIDEST, Order, Priority, ran
 
 FCFS: Final = ORDERS["fcfs"]
 SJF: Final = ORDERS["sjf"]
-MOST_IN_WINDOW: Final = 56
 MOST_RESERVATIONS: Final = 1_000_000
 """Of a hybrid."""
 
@@ -43,8 +44,9 @@ class Policy:
         Guarantees the head a start, whatever the estimates were worth; with EASY or hybrid backfilling.
     gate : Gate, optional
         May hold a job that could start; see `schedsim.policies.rush`.
-    agent : Linear, RandomPicks or Agent, optional
-        Picks the next job in place of the orders; see `schedsim.policies.agents`.
+    agent : Linear, RandomPicks, Shared, Dras, Agent or ObservingAgent, optional
+        Picks the next job in place of the orders; see `schedsim.policies.agents`. Under greedy backfilling it picks
+        among the jobs that fit alone, and none is reserved.
     reserve : {"kept", "oldest", "again"}, optional
         Which job holds the reservation where an agent picks, see `schedsim.policies.agents.RESERVES`; by default kept.
     window : int
@@ -69,13 +71,14 @@ class Policy:
     backfill: Backfilling = NoBackfilling()  # noqa: RUF009 - frozen
     promise: Promise | None = None
     gate: Gate | None = None
-    agent: Agent | Linear | RandomPicks | None = None
+    agent: Agent | ObservingAgent | Scored | None = None
     reserve: Reserve | None = None
     window: int = 50
     ceiling: Ceiling | None = None
     postpone: Postponing | None = None
 
     def __post_init__(self) -> None:
+        self._refuse_other_types()
         if not isinstance(self.backfill, Backfilling):
             raise JobcastError(
                 "A policy backfills by NoBackfilling(), Easy(), Conservative(), Greedy() or Knapsack() of "
@@ -83,10 +86,22 @@ class Policy:
             )
         if self.promise is not None and not isinstance(self.backfill, Easy):
             raise JobcastError("A promise needs EASY or hybrid backfilling: a depth of 1 or more.")
-        if self.agent is not None and (self.kind != "counts" or self.gate is not None):
-            raise JobcastError("An agent picks under the pass 'counts', and without a gate.")
-        if self.agent is not None and (isinstance(self.agent, type) or not _picks(self.agent)):
-            raise JobcastError(f"An agent is Linear, RandomPicks or an object with a method pick; got {self.agent!r}.")
+        if self.promise is not None and self.promise.kept and (self.kind != "counts" or self.agent is not None):
+            raise JobcastError(
+                "A head keeps its place under EASY backfilling with one reservation, and without an agent."
+            )
+        first, second = self.order.priority, self.backfill_order.priority
+        if first is not None and second is not None and first != second:
+            raise JobcastError(
+                "The queue and the backfills are ordered by one priority, or one of them by another order."
+            )
+        if self.agent is not None and (self.kind not in ("counts", "greedy") or self.gate is not None):
+            raise JobcastError("An agent picks under the pass 'counts' or 'greedy', and without a gate.")
+        if self.agent is not None and not picks(self.agent):
+            raise JobcastError(
+                "An agent is Linear, RandomPicks, Shared, Dras or an object with a method choose or a method pick; got "
+                f"{self.agent!r}."
+            )
         if self.reserve is not None and (self.agent is None or self.reserve not in RESERVES):
             raise JobcastError(
                 f"A policy with an agent reserves by one of {', '.join(RESERVES)}, and one without has no such choice; "
@@ -94,12 +109,26 @@ class Policy:
             )
         if self.gate is not None and self.kind not in ("counts", "greedy"):
             raise JobcastError("A gate needs the pass 'counts' or 'greedy'.")
-        if not 1 <= self.window <= MOST_IN_WINDOW:
-            raise JobcastError(f"A policy's window must be 1 to {MOST_IN_WINDOW} jobs; got {self.window}.")
+        if not _is_whole(self.window) or not 1 <= self.window <= MOST_IN_WINDOW:
+            raise JobcastError(f"A policy's window must be 1 to {MOST_IN_WINDOW} jobs; got {self.window!r}.")
         if self.is_ceil and (self.kind != "counts" or self.agent is not None):
             raise JobcastError(
                 "A ceiling, or postponed jobs, need the pass 'counts': no reservation or one (EASY), no agent."
             )
+
+    def _refuse_other_types(self) -> None:
+        for name, kind in (("promise", Promise), ("ceiling", Ceiling), ("postpone", Postponing)):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kind):
+                raise JobcastError(f"A policy's {name} is {kind.__name__}(…) or None; got {value!r}.")
+        for where, order in (("order", self.order), ("backfill order", getattr(self.backfill, "order", None))):
+            if not isinstance(order, Order) and (order is not None or where == "order"):
+                raise JobcastError(
+                    f"A policy's {where} is one of schedsim.policies.orders.ORDERS, or Order.by(function); "
+                    f"got {order!r}."
+                )
+        if self.gate is not None and (isinstance(self.gate, type) or not callable(getattr(self.gate, "ask", None))):
+            raise JobcastError(f"A policy's gate is an object with a method ask; got {self.gate!r}.")
 
     @property
     def kind(self) -> Pass:
@@ -122,8 +151,8 @@ class Policy:
         return self.ceiling is not None or self.postpone is not None
 
 
-def _picks(agent: object) -> bool:
-    return isinstance(agent, Linear | RandomPicks) or callable(getattr(agent, "pick", None))
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(

@@ -83,7 +83,7 @@ def figures(schedule: Schedule) -> dict[str, float]:
 
     Times in seconds; `widest5_mean_wait_s` is the mean wait of the widest 5 % of jobs.
     """
-    found = _figures(schedule.wait, schedule.run_time, schedule.workload.procs)
+    found = figures_of_waits(schedule.wait, schedule.run_time, schedule.workload.procs)
     span = {"makespan_s": makespan(schedule), "utilisation": utilisation(schedule)}
     ordered = {name: (found | span)[name] for name in ORDER}
     return ordered | {"killed": int(schedule.killed.sum())}
@@ -109,7 +109,7 @@ def figures_as_logged(log: JobLog) -> dict[str, float] | None:
     span = int((submit + wait + run_time).max() - submit.min())
     area = float((procs.astype(np.float64) * run_time).sum())
     used = area / (span * log.max_procs) if span and log.max_procs else 0.0
-    found = _figures(wait, run_time, procs) | {"makespan_s": span, "utilisation": used}
+    found = figures_of_waits(wait, run_time, procs) | {"makespan_s": span, "utilisation": used}
     return {name: found[name] for name in ORDER}
 
 
@@ -120,7 +120,8 @@ ORDER: Final = (
 """Figures of waits, in the order of documents and tables."""
 
 
-def _figures(wait: Ints, run_time: Ints, procs: Ints) -> dict[str, float]:
+def figures_of_waits(wait: Ints, run_time: Ints, procs: Ints) -> dict[str, float]:
+    """Return the figures of jobs by their waits and run times [s], arrays of shape (n_jobs,)."""
     bounded, stretch = bounded_slowdown(wait, run_time), slowdown(wait, run_time)
     return {
         "n_jobs": len(wait),

@@ -3,8 +3,9 @@
 The theorem, for jobs that are killed at their requested times on a machine that loses no processors, under EASY by a
 priority with due dates, whose head keeps its place and a promise: let a job be submitted at `s`; let `A` be what the
 jobs running and queued then may take by their requested times [processor-seconds]; let `P` be the processors of the
-machine, `R` the longest requested time, `S` the longest slack of promises. The job is due by `D = s + grace + share * A / P`.
-Let `n` be the number of jobs submitted before it that still wait at `D`. Then it starts by `D + (n + 2) * (R + S)`.
+machine, `R` the longest requested time, `S` the longest slack of promises. The job is due by
+`D = s + grace + share * A / P`. Let `n` be the number of jobs submitted before it that still wait at `D`. Then it
+starts by `D + (n + 2) * (R + S)`.
 
 Proof. Estimates never exceed requested times, so the due date is at most `D`. From then on only the head of that time,
 which keeps its place, and the `n` may come before it: nobody submitted later is overdue before it. Each of these jobs,

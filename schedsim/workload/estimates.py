@@ -97,6 +97,21 @@ def clairvoyant(workload: Workload) -> Ints:
     return np.clip(workload.run_time, 1, workload.requested)
 
 
+def cqsim(workload: Workload) -> Separate:
+    """Return estimates as the simulator CQSim uses them, for comparison with what was published with it.
+
+    Running jobs and the order are planned by requested times, but whether a waiting job may be backfilled is told by
+    its true run time. No scheduler knows that: results by these estimates look ahead.
+
+    Examples
+    --------
+    >>> w = Workload.from_columns([7], submit=[0], procs=[1], requested=[60], run_time=[30], machine_procs=8)
+    >>> cqsim(w).running.tolist(), cqsim(w).candidates.tolist()
+    ([60], [30])
+    """
+    return Separate(requested(workload), clairvoyant(workload), requested(workload))
+
+
 def checked(estimates: npt.ArrayLike, workload: Workload) -> Ints:
     """Return estimates given beforehand as an int64 array.
 

@@ -154,10 +154,8 @@ def rule_named(name: str, **more) -> Rule:
     if name == "careful":
         return Rule(backfill_order="sjf", depth=1, promise=True, slack=24 * HOUR, **more)
     if name == "balanced":
-        weights = (3600.0, 0.7, 0.0, 24 * HOUR, 0.6)
-        return Rule(
-            order="priority", depth=1, promise=True, slack=24 * HOUR, growth=0.2, kept=True, priority=weights, **more
-        )
+        promise = {"promise": True, "slack": 3 * HOUR, "growth": 0.15, "most": 24 * HOUR, "kept": True}
+        return Rule(order="priority", depth=1, priority=(600.0, 0.6, 0.1, 24 * HOUR, 0.5), **promise, **more)
     base, _, option = name.partition("+")
     promise = option == "promise"
     if base in ("binpacking", "random"):

@@ -133,6 +133,19 @@ def most_worth(site) -> tuple:
     window = site.queue[: site.rule.window]
     longest = max((site.now - e.submit for e in window), default=0)
 
+    def value(chosen) -> Fraction:
+        """What a set is worth: the sum over its jobs, or the printed reward with means, which no set at all lacks."""
+        if not site.rule.reward.endswith("-mean"):
+            return sum(map(worth, chosen), Fraction(0))
+        if not chosen:
+            return Fraction(-(10**9))
+        if site.rule.reward == "capacity-mean":
+            left = [Fraction(1, e.candidate) for e in window if e not in chosen]
+            return -sum(left) / len(left) if left else Fraction(0)
+        waited = sum(Fraction(site.now - e.submit, longest) for e in chosen) / len(chosen) if longest else Fraction(0)
+        used = Fraction(sum(e.procs for e in chosen), site.procs)
+        return waited + used / len(chosen) + used
+
     def worth(entry) -> Fraction:
         if site.rule.reward == "capacity":
             return Fraction(1, entry.candidate)
@@ -143,4 +156,4 @@ def most_worth(site) -> tuple:
     most = site.free // min((e.procs for e in fitting), default=1)
     subsets = (chosen for size in range(min(most, len(fitting)) + 1) for chosen in combinations(fitting, size))
     possible = (chosen for chosen in subsets if sum(e.procs for e in chosen) <= site.free)
-    return max(possible, key=lambda chosen: sum(map(worth, chosen)))
+    return max(possible, key=value)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from scipy.special import ndtr
 
 from predictors.core.arrays import Floats, Ints
-from predictors.core.errors import JobcastError
+from predictors.core.errors import JobcastError, percent
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic._kernels import earliest_starts
 from predictors.data.synthetic.generate import COMPLETED, FAILED, MIDNIGHT
@@ -130,9 +130,8 @@ def _run_times(place: Floats, asked: Ints, nodes: Ints, area: float) -> Ints:
     """Return place ** power x the requests, by the power that gives this area in sum."""
     low, high = 0.0, 64.0
     if float((asked * nodes).sum()) < area:
-        raise JobcastError(
-            f"The load is too high: {len(asked)} jobs ask for {(asked * nodes).sum() / area:.0%} of it; take more jobs."
-        )
+        share = percent((asked * nodes).sum() / area)
+        raise JobcastError(f"The load is too high: {len(asked)} jobs ask for {share} of it; take more jobs.")
     for _ in range(60):
         power = (low + high) / 2
         run_time = np.maximum(1, np.rint(place**power * asked)).astype(np.int64)

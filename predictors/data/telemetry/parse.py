@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from textwrap import fill
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 
@@ -50,9 +51,12 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
 
 
 def table() -> str:
-    """Return the rules as Markdown, which docs/telemetry.md holds."""
-    rows = [f"| {rule} | {effect} | {text} |" for rule, (effect, text) in RULES.items()]
-    return "\n".join(["| rule | effect | what it says |", "|---|---|---|", *rows]) + "\n"
+    """Return the names of the rules by effect, as Markdown; docs/telemetry.md holds them."""
+    by_effect: dict[str, list[str]] = {}
+    for rule, (effect, _) in RULES.items():
+        by_effect.setdefault(effect, []).append(f"`{rule}`")
+    lines = (f"* {effect}: {', '.join(names)}" for effect, names in by_effect.items())
+    return "\n".join(fill(line, 120, subsequent_indent="  ") for line in lines) + "\n"
 
 
 class Losses:

@@ -26,7 +26,7 @@ from predictors.models.online._nag import (
     squared_loss_rate,
     write_time,
 )
-from predictors.models.range import in_range_one, known_request
+from predictors.models.range import in_range_one, is_none, known_request
 
 REQUESTED: Final = 0
 FIRST_PAST: Final = 1
@@ -167,11 +167,18 @@ def learn_rows(
 def advance(
     events: Ints, seconds: Floats, rows: Floats, jobs: Ints, learns: bool, cap: bool,
     rate: float, weights: Floats, scales: Floats, squares: Floats, sums: Floats,
-) -> None:  # fmt: skip
-    """Go through events: write the prediction of each submitted job, and learn from each that ended."""
+) -> int:  # fmt: skip
+    """Go through events: write the prediction of each submitted job, and learn from each that ended.
+
+    Returns how many jobs had no estimate.
+    """
+    without = 0
     for i in range(len(events)):
         job = events[i, JOB]
         if events[i, KIND] == SUBMITTED:
-            seconds[job] = in_range_one(estimate(rows[job], weights, sums), rows[job, REQUESTED], cap)
+            found = estimate(rows[job], weights, sums)
+            without += is_none(found)
+            seconds[job] = in_range_one(found, rows[job, REQUESTED], cap)
         elif events[i, KIND] == ENDED and learns:
             learn(rows[job], float(events[i, TIME] - jobs[job, at.START]), rate, weights, scales, squares, sums)
+    return without

@@ -76,8 +76,9 @@ class Kernels(NamedTuple):
     """(rows, weights, sums, out): the same for many."""
     learn_rows: Callable[..., None]
     """(rows, seconds, *settings, *gradient): learn from jobs in their order."""
-    advance: Callable[..., None]
-    """(events, seconds, rows, jobs, learns, cap, *settings, *gradient): predict at submissions, learn from ends."""
+    advance: Callable[..., int]
+    """(events, seconds, rows, jobs, learns, cap, *settings, *gradient): predict at submissions, learn from ends; how
+    many jobs had no estimate."""
     n_dense: int
     n_marks: int = 0
 
@@ -205,7 +206,7 @@ class OnlineForecast(LearningForecast):
     def _follow(self, events: Ints, seconds: Floats) -> None:
         online = self._online
         about = (self._rows, self._jobs, self._learns, online.cap, *online.settings, *online.gradient_.arrays)
-        online.kernels.advance(events, seconds, *about)
+        self.n_fallback += online.kernels.advance(events, seconds, *about)
 
     def _ends_last(self, events: Ints) -> Ints:
         """Return the events with each second's ends behind its others; those of the newest second are held back."""

@@ -120,7 +120,9 @@ class Model:
         self._key: Final = key
         self._mapping: Final = FeatureMapping.of(predictor, key)
         self._outcomes: Final = OutcomeStream(predictor, self._teach)
-        layer: ConformalQuantiles = vars(predictor).pop("quantiles_", None) or ConformalQuantiles()
+        kept: ConformalQuantiles | None = vars(predictor).pop("quantiles_", None)
+        layer = kept or ConformalQuantiles()
+        self._intervals = kept is not None
         if kills is not None:
             layer.set_kills(kills)
         self.monitor = Monitor(layer, as_of=predictor.as_of)
@@ -161,7 +163,8 @@ class Model:
     def advice(self) -> str:
         """Return the command that trains it again."""
         registered = None if self.identity.version is None else self.identity.name
-        return refit_with(self.identity.predictor, registered, None if registered is None else self.role)
+        alias = None if registered is None else self.role
+        return refit_with(self.identity.predictor, registered, alias, intervals=self._intervals)
 
     @property
     def goes_by(self) -> dict[str, str]:
@@ -188,7 +191,7 @@ class Model:
                 answer, request = self._answer(one), float(one.row[_REQUEST])
                 outcomes.submitted(one.job, self._mapping.one(one.row), answer.seconds)
                 baseline = in_range_one(one.row[_LAST_TWO], request, self.predictor.cap)
-                monitor.submitted(one.job, answer.seconds, baseline, request)
+                monitor.submitted(one.job, answer.seconds, baseline, request, by_model=answer.why not in self.failures)
                 answers.append((one, answer))
             elif one.kind == STARTED:
                 outcomes.started(one.job, one.time)
@@ -256,7 +259,7 @@ class Model:
         kills = self.monitor.quantiles.kills
         about: dict[str, Any] = {"learns": self.learns, "since": self.since, "key": self._key, "kills": kills}
         found = Model(self.identity, copy.copy(self.predictor), self.role, **about)
-        found.number = self.number
+        found.number, found._intervals = self.number, self._intervals
         found.predictor.set_state(part(state, "learnt_"))
         found._outcomes.restore(part(state, "lessons_"))
         found.monitor.set_state(part(state, "monitor_"))

@@ -257,7 +257,7 @@ def two_halves(tmp_path_factory):
 def test_a_model_that_does_not_beat_last_two_gets_no_alias_unless_told(home, two_halves):
     """`requested` is refused before anything is kept, and promoted only if told; last-two itself is not refused."""
     train = ("train", two_halves / "first.swf", "--predictor", "requested", "--register", "poor")
-    with pytest.raises(JobcastError, match=r"requested on the last 20% of first \(240 jobs\): the squared error is"):
+    with pytest.raises(JobcastError, match=r"requested on the last 20 % of first \(240 jobs\): the squared error is"):
         jobcast(*train, "--alias", "champion")
     with pytest.raises(JobcastError, match="No registered model 'poor'"):
         tracking.version_of("models:/poor/1")

@@ -84,7 +84,9 @@ def test_a_service_follows_the_registry(home):
         about = client.models()["models"][0]
         assert (about["name"], about["version"], about["predictor"]) == ("runtime", 1, "last-two")
         assert about["trained_until"].endswith("Z")
-        done = run("promote", "models:/runtime/2", "--why", "half the error", "--json")
+        refused = run("promote", "models:/runtime/2", "--why", "half the error")
+        assert isinstance(refused.exception, JobcastError) and "holds no squared error beside" in str(refused.exception)
+        done = run("promote", "models:/runtime/2", "--why", "half the error", "--even-if-worse", "--json")
         assert done.exit_code == 0 and json.loads(done.stdout)["version"] == 2
         for _ in range(200):
             if client.models()["models"][0]["version"] == 2:

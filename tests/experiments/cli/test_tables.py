@@ -55,6 +55,7 @@ LINES = {
     "sweep log.swf --policies fcfs,easy,careful --seeds 2 --out swept": ("killed", "widest5_mean_wait_s", "case"),
     "sweep log.swf --kind evaluate --predictors requested,user-mean --seeds 2 --out scored": ("r2", "mae_s"),
     "experiment start-times --log log.swf --quick --out reports": ("tables", "notes"),
+    "experiment reis --log log.swf --quick --out reports": ("tables", "notes"),
 }  # fmt: skip
 """Commands that print tables, with keys that hold the columns in `--json`."""
 
@@ -67,13 +68,39 @@ def keys_of(value):
         yield from keys_of(entry)
 
 
-@pytest.mark.parametrize("line", LINES)
-def test_tables_fit_on_80_columns_and_json_has_their_columns(place, line):
-    wide, narrow = printed(line, PRINT | {"COLUMNS": "400"}), printed(line)
+DEAR_LINES = {"advise log.swf --seeds 5 --out advised": ("advice", "choice")}
+
+
+def fits(wide, narrow):
+    """Fail if what was printed for a narrow terminal is wider than it, or breaks a word."""
     assert max(map(len, narrow.splitlines())) <= ROOM
     words, shown = ({one for one in text.split() if one.isalpha()} for text in (wide, narrow))
     assert words and shown <= words, "a word is broken"  # figures are left aside: times differ between two runs
-    assert set(LINES[line]) <= set(keys_of(json.loads(printed(f"{line} --json"))))
+
+
+@pytest.mark.parametrize("line", [*LINES, *(pytest.param(line, marks=pytest.mark.slow) for line in DEAR_LINES)])
+def test_tables_fit_on_80_columns_and_json_has_their_columns(place, line):
+    fits(printed(line, PRINT | {"COLUMNS": "400"}), printed(line))
+    assert set((LINES | DEAR_LINES)[line]) <= set(keys_of(json.loads(printed(f"{line} --json"))))
+
+
+@pytest.mark.slow
+def test_the_tables_of_a_replay_fit(place, tmp_path):
+    from tests.support.service_in_thread import running
+
+    texts = []
+    for number, (env, more) in enumerate(((PRINT | {"COLUMNS": "400"}, ""), (PRINT, ""), (PRINT, " --json"))):
+        with running(tmp_path / str(number), "last-two", machine_procs=64) as one:
+            texts.append(printed(f"replay log.swf --batch 50 --check last-two --url {one.url}{more}", env))
+    fits(*texts[:2])
+    assert {"n_events", "check", "equal", "account"} <= set(keys_of(json.loads(texts[2])))
+
+
+@pytest.mark.slow
+def test_the_tables_of_the_demo_fit(place):
+    """Of its commands, which it prints as they are to be typed, one may be longer than a line."""
+    wide, narrow = (printed("demo --jobs 300 --out shown", PRINT | {"COLUMNS": width}) for width in ("400", str(ROOM)))
+    fits(*("\n".join(one for one in text.splitlines() if "jobcast " not in one) for text in (wide, narrow)))
 
 
 def test_a_wide_table_is_split_and_no_figure_is_lost(monkeypatch, capsys):
@@ -176,6 +203,39 @@ def rewritten(place, name, changed):
     return name
 
 
+def test_two_users_have_no_interval_in_the_table_either(place):
+    """The table resamples what the sentences resample: users, else weeks, and nothing of which there are too few."""
+    few = rewritten(place, "few_users.swf", lambda job, i: [*job[:11], str(1 + i % 2), *job[12:]])
+    out = printed(f"evaluate {few} --predictors requested,user-mean")
+    assert out.count("2 users only") == 2 and "no interval: the scored jobs have only 2 users" in " ".join(out.split())
+    assert "with its interval over" not in out
+    spread = rewritten(place, "weeks.swf", lambda job, i: [job[0], str(604_800 * i), *job[2:11], "1", *job[12:]])
+    out = " ".join(printed(f"evaluate {spread} --predictors user-mean").split())
+    assert "with its interval over weeks" in out and "one user only" not in out
+
+
+def test_words_that_name_the_rows_stand_to_the_left_and_figures_to_the_right(capsys):
+    rows = [("KTH", "easy", "0.4 to 0.6", 1.0), ("SDSC-SP2", "careful", "12 to 13", 22.0)]
+    print_table("Cases", ("log", "case", "interval", "wait"), rows)
+    lines = capsys.readouterr().out.splitlines()
+    short, long = (next(line for line in lines if line.startswith(log)) for log in ("KTH", "SDSC"))
+    assert short.index("easy") == long.index("careful")
+    assert short.index("0.6") + 3 == long.index("13") + 2
+
+
+def test_jobs_that_overran_are_told_of_with_the_way_out(place):
+    over = rewritten(place, "over.swf", lambda job, i: [*job[:8], "60", *job[9:]])
+    command = f"evaluate {over} --predictors user-mean"
+    out, free = (" ".join(printed(f"{command}{more}").split()) for more in ("", " --no-kill"))
+    assert "ran past the requested time; no prediction lies beyond it; with --no-kill they may" in out
+    assert "predictions may lie beyond it" in free and "with --no-kill" not in free
+
+
+def test_a_percentage_is_written_in_one_way(place):
+    out = printed("evaluate log.swf --predictors requested --intervals") + printed("log info log.swf")
+    assert re.findall(r"\d+(?:\.\d+)? %", out) and not re.findall(r"\d%", out)
+
+
 def test_why_there_is_no_interval_is_said_as_it_is(place):
     nobody = rewritten(place, "nobody.swf", lambda job, i: [*job[:11], "-1", *job[12:]])
     alike = rewritten(place, "alike.swf", lambda job, i: [*job[:3], "100", *job[4:8], "100", *job[9:]])
@@ -209,4 +269,4 @@ def test_rows_that_cannot_be_read_are_told_first_where_they_are_many(place, line
         printed("train log.swf --predictor last-two")
     half = rewritten(place, "half.swf", lambda job, i: job if i % 2 else job[:9])
     told = printed(line.format(half)).split("\n\n")[0]
-    assert "100 of 200 rows (50%) could not be read, most by the rule too-few-fields" in " ".join(told.split())
+    assert "100 of 200 rows (50 %) could not be read, most by the rule too-few-fields" in " ".join(told.split())

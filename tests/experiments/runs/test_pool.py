@@ -1,5 +1,6 @@
 """Workers: the same results from any number of them, killed ones replaced, and a clear line when it cannot go on."""
 
+import logging
 import os
 import signal
 import socketserver
@@ -156,6 +157,23 @@ def test_what_is_shared_travels_once_to_each_worker(scheduler):
     found = [told for _, told in each(counts, {"a": Heavy()}, [("a", k) for k in range(40)], pool)]
     for pid in {pid for pid, _ in found}:
         assert max(times for who, times in found if who == pid) <= 1
+
+
+def compiles(shared, number):
+    logging.getLogger("predictors.core.jit").info("compiling %s.%s", "easy", "run")
+    time.sleep(0.5)
+    return number
+
+
+def test_what_a_worker_compiles_is_told_by_who_hired_it(scheduler, caplog):
+    pool, logger = Pool(scheduler=scheduler.scheduler_address), logging.getLogger("predictors.core.jit")
+    logger.addHandler(caplog.handler)
+    try:
+        with caplog.at_level(logging.INFO, logger.name):
+            list(each(compiles, {"": None}, [("", 0)], pool))
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert "compiling easy.run" in caplog.messages
 
 
 @pytest.mark.parametrize("what", ["numpy", "jobcast's source"])

@@ -442,6 +442,7 @@ def test_a_sweep_is_a_parent_run_with_children_written_once(home, tmp_path):
     assert [file.path for file in client.list_artifacts(parent)] == ["results.parquet"]
     whole = client.get_run(parent).info
     assert (whole.end_time - whole.start_time) / 1000 >= found.about["seconds"] > 0
+    assert all(whole.start_time <= run.info.start_time for run in children.values())
     took = found.runs[found.runs["case"] == "EASY"]["seconds"].sum()
     assert (easy.info.end_time - easy.info.start_time) / 1000 >= took - 0.001 > 0
 

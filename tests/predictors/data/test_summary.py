@@ -98,6 +98,10 @@ def test_predictors_are_judged_by_other_lacks():
     ):
         found = lacks_for_predictions(log_of(**columns), nothing)
         assert [lack.name for lack in found] == [name]
+        assert [lack.name for lack in lacks_for_predictions(log_of(**columns), nothing, scored=False)] == [name]
+        if name == "no-waits":
+            unscored = lacks_for_predictions(log_of(**columns), nothing, scored=False)
+            assert "too good" in found[0].remedy and "scores" not in unscored[0].remedy
         if name == "no-requests":
             assert found[0].remedy.startswith("Export them"), "train, predict and replay take no --requests-from"
 

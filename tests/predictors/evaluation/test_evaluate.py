@@ -11,12 +11,13 @@ from predictors.core.intervals import ratio_interval
 from predictors.data.formats.detect import read_log
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log
-from predictors.evaluation.evaluate import evaluate
+from predictors.evaluation.evaluate import evaluate, jobs_that_count
 from predictors.history.replay import log_events
 from predictors.models.base import Predictor
 from predictors.models.baselines import LastTwo, SimilarMean, UserMean
 from predictors.models.forest import Forest
 from predictors.models.stream import forecast
+from predictors.registry import make_predictor
 
 # id user submit wait run requested partition; one user, 10 jobs; a day apart but for 6 to 8
 TABLE = [
@@ -150,7 +151,7 @@ def test_the_seed_is_the_forests(log):
     [
         ({"train": 1.0}, "between 0 and 1, such as 0.8; got 1"),
         ({"train": 0.0}, "between 0 and 1"),
-        ({"train": 0.01}, "no job of the first 1% had ended before the split"),
+        ({"train": 0.01}, "no job of the first 1 % had ended before the split"),
         ({"protocol": "ries"}, "No protocol 'ries'; did you mean 'reis'"),
         ({"predictors": ["last-tow"]}, "No predictor 'last-tow'; did you mean 'last-two'"),
     ],
@@ -268,9 +269,25 @@ def test_answers_that_are_no_time_are_counted(log, value, protocol):
         found = evaluate(log, {"odd": Odd(value=value), "sane": Odd(value=60.0)}, train=train, protocol=protocol)
         asked = evaluate(log, ["requested"], train=train, protocol=protocol)["requested"]
         assert found["odd"].predicted.tolist() == asked.predicted.tolist()
-        assert (found["odd"].n_fallback, asked.n_fallback) == (found.n_test, 0 if train else None)
+        assert (found["odd"].n_fallback, asked.n_fallback) == (found.n_test, 0)
         assert found["odd"].to_json()["n_fallback"] == found.n_test
         assert found["sane"].n_fallback == (0 if train else found.n_test)
+
+
+@pytest.mark.parametrize("protocol", ["strict", "reis"])
+def test_compiled_streams_count_the_jobs_without_an_estimate(protocol):
+    """What reads its answer off the history lacks one without a history, what learns online before the first end."""
+    log = generate_log(200, seed=3, procs=64, users=12)
+    names = ["last-two", "user-mean", "similar", "online-linear", "gaussier"]
+    found = evaluate(log, names, train=None, protocol=protocol)
+    jobs, _ = jobs_that_count(log, protocol)
+    for name in names[:3]:
+        one = make_predictor(name, as_of=protocol)
+        assert found[name].n_fallback == (one.answered_by(one.rows(jobs)) == "requested").sum() > 0
+    submit, ran = jobs.filled("submit"), jobs.filled("run_time")
+    first = (submit + jobs.filled("wait", 0) + ran)[ran > 0].min()
+    before = int((submit <= first).sum() if protocol == "reis" else (submit < first).sum())
+    assert found["online-linear"].n_fallback == found["gaussier"].n_fallback == before > 0
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])

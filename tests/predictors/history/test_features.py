@@ -51,7 +51,7 @@ def test_the_page_is_made_from_the_table():
 
 
 def test_the_page_tells_of_every_feature():
-    _, alone, groups, facts = re.split(r"\n(?:\|---)+\|\n", page())
-    first_cells = [re.findall(r"^\| `(\w+)`", part, re.MULTILINE) for part in (alone, groups, facts)]
-    told = first_cells[0] + [f"{group}_{fact}" for group in first_cells[1] for fact in first_cells[2]]
+    _, alone, groups, facts = page().split("\n## ")
+    named = [re.findall(r"^\* `(\w+)`: ", part, re.MULTILINE) for part in (alone, groups, facts)]
+    told = named[0] + [f"{group}_{fact}" for group in named[1] for fact in named[2]]
     assert sorted(told) == sorted(FEATURES)

@@ -353,6 +353,8 @@ def test_a_model_that_fails_is_stood_in_for_along_the_chain(start, says, why):
     assert {one.why for one in told.answers} == {why}
     assert service.predict(jobs[:1], EVENTS[299].time).answers == told.answers[:1]
     assert service.learner.champion.failures[why] == sum(event.kind == 0 for event in EVENTS[:300])
+    figures = service.learner.champion.figures  # the share that P10 to P90 held is that of the model's own answers
+    assert figures["outcomes"] > 20 and "covered_share" not in figures
 
 
 def test_a_thread_that_fails_ends_the_service(start):

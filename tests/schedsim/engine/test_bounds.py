@@ -1,4 +1,4 @@
-"""The kernels with bounds checks: no index leaves its array on the random workloads that the oracle meets too."""
+"""The kernels with bounds checks: no index leaves its array on the workloads of tests of all kinds of kernels."""
 
 import os
 import subprocess
@@ -39,9 +39,29 @@ def test_an_index_out_of_bounds_in_a_step_raises(how: str, tmp_path: Path) -> No
     assert ended.returncode == 1 and "IndexError" in ended.stderr, ended.stdout + ended.stderr
 
 
+ENGINE = "tests/schedsim/engine"
+PARTS = {
+    "engine": (
+        f"{ENGINE}/test_engine.py {ENGINE}/test_revisions.py",
+        "oracle or (one_schedule and (nodes or maintenance or failures or ceil or gated or agent))",
+    ),
+    "machine": (
+        "tests/schedsim/cobalt/test_cobalt.py tests/schedsim/machine tests/schedsim/contention/test_contention.py "
+        "tests/schedsim/policies",
+        "simulator_that_ticks or oracle or slow_program or algorithms_by_hand or compiled_score or conserved",
+    ),
+    "predictors": (
+        "tests/predictors/history tests/predictors/models/test_online.py tests/predictors/data/telemetry/test_read.py",
+        "slices or many_questions or compiled_loop or snapshot or read",
+    ),
+}
+"""Modules and names of the tests that run each kind of kernel, cheap ones."""
+
+
 @pytest.mark.slow
-def test_kernels_stay_within_their_arrays(tmp_path: Path) -> None:
-    tests = [f"tests/schedsim/engine/{module}.py" for module in ("test_engine", "test_revisions")]
-    options = ("-q", "-n", "0", "-m", "not slow", "-k", "oracle", "-p", "no:cacheprovider")
-    ended = checked(tmp_path, "-m", "pytest", *tests, *options)
+@pytest.mark.parametrize("part", PARTS)
+def test_kernels_stay_within_their_arrays(part: str, tmp_path: Path) -> None:
+    modules, names = PARTS[part]
+    options = ("-q", "-n", "0", "-m", "not slow", "-k", names, "-p", "no:cacheprovider")
+    ended = checked(tmp_path, "-m", "pytest", *modules.split(), *options)
     assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-2000:]

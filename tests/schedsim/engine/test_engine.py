@@ -129,6 +129,14 @@ COMBINATIONS = {
         Policy(backfill=Knapsack("capacity"), window=3),
         Rule(greedy="knapsack", window=3, reward="capacity"),
     ),
+    "a window of 4, capability with means": (
+        Policy(backfill=Knapsack("capability-mean"), window=4),
+        Rule(greedy="knapsack", window=4, reward="capability-mean"),
+    ),
+    "a window of 4, capacity with means": (
+        Policy(backfill=Knapsack("capacity-mean"), window=4),
+        Rule(greedy="knapsack", window=4, reward="capacity-mean"),
+    ),
     "a window of 5, capability": (Policy(backfill=Knapsack(), window=5), Rule(greedy="knapsack", window=5)),
 }
 

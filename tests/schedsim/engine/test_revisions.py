@@ -1,5 +1,6 @@
 """Revised estimates, and the default: the engine equals the slow oracle, promises are kept, forks go on alike."""
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -11,9 +12,14 @@ from predictors.core.events import ENDED, STARTED, SUBMITTED
 from predictors.data.joblog import JobLog
 from predictors.models.similar_jobs import REVISED_ESTIMATES, SimilarRuns, make_revised_estimates
 from schedsim.engine.simulation import Simulation, simulate
+from schedsim.machine.allocators import Contiguous
+from schedsim.machine.outages import Change, Outages, Reservation
+from schedsim.machine.topology import Topology
+from schedsim.policies.agents import RandomPicks
 from schedsim.policies.backfilling import Easy, Promise
 from schedsim.policies.orders import Order, Priority
 from schedsim.policies.policy import SJF, Policy, make_policy
+from schedsim.policies.rush import Scripted, rush
 from schedsim.results.schedule import STARTED_BY
 from schedsim.workload.estimates import Separate
 from schedsim.workload.workload import Workload
@@ -47,7 +53,7 @@ def as_log(jobs):
 
 
 def policy_of(rule):
-    promise = None if rule.slack is None else Promise(rule.slack, rule.growth, rule.kept)
+    promise = None if rule.slack is None else Promise(rule.slack, rule.growth, rule.most, rule.kept)
     if rule.priority is None:
         return Policy(backfill=Easy(SJF), promise=promise)
     return Policy(Order.by_priority(Priority(*rule.priority)), Easy(), promise)
@@ -62,7 +68,7 @@ RULES = [
     oracle.Rule(runs=3, factor=0.7, slack=3600),
     oracle.Rule(runs=2, request_weight=0.03, candidate="geometric", factor=0.5, quantile=0.75, slack=60),
     oracle.Rule(runs=1, request_weight=2.0, quantile=1.0, slack=None),
-    oracle.Rule(factor=0.85, priority=(3600.0, 0.7, 0.0, 3600, 0.6), slack=86_400, growth=0.2, kept=True),
+    oracle.Rule(factor=0.85, priority=(3600.0, 0.7, 0.0, 3600, 0.6), slack=60, growth=0.2, most=3600, kept=True),
     oracle.Rule(runs=2, factor=0.5, slack=30, priority=(1.0, 1.5, 0.4, 20, 0.3), kept=True),
     oracle.Rule(runs=3, slack=None, priority=(60.0, 0.5, -0.2, None, 0.0)),
     oracle.Rule(runs=3, factor=0.7, priority=(10.0, 1.0, 0.0, 0, 2.0)),
@@ -303,19 +309,62 @@ class Alone:
         return Alone(self.told.fork())
 
 
-BY_GROUP = ["default", "easy-sjbf", "easy", "fcfs", "easy+promise"]
+def maintenance(span):
+    """Return reservations all along a time span [s]."""
+    step = max(4, span // 12)
+    return {"outages": Outages([Reservation(step * k, step * k + step // 3, 1 + k % PROCS) for k in range(1, 60)])}
 
 
-@pytest.mark.parametrize("name", BY_GROUP)
-def test_revisions_by_group_and_by_job_give_one_schedule(name):
+def failures(span):
+    """Return nodes that fail and are repaired all along a time span [s]."""
+    step = max(4, span // 12)
+    pairs = ((0, "fail"), (step // 2, "repair"))
+    return {"outages": Outages(changes=[Change(step * k + t, kind, 2) for k in range(1, 60) for t, kind in pairs])}
+
+
+def nodes(_span):
+    """Return nodes with identities."""
+    return {"allocator": Contiguous(Topology(2, PROCS // 2))}
+
+
+def plain(_span):
+    """Return numbers of processors only."""
+    return {}
+
+
+ODD = np.arange(1000) % 3 == 0
+OWN = {
+    "gated": rush(make_policy("careful"), Scripted(2 * ODD), threshold=2),
+    "agent": Policy(backfill=Easy(), agent=RandomPicks(3)),
+    "own order": Policy(Order.by(lambda jobs: jobs.estimate * jobs.procs), Easy()),
+}
+WITHOUT_GROUPS = ("cobalt", "cobalt-2", "conservative-compress", "knapsack")
+LISTED_BY_GROUP = ("careful", "easy-sjbf", "easy", "fcfs", "fcfs-easy", "gated")
+BY_GROUP = [
+    *((name, plain) for name in EVERY_POLICY if name not in WITHOUT_GROUPS),
+    *((name, plain) for name in ("careful+ceil", "easy+ceil", "ceil", "sjf-easy+ceil", *OWN)),
+    *((name, nodes) for name in ("easy-sjbf", "easy", "sjf-easy")),
+    *((name, maintenance) for name in ("careful", "easy", "sjf-easy", "conservative-replan")),
+    *((name, failures) for name in ("careful", "easy", "sjf-easy", "wfp3-easy", "hybrid-2")),
+]
+
+
+@pytest.mark.parametrize(("name", "parts"), BY_GROUP, ids=lambda part: part if isinstance(part, str) else part.__name__)
+def test_revisions_by_group_and_by_job_give_one_schedule(name, parts):
     """Also of what is noted of each waiting job, and of a fork that takes other estimates in the middle."""
-    policy = make_policy(name)
-    for seed in range(40):
+    policy = OWN[name] if name in OWN else make_policy(name)
+    for seed in range(12):
         log = as_log(random_jobs(seed, most=90))
         workload, rule = Workload.from_log(log), list(REVISED_ESTIMATES.values())[seed % 2]
-        together = Simulation(workload, policy, rule.forecast(log))
-        alone = Simulation(workload, policy, Alone(rule.forecast(log)))
+        if policy.postpone is not None:
+            due = workload.submit + 4 * workload.requested + policy.postpone.lead
+            workload = replace(workload, deadline=np.where(ODD[: len(due)], -1, due))
+        own = parts(int(workload.submit[-1]) + 1)
+        together = Simulation(workload, policy, rule.forecast(log), **own)
+        alone = Simulation(workload, policy, Alone(rule.forecast(log)), **own)
         assert (together._state.record.grouped, alone._state.record.grouped) == (True, False)
+        listed = together._state.record.candidates == at.GROUPED
+        assert listed == (name.partition("+")[0] in LISTED_BY_GROUP and parts is not failures)
         middle = int(workload.submit[len(workload) // 2])
         noted = [one.run_noting(middle) for one in (together, alone)]
         waiting = [set(one.queued.tolist()) for one in (together, alone)]

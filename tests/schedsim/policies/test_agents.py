@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
-from math import inf, log, log1p, nan
+from math import inf, log, nan
 
 import numpy as np
 import pytest
@@ -48,13 +48,18 @@ class Scoring:
 
     def score(self, choice, place, row):
         """Return the weighted sum of the features."""
+        values = self.features(choice, place, row)
+        return round(sum(weight * float(value) for weight, value in zip(self.weights, values, strict=True)), 9)
+
+    def features(self, choice, place, row):
+        """Return the features in their order."""
         jobs, record = self.workload, self.simulation._state.record
         wait, procs = choice.now - int(jobs.submit[row]), int(jobs.procs[row])
         estimate, machine = int(jobs.requested[row]), jobs.machine_procs
         oldest = choice.now - int(jobs.submit[self.simulation.queued[0]])
         behind_head = choice.level == 2
         features = {
-            "wait": log1p(wait) / DECADE,
+            "wait": log(1.0 + wait) / DECADE,
             "estimate": log(estimate) / DECADE,
             "procs": log(procs) / DECADE,
             "share of the machine": procs / machine,
@@ -64,13 +69,11 @@ class Scoring:
             "needs extra processors only": behind_head and procs <= record.extra_procs,
             "wait per estimate": log(1 + wait / estimate) / DECADE,
             "wait per oldest wait": wait / oldest if oldest else 0,
-            "wait of a wide job": procs / machine * log1p(wait) / DECADE,
+            "wait of a wide job": procs / machine * log(1.0 + wait) / DECADE,
             "place in the window": place / self.simulation.policy.window,
         }
         assert tuple(features) == FEATURES
-        return round(
-            sum(weight * float(value) for weight, value in zip(self.weights, features.values(), strict=True)), 9
-        )
+        return list(features.values())
 
 
 def same(one, other):

@@ -21,10 +21,10 @@ from tests.support.engine_runs import workload_of
 from tests.support.strategies import seeded_workload
 
 POLICIES = st.builds(
-    lambda head_start, estimate, procs, grace, share, slack, growth, order: Policy(
+    lambda head_start, estimate, procs, grace, share, slack, growth, more, order: Policy(
         Order.by_priority(Priority(head_start, estimate, procs, grace, share)),
         Easy(order),
-        Promise(slack, growth, kept=True),
+        Promise(slack, growth, slack + more, kept=True),
     ),
     st.sampled_from([1.0, 60.0, 3600.0]),
     st.sampled_from([-1.0, 0.0, 0.7, 3.0]),
@@ -32,7 +32,8 @@ POLICIES = st.builds(
     st.integers(0, 200),
     st.sampled_from([0.0, 0.3, 1.0, 3.0]),
     st.integers(0, 300),
-    st.sampled_from([None, 0.0, 0.2, 5.0]),
+    st.sampled_from([0.0, 0.2, 5.0]),
+    st.integers(0, 300),
     st.sampled_from([None, make_policy("easy-sjbf").backfill.order]),
 )
 
@@ -77,9 +78,10 @@ def test_without_due_dates_a_long_job_waits_beyond_it_and_the_law_sees_that():
         (lambda: Priority(grace=-1), "grace lies within 0"),
         (lambda: Priority(grace=10, share=-0.5), "share lies within 0"),
         (lambda: Priority(share=0.5), "needs a grace"),
-        (lambda: Promise(slack=-1), "slack is 0 s or more"),
-        (lambda: Promise(growth=-0.1), "growth is 0 or more"),
-        (lambda: Promise(growth=float("nan")), "growth is 0 or more"),
+        (lambda: Promise(slack=-1), "slack is a whole number of seconds from 0"),
+        (lambda: Promise(growth=-0.1), "growth is a number from 0"),
+        (lambda: Promise(growth=float("nan")), "growth is a number from 0"),
+        (lambda: Promise(slack=10, most=5), "got most=5"),
     ],
 )
 def test_what_makes_no_bound_is_refused(made, says):

@@ -1,0 +1,1 @@
+"""DRAS (Fan et al.)."""

@@ -1,0 +1,134 @@
+"""Runs of the study: every method on the months to test, validate and train on, seed by seed."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import pandas as pd
+
+from experiments.papers.dras.cases import UNTRAINED
+from experiments.papers.dras.job_sets import HUNDREDTH, ORDERS, TENTH, Counts, Parts
+from experiments.papers.dras.measures import by_size, jobs_of, of_rows, row_of, size_bounds, weeks_of
+from predictors.data.joblog import JobLog
+from schedsim.results.schedule import Schedule
+from schedsim.workload.shaking import shaken
+from schedsim.workload.workload import Workload
+
+TEST: Final = "test"
+WARM: Final = "test, warm"
+VALIDATION: Final = "validation"
+TRAIN: Final = "train"
+
+RUN: Final = "run"
+CURVE: Final = "curve"
+WEEKS: Final = "weeks"
+JOBS: Final = "jobs"
+SIZES: Final = "sizes"
+
+Scheduler = Callable[[JobLog, Workload], Schedule]
+"""Schedules the jobs of a log from an idle machine."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is done.
+
+    Attributes
+    ----------
+    nodes : int
+        Of the scaled machine.
+    counts : Counts
+        Job sets of each kind.
+    seeds : int
+        Each draws other job sets, another network and shakes the months otherwise.
+    orders : int
+        Orders of job sets that DRAS-PG is trained in; all else is trained in the first.
+    snapshots : int
+        At how many places of the training the agent is tried on the validation month.
+    control_seeds : int
+        Seeds of the controls.
+    """
+
+    nodes: int
+    counts: Counts
+    seeds: int
+    orders: int
+    snapshots: int = 10
+    control_seeds: int = 3
+
+
+FULL: Final = Plan(TENTH, Counts(), seeds=10, orders=len(ORDERS))
+QUICK: Final = Plan(HUNDREDTH, Counts(3, 3, 27, jobs=800), seeds=3, orders=1, snapshots=5)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What every worker is given."""
+
+    parts: Parts
+    plan: Plan
+    first_seed: int
+
+
+def months(work: Work, seed: int) -> Iterator[tuple[str, JobLog, int]]:
+    """Yield the months by name, shaken by the seed, and from which second on the jobs count."""
+    parts = work.parts
+    for name, log in ((TEST, parts.test), (VALIDATION, parts.validation), (TRAIN, parts.train)):
+        yield name, shaken(log, seed), 0
+    yield WARM, shaken(parts.later, seed), parts.test.origin - parts.later.origin
+
+
+def evaluated(
+    work: Work,
+    case: str,
+    seed: int,
+    go: Scheduler,
+    more: dict[str, Any] | None = None,
+    only: str | None = None,
+) -> pd.DataFrame:
+    """Return what a method makes of all months of a seed: rows of several tables, told by the column `table`.
+
+    Parameters
+    ----------
+    work : Work
+        The months.
+    case : str
+        What tables call the method.
+    seed : int
+        How the months are shaken.
+    go : callable
+        The method.
+    more : dict, optional
+        Further columns.
+    only : str, optional
+        The one part to run; by default all.
+    """
+    about = {"log": work.parts.test.name, "case": case, "seed": seed, **(more or {})}
+    found = list[pd.DataFrame]()
+    for part, log, since in months(work, seed):
+        if only not in (None, part):
+            continue
+        schedule = go(log, Workload.from_log(log))
+        if since:
+            schedule = of_rows(schedule, schedule.workload.submit >= since)
+        found.append(pd.DataFrame([{"table": RUN, "part": part, **row_of(schedule)}]))
+        if part != TEST:
+            continue
+        found.append(weeks_of(schedule).assign(table=WEEKS))
+        if seed == work.first_seed:
+            sizes = by_size(schedule, size_bounds(schedule.workload.machine_procs))
+            found += [jobs_of(schedule).assign(table=JOBS), pd.DataFrame(sizes).assign(table=SIZES)]
+    return pd.concat(found, ignore_index=True).assign(**about)
+
+
+def untrained_runs(work: Work, seed: int) -> pd.DataFrame:
+    """Return the runs of every method without training by one seed."""
+    found = [evaluated(work, case.name, seed, partial(case.run, seed=seed)) for case in UNTRAINED]
+    return pd.concat(found, ignore_index=True)
+
+
+def table_of(runs: pd.DataFrame, table: str) -> pd.DataFrame:
+    """Return the rows of one table, without columns that it does not have."""
+    rows = runs[runs["table"] == table].drop(columns="table")
+    return rows.dropna(axis="columns", how="all").reset_index(drop=True)

@@ -1,0 +1,201 @@
+"""Agents trained on job sets, and what they make of the months to test: DRAS-PG, DRAS-DQL, Decima-PG, and controls."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from time import process_time
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from experiments.papers.dras.cases import (
+    CAPACITY,
+    CQSIM,
+    DECIMA,
+    DQL,
+    FROZEN,
+    FULL_RETURNS,
+    PG,
+    TRUE_TIMES,
+    WINDOW,
+    planned_by,
+)
+from experiments.papers.dras.job_sets import ORDERS, job_sets
+from experiments.papers.dras.measures import row_of
+from experiments.papers.dras.runs import CURVE, RUN, TEST, VALIDATION, Work, evaluated, months
+from experiments.papers.dras.tables import dense_of
+from predictors.data.joblog import JobLog
+from schedsim.agents.learning import DrasSettings, Training, run, train, untrained
+from schedsim.policies.networks import Dras
+from schedsim.results.schedule import Schedule
+from schedsim.workload.estimates import clairvoyant
+from schedsim.workload.workload import Workload
+
+PERMUTED: Final = "permuted features"
+
+
+@dataclass(frozen=True)
+class Arm:
+    """An agent to train.
+
+    Attributes
+    ----------
+    name : str
+        As tables call it.
+    changes : dict
+        Fields of `DrasSettings` beside the machine's.
+    estimates : str
+        What it sees and what is planned by: `requested`, `clairvoyant` or `cqsim`.
+    updating : bool
+        Whether it is also tested while it goes on learning; the frozen copy then has a name of its own.
+    control : bool
+        Whether it is a control: fewer seeds.
+    trains : bool
+        Whether it is trained at all.
+    """
+
+    name: str
+    changes: MappingProxyType[str, Any]
+    estimates: str = "requested"
+    updating: bool = False
+    control: bool = True
+    trains: bool = True
+
+
+def _arm(name: str, *, estimates: str = "requested", updating: bool = False, control: bool = True, trains: bool = True,
+         **changes: Any) -> Arm:  # fmt: skip
+    return Arm(name, MappingProxyType(changes), estimates, updating, control, trains)
+
+
+ARMS: Final = (
+    _arm(PG, updating=True, control=False),
+    _arm(DQL, kind="dql", updating=True, control=False),
+    _arm(DECIMA, kind="decima", control=False),
+    _arm("untrained", trains=False),
+    _arm("shuffled rewards", reward="shuffled"),
+    _arm("zero reward", reward="zero"),
+    _arm(PERMUTED, inputs="permuted"),
+    _arm("raw inputs", inputs="raw"),
+    _arm(FULL_RETURNS, returns="full"),
+    _arm(CAPACITY, reward="cori"),
+    _arm(TRUE_TIMES, estimates="clairvoyant"),
+    _arm(PG + CQSIM, estimates="cqsim"),
+    _arm(DQL + CQSIM, kind="dql", estimates="cqsim"),
+)
+"""Agents, the paper's three first."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """An agent to train by a seed, in an order of the job sets."""
+
+    arm: str
+    seed: int
+    order: str
+
+
+def tasks_of(work: Work) -> list[Task]:
+    """Return every training of a plan: the paper's agents by all seeds, controls by some, orders of DRAS-PG."""
+    first, plan = work.first_seed, work.plan
+    seeds = range(first, first + plan.seeds)
+    orders = list(ORDERS)[: plan.orders]
+    tasks = [Task(arm.name, seed, orders[0]) for arm in ARMS if not arm.control for seed in seeds]
+    tasks += [Task(PG, seed, order) for order in orders[1:] for seed in seeds]
+    return tasks + [
+        Task(arm.name, seed, orders[0]) for arm in ARMS if arm.control for seed in seeds[: plan.control_seeds]
+    ]
+
+
+def trained_runs(work: Work, task: Task) -> pd.DataFrame:
+    """Train an agent, choose by the validation month which of its states is tested, and return all of its runs."""
+    arm = next(one for one in ARMS if one.name == task.arm)
+    settings = settings_of(work, arm)
+    begin = process_time()
+    training = _training(work, arm, settings, task)
+    seconds = process_time() - begin
+    name = task.arm if task.order == next(iter(ORDERS)) else f"{task.arm}, {task.order}"
+    first = name == task.arm
+    curve = _curve(work, arm, settings, training, task.seed)
+    best = _best_of(curve)
+    agent = training.agents[best] if training is not None else untrained(settings, task.seed)
+    updates = sum(episode.updates for episode in training.curve) if training is not None else 0
+    about = {"train_seconds": seconds, "updates": updates, "order": task.order}
+    found = [curve.assign(table=CURVE, log=work.parts.test.name, case=name, seed=task.seed)]
+    both = arm.updating and first
+    for learning in (True, False) if both else (arm.updating,):
+        case = name if learning or not both else name + FROZEN
+        go = _going(agent, settings, arm.estimates, task.seed, learning)
+        found.append(evaluated(work, case, task.seed, go, about, only=TEST if arm.control else None))
+    return pd.concat([table for table in found if len(table)], ignore_index=True)
+
+
+def settings_of(work: Work, arm: Arm) -> DrasSettings:
+    """Return the settings of an agent on the scaled machine."""
+    nodes = int(work.parts.train.max_procs or work.plan.nodes)
+    settings = DrasSettings("pg", nodes, window=WINDOW, dense=dense_of(nodes))
+    return replace(settings, **arm.changes)
+
+
+def _training(work: Work, arm: Arm, settings: DrasSettings, task: Task) -> Training | None:
+    if not arm.trains:
+        return None
+    counts = work.plan.counts
+    sets = [jobs for _, jobs in job_sets(work.parts.train, counts, task.order, task.seed)]
+    every = max(1, counts.total // work.plan.snapshots)
+    return train(sets, settings, task.seed, estimates=_estimates(arm.estimates), keep_every=every)
+
+
+def _estimates(name: str) -> Callable[[Workload], Any] | None:
+    """Return what makes estimates of a workload; None stands for requested times."""
+    if name == "requested":
+        return None
+    return clairvoyant if name == "clairvoyant" else lambda jobs: planned_by(name, _NO_LOG, jobs)
+
+
+_NO_LOG: Final = JobLog.from_columns({"job_id": [], "submit": []}, {})
+
+
+def _going(
+    agent: Dras, settings: DrasSettings, estimates: str, seed: int, learning: bool
+) -> Callable[[JobLog, Workload], Schedule]:
+    """Return what schedules the jobs of a log by an agent."""
+
+    def go(log: JobLog, jobs: Workload) -> Schedule:
+        return run(jobs, agent, settings, seed, learning=learning, estimates=_estimates(estimates)).schedule
+
+    return go
+
+
+def _curve(work: Work, arm: Arm, settings: DrasSettings, training: Training | None, seed: int) -> pd.DataFrame:
+    """Return how each state of an agent that was kept does on the validation month, and what it earned in training."""
+    if training is None:
+        return pd.DataFrame({"episode": [0]})
+    log = next(log for part, log, _ in months(work, seed) if part == VALIDATION)
+    jobs, rows = Workload.from_log(log), []
+    for after, agent in zip(training.kept_after, training.agents, strict=True):
+        done = row_of(_going(agent, settings, arm.estimates, seed, False)(log, jobs))
+        rewards = training.rewards[max(0, after - 1) : after]
+        rows.append(
+            {
+                "episode": after, "reward_a_start": done["capability_reward"], "mean_wait_s": done["mean_wait_s"],
+                "max_wait_s": done["max_wait_s"], "total_reward": done["capability_reward"] * done["n_jobs"],
+                "reward_in_training": float(np.mean(rewards)) if len(rewards) else float("nan"),
+            }
+        )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _best_of(curve: pd.DataFrame) -> int:
+    """Return the place of the trained state with most reward on the validation month, the first of equal ones."""
+    if len(curve) < 2:
+        return 0
+    return 1 + int(np.argmax(curve["reward_a_start"].to_numpy()[1:]))
+
+
+def training_of(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return how long each training took, one row an agent, seed and order."""
+    if "train_seconds" not in runs:
+        return pd.DataFrame(columns=["case", "seed", "train_seconds", "updates"])
+    rows = runs[(runs["table"] == RUN) & runs["train_seconds"].notna()]
+    return rows.drop_duplicates(["case", "seed"])[["case", "seed", "train_seconds", "updates"]].reset_index(drop=True)

@@ -1,0 +1,148 @@
+"""Test of a tuned agent on the jobs that it was not tuned on, beside EASY, chance in the same frame, and careful."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from experiments.compare.compare import compare
+from experiments.compare.measures import MEASURES
+from experiments.compare.result import LEAST, LEVEL, Comparison, of_each
+from experiments.compare.sentences import of
+from experiments.runs.clusters import Pool
+from experiments.runs.pool import HERE
+from experiments.sweeps.plan import plan
+from experiments.sweeps.results import Results
+from experiments.sweeps.run import run_plan
+from experiments.sweeps.sweep import Case, Sweep, first_seeds
+from experiments.tune.objective import FIVE, ONE_SIDED, Objective
+from experiments.tune.tune import Tuned
+from predictors.core.errors import JobcastError
+from predictors.data.joblog import JobLog
+from schedsim.agents.files import PREFIX, NamedAgent, write_agent
+from schedsim.policies.agents import RandomPicks
+
+AGENT: Final = "agent"
+EASY: Final = "EASY"
+CHANCE: Final = "random in the same frame"
+SEEDS: Final = 10
+"""Shaken copies of the test part."""
+CONTROL: Final = "random.npz"
+"""The agent file of chance in the same frame, in the report's folder."""
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """What a test showed.
+
+    Attributes
+    ----------
+    found : Results
+        Every run.
+    beside_easy : mapping of str to Comparison
+        Each case beside EASY, by the deciding figure; the other four are its prices.
+    agent_beside : mapping of str to Comparison
+        The agent beside each other case.
+    """
+
+    found: Results
+    beside_easy: Mapping[str, Comparison]
+    agent_beside: Mapping[str, Comparison]
+
+    def ratio(self, case: str, measure: str) -> tuple[float, float, float]:
+        """Return a figure of a case relative to EASY's, and the ends of its interval."""
+        one = self.beside_easy[case]
+        ratios = {one.measure: one.ratio} | {price.measure: price.ratio for price in one.prices}
+        return ratios[measure].value, ratios[measure].low, ratios[measure].high
+
+
+def decides(objective: Objective) -> str:
+    """Return the figure that decides the verdict: what the objective is about."""
+    return "mean_wait_s" if objective.name == "wait" else "mean_bounded_slowdown"
+
+
+def judge(
+    tuned: Tuned, rest: JobLog, file: Path, objective: Objective, folder: Path, seeds: int = SEEDS, pool: Pool = HERE
+) -> Judged:
+    """Run the agent and the ways beside it on shaken copies of the test part, and compare.
+
+    Parameters
+    ----------
+    tuned : Tuned
+        What was tuned.
+    rest : JobLog
+        The test part.
+    file : Path
+        The agent's file, which was written.
+    objective : Objective
+        What it was tuned for.
+    folder : Path
+        The report's; runs are kept in it as they are done.
+    seeds : int
+        Shaken copies, 5 or more.
+    """
+    check_seeds(seeds)
+    agent = tuned.agent
+    control = NamedAgent(RandomPicks(), agent.reserve, agent.window, agent.base, agent.estimates)
+    write_agent(control, folder / CONTROL)
+    cases = [
+        Case(EASY, "easy"),
+        Case(AGENT, f"{PREFIX}{file}", agent.estimates),
+        Case(CHANCE, f"{PREFIX}{folder / CONTROL}", agent.estimates),
+        Case("EASY-SJBF", "easy-sjbf"),
+        Case("careful", "careful", "careful"),
+    ]
+    if agent.estimates not in ("requested", "careful"):
+        cases.insert(4, Case("EASY-SJBF by the agent's estimates", "easy-sjbf", agent.estimates))
+    planned = plan(Sweep(cases=tuple(cases), seeds=first_seeds(seeds), beside=EASY), [rest])
+    found = run_plan(planned, pool, folder / f"runs-{planned.identity()[:12]}")
+    measure, others = decides(objective), [case.name for case in cases if case.name != AGENT]
+    level = of_each(LEVEL, len(others))
+    return Judged(
+        found,
+        {case.name: compare(found.runs, case.name, EASY, measure) for case in cases if case.name != EASY},
+        {name: compare(found.runs, AGENT, name, measure, level=level) for name in others},
+    )
+
+
+def check_seeds(seeds: int) -> None:
+    """Raise JobcastError unless that many shaken copies can decide anything."""
+    if seeds < LEAST:
+        raise JobcastError(f"Of {seeds} shaken copies of the test part nothing can be said; take --seeds {LEAST}.")
+
+
+def verdict(judged: Judged, tuned: Tuned, objective: Objective) -> list[str]:
+    """Return what came out, a sentence each: beside EASY, beside the others, and what is to be warned of."""
+    sentences = [of(judged.agent_beside[EASY])]
+    warned = overfit(judged, tuned, objective)
+    sentences += [warned] if warned else []
+    sentences += [of(one) for name, one in judged.agent_beside.items() if name != EASY]
+    if objective.name in ONE_SIDED:
+        sentences.append(
+            f"The objective {objective.name} does not see who pays; --objective constrained keeps p99, the longest "
+            "wait and the widest jobs' wait near EASY's."
+        )
+    return sentences
+
+
+def overfit(judged: Judged, tuned: Tuned, objective: Objective) -> str | None:
+    """Return a warning where the test part keeps less than half of what the training part gained; else None."""
+    import numpy as np
+
+    test = {name: judged.ratio(AGENT, name)[0] for name in FIVE}
+    gained = objective.of(np.log([tuned.train[name] for name in FIVE]))
+    kept = objective.of(np.log([test[name] for name in FIVE]))
+    if gained < 0 and kept <= gained / 2:
+        return None
+    worst = max(FIVE, key=lambda name: test[name] / tuned.train[name])
+    return (
+        f"Overfitted: the test part keeps {'nothing' if kept >= 0 or gained >= 0 else 'less than half'} of what the "
+        f"training part gained by the objective {objective.name}. Worst is the {MEASURES[worst].title}: "
+        f"{tuned.train[worst]:,.2f} times EASY's in training, {test[worst]:,.2f} times in the test."
+    )
+
+
+def with_test(agent: NamedAgent, judged: Judged) -> NamedAgent:
+    """Return the agent with the test's ratios in its origin."""
+    ratios = {f"test_{name}_ratio": round(judged.ratio(AGENT, name)[0], 4) for name in FIVE}
+    return replace(agent, origin={**agent.origin, **ratios})

@@ -1,0 +1,253 @@
+"""Tuning of an agent on the first part of a log, the reservation rule chosen within that part.
+
+The training part is cut once more: on its first two thirds a short search is made under each reservation rule, and the
+rule is taken whose agent has the smallest objective on both pieces, each counting half, over shaken copies of them.
+Then the agent is searched on the whole training part under that rule. The rest of the log is never looked at.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Final
+
+import numpy as np
+
+from experiments.console import progress
+from experiments.reports.provenance import versions
+from experiments.runs.clusters import Pool
+from experiments.runs.pool import HERE, each
+from experiments.runs.simulate import check_names
+from experiments.tune.objective import FIVE, Objective
+from experiments.tune.search import BASE, Contest, Frame, Search, check_cma, found_by, policy_of
+from predictors.core.arrays import Floats
+from predictors.core.errors import JobcastError, counted, unknown_name
+from predictors.core.validation import check_whole
+from predictors.data.joblog import JobLog
+from predictors.data.summary import date_of
+from schedsim.agents.files import NamedAgent
+from schedsim.kernels.agents import FEATURES
+from schedsim.policies.agents import RESERVES, Linear, Reserve
+from schedsim.workload.shaking import shaken
+
+GENERATIONS: Final = 60
+MOST_GENERATIONS: Final = 10_000
+LEAST_JOBS: Final = 300
+"""Of each part: below it a mean of the widest 5 % is one of fewer than 15 jobs."""
+MONTH: Final = 30 * 86_400
+_CHOOSING: Final = 2 / 3
+"""Share of the training part on which the rules are tried; both pieces judge them."""
+_SHORT: Final = 3
+"""The search under a rule that is tried is so many times shorter."""
+_COPIES: Final = 5
+"""Shaken copies by which a rule, and the figures of the training part, are judged."""
+_MONTHS: Final = re.compile(r"([1-9]\d{0,3})mo")
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A log cut by submission: what is tuned on, and what is tested on.
+
+    Parameters
+    ----------
+    log : JobLog
+        Cleaned by `predictors.data.cleaning.clean`.
+    train : str
+        Share of the jobs, `0.5`, or months from the first submission, `6mo`, a month being 30 days.
+
+    Raises
+    ------
+    JobcastError
+        If it is neither, or a part has fewer than 300 jobs.
+
+    Examples
+    --------
+    >>> from predictors.data.synthetic.generate import generate_log
+    >>> split = Split(generate_log(1000, seed=1), "0.6")
+    >>> len(split.first), len(split.rest)
+    (600, 400)
+    """
+
+    log: JobLog
+    train: str = "0.5"
+
+    def __post_init__(self) -> None:
+        self.cut  # noqa: B018 - what cannot be is refused at once
+
+    @property
+    def cut(self) -> int:
+        """How many jobs are tuned on."""
+        n_jobs = len(self.log)
+        months = _MONTHS.fullmatch(self.train)
+        if months is not None:
+            cut = int(np.searchsorted(self.log.values["submit"], int(months[1]) * MONTH))
+        else:
+            try:
+                share = float(self.train)
+            except ValueError:
+                share = np.nan
+            if not 0 < share < 1:
+                raise JobcastError(f"--train is a share of the jobs, 0.5, or months, 6mo; got {self.train!r}.")
+            cut = round(share * n_jobs)
+        if min(cut, n_jobs - cut) < LEAST_JOBS:
+            raise JobcastError(
+                f"{self.log.name}: cannot be split at {self.train}: {counted(cut, 'job')} would be tuned on and "
+                f"{n_jobs - cut:,} tested on; each part needs {LEAST_JOBS} or more. Give a longer log, or another "
+                "--train."
+            )
+        return cut
+
+    @property
+    def first(self) -> JobLog:
+        """The jobs to tune on."""
+        return self.log.select(slice(0, self.cut))
+
+    @property
+    def rest(self) -> JobLog:
+        """The jobs to test on, which start on an idle machine."""
+        return self.log.select(slice(self.cut, None))
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """What is to be tuned on a split log.
+
+    Parameters
+    ----------
+    split : Split
+        The log.
+    objective : Objective
+        What is to be small.
+    reserves : tuple of {"kept", "oldest", "again"}
+        The reservation rules to choose from.
+    estimates : str
+        As of `jobcast simulate --estimates`: what the policy plans by, and the features are made of.
+    generations : int
+        Of the search, twelve agents each.
+    seed : int
+        Of all draws.
+    window : int
+        Jobs at the front of the queue that the agent sees.
+
+    Raises
+    ------
+    JobcastError
+        If there are no such rules or estimates, a number is out of range, or the package cma is missing.
+    """
+
+    split: Split
+    objective: Objective = Objective()  # noqa: RUF009 - frozen
+    reserves: tuple[Reserve, ...] = tuple(RESERVES)
+    estimates: str = "requested"
+    generations: int = GENERATIONS
+    seed: int = 0
+    window: int = 50
+
+    def __post_init__(self) -> None:
+        check_cma()
+        if not self.reserves or len(set(self.reserves)) < len(self.reserves):
+            raise JobcastError(f"Name reservation rules, each once: {', '.join(RESERVES)}; got {self.reserves!r}.")
+        for reserve in self.reserves:
+            if reserve not in RESERVES:
+                raise unknown_name("reservation rule", str(reserve), RESERVES)
+        check_whole(self.generations, "the number of generations", 1, MOST_GENERATIONS)
+        check_whole(self.seed, "the seed", 0, 2**32 - 1)
+        check_names(BASE, self.estimates)
+        policy_of(np.zeros(len(FEATURES)), self.reserves[0], self.window)  # refuses a window out of range
+
+    @property
+    def frame(self) -> Frame:
+        """What the agents are searched in."""
+        return Frame(self.objective, self.window, self.estimates, self.seed)
+
+    def run(self, pool: Pool = HERE) -> "Tuned":
+        """Choose the rule, search the agent, and return it; the same for any number of workers."""
+        train = self.split.first
+        short = max(1, self.generations // _SHORT)
+        several = len(self.reserves) > 1
+        total = self.generations + several * short * len(self.reserves)
+        with progress("Tuning", total) as advance:
+            choices: dict[Reserve, float] = {}
+            if several:
+                trials = [Search(self.frame, reserve, short) for reserve in self.reserves]
+                choices = dict(zip(self.reserves, _each(pool, tried, train, trials, advance), strict=True))
+            reserve = min(choices, key=lambda one: choices[one]) if several else self.reserves[0]
+            weights = found_by(train, Search(self.frame, reserve, self.generations), advance)
+        contests = [Contest(shaken(train, seed), self.frame) for seed in range(1, _COPIES + 1)]
+        policy = policy_of(np.array(weights), reserve, self.window)
+        ratios = np.exp(np.mean([contest.ratios(policy) for contest in contests], axis=0))
+        agent = NamedAgent(Linear(weights), reserve, self.window, BASE, self.estimates, self._origin(train, ratios))
+        return Tuned(agent, choices, dict(zip(FIVE, ratios.tolist(), strict=True)))
+
+    def _origin(self, train: JobLog, ratios: Floats) -> dict[str, str | int | float | None]:
+        """Return where the agent comes from."""
+        log, last = self.split.log, int(self.split.log.values["submit"][self.split.cut - 1])
+        return {
+            "log": log.name,
+            "log_sha256": log.digest(),
+            "train": self.split.train,
+            "train_sha256": train.digest(),
+            "train_jobs": len(train),
+            "train_from": date_of(log, 0),
+            "train_until": date_of(log, last),
+            "train_seconds": last,
+            "machine_procs": int(log.max_procs or 0),
+            "objective": self.objective.name,
+            "tolerance": self.objective.tolerance,
+            "rules_tried": ", ".join(self.reserves),
+            "generations": self.generations,
+            "seed": self.seed,
+            "jobcast": versions()["jobcast"],
+            "cma": version("cma"),
+            **{f"train_{name}_ratio": round(float(value), 4) for name, value in zip(FIVE, ratios, strict=True)},
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """What tuning found.
+
+    Attributes
+    ----------
+    agent : NamedAgent
+        The agent in its frame, and where it comes from.
+    choices : mapping of str to float
+        The objective of each reservation rule that was tried, within the training part; empty where one rule was given.
+    train : mapping of str to float
+        The five figures on the training part relative to EASY's: geometric means over shaken copies.
+    """
+
+    agent: NamedAgent
+    choices: Mapping[Reserve, float]
+    train: Mapping[str, float]
+
+
+def tried(train: JobLog, search: Search, advance: Callable[[int], None] = lambda done: None) -> float:
+    """Search on the first two thirds of the training part; return the objective there and on its last third, averaged.
+
+    Shaken copies of both pieces are taken. The last third alone would be too few jobs for longest waits, the first two
+    alone would not show what lasts. The mean of the objective is taken, not the objective of the mean: a rule must hold
+    its limits on each copy.
+    """
+    cut = round(_CHOOSING * len(train))
+    first, last = train.select(slice(0, cut)), train.select(slice(cut, None))
+    policy = policy_of(np.array(found_by(first, search, advance)), search.reserve, search.frame.window)
+    found = [
+        search.frame.objective.of(Contest(shaken(piece, seed), search.frame).ratios(policy))
+        for piece in (first, last)
+        for seed in range(1, _COPIES + 1)
+    ]
+    return float(np.mean(found))
+
+
+def _each(
+    pool: Pool, function: Callable[..., float], train: JobLog, trials: Sequence[Search], advance: Callable[[int], None]
+) -> list[float]:
+    """Return `function(train, trial)` of each trial, done by the workers; in this process generation by generation."""
+    if pool.alone:
+        return [function(train, trial, advance) for trial in trials]
+    found: dict[int, float] = {}
+    for number, value in each(function, {"train": train}, [("train", trial) for trial in trials], pool):
+        found[number] = value
+        advance(trials[number].generations)
+    return [found[number] for number in range(len(trials))]

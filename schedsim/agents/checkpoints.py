@@ -1,0 +1,158 @@
+"""A training in a folder: where the learner stands after each job set, and the weights of the agents kept.
+
+`learner.npz` is written last and whole, so that a training that was stopped goes on after the last job set that is
+complete. Nothing is unpickled.
+"""
+
+import json
+import zipfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from predictors.core.arrays import Floats, Singles
+from predictors.core.errors import JobcastError
+from predictors.core.files import whole_file
+from schedsim.agents.networks import Adam
+
+
+@dataclass(frozen=True)
+class Episode:
+    """What became of one job set.
+
+    Parameters
+    ----------
+    name : str
+        Of the job set.
+    jobs, picks, updates : int
+        How many there were.
+    reward : float
+        Sum over the picks. More picks earn more: look at `reward / picks` too.
+    mean_wait : float
+        Of its jobs [s].
+    explore : float
+        Chance to explore at its end.
+    refused : int
+        Updates left out because a score was no number, and targets that were cut.
+    """
+
+    name: str
+    jobs: int
+    picks: int
+    updates: int
+    reward: float
+    mean_wait: float
+    explore: float
+    refused: int
+
+
+class Resumable(Protocol):
+    """What of a learner is stored."""
+
+    adam: Adam
+    sums: Floats
+    counts: Floats
+    pool: Floats
+    explore: float
+    updates: int
+    picks: int
+    refused: int
+    earned: float
+
+    @property
+    def weights(self) -> Singles:
+        """Its weights."""
+
+    def take(self, weights: Singles) -> None:
+        """Go on with other weights."""
+
+
+class Checkpoints:
+    """The folder of one training.
+
+    Parameters
+    ----------
+    folder : Path
+        Is made if it is not there.
+    identity : str
+        What tells this training from others.
+    """
+
+    def __init__(self, folder: Path, identity: str) -> None:
+        self.folder, self.identity = folder, identity
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def keep(self, learner: Resumable, curve: Sequence[Episode], digests: Sequence[str], is_kept: bool) -> None:
+        """Store where a training stands; with the weights of its own if the agent is kept."""
+        if is_kept:
+            _write(self._agent(len(curve)), {"weights": learner.weights})
+        about = {"training": self.identity, "job sets": list(digests), "curve": [asdict(one) for one in curve]}
+        numbers = [learner.explore, learner.updates, learner.picks, learner.refused, learner.earned]
+        arrays = {
+            "about": np.array(json.dumps(about)),
+            "weights": learner.weights,
+            "mean": learner.adam.mean,
+            "square": learner.adam.square,
+            "steps": np.array(learner.adam.steps),
+            "sums": learner.sums,
+            "counts": learner.counts,
+            "pool": learner.pool,
+            "numbers": np.array(numbers, np.float64),
+        }
+        _write(self.folder / "learner.npz", arrays)
+
+    def resume(self, learner: Resumable, digests: Sequence[str]) -> list[Episode]:
+        """Set a learner to where the training stopped; return the job sets done, none if there is nothing stored.
+
+        Raises
+        ------
+        JobcastError
+            If the folder holds another training, or is damaged.
+        """
+        path = self.folder / "learner.npz"
+        if not path.exists():
+            return []
+        arrays = _read(path)
+        try:
+            about = json.loads(str(arrays["about"]))
+            curve = [Episode(**one) for one in about["curve"]]
+            done, training = about["job sets"], about["training"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise JobcastError(f"{path}: is damaged ({error}); give another folder, or delete this one.") from error
+        if training != self.identity or done != list(digests[: len(done)]):
+            what = "settings, seed or estimates" if training != self.identity else "job sets"
+            raise JobcastError(f"{path}: is of a training with other {what}; give another folder, or delete this one.")
+        if arrays["weights"].shape != learner.weights.shape:
+            raise JobcastError(f"{path}: is damaged (weights); give another folder, or delete this one.")
+        learner.take(arrays["weights"])
+        learner.adam.mean[:], learner.adam.square[:] = arrays["mean"], arrays["square"]
+        learner.adam.steps = int(arrays["steps"])
+        learner.sums, learner.counts, learner.pool = arrays["sums"], arrays["counts"], arrays["pool"]
+        explore, updates, picks, refused, earned = arrays["numbers"].tolist()
+        learner.explore, learner.earned = explore, earned
+        learner.updates, learner.picks, learner.refused = int(updates), int(picks), int(refused)
+        return curve
+
+    def weights(self, done: int) -> Singles:
+        """Return the weights of an agent kept."""
+        return np.asarray(_read(self._agent(done))["weights"])
+
+    def _agent(self, done: int) -> Path:
+        return self.folder / f"agent-{done:04d}.npz"
+
+
+def _write(path: Path, arrays: dict[str, Any]) -> None:
+    """Write arrays, whole or not at all; weights do not get smaller by compression."""
+    with whole_file(path) as part, part.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise JobcastError(f"{path}: cannot be read ({error}); give another folder, or delete this one.") from error

@@ -1,0 +1,341 @@
+"""Agent files: an agent with its frame (reservation rule, window, estimates) and its origin, without pickle.
+
+A file is a `.npz` of arrays with a description beside them, or one `.json` document that a person can read. Both carry
+a checksum over all that they hold, and both are written whole or not at all. `agent:FILE` is the policy of a file.
+"""
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from io import BytesIO
+from os import PathLike
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from predictors.core.errors import JobcastError, printable, unknown_name
+from predictors.core.files import whole_file
+from schedsim.kernels.agents import FEATURES
+from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear, RandomPicks, Reserve
+from schedsim.policies.policy import Policy, make_policy
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+Value = Linear | RandomPicks
+
+FORMAT: Final = 1
+PREFIX: Final = "agent:"
+"""Begins the name of a policy that is an agent's."""
+SUFFIXES: Final = (".npz", ".json")
+MOST_BYTES: Final = 1 << 30
+"""Of a file: an agent of Theta's whole machine has 88 MB."""
+_ABOUT: Final = "about"
+_KEYS: Final = frozenset(
+    ("format", "kind", "features", "window", "reserve", "base", "estimates", "origin", "arrays", "sha256")
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of agent: its arrays, and how it is made of them.
+
+    Attributes
+    ----------
+    type : type
+        The agent's class.
+    names : tuple of str
+        Its arrays.
+    arrays : callable
+        From an agent to its arrays, by name.
+    restore : callable
+        From arrays to the agent; a JobcastError, ValueError or TypeError says that they are none.
+    features : tuple of str
+        What its weights belong to, in this order; none where it looks at no features.
+    """
+
+    type: type
+    names: tuple[str, ...]
+    arrays: Callable[[Any], Arrays]
+    restore: Callable[[Arrays], Any]
+    features: tuple[str, ...] = ()
+
+
+def _restored_linear(arrays: Arrays) -> Linear:
+    return Linear(tuple(np.atleast_1d(arrays["weights"]).tolist()))
+
+
+KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
+    {
+        "linear": Kind(Linear, ("weights",), lambda agent: {"weights": agent.array}, _restored_linear, FEATURES),
+        "random": Kind(
+            RandomPicks, ("seed",), lambda agent: {"seed": np.array(agent.seed)},
+            lambda arrays: RandomPicks(int(arrays["seed"])),
+        ),
+    }
+)  # fmt: skip
+"""Kinds of agents that files hold, by name."""
+
+
+@dataclass(frozen=True)
+class NamedAgent:
+    """An agent and the frame that it was made for.
+
+    Parameters
+    ----------
+    agent : Linear, RandomPicks or a value of another kind of `KINDS`
+        Who picks.
+    reserve : {"kept", "oldest", "again"}
+        Which job holds the reservation, see `schedsim.policies.agents.RESERVES`.
+    window : int
+        Jobs that it sees, 1 to 56.
+    base : str
+        Name of the policy in which it picks: easy, easy+promise.
+    estimates : str
+        Name of the estimates that the policy plans by and the features are made of, as `jobcast simulate --estimates`
+        takes it.
+    origin : mapping of str to text, number or None
+        Where it comes from: digest of the log, the part it was tuned on, objective, seed, version.
+
+    Raises
+    ------
+    JobcastError
+        If the parts do not go together.
+
+    Examples
+    --------
+    >>> NamedAgent(OLDEST_FIRST).policy.window
+    50
+    """
+
+    agent: Value
+    reserve: Reserve = "kept"
+    window: int = 50
+    base: str = "easy"
+    estimates: str = "requested"
+    origin: Mapping[str, str | int | float | None] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        self.kind  # noqa: B018 - an agent of no kind is refused
+        if self.reserve not in RESERVES:
+            raise unknown_name("reservation rule", str(self.reserve), RESERVES)
+        if isinstance(self.window, bool) or not isinstance(self.window, int):
+            raise JobcastError(f"An agent's window is a whole number of jobs; got {self.window!r}.")
+        self.policy  # noqa: B018 - refuses a window out of range, an unknown base, one that agents cannot pick in
+
+    @property
+    def kind(self) -> str:
+        """The name of its kind."""
+        for name, kind in KINDS.items():
+            if isinstance(self.agent, kind.type):
+                return name
+        raise JobcastError(f"An agent file holds one of {', '.join(KINDS)}; got {type(self.agent).__name__}.")
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in which it picks."""
+        return replace(make_policy(self.base), agent=self.agent, reserve=self.reserve, window=self.window)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all that decides its picks; its origin does not."""
+        return _sha256(self._about() | {"origin": {}}, self._arrays())
+
+    def _arrays(self) -> Arrays:
+        return KINDS[self.kind].arrays(self.agent)
+
+    def _about(self) -> dict[str, Any]:
+        kind = self.kind
+        return {
+            "format": FORMAT,
+            "kind": kind,
+            "features": list(KINDS[kind].features),
+            "window": self.window,
+            "reserve": self.reserve,
+            "base": self.base,
+            "estimates": self.estimates,
+            "origin": dict(self.origin),
+        }
+
+
+def write_agent(agent: NamedAgent, path: str | PathLike[str]) -> None:
+    """Write an agent file, whole or not at all.
+
+    Parameters
+    ----------
+    path : path-like
+        `.npz`, or `.json` to be read by people.
+
+    Raises
+    ------
+    JobcastError
+        If the suffix is another, or the file cannot be written.
+    """
+    check_suffix(path)
+    about, arrays = agent._about(), agent._arrays()
+    about |= {"sha256": _sha256(about, arrays)}
+    with whole_file(path) as part:
+        if Path(path).suffix == ".json":
+            about |= {"arrays": {name: array.tolist() for name, array in arrays.items()}}
+            part.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+            return
+        with part.open("wb") as out:
+            np.savez(out, allow_pickle=False, **{_ABOUT: np.array(json.dumps(about))}, **arrays)
+
+
+def check_suffix(path: str | PathLike[str]) -> None:
+    """Raise JobcastError unless an agent file may have this name."""
+    if Path(path).suffix not in SUFFIXES:
+        raise JobcastError(f"{path}: an agent file ends in {' or '.join(SUFFIXES)}; give it such a name.")
+
+
+def read_agent(path: str | PathLike[str], window: int | None = None) -> NamedAgent:
+    """Return the agent of a file.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; its content tells the form.
+    window : int, optional
+        The only window that the caller can offer.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such file; it is damaged, of a later version, of other features or another window.
+    """
+    source = Path(path)
+    try:
+        if source.is_file() and source.stat().st_size > MOST_BYTES:
+            raise JobcastError(f"{path}: has more than {MOST_BYTES:,} bytes: this is no agent file.")
+        data = source.read_bytes()
+    except OSError as error:
+        raise JobcastError(f"{path}: cannot be read ({error.strerror}); name an agent file.") from error
+    about, arrays = _parsed(data, str(path))
+    _check_about(about, str(path))
+    kind = KINDS[about["kind"]]
+    if about["features"] != list(kind.features):
+        raise JobcastError(
+            f"{path}: its weights belong to other features ({_listed(about['features'])}); agents of this jobcast look "
+            f"at {_listed(list(kind.features))}. Tune it again."
+        )
+    if set(arrays) != set(kind.names):
+        raise JobcastError(
+            f"{path}: an agent of kind {about['kind']} has the arrays {_listed(list(kind.names))}; the file has "
+            f"{_listed(sorted(arrays))}. Tune it again."
+        )
+    if about["sha256"] != _sha256({key: about[key] for key in about if key not in ("sha256", "arrays")}, arrays):
+        raise JobcastError(f"{path}: is damaged: its content does not have its checksum. Tune it again.")
+    if window is not None and about["window"] != window:
+        raise JobcastError(f"{path}: was tuned for a window of {about['window']} jobs; here it is {window}.")
+    frame = {name: about[name] for name in ("reserve", "window", "base", "estimates", "origin")}
+    try:
+        return NamedAgent(kind.restore(arrays), **frame)
+    except (JobcastError, ValueError, TypeError) as error:
+        raise JobcastError(f"{path}: {error}") from error
+
+
+def _parsed(data: bytes, path: str) -> tuple[dict[str, Any], Arrays]:
+    """Return the description and the arrays of a file, of either form."""
+    try:
+        if data[:2] != b"PK":
+            about = json.loads(data.decode("utf-8"))
+            arrays = {name: np.asarray(values) for name, values in about["arrays"].items()}
+        else:
+            with np.load(BytesIO(data), allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            about = json.loads(str(arrays.pop(_ABOUT)))
+        if any(array.dtype.kind not in "fiu" for array in arrays.values()):
+            raise ValueError("an array holds something else than numbers")
+    except (ValueError, KeyError, TypeError, AttributeError, EOFError, OSError, RecursionError, zipfile.BadZipFile,
+            NotImplementedError, OverflowError) as error:  # fmt: skip
+        reason = printable(" ".join(str(error).split()))[:80]
+        raise JobcastError(f"{path}: is no agent file, or a damaged one ({reason}).") from error
+    return about, arrays
+
+
+def _check_about(about: Any, path: str) -> None:
+    """Refuse a description of another version, or one that lacks something."""
+    version = about.get("format") if isinstance(about, dict) else None
+    if isinstance(version, bool) or not isinstance(version, int):
+        raise JobcastError(f"{path}: is no agent file: it does not tell its format.")
+    if version > FORMAT:
+        raise JobcastError(f"{path}: is of format {version}; this jobcast reads up to {FORMAT}: upgrade it.")
+    missing, foreign = _KEYS - {"arrays"} - set(about), set(about) - _KEYS
+    if missing or foreign:
+        what = f"lacks {_listed(sorted(missing))}" if missing else f"holds {_listed(sorted(foreign))} besides"
+        raise JobcastError(f"{path}: is a damaged agent file: it {what}. Tune it again.")
+    if not isinstance(about["kind"], str) or about["kind"] not in KINDS:
+        raise JobcastError(f"{path}: {unknown_name('kind of agent', str(about['kind']), KINDS)}")
+    texts = isinstance(about["base"], str) and isinstance(about["estimates"], str) and isinstance(about["reserve"], str)
+    if not texts or not isinstance(about["origin"], dict):
+        raise JobcastError(f"{path}: is a damaged agent file: base, estimates and reserve are texts, origin a table.")
+
+
+def _sha256(about: Mapping[str, Any], arrays: Arrays) -> str:
+    """Return the checksum of a description and arrays, the same for both forms of a file."""
+    sha = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name])
+        sha.update(f"{name} {array.shape}".encode())
+        sha.update(np.ascontiguousarray(array, dtype="<f8" if array.dtype.kind == "f" else "<i8").tobytes())
+    return sha.hexdigest()
+
+
+def _listed(names: Any) -> str:
+    text = ", ".join(map(str, names)) if isinstance(names, list) else str(names)
+    return printable(text if len(text) <= 300 else f"{text[:299]}…") or "none"
+
+
+SHIPPED: Final[Mapping[str, NamedAgent]] = MappingProxyType(
+    {
+        "oldest-first": NamedAgent(OLDEST_FIRST),
+        **{f"random-{reserve}": NamedAgent(RandomPicks(), reserve) for reserve in RESERVES},
+    }
+)
+"""Agents that need no file: `agent:oldest-first` is EASY; `agent:random-kept` and the like are the controls."""
+
+
+def is_agent(policy: str) -> bool:
+    """Return whether a policy's name is that of an agent: `agent:FILE` or `agent:NAME`."""
+    return policy.startswith(PREFIX)
+
+
+def agent_named(policy: str) -> NamedAgent:
+    """Return the agent of a policy's name, `agent:FILE` or `agent:` and a name of `SHIPPED`.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such file or name; see `read_agent`.
+
+    Examples
+    --------
+    >>> agent_named("agent:random-oldest").reserve
+    'oldest'
+    """
+    name = policy.removeprefix(PREFIX)
+    if name in SHIPPED:
+        return SHIPPED[name]
+    if not Path(name).suffix and not Path(name).is_file():
+        raise unknown_name("agent", name, (*SHIPPED, "FILE.npz", "FILE.json"))
+    return read_agent(name)
+
+
+def policy_named(name: str) -> Policy:
+    """Return a policy by its name: an agent's, or one of `schedsim.policies.policy.make_policy`.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such policy, or its agent file cannot be used.
+
+    Examples
+    --------
+    >>> policy_named("agent:oldest-first").reserve, policy_named("easy").reserve
+    ('kept', None)
+    """
+    return agent_named(name).policy if is_agent(name) else make_policy(name)

@@ -1,0 +1,493 @@
+"""Training of DRAS's agents: policy gradient and Q-learning as the paper has them, job set after job set.
+
+DRAS [1]_ learns while it schedules. After ten scheduling instants its picks since the last update move the weights, and
+are forgotten. DRAS-PG follows equation 3: each pick's score rises with what the picks from it on have earned, less the
+mean of that over past updates, where the n-th pick of an update is compared with the n-th ones. DRAS-DQL follows
+equation 4, with a plus where the paper prints a minus, which would climb the error: the value of a pick moves towards
+its reward plus the greatest value at the next pick. Where an update ends nothing is known of what follows, so that the
+horizon is ten instants; `returns="full"` looks to the end of the job set.
+
+The paper does not say how often the chance to explore shrinks: here once an update. Its rewards are those of
+`schedsim.engine.learning.Reward`.
+
+References
+----------
+.. [1] Fan, Li, Singh, Taylor, Allcock, Lan. Deep reinforcement agent for scheduling in HPC. IPDPS 2021.
+   doi:10.1109/IPDPS49936.2021.00090
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from predictors.core.arrays import Floats, Singles
+from predictors.core.errors import JobcastError, unknown_name
+from predictors.core.hash_random import mixed
+from predictors.core.validation import check_whole
+from schedsim.agents.checkpoints import Checkpoints, Episode
+from schedsim.agents.networks import Adam, Network, first_weights, softmax
+from schedsim.engine.learning import Picks, Reward
+from schedsim.engine.simulation import Simulation
+from schedsim.policies.agents import Reserve
+from schedsim.policies.backfilling import Easy, Greedy
+from schedsim.policies.networks import Dras, Shape
+from schedsim.policies.policy import Policy
+from schedsim.results.schedule import Schedule
+from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate
+from schedsim.workload.workload import Workload
+
+EstimatesOf = Callable[[Workload], Estimates | Separate | RevisedEstimates]
+
+REWARDS: Final[Mapping[str, Reward]] = MappingProxyType(
+    {
+        "theta": Reward(),
+        "theta-6h": Reward(least_wait=21_600),
+        "cori": Reward("capacity"),
+        "zero": Reward("none"),
+        "shuffled": Reward(shuffled=True),
+    }
+)
+"""Rewards by name: equation 1, which the paper has for Theta; with the floor of the longest wait that its public code
+has; equation 2, for Cori; and two controls."""
+
+MOST_VALUE: Final = 1e6
+"""Targets of Q-learning are cut here, since equation 4 discounts nothing."""
+
+POOL: Final = 1_024
+"""Earlier rewards that a shuffled one is exchanged with; within one update the sums would still tell what is good."""
+
+# purposes of draws
+DEALING: Final = 103
+EPISODE: Final = 104
+
+
+@dataclass(frozen=True)
+class DrasSettings:
+    """How an agent of DRAS is made and learns; the defaults are the paper's at a tenth of Theta.
+
+    Parameters
+    ----------
+    kind : {"pg", "dql", "decima"}
+        Policy gradient, Q-learning, or the paper's Decima-PG: policy gradient without reservations, which picks among
+        the jobs that fit.
+    nodes : int
+        Of the machine.
+    reward : str or Reward
+        What a pick earns, or its name in `REWARDS`.
+    window : int
+        Jobs that it sees.
+    dense : tuple of int
+        Neurons of the two dense layers.
+    inputs : {"scaled", "raw", "permuted"}
+        Inputs are shares of the machine and days; or processors and seconds, which cannot be learnt from; or each job's
+        numbers stand at the place of another job.
+    returns : {"printed", "full"}
+        Whether what a pick earns is summed to the end of its update or of the job set. Policy gradient then learns at
+        the end of each job set, update after update; Q-learning waits for the first value of the next update.
+    instants : int
+        Scheduling instants between two updates.
+    rate : float
+        Step size of Adam.
+    reserve : {"kept", "oldest", "again"}
+        Which job holds the reservation, see `schedsim.policies.agents.RESERVES`.
+    explore, explore_decay, explore_floor : float
+        Chance of Q-learning to pick any job; what it is multiplied by at each update; where that ends.
+
+    Raises
+    ------
+    JobcastError
+        If a value is out of its range.
+
+    Examples
+    --------
+    >>> DrasSettings("pg", 436).shape.parameters, DrasSettings("dql", 436).shape.parameters
+    (259453, 215304)
+    """
+
+    kind: Literal["pg", "dql", "decima"]
+    nodes: int
+    reward: str | Reward = "theta"
+    window: int = 50
+    dense: tuple[int, int] = (400, 100)
+    inputs: Literal["scaled", "raw", "permuted"] = "scaled"
+    returns: Literal["printed", "full"] = "printed"
+    instants: int = 10
+    rate: float = 0.001
+    reserve: Reserve = "kept"
+    explore: float = 1.0
+    explore_decay: float = 0.995
+    explore_floor: float = 0.01
+
+    def __post_init__(self) -> None:
+        for name, known in (
+            ("kind", ("pg", "dql", "decima")),
+            ("inputs", ("scaled", "raw", "permuted")),
+            ("returns", ("printed", "full")),
+            ("reserve", ("kept", "oldest", "again")),
+        ):
+            if getattr(self, name) not in known:
+                raise JobcastError(f"{name} is one of {', '.join(known)}; got {getattr(self, name)!r}.")
+        if isinstance(self.reward, str) and self.reward not in REWARDS:
+            raise unknown_name("reward", self.reward, REWARDS)
+        if not isinstance(self.reward, str | Reward):
+            raise JobcastError(f"reward is a Reward or the name of one; got {self.reward!r}.")
+        check_whole(self.instants, "the scheduling instants between two updates", 1)
+        for name in ("explore", "explore_decay", "explore_floor"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise JobcastError(f"{name} must be from 0 to 1; got {getattr(self, name)!r}.")
+        if not 0 < self.rate < np.inf:
+            raise JobcastError(f"rate must be above 0; got {self.rate!r}.")
+        object.__setattr__(self, "dense", tuple(self.dense))
+        _ = self.shape
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes of the network."""
+        return Shape(self.nodes, "dql" if self.kind == "dql" else "pg", self.window, self.dense)
+
+    @property
+    def earns(self) -> Reward:
+        """What a pick earns."""
+        return REWARDS[self.reward] if isinstance(self.reward, str) else self.reward
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One workload under an agent.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        Of all jobs.
+    episode : Episode
+        Its figures; without learning, `updates` and `refused` are 0.
+    agent : Dras
+        As it is at the end.
+    """
+
+    schedule: Schedule
+    episode: Episode
+    agent: Dras
+
+    @property
+    def reward(self) -> float:
+        """Sum over the picks."""
+        return self.episode.reward
+
+    @property
+    def picks(self) -> int:
+        """How many jobs were picked."""
+        return self.episode.picks
+
+    @property
+    def updates(self) -> int:
+        """How often the weights moved."""
+        return self.episode.updates
+
+
+class DrasLearner:
+    """Moves the weights of a network by equations 3 and 4; what `Simulation.learn` takes.
+
+    Parameters
+    ----------
+    settings : DrasSettings
+        How.
+    weights : float32 array
+        To begin with.
+    seed : int
+        Of what is dealt out anew where rewards are shuffled.
+    frozen : bool
+        Whether picks are counted but nothing is learnt.
+    """
+
+    def __init__(self, settings: DrasSettings, weights: Singles, seed: int, frozen: bool = False) -> None:
+        self.settings, self.seed, self.frozen = settings, seed, frozen
+        self.instants, self.reward = settings.instants, settings.earns
+        self.explore = settings.explore if settings.kind == "dql" and not frozen else 0.0
+        self._own = np.array(weights, np.float32)
+        self.weights = self._own.view()
+        self.weights.flags.writeable = False
+        self._network, self._gradient = Network(settings.shape), np.empty(0 if frozen else len(self._own), np.float32)
+        self.adam = Adam(0 if frozen else len(self._own), settings.rate)
+        self.sums, self.counts = np.zeros(0), np.zeros(0)  # of the returns of each n-th pick of past updates
+        self.pool = np.zeros(0)  # of earlier rewards, where they are shuffled
+        self._waiting: list[Picks] = []  # until what follows is known
+        self.updates = self.picks = self.refused = 0
+        self.earned = 0.0
+
+    def take(self, weights: Singles) -> None:
+        """Go on with other weights."""
+        self._own[:] = weights
+
+    def update(self, picks: Picks) -> None:
+        """Learn from the picks of some instants."""
+        self.picks += len(picks.place)
+        self.earned += float(picks.reward.sum())
+        if self.frozen:
+            return
+        if self.settings.returns == "printed":
+            self._learn(picks, self._dealt(picks))
+            return
+        if self.settings.kind == "dql" and self._waiting:
+            self._learn_waiting(float(picks.value[0]))
+        self._waiting.append(replace(picks, seen=picks.seen.copy()))
+
+    def finish(self) -> None:
+        """Learn what could not be known before the end of a job set."""
+        if self.settings.kind == "dql":
+            if self._waiting:
+                self._learn_waiting(0.0)
+            return
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        rewards = [self._dealt(picks) for picks in waiting]
+        to_go = _to_go(np.concatenate(rewards))
+        worth = to_go - self._baseline(to_go)
+        begin = 0
+        for picks in waiting:
+            self._follow(picks, worth[begin : begin + len(picks.place)])
+            begin += len(picks.place)
+
+    def _learn(self, picks: Picks, rewards: Floats) -> None:
+        if self.settings.kind == "dql":
+            self._approach(picks, rewards + np.append(picks.value[1:], 0.0))
+            return
+        to_go = _to_go(rewards)
+        self._follow(picks, to_go - self._baseline(to_go))
+
+    def _learn_waiting(self, following: float) -> None:
+        """Learn the values of an update whose next pick is known."""
+        picks = self._waiting.pop()
+        self._approach(picks, self._dealt(picks) + np.append(picks.value[1:], following))
+
+    def _dealt(self, picks: Picks) -> Floats:
+        """Return what the picks earn; where that is shuffled, each in exchange for that of some earlier pick."""
+        if not self.reward.shuffled:
+            return picks.reward
+        dealt = picks.reward.copy()
+        for place, reward in enumerate(picks.reward.tolist()):
+            filling = len(self.pool) < POOL
+            if filling:
+                self.pool = np.append(self.pool, reward)
+            drawn = mixed(self.seed, place, DEALING + self.updates) % len(self.pool)
+            dealt[place] = self.pool[drawn]
+            if not filling:
+                self.pool[drawn] = reward
+        return dealt
+
+    def _baseline(self, to_go: Floats) -> Floats:
+        """Return the mean of the returns of past updates at each pick's place, and take these in."""
+        n = len(to_go)
+        if n > len(self.sums):
+            more = np.zeros(n - len(self.sums))
+            self.sums, self.counts = np.append(self.sums, more), np.append(self.counts, more)
+        means = self.sums[:n] / np.maximum(self.counts[:n], 1)
+        self.sums[:n] += to_go
+        self.counts[:n] += 1
+        return np.asarray(means)
+
+    def _follow(self, picks: Picks, worth: Floats) -> None:
+        """Equation 3: raise the chance of each pick by what it was worth."""
+        scores = self._network.scores(self.weights, picks.seen)
+        wanted = -softmax(scores, picks.of)
+        wanted[np.arange(len(worth)), picks.place] += 1
+        self._climb(picks, scores, wanted * worth[:, None])
+
+    def _approach(self, picks: Picks, targets: Floats) -> None:
+        """Equation 4: move the value of each pick towards its target."""
+        scores = self._network.scores(self.weights, picks.seen)
+        kept = np.clip(targets, -MOST_VALUE, MOST_VALUE)
+        self.refused += int((kept != targets).sum())
+        self._climb(picks, scores, kept[:, None] - scores)
+        floor = self.settings.explore_floor
+        self.explore = max(min(floor, self.settings.explore), self.explore * self.settings.explore_decay)
+
+    def _climb(self, picks: Picks, scores: Any, wanted: Any) -> None:
+        """Move the weights up the gradient, unless a number is none."""
+        self.updates += 1
+        if not (np.isfinite(scores).all() and np.isfinite(wanted).all()):
+            self.refused += 1
+            return
+        self._network.gradient(self.weights, picks.seen, wanted.astype(np.float32), self._gradient)
+        self.adam.climb(self._own, self._gradient)
+
+
+def _to_go(rewards: Floats) -> Floats:
+    """Return the sum of the rewards from each pick on."""
+    return np.asarray(np.cumsum(rewards[::-1])[::-1])
+
+
+def untrained(settings: DrasSettings, seed: int) -> Dras:
+    """Return an agent that has learnt nothing."""
+    return _agent(settings, first_weights(settings.shape, seed), seed)
+
+
+def _agent(settings: DrasSettings, weights: Singles, seed: int) -> Dras:
+    raw, permuted = settings.inputs == "raw", settings.inputs == "permuted"
+    return Dras(settings.shape, weights, seed, raw=raw, permuted=permuted)
+
+
+def policy_of(settings: DrasSettings, agent: Dras) -> Policy:
+    """Return the policy under which an agent picks: EASY with its rule for the reservation, or none for Decima-PG."""
+    if settings.kind == "decima":
+        return Policy(backfill=Greedy(), agent=agent, window=settings.window)
+    return Policy(backfill=Easy(), agent=agent, reserve=settings.reserve, window=settings.window)
+
+
+def run(
+    workload: Workload,
+    agent: Dras,
+    settings: DrasSettings,
+    seed: int,
+    learning: bool = False,
+    estimates: EstimatesOf | None = None,
+) -> Run:
+    """Run a workload under an agent that goes on learning, or is frozen.
+
+    Parameters
+    ----------
+    workload : Workload
+        For a machine of `settings.nodes` processors.
+    agent : Dras
+        To begin with; its seed is not looked at.
+    settings : DrasSettings
+        How it was made and learns. Adam and the mean of past updates begin anew.
+    seed : int
+        Of the draws.
+    learning : bool
+        Whether its weights move on; a frozen agent does not explore.
+    estimates : function of a workload, optional
+        What the scheduler and the network believe; by default the requested times.
+
+    Raises
+    ------
+    JobcastError
+        If the agent is not of the settings' shape, or the machine is another.
+    """
+    if agent.shape != settings.shape:
+        raise JobcastError(f"The settings have a network of {settings.shape}, the agent one of {agent.shape}.")
+    floor = min(settings.explore, settings.explore_floor)
+    learner = DrasLearner(replace(settings, explore=floor), agent.weights, seed, frozen=not learning)
+    return _episode(workload, learner, seed, estimates)
+
+
+def _episode(workload: Workload, learner: DrasLearner, seed: int, estimates: EstimatesOf | None) -> Run:
+    """Run a workload beside a learner."""
+    settings = learner.settings
+    agent = _agent(settings, learner.weights, seed)
+    counted, earned = (learner.picks, learner.updates, learner.refused), learner.earned
+    simulation = Simulation(workload, policy_of(settings, agent), None if estimates is None else estimates(workload))
+    simulation.learn(learner)
+    simulation.run()
+    learner.finish()
+    schedule = simulation.schedule()
+    wait = float((schedule.start - workload.submit).mean())
+    now = learner.picks, learner.updates, learner.refused
+    picks, updates, refused = (after - before for after, before in zip(now, counted, strict=True))
+    reward = learner.earned - earned
+    episode = Episode(workload.name, len(workload), picks, updates, reward, wait, learner.explore, refused)
+    if not learner.frozen:
+        agent = _agent(settings, learner.weights, seed)
+    return Run(schedule, episode, agent)
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What came of a training.
+
+    Parameters
+    ----------
+    settings : DrasSettings
+        How.
+    agents : tuple of Dras
+        The untrained one, then those that were kept.
+    kept_after : tuple of int
+        Job sets that each of them has learnt from.
+    curve : tuple of Episode
+        Job set by job set.
+    """
+
+    settings: DrasSettings
+    agents: tuple[Dras, ...]
+    kept_after: tuple[int, ...]
+    curve: tuple[Episode, ...]
+
+    @property
+    def rewards(self) -> Floats:
+        """Total of each job set, shape (n,)."""
+        return np.array([episode.reward for episode in self.curve])
+
+
+def train(
+    workloads: Sequence[Workload],
+    settings: DrasSettings,
+    seed: int,
+    estimates: EstimatesOf | None = None,
+    keep_every: int = 1,
+    progress: Callable[[int, int], object] | None = None,
+    checkpoint: Path | None = None,
+) -> Training:
+    """Train an agent on job sets, one after the other, each on an idle machine.
+
+    Parameters
+    ----------
+    workloads : sequence of Workload
+        The job sets, for a machine of `settings.nodes` processors.
+    settings : DrasSettings
+        How.
+    seed : int
+        Of the first weights and all draws.
+    estimates : function of a workload, optional
+        What the scheduler and the network believe; by default the requested times.
+    keep_every : int
+        After so many job sets the agent is kept; the last one always is.
+    progress : function, optional
+        Is called with the job sets done and all of them.
+    checkpoint : Path, optional
+        A folder from which a broken training goes on after the last job set learnt; it comes to the same bits.
+
+    Raises
+    ------
+    JobcastError
+        If a job set is for another machine, or the folder holds another training.
+    """
+    check_whole(seed, "a training's seed", 0, (1 << 62) - 1)
+    check_whole(keep_every, "the job sets between two kept agents", 1)
+    first = untrained(settings, seed)
+    for workload in workloads:
+        first.check_machine(workload.machine_procs, settings.window)
+    learner, curve = DrasLearner(settings, first.weights, seed), list[Episode]()
+    kept, agents = [0], [first]
+    store = None if checkpoint is None else Checkpoints(checkpoint, _identity(settings, seed, keep_every, estimates))
+    if store is not None:
+        names = [workload.digest for workload in workloads]
+        curve = store.resume(learner, names)
+        kept += [after for after in range(1, len(curve) + 1) if _is_kept(after, keep_every, len(workloads))]
+        agents += [_agent(settings, store.weights(after), seed) for after in kept[1:]]
+    for done, workload in enumerate(workloads[len(curve) :], len(curve) + 1):
+        curve.append(_episode(workload, learner, int(mixed(seed, done, EPISODE)), estimates).episode)
+        if _is_kept(done, keep_every, len(workloads)):
+            kept.append(done)
+            agents.append(_agent(settings, learner.weights, seed))
+        if store is not None:
+            store.keep(learner, curve, names[:done], _is_kept(done, keep_every, len(workloads)))
+        if progress is not None:
+            progress(done, len(workloads))
+    return Training(settings, tuple(agents), tuple(kept), tuple(curve))
+
+
+def _is_kept(done: int, keep_every: int, n: int) -> bool:
+    return done % keep_every == 0 or done == n
+
+
+def _identity(settings: DrasSettings, seed: int, keep_every: int, estimates: EstimatesOf | None) -> str:
+    """Return what tells a training from others, but for its job sets."""
+    named = "requested" if estimates is None else getattr(estimates, "__qualname__", type(estimates).__qualname__)
+    known = asdict(replace(settings, reward=settings.earns)) | {"seed": seed, "keep": keep_every, "estimates": named}
+    return json.dumps(known, sort_keys=True)

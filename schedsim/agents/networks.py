@@ -1,0 +1,274 @@
+"""DRAS's networks as the trainer sees them: first weights, scores of a batch, gradients by hand, Adam.
+
+The scores are those of the compiled pass, bit for bit: both run the layers of `schedsim.kernels.networks`. Weights and
+arrays are float32 in use; the functions take float64 as well, to compare gradients with differences.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+
+from predictors.core.arrays import Floats, Ints, Singles
+from predictors.core.hash_random import uniform
+from predictors.core.jit import compiled
+from schedsim.kernels.networks import FILTER, LEAK, first_layer, other_layers, sum_columns
+from schedsim.policies.networks import Shape
+
+WEIGHTS: Final = 101  # purpose of the draws of first weights
+DECAYS: Final = (0.9, 0.999)  # of Adam's two moments
+SMALLEST: Final = 1e-8  # added to its denominator
+
+
+def first_weights(shape: Shape, seed: int) -> Singles:
+    """Return uniform weights by Glorot and Bengio (AISTATS 2010), biases of zero, shape (shape.parameters,).
+
+    Examples
+    --------
+    >>> weights = first_weights(Shape(44, dense=(40, 10)), seed=1)
+    >>> weights.dtype.name, len(weights), bool(abs(weights[3:]).max() < 0.35)
+    ('float32', 6713, True)
+    """
+    rows, first, second, outputs = shape.layers
+    units = np.empty(shape.parameters)
+    uniform(seed, np.arange(shape.parameters), WEIGHTS, units)
+    units = 2 * units - 1
+    begin = 0
+    for inputs, n in ((2, 2), (rows, first), (first, second), (second, outputs)):
+        size = 2 if begin == 0 else inputs * n
+        units[begin : begin + size] *= np.sqrt(6 / (inputs + n))
+        begin += FILTER if begin == 0 else size
+    units[2] = 0.0
+    units[begin:] = 0.0
+    return units.astype(np.float32)
+
+
+class Network:
+    """A network's layers for a batch, and their gradients.
+
+    Parameters
+    ----------
+    shape : Shape
+        Its sizes.
+    kind : type
+        Of its numbers: float32, or float64.
+    """
+
+    def __init__(self, shape: Shape, kind: Any = np.float32) -> None:
+        self.shape = shape
+        _, first, second, outputs = shape.layers
+        self._neurons = np.empty((0, 4 * first + second + outputs), kind)
+        self._begin = 2 if shape.kind == "dql" else 0  # rows of a job that the pass adds last
+        self._transposed = np.empty((second, first), kind), np.empty((outputs, second), kind)
+
+    def scores(self, weights: Any, seen: Any) -> Any:
+        """Return the outputs for a batch of what is seen, shape (n, rows, 2) in, (n, outputs) out."""
+        n = len(seen)
+        if n > len(self._neurons):
+            self._neurons = np.empty((n, self._neurons.shape[1]), self._neurons.dtype)
+        rows, first, second, outputs = self.shape.layers
+        sum_columns(weights, rows, first, self._neurons[0])
+        run(weights, seen, self._neurons[:n], rows, first, second, outputs, self._begin)
+        return self._neurons[:n, 4 * first + second :]
+
+    def gradient(self, weights: Any, seen: Any, wanted: Any, gradient: Any) -> None:
+        """Write the gradient of sum(wanted * scores) by the weights, just after `scores` for the same batch.
+
+        Parameters
+        ----------
+        weights : array of shape (parameters,)
+            The weights.
+        seen : array of shape (n, rows, 2)
+            What is seen.
+        wanted : array of shape (n, outputs)
+            Derivative of what is to grow by each output.
+        gradient : array of shape (parameters,)
+            Is overwritten.
+        """
+        rows, first, second, outputs = self.shape.layers
+        below_first, below_second = (np.empty((len(seen), n), wanted.dtype) for n in (first, second))
+        go_back(
+            weights, seen, self._neurons, wanted, gradient, rows, first, second, outputs, *self._transposed,
+            below_second, below_first,
+        )  # fmt: skip
+
+
+@compiled
+def run(weights: Any, seen: Any, neurons: Any, rows: int, first: int, second: int, outputs: int, begin: int) -> None:
+    """Write all layers for a batch; the sums of the columns stand at the front of the first row of `neurons`."""
+    n = len(seen)
+    matrix = weights[FILTER : FILTER + rows * first].reshape((rows, first))
+    for k in range(n):
+        for j in range(first):
+            neurons[k, j] = neurons[0, j]
+        for j in range(first, 3 * first):
+            neurons[k, j] = 0
+    for step in range(rows):
+        i = step + begin if step + begin < rows else step + begin - rows
+        row = matrix[i]
+        for k in range(n):
+            one, two = seen[k, i, 0], seen[k, i, 1]
+            if one != 0:
+                ones = neurons[k, first : 2 * first]
+                for j in range(first):
+                    ones[j] += one * row[j]
+            if two != 0:
+                twos = neurons[k, 2 * first : 3 * first]
+                for j in range(first):
+                    twos[j] += two * row[j]
+    for k in range(n):
+        first_layer(weights, neurons[k], first)
+        other_layers(weights, neurons[k], rows, first, second, outputs)
+
+
+@compiled
+def go_back(
+    weights: Any, seen: Any, neurons: Any, wanted: Any, gradient: Any, rows: int, first: int, second: int,
+    outputs: int, to_first: Any, to_second: Any, below_second: Any, below_first: Any,
+) -> None:  # fmt: skip
+    """Write the gradient, layer by layer from the last; transposed matrices make its loops run along memory."""
+    n = len(seen)
+    begin = FILTER + rows * first
+    third = begin + first * second
+    transpose(weights[begin:third].reshape((first, second)), to_first)
+    transpose(weights[third : third + second * outputs].reshape((second, outputs)), to_second)
+    for i in range(begin, len(gradient)):
+        gradient[i] = 0
+    last = gradient[third : third + second * outputs].reshape((second, outputs))
+    bias = gradient[third + second * outputs :]
+    middle = gradient[begin:third].reshape((first, second))
+    for k in range(n):
+        for j in range(outputs):
+            bias[j] += wanted[k, j]
+        layer, below = neurons[k, 4 * first : 4 * first + second], below_second[k]
+        go_below(layer, wanted[k], last, to_second, below)
+        go_below(neurons[k, 3 * first : 4 * first], below, middle, to_first, below_first[k])
+    a, b, c = weights[0], weights[1], weights[2]
+    for i in range(FILTER):
+        gradient[i] = 0
+    whole = gradient[FILTER:begin].reshape((rows, first))
+    total = whole[0]  # what the filter's bias gives to each row, before anything else
+    for j in range(first):
+        total[j] = 0
+    for k in range(n):
+        below = below_first[k]
+        for j in range(first):
+            total[j] += c * below[j]
+            gradient[0] += below[j] * neurons[k, first + j]
+            gradient[1] += below[j] * neurons[k, 2 * first + j]
+            gradient[2] += below[j] * neurons[k, j]
+    for i in range(rows - 1, -1, -1):
+        row = whole[i]
+        if i > 0:
+            for j in range(first):
+                row[j] = total[j]
+        for k in range(n):
+            value = a * seen[k, i, 0] + b * seen[k, i, 1]
+            if value != 0:
+                below = below_first[k]
+                for j in range(first):
+                    row[j] += value * below[j]
+
+
+@compiled
+def go_below(layer: Any, above: Any, gradient: Any, transposed: Any, below: Any) -> None:
+    """Add the gradient of a dense layer's weights, and write that of the layer before its leaky ReLU."""
+    n, m = gradient.shape
+    for i in range(n):
+        value, row = layer[i], gradient[i]
+        for j in range(m):
+            row[j] += value * above[j]
+    for i in range(n):
+        below[i] = 0
+    for j in range(m):
+        value = above[j]
+        if value != 0:
+            row = transposed[j]
+            for i in range(n):
+                below[i] += value * row[i]
+    for i in range(n):
+        if layer[i] <= 0:
+            below[i] *= LEAK
+
+
+@compiled
+def transpose(matrix: Any, out: Any) -> None:
+    """Write a matrix transposed, in blocks that stay in the cache."""
+    n, m = matrix.shape
+    for i0 in range(0, n, 32):
+        for j0 in range(0, m, 32):
+            for i in range(i0, min(n, i0 + 32)):
+                for j in range(j0, min(m, j0 + 32)):
+                    out[j, i] = matrix[i, j]
+
+
+@compiled
+def climb(weights: Any, gradient: Any, mean: Any, square: Any, numbers: Any) -> None:
+    """Take a step of Adam (Kingma & Ba, ICLR 2015) up the gradient; `numbers` as `Adam` gives them."""
+    decay, other, square_decay, other_square, rate, root, smallest = numbers
+    for i in range(len(weights)):
+        mean[i] = decay * mean[i] + other * gradient[i]
+        square[i] = square_decay * square[i] + other_square * gradient[i] * gradient[i]
+        weights[i] += rate * mean[i] / (np.sqrt(square[i]) * root + smallest)
+
+
+class Adam:
+    """Adam's moments of each weight.
+
+    Parameters
+    ----------
+    n : int
+        Weights.
+    rate : float
+        Step size.
+    kind : type
+        Of its numbers.
+
+    Examples
+    --------
+    The first step has the length of the rate:
+
+    >>> weights = np.zeros(2)
+    >>> Adam(2, 0.001, np.float64).climb(weights, np.array([5.0, -7.0]))
+    >>> weights.round(6).tolist()
+    [0.001, -0.001]
+    """
+
+    def __init__(self, n: int, rate: float, kind: Any = np.float32) -> None:
+        self.rate, self.steps = rate, 0
+        self.mean, self.square = np.zeros(n, kind), np.zeros(n, kind)
+
+    def climb(self, weights: Any, gradient: Any) -> None:
+        """Take a step up the gradient."""
+        self.steps += 1
+        first, second = DECAYS
+        rate, root = self.rate / (1 - first**self.steps), 1 / np.sqrt(1 - second**self.steps)
+        numbers = np.array([first, 1 - first, second, 1 - second, rate, root, SMALLEST], weights.dtype)
+        climb(weights, gradient, self.mean, self.square, numbers)
+
+
+def softmax(scores: Any, of: Ints) -> Floats:
+    """Return the chances of each job, shape (n, window): zero behind the first `of` places, and summing to 1.
+
+    Examples
+    --------
+    >>> softmax(np.zeros((2, 4)), np.array([2, 4])).tolist()
+    [[0.5, 0.5, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25]]
+    """
+    known = np.arange(scores.shape[1]) < of[:, None]
+    top = np.where(known, scores, -np.inf).max(axis=1, keepdims=True)
+    with np.errstate(over="ignore", invalid="ignore"):
+        weights = np.where(known, np.exp(np.where(known, scores, top).astype(np.float64) - top), 0.0)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def entropy(chances: Floats, of: Ints) -> Floats:
+    """Return the entropy of chances by the most that so many jobs allow, shape (n,); 1 for a single job.
+
+    Examples
+    --------
+    >>> entropy(np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]), np.array([2, 3])).round(3).tolist()
+    [1.0, 0.0]
+    """
+    logs = np.log(np.where(chances > 0, chances, 1.0))
+    found = 0.0 - (chances * logs).sum(axis=1)
+    return np.where(of > 1, found / np.log(np.maximum(of, 2)), 1.0)

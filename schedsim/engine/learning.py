@@ -1,0 +1,144 @@
+"""A learner beside a simulation: it is told what the policy's network picked, and may change the network's weights.
+
+The compiled pass keeps each pick of a `Dras` agent: what the network saw, the place of the job picked, what it earned.
+After so many scheduling instants it stops, the learner reads the picks and they are cleared.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Protocol
+
+import numpy as np
+
+import schedsim.kernels.records as at
+from predictors.core.arrays import Floats, Ints, Singles
+from predictors.core.errors import JobcastError
+from predictors.core.validation import check_whole
+from schedsim.engine.state import State
+from schedsim.kernels.networks import OF, PLACE, REWARD, VALUE
+
+EQUATIONS: Final[Mapping[str, int]] = MappingProxyType(
+    {"none": at.NO_REWARD, "capability": at.EQUATION_1, "capacity": at.EQUATION_2}
+)
+"""What a pick earns, by name."""
+
+
+@dataclass(frozen=True)
+class Reward:
+    """What a pick earns.
+
+    Parameters
+    ----------
+    equation : {"capability", "capacity", "none"}
+        "capability" is equation 1 of DRAS: the wait of the job picked by the longest wait in the queue, its processors
+        by the machine's, and the processors in use by the machine's, weighted and summed. "capacity" is equation 2: the
+        mean of -1 / estimate [1/h] over the queue. A job that starts counts as in use, and as out of the queue. The
+        second is a mean, so that a longer queue of longer jobs scores better.
+    shares : tuple of float
+        Weights of the three parts of equation 1.
+    least_wait : int
+        Floor of the longest wait in the queue [s]; without one, nothing is earned for waits as long as nobody waits.
+    shuffled : bool
+        Whether a learner exchanges each reward for that of some earlier pick: a control that can learn nothing from
+        them.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such equation, or a number is out of its range.
+    """
+
+    equation: str = "capability"
+    shares: tuple[float, float, float] = (1 / 3, 1 / 3, 1 / 3)
+    least_wait: int = 0
+    shuffled: bool = False
+
+    def __post_init__(self) -> None:
+        if self.equation not in EQUATIONS:
+            raise JobcastError(f"A reward is one of {', '.join(EQUATIONS)}; got {self.equation!r}.")
+        if len(self.shares) != 3 or not all(abs(share) < np.inf for share in self.shares):
+            raise JobcastError(f"Equation 1 has three finite weights; got {self.shares!r}.")
+        check_whole(self.least_wait, "the floor of the longest wait", 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Picks:
+    """The picks since the last update, in their order; the arrays are overwritten once the learner returns.
+
+    Parameters
+    ----------
+    seen : float32 array of shape (n, rows, 2)
+        What the network saw; for the kind "dql" of the job picked alone.
+    place, of : int64 arrays of shape (n,)
+        Place of the job picked, and jobs in the window.
+    reward : float64 array of shape (n,)
+        What each pick earned.
+    value : float64 array of shape (n,)
+        The greatest of the network's scores.
+    """
+
+    seen: Singles
+    place: Ints
+    of: Ints
+    reward: Floats
+    value: Floats
+
+    @classmethod
+    def of_state(cls, state: State) -> "Picks":
+        """Return those that a simulation keeps."""
+        n = int(state.record.n_choices)
+        kept = state.choices[:n]
+        place, of = (kept[:, column].astype(np.int64) for column in (PLACE, OF))
+        return cls(state.seen[:n], place, of, kept[:, REWARD].copy(), kept[:, VALUE].copy())
+
+
+class Learner(Protocol):
+    """What learns from picks."""
+
+    instants: int
+    reward: Reward
+    weights: Singles
+    explore: float
+
+    def update(self, picks: Picks) -> None:
+        """Learn; `weights`, an array that is not writeable, and `explore` hold from then on."""
+
+
+def begin(state: State, learner: Learner) -> None:
+    """Keep picks for a learner from now on."""
+    record, reward = state.record, learner.reward
+    check_whole(learner.instants, "the scheduling instants between two updates", 1)
+    record.learns, record.instants, record.n_choices = True, learner.instants, 0
+    record.next_update = record.n_passes + learner.instants
+    record.pick_reward = EQUATIONS[reward.equation]
+    record.wait_share, record.procs_share, record.used_share = reward.shares
+    record.least_wait = reward.least_wait
+    record.explore = learner.explore
+    state.with_net(learner.weights)
+
+
+def tell(state: State, learner: Learner) -> None:
+    """Tell the learner the picks so far, and go on with what it has learnt."""
+    record = state.record
+    learner.update(Picks.of_state(state))
+    record.n_choices = 0
+    record.next_update = record.n_passes + record.instants
+    record.explore = learner.explore
+    state.with_net(learner.weights)
+
+
+def end(state: State) -> None:
+    """Keep no picks any more; the weights of now stay, whatever the learner does to its own."""
+    record = state.record
+    record.learns, record.n_choices = False, 0
+    net = state.net.copy()
+    net.flags.writeable = False
+    state.with_net(net)
+    state.with_choices(1)
+
+
+def make_room(state: State) -> None:
+    """Make room for the picks of a pass: one a waiting job, and one for the job reserved."""
+    record = state.record
+    state.with_choices(max(2 * len(state.choices), int(record.n_choices + record.n_queued) + 1))

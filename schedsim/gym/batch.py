@@ -1,0 +1,269 @@
+"""Several simulations advanced by one compiled call: each takes an action and goes on to its next pick.
+
+The arrays of the simulations lie where they lie; the call is given their addresses, in the order of
+`schedsim.kernels.records.Arrays`, then those of the estimates and of what an environment keeps of an episode. A
+simulation that pauses for anything but a pick is left to the caller, who settles it and calls again.
+"""
+
+import math
+from typing import Any, Final
+
+import numpy as np
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import get_itemsize, populate_array
+
+import predictors.core.events as event
+import schedsim.kernels.records as at
+from predictors.core.arrays import Bools, Floats, Ints
+from predictors.core.jit import lean, step
+from schedsim.kernels import easy
+from schedsim.kernels.observation import answer_place
+from schedsim.kernels.ordered_lists import first_slot, leaf_at, node_at
+from schedsim.kernels.records import Arrays, Estimates, Records
+
+PER_JOB: Final = 3
+"""Arrays of the workload that follow the engine's: starts, weights, run times."""
+
+# rewards, see `schedsim.gym.rewards`
+WAIT: Final = 0
+SLOWDOWN_AT_START: Final = 1
+CAPABILITY: Final = 2
+CAPACITY: Final = 3
+VERSUS_EASY: Final = 4
+
+HOUR: Final = 3600.0
+BOUND: Final = 10  # of the bounded slowdown [s]
+
+
+class Tally:
+    """What an environment keeps of an episode."""
+
+    first: int  # rows of the episode's jobs: from here
+    end: int  # to before here
+    n_read: int  # events read in the last chunk of the log
+    seen_at: int  # up to which the waits are summed up
+    waiting_weight: float  # of the jobs that wait
+    n_waiting: int
+    reward: float  # since the last pick
+    wait: float  # sum over the jobs started [s]
+    slowdown: float  # sum over the jobs started
+    easy_wait: float  # the same sums under the policy without an agent
+    easy_slowdown: float
+    n_started: int
+    n_picks: int
+    n_invalid: int
+
+
+TALLY: Final = at.record_type(Tally)
+
+
+def _viewing(n_dimensions: int, layout: str = "C", readonly: bool = False) -> Any:
+    """Return a compiled function that makes an array of an address, its lengths and its type, on the same memory."""
+
+    def view(_: Any, address: Any, lengths: Any, dtype: Any) -> Any:
+        array_type = types.Array(dtype.dtype, n_dimensions, layout, readonly=readonly)
+
+        def code(context: Any, builder: Any, __: Any, arguments: Any) -> Any:
+            array = context.make_array(array_type)(context, builder)
+            shape = [arguments[1]] if n_dimensions == 1 else cgutils.unpack_tuple(builder, arguments[1], n_dimensions)
+            size = context.get_constant(types.intp, get_itemsize(context, array_type))
+            strides = [size]
+            for length in shape[:0:-1]:
+                strides.insert(0, builder.mul(strides[0], length))
+            place = builder.inttoptr(arguments[0], array.data.type)
+            populate_array(array, data=place, shape=shape, strides=strides, itemsize=size, meminfo=None)
+            return array._getvalue()
+
+        return array_type(address, lengths, dtype), code
+
+    return intrinsic(view)
+
+
+# of the types that a simulation has for them, so that the engine is compiled once for both
+_vector = _viewing(1)
+_table = _viewing(2)
+_cube = _viewing(3)
+_shared = _viewing(1, readonly=True)
+_no_vector = _viewing(1, "A")
+_no_table = _viewing(2, "A")
+
+
+@lean
+def advance(
+    places: Ints,
+    shapes: Ints,
+    actions: Ints,
+    stops: Ints,
+    due: Bools,
+    tallies: Records[Tally],
+    reward: int,
+    rewards: Floats,
+    n_jobs: Ints,
+) -> int:
+    """Advance the simulations that are due to their next pick or their end; return how many have paused before.
+
+    Parameters
+    ----------
+    places, shapes : int64 arrays of shape (n, 32) and (n, 32, 3)
+        Where the arrays of each simulation are.
+    actions : int64 array of shape (n,)
+        The places picked; of a place without a job, the first job is taken, and counted.
+    stops : int64 array of shape (n,)
+        Why each simulation stands, see `schedsim.kernels.records`.
+    due : bool array of shape (n,)
+        Which are to be advanced; those that pick next, or have ended, are so no more.
+    tallies : array of `Tally`, shape (n,)
+    reward : int
+        Which one.
+    rewards : float64 array of shape (n,)
+        Where the rewards since the last pick are written.
+    n_jobs : int64 array of shape (n,)
+        Where it is written how many places may be picked; 1, which does nothing, where an episode has ended: then
+        what is seen is zero.
+    """
+    paused = 0
+    for i in range(len(stops)):
+        if not due[i]:
+            continue
+        place, of, tally = places[i], shapes[i], tallies[i]
+        sim = Arrays(
+            _shared(place[0], of[0, 0], at.JOB),
+            _shared(place[1], of[1, 0], at.SITE_JOB),
+            _vector(place[2], of[2, 0], at.JOB_NOW),
+            _table(place[3], (of[3, 0], of[3, 1]), at.STEP_RECORD),
+            _vector(place[4], of[4, 0], np.int64),
+            _vector(place[5], of[5, 0], at.GROUP),
+            _table(place[6], (of[6, 0], of[6, 1]), at.STEP_RECORD),
+            _vector(place[7], of[7, 0], at.LIST_ROW),
+            _vector(place[8], of[8, 0], at.STATE),
+            _vector(place[9], of[9, 0], at.NODE_SET),
+            _vector(place[10], of[10, 0], at.ACCOUNT),
+            _vector(place[11], of[11, 0], at.LEVEL),
+            _vector(place[12], of[12, 0], at.DATE),
+            _vector(place[13], of[13, 0], at.CAPACITY_RECORD),
+            _vector(place[14], of[14, 0], np.int64),
+            _shared(place[15], of[15, 0], np.float64),
+            _vector(place[16], of[16, 0], np.float32),
+            _shared(place[17], of[17, 0], np.float32),
+            _vector(place[18], of[18, 0], np.int64),
+            _vector(place[19], of[19, 0], np.float64),
+            _vector(place[20], of[20, 0], np.float32),
+            _cube(place[21], (of[21, 0], of[21, 1], of[21, 2]), np.float32),
+            _table(place[22], (of[22, 0], of[22, 1]), np.float64),
+            _table(place[23], (of[23, 0], of[23, 1]), np.int64),
+            _vector(place[24], of[24, 0], np.int64),
+        )
+        estimates = Estimates(
+            _vector(place[25], of[25, 0], np.float64),
+            _vector(place[26], of[26, 0], np.float64),
+            _vector(place[27], of[27, 0], np.float64),
+            _no_vector(place[28], of[28, 0], at.REVISION),
+            _no_table(place[28], (of[28, 0], of[28, 0]), at.REVISED_STEP),
+        )
+        starts = _vector(place[29], of[29, 0], np.int64)
+        weights = _vector(place[30], of[30, 0], np.float64)
+        run_times = _vector(place[31], of[31, 0], np.int64)
+        if stops[i] == at.ASK_PICK:
+            pick = actions[i]
+            if not 0 <= pick < sim.state[0].picked_of:
+                pick = 0
+                tally.n_invalid += 1
+            tally.n_picks += 1
+            if reward == CAPABILITY:
+                tally.reward += _capability(sim, pick)
+            elif reward == CAPACITY:
+                tally.reward += _capacity(sim, pick)
+            answer_place(sim, pick)
+        stops[i] = easy.run(sim, estimates, None)
+        _read_events(sim, tally, reward, starts, weights, run_times)
+        if stops[i] != at.ASK_PICK and stops[i] != at.FINISHED:
+            paused += 1
+            continue
+        due[i] = False
+        n_jobs[i] = sim.state[0].picked_of
+        if stops[i] == at.FINISHED:
+            n_jobs[i] = 1
+            for j in range(len(sim.observation)):
+                sim.observation[j] = 0.0
+        if reward == VERSUS_EASY and stops[i] == at.FINISHED:
+            tally.reward += _versus_easy(tally)
+        rewards[i] = tally.reward
+        tally.reward = 0.0
+    return paused
+
+
+@step
+def _read_events(sim: Arrays, tally: Tally, reward: int, starts: Ints, weights: Floats, run_times: Ints) -> None:
+    """Sum up what has happened since the last look."""
+    state = sim.state[0]
+    for i in range(tally.n_read, state.n_logged):
+        kind = sim.log[i, 1]
+        if kind == event.SUBMITTED:
+            _wait_until(tally, sim.log[i, 0], reward)
+            tally.n_waiting += 1
+            tally.waiting_weight += weights[sim.log[i, 2]]
+        elif kind == event.STARTED:
+            time, row = sim.log[i, 0], sim.log[i, 2]
+            _wait_until(tally, time, reward)
+            tally.n_waiting -= 1
+            tally.waiting_weight = tally.waiting_weight - weights[row] if tally.n_waiting > 0 else 0.0
+            wait, run_time = time - sim.jobs[row].submit, run_times[row]
+            slowdown = max(1.0, (wait + run_time) / max(run_time, BOUND))
+            if reward == SLOWDOWN_AT_START:
+                tally.reward -= slowdown
+            if tally.first <= row:
+                starts[row - tally.first] = time
+                tally.wait += wait
+                tally.slowdown += slowdown
+                tally.n_started += 1
+    tally.n_read = state.n_logged
+    _wait_until(tally, state.now, reward)
+
+
+@step
+def _wait_until(tally: Tally, time: int, reward: int) -> None:
+    """Let the jobs that wait do so until a second."""
+    if reward == WAIT:
+        tally.reward -= tally.waiting_weight * (time - tally.seen_at) / HOUR
+    tally.seen_at = time
+
+
+@step
+def _capability(sim: Arrays, place: int) -> float:
+    """Return the mean of three shares: the job's wait of the longest, its processors, and those in use with it."""
+    state = sim.state[0]
+    job = sim.jobs_now[sim.scratch[place]]
+    longest = state.now - sim.jobs[sim.jobs_now[first_slot(sim.lists, at.QUEUE)].row].submit
+    used = state.machine_procs - state.free
+    if job.procs <= state.free:
+        used += job.procs
+    total = (job.procs + used) / state.machine_procs
+    if longest > 0:
+        total += min(1.0, (state.now - sim.jobs[job.row].submit) / longest)
+    return total / 3
+
+
+@step
+def _capacity(sim: Arrays, place: int) -> float:
+    """Return minus the mean of 1 / estimate [1 / h] of the jobs that still wait after the pick."""
+    state, total, n = sim.state[0], 0.0, 0
+    picked = sim.scratch[place] if sim.jobs_now[sim.scratch[place]].procs <= state.free else -1
+    for i in range(state.n_nodes[at.QUEUE]):
+        node = node_at(sim.lists, at.QUEUE, i)
+        for j in range(node.count):
+            leaf = leaf_at(sim.lists, node, j)
+            for k in range(leaf.count):
+                if leaf.slot[k] != picked:
+                    total += HOUR / sim.jobs_now[leaf.slot[k]].order_estimate
+                    n += 1
+    return -total / n if n > 0 else 0.0
+
+
+@step
+def _versus_easy(tally: Tally) -> float:
+    """Return minus the mean logarithm of the ratios of wait and bounded slowdown to those without an agent."""
+    n = tally.n_started
+    wait = math.log((tally.wait + n) / (tally.easy_wait + n))
+    return -(wait + math.log(tally.slowdown / tally.easy_slowdown)) / 2

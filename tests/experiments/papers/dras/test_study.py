@@ -1,0 +1,209 @@
+"""The study of DRAS: rewards, methods, verdicts, and the whole report on a small plan."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import experiments.papers.dras.study as study
+from experiments.compare.result import Ratio
+from experiments.papers.dras import runs as plans
+from experiments.papers.dras.cases import (
+    AGAIN,
+    CQSIM,
+    DQL,
+    FCFS,
+    FIRST,
+    FROZEN,
+    KEPT,
+    OLDEST,
+    OPTIMIZATION,
+    PAPER,
+    PG,
+    RANDOM,
+    UNTRAINED,
+    planned_by,
+)  # fmt: skip
+from experiments.papers.dras.claims import claims, judged, learnt
+from experiments.papers.dras.job_sets import Counts, default_log, split
+from experiments.papers.dras.measures import of_rows, rewards, row_of, weeks_of
+from experiments.papers.dras.runs import RUN, TEST, VALIDATION, WARM, Work, evaluated, table_of
+from experiments.papers.dras.tables import against_fcfs, table_3, table_4
+from experiments.papers.dras.training import Task, trained_runs
+from experiments.runs.clusters import Pool
+from experiments.runs.setting import Setting
+from predictors.core.errors import JobcastError
+from predictors.data.cleaning import clean
+from schedsim.engine.simulation import simulate
+from schedsim.policies.policy import make_policy
+from schedsim.workload.workload import Workload
+
+LOG = clean(default_log(1)[0])[0]
+PARTS = split(LOG, "6w", "3w", nodes=44)
+SMALL = replace(plans.QUICK, counts=Counts(1, 1, 1, jobs=120), seeds=2, snapshots=2, control_seeds=1, orders=2)
+WORK = Work(PARTS, SMALL, first_seed=1)
+CASES = {case.name: case for case in UNTRAINED}
+
+
+def test_rewards_are_the_papers_formulas_at_every_start():
+    """Made again job by job from the definitions."""
+    jobs = Workload.from_log(PARTS.train.select(slice(0, 250)))
+    schedule = simulate(jobs, make_policy("easy"))
+    capability, capacity = rewards(schedule)
+    order = np.argsort(schedule.start, kind="stable")
+    for place, row in enumerate(order.tolist()):
+        now, earlier = schedule.start[row], order[: place + 1]
+        waiting = np.setdiff1d(np.flatnonzero(jobs.submit <= now), order[:place])
+        longest = max(1, (now - jobs.submit[waiting]).max())
+        used = jobs.procs[earlier[schedule.end[earlier] > now]].sum()
+        expected = (schedule.wait[row] / longest + jobs.procs[row] / 44 + used / 44) / 3
+        left = np.setdiff1d(waiting, [row])
+        assert capability[row] == pytest.approx(expected)
+        assert capacity[row] == pytest.approx(-(1 / jobs.requested[left]).mean() if len(left) else 0.0, abs=1e-12)
+
+
+def test_oldest_first_in_the_frame_is_fcfs_with_easy():
+    jobs = Workload.from_log(PARTS.test)
+    easy = CASES[FCFS].run(PARTS.test, jobs, 1)
+    assert np.array_equal(CASES[FIRST].run(PARTS.test, jobs, 1).start, easy.start)
+    assert row_of(easy)["backfilled_jobs"] > 0.3
+
+
+@pytest.mark.parametrize(("estimates", "looks_ahead"), [("requested", False), ("cqsim", True)])
+def test_cqsims_estimates_look_ahead(estimates, looks_ahead):
+    """Other run times of jobs that have not ended may move no start before they would end."""
+    jobs = Workload.from_log(PARTS.test)
+    first = simulate(jobs, make_policy("easy"), planned_by(estimates, PARTS.test, jobs))
+    moved = []
+    for now in np.quantile(first.start, np.linspace(0.1, 0.9, 9)):
+        open_jobs = first.end > now
+        longer = replace(jobs, run_time=np.where(open_jobs, jobs.requested, jobs.run_time))
+        second = simulate(longer, make_policy("easy"), planned_by(estimates, PARTS.test, longer))
+        before = first.start <= now
+        moved.append(not np.array_equal(first.start[before], second.start[before]))
+    assert any(moved) == looks_ahead
+
+
+def test_a_part_of_a_schedule_and_its_weeks():
+    schedule = simulate(Workload.from_log(PARTS.test), make_policy("easy"))
+    part = of_rows(schedule, schedule.workload.submit >= 7 * 86_400)
+    assert len(part.workload) < len(schedule.workload) and part.wait.sum() < schedule.wait.sum()
+    weeks = weeks_of(schedule)
+    assert weeks["jobs"].sum() == len(schedule.workload) and len(weeks) == 3
+    assert np.average(weeks["wait_h"], weights=weeks["jobs"]) == pytest.approx(schedule.wait.mean() / 3600)
+
+
+def test_a_warm_start_counts_the_same_jobs():
+    found = table_of(evaluated(WORK, FCFS, 1, lambda log, jobs: CASES[FCFS].run(log, jobs, 1)), RUN).set_index("part")
+    assert found.loc[WARM, "n_jobs"] == pytest.approx(found.loc[TEST, "n_jobs"], abs=2)
+    assert found.loc[WARM, "mean_wait_s"] != found.loc[TEST, "mean_wait_s"]
+
+
+def made(values, seeds=8):
+    """Return runs in which each method has these figures: reward, mean wait, bounded slowdown, longest wait."""
+    rng, rows = np.random.default_rng(0), []
+    for seed in range(1, seeds + 1):
+        for case, (reward, wait, slow, longest) in values.items():
+            noise = 1 + 0.001 * rng.standard_normal(4)
+            figures = np.array([reward, wait, slow, longest]) * noise
+            for part in (TEST, VALIDATION):
+                rows.append({"log": "x", "case": case, "seed": seed, "part": part, "capability_reward": figures[0],
+                             "mean_wait_s": figures[1], "mean_bounded_slowdown": figures[2], "max_wait_s": figures[3],
+                             "mean_stretch": figures[2], "mean_response_s": figures[1] + 900, "utilisation": 0.9,
+                             "p99_wait_s": 1e5, "widest5_mean_wait_s": 1e5,
+                             "backfilled_jobs": 0.8, "reserved_hours": 0.6})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+BASE = {
+    FCFS: (0.4, 1e5, 50, 1e6),
+    KEPT: (0.38, 7e4, 40, 2e6),
+    OLDEST: (0.4, 8e4, 45, 1.05e6),
+    RANDOM: (0.35, 5e4, 40, 3e6),
+    "BinPacking": (0.37, 11e4, 60, 2e6),
+    OPTIMIZATION: (0.36, 8e4, 45, 2.6e6),
+}
+"""Reward a start, mean wait, bounded slowdown, longest wait of methods without training."""
+
+
+def test_more_reward_alone_is_not_learning():
+    nothing, sentence = learnt(made(BASE | {PG: (0.45, 7.1e4, 41, 1.2e6), DQL: (0.37, 6e4, 30, 2e6)}))
+    assert not nothing and sentence.startswith("It learnt nothing that random lacks.")
+    something, sentence = learnt(made(BASE | {PG: (0.45, 6e4, 41, 1.2e6)}))
+    assert something and sentence.startswith("It learnt what random picks")
+    few, sentence = learnt(made(BASE | {PG: (0.45, 6e4, 41, 1.2e6)}, seeds=3))
+    assert not few and sentence.startswith("3 seeds are too few")
+
+
+def test_each_claim_has_its_verdict():
+    runs = made(BASE | {PG: (0.45, 5.2e4, 41, 1.2e6), PG + FROZEN: (0.45, 6e4, 41, 1.2e6)})
+    found = {claim.text: claim.found for claim in claims(runs, pd.DataFrame())}
+    told = {text[:25]: verdict for text, verdict in found.items()}
+    assert told["DRAS-PG's longest wait is"] == "holds" and told["DRAS-PG has up to 45 % le"] == "holds"
+    assert told["Optimization's longest wa"] == "holds"
+    assert told["BinPacking and Random are"] == "does not hold"  # Random has less mean wait than FCFS
+    assert told["DRAS-PG adapts: going on "] == "holds"
+    worse = {c.text[:25]: c.found for c in claims(made(BASE | {PG: (0.45, 9e4, 41, 3e6)}), pd.DataFrame())}
+    assert worse["DRAS-PG's longest wait is"] == worse["DRAS-PG has up to 45 % le"] == "does not hold"
+
+
+def test_verdicts_need_the_whole_interval():
+    assert judged(Ratio(1.5, 1.4, 1.7), 1.6, True, 10) == "open"
+    assert judged(Ratio(1.5, 1.4, 1.6), 1.6, True, 10) == "holds"
+    assert judged(Ratio(1.7, 1.61, 1.8), 1.6, True, 10) == "does not hold"
+    assert judged(None, 1.6, True, 10) == "open"
+
+
+def test_tables_beside_the_paper():
+    third = table_3(436, 50).set_index(["machine", "agent"])["parameters"]
+    assert third["Theta", PG] == 21_890_053 and third["Cori", DQL] == 160_784_004
+    assert (third["here", PG], third["here", DQL]) == (259_453, 215_304)
+    runs = made(BASE | {FCFS + CQSIM: BASE[FCFS]})
+    for column in ("backfilled_hours", "ready_jobs", "ready_hours", "reserved_jobs"):
+        runs[column] = 0.1
+    assert table_4(runs, (FCFS,))["estimates"].tolist() == ["requested", "cqsim", "the paper"]
+    assert (against_fcfs(runs, TEST).query("case == @FCFS")["mean_wait"] == 1).all()
+
+
+@pytest.mark.slow
+def test_a_training_is_the_same_again():
+    task = Task(PG, 1, next(iter(study.ORDERS)))
+    first, second = (trained_runs(WORK, task).drop(columns="train_seconds") for _ in range(2))
+    pd.testing.assert_frame_equal(first, second)
+    runs = table_of(first, RUN)
+    assert set(runs["case"]) == {PG, PG + FROZEN} and runs["updates"].min() > 0
+
+
+@pytest.mark.slow
+def test_the_report_is_the_same_for_any_workers(tmp_path, monkeypatch):
+    monkeypatch.setattr(study, "QUICK", SMALL)
+    setting = Setting(LOG, tmp_path / "one", quick=True, train="6w", test="3w")
+    setting.folder.mkdir()
+    report = study.run(setting)
+    assert len(report.seeds) == 2 and "too few to tell" in report.verdict[0]
+    names = {path.name for path in report.figures}
+    figures = {f"figure{n}.png" for n in ("2", "3a_by_day", "3b_by_hour", "3c_sizes", "3d_accuracy", *"456789")}
+    assert figures | {"figure5_wait.svg", "figure7_by_size.csv", "curves.csv"} <= names
+    main = report.tables["Months to test, beside FCFS with EASY backfilling"].set_index("method")
+    assert {*PAPER, KEPT, OLDEST, AGAIN, PG + FROZEN, "untrained"} <= set(main.index)
+    assert main.loc[FIRST, "mean_wait_/_FCFS"] == "1.00 [1.00, 1.00]"
+    checks = report.tables["Agents and controls, beside random picks in the same frame"].set_index("agent")
+    assert checks.loc["zero reward", "mean_wait"] == checks.loc["untrained", "mean_wait"]
+    assert report.account.used == PARTS.used
+    (tmp_path / "two").mkdir()
+    again = study.run(replace(setting, folder=tmp_path / "two", pool=Pool(workers=2)))
+    name = f"runs_{LOG.name}.csv"
+    tables = [pd.read_csv(tmp_path / which / name).drop(columns="train_seconds") for which in ("one", "two")]
+    pd.testing.assert_frame_equal(*tables)
+    assert again.verdict == report.verdict
+
+
+def test_options_that_cannot_be(tmp_path):
+    for given, says in (
+        ({"seeds": 0}, "1 seed or more"),
+        ({"orders": 4}, "1 to 3 orders"),
+        ({"job_sets": 2}, "3 kinds"),
+    ):
+        with pytest.raises(JobcastError, match=says):
+            study.plan_of(Setting(LOG, tmp_path, **given))

@@ -1,0 +1,175 @@
+"""Agent files: what is written comes back bit for bit, and no other file is taken for one."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from predictors.core.errors import JobcastError
+from schedsim.agents.files import (
+    FORMAT,
+    KINDS,
+    SHIPPED,
+    NamedAgent,
+    agent_named,
+    policy_named,
+    read_agent,
+    write_agent,
+)
+from schedsim.engine.simulation import simulate
+from schedsim.kernels.agents import FEATURES
+from schedsim.policies.agents import RESERVES, Linear, RandomPicks
+from schedsim.policies.policy import make_policy
+from tests.support.engine_runs import busy_workload
+
+TUNED = NamedAgent(
+    Linear(tuple(np.linspace(-1.25, 3.0 / 7, len(FEATURES)))), "again", 31, "easy+promise", "last-two",
+    {"log": "a log", "seed": 3, "share": 0.5, "until": None},
+)  # fmt: skip
+
+
+@pytest.fixture(params=[".npz", ".json"])
+def file(request, tmp_path):
+    """Return the place of an agent file, of either form."""
+    return tmp_path / f"agent{request.param}"
+
+
+def test_an_agent_comes_back_as_it_was(file):
+    write_agent(TUNED, file)
+    found = read_agent(file)
+    assert found == TUNED
+    assert found.origin == TUNED.origin
+    assert found.policy == replace(make_policy("easy+promise"), agent=TUNED.agent, reserve="again", window=31), (
+        "the policy is the agent in its frame"
+    )
+    write_agent(NamedAgent(RandomPicks(2**63 - 1), "oldest"), file)
+    assert read_agent(file).agent.seed == 2**63 - 1
+
+
+def test_both_forms_have_one_digest(tmp_path):
+    for suffix in (".npz", ".json"):
+        write_agent(TUNED, tmp_path / f"a{suffix}")
+    assert read_agent(tmp_path / "a.npz").digest == read_agent(tmp_path / "a.json").digest
+    assert replace(TUNED, origin={}).digest == TUNED.digest, "where it comes from decides no pick"
+    others = [replace(TUNED, reserve="kept"), replace(TUNED, window=30), replace(TUNED, estimates="requested"),
+              replace(TUNED, base="easy"), replace(TUNED, agent=Linear((1.0,) * len(FEATURES)))]  # fmt: skip
+    assert len({TUNED.digest, *(other.digest for other in others)}) == 1 + len(others)
+
+
+def test_the_policy_of_a_file_schedules_as_its_agent_does(tmp_path):
+    jobs = busy_workload()
+    write_agent(TUNED, tmp_path / "a.npz")
+    by_file = simulate(jobs, policy_named(f"agent:{tmp_path / 'a.npz'}"))
+    assert np.array_equal(by_file.start, simulate(jobs, TUNED.policy).start)
+    assert not np.array_equal(by_file.start, simulate(jobs, make_policy("easy")).start)
+    assert np.array_equal(simulate(jobs, policy_named("agent:oldest-first")).start, simulate(jobs, EASY).start)
+    assert {SHIPPED[f"random-{reserve}"].reserve for reserve in RESERVES} == set(RESERVES)
+
+
+EASY = make_policy("easy")
+
+
+def edited(path, **changes):
+    """Change fields of a JSON agent file."""
+    about = json.loads(path.read_text())
+    path.write_text(json.dumps({key: value for key, value in (about | changes).items() if value is not ...}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"format": FORMAT + 1}, "upgrade it"),
+        ({"format": "1"}, "does not tell its format"),
+        ({"features": ["wait"]}, "other features"),
+        ({"kind": "linaer"}, "did you mean 'linear'"),
+        ({"kind": "random"}, "other features"),
+        ({"window": 57}, "checksum"),
+        ({"reserve": "oldest"}, "checksum"),
+        ({"arrays": {"weights": [0.0] * len(FEATURES)}}, "checksum"),
+        ({"arrays": {"weights": ["a"]}}, "damaged"),
+        ({"arrays": {"weights": [[1.0], [1.0, 2.0]]}}, "damaged"),
+        ({"arrays": {}}, "has the arrays weights"),
+        ({"estimates": None}, "texts"),
+        ({"origin": ...}, "lacks origin"),
+        ({"more": 1}, "holds more"),
+    ],
+)
+def test_a_file_that_is_changed_is_refused(tmp_path, changes, said):
+    path = tmp_path / "agent.json"
+    write_agent(TUNED, path)
+    edited(path, **changes)
+    with pytest.raises(JobcastError, match=said) as error:
+        read_agent(path)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@given(place=st.integers(0, 10**6), flip=st.integers(1, 255))
+def test_no_flipped_byte_goes_unseen(tmp_path_factory, place, flip):
+    """A changed byte gives the same agent (unused bytes of the form) or one clear line; never another agent."""
+    folder = tmp_path_factory.mktemp("flip")
+    for suffix in (".npz", ".json"):
+        path = folder / f"agent{suffix}"
+        write_agent(TUNED, path)
+        data = bytearray(path.read_bytes())
+        data[place % len(data)] ^= flip
+        path.write_bytes(data)
+        try:
+            assert read_agent(path) == TUNED
+        except JobcastError as error:
+            assert str(path) in str(error)
+
+
+def test_a_file_cut_short_is_refused(file):
+    write_agent(TUNED, file)
+    data = file.read_bytes()
+    for length in (0, 1, 2, 100, len(data) // 2, len(data) - 2):
+        file.write_bytes(data[:length])
+        with pytest.raises(JobcastError, match="agent file"):
+            read_agent(file)
+
+
+def test_nothing_is_unpickled(tmp_path):
+    path = tmp_path / "agent.npz"
+    np.savez(path, about=np.array([object()], dtype=object), weights=np.zeros(12))
+    with pytest.raises(JobcastError, match="no agent file"):
+        read_agent(path)
+
+
+def test_a_frame_that_cannot_be_is_refused():
+    for wrong, said in (
+        ({"window": 57}, "1 to 56"), ({"window": True}, "whole number"), ({"reserve": "never"}, "kept, oldest, again"),
+        ({"base": "eazy"}, "did you mean 'easy'"), ({"base": "conservative-replan"}, "counts"),
+        ({"agent": None}, "one of linear"),
+    ):  # fmt: skip
+        with pytest.raises(JobcastError, match=said):
+            replace(TUNED, **wrong)
+
+
+def test_another_window_than_the_caller_has_is_refused(file):
+    write_agent(TUNED, file)
+    assert read_agent(file, window=31) == TUNED
+    with pytest.raises(JobcastError, match="window of 31 jobs; here it is 50"):
+        read_agent(file, window=50)
+
+
+def test_a_name_without_a_file_is_refused(tmp_path):
+    for name, said in (
+        ("agent:random-kpet", "did you mean 'random-kept'"), (f"agent:{tmp_path / 'no.npz'}", "No such file"),
+        (f"agent:{tmp_path}", "agent"), ("agent:", "No agent"),
+    ):  # fmt: skip
+        with pytest.raises(JobcastError, match=said):
+            agent_named(name)
+    with pytest.raises(JobcastError, match="ends in"):
+        write_agent(TUNED, tmp_path / "agent.pkl")
+
+
+def test_every_kind_is_written_and_read(file):
+    values = {"linear": TUNED.agent, "random": RandomPicks(7)}
+    assert set(values) <= set(KINDS)
+    for value in values.values():
+        write_agent(NamedAgent(value), file)
+        assert read_agent(file).agent == value

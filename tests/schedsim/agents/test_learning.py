@@ -1,0 +1,441 @@
+"""DRAS learns: gradients against differences and torch, equations 3 and 4, rewards by hand, controls, checkpoints."""
+
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from itertools import pairwise
+from multiprocessing import get_context
+
+import numpy as np
+import pytest
+
+from predictors.core.errors import JobcastError
+from schedsim.agents.learning import MOST_VALUE, REWARDS, DrasLearner, DrasSettings, run, train, untrained
+from schedsim.agents.networks import Adam, Network, entropy, first_weights, softmax
+from schedsim.agents.rewards import schedule_reward
+from schedsim.engine.learning import Picks, Reward
+from schedsim.engine.simulation import Simulation, simulate
+from schedsim.policies.agents import RandomPicks
+from schedsim.policies.backfilling import Easy
+from schedsim.policies.networks import Shape
+from schedsim.policies.policy import Policy, make_policy
+from schedsim.workload.estimates import clairvoyant
+from schedsim.workload.workload import Workload
+from tests.schedsim.policies.test_agents import same
+from tests.support.engine_runs import busy_workload
+
+SMALL = {"nodes": 8, "window": 6, "dense": (5, 4)}
+KINDS = ("pg", "dql", "decima")
+
+
+class Watching(DrasLearner):
+    """Keeps what it is told."""
+
+    def update(self, picks):
+        """Note a copy."""
+        self.__dict__.setdefault("told", []).append(replace(picks, seen=picks.seen.copy()))
+        super().update(picks)
+
+
+def watched(jobs, settings, seed=1, **about):
+    """Return the picks of a run that learns."""
+    agent = untrained(settings, seed)
+    learner = Watching(settings, agent.weights, seed, **about)
+    policy = Policy(backfill=Easy(), agent=agent, window=settings.window)
+    simulation = Simulation(jobs, policy)
+    simulation.learn(learner)
+    simulation.run()
+    return learner, simulation
+
+
+def drawn(shape, n, seed=0):
+    """Return a batch of what may be seen, with rows of zeros."""
+    random = np.random.default_rng(seed)
+    return random.random((n, shape.rows, 2)) * (random.random((n, shape.rows, 2)) < 0.6)
+
+
+@pytest.mark.parametrize("kind", ["pg", "dql"])
+def test_the_gradient_is_that_of_differences(kind):
+    shape, random = Shape(44, kind, dense=(40, 10)), np.random.default_rng(2)
+    assert shape.parameters == {"pg": 6713, "dql": 2254}[kind]
+    weights, seen = first_weights(shape, 1).astype(float), drawn(shape, 4)
+    weights[2] = 0.1
+    wanted, network, gradient = random.normal(size=(4, shape.layers[3])), Network(shape, float), np.empty(len(weights))
+    network.scores(weights, seen)
+    network.gradient(weights, seen, wanted, gradient)
+    for place in (0, 1, 2, *random.integers(3, len(weights), 150), len(weights) - 1):
+        ends = []
+        for step in (1e-6, -1e-6):
+            moved = weights.copy()
+            moved[place] += step
+            ends.append((wanted * network.scores(moved, seen)).sum())
+        difference = (ends[0] - ends[1]) / 2e-6
+        assert abs(gradient[place] - difference) <= 1e-4 * max(1, abs(difference))
+
+
+def test_scores_gradient_and_adam_are_those_of_torch():
+    torch = pytest.importorskip("torch", reason="torch is not installed: uv pip install torch==2.13.0")
+    for kind in ("pg", "dql"):
+        shape, random = Shape(44, kind, dense=(40, 10)), np.random.default_rng(3)
+        rows, first, second, outputs = shape.layers
+        own, seen = first_weights(shape, 2), drawn(shape, 6).astype(np.float32)
+        own[2] = 0.1
+        wanted = random.normal(size=(6, outputs)).astype(np.float32)
+        weights = torch.tensor(own, requires_grad=True)
+        optimiser = torch.optim.Adam([weights], lr=0.001, maximize=True)
+        network, adam = Network(shape), Adam(len(own), 0.001)
+        for _ in range(3):
+            filtered = torch.tensor(seen) @ weights[:2] + weights[2]
+            begin, values = 3, filtered
+            for n, m in ((rows, first), (first, second)):
+                values = torch.nn.functional.leaky_relu(values @ weights[begin : begin + n * m].reshape(n, m), 0.01)
+                begin += n * m
+            out = values @ weights[begin : begin + second * outputs].reshape(second, outputs)
+            out = out + weights[begin + second * outputs :]
+            gradient = np.empty_like(own)
+            assert np.allclose(network.scores(own, seen), out.detach().numpy(), atol=1e-5)
+            network.gradient(own, seen, wanted, gradient)
+            optimiser.zero_grad()
+            (torch.tensor(wanted) * out).sum().backward()
+            assert np.allclose(gradient, weights.grad.numpy(), rtol=1e-5, atol=1e-5)
+            optimiser.step()
+            adam.climb(own, gradient)
+            assert np.allclose(own, weights.detach().numpy(), atol=1e-5)
+
+
+def test_chances_sum_to_one_and_are_zero_where_no_job_is():
+    scores, of = np.random.default_rng(0).normal(size=(40, 6)) * 50, np.arange(40) % 6 + 1
+    chances = softmax(scores, of)
+    assert np.allclose(chances.sum(axis=1), 1, atol=1e-6)
+    assert (chances[np.arange(6) >= of[:, None]] == 0).all()
+    assert (chances >= 0).all()
+
+
+def test_policy_gradient_follows_equation_3():
+    """Two updates: the second has the first's returns as its baseline, place by place."""
+    settings = DrasSettings("pg", **SMALL)
+    learner = DrasLearner(settings, first_weights(settings.shape, 4), 1)
+    random, returns = np.random.default_rng(1), []
+    for rewards in ([1.0, 0.5, 2.0], [3.0, 1.0]):
+        n, weights = len(rewards), learner.weights.astype(float)
+        seen = drawn(settings.shape, n, n).astype(np.float32)
+        place, of = random.integers(0, 3, n), np.full(n, 3)
+        to_go = np.cumsum(rewards[::-1])[::-1]
+        worth = to_go - (returns[0][:n] if returns else 0)
+        returns.append(to_go)
+        learner.update(Picks(seen, place, of, np.array(rewards), np.zeros(n)))
+        network = Network(settings.shape, float)
+        aim = [aim_of(network, moved, seen, place, of, worth) for moved in shaken(weights, range(0, len(weights), 9))]
+        slopes = np.array([(above - below) / 2e-6 for above, below in zip(aim[::2], aim[1::2], strict=True)])
+        assert np.allclose(learner._gradient[::9], slopes, atol=2e-4)
+    assert learner.updates == 2
+
+
+def aim_of(network, weights, seen, place, of, worth):
+    """Return the sum of equation 3 whose gradient is followed."""
+    chances = softmax(network.scores(weights, seen.astype(float)), of)
+    return float((np.log(chances[np.arange(len(place)), place]) * worth).sum())
+
+
+def shaken(weights, places):
+    """Return the weights with each one a little more, and a little less."""
+    for place in places:
+        for step in (1e-6, -1e-6):
+            moved = weights.copy()
+            moved[place] += step
+            yield moved
+
+
+@pytest.mark.parametrize("returns", ["printed", "full"])
+def test_q_learning_follows_equation_4(returns):
+    """The value of each pick moves towards its reward and the best value after it; where an update ends there is none.
+
+    With full returns, the first value of the next update follows.
+    """
+    settings = DrasSettings("dql", returns=returns, **SMALL)
+    learner = DrasLearner(settings, first_weights(settings.shape, 4), 1)
+    seen = drawn(settings.shape, 3).astype(np.float32)
+    old = Network(settings.shape).scores(learner.weights, seen)[:, 0].copy()
+    rewards, values = np.array([1.0, -2.0, 0.5]), np.array([0.3, 0.7, 0.2])
+    following = np.array([0.7, 0.2, 0.0 if returns == "printed" else 9.0])
+    expected = rewards + following - old
+    targets = []
+    learner._climb = lambda picks, scores, wanted: targets.append(wanted[:, 0])
+    picks = Picks(seen, np.zeros(3, int), np.full(3, 3), rewards, values)
+    learner.update(picks)
+    if returns == "full":
+        assert targets == []
+        learner.update(replace(picks, value=np.array([9.0, 0.0, 0.0])))
+    assert np.allclose(targets[0], expected)
+    assert learner.explore == 0.995
+    learner.finish()
+    assert len(targets) == (1 if returns == "printed" else 2)
+
+
+def test_targets_are_cut_and_an_update_without_numbers_is_left_out():
+    settings = DrasSettings("dql", **SMALL)
+    learner = DrasLearner(settings, first_weights(settings.shape, 4), 1)
+    seen = drawn(settings.shape, 1).astype(np.float32)
+    learner.update(Picks(seen, np.zeros(1, int), np.ones(1, int), np.array([1e9]), np.zeros(1)))
+    assert learner.refused == 1
+    before = learner.weights.copy()
+    learner.update(Picks(seen, np.zeros(1, int), np.ones(1, int), np.array([np.nan]), np.zeros(1)))
+    assert learner.refused == 3  # cut to no number, and left out
+    assert np.array_equal(before, learner.weights)
+    assert np.isfinite(before).all()
+    assert MOST_VALUE == 1e6
+
+
+def test_rewards_are_those_worked_out_by_hand():
+    """On 8 processors: job 1 takes 6 at 0 s. At 2 s jobs 2 (8, 20 s) and 3 (2, 4 s) come; the seed picks 2, then 3.
+
+    Job 1: 6/8, nobody waits, 6/8 in use. Job 2 is reserved at once: 8/8, it has waited 0 of 0 s, 6/8. Job 3 is
+    backfilled: 2/8, 8/8. By equation 2 the queues left are none, 2 and 3, and 2.
+    """
+    jobs = Workload.from_columns(
+        [1, 2, 3], submit=[0, 2, 2], procs=[6, 8, 2], requested=[10, 20, 4], run_time=[10, 20, 4], machine_procs=8
+    )  # fmt: skip
+    by_hand = {
+        "theta": [0.5, (1 + 0.75) / 3, (0.25 + 1) / 3],
+        "cori": [0.0, -3600 * (1 / 20 + 1 / 4) / 2, -3600 / 20],
+        "zero": [0.0, 0.0, 0.0],
+    }
+    for name, expected in by_hand.items():
+        settings = DrasSettings("pg", reward=name, **SMALL)
+        for seed in range(20):
+            learner, simulation = watched(jobs, settings, seed, frozen=True)
+            if simulation.schedule().started_by.tolist() == [0, 1, 2]:
+                break
+        rewards = np.concatenate([picks.reward for picks in learner.told])
+        assert rewards.tolist() == pytest.approx(expected)
+
+
+def test_the_wait_is_measured_by_the_longest_one_and_its_floor():
+    """Job 2 comes at 1 s and starts at 10 s, job 3 at 4 s and starts at 11 s; the machine is one processor."""
+    jobs = Workload.from_columns(
+        [1, 2, 3], submit=[0, 1, 4], procs=[1] * 3, requested=[10, 1, 1], run_time=[10, 1, 1], machine_procs=1
+    )  # fmt: skip
+    schedule = simulate(jobs, make_policy("fcfs"))
+    wait = Reward(shares=(1.0, 0.0, 0.0))
+    assert schedule_reward(schedule, wait) == pytest.approx(0 + 1 + 1)
+    assert schedule_reward(schedule, replace(wait, least_wait=90)) == pytest.approx(0 + 9 / 90 + 7 / 90)
+    assert schedule_reward(simulate(jobs, make_policy("sjf")), replace(wait, equation="none")) == 0
+    assert schedule_reward(schedule, Reward("capacity")) == pytest.approx(-3600)
+
+
+def test_without_reservations_an_agent_earns_what_its_schedule_does():
+    for name in ("theta", "cori", "theta-6h"):
+        settings = DrasSettings("decima", reward=name, **SMALL)
+        one = run(busy_workload(120), untrained(settings, 1), settings, 1)
+        assert one.reward == pytest.approx(schedule_reward(one.schedule, settings.earns), rel=0.02)
+        assert one.picks == 120
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_seed_learns_the_same(kind):
+    settings = DrasSettings(kind, **SMALL)
+    sets = [busy_workload(80, seed) for seed in range(3)]
+    first, again, other = (train(sets, settings, seed) for seed in (1, 1, 2))
+    assert first.agents == again.agents
+    assert first.curve == again.curve
+    assert first.kept_after == (0, 1, 2, 3)
+    assert first.agents[-1].weights.tolist() != other.agents[-1].weights.tolist()
+    assert all(one != two for one, two in pairwise(first.agents))
+    assert all(episode.picks == 80 and episode.updates >= 8 for episode in first.curve)
+
+
+def test_a_broken_training_goes_on_to_the_same_bits(tmp_path):
+    for kind, returns in (("pg", "printed"), ("dql", "printed"), ("pg", "full")):
+        settings = DrasSettings(kind, returns=returns, **SMALL)
+        sets = [busy_workload(60, seed) for seed in range(4)]
+        whole = train(sets, settings, 1, keep_every=2)
+        folder = tmp_path / f"{kind}-{returns}"
+
+        def stop(done, total):
+            if done == 3:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            train(sets, settings, 1, keep_every=2, progress=stop, checkpoint=folder)
+        resumed = train(sets, settings, 1, keep_every=2, progress=stop, checkpoint=folder)  # not at 3: it is done
+        assert resumed.agents == whole.agents
+        assert resumed.curve == whole.curve
+        assert resumed.kept_after == (0, 2, 4)
+    with pytest.raises(JobcastError, match="other settings, seed or estimates"):
+        train(sets, settings, 2, keep_every=2, checkpoint=folder)
+    with pytest.raises(JobcastError, match="other job sets"):
+        train(sets[::-1], settings, 1, keep_every=2, checkpoint=folder)
+    (folder / "learner.npz").write_bytes(b"PK damaged")
+    with pytest.raises(JobcastError, match="cannot be read"):
+        train(sets, settings, 1, keep_every=2, checkpoint=folder)
+
+
+def test_without_rewards_nothing_is_learnt():
+    for returns in ("printed", "full"):
+        settings = DrasSettings("pg", reward="zero", returns=returns, **SMALL)
+        training = train([busy_workload(80)], settings, 1)
+        assert training.agents[0] == training.agents[1]
+        assert training.curve[0].updates > 0
+
+
+def test_shuffled_rewards_are_the_same_numbers_in_another_order():
+    settings = DrasSettings("pg", reward="shuffled", **SMALL)
+    learner, dealt = DrasLearner(settings, first_weights(settings.shape, 1), 1), []
+    for learner.updates in range(500):
+        first = 9 * learner.updates
+        dealt.append(learner._dealt(Picks(None, None, None, np.arange(first, first + 9.0), None)))
+    late = np.concatenate(dealt)
+    assert len(learner.pool) == 1024
+    assert len(set(late[1024:])) == len(late) - 1024
+    assert abs(np.corrcoef(late[1024:] - late[1024:].mean(), np.arange(len(late) - 1024) % 9)[0, 1]) < 0.05
+    own = [np.isin(one, np.arange(9 * k, 9 * k + 9)).mean() for k, one in enumerate(dealt)]
+    assert np.mean(own[200:]) < 0.03
+
+
+def test_a_frozen_agent_stays_what_it_is_and_one_that_learns_does_not():
+    for kind in KINDS:
+        settings, jobs = DrasSettings(kind, **SMALL), busy_workload(80)
+        agent = untrained(settings, 1)
+        frozen, learning = run(jobs, agent, settings, 3), run(jobs, agent, settings, 3, learning=True)
+        assert np.array_equal(frozen.agent.weights, agent.weights)
+        assert frozen.updates == 0
+        assert not np.array_equal(learning.agent.weights, agent.weights)
+        assert learning.updates >= 8
+
+
+def test_a_fork_of_a_simulation_that_learns_does_not_learn():
+    settings, jobs = DrasSettings("pg", rate=0.1, **SMALL), busy_workload(100)
+    whole, simulation = watched(jobs, settings)
+    agent = untrained(settings, 1)
+    learner = Watching(settings, agent.weights, 1)
+    broken = Simulation(jobs, Policy(backfill=Easy(), agent=agent, window=6))
+    broken.learn(learner)
+    broken.run(until=200)
+    fork, held = broken.fork(), learner.weights.copy()
+    fork.run()
+    assert np.array_equal(held, learner.weights)
+    broken.run()
+    assert same(broken.schedule(), simulation.schedule())
+    assert np.array_equal(learner.weights, whole.weights)
+    assert not same(fork.schedule(), broken.schedule())
+
+
+def test_updates_come_every_ten_instants():
+    settings, jobs = DrasSettings("pg", **SMALL), busy_workload(100)
+    learner, simulation = watched(jobs, settings)
+    instants = len(np.unique(simulation.events()[:, 0]))
+    assert instants // 10 - 3 <= len(learner.told) <= instants // 10 + 1
+    assert sum(len(picks.place) for picks in learner.told) == simulation.picks == 100
+    often, _ = watched(jobs, replace(settings, instants=1))
+    assert len(often.told) > 3 * len(learner.told)
+
+
+def tenth_of_theta(n=120):
+    """Return jobs of hours on 436 nodes, more than fit."""
+    random = np.random.default_rng(1)
+    requested = random.integers(1, 49, n) * 1800
+    return Workload.from_columns(
+        range(n), submit=np.sort(random.integers(0, 40_000, n)), procs=random.integers(13, 400, n),
+        requested=requested, run_time=requested // 2, machine_procs=436,
+    )  # fmt: skip
+
+
+def test_raw_inputs_leave_no_choice_and_scaled_ones_do():
+    found = {}
+    for inputs in ("raw", "scaled"):
+        settings = DrasSettings("pg", 436, inputs=inputs)
+        agent, told = untrained(settings, 1), []
+        learner = DrasLearner(settings, agent.weights, 1, frozen=True)
+        simulation = Simulation(tenth_of_theta(), Policy(backfill=Easy(), agent=agent))
+        learner.update = lambda picks, told=told: told.append(replace(picks, seen=picks.seen.copy()))
+        simulation.learn(learner)
+        simulation.run()
+        network = Network(settings.shape)
+        parts = [entropy(softmax(network.scores(agent.weights, one.seen), one.of), one.of)[one.of > 4] for one in told]
+        found[inputs] = np.concatenate(parts).mean()
+    assert found["raw"] < 0.01
+    assert found["scaled"] > 0.9
+
+
+def test_true_run_times_may_be_what_the_network_sees():
+    settings, jobs = DrasSettings("pg", **SMALL), busy_workload(60)
+    agent = untrained(settings, 1)
+    assert not same(
+        run(jobs, agent, settings, 1).schedule, run(jobs, agent, settings, 1, estimates=clairvoyant).schedule
+    )
+
+
+@pytest.mark.parametrize(
+    ("about", "message"),
+    [
+        ({"kind": "ppo"}, "kind is one of pg, dql, decima; got 'ppo'"),
+        ({"reward": "tehta"}, "did you mean 'theta'"),
+        ({"reward": 3}, "is a Reward or the name of one"),
+        ({"inputs": "log"}, "inputs is one of"),
+        ({"returns": "all"}, "returns is one of"),
+        ({"reserve": "never"}, "reserve is one of"),
+        ({"instants": 0}, "must be from 1"),
+        ({"explore": 2}, "explore must be from 0 to 1; got 2"),
+        ({"rate": 0}, "rate must be above 0"),
+        ({"nodes": 0}, "nodes must be from 1"),
+    ],
+)  # fmt: skip
+def test_settings_that_cannot_be_are_refused(about, message):
+    with pytest.raises(JobcastError, match=message):
+        DrasSettings(**{"kind": "pg", "nodes": 8, **about})
+
+
+def test_what_does_not_fit_together_is_refused():
+    settings = DrasSettings("pg", **SMALL)
+    with pytest.raises(JobcastError, match="of 9 nodes, and this one has 8"):
+        train([busy_workload(5)], replace(settings, nodes=9), 1)
+    with pytest.raises(JobcastError, match="The settings have a network"):
+        run(busy_workload(5), untrained(replace(settings, dense=(3, 3)), 1), settings, 1)
+    for make in (lambda: Reward("fairness"), lambda: Reward(shares=(1.0,)), lambda: Reward(least_wait=-1)):
+        with pytest.raises(JobcastError):
+            make()
+    assert set(REWARDS) == {"theta", "theta-6h", "cori", "zero", "shuffled"}
+
+
+@pytest.mark.slow
+def test_workers_learn_the_same_bits():
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as workers:
+        found = list(workers.map(learnt, ("pg", "dql", "decima", "pg")))
+    assert found == [learnt(kind) for kind in ("pg", "dql", "decima", "pg")]
+
+
+def learnt(kind):
+    """Return what a short training comes to, as bytes."""
+    return (
+        train([busy_workload(60, seed) for seed in range(2)], DrasSettings(kind, **SMALL), 1)
+        .agents[-1]
+        .weights.tobytes()
+    )
+
+
+@pytest.mark.slow
+def test_an_agent_learns_what_can_be_learnt():
+    """Rewarded for waits alone, where longest first is best, it beats random picks; by shuffled rewards it does not."""
+    waits = Reward(shares=(1.0, 0.0, 0.0))
+    sets, test = [long_jobs(seed) for seed in range(40)], long_jobs(99)
+    best, chance = (
+        schedule_reward(simulate(test, policy), waits) / len(test)
+        for policy in (make_policy("easy"), replace(make_policy("easy"), agent=RandomPicks(1), window=10))
+    )
+    assert best > chance + 0.1
+    for seed in (1, 2):
+        found = {}
+        for kind, name, reward in (
+            ("pg", "learnt", waits), ("dql", "learnt", waits), ("pg", "shuffled", replace(waits, shuffled=True))
+        ):  # fmt: skip
+            settings = DrasSettings(kind, 8, reward=reward, dense=(40, 10), window=10)
+            agent = train(sets, settings, seed, keep_every=40).agents[-1]
+            found[kind, name] = run(test, agent, settings, seed).reward / len(test)
+        assert found["pg", "learnt"] > best - 0.05
+        assert found["dql", "learnt"] > chance + 0.02
+        assert found["pg", "shuffled"] < chance
+
+
+def long_jobs(seed):
+    """Return jobs of hours that wait for days."""
+    jobs = busy_workload(1000, seed)
+    return replace(jobs, submit=600 * jobs.submit, requested=600 * jobs.requested, run_time=600 * jobs.run_time)
