@@ -34,6 +34,7 @@ SHORT_LIST: Final = (
     Case("EASY-SJBF", "easy-sjbf"),
     Case("EASY++", "easy-sjbf", "tsafrir"),
     Case("careful", "careful", "careful"),
+    Case("balanced", "balanced", "balanced"),
     Case("conservative", "conservative-compress"),
     Case("WFP", "wfp3-easy"),
 )
@@ -97,7 +98,7 @@ def cases_with(current: str, *more: Case) -> tuple[Case, tuple[Case, ...]]:
     """
     current = policy_name(current)
     for case in SHORT_LIST:
-        if current.lower() in (case.name.lower(), case.policy if case.estimates in ("requested", "careful") else ""):
+        if current.lower() in (case.name.lower(), case.policy if case.estimates in ("requested", case.policy) else ""):
             return case, (case, *(other for other in SHORT_LIST if other is not case), *more, PERFECT)
     own = Case(current, current)
     own.check()

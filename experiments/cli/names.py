@@ -44,6 +44,7 @@ GIVEN = [
         "`careful`",
         "an estimate for each role, for `--policy careful` ([backfilling](backfilling.md)); older name: `default`",
     ),
+    ("`balanced`", "the same, for `--policy balanced`"),
     ("`bold`", "the same, but short jobs gain more and wide ones pay"),
     ("`models:/NAME@ALIAS`", "a kept model, by its alias, version, run or folder; served as it is"),
 ]
@@ -81,6 +82,11 @@ def page() -> str:
             "`careful`",
             "EASY-SJBF whose head starts a day after its shadow time at the latest; use it with `--estimates careful` "
             "([backfilling](backfilling.md)); older name: `default`",
+        ),
+        (
+            "`balanced`",
+            "EASY by a priority that favours short jobs; due dates bound every wait; use it with "
+            "`--estimates balanced` ([backfilling](backfilling.md))",
         ),
     ]
     orders = [(f"`{name}`", ORDERED[name]) for name in by_order]

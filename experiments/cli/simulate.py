@@ -42,14 +42,15 @@ def simulate(
         str,
         typer.Option(
             help="Who goes first, who may pass: fcfs, easy, easy-sjbf, careful, ceil, cobalt, … Most sites run easy; "
-            "the first to try beside it is careful, with --estimates careful. agent:FILE is one that jobcast tune made."
+            "the first to try beside it are careful and balanced, each with --estimates of its own name. agent:FILE is "
+            "one that jobcast tune made."
         ),
     ] = "easy",
     estimates: Annotated[
         str | None,
         typer.Option(
-            help="What the policy plans by: requested; careful (nothing to train; goes with --policy careful); bold "
-            "(as careful, but short jobs gain more and wide ones wait longer); clairvoyant (the true run times); a "
+            help="What the policy plans by: requested; careful or balanced (nothing to train; for the policies of these "
+            "names); bold (as careful, but short jobs gain more and wide ones wait longer); clairvoyant (the true run times); a "
             "predictor's name; a model's address; or by role, order=NAME+candidates=NAME.",
             show_default="requested; an agent's as its file names",
         ),

@@ -42,6 +42,7 @@ CASES: Final = (
     Case("EASY++ + promise", "easy-sjbf+promise", "tsafrir"),
     Case("clairvoyant + promise", "easy-sjbf+promise", "clairvoyant"),
     Case("careful", "careful", "careful"),
+    Case("balanced", "balanced", "balanced"),
     Case("careful, no promise", "easy-sjbf", "careful", shaken=False),
     Case("careful, promise without slack", "easy-sjbf+promise", "careful", shaken=False),
     Case("careful, factor 0.7", "careful", SimilarRuns(factor=0.7), shaken=False),
@@ -55,7 +56,7 @@ CASES: Final = (
 
 `jobcast experiment runtime` has every predictor by correction and promise, unshaken: some take minutes a schedule.
 """
-QUICK: Final = (EASY, CLAIRVOYANT, "EASY-SJBF", "EASY++", "careful", "bold")
+QUICK: Final = (EASY, CLAIRVOYANT, "EASY-SJBF", "EASY++", "careful", "balanced", "bold")
 
 
 OPTIONS: Final = {
@@ -65,6 +66,7 @@ OPTIONS: Final = {
     ("easy-sjbf", "doubling"): ("expired: doubling", "v"),
     ("easy-sjbf+promise", "requested"): ("promise", "s"),
     ("careful", "requested"): ("promise with slack", "D"),
+    ("balanced", "requested"): ("priority with due dates", "*"),
 }
 """Label and marker of each option, by policy and correction."""
 
@@ -92,7 +94,7 @@ def _paint(axes: "Axes", table: "pd.DataFrame") -> None:
         options[label] = marker
         if not case.shaken:
             row |= {measure: row[f"{measure}_as_logged"] for measure in ("widest", "gap_closed")}
-        x, y, chosen = row["widest"], 100 * row["gap_closed"], case.name in ("careful", "bold")
+        x, y, chosen = row["widest"], 100 * row["gap_closed"], case.name in ("careful", "balanced", "bold")
         axes.errorbar(
             x, y,
             xerr=_bar(x, row["widest_low"], row["widest_high"]) if case.shaken else None,

@@ -1,4 +1,4 @@
-"""Estimates by role from similar jobs: the revised estimates `careful` and `bold`.
+"""Estimates by role from similar jobs: the revised estimates `careful`, `balanced` and `bold`.
 
 Nothing is trained. The last runs of similar jobs are a sample of how long a job may take. Each role reads its own value
 from that sample: the order of the queue a low one, so that short jobs pass; a candidate for backfilling a higher one,
@@ -158,10 +158,12 @@ def _tables(log: JobLog, runs: int) -> tuple[Ints, Ints, Ints, Ints, Floats]:
 REVISED_ESTIMATES: Final[Mapping[str, SimilarRuns]] = MappingProxyType(
     {
         "careful": SimilarRuns(),
+        "balanced": SimilarRuns(),
         "bold": SimilarRuns(request_weight=0.03, candidate="geometric", factor=0.5, quantile=0.75),
     }
 )
-"""Rules of revised estimates by name: `careful`, for all machines alike, and `bold`, which favours short jobs more."""
+"""Rules of revised estimates by name: `careful` and `balanced`, the same for the policies of these names and for all
+machines; and `bold`, which favours short jobs more."""
 
 ALIASES: Final[Mapping[str, str]] = MappingProxyType({"default": "careful"})
 """Older names that still work, and the names that results give in their place."""
