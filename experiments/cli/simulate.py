@@ -49,9 +49,9 @@ def simulate(
     estimates: Annotated[
         str | None,
         typer.Option(
-            help="What the policy plans by: requested; careful or balanced (nothing to train; for the policies of these "
-            "names); bold (as careful, but short jobs gain more and wide ones wait longer); clairvoyant (the true run times); a "
-            "predictor's name; a model's address; or by role, order=NAME+candidates=NAME.",
+            help="What the policy plans by: requested; careful or balanced (nothing to train; for the policies of "
+            "these names); bold (as careful, but short jobs gain more and wide ones wait longer); clairvoyant (the "
+            "true run times); a predictor's name; a model's address; or by role, order=NAME+candidates=NAME.",
             show_default="requested; an agent's as its file names",
         ),
     ] = None,
