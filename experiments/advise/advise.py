@@ -34,7 +34,6 @@ SHORT_LIST: Final = (
     Case("EASY-SJBF", "easy-sjbf"),
     Case("EASY++", "easy-sjbf", "tsafrir"),
     Case("careful", "careful", "careful"),
-    Case("balanced", "balanced", "balanced"),
     Case("conservative", "conservative-compress"),
     Case("WFP", "wfp3-easy"),
 )

@@ -47,7 +47,7 @@ def test_files_are_there_and_notes_say_who_pays(report):
         "runs_synthetic-2.csv", "frontier_synthetic-2.png", "frontier_synthetic-2.svg", "frontier_synthetic-2.csv",
     }  # fmt: skip
     assert all(path.stat().st_size > 500 for path in folder.iterdir())
-    assert [note.split()[0] for note in made.verdict] == ["careful", "bold"]
+    assert [note.split()[0] for note in made.verdict] == ["careful", "balanced", "bold"]
 
 
 def test_over_logs_takes_means_of_each_seed_first():
