@@ -42,8 +42,8 @@ def simulate(
         str,
         typer.Option(
             help="Who goes first, who may pass: fcfs, easy, easy-sjbf, careful, ceil, cobalt, … Most sites run easy; "
-            "the first to try beside it is careful, with --estimates careful; balanced bounds every wait by a due date. "
-            "agent:FILE is one that jobcast tune made."
+            "the first to try beside it is careful, with --estimates careful; balanced bounds every wait by a due "
+            "date. agent:FILE is one that jobcast tune made."
         ),
     ] = "easy",
     estimates: Annotated[
