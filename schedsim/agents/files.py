@@ -6,7 +6,9 @@ a checksum over all that they hold, and both are written whole or not at all. `a
 
 import hashlib
 import json
+import lzma
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from io import BytesIO
@@ -21,11 +23,12 @@ import numpy.typing as npt
 from predictors.core.errors import JobcastError, printable, unknown_name
 from predictors.core.files import whole_file
 from schedsim.kernels.agents import FEATURES
-from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear, RandomPicks, Reserve
+from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear, RandomPicks, Reserve, Scored
+from schedsim.policies.backfilling import Greedy
+from schedsim.policies.networks import Dras, Shared
 from schedsim.policies.policy import Policy, make_policy
 
 Arrays = Mapping[str, npt.NDArray[Any]]
-Value = Linear | RandomPicks
 
 FORMAT: Final = 1
 PREFIX: Final = "agent:"
@@ -33,6 +36,8 @@ PREFIX: Final = "agent:"
 SUFFIXES: Final = (".npz", ".json")
 MOST_BYTES: Final = 1 << 30
 """Of a file: an agent of Theta's whole machine has 88 MB."""
+GREEDY: Final = Policy(backfill=Greedy())
+"""The base `greedy`: the queue in its order, and no reservation."""
 _ABOUT: Final = "about"
 _KEYS: Final = frozenset(
     ("format", "kind", "features", "window", "reserve", "base", "estimates", "origin", "arrays", "sha256")
@@ -75,6 +80,10 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
             RandomPicks, ("seed",), lambda agent: {"seed": np.array(agent.seed)},
             lambda arrays: RandomPicks(int(arrays["seed"])),
         ),
+        "shared": Kind(Shared, ("weights", "hidden", "activation"), Shared.arrays, Shared.from_arrays, FEATURES),
+        "dras": Kind(
+            Dras, ("weights", "sizes", "kind", "seed", "flags", "explore"), Dras.arrays, Dras.from_arrays,
+        ),
     }
 )  # fmt: skip
 """Kinds of agents that files hold, by name."""
@@ -86,14 +95,15 @@ class NamedAgent:
 
     Parameters
     ----------
-    agent : Linear, RandomPicks or a value of another kind of `KINDS`
+    agent : Linear, RandomPicks, Shared or Dras
         Who picks.
     reserve : {"kept", "oldest", "again"}
         Which job holds the reservation, see `schedsim.policies.agents.RESERVES`.
     window : int
         Jobs that it sees, 1 to 56.
     base : str
-        Name of the policy in which it picks: easy, easy+promise.
+        Name of the policy in which it picks: easy, easy+promise and the like; or greedy, where it picks among the jobs
+        that fit and none is reserved, as DRAS's Decima-PG does.
     estimates : str
         Name of the estimates that the policy plans by and the features are made of, as `jobcast simulate --estimates`
         takes it.
@@ -111,7 +121,7 @@ class NamedAgent:
     50
     """
 
-    agent: Value
+    agent: Scored
     reserve: Reserve = "kept"
     window: int = 50
     base: str = "easy"
@@ -124,7 +134,13 @@ class NamedAgent:
             raise unknown_name("reservation rule", str(self.reserve), RESERVES)
         if isinstance(self.window, bool) or not isinstance(self.window, int):
             raise JobcastError(f"An agent's window is a whole number of jobs; got {self.window!r}.")
-        self.policy  # noqa: B018 - refuses a window out of range, an unknown base, one that agents cannot pick in
+        policy = self.policy  # refuses a window out of range, an unknown base, one that agents cannot pick in
+        if policy.kind == "greedy" and self.reserve != "kept":
+            raise JobcastError(
+                f"Under {self.base} no job is reserved, so the reservation rule stays kept; got {self.reserve}."
+            )
+        if isinstance(self.agent, Dras):
+            self.agent.check_machine(self.agent.shape.nodes, self.window)
 
     @property
     def kind(self) -> str:
@@ -137,7 +153,9 @@ class NamedAgent:
     @property
     def policy(self) -> Policy:
         """The policy in which it picks."""
-        return replace(make_policy(self.base), agent=self.agent, reserve=self.reserve, window=self.window)
+        base = GREEDY if self.base == "greedy" else make_policy(self.base)
+        reserve = None if base.kind == "greedy" else self.reserve
+        return replace(base, agent=self.agent, reserve=reserve, window=self.window)
 
     @property
     def digest(self) -> str:
@@ -250,8 +268,8 @@ def _parsed(data: bytes, path: str) -> tuple[dict[str, Any], Arrays]:
             about = json.loads(str(arrays.pop(_ABOUT)))
         if any(array.dtype.kind not in "fiu" for array in arrays.values()):
             raise ValueError("an array holds something else than numbers")
-    except (ValueError, KeyError, TypeError, AttributeError, EOFError, OSError, RecursionError, zipfile.BadZipFile,
-            NotImplementedError, OverflowError) as error:  # fmt: skip
+    except (ValueError, KeyError, TypeError, AttributeError, EOFError, OSError, RuntimeError, OverflowError,
+            zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:  # fmt: skip
         reason = printable(" ".join(str(error).split()))[:80]
         raise JobcastError(f"{path}: is no agent file, or a damaged one ({reason}).") from error
     return about, arrays

@@ -17,6 +17,7 @@ from predictors.core.errors import JobcastError
 from predictors.core.validation import check_whole
 from schedsim.engine.state import State
 from schedsim.kernels.networks import OF, PLACE, REWARD, VALUE
+from schedsim.kernels.records import State as Record
 
 EQUATIONS: Final[Mapping[str, int]] = MappingProxyType(
     {"none": at.NO_REWARD, "capability": at.EQUATION_1, "capacity": at.EQUATION_2}
@@ -105,15 +106,20 @@ class Learner(Protocol):
         """Learn; `weights`, an array that is not writeable, and `explore` hold from then on."""
 
 
+def write_reward(record: Record, reward: Reward) -> None:
+    """Write into the state of a simulation what a pick earns."""
+    record.pick_reward = EQUATIONS[reward.equation]
+    record.wait_share, record.procs_share, record.used_share = reward.shares
+    record.least_wait = reward.least_wait
+
+
 def begin(state: State, learner: Learner) -> None:
     """Keep picks for a learner from now on."""
     record, reward = state.record, learner.reward
     check_whole(learner.instants, "the scheduling instants between two updates", 1)
+    write_reward(record, reward)
     record.learns, record.instants, record.n_choices = True, learner.instants, 0
     record.next_update = record.n_passes + learner.instants
-    record.pick_reward = EQUATIONS[reward.equation]
-    record.wait_share, record.procs_share, record.used_share = reward.shares
-    record.least_wait = reward.least_wait
     record.explore = learner.explore
     state.with_net(learner.weights)
 

@@ -10,7 +10,7 @@ import schedsim.kernels.records as at
 from predictors.core.errors import JobcastError
 from schedsim.engine.machine_state import MachineState
 from schedsim.engine.state import EventLog, State
-from schedsim.kernels import answer_place, clears, renew_ends, set_timer
+from schedsim.kernels import answer_place, renew_ends, set_timer
 from schedsim.kernels.records import State as Record
 from schedsim.policies.agents import RESERVES, AgentArrays, Choice, Observation, RandomPicks, code_of
 from schedsim.policies.backfilling import REWARDS, Knapsack, Promise
@@ -203,24 +203,14 @@ def _ask_gate(policy: Policy, state: State, machine_state: MachineState | None) 
 
 def _ask_agent(policy: Policy, state: State) -> None:
     agent: Any = policy.agent
-    record, jobs_now, level = state.record, state.jobs_now, int(state.record.asked_about)
-    slots = state.slots(at.QUEUE if level == 1 else int(record.candidates))
-    if level == 2:
-        procs, ends = jobs_now["procs"][slots], record.now + jobs_now["candidate_estimate"][slots]
-        slots = slots[(procs <= record.free) & ((ends <= record.shadow_time) | (procs <= record.extra_procs))]
-    if record.dated:
-        may = [clears(state.arrays(), int(slot)) for slot in slots] if level == 2 else [True] * len(slots)
-        slots = slots[np.array(may, dtype=np.bool_)]
-        if not slots.size:
-            record.answer = -1
-            return
-    slots = slots[: policy.window]
-    choice = Choice(int(record.now), int(record.free), jobs_now["row"][slots], level)
+    record = state.record
+    slots = state.scratch[: record.picked_of].copy()
+    choice = Choice(int(record.now), int(record.free), state.jobs_now["row"][slots], int(record.asked_about))
     place = agent.pick(choice)
     if place is not None:
         _check_place(place, len(slots), choice.now, ", or None")
     record.answer = -1 if place is None else slots[place]
-    record.picked_place, record.picked_of, record.picked_score = 0 if place is None else place + 1, len(slots), np.nan
+    record.picked_place, record.picked_score = 0 if place is None else place + 1, np.nan
 
 
 def _show_agent(policy: Policy, state: State) -> None:

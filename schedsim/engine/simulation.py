@@ -478,7 +478,6 @@ class Simulation:
     def _change(self) -> None:
         """Let nodes fail, or be repaired."""
         assert self._machine_state is not None
-        self._state.record.asked_about, self._state.record.answer = -1, at.NOT_ANSWERED
         following = self._machine_state.change(self._state, self._log)
         if following is not None:
             self._state = with_change(self._state, following)
@@ -498,13 +497,21 @@ class Simulation:
             learning.tell(self._state, self._learner)
         else:
             self._advance_machine()
-            if stop == at.ASK_TIMER and self._state.record.asked_about == at.CHANGE:
-                self._change()
-                return
-            if stop == at.ASK_TIMER and self._commands is not None and self._state.record.asked_about == at.COMMAND:
-                self._state = self._commands.act(self._state)
+            if stop == at.ASK_TIMER:
+                self._act_on_timer()
                 return
             self._state = answer(stop, self.workload, self.policy, self._state, self._machine_state)
+
+    def _act_on_timer(self) -> None:
+        """Do what is due now; the pass takes no answer from it, as a gate or an agent gives one."""
+        record = self._state.record
+        kind = int(record.asked_about)
+        record.asked_about, record.answer = -1, at.NOT_ANSWERED
+        if kind == at.CHANGE:
+            self._change()
+        else:
+            assert self._commands is not None
+            self._state = self._commands.act(self._state)
 
     def _advance_machine(self) -> None:
         """Let the machine state read what has happened."""

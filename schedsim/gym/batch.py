@@ -19,8 +19,9 @@ import schedsim.kernels.records as at
 from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.jit import lean, step
 from schedsim.kernels import easy
+from schedsim.kernels.agents import longest_wait
+from schedsim.kernels.networks import reward_of
 from schedsim.kernels.observation import answer_place
-from schedsim.kernels.ordered_lists import first_slot, leaf_at, node_at
 from schedsim.kernels.records import Arrays, Estimates, Records
 
 PER_JOB: Final = 3
@@ -29,9 +30,8 @@ PER_JOB: Final = 3
 # rewards, see `schedsim.gym.rewards`
 WAIT: Final = 0
 SLOWDOWN_AT_START: Final = 1
-CAPABILITY: Final = 2
-CAPACITY: Final = 3
-VERSUS_EASY: Final = 4
+BY_PICK: Final = 2  # what the state says that a pick earns
+VERSUS_EASY: Final = 3
 
 HOUR: Final = 3600.0
 BOUND: Final = 10  # of the bounded slowdown [s]
@@ -171,10 +171,9 @@ def advance(
                 pick = 0
                 tally.n_invalid += 1
             tally.n_picks += 1
-            if reward == CAPABILITY:
-                tally.reward += _capability(sim, pick)
-            elif reward == CAPACITY:
-                tally.reward += _capacity(sim, pick)
+            if reward == BY_PICK:
+                job = sim.jobs_now[sim.scratch[pick]]
+                tally.reward += reward_of(sim, job, longest_wait(sim), sim.state[0].asked_about == 2)
             answer_place(sim, pick)
         stops[i] = easy.run(sim, estimates, None)
         _read_events(sim, tally, reward, starts, weights, run_times)
@@ -228,37 +227,6 @@ def _wait_until(tally: Tally, time: int, reward: int) -> None:
     if reward == WAIT:
         tally.reward -= tally.waiting_weight * (time - tally.seen_at) / HOUR
     tally.seen_at = time
-
-
-@step
-def _capability(sim: Arrays, place: int) -> float:
-    """Return the mean of three shares: the job's wait of the longest, its processors, and those in use with it."""
-    state = sim.state[0]
-    job = sim.jobs_now[sim.scratch[place]]
-    longest = state.now - sim.jobs[sim.jobs_now[first_slot(sim.lists, at.QUEUE)].row].submit
-    used = state.machine_procs - state.free
-    if job.procs <= state.free:
-        used += job.procs
-    total = (job.procs + used) / state.machine_procs
-    if longest > 0:
-        total += min(1.0, (state.now - sim.jobs[job.row].submit) / longest)
-    return total / 3
-
-
-@step
-def _capacity(sim: Arrays, place: int) -> float:
-    """Return minus the mean of 1 / estimate [1 / h] of the jobs that still wait after the pick."""
-    state, total, n = sim.state[0], 0.0, 0
-    picked = sim.scratch[place] if sim.jobs_now[sim.scratch[place]].procs <= state.free else -1
-    for i in range(state.n_nodes[at.QUEUE]):
-        node = node_at(sim.lists, at.QUEUE, i)
-        for j in range(node.count):
-            leaf = leaf_at(sim.lists, node, j)
-            for k in range(leaf.count):
-                if leaf.slot[k] != picked:
-                    total += HOUR / sim.jobs_now[leaf.slot[k]].order_estimate
-                    n += 1
-    return -total / n if n > 0 else 0.0
 
 
 @step

@@ -7,6 +7,7 @@ all its jobs have started and ended.
 
 import os
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -21,12 +22,12 @@ from schedsim.engine.simulation import Simulation
 from schedsim.policies.agents import RESERVES, Observation, Reserve
 from schedsim.policies.policy import Policy, make_policy
 from schedsim.results.metrics import bounded_slowdown
-from schedsim.workload.estimates import Separate, Source, clairvoyant
+from schedsim.workload.estimates import Separate, Source, clairvoyant, cqsim, requested
 from schedsim.workload.workload import Workload
 
 LENGTHS: Final = ("log", "month", "week")
 BEGINNINGS: Final = ("warm", "cold")
-ESTIMATES: Final = ("requested", "clairvoyant", "cqsim")
+ESTIMATES: Final = MappingProxyType({"requested": requested, "clairvoyant": clairvoyant, "cqsim": cqsim})
 """Named estimates. `cqsim` is what published figures stand on: candidates for backfills, and the job reserved, are
 tested by their true run times, which lets the future into the observations."""
 
@@ -146,10 +147,7 @@ class Episodes:
         if isinstance(estimates, str):
             if estimates not in ESTIMATES:
                 raise unknown_name("estimates", estimates, ESTIMATES)
-            known = {"requested": jobs.requested, "clairvoyant": clairvoyant(jobs)}
-            if estimates == "cqsim":
-                return Separate(running=jobs.requested, candidates=clairvoyant(jobs), order=jobs.requested)
-            return known[estimates]
+            return ESTIMATES[estimates](jobs)
         if not isinstance(estimates, np.ndarray | list | tuple | Separate) or Source.of(estimates, jobs).in_loop:  # type: ignore[arg-type]
             raise JobcastError(
                 "An environment takes estimates known beforehand; got a forecast that learns on the way. Give the "

@@ -19,6 +19,7 @@ import numpy as np
 
 from predictors.core.arrays import Floats
 from predictors.core.errors import unknown_name
+from schedsim.engine.learning import Reward as Pick
 from schedsim.gym import batch
 from schedsim.workload.workload import Workload
 
@@ -42,11 +43,12 @@ def _by_length(workload: Workload) -> Floats:
 
 @dataclass(frozen=True)
 class Reward:
-    """A reward: its code in the compiled call, and what a job that waits an hour weighs."""
+    """A reward: its code in the compiled call, what a job that waits an hour weighs, and what a pick earns."""
 
     code: int
     weigh: Callable[[Workload], Floats]
     meaning: str
+    pick: Pick = Pick("none")  # noqa: RUF009 - frozen
 
     @property
     def needs_easy(self) -> bool:
@@ -68,13 +70,15 @@ REWARDS: Final[Mapping[str, Reward]] = MappingProxyType(
             "base policy on the same jobs",
         ),
         "dras-capability": Reward(
-            batch.CAPABILITY, _alike,
-            "equation 1 of DRAS: a third each of wait / the first job's wait, processors / machine, and the share in "
-            "use with the job, if it starts",
+            batch.BY_PICK, _alike,
+            "equation 1 of DRAS: a third each of wait / longest wait, processors / machine, and the share in use with "
+            "the job, if it starts",
+            Pick("capability"),
         ),
         "dras-capacity": Reward(
-            batch.CAPACITY, _alike,
+            batch.BY_PICK, _alike,
             "equation 2 of DRAS: minus the mean of 1 / estimate [1 / h] of the jobs that wait after the pick",
+            Pick("capacity"),
         ),
         "zero": Reward(batch.WAIT, _nothing, "nothing: the control of what is learnt"),
     }

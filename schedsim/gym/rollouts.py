@@ -8,6 +8,7 @@ import schedsim.kernels.records as at
 from predictors.core.arrays import Ints
 from predictors.core.hash_random import mixed
 from predictors.core.jit import machine_code
+from schedsim.engine.learning import write_reward
 from schedsim.engine.simulation import Simulation
 from schedsim.gym.batch import PER_JOB, TALLY, advance
 from schedsim.gym.episodes import Episodes
@@ -70,6 +71,7 @@ class Rollouts:
         """Let a simulation begin an episode, and go on to its first pick with the next step."""
         first, end = self.episodes.rows[number].tolist()
         simulation = self.episodes.begin(number)
+        write_reward(simulation.arrays()[0].state[0], self.reward.pick)
         waiting, tally = simulation.queued, self.tallies[i]
         self.simulations[i], self.starts[i] = simulation, np.full(end - first, _NOT_STARTED)
         self.tallies[i : i + 1] = np.zeros(1, TALLY)

@@ -5,7 +5,7 @@ This module exports single steps of the kernels, for the Python code that answer
 
 import schedsim.kernels.records as at
 from predictors.core.jit import door, lean
-from schedsim.kernels import cobalt, keys, observation, ordered_lists, profile, queue, revisions
+from schedsim.kernels import cobalt, keys, observation, ordered_lists, queue, revisions
 from schedsim.kernels.records import Arrays
 
 enqueue = door(queue.enqueue)
@@ -42,12 +42,6 @@ def renew_ends(sim: Arrays) -> None:
 def static_key_of(sim: Arrays, slot: int, kind: int) -> int:
     """Return a job's key in the list QUEUE or BACKFILL, under an order that does not change with time."""
     return queue.static_key_of(sim, sim.jobs_now[slot], kind)
-
-
-@lean
-def clears(sim: Arrays, slot: int) -> bool:
-    """Return whether a waiting job may start now for all that is reserved of the machine."""
-    return profile.clears(sim, sim.jobs_now[slot])
 
 
 @lean

@@ -13,8 +13,8 @@ import schedsim.kernels.records as at
 from predictors.core.hash_random import unit
 from predictors.core.jit import step
 from schedsim.kernels.networks import keep_choice, pick_by_scores, shared_score
-from schedsim.kernels.ordered_lists import first_slot, list_slots, next_fitting
-from schedsim.kernels.profile import clears, free_for
+from schedsim.kernels.ordered_lists import first_slot, leaf_at, list_slots, next_fitting, node_at
+from schedsim.kernels.profile import clears, free_for, keeps_promise
 from schedsim.kernels.queue import candidate_key
 from schedsim.kernels.records import Arrays, JobNow, State
 
@@ -49,9 +49,8 @@ def pick_next(sim: Arrays) -> int:
 
 @step
 def pick_backfill(sim: Arrays) -> int:
-    """Return the job that the agent picks of those that may be backfilled, or -1 if there is none."""
-    n = list_candidates(sim)
-    return _best_of(sim, n, True) if n > 0 else -1
+    """Return the job that the agent picks of those that may be backfilled; there is one at least."""
+    return _best_of(sim, list_candidates(sim), True)
 
 
 @step
@@ -66,7 +65,7 @@ def list_candidates(sim: Arrays) -> int:
             break
         job = sim.jobs_now[slot]
         key, tie = candidate_key(job, state), job.row + 1
-        if clears(sim, job):
+        if keeps_promise(job, state) and clears(sim, job):
             sim.scratch[n] = slot
             n += 1
     return n
@@ -75,8 +74,7 @@ def list_candidates(sim: Arrays) -> int:
 @step
 def _best_of(sim: Arrays, n: int, behind_head: bool) -> int:
     """Return the job with the greatest score of the first `n` in `scratch`, and note the choice."""
-    state = sim.state[0]
-    oldest = state.now - sim.jobs[sim.jobs_now[first_slot(sim.lists, at.QUEUE)].row].submit
+    state, oldest = sim.state[0], longest_wait(sim)
     best, greatest = 0, -math.inf
     state.n_picks += 1
     if state.agent == at.DRAS:
@@ -93,6 +91,22 @@ def _best_of(sim: Arrays, n: int, behind_head: bool) -> int:
     state.picked_place = best + 1
     state.picked_of = n
     return state.picked
+
+
+@step
+def longest_wait(sim: Arrays) -> int:
+    """Return the longest wait in the queue, which is not empty [s]."""
+    lists, state = sim.lists, sim.state[0]
+    first = sim.jobs[sim.jobs_now[first_slot(lists, at.QUEUE)].row].submit
+    if state.order == at.FIRST_COME:
+        return state.now - first
+    for i in range(state.n_nodes[at.QUEUE]):
+        node = node_at(lists, at.QUEUE, i)
+        for j in range(node.count):
+            leaf = leaf_at(lists, node, j)
+            for k in range(leaf.count):
+                first = min(first, sim.jobs[sim.jobs_now[leaf.slot[k]].row].submit)
+    return state.now - first
 
 
 @step

@@ -18,11 +18,11 @@ import schedsim.kernels.records as at
 from predictors.core.jit import lean, step
 from schedsim.kernels.instant import repeat_pass, until_pass
 from schedsim.kernels.ordered_lists import list_slots, next_fitting, slot_from
-from schedsim.kernels.profile import book, earliest, first_drop, is_free, plan_running, read_dates, trim
+from schedsim.kernels.profile import book, earliest, first_drop, is_free, keeps_promise, plan_running, read_dates, trim
 from schedsim.kernels.queue import candidate_key
 from schedsim.kernels.reasons import Reasons
 from schedsim.kernels.records import Arrays, Estimates, JobNow, ListRow, Records, State
-from schedsim.kernels.reservation import keeps_promise, nothing_changed, reserve_head, start_in_order, use_extra_procs
+from schedsim.kernels.reservation import nothing_changed, reserve_head, start_in_order, use_extra_procs
 from schedsim.kernels.start_end import start
 
 

@@ -20,13 +20,12 @@ from schedsim.kernels.networks import choices_are_short, update_is_due
 from schedsim.kernels.observation import ask_for_pick
 from schedsim.kernels.ordered_lists import next_fitting, slot_from
 from schedsim.kernels.postponed import release, release_if_idle
-from schedsim.kernels.profile import clears, free_for, note_start, read_dates
+from schedsim.kernels.profile import clears, free_for, keeps_promise, note_start, read_dates
 from schedsim.kernels.queue import key_as_candidate, next_in_groups, refresh
 from schedsim.kernels.reasons import Reasons
 from schedsim.kernels.records import Arrays, Estimates, JobNow, State
 from schedsim.kernels.reservation import (
     fits_beside_head,
-    keeps_promise,
     nothing_changed,
     reserve_head,
     start_in_order,
@@ -126,7 +125,16 @@ def _backfill(sim: Arrays, reasons: Reasons | None) -> int:
             if not _go_on_with_postponed(sim, reasons):
                 return 0
             continue
-        if state.agent != at.NO_AGENT:
+        job = sim.jobs_now[slot]
+        refresh(sim, slot)
+        state.after_key = key_as_candidate(sim, job)
+        state.after_tie = job.row
+        if not _may_be_tried(job, state) or not clears(sim, job):
+            if reasons is not None:
+                why.note_promise_or_outage(reasons, sim, slot, keeps_promise(job, state))
+            _pass_over(state)
+            continue
+        if state.agent != at.NO_AGENT:  # it picks among this one and those behind it
             if not is_asked(state):
                 slot = pick_backfill(sim)
             elif state.answer == at.NOT_ANSWERED:
@@ -137,18 +145,6 @@ def _backfill(sim: Arrays, reasons: Reasons | None) -> int:
             if slot < 0:
                 return 0
             job = sim.jobs_now[slot]
-            if not clears(sim, job):
-                return 0
-        else:
-            job = sim.jobs_now[slot]
-            refresh(sim, slot)
-            state.after_key = key_as_candidate(sim, job)
-            state.after_tie = job.row
-            if not _may_be_tried(job, state) or not clears(sim, job):
-                if reasons is not None:
-                    why.note_promise_or_outage(reasons, sim, slot, keeps_promise(job, state))
-                _pass_over(state)
-                continue
         if state.n_node_sets > 0 and not set_allows(sim, job):
             if reasons is not None:
                 why.note_share(reasons, sim, slot)

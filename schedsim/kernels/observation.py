@@ -11,9 +11,9 @@ from typing import Final
 
 import schedsim.kernels.records as at
 from predictors.core.jit import step
-from schedsim.kernels.agents import DECADE, FEATURES, list_candidates, see
-from schedsim.kernels.ordered_lists import first_slot, leaf_at, list_slots, node_at
-from schedsim.kernels.records import Arrays, JobNow
+from schedsim.kernels.agents import DECADE, FEATURES, list_candidates, longest_wait, see
+from schedsim.kernels.ordered_lists import leaf_at, list_slots, node_at
+from schedsim.kernels.records import Arrays
 
 HORIZONS: Final = (600, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400, 172_800)
 """When the release profile tells how much of the machine will be free [s from now]."""
@@ -31,7 +31,7 @@ CONTEXT: Final = (
     "extra processors",
     "jobs in the queue",
     "processors asked for in the queue",
-    "wait of the first job",
+    "longest wait in the queue",
     "area of the window",
     *(f"jobs of the window up to {share:.0%} of the machine" for share in WIDTHS),
     "wider jobs of the window",
@@ -55,18 +55,15 @@ WEEK: Final = 604_800
 
 @step
 def ask_for_pick(sim: Arrays) -> int:
-    """Return the pause that asks the client, and show it the window if it wants that; 0 if no job is in the window.
+    """Return the pause that asks the client, with the window in `scratch`; show it the features if it wants those.
 
     `asked_about` is the level: 1 for the front of the queue, 2 for the candidates for backfills.
     """
     state = sim.state[0]
-    if state.agent != at.ENCODED:
-        return at.ASK_PICK
     n = list_slots(sim, at.QUEUE, state.window) if state.asked_about == 1 else list_candidates(sim)
     state.picked_of = n
-    if n == 0:
-        return 0
-    _write_observation(sim, n, state.asked_about == 2)
+    if state.agent == at.ENCODED:
+        _write_observation(sim, n, state.asked_about == 2)
     return at.ASK_PICK
 
 
@@ -88,13 +85,14 @@ def decimal(number: float) -> float:
 @step
 def _write_observation(sim: Arrays, n: int, behind_head: bool) -> None:
     """Write what is seen of the first `n` jobs in `scratch`, and the context."""
-    state, out = sim.state[0], sim.observation
-    oldest = state.now - sim.jobs[sim.jobs_now[first_slot(sim.lists, at.QUEUE)].row].submit
+    state, out, oldest = sim.state[0], sim.observation, longest_wait(sim)
     area, below, narrow, middle = 0.0, 0, 0, 0
     for place in range(n):
         job = sim.jobs_now[sim.scratch[place]]
         share = job.procs / state.machine_procs
-        _write_job(sim, job, behind_head, oldest, place)
+        see(sim, job, behind_head, oldest, place)
+        for i in range(N_FEATURES):
+            out[place * N_FEATURES + i] = sim.hidden[i]
         area += share * job.order_estimate
         below += share <= WIDTHS[0]
         narrow += share <= WIDTHS[1]
@@ -125,14 +123,6 @@ def _write_observation(sim: Arrays, n: int, behind_head: bool) -> None:
     out[i + 13] = math.cos(day)
     out[i + 14] = math.sin(week)
     out[i + 15] = math.cos(week)
-
-
-@step
-def _write_job(sim: Arrays, job: JobNow, behind_head: bool, oldest: int, place: int) -> None:
-    """Write the row of a job at a place of the window: its `FEATURES`."""
-    see(sim, job, behind_head, oldest, place)
-    for i in range(N_FEATURES):
-        sim.observation[place * N_FEATURES + i] = sim.hidden[i]
 
 
 @step

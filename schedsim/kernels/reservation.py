@@ -201,14 +201,6 @@ def fits_beside_head(job: JobNow, state: State) -> bool:
 
 
 @step
-def keeps_promise(job: JobNow, state: State) -> bool:
-    """Return whether a job may start now without breaking the head's promise, by requested times."""
-    if not state.promises:
-        return True
-    return state.now + job.requested_time <= state.guaranteed_start or job.procs <= state.extra_at_promise
-
-
-@step
 def use_extra_procs(job: JobNow, state: State) -> None:
     """Take what a job that is about to be backfilled uses of the processors free beside the head."""
     if job.run_time > 0:

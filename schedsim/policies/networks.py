@@ -114,13 +114,21 @@ class Shared:
         return (N_FEATURES, *self.hidden, 1)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return all that there is to store of it."""
-        return {"weights": self.weights, "hidden": np.array(self.hidden), "activation": np.array(self.activation)}
+        """Return all that there is to store of it: arrays of numbers."""
+        activation = np.array(ACTIVATIONS[self.activation])
+        return {"weights": self.weights, "hidden": np.array(self.hidden), "activation": activation}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Return what was stored."""
-        return cls(arrays["weights"], tuple(arrays["hidden"].tolist()), str(arrays["activation"]))  # type: ignore[arg-type]
+        """Return what was stored.
+
+        Raises
+        ------
+        JobcastError
+            If it is no such network.
+        """
+        activation: Any = _at_place(tuple(ACTIVATIONS), arrays["activation"], "activation")
+        return cls(arrays["weights"], tuple(arrays["hidden"].tolist()), activation)
 
     @cached_property
     def _identity(self) -> tuple[Any, ...]:
@@ -263,23 +271,30 @@ class Dras:
             )
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return all that there is to store of it."""
+        """Return all that there is to store of it: arrays of numbers."""
         shape = self.shape
         return {
             "weights": self.weights,
             "sizes": np.array([shape.nodes, shape.window, *shape.dense]),
-            "kind": np.array(shape.kind),
+            "kind": np.array(KINDS.index(shape.kind)),
             "seed": np.array(self.seed),
-            "flags": np.array([bool(self.drawn), self.raw, self.permuted]),
+            "flags": np.array([bool(self.drawn), self.raw, self.permuted], dtype=np.int64),
             "explore": np.array(float(self.explore)),
         }
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Return what was stored."""
+        """Return what was stored.
+
+        Raises
+        ------
+        JobcastError
+            If it is no such network.
+        """
         nodes, window, first, second = arrays["sizes"].tolist()
-        shape = Shape(nodes, str(arrays["kind"]), window, (first, second))  # type: ignore[arg-type]
-        drawn, raw, permuted = arrays["flags"].tolist()
+        kind: Any = _at_place(KINDS, arrays["kind"], "kind")
+        drawn, raw, permuted = map(bool, arrays["flags"].tolist())
+        shape = Shape(nodes, kind, window, (first, second))
         return cls(shape, arrays["weights"], int(arrays["seed"]), drawn, float(arrays["explore"]), raw, permuted)
 
     @cached_property
@@ -295,6 +310,15 @@ class Dras:
 
     def __repr__(self) -> str:
         return f"Dras({self.shape}, {len(self.weights)} weights, seed={self.seed}, explore={self.explore})"
+
+
+def _at_place(known: tuple[str, ...], place: npt.NDArray[Any], what: str) -> str:
+    """Return the name that an array of one number stands for."""
+    if place.shape != () or place.dtype.kind not in "iu" or not 0 <= place < len(known):
+        raise JobcastError(
+            f"A network's {what} is stored as a number from 0 to {len(known) - 1}; got {place.tolist()}."
+        )
+    return known[int(place)]
 
 
 def _weights(given: npt.ArrayLike, kind: type[np.floating[Any]], count: int, what: str) -> npt.NDArray[Any]:

@@ -19,9 +19,11 @@ from schedsim.agents.files import (
     read_agent,
     write_agent,
 )
+from schedsim.agents.learning import DrasSettings, policy_of
 from schedsim.engine.simulation import simulate
 from schedsim.kernels.agents import FEATURES
 from schedsim.policies.agents import RESERVES, Linear, RandomPicks
+from schedsim.policies.networks import Dras, Shape, Shared
 from schedsim.policies.policy import make_policy
 from tests.support.engine_runs import busy_workload
 
@@ -70,6 +72,9 @@ def test_the_policy_of_a_file_schedules_as_its_agent_does(tmp_path):
 
 
 EASY = make_policy("easy")
+SHAPE = Shape(8, "dql", window=6, dense=(5, 4))
+DRAS = Dras(SHAPE, np.linspace(-1, 1, SHAPE.parameters), 2**62, explore=0.125, raw=True, permuted=True)
+SHARED = Shared(np.linspace(-1, 1, Shared.count((4, 3))), (4, 3), "tanh")
 
 
 def edited(path, **changes):
@@ -168,8 +173,48 @@ def test_a_name_without_a_file_is_refused(tmp_path):
 
 
 def test_every_kind_is_written_and_read(file):
-    values = {"linear": TUNED.agent, "random": RandomPicks(7)}
-    assert set(values) <= set(KINDS)
-    for value in values.values():
-        write_agent(NamedAgent(value), file)
-        assert read_agent(file).agent == value
+    jobs = busy_workload(60)
+    values = {"linear": TUNED.agent, "random": RandomPicks(7), "shared": SHARED, "dras": DRAS}
+    assert set(values) == set(KINDS)
+    for kind, value in values.items():
+        named = NamedAgent(value, window=6)
+        write_agent(named, file)
+        found = agent_named(f"agent:{file}")
+        assert (found.kind, found, found.digest) == (kind, named, named.digest)
+        assert np.array_equal(simulate(jobs, found.policy).start, simulate(jobs, named.policy).start)
+
+
+def test_decima_picks_without_a_reservation(file):
+    agent = replace(DRAS, seed=3)
+    write_agent(NamedAgent(agent, window=6, base="greedy"), file)
+    policy = policy_named(f"agent:{file}")
+    assert policy == policy_of(DrasSettings("decima", 8, window=6, dense=DRAS.shape.dense), agent)
+    assert (simulate(busy_workload(60), policy).started_by == 0).all()
+    with pytest.raises(JobcastError, match="no job is reserved"):
+        NamedAgent(agent, "oldest", window=6, base="greedy")
+
+
+def test_a_network_for_another_machine_or_window_is_refused(file):
+    with pytest.raises(JobcastError, match="sees a window of 6 jobs, and the policy's has 50"):
+        NamedAgent(DRAS)
+    write_agent(NamedAgent(DRAS, window=6), file)
+    with pytest.raises(JobcastError, match="machine of 8 nodes, and this one has 9 processors"):
+        simulate(replace(busy_workload(60), machine_procs=9), policy_named(f"agent:{file}"))
+
+
+@pytest.mark.parametrize(
+    ("agent", "change"),
+    [
+        (SHARED, {"activation": np.array(2)}), (SHARED, {"activation": np.array([0])}),
+        (SHARED, {"hidden": np.array(3)}),
+        (SHARED, {"hidden": np.array([4.0, 3.0])}), (DRAS, {"kind": np.array(-1)}), (DRAS, {"sizes": np.array([8, 6])}),
+        (DRAS, {"flags": np.array(1)}), (DRAS, {"seed": np.array([1, 2])}), (DRAS, {"weights": DRAS.weights[1:]}),
+    ],
+)  # fmt: skip
+def test_arrays_of_no_network_are_refused(tmp_path, monkeypatch, agent, change):
+    """With a checksum that is right, so that the arrays themselves are looked at."""
+    arrays = agent.arrays() | change
+    monkeypatch.setattr(NamedAgent, "_arrays", lambda _: arrays)
+    write_agent(NamedAgent(agent, window=6), tmp_path / "agent.npz")
+    with pytest.raises(JobcastError, match=r"agent\.npz: "):
+        read_agent(tmp_path / "agent.npz")

@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import clean
 from predictors.data.formats.detect import read_log
+from schedsim.cobalt.commands import Command
+from schedsim.cobalt.rules import Rules
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.kernels.agents import DECADE, FEATURES
 from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear, RandomPicks
+from schedsim.policies.backfilling import Promise
 from schedsim.policies.policy import make_policy
 from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.workload import Workload
@@ -32,6 +35,14 @@ class Oldest:
 
     def pick(self, choice):
         """Pick the first."""
+        return 0
+
+
+class First:
+    """Choose the first in the window, by what the pass has encoded."""
+
+    def choose(self, observation):
+        """Choose the first."""
         return 0
 
 
@@ -56,7 +67,7 @@ class Scoring:
         jobs, record = self.workload, self.simulation._state.record
         wait, procs = choice.now - int(jobs.submit[row]), int(jobs.procs[row])
         estimate, machine = int(jobs.requested[row]), jobs.machine_procs
-        oldest = choice.now - int(jobs.submit[self.simulation.queued[0]])
+        oldest = choice.now - int(jobs.submit[self.simulation.queued].min())
         behind_head = choice.level == 2
         features = {
             "wait": log(1.0 + wait) / DECADE,
@@ -85,6 +96,36 @@ def same(one, other):
 def test_an_agent_that_picks_the_first_of_the_queue_is_the_policy_without_it(seed, base, reserve):
     jobs, policy = random_workload(seed), make_policy(base)
     assert same(simulate(jobs, replace(policy, agent=Oldest(), reserve=reserve)), simulate(jobs, policy))
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 10**9),
+    base=st.sampled_from(["easy+promise", "default"]),
+    reserve=st.sampled_from(list(RESERVES)),
+)
+def test_an_agent_keeps_the_heads_promise(seed, base, reserve):
+    """By estimates shorter than the requested times, jobs fit beside the head that would break its promise."""
+    jobs, policy = random_workload(seed), replace(make_policy(base), promise=Promise())
+    short = np.maximum(1, jobs.requested // 3)
+    ruled = simulate(jobs, policy, short)
+    for agent in (Oldest(), First(), *([OLDEST_FIRST] if base == "easy+promise" else [])):
+        assert same(simulate(jobs, replace(policy, agent=agent, reserve=reserve), short), ruled)
+
+
+@pytest.mark.parametrize("agent", [Oldest(), First(), OLDEST_FIRST])
+def test_a_command_is_no_pick(agent):
+    jobs = busy_workload(120)
+    submitted = dict(zip(jobs.job_id.tolist(), jobs.submit.tolist(), strict=True))
+    commands = [
+        Command(submitted[job] + wait, what, job)
+        for job in range(3, 110, 4)
+        for wait, what in ((2, "hold"), (9, "release"))
+    ]
+    rules = Rules(commands=tuple(sorted(commands, key=lambda command: command.time)))
+    ruled = simulate(jobs, EASY, rules=rules)
+    assert not same(ruled, simulate(jobs, EASY))
+    assert same(simulate(jobs, replace(EASY, agent=agent), rules=rules), ruled)
 
 
 @given(seed=st.integers(0, 10**9), reserve=st.sampled_from(list(RESERVES)))

@@ -74,7 +74,7 @@ class Checking(Drawing):
         simulation, record = self.simulation, self.simulation._state.record
         jobs, now, free = simulation.workload, simulation.now, simulation.free
         wait, procs, estimate = now - int(jobs.submit[row]), int(jobs.procs[row]), int(jobs.requested[row])
-        oldest, behind_head = now - int(jobs.submit[simulation.queued[0]]), observation.level == 2
+        oldest, behind_head = now - int(jobs.submit[simulation.queued].min()), observation.level == 2
         found = {
             "wait": log10(1 + wait),
             "estimate": log10(estimate),
@@ -109,7 +109,7 @@ class Checking(Drawing):
         found = [
             observation.level == 2, simulation.free / machine, *np.array(free) / machine, log10(1 + len(running)),
             *reserved, log10(1 + len(queued)), log10(1 + jobs.procs[queued].sum() / machine),
-            log10(1 + now - int(jobs.submit[queued[0]])), log10(1 + (share * jobs.requested[window]).sum() / 86_400),
+            log10(1 + now - int(jobs.submit[queued].min())), log10(1 + (share * jobs.requested[window]).sum() / 86_400),
             *classes, *(wave(2 * pi * second / length) for length in (86_400, 604_800) for wave in (sin, cos)),
         ]  # fmt: skip
         assert len(found) == len(CONTEXT) == len(observation.context)
