@@ -164,7 +164,7 @@ def tune(
 ) -> None:
     """Tune an agent on the first part of a log, test it on the rest, and say who would gain and who would pay.
 
-    Then: jobcast simulate NEXT --policy agent:FILE. Needs the extra rl (pip install 'jobcast[rl]').
+    Then: jobcast simulate NEXT --policy agent:FILE. Needs the package cma, which the extra rl brings.
     """
     from experiments.cli.evaluate import names_of
     from experiments.console import after_reading, print_account, print_json, print_lacks, print_table, working

@@ -52,7 +52,7 @@ def report_folder(out: Path, name: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise JobcastError(f"{folder}: cannot be made ({error.strerror}); choose another folder with --out.") from error
+        raise JobcastError(f"{folder}: cannot be made ({error.strerror}); choose another folder.") from error
     return folder
 
 

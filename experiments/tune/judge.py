@@ -14,7 +14,7 @@ from experiments.runs.pool import HERE
 from experiments.sweeps.plan import plan
 from experiments.sweeps.results import Results
 from experiments.sweeps.run import run_plan
-from experiments.sweeps.sweep import Case, Sweep, first_seeds
+from experiments.sweeps.sweep import MOST_SEEDS, Case, Sweep, first_seeds
 from experiments.tune.objective import FIVE, ONE_SIDED, Objective
 from experiments.tune.tune import Tuned
 from predictors.core.errors import JobcastError
@@ -109,6 +109,8 @@ def check_seeds(seeds: int) -> None:
     """Raise JobcastError unless that many shaken copies can decide anything."""
     if seeds < LEAST:
         raise JobcastError(f"Of {seeds} shaken copies of the test part nothing can be said; take --seeds {LEAST}.")
+    if seeds > MOST_SEEDS:
+        raise JobcastError(f"--seeds are at most {MOST_SEEDS:,} shaken copies of the test part; got {seeds:,}.")
 
 
 def verdict(judged: Judged, tuned: Tuned, objective: Objective) -> list[str]:

@@ -1,10 +1,13 @@
 """Parts of a fitted model on disk, without pickle: its description, arrays, and models of scikit-learn."""
 
 import json
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +23,11 @@ TREE: Final = "sklearn.tree._tree.Tree"
 """A type that saved forests hold and that skops does not trust by itself; the nodes are checked after loading."""
 HARMLESS: Final = ("numpy.dtype",)
 """What skops does not list, though it can do nothing; imputers hold one."""
+DAMAGE: Final = (
+    ValueError, KeyError, TypeError, IndexError, AttributeError, EOFError, OSError, RuntimeError, OverflowError,
+    MemoryError, zipfile.BadZipFile, zlib.error, struct.error,
+)  # fmt: skip
+"""What reading damaged arrays raises."""
 _TRUSTED: ContextVar[tuple[str, ...]] = ContextVar("trusted types", default=HARMLESS)
 
 
@@ -97,8 +105,38 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except DAMAGE as error:
         raise JobcastError(f"{path}: cannot be read ({error}); train the model again.") from error
+
+
+def read_stored(data: bytes) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays of a file that numpy.savez wrote: each takes as many bytes as the file has for it.
+
+    A small file cannot fill the memory so.
+
+    Raises
+    ------
+    ValueError, or another of `DAMAGE`
+        If the file is damaged, compressed or encrypted, or holds objects.
+
+    Examples
+    --------
+    >>> file = BytesIO()
+    >>> np.savez(file, weights=np.zeros(3))
+    >>> read_stored(file.getvalue())
+    {'weights': array([0., 0., 0.])}
+    """
+    with zipfile.ZipFile(BytesIO(data)) as parts:
+        members = parts.infolist()
+    if any(member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1 for member in members):
+        raise ValueError("its arrays are compressed or encrypted")
+    if sum(member.file_size for member in members) > len(data):
+        raise ValueError("its arrays are larger than the file")
+    with np.load(BytesIO(data), allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+        raise ValueError("it holds something else than arrays")
+    return arrays
 
 
 def save_sklearn(path: Path, model: Any, only: Sequence[str] | None = None) -> None:

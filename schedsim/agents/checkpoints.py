@@ -5,7 +5,6 @@ complete. Nothing is unpickled.
 """
 
 import json
-import zipfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 from predictors.core.arrays import Floats, Singles
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
+from predictors.core.model_files import DAMAGE, read_stored
 from schedsim.agents.networks import Adam
 
 
@@ -125,8 +125,11 @@ class Checkpoints:
         if training != self.identity or done != list(digests[: len(done)]):
             what = "settings, seed or estimates" if training != self.identity else "job sets"
             raise JobcastError(f"{path}: is of a training with other {what}; give another folder, or delete this one.")
-        if arrays["weights"].shape != learner.weights.shape:
-            raise JobcastError(f"{path}: is damaged (weights); give another folder, or delete this one.")
+        shapes = {name: (array.shape, array.dtype.kind in "fiu") for name, array in arrays.items()}
+        lacking = [name for name, shape in _shapes(learner).items() if shapes.get(name) != (shape, True)]
+        lacking += [name for name in ("sums", "counts", "pool") if name not in arrays or arrays[name].ndim != 1]
+        if lacking:
+            raise JobcastError(f"{path}: is damaged ({', '.join(lacking)}); give another folder, or delete this one.")
         learner.take(arrays["weights"])
         learner.adam.mean[:], learner.adam.square[:] = arrays["mean"], arrays["square"]
         learner.adam.steps = int(arrays["steps"])
@@ -144,6 +147,13 @@ class Checkpoints:
         return self.folder / f"agent-{done:04d}.npz"
 
 
+def _shapes(learner: Resumable) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a learner's arrays; those that grow are left out."""
+    adam = learner.adam
+    found = {"weights": learner.weights.shape, "mean": adam.mean.shape, "square": adam.square.shape}
+    return found | {"steps": (), "numbers": (5,)}
+
+
 def _write(path: Path, arrays: dict[str, Any]) -> None:
     """Write arrays, whole or not at all; weights do not get smaller by compression."""
     with whole_file(path) as part, part.open("wb") as file:
@@ -152,7 +162,6 @@ def _write(path: Path, arrays: dict[str, Any]) -> None:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        return read_stored(path.read_bytes())
+    except DAMAGE as error:
         raise JobcastError(f"{path}: cannot be read ({error}); give another folder, or delete this one.") from error

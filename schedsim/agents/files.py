@@ -6,12 +6,10 @@ a checksum over all that they hold, and both are written whole or not at all. `a
 
 import hashlib
 import json
-import lzma
-import zipfile
-import zlib
+import os
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -22,6 +20,7 @@ import numpy.typing as npt
 
 from predictors.core.errors import JobcastError, printable, unknown_name
 from predictors.core.files import whole_file
+from predictors.core.model_files import DAMAGE, read_stored
 from schedsim.kernels.agents import FEATURES
 from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear, RandomPicks, Reserve, Scored
 from schedsim.policies.backfilling import Greedy
@@ -225,13 +224,7 @@ def read_agent(path: str | PathLike[str], window: int | None = None) -> NamedAge
     JobcastError
         If there is no such file; it is damaged, of a later version, of other features or another window.
     """
-    source = Path(path)
-    try:
-        if source.is_file() and source.stat().st_size > MOST_BYTES:
-            raise JobcastError(f"{path}: has more than {MOST_BYTES:,} bytes: this is no agent file.")
-        data = source.read_bytes()
-    except OSError as error:
-        raise JobcastError(f"{path}: cannot be read ({error.strerror}); name an agent file.") from error
+    data = _content(path)
     about, arrays = _parsed(data, str(path))
     _check_about(about, str(path))
     kind = KINDS[about["kind"]]
@@ -252,8 +245,25 @@ def read_agent(path: str | PathLike[str], window: int | None = None) -> NamedAge
     frame = {name: about[name] for name in ("reserve", "window", "base", "estimates", "origin")}
     try:
         return NamedAgent(kind.restore(arrays), **frame)
-    except (JobcastError, ValueError, TypeError) as error:
-        raise JobcastError(f"{path}: {error}") from error
+    except (JobcastError, ValueError, TypeError, OverflowError) as error:
+        raise JobcastError(f"{path}: {_brief(str(error), 600)}") from error
+
+
+def _content(path: str | PathLike[str]) -> bytes:
+    """Return what a file holds; a pipe or a device, which may have no end, is refused."""
+    try:
+        found = Path(path).stat()
+        if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+            raise JobcastError(f"{path}: is a device or a pipe, not a file; name an agent file.")
+        if found.st_size > MOST_BYTES:
+            raise JobcastError(f"{path}: has more than {MOST_BYTES:,} bytes: this is no agent file.")
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise JobcastError(f"{path}: cannot be read ({error.strerror}); name an agent file.") from error
+    except ValueError as error:
+        if isinstance(error, JobcastError):
+            raise
+        raise JobcastError(f"{printable(str(path))}: cannot be read ({error}); name an agent file.") from error
 
 
 def _parsed(data: bytes, path: str) -> tuple[dict[str, Any], Arrays]:
@@ -263,13 +273,11 @@ def _parsed(data: bytes, path: str) -> tuple[dict[str, Any], Arrays]:
             about = json.loads(data.decode("utf-8"))
             arrays = {name: np.asarray(values) for name, values in about["arrays"].items()}
         else:
-            with np.load(BytesIO(data), allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
+            arrays = read_stored(data)
             about = json.loads(str(arrays.pop(_ABOUT)))
         if any(array.dtype.kind not in "fiu" for array in arrays.values()):
             raise ValueError("an array holds something else than numbers")
-    except (ValueError, KeyError, TypeError, AttributeError, EOFError, OSError, RuntimeError, OverflowError,
-            zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:  # fmt: skip
+    except DAMAGE as error:
         reason = printable(" ".join(str(error).split()))[:80]
         raise JobcastError(f"{path}: is no agent file, or a damaged one ({reason}).") from error
     return about, arrays
@@ -280,8 +288,12 @@ def _check_about(about: Any, path: str) -> None:
     version = about.get("format") if isinstance(about, dict) else None
     if isinstance(version, bool) or not isinstance(version, int):
         raise JobcastError(f"{path}: is no agent file: it does not tell its format.")
+    if version < 1:
+        raise JobcastError(f"{path}: is no agent file: it is of format {_brief(str(version))}, and the first is 1.")
     if version > FORMAT:
-        raise JobcastError(f"{path}: is of format {version}; this jobcast reads up to {FORMAT}: upgrade it.")
+        raise JobcastError(
+            f"{path}: is of format {_brief(str(version))}; this jobcast reads up to {FORMAT}: upgrade it."
+        )
     missing, foreign = _KEYS - {"arrays"} - set(about), set(about) - _KEYS
     if missing or foreign:
         what = f"lacks {_listed(sorted(missing))}" if missing else f"holds {_listed(sorted(foreign))} besides"
@@ -304,8 +316,11 @@ def _sha256(about: Mapping[str, Any], arrays: Arrays) -> str:
 
 
 def _listed(names: Any) -> str:
-    text = ", ".join(map(str, names)) if isinstance(names, list) else str(names)
-    return printable(text if len(text) <= 300 else f"{text[:299]}…") or "none"
+    return _brief(", ".join(map(str, names)) if isinstance(names, list) else str(names)) or "none"
+
+
+def _brief(text: str, most: int = 300) -> str:
+    return printable(text if len(text) <= most else f"{text[: most - 1]}…")
 
 
 SHIPPED: Final[Mapping[str, NamedAgent]] = MappingProxyType(
@@ -338,7 +353,7 @@ def agent_named(policy: str) -> NamedAgent:
     name = policy.removeprefix(PREFIX)
     if name in SHIPPED:
         return SHIPPED[name]
-    if not Path(name).suffix and not Path(name).is_file():
+    if not Path(name).suffix and not os.path.isfile(name):  # noqa: PTH113 - False, too, for a name that no file can have
         raise unknown_name("agent", name, (*SHIPPED, "FILE.npz", "FILE.json"))
     return read_agent(name)
 

@@ -166,15 +166,15 @@ def _workload(given: Any) -> Workload:
 
 def _policy(base: Any, reserve: Any, window: int) -> Policy:
     rule = base if isinstance(base, Policy) else make_policy(str(base))
-    if reserve not in RESERVES:
+    if not isinstance(reserve, str) or reserve not in RESERVES:
         raise unknown_name("rule for the job that holds the reservation", str(reserve), RESERVES)
     if rule.promise is not None or rule.agent is not None:
         raise JobcastError(
             "The base of an environment is a policy without a promise and without an agent of its own, such as easy; "
             f"got {base!r}."
         )
-    check_whole(window, "the window", least=1)
-    return replace(rule, agent=FromOutside(), reserve=reserve, window=window)
+    check_whole(window, "the window")  # its bounds are the policy's
+    return replace(rule, agent=FromOutside(), reserve=reserve, window=window)  # type: ignore[arg-type]
 
 
 def _rows(workload: Workload, episode: Any) -> Ints:

@@ -156,6 +156,8 @@ def steps_allowed(most_steps: int | None) -> int:
 
 def space_of(window: int, flat: bool) -> spaces.Space[Any]:
     """Return the space of what is seen."""
+    if not isinstance(flat, bool | np.bool_):
+        raise JobcastError(f"flat is True or False; got {flat!r}.")
     if flat:
         return spaces.Box(-1.0, MOST, (window * N_FEATURES + N_CONTEXT,), np.float32)
     jobs = spaces.Box(0.0, MOST, (window, N_FEATURES), np.float32)
@@ -178,7 +180,8 @@ def episode_given(options: dict[str, Any] | None, n: int) -> int | None:
     """
     if not options:
         return None
-    if set(options) != {"episode"}:
-        raise JobcastError(f"A reset has one option, episode; got {', '.join(map(repr, options))}.")
+    if not isinstance(options, dict) or set(options) != {"episode"}:
+        shown = ", ".join(map(repr, options)) if isinstance(options, dict) else repr(options)
+        raise JobcastError(f"A reset has one option, episode; got {shown[:80]}.")
     check_whole(options["episode"], "the episode", 0, n - 1)
     return int(options["episode"])

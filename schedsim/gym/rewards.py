@@ -100,6 +100,6 @@ def reward_named(name: str) -> Reward:
     Traceback (most recent call last):
     predictors.core.errors.JobcastError: No reward 'slowdwn'; did you mean 'slowdown'? Known: wait, ...
     """
-    if name not in REWARDS:
+    if not isinstance(name, str) or name not in REWARDS:
         raise unknown_name("reward", str(name), REWARDS)
     return REWARDS[name]

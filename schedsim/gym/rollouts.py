@@ -6,6 +6,7 @@ import numpy as np
 
 import schedsim.kernels.records as at
 from predictors.core.arrays import Ints
+from predictors.core.errors import JobcastError, counted
 from predictors.core.hash_random import mixed
 from predictors.core.jit import machine_code
 from schedsim.engine.learning import write_reward
@@ -85,7 +86,13 @@ class Rollouts:
 
     def step(self, actions: Any) -> None:
         """Take an action in each simulation that waits for one, and go on to the next picks."""
-        self._actions[:] = actions
+        given = np.asarray(actions)
+        if given.dtype.kind not in "iu" or given.size != self._actions.size:
+            raise JobcastError(
+                f"An action is a place of the window, a whole number; {counted(self._actions.size, 'simulation')} need "
+                f"one each; got {str(actions)[:80]!r}."
+            )
+        self._actions[:] = given.reshape(-1)
         np.logical_or(self._due, self._stops == at.ASK_PICK, out=self._due)
         self.go_on()
 

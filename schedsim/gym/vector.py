@@ -18,6 +18,8 @@ from schedsim.policies.agents import Reserve
 from schedsim.policies.policy import Policy
 from schedsim.workload.workload import Workload
 
+MOST_ENVS: int = 1 << 16
+"""Side by side: their windows alone take 160 MB."""
 MODES = {"next_step": AutoresetMode.NEXT_STEP, "same_step": AutoresetMode.SAME_STEP}
 
 
@@ -63,7 +65,7 @@ class PickVectorEnv(VectorEnv[Any, Any, Any]):
         autoreset_mode: str | AutoresetMode = "next_step",
         render_mode: None = None,
     ) -> None:
-        check_whole(num_envs, "the number of environments", least=1)
+        check_whole(num_envs, "the number of environments", 1, MOST_ENVS)
         mode = MODES.get(str(getattr(autoreset_mode, "name", autoreset_mode)).lower())
         if mode is None:
             raise JobcastError(f"autoreset_mode is one of {', '.join(MODES)}; got {autoreset_mode!r}.")
@@ -86,13 +88,9 @@ class PickVectorEnv(VectorEnv[Any, Any, Any]):
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Begin an episode in each; a number as the seed is that of the first, the others follow it."""
-        super().reset(seed=seed if isinstance(seed, int) else None)
+        super().reset(seed=int(seed) if isinstance(seed, int | np.integer) else None)
         if seed is not None or not self._seeded:
-            first = int(self.np_random_seed or 0) if seed is None else seed
-            seeds = [first + i for i in range(self.num_envs)] if isinstance(first, int) else list(first)
-            if len(seeds) != self.num_envs:
-                raise JobcastError(f"There are {self.num_envs} environments; got {len(seeds)} seeds.")
-            for i, one in enumerate(seeds):
+            for i, one in enumerate(self._seeds_of(int(self.np_random_seed or 0) if seed is None else seed)):
                 if one is not None:
                     self._seeds[i], self._resets[i] = one, 0
             self._seeded = True
@@ -102,6 +100,19 @@ class PickVectorEnv(VectorEnv[Any, Any, Any]):
         self._rollouts.go_on()
         self._over[:] = False
         return self._observation(), self._info()
+
+    def _seeds_of(self, given: Any) -> list[int | None]:
+        """Return a seed for each environment, of one number or of so many."""
+        if isinstance(given, int | np.integer):
+            return [int(given) + i for i in range(self.num_envs)]
+        if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str):
+            raise JobcastError(f"A seed is a whole number, or one for each environment; got {given!r}.")
+        if len(given) != self.num_envs:
+            raise JobcastError(f"There are {self.num_envs} environments; got {len(given)} seeds.")
+        for one in given:
+            if one is not None:
+                check_whole(one, "a seed", 0, MOST_SEED)
+        return [None if one is None else int(one) for one in given]
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Let each agent pick, and go on to their next picks."""

@@ -260,6 +260,7 @@ def test_a_command_that_is_stopped_leaves_nothing_half_written(place, quick, mon
         (("--out", "agent.pkl"), "ends in .npz or .json"),
         (("--out", "site.swf"), "very file that is read"),
         (("--seeds", "4"), "take --seeds 5"),
+        (("--seeds", "9999999999"), "at most 100,000"),
         (("--window", "0"), "1 to 56"),
         (("--alias", "champion"), "give --register"),
         (("--register", "a b"), "model's name"),

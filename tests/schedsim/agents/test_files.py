@@ -1,7 +1,10 @@
 """Agent files: what is written comes back bit for bit, and no other file is taken for one."""
 
 import json
+import os
+import zipfile
 from dataclasses import replace
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ from schedsim.agents.files import (
     KINDS,
     SHIPPED,
     NamedAgent,
+    _sha256,
     agent_named,
     policy_named,
     read_agent,
@@ -142,6 +146,61 @@ def test_nothing_is_unpickled(tmp_path):
     np.savez(path, about=np.array([object()], dtype=object), weights=np.zeros(12))
     with pytest.raises(JobcastError, match="no agent file"):
         read_agent(path)
+
+
+def test_a_small_file_cannot_fill_the_memory(tmp_path):
+    good, path = tmp_path / "good.npz", tmp_path / "agent.npz"
+    write_agent(TUNED, good)
+    with zipfile.ZipFile(good) as parts:
+        held = {name: parts.read(name) for name in parts.namelist()}
+    endless = BytesIO()
+    header = {"descr": "<f8", "fortran_order": False, "shape": (1 << 45,)}
+    np.lib.format.write_array_header_1_0(endless, header)
+    for how, weights in ((zipfile.ZIP_DEFLATED, held["weights.npy"]), (zipfile.ZIP_STORED, endless.getvalue())):
+        with zipfile.ZipFile(path, "w", how) as parts:
+            for name, data in (held | {"weights.npy": weights}).items():
+                parts.writestr(name, data)
+        with pytest.raises(JobcastError, match="no agent file"):
+            read_agent(path)
+    locked = bytearray(good.read_bytes())
+    for begin, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        locked[locked.find(begin) + flags] |= 1
+    path.write_bytes(locked)
+    with pytest.raises(JobcastError, match="compressed or encrypted"):
+        read_agent(path)
+
+
+def test_pipes_devices_and_impossible_names_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe.npz")
+    (tmp_path / "endless.npz").symlink_to("/dev/zero")
+    for name, said in (
+        (tmp_path / "pipe.npz", "a device or a pipe"), (tmp_path / "endless.npz", "a device or a pipe"),
+        (f"{tmp_path}/a\0b.npz", "cannot be read"), (tmp_path, "Is a directory"),
+    ):  # fmt: skip
+        with pytest.raises(JobcastError, match=said):
+            read_agent(name)
+    with pytest.raises(JobcastError, match="No agent"):
+        agent_named("agent:" + "a" * 5000)
+
+
+@pytest.mark.parametrize(
+    ("changes", "values", "said"),
+    [
+        ({"format": 0}, [1.0] * 12, "the first is 1"),
+        ({"format": 10**4000}, [1.0] * 12, "upgrade it"),
+        ({"kind": "random", "features": []}, float("inf"), "infinity"),
+        ({"window": 10**4000}, [1.0] * 12, "1 to 56"),
+    ],
+)
+def test_what_is_wrong_under_a_right_checksum_is_one_short_line(tmp_path, changes, values, said):
+    name = "seed" if "kind" in changes else "weights"
+    about = {**TUNED._about(), **changes}
+    about |= {"sha256": _sha256(about, {name: np.array(values)}), "arrays": {name: values}}
+    path = tmp_path / "agent.json"
+    path.write_text(json.dumps(about))
+    with pytest.raises(JobcastError, match=said) as refused:
+        read_agent(path)
+    assert len(str(refused.value)) < 900
 
 
 def test_a_frame_that_cannot_be_is_refused():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from predictors.core.errors import JobcastError
+from predictors.core.model_files import read_stored
 from schedsim.agents.learning import MOST_VALUE, REWARDS, DrasLearner, DrasSettings, run, train, untrained
 from schedsim.agents.networks import Adam, Network, entropy, first_weights, softmax
 from schedsim.agents.rewards import schedule_reward
@@ -264,6 +265,14 @@ def test_a_broken_training_goes_on_to_the_same_bits(tmp_path):
         train(sets, settings, 2, keep_every=2, checkpoint=folder)
     with pytest.raises(JobcastError, match="other job sets"):
         train(sets[::-1], settings, 1, keep_every=2, checkpoint=folder)
+    stored = read_stored((folder / "learner.npz").read_bytes())
+    for changes in ({"mean": np.zeros(3)}, {"numbers": np.zeros(4)}, {"square": np.array("a")}):
+        np.savez(folder / "learner.npz", **(stored | changes))
+        with pytest.raises(JobcastError, match=f"is damaged .{next(iter(changes))}"):
+            train(sets, settings, 1, keep_every=2, checkpoint=folder)
+    np.savez_compressed(folder / "learner.npz", **stored)
+    with pytest.raises(JobcastError, match="cannot be read"):
+        train(sets, settings, 1, keep_every=2, checkpoint=folder)
     (folder / "learner.npz").write_bytes(b"PK damaged")
     with pytest.raises(JobcastError, match="cannot be read"):
         train(sets, settings, 1, keep_every=2, checkpoint=folder)

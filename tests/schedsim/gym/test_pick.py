@@ -324,6 +324,10 @@ def test_published_estimates_are_those_of_their_roles():
         ({"reserve": "never"}, "No rule for the job that holds the reservation 'never'"),
         ({"window": 0}, "window"),
         ({"window": 57}, "1 to 56"),
+        ({"window": 10**12}, "1 to 56"),
+        ({"reward": ["wait"]}, "No reward"),
+        ({"reserve": ["kept"]}, "No rule for the job"),
+        ({"flat": "no"}, "flat is True or False"),
         ({"estimates": "request"}, "did you mean 'requested'"),
         ({"estimates": [1, 2]}, "one for each of 400 jobs"),
         ({"estimates": object()}, "estimates known beforehand"),
@@ -346,12 +350,30 @@ def test_odd_calls_are_refused():
         (lambda: many.step([0, 0]), "call reset"),
         (lambda: env.reset(options={"month": 1}), "one option, episode; got 'month'"),
         (lambda: env.reset(options={"episode": 10_000}), "The episode must be from 0 to"),
+        (lambda: env.reset(options=5), "one option, episode; got 5"),
         (lambda: many.reset(seed=[1]), "2 environments; got 1 seeds"),
+        (lambda: many.reset(seed="ab"), "one for each environment"),
+        (lambda: many.reset(seed=[1, -2]), "A seed must be from 0"),
+        (lambda: made_vector(busy_workload(), 10**9), "number of environments must be from 1 to 65536"),
         (lambda: made_vector(busy_workload(), 2, autoreset_mode="disabled"), "next_step, same_step"),
         (lambda: Simulation(busy_workload(), make_policy("easy")).submit_only(5, 5), "got 5 to 5"),
     ]:
         with pytest.raises(JobcastError, match=message):
             call()
+
+
+def test_what_is_no_place_is_refused_and_changes_nothing():
+    env, many = made(busy_workload()), made_vector(busy_workload(), 2)
+    env.reset(seed=1), many.reset(seed=np.int64(1))
+    before = env.unwrapped.starts
+    for wrong in (None, "a", 0.7, float("nan"), 2**70, True, [0, 1], {}, np.zeros(0)):
+        with pytest.raises(JobcastError, match="An action is a place of the window"):
+            env.unwrapped.step(wrong)
+    for wrong in (None, 3, [0], [0, 1, 2], [0.5, 1.7], [2**70, 0], ["a", "b"]):
+        with pytest.raises(JobcastError, match="2 simulations need one each"):
+            many.step(wrong)
+    assert np.array_equal(env.unwrapped.starts, before)
+    assert not env.unwrapped.reset(seed=1)[1]["invalid_actions"]
 
 
 def test_without_gymnasium_one_line_says_what_is_missing():
