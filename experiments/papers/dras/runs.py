@@ -55,7 +55,7 @@ class Plan:
     seeds: int
     orders: int
     snapshots: int = 10
-    control_seeds: int = 3
+    control_seeds: int = 5
 
 
 FULL: Final = Plan(TENTH, Counts(), seeds=10, orders=len(ORDERS))
