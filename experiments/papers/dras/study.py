@@ -64,6 +64,7 @@ from experiments.papers.dras.runs import (
     SIZES,
     VALIDATION,
     WEEKS,
+    WHOLE,
     Plan,
     Work,
     table_of,
@@ -75,7 +76,7 @@ from experiments.reports.figures import draw, write_table
 from experiments.reports.report import Report
 from experiments.runs.checkpoints import run_all
 from experiments.runs.setting import Setting
-from predictors.core.errors import JobcastError
+from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.cleaning import clean
 from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
@@ -98,7 +99,8 @@ def run(setting: Setting) -> Report:
     log, account = clean(setting.jobs(), setting.procs, drop_wide=True)
     parts = split(log, train, setting.test or TEST, plan.nodes)
     seeds = tuple(range(setting.seed + 1, setting.seed + 1 + plan.seeds))
-    work = Work(parts, plan, seeds[0])
+    folder = None if setting.checkpoints is None or not plan.agents else setting.checkpoints / "agents"
+    work = Work(parts, plan, seeds[0], folder)
     rules = run_all(setting, "Rules by seed", untrained_runs, work, seeds)
     agents = run_all(setting, "Training agents", trained_runs, work, tasks_of(work))
     linear = run_all(setting, "Tuning linear agents", linear_runs, work, linear_tasks(work))
@@ -141,9 +143,13 @@ def plan_of(setting: Setting) -> Plan:
     Raises
     ------
     JobcastError
-        If there are fewer seeds than one, or more orders than there are.
+        If there are fewer seeds than one, more orders than there are, or no such scale.
     """
-    plan = QUICK if setting.quick else FULL
+    if setting.scale not in ("", "tenth", "full"):
+        raise unknown_name("scale", setting.scale, ("tenth", "full"))
+    if setting.scale and setting.quick:
+        raise JobcastError("--quick has a hundredth of the machine; leave --quick or --scale out.")
+    plan = QUICK if setting.quick else WHOLE if setting.scale == "full" else FULL
     seeds = plan.seeds if setting.seeds is None else setting.seeds
     orders = plan.orders if setting.orders is None else setting.orders
     if seeds < 1:
@@ -155,7 +161,7 @@ def plan_of(setting: Setting) -> Plan:
 
 
 def _mode(setting: Setting) -> str:
-    return "quick" if setting.quick else "full"
+    return "quick" if setting.quick else "full machine" if setting.scale == "full" else "full"
 
 
 def _account(account: ReadingReport, cleaned: int, parts: Parts, name: str) -> ReadingReport:

@@ -26,6 +26,7 @@ from experiments.papers.dras.job_sets import ORDERS, Counts, job_sets
 from experiments.papers.dras.measures import row_of
 from experiments.papers.dras.runs import CURVE, RUN, TEST, VALIDATION, Work, evaluated, months
 from experiments.papers.dras.tables import dense_of
+from experiments.runs.checkpoints import digest_of_values
 from predictors.data.joblog import JobLog
 from schedsim.agents.learning import DrasSettings, Run, Training, run, train, untrained
 from schedsim.policies.networks import Dras
@@ -107,9 +108,8 @@ def tasks_of(work: Work) -> list[Task]:
     orders = list(ORDERS)[: plan.orders]
     tasks = [Task(arm.name, seed, orders[0]) for arm in ARMS if not arm.control for seed in seeds]
     tasks += [Task(PG, seed, order) for order in orders[1:] for seed in seeds]
-    return tasks + [
-        Task(arm.name, seed, orders[0]) for arm in ARMS if arm.control for seed in seeds[: plan.control_seeds]
-    ]
+    tasks += [Task(arm.name, seed, orders[0]) for arm in ARMS if arm.control for seed in seeds[: plan.control_seeds]]
+    return [task for task in tasks if not plan.agents or task.arm in plan.agents]
 
 
 def trained_runs(work: Work, task: Task) -> pd.DataFrame:
@@ -147,7 +147,8 @@ def _training(work: Work, arm: Arm, settings: DrasSettings, task: Task) -> Train
         return None
     sets = _copied_sets(work, task.seed) if arm.copied else _own_sets(work, task)
     every = max(1, work.plan.counts.total // work.plan.snapshots)
-    return train(sets, settings, task.seed, estimates=_estimates(arm.estimates), keep_every=every)
+    kept = None if work.checkpoints is None else work.checkpoints / digest_of_values(repr(task))[:24]
+    return train(sets, settings, task.seed, _estimates(arm.estimates), every, checkpoint=kept)
 
 
 def _own_sets(work: Work, task: Task) -> list[Workload]:

@@ -35,7 +35,7 @@ from experiments.papers.dras.linear import linear_runs
 from experiments.papers.dras.measures import of_rows, rewards, row_of, weeks_of
 from experiments.papers.dras.runs import CURVE, RUN, TEST, VALIDATION, WARM, Work, evaluated, table_of
 from experiments.papers.dras.tables import against_fcfs, table_3, table_4
-from experiments.papers.dras.training import Task, trained_runs
+from experiments.papers.dras.training import ARMS, Task, settings_of, tasks_of, trained_runs
 from experiments.runs.clusters import Pool
 from experiments.runs.setting import Setting
 from predictors.core.errors import JobcastError
@@ -269,6 +269,21 @@ def test_options_that_cannot_be(tmp_path):
         ({"seeds": 0}, "1 seed or more"),
         ({"orders": 4}, "1 to 3 orders"),
         ({"job_sets": 2}, "3 kinds"),
+        ({"scale": "ful"}, "did you mean 'full'"),
+        ({"scale": "full", "quick": True}, "leave --quick or --scale out"),
     ):
         with pytest.raises(JobcastError, match=says):
             study.plan_of(Setting(LOG, tmp_path, **given))
+
+
+def test_the_full_machine_has_the_papers_networks_and_keeps_its_training(tmp_path):
+    plan = study.plan_of(Setting(LOG, tmp_path, scale="full", job_sets=3))
+    whole = Work(split(LOG, "6w", "3w", plan.nodes), plan, first_seed=1)
+    assert [task.arm for task in tasks_of(whole)] == [PG, DQL]
+    assert settings_of(whole, ARMS[0]).shape.parameters == 21_890_053
+    kept = replace(WORK, checkpoints=tmp_path / "agents")
+    task = Task(PG, 1, next(iter(study.ORDERS)))
+    first = trained_runs(kept, task)
+    written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npz")}
+    assert written and trained_runs(kept, task)["mean_wait_s"].equals(first["mean_wait_s"])
+    assert written == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npz")}  # nothing was trained anew
