@@ -65,6 +65,7 @@ USED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "seeds": ("dras",),
         "orders": ("dras",),
         "job_sets": ("dras",),
+        "scale": ("dras",),
     }
 )
 """Options of `jobcast experiment` that not every experiment has a use for, and which have."""

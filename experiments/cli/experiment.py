@@ -54,6 +54,12 @@ def experiment(
         int | None,
         typer.Option(help="dras: how many job sets to train on; by default the paper's 100.", min=3, max=1000),
     ] = None,
+    scale: Annotated[
+        str,
+        typer.Option(
+            help="dras: tenth of the machine, or full: the paper's networks, DRAS-PG and DRAS-DQL alone, hours each."
+        ),
+    ] = "",
     failures: Annotated[Path | None, typer.Option(help="logstudy: a CSV of failures beside the log (RAS).")] = None,
     list_account: ListAccount = False,
     as_json: Json = False,
@@ -75,7 +81,7 @@ def experiment(
     from predictors.data.report import ReadingReport
 
     experiment_by_name(name)  # an unknown name is refused before a log is read
-    own = {"train": train, "test": test, "seeds": seeds, "orders": orders, "job_sets": job_sets}
+    own = {"train": train, "test": test, "seeds": seeds, "orders": orders, "job_sets": job_sets, "scale": scale}
     about = {"partition": partition, "procs": procs, "predictors": predictors, "failures": failures}
     check_options(name, {**about, **own})
     if name in WITHOUT_LOG and log is not None:
@@ -101,6 +107,7 @@ def experiment(
         seeds,
         orders,
         job_sets,
+        scale,
     )
     with after_reading(account), resumable() if name in MANY else nullcontext(), working(what):
         report = perform(name, setting)

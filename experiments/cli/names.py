@@ -40,6 +40,7 @@ ORDERED = {
 GIVEN = [
     ("`requested`", "what the users asked for"),
     ("`clairvoyant`", "the true run time: the best that predictions can do"),
+    ("`cqsim`", "waiting jobs tested by the true run time, all else by requests: how CQSim plans, and looks ahead"),
     (
         "`careful`",
         "an estimate for each role, for `--policy careful` ([backfilling](backfilling.md)); older name: `default`",

@@ -276,7 +276,7 @@ def with_checkpoints(name: str, setting: Setting) -> Iterator[Setting]:
         "partition": setting.partition,
         "procs": setting.procs,
         "predictors": list(setting.predictors),
-        "parts": [setting.train, setting.test, setting.seeds, setting.orders, setting.job_sets],
+        "parts": [setting.train, setting.test, setting.seeds, setting.orders, setting.job_sets, setting.scale],
         "log": {} if name in WITHOUT_LOG else log_identity(log),
         **code_identity(),
     }

@@ -40,6 +40,8 @@ class Setting:
         How long a part of the log is trained and tested on, where an experiment splits it by time; empty: its own way.
     seeds, orders, job_sets : int or None
         How many, for the experiments that ask.
+    scale : str
+        How large the machine is made, for the experiments that scale it; empty: their own way.
     checkpoints : Path or None
         Where those keep runs as they are done, see `experiments.runs.checkpoints`; None: nowhere.
     """
@@ -58,6 +60,7 @@ class Setting:
     seeds: int | None = None
     orders: int | None = None
     job_sets: int | None = None
+    scale: str = ""
     checkpoints: Path | None = None
 
     def jobs(self) -> "JobLog":

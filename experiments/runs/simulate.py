@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from predictors.core.arrays import Ints
@@ -43,6 +44,13 @@ ROLES: Final = ("running", "candidates", "order")
 """What estimates are used for: planning with running jobs, testing candidates for backfilling, the order and features.
 
 `ROLE=NAME+ROLE=NAME` names the estimates of each; roles that are not named have the requested times."""
+BY_ROLE: Final[Mapping[str, str]] = MappingProxyType(
+    {"cqsim": "running=requested+candidates=clairvoyant+order=requested"}
+)
+"""Short names of estimates by role.
+
+`cqsim` is how the simulator CQSim plans: it tests waiting jobs by their true run times, so that its results look ahead.
+"""
 _ROLE: Final = re.compile(rf"({'|'.join(ROLES)})=([^+]*)")
 
 
@@ -58,9 +66,12 @@ def roles_of(name: str) -> dict[str, str] | None:
     --------
     >>> roles_of("order=last-two")
     {'running': 'requested', 'candidates': 'requested', 'order': 'last-two'}
+    >>> roles_of("cqsim")
+    {'running': 'requested', 'candidates': 'clairvoyant', 'order': 'requested'}
     >>> roles_of("last-two") is None
     True
     """
+    name = BY_ROLE.get(name, name)
     if _ROLE.match(name) is None:
         return None
     found: dict[str, str] = {}
@@ -74,6 +85,7 @@ def roles_of(name: str) -> dict[str, str] | None:
     return {role: found.get(role, "requested") for role in ROLES}
 
 
+_NAMES: Final = (*GIVEN, *BY_ROLE, *REVISED_ESTIMATES, *PREDICTORS, "models:/NAME@ALIAS")
 STORED: Final = ("models:/", "runs:/")
 """Begin the address of an agent in MLflow."""
 
@@ -159,7 +171,7 @@ def check_names(
     elif isinstance(estimates, str) and "/" in estimates:
         loaded(estimates)
     elif isinstance(estimates, str) and estimates not in (*GIVEN, *REVISED_ESTIMATES, *PREDICTORS):
-        raise unknown_name("estimates", estimates, (*GIVEN, *REVISED_ESTIMATES, *PREDICTORS, "models:/NAME@ALIAS"))
+        raise unknown_name("estimates", estimates, _NAMES)
     if rule.kind == "compress" and (not isinstance(estimates, str) or estimates in REVISED_ESTIMATES):
         raise JobcastError(
             f"{policy} keeps reservations by the estimates that they were made with: revised estimates ({estimates}) "
@@ -210,7 +222,7 @@ def estimates_by_name(
         return REVISED_ESTIMATES[given].forecast(log)
     if given in PREDICTORS:
         return forecast(make_predictor(given), log)
-    raise unknown_name("estimates", given, (*GIVEN, *REVISED_ESTIMATES, *PREDICTORS, "models:/NAME@ALIAS"))
+    raise unknown_name("estimates", given, _NAMES)
 
 
 def _of_role(name: str, log: JobLog, workload: Workload) -> Estimates:

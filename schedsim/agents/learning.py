@@ -30,7 +30,7 @@ from predictors.core.errors import JobcastError, unknown_name
 from predictors.core.hash_random import mixed
 from predictors.core.validation import check_whole
 from schedsim.agents.checkpoints import Checkpoints, Episode
-from schedsim.agents.networks import Adam, Network, first_weights, softmax
+from schedsim.agents.networks import Adam, Network, entropy, first_weights, softmax
 from schedsim.engine.learning import Picks, Reward
 from schedsim.engine.simulation import Simulation
 from schedsim.policies.agents import Reserve
@@ -168,11 +168,16 @@ class Run:
         Its figures; without learning, `updates` and `refused` are 0.
     agent : Dras
         As it is at the end.
+    entropy : float
+        Mean entropy of a frozen agent's chances by the largest there can be, over picks among two jobs or more: 1 where
+        all jobs are as likely, 0 where it always knows. NaN of an agent that learns, of Q-learning, and without such
+        picks.
     """
 
     schedule: Schedule
     episode: Episode
     agent: Dras
+    entropy: float = float("nan")
 
     @property
     def reward(self) -> float:
@@ -219,6 +224,7 @@ class DrasLearner:
         self._waiting: list[Picks] = []  # until what follows is known
         self.updates = self.picks = self.refused = 0
         self.earned = 0.0
+        self.entropy, self.drawn = 0.0, 0  # of a frozen agent's picks among two jobs or more: their sum, their number
 
     def take(self, weights: Singles) -> None:
         """Go on with other weights."""
@@ -229,6 +235,7 @@ class DrasLearner:
         self.picks += len(picks.place)
         self.earned += float(picks.reward.sum())
         if self.frozen:
+            self._measure(picks)
             return
         if self.settings.returns == "printed":
             self._learn(picks, self._dealt(picks))
@@ -236,6 +243,16 @@ class DrasLearner:
         if self.settings.kind == "dql" and self._waiting:
             self._learn_waiting(float(picks.value[0]))
         self._waiting.append(replace(picks, seen=picks.seen.copy()))
+
+    def _measure(self, picks: Picks) -> None:
+        """Add up how open the picks were; Q-learning draws none by its scores."""
+        open_picks = picks.of > 1
+        if self.settings.kind == "dql" or not open_picks.any():
+            return
+        of = picks.of[open_picks]
+        scores = self._network.scores(self.weights, picks.seen[open_picks])
+        self.entropy += float(entropy(softmax(scores, of), of).sum())
+        self.drawn += len(of)
 
     def finish(self) -> None:
         """Learn what could not be known before the end of a job set."""
@@ -394,7 +411,7 @@ def _episode(workload: Workload, learner: DrasLearner, seed: int, estimates: Est
     episode = Episode(workload.name, len(workload), picks, updates, reward, wait, learner.explore, refused)
     if not learner.frozen:
         agent = _agent(settings, learner.weights, seed)
-    return Run(schedule, episode, agent)
+    return Run(schedule, episode, agent, learner.entropy / learner.drawn if learner.drawn else float("nan"))
 
 
 @dataclass(frozen=True, eq=False)

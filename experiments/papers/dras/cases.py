@@ -13,7 +13,7 @@ from schedsim.policies.backfilling import Easy, Knapsack
 from schedsim.policies.orders import ORDERS
 from schedsim.policies.policy import Policy, make_policy
 from schedsim.results.schedule import Schedule
-from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate, clairvoyant, cqsim, requested
+from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate, clairvoyant, requested
 from schedsim.workload.workload import Workload
 
 FCFS: Final = "FCFS"
@@ -70,8 +70,6 @@ class Case:
 
 def planned_by(name: str, log: JobLog, workload: Workload) -> Estimates | Separate | RevisedEstimates:
     """Return estimates by their name."""
-    if name == "cqsim":
-        return cqsim(workload)
     return _oracle(workload) if name == ORACLE else estimates_by_name(name, log, workload)
 
 
@@ -115,4 +113,8 @@ TRUE_TIMES: Final = "true run times"
 """DRAS-PG that sees true run times: an upper bound that no site can have."""
 FULL_RETURNS: Final = "returns to the end"
 """DRAS-PG whose returns go on to the end of the job set."""
+COPIED: Final = ", copied test months"
+"""What the names of agents end in that learnt from the very jobs they are tested on: they show what leakage does."""
+LINEAR: Final = "linear agent"
+"""Twelve weights, tuned on the training months in the same frame as DRAS and the random picks, *kept*."""
 CAPACITY: Final = "DRAS-PG, reward (2)"

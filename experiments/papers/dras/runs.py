@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import pandas as pd
 
-from experiments.papers.dras.cases import UNTRAINED
-from experiments.papers.dras.job_sets import HUNDREDTH, ORDERS, TENTH, Counts, Parts
+from experiments.papers.dras.cases import DQL, PG, UNTRAINED
+from experiments.papers.dras.job_sets import HUNDREDTH, ORDERS, TENTH, THETA_NODES, Counts, Parts
 from experiments.papers.dras.measures import by_size, jobs_of, of_rows, row_of, size_bounds, weeks_of
 from predictors.data.joblog import JobLog
 from schedsim.results.schedule import Schedule
@@ -48,6 +49,8 @@ class Plan:
         At how many places of the training the agent is tried on the validation month.
     control_seeds : int
         Seeds of the controls.
+    agents : tuple of str
+        The only agents to train; empty: all.
     """
 
     nodes: int
@@ -55,20 +58,27 @@ class Plan:
     seeds: int
     orders: int
     snapshots: int = 10
-    control_seeds: int = 3
+    control_seeds: int = 5
+    agents: tuple[str, ...] = ()
 
 
 FULL: Final = Plan(TENTH, Counts(), seeds=10, orders=len(ORDERS))
+WHOLE: Final = Plan(THETA_NODES, Counts(), seeds=1, orders=1, snapshots=2, control_seeds=0, agents=(PG, DQL))
+"""The paper's networks: each state that is kept takes 88 MB."""
 QUICK: Final = Plan(HUNDREDTH, Counts(3, 3, 27, jobs=800), seeds=3, orders=1, snapshots=5)
 
 
 @dataclass(frozen=True)
 class Work:
-    """What every worker is given."""
+    """What every worker is given.
+
+    Trainings of hours are kept in the folder `checkpoints`, job set by job set.
+    """
 
     parts: Parts
     plan: Plan
     first_seed: int
+    checkpoints: Path | None = None
 
 
 def months(work: Work, seed: int) -> Iterator[tuple[str, JobLog, int]]:

@@ -35,7 +35,8 @@ from experiments.papers.dras.cases import (
     RANDOM,
     WINDOW,
 )
-from experiments.papers.dras.claims import claims, controls, learnt, train_and_test
+from experiments.papers.dras.checks import controls, copied, openness, train_and_test
+from experiments.papers.dras.claims import claims, learnt
 from experiments.papers.dras.figures import (
     by_week,
     curves_of,
@@ -53,6 +54,7 @@ from experiments.papers.dras.figures import (
     sizes_of,
 )
 from experiments.papers.dras.job_sets import HOUR, ORDERS, Parts, split
+from experiments.papers.dras.linear import linear_runs, linear_tasks, tunable
 from experiments.papers.dras.runs import (
     CURVE,
     FULL,
@@ -62,6 +64,7 @@ from experiments.papers.dras.runs import (
     SIZES,
     VALIDATION,
     WEEKS,
+    WHOLE,
     Plan,
     Work,
     table_of,
@@ -73,7 +76,7 @@ from experiments.reports.figures import draw, write_table
 from experiments.reports.report import Report
 from experiments.runs.checkpoints import run_all
 from experiments.runs.setting import Setting
-from predictors.core.errors import JobcastError
+from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.cleaning import clean
 from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
@@ -85,6 +88,7 @@ QUESTION: Final = (
 
 TRAIN: Final = "2mo"
 TEST: Final = "rest"
+PAPERS_JOB_SETS: Final = 100
 FRAME: Final = (KEPT, OLDEST, AGAIN)
 
 
@@ -95,15 +99,19 @@ def run(setting: Setting) -> Report:
     log, account = clean(setting.jobs(), setting.procs, drop_wide=True)
     parts = split(log, train, setting.test or TEST, plan.nodes)
     seeds = tuple(range(setting.seed + 1, setting.seed + 1 + plan.seeds))
-    work = Work(parts, plan, seeds[0])
+    folder = None if setting.checkpoints is None or not plan.agents else setting.checkpoints / "agents"
+    work = Work(parts, plan, seeds[0], folder)
     rules = run_all(setting, "Rules by seed", untrained_runs, work, seeds)
     agents = run_all(setting, "Training agents", trained_runs, work, tasks_of(work))
-    everything = pd.concat([*rules, *agents], ignore_index=True)
+    linear = run_all(setting, "Tuning linear agents", linear_runs, work, linear_tasks(work))
+    everything = pd.concat([*rules, *agents, *linear], ignore_index=True)
     runs, curve = table_of(everything, RUN), table_of(everything, CURVE)
     training = training_of(everything)
     tables = dict(tables_of(runs, training, log, parts, train, plan, WINDOW))
     tables["Agents and controls, beside random picks in the same frame"] = controls(runs)
     tables["On the months learnt from and on those to test, beside random picks"] = train_and_test(runs)
+    tables["Agents that learnt from the very jobs of the test"] = copied(runs)
+    tables["Entropy of agents' picks on the validation month"] = openness(curve)
     found = list(claims(runs, curve))
     tables["The paper's claims"] = pd.DataFrame(
         {"claim": claim.text, "verdict": claim.found, "evidence": claim.evidence} for claim in found
@@ -135,9 +143,13 @@ def plan_of(setting: Setting) -> Plan:
     Raises
     ------
     JobcastError
-        If there are fewer seeds than one, or more orders than there are.
+        If there are fewer seeds than one, more orders than there are, or no such scale.
     """
-    plan = QUICK if setting.quick else FULL
+    if setting.scale not in ("", "tenth", "full"):
+        raise unknown_name("scale", setting.scale, ("tenth", "full"))
+    if setting.scale and setting.quick:
+        raise JobcastError("--quick has a hundredth of the machine; leave --quick or --scale out.")
+    plan = QUICK if setting.quick else WHOLE if setting.scale == "full" else FULL
     seeds = plan.seeds if setting.seeds is None else setting.seeds
     orders = plan.orders if setting.orders is None else setting.orders
     if seeds < 1:
@@ -149,7 +161,7 @@ def plan_of(setting: Setting) -> Plan:
 
 
 def _mode(setting: Setting) -> str:
-    return "quick" if setting.quick else "full"
+    return "quick" if setting.quick else "full machine" if setting.scale == "full" else "full"
 
 
 def _account(account: ReadingReport, cleaned: int, parts: Parts, name: str) -> ReadingReport:
@@ -224,6 +236,13 @@ def _notes(plan: Plan, parts: Parts, log: JobLog) -> Iterator[str]:
         f"synthetic job sets; the state with most reward on the validation month is tested. Rewards are measured at "
         f"every start of a job, so that more selections do not earn more."
     )
+    if plan.counts.total < PAPERS_JOB_SETS:
+        yield (
+            f"The paper trains on {PAPERS_JOB_SETS} job sets: a claim about agents that does not hold after "
+            f"{plan.counts.total} is not refuted."
+        )
+    if not tunable():
+        yield "The linear agent is left out: tuning needs the package cma; pip install 'jobcast[rl]'."
     yield (
         "cqsim estimates let waiting jobs be tested by their true run times, as the simulator CQSim does: results by "
         f"them look ahead. {BINPACKING}, {RANDOM}, {OPTIMIZATION} and {DECIMA} have no reservation."

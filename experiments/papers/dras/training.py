@@ -11,6 +11,7 @@ import pandas as pd
 
 from experiments.papers.dras.cases import (
     CAPACITY,
+    COPIED,
     CQSIM,
     DECIMA,
     DQL,
@@ -21,12 +22,13 @@ from experiments.papers.dras.cases import (
     WINDOW,
     planned_by,
 )
-from experiments.papers.dras.job_sets import ORDERS, job_sets
+from experiments.papers.dras.job_sets import ORDERS, Counts, job_sets
 from experiments.papers.dras.measures import row_of
 from experiments.papers.dras.runs import CURVE, RUN, TEST, VALIDATION, Work, evaluated, months
 from experiments.papers.dras.tables import dense_of
+from experiments.runs.checkpoints import digest_of_values
 from predictors.data.joblog import JobLog
-from schedsim.agents.learning import DrasSettings, Training, run, train, untrained
+from schedsim.agents.learning import DrasSettings, Run, Training, run, train, untrained
 from schedsim.policies.networks import Dras
 from schedsim.results.schedule import Schedule
 from schedsim.workload.estimates import clairvoyant
@@ -53,6 +55,8 @@ class Arm:
         Whether it is a control: fewer seeds.
     trains : bool
         Whether it is trained at all.
+    copied : bool
+        Whether its job sets are the weeks that it is tested on.
     """
 
     name: str
@@ -61,11 +65,12 @@ class Arm:
     updating: bool = False
     control: bool = True
     trains: bool = True
+    copied: bool = False
 
 
 def _arm(name: str, *, estimates: str = "requested", updating: bool = False, control: bool = True, trains: bool = True,
-         **changes: Any) -> Arm:  # fmt: skip
-    return Arm(name, MappingProxyType(changes), estimates, updating, control, trains)
+         copied: bool = False, **changes: Any) -> Arm:  # fmt: skip
+    return Arm(name, MappingProxyType(changes), estimates, updating, control, trains, copied)
 
 
 ARMS: Final = (
@@ -80,6 +85,7 @@ ARMS: Final = (
     _arm(FULL_RETURNS, returns="full"),
     _arm(CAPACITY, reward="cori"),
     _arm(TRUE_TIMES, estimates="clairvoyant"),
+    _arm(PG + COPIED, copied=True),
     _arm(PG + CQSIM, estimates="cqsim"),
     _arm(DQL + CQSIM, kind="dql", estimates="cqsim"),
 )
@@ -102,9 +108,8 @@ def tasks_of(work: Work) -> list[Task]:
     orders = list(ORDERS)[: plan.orders]
     tasks = [Task(arm.name, seed, orders[0]) for arm in ARMS if not arm.control for seed in seeds]
     tasks += [Task(PG, seed, order) for order in orders[1:] for seed in seeds]
-    return tasks + [
-        Task(arm.name, seed, orders[0]) for arm in ARMS if arm.control for seed in seeds[: plan.control_seeds]
-    ]
+    tasks += [Task(arm.name, seed, orders[0]) for arm in ARMS if arm.control for seed in seeds[: plan.control_seeds]]
+    return [task for task in tasks if not plan.agents or task.arm in plan.agents]
 
 
 def trained_runs(work: Work, task: Task) -> pd.DataFrame:
@@ -140,10 +145,22 @@ def settings_of(work: Work, arm: Arm) -> DrasSettings:
 def _training(work: Work, arm: Arm, settings: DrasSettings, task: Task) -> Training | None:
     if not arm.trains:
         return None
-    counts = work.plan.counts
-    sets = [jobs for _, jobs in job_sets(work.parts.train, counts, task.order, task.seed)]
-    every = max(1, counts.total // work.plan.snapshots)
-    return train(sets, settings, task.seed, estimates=_estimates(arm.estimates), keep_every=every)
+    sets = _copied_sets(work, task.seed) if arm.copied else _own_sets(work, task)
+    every = max(1, work.plan.counts.total // work.plan.snapshots)
+    kept = None if work.checkpoints is None else work.checkpoints / digest_of_values(repr(task))[:24]
+    return train(sets, settings, task.seed, _estimates(arm.estimates), every, checkpoint=kept)
+
+
+def _own_sets(work: Work, task: Task) -> list[Workload]:
+    """Return the job sets of the training months."""
+    return [jobs for _, jobs in job_sets(work.parts.train, work.plan.counts, task.order, task.seed)]
+
+
+def _copied_sets(work: Work, seed: int) -> list[Workload]:
+    """Return as many job sets, which are weeks of the months to test, shaken as they are tested."""
+    test = next(log for part, log, _ in months(work, seed) if part == TEST)
+    weeks = Counts(sampled=0, real=work.plan.counts.total, synthetic=0)
+    return [jobs for _, jobs in job_sets(test, weeks, next(iter(ORDERS)), seed)]
 
 
 def _estimates(name: str) -> Callable[[Workload], Any] | None:
@@ -162,25 +179,31 @@ def _going(
     """Return what schedules the jobs of a log by an agent."""
 
     def go(log: JobLog, jobs: Workload) -> Schedule:
-        return run(jobs, agent, settings, seed, learning=learning, estimates=_estimates(estimates)).schedule
+        return _ran(agent, settings, estimates, seed, learning, jobs).schedule
 
     return go
+
+
+def _ran(agent: Dras, settings: DrasSettings, estimates: str, seed: int, learning: bool, jobs: Workload) -> Run:
+    return run(jobs, agent, settings, seed, learning=learning, estimates=_estimates(estimates))
 
 
 def _curve(work: Work, arm: Arm, settings: DrasSettings, training: Training | None, seed: int) -> pd.DataFrame:
     """Return how each state of an agent that was kept does on the validation month, and what it earned in training."""
     if training is None:
         return pd.DataFrame({"episode": [0]})
-    log = next(log for part, log, _ in months(work, seed) if part == VALIDATION)
-    jobs, rows = Workload.from_log(log), []
+    jobs = Workload.from_log(next(log for part, log, _ in months(work, seed) if part == VALIDATION))
+    rows = []
     for after, agent in zip(training.kept_after, training.agents, strict=True):
-        done = row_of(_going(agent, settings, arm.estimates, seed, False)(log, jobs))
+        tried = _ran(agent, settings, arm.estimates, seed, False, jobs)
+        done = row_of(tried.schedule)
         rewards = training.rewards[max(0, after - 1) : after]
         rows.append(
             {
                 "episode": after, "reward_a_start": done["capability_reward"], "mean_wait_s": done["mean_wait_s"],
                 "max_wait_s": done["max_wait_s"], "total_reward": done["capability_reward"] * done["n_jobs"],
                 "reward_in_training": float(np.mean(rewards)) if len(rewards) else float("nan"),
+                "entropy": tried.entropy,
             }
         )  # fmt: skip
     return pd.DataFrame(rows)

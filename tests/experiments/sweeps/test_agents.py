@@ -20,7 +20,7 @@ from schedsim.agents.files import NamedAgent, write_agent
 from schedsim.explain.sentences import in_words
 from schedsim.kernels.agents import FEATURES
 from schedsim.policies.agents import Linear
-from schedsim.workload.estimates import Separate
+from schedsim.workload.estimates import Separate, clairvoyant
 from schedsim.workload.workload import Workload
 
 WEIGHTS = (0.0, -1.0, -0.5, *(0.0,) * (len(FEATURES) - 3))
@@ -109,6 +109,9 @@ def test_estimates_by_role(log):
     assert isinstance(found, Separate)
     assert (found.candidates == workload.requested).all()
     assert (found.order == estimates_by_name("clairvoyant", log, workload)).all()
+    planned = estimates_by_name("cqsim", log, workload)
+    assert (planned.candidates == clairvoyant(workload)).all()
+    assert all((part == workload.requested).all() for part in (planned.running, planned.order))
     assert roles_of("models:/order=last-two") is None
     for wrong, said in (
         ("order=careful", "role order"), ("order=last-two+order=requested", "each role once"),
@@ -118,6 +121,10 @@ def test_estimates_by_role(log):
             Case("x", "easy", wrong).check()
     with pytest.raises(JobcastError, match="budget"):
         Case("x", "easy", "order=last-two", budget=0.1).check()
+    with pytest.raises(JobcastError, match="did you mean 'cqsim'"):
+        Case("x", "easy", "cqsin").check()
+    with pytest.raises(JobcastError, match="role order"):
+        Case("x", "easy", "order=cqsim").check()
 
 
 def test_the_command_takes_an_agent_with_its_estimates_and_says_what_it_was_tuned_on(log, file, tmp_path, command):

@@ -11,26 +11,31 @@ from experiments.compare.result import Ratio
 from experiments.papers.dras import runs as plans
 from experiments.papers.dras.cases import (
     AGAIN,
+    COPIED,
     CQSIM,
     DQL,
     FCFS,
     FIRST,
     FROZEN,
     KEPT,
+    LINEAR,
     OLDEST,
     OPTIMIZATION,
+    ORACLE,
     PAPER,
     PG,
     RANDOM,
     UNTRAINED,
     planned_by,
 )  # fmt: skip
-from experiments.papers.dras.claims import claims, judged, learnt
+from experiments.papers.dras.checks import controls, copied, openness, train_and_test
+from experiments.papers.dras.claims import LONGEST, claims, judged, learnt, ratio
 from experiments.papers.dras.job_sets import Counts, default_log, split
+from experiments.papers.dras.linear import linear_runs
 from experiments.papers.dras.measures import of_rows, rewards, row_of, weeks_of
-from experiments.papers.dras.runs import RUN, TEST, VALIDATION, WARM, Work, evaluated, table_of
+from experiments.papers.dras.runs import CURVE, RUN, TEST, VALIDATION, WARM, Work, evaluated, table_of
 from experiments.papers.dras.tables import against_fcfs, table_3, table_4
-from experiments.papers.dras.training import Task, trained_runs
+from experiments.papers.dras.training import ARMS, Task, settings_of, tasks_of, trained_runs
 from experiments.runs.clusters import Pool
 from experiments.runs.setting import Setting
 from predictors.core.errors import JobcastError
@@ -100,12 +105,12 @@ def test_a_warm_start_counts_the_same_jobs():
     assert found.loc[WARM, "mean_wait_s"] != found.loc[TEST, "mean_wait_s"]
 
 
-def made(values, seeds=8):
+def made(values, seeds=8, spread=0.001):
     """Return runs in which each method has these figures: reward, mean wait, bounded slowdown, longest wait."""
     rng, rows = np.random.default_rng(0), []
     for seed in range(1, seeds + 1):
         for case, (reward, wait, slow, longest) in values.items():
-            noise = 1 + 0.001 * rng.standard_normal(4)
+            noise = 1 + spread * rng.standard_normal(4)
             figures = np.array([reward, wait, slow, longest]) * noise
             for part in (TEST, VALIDATION):
                 rows.append({"log": "x", "case": case, "seed": seed, "part": part, "capability_reward": figures[0],
@@ -148,6 +153,61 @@ def test_each_claim_has_its_verdict():
     assert worse["DRAS-PG's longest wait is"] == worse["DRAS-PG has up to 45 % le"] == "does not hold"
 
 
+def test_verdicts_hold_together():
+    """Twenty tests of 95 % each would call one of them sure by chance; together they may not."""
+    runs = made(BASE | {PG: (0.45, 6e4, 41, 1.35e6)}, seeds=6, spread=0.12)
+    alone = judged(ratio(runs, PG, FCFS, "max_wait_s"), LONGEST, True, 6)
+    first = next(claims(runs, pd.DataFrame()))
+    assert (alone, first.found) == ("holds", "open") and first.text.startswith("DRAS-PG's longest wait")
+
+
+def test_shares_and_areas_have_intervals():
+    """A mean above a half, with seeds on both sides of it, holds nothing."""
+    runs = made(BASE | {PG: (0.45, 9e4, 49, 2.5e6)})
+    runs.loc[runs["case"] == PG, "backfilled_jobs"] = np.where(runs.loc[runs["case"] == PG, "seed"] % 2, 0.45, 0.58)
+    told = {claim.text[:20]: claim.found for claim in claims(runs, pd.DataFrame())}
+    assert told["DRAS-PG backfills mo"] == "open"
+    assert told["DRAS-PG is better ov"] == "does not hold"  # Random has the largest area
+
+
+def test_reward_and_waits_are_judged_apart():
+    runs = made(BASE | {PG: (0.45, 9e4, 50, 1e6), ORACLE: (0.33, 2e4, 5, 3e6), "untrained": (0.38, 7e4, 40, 2e6)})
+    table = controls(runs).set_index("agent")
+    assert tuple(table.loc[PG, ["reward", "waits"]]) == ("more", "longer")
+    assert tuple(table.loc[ORACLE, ["reward", "waits"]]) == ("less", "shorter")
+    assert tuple(table.loc["untrained", ["reward", "waits"]]) == ("open", "open")
+    few = controls(made(BASE | {"untrained": (0.5, 1e4, 4, 1e6)}, seeds=4)).iloc[0]
+    assert few["reward"] == few["waits"] == "too few seeds"
+
+
+def test_what_leaks_is_seen_by_what_an_agent_learns_for():
+    values = {LINEAR: (0.4, 6e4, 30, 1.3e6), LINEAR + COPIED: (0.4, 7e4, 35, 1e6),
+              PG + FROZEN: (0.4, 7e4, 40, 1e6), PG + COPIED: (0.4, 6e4, 30, 1e6)}  # fmt: skip
+    table = copied(made(BASE | values)).set_index("agent")["leakage_is_seen"]
+    assert table[LINEAR + COPIED] == "yes"  # waits longer, but keeps the limit of the longest wait
+    assert table[PG + COPIED] == "no"  # waits less, which is not what it learns for
+    gap = train_and_test(made(BASE | values).replace({"part": {VALIDATION: "train"}})).set_index("agent")["gap"]
+    assert gap[LINEAR].startswith(("+0.", "-0.")) and "[" in gap[LINEAR]
+
+
+def test_the_entropy_of_picks_is_told_by_seed():
+    curve = pd.DataFrame({"case": [PG] * 6, "seed": [1, 1, 2, 2, 3, 3], "episode": [0, 9] * 3,
+                          "entropy": [0.99, 0.0, 0.97, 0.4, 0.98, 0.005]})  # fmt: skip
+    row = openness(curve).iloc[0]
+    assert (row["untrained"], row["trained"], row["largest"], row["seeds_below_0.01"]) == (0.98, 0.005, 0.4, 2)
+
+
+@pytest.mark.slow
+def test_a_copy_of_the_test_in_training_is_seen():
+    """A linear agent tuned on the very jobs of the test does better there than one tuned on the months before."""
+    runs = [
+        table_of(linear_runs(WORK, (name, seed)), RUN) for name in (LINEAR, LINEAR + COPIED) for seed in range(1, 6)
+    ]
+    base = [table_of(evaluated(WORK, FCFS, seed, lambda log, jobs: CASES[FCFS].run(log, jobs, 1)), RUN)
+            for seed in range(1, 6)]  # fmt: skip
+    assert copied(pd.concat([*runs, *base])).iloc[0]["leakage_is_seen"] == "yes"
+
+
 def test_verdicts_need_the_whole_interval():
     assert judged(Ratio(1.5, 1.4, 1.7), 1.6, True, 10) == "open"
     assert judged(Ratio(1.5, 1.4, 1.6), 1.6, True, 10) == "holds"
@@ -173,6 +233,11 @@ def test_a_training_is_the_same_again():
     pd.testing.assert_frame_equal(first, second)
     runs = table_of(first, RUN)
     assert set(runs["case"]) == {PG, PG + FROZEN} and runs["updates"].min() > 0
+    entropy = first[first["table"] == CURVE]["entropy"]
+    assert entropy.iloc[0] > 0.9 and entropy.between(0, 1).all()
+    assert trained_runs(WORK, Task(DQL, 1, next(iter(study.ORDERS)))).get("entropy", pd.Series()).isna().all()
+    leaked = table_of(trained_runs(WORK, Task(PG + COPIED, 1, next(iter(study.ORDERS)))), RUN)
+    assert set(leaked["part"]) == {TEST}
 
 
 @pytest.mark.slow
@@ -204,6 +269,21 @@ def test_options_that_cannot_be(tmp_path):
         ({"seeds": 0}, "1 seed or more"),
         ({"orders": 4}, "1 to 3 orders"),
         ({"job_sets": 2}, "3 kinds"),
+        ({"scale": "ful"}, "did you mean 'full'"),
+        ({"scale": "full", "quick": True}, "leave --quick or --scale out"),
     ):
         with pytest.raises(JobcastError, match=says):
             study.plan_of(Setting(LOG, tmp_path, **given))
+
+
+def test_the_full_machine_has_the_papers_networks_and_keeps_its_training(tmp_path):
+    plan = study.plan_of(Setting(LOG, tmp_path, scale="full", job_sets=3))
+    whole = Work(split(LOG, "6w", "3w", plan.nodes), plan, first_seed=1)
+    assert [task.arm for task in tasks_of(whole)] == [PG, DQL]
+    assert settings_of(whole, ARMS[0]).shape.parameters == 21_890_053
+    kept = replace(WORK, checkpoints=tmp_path / "agents")
+    task = Task(PG, 1, next(iter(study.ORDERS)))
+    first = trained_runs(kept, task)
+    written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npz")}
+    assert written and trained_runs(kept, task)["mean_wait_s"].equals(first["mean_wait_s"])
+    assert written == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npz")}  # nothing was trained anew

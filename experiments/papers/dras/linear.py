@@ -1,0 +1,52 @@
+"""A linear agent of twelve weights beside the networks: in the same frame, tuned on the same months."""
+
+from time import process_time
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from experiments.papers.dras.cases import COPIED, LINEAR, WINDOW
+from experiments.papers.dras.runs import TEST, Work, evaluated, months
+from experiments.tune.objective import Objective
+from experiments.tune.search import Frame, Search, check_cma, found_by, policy_of
+from predictors.core.errors import JobcastError
+from predictors.data.joblog import JobLog
+from schedsim.engine.simulation import simulate
+from schedsim.results.schedule import Schedule
+from schedsim.workload.workload import Workload
+
+GENERATIONS: Final = 30
+"""Of the search, twelve agents each."""
+LINEARS: Final = (LINEAR, LINEAR + COPIED)
+
+
+def tunable() -> bool:
+    """Return whether the package is there that searches."""
+    try:
+        check_cma()
+    except JobcastError:
+        return False
+    return True
+
+
+def linear_tasks(work: Work) -> list[tuple[str, int]]:
+    """Return the agents to tune, each by every seed; none without the package that searches."""
+    seeds = range(work.first_seed, work.first_seed + work.plan.seeds)
+    return [(name, seed) for name in LINEARS for seed in seeds] if tunable() else []
+
+
+def linear_runs(work: Work, task: tuple[str, int]) -> pd.DataFrame:
+    """Tune a linear agent by a seed, on the training months or on the very jobs to test, and return its runs."""
+    name, seed = task
+    copied = name.endswith(COPIED)
+    log = next(log for part, log, _ in months(work, seed) if part == TEST) if copied else work.parts.train
+    search = Search(Frame(Objective(), WINDOW, seed=seed), "kept", GENERATIONS)
+    begin = process_time()
+    policy = policy_of(np.array(found_by(log, search)), "kept", WINDOW)
+    about = {"train_seconds": process_time() - begin, "updates": GENERATIONS}
+
+    def go(_: JobLog, jobs: Workload) -> Schedule:
+        return simulate(jobs, policy)
+
+    return evaluated(work, name, seed, go, about, only=TEST if copied else None)
