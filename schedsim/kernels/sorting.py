@@ -6,7 +6,6 @@ import schedsim.kernels.records as at
 from predictors.core.jit import step
 from schedsim.kernels.keys import PRIORITY, SCORE, USER, WFP3, dynamic_key, priority_key, score_key
 from schedsim.kernels.ordered_lists import clear, insert, leaf_at, list_slots, node_at, renew_keys
-from schedsim.kernels.queue import refresh
 from schedsim.kernels.records import Arrays
 
 
@@ -50,7 +49,6 @@ def _sort(sim: Arrays, which: int, code: int, kind: int) -> None:
         if code == SCORE:
             job.keys[kind] = score_key(job, state)
         elif code == PRIORITY:
-            refresh(sim, slot)
             job.keys[kind] = priority_key(job, state, jobs[job.row].submit)
         elif code != USER:
             wait = now - jobs[job.row].submit
@@ -87,7 +85,6 @@ def _set_due_dates(sim: Arrays, n: int) -> None:
             for k in range(leaf.count):
                 work += float(max(0, leaf.key[k] - state.now)) * leaf.procs[k]
     for i in range(n):
-        refresh(sim, scratch[i])
         job = sim.jobs_now[scratch[i]]
         if job.due == at.NEVER:
             job.due = state.now + int(state.grace + state.share * work / state.machine_procs)
