@@ -12,6 +12,7 @@ import predictors
 import schedsim
 from experiments.compare.measures import MEASURES
 from experiments.registry import EXPERIMENTS, MANY
+from predictors.data.telemetry import counters
 from predictors.service.api.app import Api, make_app
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.settings import Settings
@@ -38,6 +39,7 @@ def pages() -> dict[str, str]:
         "reference/openapi.json": json.dumps(openapi, indent=1),
         "reference/metrics.md": metrics,
         "reference/measures.md": measures_page(),
+        "reference/counters.md": counters_page(),
         "reference/experiments.md": experiments_page(),
         **python_pages(),
     }
@@ -187,6 +189,15 @@ def measures_page() -> str:
     for name, one in MEASURES.items():
         lines.append(f"| `{name}` | {one.title} | {one.unit or '–'} | {'less' if one.lower_is_better else 'more'} |")
     return "\n".join(lines) + "\n"
+
+
+def counters_page() -> str:
+    """Return the page of the counters that jobcast reads, by sampler and unit."""
+    return (
+        f"# Counters\n\n{MADE}Table I of Nichols et al. (IPDPS 2022) counts 22 + 34 + 34 counters and names few of "
+        "them. jobcast takes these, by unit. A counter has 64 bits unless the list says 32. "
+        f"How files are read is on [the page of telemetry](../telemetry.md).\n\n{counters.table()}"
+    )
 
 
 def experiments_page() -> str:

@@ -14,6 +14,7 @@ from experiments.cli.main import app
 from experiments.cli.names import page
 from experiments.compare.measures import MEASURES
 from experiments.registry import EXPERIMENTS
+from predictors.data.telemetry.counters import COUNTER_NAMES
 from tests.support.places import ROOT
 
 
@@ -26,6 +27,7 @@ def test_the_pages_made_from_the_code_tell_every_name():
     made = interfaces.pages() | command_line.pages()
     for name, told in (
         ("reference/experiments.md", EXPERIMENTS),
+        ("reference/counters.md", COUNTER_NAMES),
         ("reference/measures.md", MEASURES),
         ("reference/metrics.md", ("jobcast_ready", "jobcast_predictions_total", "labels `role`, `figure`")),
         ("reference/http.md", ("POST /v1/events", "GET /v1/start-time/{job_id}", "requested_time")),

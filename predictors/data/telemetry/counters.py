@@ -16,7 +16,6 @@ import sys
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -228,7 +227,7 @@ def counters_of(sampler: str) -> tuple[Counter, ...]:
 def table() -> str:
     """Return the counters as Markdown: for each sampler a list by unit and width.
 
-    `python -m predictors.data.telemetry.counters PAGE` puts them into a page.
+    `python -m predictors.data.telemetry.counters` prints them.
     """
     parts: list[str] = []
     for sampler in SAMPLERS:
@@ -240,22 +239,9 @@ def table() -> str:
             textwrap.fill(f"* **{unit}**: {', '.join(names)}", _PAGE_WIDTH, subsequent_indent="  ")
             for unit, names in units.items()
         ]
-        parts += [f"### {sampler}", "", *lines, ""]
+        parts += [f"## {sampler}", "", *lines, ""]
     return "\n".join(parts)
 
 
-def with_table(page: str) -> str:
-    """Return a page with the lists put between its marks, `<!-- counters -->` and `<!-- end -->`."""
-    head, begin, rest = page.partition("<!-- counters -->\n")
-    _, end, tail = rest.partition("<!-- end -->")
-    if not begin or not end:
-        raise JobcastError("The page has no place for the table: lines <!-- counters --> and <!-- end -->.")
-    return f"{head}{begin}\n{table()}\n{end}{tail}"
-
-
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        page = Path(sys.argv[1])
-        page.write_text(with_table(page.read_text(encoding="utf-8")), encoding="utf-8")
-    else:
-        sys.stdout.write(table())
+    sys.stdout.write(table())
