@@ -40,7 +40,7 @@ BEGIN = time.monotonic()
 
 
 def pytest_runtest_setup() -> None:
-    """Leave a test out once `JOBCAST_TEST_SECONDS`, where they are set, are over: whoever runs them must end in time."""
+    """Leave a test out once `JOBCAST_TEST_SECONDS`, where they are set, are over: a gate must end in time."""
     seconds = os.environ.get("JOBCAST_TEST_SECONDS")
     if seconds and time.monotonic() - BEGIN > float(seconds):
         pytest.skip(f"the {seconds} s for tests (JOBCAST_TEST_SECONDS) are over")

@@ -114,7 +114,7 @@ class Site:
     held: set[Entry] = field(default_factory=set)  # whoever was given a reservation
     first_submit: int = 0
     squares: dict[Entry, int] = field(default_factory=lambda: defaultdict(int))  # of eligible seconds, over the ticks
-    due: dict[Entry, int] = field(default_factory=dict)
+    due_dates: dict[Entry, int] = field(default_factory=dict)
     head: Entry | None = None  # whoever was blocked in the last pass
 
     def instant(self, ending: Iterable[Entry], arriving: Iterable[Entry]) -> None:
@@ -155,7 +155,7 @@ class Site:
         head_start, by_estimate, by_procs, grace, _ = self.rule.priority
         if self.rule.kept and entry is self.head:
             return 0, 0.0
-        if grace is not None and self.now > self.due.get(entry, self.now):
+        if grace is not None and self.now > self.due_dates.get(entry, self.now):
             return 1, 0.0
         length, wait = by_estimate * log10(entry.ordering), self.now - entry.submit
         return 2, -(log10(wait + head_start) - length + by_procs * log10(entry.procs))
@@ -164,9 +164,9 @@ class Site:
         """Give the newcomers a due date: the grace, and a share of the time that the work ahead takes."""
         *_, grace, share = self.rule.priority
         work = sum((e.planned_end - self.now) * e.procs for e in self.running)
-        for entry in sorted(self.queue, key=lambda e: (e not in self.due, e.submit, e.job_id)):
-            if grace is not None and entry not in self.due:
-                self.due[entry] = self.now + int(grace + share * work / self.procs)
+        for entry in sorted(self.queue, key=lambda e: (e not in self.due_dates, e.submit, e.job_id)):
+            if grace is not None and entry not in self.due_dates:
+                self.due_dates[entry] = self.now + int(grace + share * work / self.procs)
             work += entry.ordering * entry.procs
 
     def ended(self, entry: Entry) -> None:
