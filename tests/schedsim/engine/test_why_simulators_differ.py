@@ -28,7 +28,7 @@ def table():
 
 
 def test_the_table_is_read():
-    assert len(table()) == 12 and {row[0] for row in table()} == {*ARCHIVES, "CEA-Curie"}
+    assert len(table()) == 9 and {row[0] for row in table()} == {*ARCHIVES, "CEA-Curie"}
 
 
 @pytest.mark.parametrize("name", ARCHIVES)
