@@ -76,6 +76,7 @@ def experiment(
     from experiments.reports.figures import report_folder
     from experiments.reports.page import PAGE, files_of
     from experiments.runs.setting import WITHOUT_LOG, Setting
+    from predictors.core.compressed import read_bytes
     from predictors.core.errors import JobcastError
     from predictors.data.cleaning import of_partition
     from predictors.data.report import ReadingReport
@@ -90,6 +91,8 @@ def experiment(
     check_shared(name, workers)
     with working("Reading the log"):
         jobs, account = _log(name, log, seed)
+    if failures is not None:
+        read_bytes(failures)  # refused before anything is written
     folder = report_folder(out, name)
     what = f"Running {name}" + ("" if name in WITHOUT_LOG else f" on {len(jobs):,} jobs")
     setting = Setting(
