@@ -95,6 +95,8 @@ class Policy:
             raise JobcastError(
                 "The queue and the backfills are ordered by one priority, or one of them by another order."
             )
+        if first is None and second is not None and second.grace is not None:
+            raise JobcastError("Due dates rank the queue: a priority that ranks backfills alone has grace=None.")
         if self.agent is not None and (self.kind not in ("counts", "greedy") or self.gate is not None):
             raise JobcastError("An agent picks under the pass 'counts' or 'greedy', and without a gate.")
         if self.agent is not None and not picks(self.agent):

@@ -78,6 +78,7 @@ def test_without_due_dates_a_long_job_waits_beyond_it_and_the_law_sees_that():
         (lambda: Priority(grace=-1), "grace lies within 0"),
         (lambda: Priority(grace=10, share=-0.5), "share lies within 0"),
         (lambda: Priority(share=0.5), "needs a grace"),
+        (lambda: Policy(backfill=Easy(Order.by_priority(Priority(grace=60)))), "has grace=None"),
         (lambda: Promise(slack=-1), "slack is a whole number of seconds from 0"),
         (lambda: Promise(growth=-0.1), "growth is a number from 0"),
         (lambda: Promise(growth=float("nan")), "growth is a number from 0"),
