@@ -177,9 +177,9 @@ CAREFUL: Final = Policy(backfill=Easy(SJF), promise=Promise(slack=86_400))
 """The policy `careful`: EASY-SJBF whose head starts, for certain, a day after its shadow time by requested times."""
 
 BALANCED: Final = Policy(
-    Order.by_priority(Priority(head_start=600, estimate=0.6, procs=0.1, grace=86_400, share=0.5)),
+    Order.by_priority(Priority(head_start=1200, estimate=1.0, procs=0.1, grace=86_400, share=0.35)),
     Easy(),
-    Promise(slack=10_800, growth=0.15, most=86_400, kept=True),
+    Promise(slack=86_400, growth=-0.15, least=21_600, most=86_400, kept=True),
 )
 """The policy `balanced`: EASY by a priority that favours short jobs, with due dates and a head that keeps its place."""
 
