@@ -29,7 +29,7 @@ from schedsim.engine.requests import (
     write_policy,
 )
 from schedsim.engine.state import EventLog, State
-from schedsim.kernels import conservative, dissolve_groups, easy, knapsack
+from schedsim.kernels import conservative, dissolve_groups, easy, knapsack, rank
 from schedsim.kernels.reasons import Reasons, no_reasons
 from schedsim.kernels.records import Arrays
 from schedsim.machine.allocators import Allocator
@@ -167,6 +167,7 @@ class Simulation:
         self._write_source()
         self._commands = None
         if rules is not None:
+            record.finds_first = False
             rules.write(self._state.record, policy)
             self._commands = SiteCommands(rules, workload)
             self._state = self._commands.set_out(self._state)
@@ -189,7 +190,7 @@ class Simulation:
             self._state.record.now = max(self.now, until or 0)
         if stop == at.FINISHED and self._closed:
             return True
-        if stop == at.FINISHED and self.queued.size:
+        if stop == at.FINISHED and self._state.record.n_queued > 0:
             why = self._machine_state.why_held() if self._machine_state is not None else ""
             raise JobcastError(
                 f"{self.queued.size} jobs are held for ever: nothing will wake the scheduler again.{why}"
@@ -226,7 +227,9 @@ class Simulation:
     @property
     def queued(self) -> Ints:
         """Rows of the waiting jobs, in the queue's order."""
-        return self._state.rows(at.QUEUE)
+        if not self._state.record.finds_first:
+            return self._state.rows(at.QUEUE)
+        return np.asarray(self._state.jobs_now["row"][self._state.scratch[: rank(self._state.arrays())]])
 
     @property
     def postponed(self) -> Ints:
@@ -455,7 +458,7 @@ class Simulation:
 
     def run_noting(self, until: int) -> Reasons:
         """Go on like `run`; return what the passes note of each waiting job, see `schedsim.kernels.reasons`."""
-        self._reasons = no_reasons(0)
+        self._reasons, self._state.record.finds_first = no_reasons(0), False
         try:
             self.run(until)
             return self._reasons

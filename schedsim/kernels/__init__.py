@@ -5,7 +5,7 @@ This module exports single steps of the kernels, for the Python code that answer
 
 import schedsim.kernels.records as at
 from predictors.core.jit import door, lean
-from schedsim.kernels import cobalt, keys, observation, ordered_lists, queue, revisions
+from schedsim.kernels import cobalt, keys, observation, ordered_lists, queue, revisions, sorting
 from schedsim.kernels.records import Arrays
 
 enqueue = door(queue.enqueue)
@@ -16,6 +16,7 @@ dependant = door(cobalt.dependant)
 dissolve_groups = door(revisions.dissolve_groups)
 next_tick = door(keys.next_tick)
 answer_place = door(observation.answer_place)
+rank = door(sorting.rank)
 
 
 @lean

@@ -4,7 +4,7 @@ An entry is (key, tie, slot, procs, length), sorted by (key, tie), smaller first
 of at most `FAN` leaves, a leaf of at most `BLOCK` entries; neighbours that together are at most half full are joined.
 The list searched for backfills knows of each leaf and node the job with fewest processors and, for each power of two,
 the shortest one below that number: a search reads two numbers to pass over a whole node. The lists of running jobs know
-sums of processors.
+sums of processors. Of each leaf and node it may be kept which job comes first under an order that changes with time.
 
 Does not handle: two entries with equal (key, tie); running out of rows (the caller grows in time).
 """
@@ -37,6 +37,7 @@ def take_row(lists: Records[ListRow], state: State) -> int:
     row.count = 0
     row.procs_sum = 0
     row.least_procs = at.NEVER
+    row.first_until = at.NOTHING
     for c in range(state.n_classes):
         row.least_length[c] = at.NEVER
     return place
@@ -59,6 +60,7 @@ def is_searched(state: State, which: int) -> bool:
 def add(row: ListRow, state: State, searched: bool, procs: int, length: int) -> None:
     """Count an entry in the sums of its leaf or node."""
     row.procs_sum += procs
+    row.first_until = at.NOTHING
     if not searched:
         return
     if procs < row.least_procs:
@@ -86,6 +88,7 @@ def sum_leaf(leaf: ListRow, state: State, searched: bool) -> None:
         leaf.least_length[c] = min(leaf.least_length[c], leaf.least_length[c - 1])
     leaf.procs_sum = total
     leaf.least_procs = least
+    leaf.first_until = at.NOTHING
 
 
 @step
@@ -93,6 +96,7 @@ def sum_node(lists: Records[ListRow], state: State, node: ListRow, searched: boo
     """Compute a node's sums anew from those of its leaves."""
     node.procs_sum = 0
     node.least_procs = at.NEVER
+    node.first_until = at.NOTHING
     for c in range(state.n_classes):
         node.least_length[c] = at.NEVER
     for j in range(node.count):
@@ -523,6 +527,7 @@ def _take_out(lists: Records[ListRow], state: State, which: int, i: int, j: int,
         _copy_entry(leaf, k + 1, leaf, k)
     leaf.procs_sum -= procs
     node.procs_sum -= procs
+    leaf.first_until = node.first_until = at.NOTHING
     searched = is_searched(state, which)
     if searched:
         c = size_class(procs)

@@ -204,6 +204,8 @@ class ListRow:
     count: int  # entries, or leaves
     procs_sum: int
     least_procs: int
+    first: int  # row of the job that comes first, under an order that changes with time (see `keys.stays_ahead`)
+    first_until: int  # it must be looked for anew from this second on
     least_length: Annotated[Numbers, CLASSES]  # element c: of jobs with fewer than 2**(c + 1) processors, the shortest
     key: Annotated[Numbers, BLOCK]  # of a leaf's entries, and so on
     tie: Annotated[Numbers, BLOCK]
@@ -259,6 +261,8 @@ class State:
     n_dates: int  # dates ahead at which the reserved part grows
     # the policy, as codes
     order: int
+    finds_first: bool  # under an order that changes with time, only the first of the queue counts: it stays by rows
+    ranked_at: int  # second of the last pass that looked for it
     backfill_order: int
     seed: int
     backfill_seed: int
@@ -457,6 +461,7 @@ REVISION: Final = record_type(Revision)
 REVISED_STEP: Final = record_type(RevisedStep)
 
 NEVER: Final = 1 << 62
+FAR: Final = 1 << 50  # seconds; no simulation takes so long
 FIRST_KEY: Final = -(1 << 63)  # no key is smaller
 FIRST_TIE: Final = -1  # of those that are looked for
 # names, since a literal in a call makes numba compile another function

@@ -17,6 +17,7 @@ from schedsim.kernels.profile import book, clears, earliest, free_for, level_at,
 from schedsim.kernels.queue import refresh
 from schedsim.kernels.reasons import Reasons
 from schedsim.kernels.records import Arrays, JobNow, State
+from schedsim.kernels.sorting import first_now
 from schedsim.kernels.start_end import start
 
 
@@ -100,6 +101,8 @@ def _fits_now(sim: Arrays, job: JobNow) -> bool:
 def _first_untried(sim: Arrays) -> int:
     """Return the first job of the queue that this pass has not passed over, or -1."""
     lists, state = sim.lists, sim.state[0]
+    if state.finds_first:
+        return first_now(sim) if state.n_queued > 0 else -1
     slot = first_slot(lists, at.QUEUE) if state.n_queued > 0 else -1
     while slot >= 0 and sim.jobs_now[slot].tried_in_pass == state.n_passes:
         job = sim.jobs_now[slot]
