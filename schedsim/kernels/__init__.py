@@ -5,7 +5,7 @@ This module exports single steps of the kernels, for the Python code that answer
 
 import schedsim.kernels.records as at
 from predictors.core.jit import door, lean
-from schedsim.kernels import cobalt, keys, observation, ordered_lists, queue, revisions, sorting
+from schedsim.kernels import cobalt, keys, observation, ordered_lists, queue, revisions
 from schedsim.kernels.records import Arrays
 
 enqueue = door(queue.enqueue)
@@ -14,9 +14,10 @@ hold = door(cobalt.hold)
 release_hold = door(cobalt.release_hold)
 dependant = door(cobalt.dependant)
 dissolve_groups = door(revisions.dissolve_groups)
+list_singly = door(revisions.list_singly)
 next_tick = door(keys.next_tick)
 answer_place = door(observation.answer_place)
-rank = door(sorting.rank)
+rank = door(revisions.rank)
 
 
 @lean

@@ -53,7 +53,7 @@ def give_back_row(lists: Records[ListRow], state: State, place: int) -> None:
 @step
 def is_searched(state: State, which: int) -> bool:
     """Return whether a list is searched for backfills; the others need sums of processors at most."""
-    return which == state.candidates or which == at.POSTPONED or which == at.GROUPS
+    return which == state.candidates or which == at.POSTPONED or which >= at.GROUPS
 
 
 @step
@@ -245,52 +245,6 @@ def next_fitting(
                 if procs <= free and (leaf.length[k] <= slack or procs <= extra):
                     return leaf.slot[k]
     return -1
-
-
-@step
-def first_narrow(lists: Records[ListRow], state: State, which: int, key: int, tie: int, most: int) -> int:
-    """Return the slot of the first entry of this very key, not before `tie`, with at most so many processors, or -1."""
-    first = node_of(lists, state, which, key, tie)
-    for i in range(first, state.n_nodes[which]):
-        node = node_at(lists, which, i)
-        if leaf_at(lists, node, 0).key[0] > key:
-            return -1
-        if node.least_procs > most:
-            continue
-        begin = leaf_of(lists, node, key, tie) if i == first else 0
-        for j in range(begin, node.count):
-            leaf = leaf_at(lists, node, j)
-            if leaf.key[0] > key:
-                return -1
-            if leaf.least_procs > most:
-                continue
-            place = place_of(leaf, key, tie) if i == first and j == begin else 0
-            for k in range(place, leaf.count):
-                if leaf.key[k] != key:
-                    return -1
-                if leaf.procs[k] <= most:
-                    return leaf.slot[k]
-    return -1
-
-
-@step
-def fewest_procs(lists: Records[ListRow], state: State, which: int, key: int, enough: int) -> int:
-    """Return the fewest processors of the entries of this very key; a search that finds `enough` ends at once."""
-    fewest = at.NEVER
-    for i in range(node_of(lists, state, which, key, at.FIRST_TIE), state.n_nodes[which]):
-        node = node_at(lists, which, i)
-        last = leaf_at(lists, node, node.count - 1)
-        if leaf_at(lists, node, 0).key[0] == key and last.key[last.count - 1] == key:
-            fewest = min(fewest, node.least_procs)
-        else:
-            for j in range(node.count):
-                leaf = leaf_at(lists, node, j)
-                for k in range(leaf.count):
-                    if leaf.key[k] == key:
-                        fewest = min(fewest, leaf.procs[k])
-        if fewest <= enough or last.key[last.count - 1] > key:
-            return fewest
-    return fewest
 
 
 @step

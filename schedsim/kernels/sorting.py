@@ -21,7 +21,7 @@ def reorder(sim: Arrays) -> int:
     if state.phase == at.AT_ORDER and max(state.order, state.backfill_order) == USER:
         state.phase = at.AT_REORDER
         return at.ASK_ORDER
-    if state.finds_first:
+    if state.finds_first and state.order >= WFP3:
         state.ranked_at = state.now
     elif state.order >= WFP3:
         _sort(sim, at.QUEUE, state.order, at.QUEUE)
@@ -93,19 +93,6 @@ def _key_of_row(sim: Arrays, row: int) -> int:
 
 
 @step
-def rank(sim: Arrays) -> int:
-    """Write the waiting jobs, listed by rows, into `scratch` in the order of the last pass; return how many."""
-    state = sim.state[0]
-    n = list_slots(sim, at.QUEUE, state.n_queued)
-    for i in range(n):
-        job = sim.jobs_now[sim.scratch[i]]
-        wait = max(0, state.ranked_at - sim.jobs[job.row].submit)
-        job.keys[at.BACKFILL] = dynamic_key(state.order, wait, job.procs, job.requested_time)
-    _sort_slots(sim, at.BACKFILL, n)
-    return n
-
-
-@step
 def sort_postponed(sim: Arrays) -> None:
     """Sort the postponed jobs by their keys now, if these change with time."""
     state = sim.state[0]
@@ -141,7 +128,7 @@ def put_in_order(sim: Arrays, which: int, kind: int, n: int) -> None:
     if _is_sorted(sim, kind, n):
         renew_keys(sim, which, kind)
         return
-    _sort_slots(sim, kind, n)
+    sort_slots(sim, kind, n)
     clear(lists, state, which)
     for i in range(n):
         slot = scratch[i]
@@ -150,7 +137,7 @@ def put_in_order(sim: Arrays, which: int, kind: int, n: int) -> None:
 
 
 @step
-def _sort_slots(sim: Arrays, kind: int, n: int) -> None:
+def sort_slots(sim: Arrays, kind: int, n: int) -> None:
     """Sort the `n` slots in `scratch` by the jobs' keys of a kind."""
     if not _insertion_sort(sim, kind, n):
         _heap_sort(sim, kind, n)
