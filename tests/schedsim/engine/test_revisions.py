@@ -336,11 +336,24 @@ def plain(_span):
 ODD = np.arange(1000) % 3 == 0
 OWN = {
     "gated": rush(make_policy("careful"), Scripted(2 * ODD), threshold=2),
+    "gated sjf": rush(make_policy("sjf-easy"), Scripted(2 * ODD), threshold=2),
     "agent": Policy(backfill=Easy(), agent=RandomPicks(3)),
     "own order": Policy(Order.by(lambda jobs: jobs.estimate * jobs.procs), Easy()),
 }
-WITHOUT_GROUPS = ("cobalt", "cobalt-2", "conservative-compress", "knapsack")
-LISTED_BY_GROUP = ("careful", "easy-sjbf", "easy", "fcfs", "fcfs-easy", "gated")
+WITHOUT_GROUPS = ("conservative-compress", "knapsack")
+STATIC = ("fcfs", "sjf", "ljf", "saf", "laf", "f1", "f2", "f3", "f4")
+
+
+def merged_from_groups(name, parts):
+    """Return whether the candidates of a policy are searched by group, not listed one by one."""
+    base, _, more = name.partition("+")
+    if base.startswith(("hybrid", "conservative")):
+        return parts is plain and more != "promise"
+    order = base.removesuffix("-easy")
+    known = order in STATIC and base != "fcfs" and ("ceil" not in more or base == "fcfs-easy")
+    return parts is not failures and (known or base in ("easy", "easy-sjbf", "careful", "gated", "gated sjf"))
+
+
 BY_GROUP = [
     *((name, plain) for name in EVERY_POLICY if name not in WITHOUT_GROUPS),
     *((name, plain) for name in ("careful+ceil", "easy+ceil", "ceil", "sjf-easy+ceil", *OWN)),
@@ -364,9 +377,10 @@ def test_revisions_by_group_and_by_job_give_one_schedule(name, parts):
         together = Simulation(workload, policy, rule.forecast(log), **own)
         alone = Simulation(workload, policy, Alone(rule.forecast(log)), **own)
         assert (together._state.record.grouped, alone._state.record.grouped) == (True, False)
-        listed = together._state.record.candidates == at.GROUPED
-        assert listed == (name.partition("+")[0] in LISTED_BY_GROUP and parts is not failures)
+        assert (together._state.record.candidates == at.GROUPED) == merged_from_groups(name, parts)
         middle = int(workload.submit[len(workload) // 2])
+        merged = Simulation(workload, policy, rule.forecast(log), **own)
+        merged.run(middle)
         noted = [one.run_noting(middle) for one in (together, alone)]
         waiting = [set(one.queued.tolist()) for one in (together, alone)]
         assert waiting[0] == waiting[1], seed
@@ -378,17 +392,19 @@ def test_revisions_by_group_and_by_job_give_one_schedule(name, parts):
             for one, notes in zip((together, alone), noted, strict=True)
         ]
         assert named[0] == named[1], seed
-        forks = [one.fork(workload.requested) for one in (together, alone)]
-        kept = together.fork()
-        for one in (together, alone, kept, *forks):
+        assert merged.queued.tolist() == alone.queued.tolist(), seed
+        forks = [one.fork(workload.requested) for one in (together, alone, merged)]
+        kept = [one.fork() for one in (together, merged)]
+        for one in (together, alone, merged, *kept, *forks):
             one.run()
         expected = alone.schedule()
-        for schedule in (together.schedule(), kept.schedule()):
+        for schedule in (one.schedule() for one in (together, merged, *kept)):
             assert schedule.start.tolist() == expected.start.tolist(), seed
             assert schedule.estimate.tolist() == expected.estimate.tolist(), seed
             assert schedule.last_estimate.tolist() == expected.last_estimate.tolist(), seed
             assert schedule.started_by.tolist() == expected.started_by.tolist(), seed
-        assert forks[0].schedule().start.tolist() == forks[1].schedule().start.tolist(), seed
+        first, *others = (one.schedule().start.tolist() for one in forks)
+        assert others == [first, first], seed
 
 
 def test_a_group_whose_jobs_have_several_requests_is_told_job_by_job():
