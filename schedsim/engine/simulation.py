@@ -357,7 +357,7 @@ class Simulation:
         new._branch_log()
         return new
 
-    def with_agent(self, agent: ObservingAgent, reserve: Reserve = "kept", window: int = 50) -> Self:
+    def with_agent(self, agent: ObservingAgent, reserve: Reserve | None = None, window: int = 50) -> Self:
         """Return a fork in which an agent picks from now on, in place of the policy's orders."""
         new = self.fork()
         new.policy = replace(self.policy, agent=agent, reserve=reserve, window=window)

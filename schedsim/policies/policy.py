@@ -49,6 +49,7 @@ class Policy:
         among the jobs that fit alone, and none is reserved.
     reserve : {"kept", "oldest", "again"}, optional
         Which job holds the reservation where an agent picks, see `schedsim.policies.agents.RESERVES`; by default kept.
+        Not under greedy backfilling.
     window : int
         How many jobs at the front of the queue an agent or the knapsack sees.
     ceiling : Ceiling, optional
@@ -108,6 +109,10 @@ class Policy:
             raise JobcastError(
                 f"A policy with an agent reserves by one of {', '.join(RESERVES)}, and one without has no such choice; "
                 f"got reserve={self.reserve!r} and agent={self.agent!r}."
+            )
+        if self.reserve is not None and self.kind == "greedy":
+            raise JobcastError(
+                f"Greedy backfilling reserves no job: leave the policy's reserve out; got reserve={self.reserve!r}."
             )
         if self.gate is not None and self.kind not in ("counts", "greedy"):
             raise JobcastError("A gate needs the pass 'counts' or 'greedy'.")
