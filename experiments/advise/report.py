@@ -25,6 +25,9 @@ FIGURES: Final = (
     "p99_wait_s",
     "max_wait_s",
     "widest5_mean_wait_s",
+    "area_weighted_mean_response_s",
+    "throughput_std",
+    "user_slowdown_gini",
     "utilisation",
 )
 
