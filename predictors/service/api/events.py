@@ -3,15 +3,23 @@
 import time
 from typing import Final
 
-from fastapi import Request, Response
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
 
 from predictors.service.api.context import Context, Future
-from predictors.service.api.errors import Refusal, parsed, reply, valid
+from predictors.service.api.errors import Refusal, reply, valid
 from predictors.service.api.schema import EventIn, EventsIn
 from predictors.service.event import KIND_NAMES, Event
 
 MOST_AHEAD: Final = 3600
 """An event may lie so far ahead of this machine's clock [s]; beyond, a clock is wrong."""
+
+
+class _Several(msgspec.Struct):
+    """Tells whether a body is a list of events, or one event."""
+
+    events: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class EventRoutes:
@@ -35,11 +43,8 @@ class EventRoutes:
         return reply({"sequence": max(receipt.sequence for receipt in receipts), "events": told_of})
 
     def _events_of(self, body: bytes) -> list[Event]:
-        document = parsed(body)
-        if isinstance(document, dict) and "events" in document:
-            asked = valid(EventsIn, document).events
-        else:
-            asked = [valid(EventIn, document)]
+        several = valid(_Several, body).events is not msgspec.UNSET
+        asked = valid(EventsIn, body).events if several else [valid(EventIn, body)]
         if self._service.settings.clock == "unix":
             latest = time.time() + MOST_AHEAD
             if any(one.time > latest for one in asked):

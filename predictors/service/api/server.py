@@ -1,7 +1,4 @@
-"""The server: uvicorn in one process, with connection limits, fast routes and a throttled log.
-
-Fast routes bypass the framework, which would only call the handler for them; it documents them all the same.
-"""
+"""The server: uvicorn in one process, with connection limits and a throttled log."""
 
 import asyncio
 import gc
@@ -11,22 +8,17 @@ import socket
 import sys
 import time
 import warnings
-from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import uvicorn
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from predictors.core.errors import JobcastError
 from predictors.history.history import LateEventWarning
 from predictors.service.api.app import Api, make_app
 from predictors.service.api.auth import AuthMiddleware, Limits, Token
-from predictors.service.api.errors import REFUSALS, refused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,42 +191,6 @@ class ThrottledFilter(logging.Filter):
         return True
 
 
-Handler = Callable[[Request], Awaitable[Response]]
-
-
-class _Route(NamedTuple):
-    path: str
-
-
-class FastRoutes:
-    """ASGI middleware that calls the handlers of a few routes itself.
-
-    Parameters
-    ----------
-    app : ASGI application
-        What answers everything else.
-    handlers : mapping
-        By method and path.
-    """
-
-    def __init__(self, app: ASGIApp, handlers: Mapping[tuple[str, str], Handler]) -> None:
-        self._app: Final = app
-        self._handlers: Final = dict(handlers)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        handle = self._handlers.get((scope.get("method", ""), scope.get("path", "")))
-        if handle is None:
-            await self._app(scope, receive, send)
-            return
-        scope["route"] = _Route(scope["path"])
-        try:
-            response = await handle(Request(scope, receive))
-        except REFUSALS as error:
-            response = refused(error)
-        await response(scope, receive, send)
-
-
 CONNECTIONS: Final = 4
 """Connections for each request that may be in work at once; more are answered 503 and hung up on."""
 _SWITCH: Final = 0.0005  # Python's threads switch this often, so that learning does not hold up answers [s]
@@ -270,8 +226,7 @@ def made_server(api: Api, listening: Listening) -> tuple[uvicorn.Server, socket.
     JobcastError
         If the address cannot be used.
     """
-    busy = {("POST", "/v1/predictions/runtime"): api.runtime.runtime, ("POST", "/v1/events"): api.events.events}
-    app = AuthMiddleware(FastRoutes(make_app(api), busy), listening.tokens, listening.limits, api.metrics.request)
+    app = AuthMiddleware(make_app(api), listening.tokens, listening.limits, api.metrics.request)
     config = uvicorn.Config(
         app,
         host=listening.host,

@@ -5,7 +5,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from fastapi import Path, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from predictors.core.events import CANCELLED, ENDED, STARTED, SUBMITTED
 from predictors.service.api.context import LARGE, Context
@@ -22,14 +23,14 @@ class StateRoutes:
     def __init__(self, context: Context, starts: StartTimes | None) -> None:
         self._context, self._service, self._starts = context, context.service, starts
 
-    async def job(self, job_id: str = Path(min_length=1, max_length=256)) -> Response:
+    async def job(self, request: Request) -> Response:
         """Tell what was predicted for a job, by which model, and what came true."""
         self._context.must_be_ready()
-        job = self._context.job_of(job_id)
-        return reply(await asyncio.to_thread(self._job, job))
+        return reply(await asyncio.to_thread(self._job, self._context.jobs_of(request)))
 
-    def _job(self, job: int) -> dict[str, Any]:
-        events = {event.kind: event for event in self._service.store.events_of(job)}
+    def _job(self, jobs: Sequence[int]) -> dict[str, Any]:
+        found = ((job, {event.kind: event for event in self._service.store.events_of(job)}) for job in jobs)
+        job, events = next(((job, events) for job, events in found if events), (0, {}))
         if not events:
             raise Refusal(404, "no such job")
         times = {name: events[kind].time if kind in events else None for kind, name in enumerate(KIND_NAMES)}
@@ -50,7 +51,7 @@ class StateRoutes:
             ],
         }
 
-    async def models(self) -> Response:
+    async def models(self, _: Request) -> Response:
         """Tell who is in which role, how they do, and the history of roles."""
         self._context.must_be_ready()
         learner, settings = self._service.learner, self._service.settings
@@ -74,32 +75,32 @@ class StateRoutes:
         about = {"began": began, "sequence": self._service.job_state.sequence}
         return reply({"models": roles, "history": history, **clock, **about})
 
-    async def reload(self) -> Response:
+    async def reload(self, _: Request) -> Response:
         """Look at the registry now."""
         self._context.must_be_ready()
         changed = await asyncio.to_thread(self._service.reload)
         return reply({"changed": changed, "trouble": dict(self._service.model_trouble)})
 
-    async def start_time(self, job_id: str = Path(min_length=1, max_length=256)) -> Response:
+    async def start_time(self, request: Request) -> Response:
         """Forecast when a waiting job will start: P10, P50, P90."""
         self._context.must_be_ready()
         if self._starts is None:
             raise Refusal(404, "this service forecasts no starts: it was not told the size of the machine")
-        job = self._context.job_of(job_id)
+        jobs = self._context.jobs_of(request)
         live, now = self._service.live_jobs()
         if self._service.settings.clock == "unix":
             now = max(now, int(time.time()))
-        found = next((one for one in live if one.job_id == job), None)
+        found = next((one for one in live if one.job_id in jobs), None)
         if found is None:
             raise Refusal(404, "this job neither waits nor runs")
         starts = self._starts
         return reply(await self._context.run_in_thread(LARGE, lambda: _forecast(starts, live, now, found)))
 
-    async def health(self) -> Response:
+    async def health(self, _: Request) -> Response:
         """Tell that the process answers."""
         return reply({"alive": True})
 
-    async def readiness(self) -> Response:
+    async def readiness(self, _: Request) -> Response:
         """Tell whether events and questions are answered, and what troubles the service."""
         service = self._service
         trouble = {"storage": service.writer.trouble, "rebuild": service.failed}
@@ -110,7 +111,7 @@ class StateRoutes:
         document = {"ready": ready, "trouble": found, "worse_than_last_two": worse}
         return reply(document, 200 if ready and service.writer.trouble is None else 503)
 
-    async def metrics_page(self) -> Response:
+    async def metrics_page(self, _: Request) -> Response:
         """Return the page that Prometheus reads."""
         page = await asyncio.to_thread(self._context.metrics.page)
         return Response(page, media_type="text/plain; version=0.0.4")
