@@ -96,6 +96,11 @@ class Pseudonymiser:
             return self.code(job_id)
         return self.code(f"\x1f{cluster!r}\x1f{job_id!r}\x1f{submission}")
 
+    @property
+    def fingerprint(self) -> str:
+        """What tells one key from another, and nothing of the key; empty without one."""
+        return blake2b(b"jobcast's key", digest_size=16, key=self.secret).hexdigest() if self.secret else ""
+
     def pseudonym(self, name: str) -> str:
         """Return what may stand in a file for a name: its number, as text whose number is the same.
 

@@ -11,6 +11,7 @@ from predictors.service.api.context import Context, Future
 from predictors.service.api.errors import Refusal, reply, valid
 from predictors.service.api.schema import EventIn, EventsIn
 from predictors.service.event import KIND_NAMES, Event
+from predictors.service.storage.store import Receipt
 
 MOST_AHEAD: Final = 3600
 """An event may lie so far ahead of this machine's clock [s]; beyond, a clock is wrong."""
@@ -34,13 +35,13 @@ class EventRoutes:
         body = await request.body()
         events = await self._context.run_in_thread(len(body), lambda: self._events_of(body))
         stored = Future()
-        self._service.take(events, lambda receipts, what: stored.set((receipts, what)), stored.set)
-        receipts, what = await stored.result("not durable in time; send it again")
+        self._service.take(events, stored.set, stored.set)
+        receipts: list[Receipt] = await stored.result("not durable in time; send it again")
         count = self._context.metrics.event
-        for event, effect in zip(events, what, strict=True):
-            count(KIND_NAMES[event.kind], effect)
-        told_of = [{"sequence": r.sequence, "status": effect} for r, effect in zip(receipts, what, strict=True)]
-        return reply({"sequence": max(receipt.sequence for receipt in receipts), "events": told_of})
+        for event, receipt in zip(events, receipts, strict=True):
+            count(KIND_NAMES[event.kind], receipt.what)
+        told_of = [{"sequence": one.sequence, "status": one.what} for one in receipts]
+        return reply({"sequence": max(one.sequence for one in receipts), "events": told_of})
 
     def _events_of(self, body: bytes) -> list[Event]:
         several = valid(_Several, body).events is not msgspec.UNSET

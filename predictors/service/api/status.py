@@ -2,17 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from predictors.core.events import CANCELLED, ENDED, STARTED, SUBMITTED
+from predictors.core.events import CANCELLED, ENDED, FORGOTTEN, STARTED, SUBMITTED
 from predictors.service.api.context import LARGE, Context
 from predictors.service.api.errors import Refusal, reply
 from predictors.service.api.predictions import identified, recorded
-from predictors.service.event import KIND_NAMES, UNKNOWN, Event
+from predictors.service.event import APPLIED, HELD, KIND_NAMES, KINDS, UNKNOWN
 from predictors.service.state.jobs import LiveJob, StartTimes
 from predictors.service.state.model import ROLES, Model
 
@@ -29,21 +29,22 @@ class StateRoutes:
         return reply(await asyncio.to_thread(self._job, self._context.jobs_of(request)))
 
     def _job(self, jobs: Sequence[int]) -> dict[str, Any]:
-        found = ((job, {event.kind: event for event in self._service.store.events_of(job)}) for job in jobs)
-        job, events = next(((job, events) for job, events in found if events), (0, {}))
-        if not events:
+        found = ((job, self._service.store.events_of(job)) for job in jobs)
+        job, stored = next(((job, there) for job, there in found if there), (0, []))
+        if not stored:
             raise Refusal(404, "no such job")
-        times = {name: events[kind].time if kind in events else None for kind, name in enumerate(KIND_NAMES)}
-        start, end = events.get(STARTED), events.get(ENDED)
-        ran = end.time - start.time if start is not None and end is not None and end.time >= start.time else None
+        events = {one.event.kind: one for one in stored if one.effect in (APPLIED, HELD)}
+        happened = {kind: one.event for kind, one in events.items() if one.effect == APPLIED}
+        start, end = happened.get(STARTED), happened.get(ENDED) or happened.get(CANCELLED)
         predictions = [self._service.recorded([job], role).get(job) for role in ROLES]
         return {
-            "sequences": {KIND_NAMES[kind]: event.sequence for kind, event in sorted(events.items())},
-            "state": _state(events),
-            **times,
-            "run_time": ran,
-            "status": None if end is None else _known(end.status),
-            "requested_time": _known(events[SUBMITTED].requested_time) if SUBMITTED in events else None,
+            "sequences": {KIND_NAMES[kind]: one.event.sequence for kind, one in sorted(events.items())},
+            "state": _state(happened),
+            **{name: events[kind].event.time if kind in events else None for name, kind in KINDS.items()},
+            "run_time": None if start is None or end is None else end.time - start.time,
+            "status": None if ENDED not in happened else _known(happened[ENDED].status),
+            "requested_time": _known(happened[SUBMITTED].requested_time) if SUBMITTED in happened else None,
+            "refused": sum(one.effect not in (APPLIED, HELD) for one in stored),
             "predictions": [
                 {"role": one["role"], "name": one["name"], "version": one["version"], **recorded(one)}
                 for one in predictions
@@ -129,12 +130,17 @@ def _known(value: int) -> int | None:
     return None if value == UNKNOWN else value
 
 
-def _state(events: dict[int, Event]) -> str:
-    if ENDED in events or (CANCELLED in events and STARTED in events):
+def _state(happened: Container[int]) -> str:
+    """Return the state of a job by the kinds of what has taken effect."""
+    if SUBMITTED not in happened:
+        return "held"
+    if FORGOTTEN in happened:
+        return "forgotten"
+    if ENDED in happened or (CANCELLED in happened and STARTED in happened):
         return "over"
-    if CANCELLED in events:
+    if CANCELLED in happened:
         return "cancelled"
-    return "running" if STARTED in events else "queued"
+    return "running" if STARTED in happened else "queued"
 
 
 def _forecast(starts: StartTimes, live: Sequence[LiveJob], now: int, job: LiveJob) -> dict[str, Any]:

@@ -16,7 +16,15 @@ from predictors.service.state.answer import Answer, Published
 from predictors.service.state.jobs import JobState, LiveJob
 from predictors.service.state.learner import Learner
 from predictors.service.state.model import CHAMPION, Identity, Load, Model, load, version_now
-from predictors.service.state.recovery import rebuild, snapshot_of, usable_history, warm_start, warm_up
+from predictors.service.state.recovery import (
+    check_settings,
+    judge_older,
+    rebuild,
+    snapshot_of,
+    usable_history,
+    warm_start,
+    warm_up,
+)
 from predictors.service.state.roles import Roles
 from predictors.service.state.writer import Done, Failed, Writer
 from predictors.service.storage.database import StorageError, is_new_file, shown
@@ -110,6 +118,7 @@ class Service:
             usable_history(champion.identity, champion.predictor)
         self.store = Store(settings.db, prepare)
         try:
+            check_settings(self.store, settings, key)
             self.began: Final = warm_start(self.store, champion, settings, key)
         except BaseException:
             self.store.close()
@@ -282,6 +291,7 @@ class Service:
     def _begin(self) -> int:
         """Number the models, then rebuild; return the event behind which the newest snapshot stands."""
         self.roles.number()
+        judge_older(self.store)
         warm_up(self.learner.models.values())
         found = rebuild(self.store, self.job_state, self.learner, self._stopping)
         self.rebuilt_events = found.events

@@ -1,9 +1,12 @@
 """The state: rebuilt to the last bit, also after kills; models that learn, change, fail and are compared; replay."""
 
+import io
+import sqlite3
 import threading
 
 import numpy as np
 import pytest
+from sqlalchemy import update
 
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
@@ -13,10 +16,14 @@ from predictors.history.replay import log_events
 from predictors.registry import make_predictor
 from predictors.service.api.status import beside_last_two
 from predictors.service.event import Event
+from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.replay_check import _Jobs, drive
 from predictors.service.settings import Settings
+from predictors.service.state.jobs import packed, unpacked
 from predictors.service.state.model import Identity
 from predictors.service.state.service import Service
+from predictors.service.storage.database import SNAPSHOTS
+from predictors.service.storage.store import Store
 from tests.support.killing import kill_again_and_again
 from tests.support.service_in_thread import running
 
@@ -135,18 +142,45 @@ def test_a_rebuilt_state_equals_one_that_never_stopped(start, tmp_path, model):
     assert both[0] == both[1] and len(both[0]) == len(LOG)
 
 
-def test_a_damaged_snapshot_is_passed_over(start):
+@pytest.mark.parametrize("damage", ["flipped", "cut", "another file", "older version, flipped"])
+def test_a_damaged_snapshot_is_passed_over_for_an_older_one(start, damage, caplog):
+    """To the same state to the last bit; where none is left, by the events alone."""
     service = start("online-linear")
     feed(service, EVENTS[:300])
-    expected = state(service)
     service.stop()
     service = start("online-linear")
-    service.writer.do(lambda: service.store.keep_snapshot(301, b"PK damaged"))
-    wait(service)
-    die(service)
-    service = start("online-linear")
-    assert service.rebuilt_events == 300
-    equal(state(service), expected)
+    feed(service, EVENTS[300:400])
+    expected = state(service)
+    service.stop()
+    for left in (1, 0):
+        store = Store(service.settings.db)
+        sequence, kept = list(store.snapshots())[-1 if left == 0 else 0]
+        broken = bytearray(kept)
+        broken[len(kept) // 2] ^= 16
+        if damage == "older version, flipped":
+            buffer = io.BytesIO()
+            np.savez_compressed(buffer, **unpacked(kept))
+            broken = bytearray(buffer.getvalue())
+            broken[len(broken) // 2] ^= 16
+        found = {"cut": kept[: len(kept) // 2], "another file": b"PK nonsense"}.get(damage, bytes(broken))
+        with store.engine.begin() as connection:
+            connection.execute(update(SNAPSHOTS).where(SNAPSHOTS.c.sequence == sequence).values(arrays=found))
+        store.close()
+        service = start("online-linear")
+        assert service.rebuilt_events == (100 if left else 400)
+        assert "is passed over" in caplog.text
+        equal(state(service), expected)
+        die(service)
+
+
+def test_a_snapshot_of_an_older_version_is_read():
+    arrays = {"a": np.arange(5), "b": np.array("text")}
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    for kept in (buffer.getvalue(), packed(arrays)):
+        assert all(np.array_equal(unpacked(kept)[name], array) for name, array in arrays.items())
+    with pytest.raises(ValueError, match="allow_pickle"):
+        packed({"objects": np.array([{}])})
 
 
 def test_snapshots_are_taken_while_it_runs(start):
@@ -154,10 +188,10 @@ def test_snapshots_are_taken_while_it_runs(start):
     feed(service, EVENTS[:500], size=50)
     deadline = threading.Event()
     for _ in range(100):
-        if service.store.snapshot() is not None:
+        if list(service.store.snapshots()):
             break
         deadline.wait(0.05)
-    sequence, _ = service.store.snapshot()
+    sequence, _ = next(service.store.snapshots())
     feed(service, EVENTS[500:700])
     expected = state(service)
     die(service)
@@ -166,12 +200,35 @@ def test_snapshots_are_taken_while_it_runs(start):
     equal(state(service), expected)
 
 
-def test_another_database_setting_is_told(start):
-    service = start("last-two", time_zone="Europe/Stockholm")
-    feed(service, EVENTS[:100])
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ({"time_zone": "Europe/Berlin"}, "was begun with Europe/Stockholm, not Europe/Berlin time zone"),
+        ({"clock": "log"}, "was begun with unix, not log clock; give the --clock"),
+        ({"key": Pseudonymiser(b"j" * 16)}, "was begun with another name key; give the --name-key"),
+        ({"key": Pseudonymiser()}, "was begun with another name key"),
+    ],
+)
+def test_a_database_keeps_its_key_clock_and_time_zone(tmp_path, option, told):
+    """Another key would make everybody somebody else; before the first event all may be changed."""
+    first = {"time_zone": "Europe/Stockholm", "key": Pseudonymiser(b"k" * 16)}
+
+    def begun(**options):
+        key = options.pop("key")
+        service = Service(Settings(model="last-two", db=f"sqlite:///{tmp_path}/s.db", poll=0, **options), key=key)
+        service.start()
+        service.wait(60)
+        return service
+
+    begun(**(first | option)).stop()
+    service = begun(**first)
+    feed(service, EVENTS[:20])
     service.stop()
-    service = start("last-two", time_zone="Europe/Berlin")
-    assert service.rebuilt_events == 100  # the snapshot was of other settings: all is rebuilt
+    with pytest.raises(JobcastError, match=told):
+        begun(**(first | option))
+    with sqlite3.connect(f"{tmp_path}/s.db") as raw:
+        assert not any(b"kkkk" in str(row).encode() for row in raw.execute("select * from about"))
+    begun(**first).stop()
 
 
 class Registry:
