@@ -173,6 +173,12 @@ class Client:
         found: dict[str, int] = self.ask("GET", _address("start-time", job_id, key))
         return found
 
+    def forget(self, older_than: int, *, dry_run: bool = False) -> dict[str, Any]:
+        """Give up the live jobs of which nothing was heard for so many seconds, or only count them."""
+        asked = {"older_than": older_than, "dry_run": dry_run}
+        found: dict[str, Any] = self.ask("POST", "/v1/jobs/forget", asked)
+        return found
+
     def models(self) -> dict[str, Any]:
         """Return who is in which role, and the history of roles."""
         found: dict[str, Any] = self.ask("GET", "/v1/models")

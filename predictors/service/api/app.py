@@ -75,6 +75,7 @@ class Api:
             Operation("POST", "/v1/telemetry", variability.telemetry, schema.TelemetryOut, (schema.TelemetryIn,)),
             Operation("GET", f"/v1/jobs/{_JOB}", state.job, schema.JobOut),
             Operation("GET", f"/v1/start-time/{_JOB}", state.start_time, schema.StartTimeOut),
+            Operation("POST", "/v1/jobs/forget", events.forget, schema.ForgetOut, (schema.ForgetIn,)),
             Operation("GET", "/v1/models", state.models, schema.ModelsOut),
             Operation("POST", "/v1/models/reload", state.reload, schema.ReloadOut),
             Operation("GET", "/healthz", state.health, schema.HealthOut),

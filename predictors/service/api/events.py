@@ -1,5 +1,6 @@
 """The route of events: durable when the answer comes."""
 
+import asyncio
 import time
 from typing import Final
 
@@ -9,7 +10,7 @@ from starlette.responses import Response
 
 from predictors.service.api.context import Context, Future
 from predictors.service.api.errors import Refusal, reply, valid
-from predictors.service.api.schema import EventIn, EventsIn
+from predictors.service.api.schema import EventIn, EventsIn, ForgetIn
 from predictors.service.event import KIND_NAMES, Event
 from predictors.service.storage.store import Receipt
 
@@ -42,6 +43,17 @@ class EventRoutes:
             count(KIND_NAMES[event.kind], receipt.what)
         told_of = [{"sequence": one.sequence, "status": one.what} for one in receipts]
         return reply({"sequence": max(one.sequence for one in receipts), "events": told_of})
+
+    async def forget(self, request: Request) -> Response:
+        """Give up live jobs of which nothing was heard for long: nothing is learnt from them."""
+        self._context.must_be_ready()
+        asked, service = valid(ForgetIn, await request.body()), self._service
+        live = service.job_state.live
+        if asked.dry_run:
+            found, _ = await asyncio.to_thread(service.silent_jobs, asked.older_than)
+            return reply({"live": live, "jobs": len(found), "forgotten": False})
+        jobs = await asyncio.to_thread(service.forget, asked.older_than)
+        return reply({"live": live, "jobs": jobs, "forgotten": True})
 
     def _events_of(self, body: bytes) -> list[Event]:
         several = valid(_Several, body).events is not msgspec.UNSET

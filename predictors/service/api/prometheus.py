@@ -59,6 +59,11 @@ class Metrics:
             ("learnt_sequence", "Newest event learnt.", learner.sequence),
             ("events_waiting", "Events that wait for their commit, or to be learnt.", writer.pending + learner.pending),
             ("live_jobs", "Jobs queued and running.", service.job_state.live),
+            (
+                "oldest_silence_seconds",
+                "Since an event of a live job was due, of the one that is longest silent.",
+                service.oldest_silence,
+            ),
             ("held_jobs", "Jobs with events that wait for an earlier one.", event_order.held),
             ("late_events", "Events that arrived after a newer one.", service.job_state.history.late_events),
             ("refused_events", "Events that contradicted what was taken in before.", event_order.refused),

@@ -188,6 +188,24 @@ class RuntimeOut(Struct):
     predictions: list[PredictionOut]
 
 
+class ForgetIn(Strict, kw_only=True):
+    """Which live jobs to give up: those of which nothing was heard for so long."""
+
+    older_than: Annotated[
+        Annotated[int, Meta(ge=3600, lt=MOST_SECONDS)],
+        _about("Seconds beyond a waiting job's submission, or a running job's requested end."),
+    ]
+    dry_run: Annotated[bool, _about("Only count them.")] = False
+
+
+class ForgetOut(Struct):
+    """How many live jobs there were, and how many were given up or would be."""
+
+    live: int
+    jobs: int
+    forgotten: bool
+
+
 class TelemetryIn(Strict, kw_only=True):
     """One sample of the counters of some nodes; the first one tells which nodes there are."""
 

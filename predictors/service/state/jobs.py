@@ -226,6 +226,19 @@ class JobState:
             for (job, one), of in zip(records, known, strict=True)
         ], now
 
+    def silent(self) -> tuple[Ints, Ints, int]:
+        """Return the live jobs, the second from which on an event of each is overdue, and that of the newest event.
+
+        That is the submission of a job that waits, and the requested end of one that runs.
+        """
+        with self._lock.reading():
+            n, slots = len(self.history), self.history.slot_of_job
+            jobs = np.fromiter(slots, dtype=np.int64, count=n)
+            records = self.history.tables.jobs[np.fromiter(slots.values(), dtype=np.int64, count=n)]
+            now = self.history.now or 0
+        requested_end = records[:, at.START] + np.maximum(records[:, at.REQUESTED], 0)
+        return jobs, np.where(records[:, at.START] == at.NONE, records[:, at.SUBMIT], requested_end), now
+
     # --- snapshots ----------------------------------------------------------------------------------------------------
 
     def begin(self, history: JobHistory) -> None:

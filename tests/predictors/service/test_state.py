@@ -3,11 +3,15 @@
 import io
 import sqlite3
 import threading
+from time import time as unix_time
 
 import numpy as np
 import pytest
 from sqlalchemy import update
+from typer.testing import CliRunner
 
+from experiments.cli.main import app
+from experiments.cli.operate import seconds_of
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log
@@ -447,6 +451,52 @@ def test_settings_that_cannot_be_are_named(options):
 def test_an_unknown_model_is_refused_at_the_start(tmp_path):
     with pytest.raises(JobcastError, match="No model 'last-tow'"):
         Service(Settings(model="last-tow", db=f"sqlite:///{tmp_path}/s.db"))
+
+
+@pytest.mark.parametrize("model", ["online-linear", "with-budget", "censored"])
+def test_jobs_whose_ends_were_lost_are_given_up_by_an_event(start, model):
+    """The state is a function of the log: rebuilt to the last bit; nothing is learnt, and their groups are empty."""
+    service = start(model, loader=small(model))
+    now = 1_700_000_000
+    jobs = range(10**6, 10**6 + 20)
+    lost = [Event(job, 0, now, user=3, procs=4, requested_time=60) for job in jobs]
+    lost += [Event(job, 1, now + 1) for job in jobs if job % 2]
+    feed(service, lost)
+    outcomes = service.learner.champion.monitor.errors()[0]
+    feed(service, [Event(10**7, 0, now + 9000, user=3, procs=4, requested_time=60)])
+    assert service.silent_jobs(10_000)[0] == [] and service.oldest_silence == 9000
+    assert service.silent_jobs(8980)[0] == list(jobs[::2])  # a running job has its request besides
+    assert service.forget(3600) == 20 and service.forget(3600) == 0
+    wait(service)
+    assert service.job_state.live == 1 and service.job_state.sequence == 51
+    assert len(service.learner.champion.monitor.errors()[0]) == len(outcomes) == 0
+    assert [one.effect for one in service.store.events_of(jobs[1])] == ["applied"] * 3
+    late = []
+    service.take([Event(jobs[1], 2, now + 30)], late.extend, print)
+    feed(service, EVENTS[:200])
+    assert [one.what for one in late] == ["refused"]
+    expected = state(service)
+    die(service)
+    service = start(model, loader=small(model))
+    assert service.rebuilt_events == 252
+    equal(state(service), expected)
+
+
+def test_the_service_gives_jobs_up_by_itself_and_by_command(tmp_path):
+    now = int(unix_time())
+    with running(tmp_path, forget_after=3600.0) as one, one.client() as client:
+        client.send([{"kind": "submitted", "job_id": job, "time": now - age, "requested_time": 60}
+                     for job, age in ((1, 90_000), (2, 10))])  # fmt: skip
+        assert client.forget(86_400, dry_run=True) == {"live": 2, "jobs": 1, "forgotten": False}
+        one.service._look_for_silence()
+        assert client.job(1)["state"] == "forgotten" and client.job(2)["state"] == "queued"
+        assert one.service.oldest_silence < 60
+        done = CliRunner().invoke(app, ["forget", "--older-than", "30d", "--url", one.url])
+        assert done.exit_code == 0 and done.stdout.startswith("0 of 1 live jobs were given up")
+    with pytest.raises(JobcastError, match="after an hour of silence or more"):
+        Settings(model="last-two", db="sqlite:///x", forget_after=5.0)
+    with pytest.raises(JobcastError, match="such as 30d"):
+        seconds_of("a month", "--older-than")
 
 
 # --- a log driven through it ------------------------------------------------------------------------------------------
