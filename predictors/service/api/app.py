@@ -13,6 +13,7 @@ from pydantic.json_schema import models_json_schema
 from predictors.service.api.context import Context
 from predictors.service.api.errors import REFUSALS, refused
 from predictors.service.api.events import EventRoutes
+from predictors.service.api.lifecycle import Lifecycle
 from predictors.service.api.predictions import RuntimeRoutes, VariabilityRoutes
 from predictors.service.api.schema import (
     ErrorOut,
@@ -66,6 +67,8 @@ class Api:
         self.runtime: Final = RuntimeRoutes(context)
         self.variability: Final = VariabilityRoutes(context, variability_state)
         self.state: Final = StateRoutes(context, starts)
+        self.lifecycle: Lifecycle | None = None
+        """What begins and ends with the server; None where an application is made without one."""
 
 
 def make_app(api: Api) -> FastAPI:
@@ -74,8 +77,14 @@ def make_app(api: Api) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         api.service.start()
+        if api.lifecycle is not None:
+            api.lifecycle.start()
         yield
+        if api.lifecycle is not None:
+            await api.lifecycle.stop()
         await asyncio.to_thread(api.service.stop)
+        if api.lifecycle is not None:
+            await asyncio.to_thread(api.lifecycle.close)
 
     app = FastAPI(
         title="jobcast",

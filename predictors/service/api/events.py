@@ -1,6 +1,7 @@
 """The route of events: durable when the answer comes."""
 
 import time
+from collections import Counter
 from typing import Final
 
 from fastapi import Request, Response
@@ -31,6 +32,13 @@ class EventRoutes:
         count = self._context.metrics.event
         for event, effect in zip(events, what, strict=True):
             count(KIND_NAMES[event.kind], effect)
+        request.scope["audit"] = {
+            "action": "events",
+            "n": len(events),
+            "first": min(receipt.sequence for receipt in receipts),
+            "last": max(receipt.sequence for receipt in receipts),
+            "effects": dict(Counter(what)),
+        }
         told_of = [{"sequence": r.sequence, "status": effect} for r, effect in zip(receipts, what, strict=True)]
         return reply({"sequence": max(receipt.sequence for receipt in receipts), "events": told_of})
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from fastapi import Path, Response
+from fastapi import Path, Request, Response
 
 from predictors.core.events import CANCELLED, ENDED, STARTED, SUBMITTED
 from predictors.service.api.context import LARGE, Context
@@ -74,10 +74,11 @@ class StateRoutes:
         about = {"began": began, "sequence": self._service.job_state.sequence}
         return reply({"models": roles, "history": history, **clock, **about})
 
-    async def reload(self) -> Response:
+    async def reload(self, request: Request) -> Response:
         """Look at the registry now."""
         self._context.must_be_ready()
         changed = await asyncio.to_thread(self._service.reload)
+        request.scope["audit"] = {"action": "models reloaded", "changed": changed}
         return reply({"changed": changed, "trouble": dict(self._service.model_trouble)})
 
     async def start_time(self, job_id: str = Path(min_length=1, max_length=256)) -> Response:
@@ -102,13 +103,10 @@ class StateRoutes:
     async def readiness(self) -> Response:
         """Tell whether events and questions are answered, and what troubles the service."""
         service = self._service
-        trouble = {"storage": service.writer.trouble, "rebuild": service.failed}
-        named = {name: bool(what) for name, what in trouble.items()} | {"model": bool(service.model_trouble)}
-        ready = service.ready and not service.failed
         worse = [model.role for model in service.learner.models.values() if model.worse]
-        found = [name for name, there in named.items() if there]
-        document = {"ready": ready, "trouble": found, "worse_than_last_two": worse}
-        return reply(document, 200 if ready and service.writer.trouble is None else 503)
+        ready = service.ready and service.health.answers
+        document = {"ready": ready, "trouble": list(service.health.troubles()), "worse_than_last_two": worse}
+        return reply(document, 200 if ready else 503)
 
     async def metrics_page(self) -> Response:
         """Return the page that Prometheus reads."""

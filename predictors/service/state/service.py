@@ -13,6 +13,7 @@ from predictors.service.event import Event
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.settings import Settings
 from predictors.service.state.answer import Answer, Published
+from predictors.service.state.health import Health
 from predictors.service.state.jobs import JobState, LiveJob
 from predictors.service.state.learner import Learner
 from predictors.service.state.model import CHAMPION, Identity, Load, Model, load, version_now
@@ -132,12 +133,15 @@ class Service:
         """Called when `failed` is set."""
         self.on_ready: Callable[[], None] = lambda: None
         """Called when the state has been rebuilt."""
+        self.on_change: Callable[[str, str, int | None, str], None] = lambda *_: None
+        """Called with role, name, version and reason when a model has taken a role."""
         self.rebuilt_events = 0
         self.rebuild_seconds = 0.0
         self._recent = Recent()
         self._ready = threading.Event()
         self._stopping = threading.Event()
         self.roles.of(self.store, self.job_state, self.learner, self.writer, self._stopping)
+        self.health: Final = Health(self.writer, self.roles, lambda: self.failed)
         self._snapshot_at = 0
         self._watch = threading.Thread(target=self._run, name="watch", daemon=True)
 
@@ -229,7 +233,10 @@ class Service:
 
     def reload(self) -> list[dict[str, Any]]:
         """Look at the registry now; return what changed, by role. See `Roles.reload`."""
-        return self.roles.reload()
+        changed = self.roles.reload()
+        for one in changed:
+            self.on_change(one["role"], one["name"], one["version"], "the registry was looked at")
+        return changed
 
     # --- small steps --------------------------------------------------------------------------------------------------
 
@@ -256,6 +263,7 @@ class Service:
                 looked = time.monotonic()
                 self.reload()
             worse = self._say_who_is_worse(worse)
+            self.health.tell_changes()
             if self.job_state.sequence - self._snapshot_at >= self.settings.snapshot_every:
                 self._snapshot_at = self.job_state.sequence
                 self.writer.do(self._take_snapshot)

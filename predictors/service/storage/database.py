@@ -52,7 +52,10 @@ def shown(url: str) -> str:
     --------
     >>> shown("postgresql+psycopg://me:secret@db/jobcast")
     'postgresql+psycopg://me:***@db/jobcast'
+    >>> shown("postgresql+psycopg://db/jobcast?user=me&password=secret&sslmode=require")
+    'postgresql+psycopg://db/jobcast?user=me&password=***&sslmode=require'
     """
+    url = re.sub(r"(?i)(?<=[?&])(password|passfile|sslpassword|sslkey)=[^&]*", r"\1=***", url)
     return re.sub(r"(?<=://)([^:/@]*):[^/]*@", r"\1:***@", url)
 
 
