@@ -143,6 +143,10 @@ class Service:
         self.roles.of(self.store, self.job_state, self.learner, self.writer, self._stopping)
         self.health: Final = Health(self.writer, self.roles, lambda: self.failed)
         self._snapshot_at = 0
+        self.snapshot_sequence = 0
+        """Event behind which the newest snapshot stands that is known to be stored."""
+        self.snapshot_time: float | None = None
+        """When that snapshot was stored (Unix time); None if there is none."""
         self._watch = threading.Thread(target=self._run, name="watch", daemon=True)
 
     @property
@@ -291,6 +295,7 @@ class Service:
         """Number the models, then rebuild; return the event behind which the newest snapshot stands."""
         self.roles.number()
         warm_up(self.learner.models.values())
+        self.snapshot_sequence, self.snapshot_time = self.store.newest_snapshot()
         found = rebuild(self.store, self.job_state, self.learner, self._stopping)
         self.rebuilt_events = found.events
         return found.snapshot
@@ -308,5 +313,6 @@ class Service:
     def _store_snapshot(self, sequence: int, stored: bytes) -> None:
         try:
             self.store.keep_snapshot(sequence, stored)
+            self.snapshot_sequence, self.snapshot_time = sequence, time.time()
         except StorageError as error:  # the events are safe; the next start takes longer
             self.writer.trouble = str(error)

@@ -66,6 +66,8 @@ class Writer(Worker[_Request]):
         self.trouble: str | None = None
         """Why the newest commit failed; None if it did not."""
         self.records_dropped = 0
+        self.last_commit: float | None = None
+        """When events were last committed (Unix time); None before the first."""
 
     @property
     def oldest_wait(self) -> float:
@@ -148,6 +150,8 @@ class Writer(Worker[_Request]):
                 time.sleep(_IDLE)
             return
         self.trouble = None  # and whatever the database held beyond what was known has been taken in
+        if requests:
+            self.last_commit = time.time()
         effects = self._take_in(new)
         place = 0
         for one in requests:

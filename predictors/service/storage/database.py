@@ -34,10 +34,11 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from predictors.core.errors import JobcastError
 from predictors.service.event import FIELDS
+from predictors.service.storage.postgres import STATEMENT_SECONDS, bound_waits
 
 MIGRATIONS: Final = Path(__file__).with_name("migrations")
 _LOCK: Final = 0x6A6F62636173  # "jobcas", our advisory lock's name
-_SECONDS: Final = 5
+_SECONDS: Final = STATEMENT_SECONDS
 """Longest that a connection, or a statement on PostgreSQL, may take."""
 
 
@@ -91,6 +92,8 @@ def made_engine(url: str, prepare: Callable[[Any], None] | None = None) -> Engin
         ) from error
     if is_file:
         event.listen(engine, "connect", lambda connection, _: _durable(connection))
+    else:
+        bound_waits(engine)
     if prepare is not None:
         event.listen(engine, "connect", lambda connection, _: prepare(connection))
     return engine
@@ -133,7 +136,7 @@ class Ownership:
             path = self._path = Path(str(engine.url.database)).absolute()
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = FileLock(path.with_name(path.name + ".lock"))
+                self._file = FileLock(path.with_name(path.name + ".lock"), thread_local=False)
                 self._file.acquire(timeout=0)
             except Timeout as error:
                 raise JobcastError(f"{path}: another service writes to it; stop that, or give another --db.") from error

@@ -478,3 +478,64 @@ def test_a_log_line_of_a_request_names_it(written):
     request_id.reset(mark)
     (line,) = written()
     assert (line["request_id"], line["n"]) == ("r-9", 1)
+
+
+# --- metrics ---------------------------------------------------------------------------------------------------------
+
+
+def metrics_of(one):
+    with urllib.request.urlopen(one.url + "/metrics", timeout=20) as response:
+        return response.read().decode()
+
+
+def values_of(page, name):
+    return [float(line.rpartition(" ")[2]) for line in page.splitlines() if line.split("{")[0].split(" ")[0] == name]
+
+
+def test_metrics_say_what_the_service_is_and_how_far_it_is(tmp_path):
+    with running(tmp_path) as one, one.client() as client:
+        begin = time.time()
+        client.send([EVENT, {"kind": "started", "job_id": 1, "time": 110}, {"kind": "ended", "job_id": 1, "time": 90}])
+        page = metrics_of(one)
+        for name, value in (
+            ("jobcast_newest_event_timestamp_seconds", 110.0), ("jobcast_refused_events_total", 1.0),
+            ("jobcast_oldest_waiting_event_seconds", 0.0), ("jobcast_held_jobs_dropped_total", 0.0),
+            ("jobcast_snapshot_sequence", 0.0), ("jobcast_build_info", 1.0), ("jobcast_audit_lines_dropped_total", 0.0),
+        ):  # fmt: skip
+            assert values_of(page, name) == [value], name
+        assert begin - 1 < values_of(page, "jobcast_last_commit_timestamp_seconds")[0] < time.time() + 1
+        assert values_of(page, "jobcast_connections")[0] >= 1
+        assert values_of(page, "jobcast_snapshot_timestamp_seconds") == [] and "_created" not in page
+        assert 'jobcast_trouble{kind="storage"} 0.0' in page
+        if sys.platform == "linux":
+            assert values_of(page, "process_resident_memory_bytes")[0] > 1e7 and values_of(page, "python_info")
+    with running(tmp_path) as one:  # from the snapshot that the first one kept
+        page = metrics_of(one)
+        assert values_of(page, "jobcast_snapshot_sequence") == [3.0]
+        assert begin - 1 < values_of(page, "jobcast_snapshot_timestamp_seconds")[0] < time.time() + 1
+
+
+def test_an_event_that_waits_shows_in_the_metrics_and_makes_the_service_not_ready(tmp_path, monkeypatch):
+    monkeypatch.setattr("predictors.service.state.health.MOST_WAIT", 0.2)
+    with running(tmp_path) as one:
+        release = threading.Event()
+        one.service.writer.do(lambda: release.wait(20))
+        sender = threading.Thread(target=lambda: one.client(retries=0).send([EVENT]))
+        sender.start()
+        until(lambda: answered(one.url, "/readyz")[0] == 503)
+        assert values_of(metrics_of(one), "jobcast_oldest_waiting_event_seconds")[0] > 0.2
+        release.set()
+        sender.join()
+        assert answered(one.url, "/readyz")[0] == 200
+
+
+def test_promtool_finds_nothing_to_mend(tmp_path):
+    if shutil.which("promtool") is None:
+        pytest.skip("promtool is not installed: apt-get install prometheus")
+    with running(tmp_path) as one, one.client() as client:
+        client.send([EVENT])
+        client.runtime([{}])
+        page = metrics_of(one)
+    done = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, text=True)
+    ours = [line for line in (done.stdout + done.stderr).splitlines() if "jobcast" in line]
+    assert ours == [] and done.returncode in (0, 3), done.stderr
