@@ -143,7 +143,7 @@ def throttle(*loggers: str) -> None:
         logger.addFilter(ThrottledFilter())
 
 
-_OURS: Final = ("jobcast", "uvicorn.error", "alembic", "mlflow")
+_OURS: Final = ("jobcast", "predictors.core.jit", "uvicorn.error", "alembic", "mlflow")
 """Loggers whose records are the service's log."""
 
 
@@ -186,7 +186,7 @@ def set_up_logs(how: str = "text", level: str = "info", stream: TextIO | None = 
         logger.handlers = [handler]
         logger.propagate = False
         least = getattr(logging, level.upper())
-        logger.setLevel(least if name == "jobcast" else max(logging.WARNING, least))
+        logger.setLevel(least if name in _OURS[:2] else max(logging.WARNING, least))
 
     def undo() -> None:
         for logger, old, propagate, handlers in before:
