@@ -32,8 +32,11 @@ DATABASE = "sqlite:///jobcast-service.db"
 
 
 def serve(
+    context: typer.Context,
     model: Model,
-    db: Annotated[str, typer.Option(help="sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME.")] = DATABASE,
+    db: Annotated[
+        str, typer.Option(help="sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME.", envvar="JOBCAST_DB")
+    ] = DATABASE,
     host: Annotated[str, typer.Option(help="Address to listen on; without tokens, this machine's own.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8571,
     token_file: Annotated[Path | None, typer.Option(help="Hashes of bearer tokens, see `jobcast token`.")] = None,
@@ -73,6 +76,11 @@ def serve(
     most_bytes: Annotated[int, typer.Option(min=1024, help="Largest body of a request.")] = 16 * 2**20,
     tls_certificate: Annotated[Path | None, typer.Option(help="Certificate for TLS, PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key, PEM.")] = None,
+    log_format: Annotated[str, typer.Option(help="Lines of the log on standard error: text or json.")] = "text",
+    log_level: Annotated[str, typer.Option(help="Least level: debug, info, warning or error.")] = "info",
+    audit_log: Annotated[
+        Path | None, typer.Option(help="File to append who sent events, reloaded models, was refused; JSON lines.")
+    ] = None,
 ) -> None:
     """Serve run-time predictions: job events in, predictions out; nothing acknowledged is ever lost."""
     import os
@@ -82,8 +90,10 @@ def serve(
     from predictors.core.errors import JobcastError
     from predictors.service.api.auth import Limits, read_tokens
     from predictors.service.api.server import Listening
+    from predictors.service.operation.logs import set_up_logs
     from predictors.service.pseudonyms import Pseudonymiser
 
+    context.call_on_close(set_up_logs(log_format, log_level))
     listening = Listening(
         host=host,
         port=port,
@@ -91,6 +101,8 @@ def serve(
         limits=Limits(body_bytes=most_bytes, rate=rate),
         certificate=tls_certificate,
         key=tls_key,
+        token_file=token_file,
+        audit_log=audit_log,
     )
     key = Pseudonymiser() if name_key is None else Pseudonymiser.read(name_key)
     if policy is not None and machine_procs is None:

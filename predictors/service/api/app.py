@@ -16,6 +16,7 @@ from predictors.service.api import schema
 from predictors.service.api.context import Context
 from predictors.service.api.errors import REFUSALS, refused, reply
 from predictors.service.api.events import EventRoutes
+from predictors.service.api.lifecycle import Lifecycle
 from predictors.service.api.predictions import RuntimeRoutes, VariabilityRoutes
 from predictors.service.api.status import StateRoutes
 from predictors.service.pseudonyms import Pseudonymiser
@@ -83,6 +84,8 @@ class Api:
             Operation("GET", "/metrics", state.metrics_page, None),
         )  # fmt: skip
         """The busiest first: a route is looked for in this order."""
+        self.lifecycle: Lifecycle | None = None
+        """What begins and ends with the server; None where an application is made without one."""
 
 
 def make_app(api: Api) -> Starlette:
@@ -91,8 +94,14 @@ def make_app(api: Api) -> Starlette:
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         api.service.start()
+        if api.lifecycle is not None:
+            api.lifecycle.start()
         yield
+        if api.lifecycle is not None:
+            await api.lifecycle.stop()
         await asyncio.to_thread(api.service.stop)
+        if api.lifecycle is not None:
+            await asyncio.to_thread(api.lifecycle.close)
 
     async def openapi(_: Request) -> Response:
         return reply(document(api))

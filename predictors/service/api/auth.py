@@ -185,7 +185,7 @@ class AuthMiddleware:
     def __init__(
         self, app: App, tokens: tuple[Token, ...], limits: Limits, record: Callable[[str, int, float], None]
     ) -> None:
-        self._app, self._tokens, self._limits, self._record = app, tokens, limits, record
+        self._app, self.tokens, self._limits, self._record = app, tokens, limits, record
         self._buckets: dict[str, tuple[float, float]] = {}
         self._at_once = self._bytes = 0
 
@@ -225,14 +225,14 @@ class AuthMiddleware:
         if self._at_once >= self._limits.at_once:
             return 503, "too many requests at once", 1.0
         client = str((scope.get("client") or ("local",))[0])
-        if self._tokens:
+        if self.tokens:
             kind, _, presented = headers.get(b"authorization", b"").partition(b" ")
-            token = matching_token(self._tokens, presented.strip()) if kind.lower() == b"bearer" else None
+            token = matching_token(self.tokens, presented.strip()) if kind.lower() == b"bearer" else None
             if token is None:
                 return self._slowed(client) or (401, "a bearer token is needed", 0.0)
+            client = scope["client_name"] = token.name
             if not token.allows(_needed(scope["method"], scope["path"])):
                 return 403, "this token may not do that", 0.0
-            client = token.name
         if (length := headers.get(b"content-length")) is not None:
             if not length.isdigit() or len(length) > 18:
                 return 400, "the length of the body is no number", 0.0

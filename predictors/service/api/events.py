@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from typing import Final
 
 import msgspec
@@ -41,6 +42,13 @@ class EventRoutes:
         count = self._context.metrics.event
         for event, receipt in zip(events, receipts, strict=True):
             count(KIND_NAMES[event.kind], receipt.what)
+        request.scope["audit"] = {
+            "action": "events",
+            "n": len(events),
+            "first": min(one.sequence for one in receipts),
+            "last": max(one.sequence for one in receipts),
+            "effects": dict(Counter(one.what for one in receipts)),
+        }
         told_of = [{"sequence": one.sequence, "status": one.what} for one in receipts]
         return reply({"sequence": max(one.sequence for one in receipts), "events": told_of})
 
@@ -53,6 +61,7 @@ class EventRoutes:
             found, _ = await asyncio.to_thread(service.silent_jobs, asked.older_than)
             return reply({"live": live, "jobs": len(found), "forgotten": False})
         jobs = await asyncio.to_thread(service.forget, asked.older_than)
+        request.scope["audit"] = {"action": "jobs given up", "n": jobs, "older_than": asked.older_than}
         return reply({"live": live, "jobs": jobs, "forgotten": True})
 
     def _events_of(self, body: bytes) -> list[Event]:

@@ -1,4 +1,4 @@
-"""The server: uvicorn in one process, with connection limits and a throttled log."""
+"""The server: uvicorn in one process, with connection limits."""
 
 import asyncio
 import gc
@@ -6,7 +6,6 @@ import ipaddress
 import logging
 import socket
 import sys
-import time
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +16,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from predictors.core.errors import JobcastError
 from predictors.history.history import LateEventWarning
+from predictors.service.api.access import RequestLog
 from predictors.service.api.app import Api, make_app
 from predictors.service.api.auth import AuthMiddleware, Limits, Token
+from predictors.service.api.lifecycle import Lifecycle
+from predictors.service.operation.audit import AuditLog
+from predictors.service.operation.logs import throttle
+from predictors.service.operation.tracing import Tracing, configured_tracing
+from predictors.service.storage.database import shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +40,12 @@ class Listening:
         How much a client may ask.
     certificate, key : Path or None
         For TLS.
+    token_file : Path or None
+        Where the tokens were read, to be read anew at SIGHUP.
+    audit_log : Path or None
+        File that says who did what.
+    tracing : Tracing or None
+        Spans of requests; None: as the environment asks for.
 
     Raises
     ------
@@ -48,6 +59,9 @@ class Listening:
     limits: Limits = field(default_factory=Limits)
     certificate: Path | None = None
     key: Path | None = None
+    token_file: Path | None = None
+    audit_log: Path | None = None
+    tracing: Tracing | None = None
 
     def __post_init__(self) -> None:
         if not self.tokens and not is_loopback(self.host):
@@ -164,33 +178,6 @@ class LimitedConnection(HttpToolsProtocol):
             self.transport.close()
 
 
-EVERY: Final = 10.0
-"""Seconds between two lines of the same warning."""
-
-
-class ThrottledFilter(logging.Filter):
-    """Logging filter that repeats a message at most every ten seconds, with the number of those left out since.
-
-    For loggers with few messages: each is remembered for ever.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._last: dict[str, float] = {}
-        self._left_out: dict[str, int] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is to be written."""
-        now, what = time.monotonic(), str(record.msg)
-        if now - self._last.get(what, -EVERY) < EVERY:
-            self._left_out[what] = self._left_out.get(what, 0) + 1
-            return False
-        self._last[what] = now
-        if left_out := self._left_out.pop(what, 0):
-            record.msg, record.args = f"{record.getMessage()} ({left_out:,} more times since the last line)", None
-        return True
-
-
 CONNECTIONS: Final = 4
 """Connections for each request that may be in work at once; more are answered 503 and hung up on."""
 _SWITCH: Final = 0.0005  # Python's threads switch this often, so that learning does not hold up answers [s]
@@ -211,8 +198,9 @@ def serve(api: Api, listening: Listening) -> None:
     server, opened = made_server(api, listening)
     host, port = opened.getsockname()[:2]
     scheme = "https" if listening.certificate else "http"
-    sys.stderr.write(f"jobcast serves on {scheme}://{host}:{port}, database {api.service.store.engine.url!r}\n")
-    sys.stderr.flush()
+    logging.getLogger("jobcast.service").info(
+        "jobcast serves on %s://%s:%s, database %s", scheme, host, port, shown(str(api.service.settings.db))
+    )
     server.run(sockets=[opened])
     if api.service.failed is not None:
         raise JobcastError(api.service.failed)
@@ -226,7 +214,9 @@ def made_server(api: Api, listening: Listening) -> tuple[uvicorn.Server, socket.
     JobcastError
         If the address cannot be used.
     """
-    app = AuthMiddleware(make_app(api), listening.tokens, listening.limits, api.metrics.request)
+    audit, tracing = AuditLog(listening.audit_log), listening.tracing or configured_tracing()
+    auth = AuthMiddleware(make_app(api), listening.tokens, listening.limits, api.metrics.request)
+    app = RequestLog(auth, audit, tracing)
     config = uvicorn.Config(
         app,
         host=listening.host,
@@ -245,9 +235,22 @@ def made_server(api: Api, listening: Listening) -> tuple[uvicorn.Server, socket.
         ssl_certfile=listening.certificate,
         ssl_keyfile=listening.key,
     )
-    logging.getLogger("uvicorn.error").addFilter(ThrottledFilter())
+    throttle("uvicorn.error", "jobcast.access", "jobcast.audit")
     server = uvicorn.Server(config)
     api.service.on_failure = lambda: setattr(server, "should_exit", True)
+    api.metrics.connections = lambda: len(server.server_state.connections)
+    api.metrics.audit_dropped = lambda: audit.dropped
+    api.lifecycle = Lifecycle(
+        api.service,
+        auth,
+        audit,
+        tracing,
+        token_file=listening.token_file,
+        certificate=listening.certificate,
+        key=listening.key,
+        context=lambda: config.ssl,
+        leave=api.service.on_failure,
+    )
     try:
         return server, config.bind_socket()
     except SystemExit:

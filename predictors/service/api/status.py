@@ -76,10 +76,11 @@ class StateRoutes:
         about = {"began": began, "sequence": self._service.job_state.sequence}
         return reply({"models": roles, "history": history, **clock, **about})
 
-    async def reload(self, _: Request) -> Response:
+    async def reload(self, request: Request) -> Response:
         """Look at the registry now."""
         self._context.must_be_ready()
         changed = await asyncio.to_thread(self._service.reload)
+        request.scope["audit"] = {"action": "models reloaded", "changed": changed}
         return reply({"changed": changed, "trouble": dict(self._service.model_trouble)})
 
     async def start_time(self, request: Request) -> Response:
@@ -104,13 +105,10 @@ class StateRoutes:
     async def readiness(self, _: Request) -> Response:
         """Tell whether events and questions are answered, and what troubles the service."""
         service = self._service
-        trouble = {"storage": service.writer.trouble, "rebuild": service.failed}
-        named = {name: bool(what) for name, what in trouble.items()} | {"model": bool(service.model_trouble)}
-        ready = service.ready and not service.failed
         worse = [model.role for model in service.learner.models.values() if model.worse]
-        found = [name for name, there in named.items() if there]
-        document = {"ready": ready, "trouble": found, "worse_than_last_two": worse}
-        return reply(document, 200 if ready and service.writer.trouble is None else 503)
+        ready = service.ready and service.health.answers
+        document = {"ready": ready, "trouble": list(service.health.troubles()), "worse_than_last_two": worse}
+        return reply(document, 200 if ready else 503)
 
     async def metrics_page(self, _: Request) -> Response:
         """Return the page that Prometheus reads."""

@@ -17,6 +17,7 @@ from predictors.service.event import Event
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.settings import Settings
 from predictors.service.state.answer import Answer, Published
+from predictors.service.state.health import Health
 from predictors.service.state.jobs import JobState, LiveJob
 from predictors.service.state.learner import Learner
 from predictors.service.state.model import CHAMPION, Identity, Load, Model, load, version_now
@@ -148,6 +149,8 @@ class Service:
         """Called when `failed` is set."""
         self.on_ready: Callable[[], None] = lambda: None
         """Called when the state has been rebuilt."""
+        self.on_change: Callable[[str, str, int | None, str], None] = lambda *_: None
+        """Called with role, name, version and reason when a model has taken a role."""
         self.rebuilt_events = 0
         self.rebuild_seconds = 0.0
         self.oldest_silence = 0.0
@@ -156,7 +159,12 @@ class Service:
         self._ready = threading.Event()
         self._stopping = threading.Event()
         self.roles.of(self.store, self.job_state, self.learner, self.writer, self._stopping)
+        self.health: Final = Health(self.writer, self.roles, lambda: self.failed)
         self._snapshot_at = 0
+        self.snapshot_sequence = 0
+        """Event behind which the newest snapshot stands that is known to be stored."""
+        self.snapshot_time: float | None = None
+        """When that snapshot was stored (Unix time); None if there is none."""
         self._watch = threading.Thread(target=self._run, name="watch", daemon=True)
 
     @property
@@ -287,7 +295,10 @@ class Service:
 
     def reload(self) -> list[dict[str, Any]]:
         """Look at the registry now; return what changed, by role. See `Roles.reload`."""
-        return self.roles.reload()
+        changed = self.roles.reload()
+        for one in changed:
+            self.on_change(one["role"], one["name"], one["version"], "the registry was looked at")
+        return changed
 
     # --- small steps --------------------------------------------------------------------------------------------------
 
@@ -315,6 +326,7 @@ class Service:
                 looked = time.monotonic()
                 self.reload()
             worse = self._say_who_is_worse(worse)
+            self.health.tell_changes()
             if time.monotonic() - looked_for_silence >= _SILENCE_EVERY:
                 looked_for_silence = time.monotonic()
                 self._look_for_silence()
@@ -355,6 +367,7 @@ class Service:
         self.roles.number()
         judge_older(self.store)
         warm_up(self.learner.models.values())
+        self.snapshot_sequence, self.snapshot_time = self.store.newest_snapshot()
         found = rebuild(self.store, self.job_state, self.learner, self._stopping)
         self.rebuilt_events = found.events
         return found.snapshot
@@ -372,5 +385,6 @@ class Service:
     def _store_snapshot(self, sequence: int, stored: bytes) -> None:
         try:
             self.store.keep_snapshot(sequence, stored)
+            self.snapshot_sequence, self.snapshot_time = sequence, time.time()
         except StorageError as error:  # the events are safe; the next start takes longer
             self.writer.trouble = str(error)

@@ -1,6 +1,7 @@
 """The one thread that writes: it commits events in groups, then hands them to the job state and to the learner."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -59,11 +60,20 @@ class Writer(Worker[_Request]):
         self._store, self._job_state, self._learner = store, job_state, learner
         self._most_pending: Final = most_pending
         self._records: list[dict[str, Any]] = []
+        self._arrivals: deque[float] = deque()
         self.pending = 0
         """Events that wait for their commit."""
         self.trouble: str | None = None
         """Why the newest commit failed; None if it did not."""
         self.records_dropped = 0
+        self.last_commit: float | None = None
+        """When events were last committed (Unix time); None before the first."""
+
+    @property
+    def oldest_wait(self) -> float:
+        """How long the oldest event without an answer has waited [s]; 0 if none waits."""
+        with self._condition:
+            return time.monotonic() - self._arrivals[0] if self._arrivals else 0.0
 
     def put(self, events: Sequence[Event], done: Done, failed: Failed) -> None:
         """Queue the events of one request; `done` or `failed` is called by the writer's thread.
@@ -77,6 +87,7 @@ class Writer(Worker[_Request]):
             if self.pending + self._learner.pending + len(events) > self._most_pending:
                 raise Busy("too many events wait")
             self._queue.append(_Request(events, done, failed))
+            self._arrivals.append(time.monotonic())
             self.pending += len(events)
             self._condition.notify_all()
 
@@ -148,6 +159,8 @@ class Writer(Worker[_Request]):
                 time.sleep(_IDLE)
             return
         self.trouble = None  # and whatever the database held beyond what was known has been taken in
+        if requests:
+            self.last_commit = time.time()
         self._take_in(judged)
         place = 0
         for one in requests:
@@ -173,3 +186,4 @@ class Writer(Worker[_Request]):
     def _forget(self, request: _Request) -> None:
         with self._condition:
             self.pending -= len(request.events)
+            self._arrivals.popleft()  # requests are answered in the order of their arrival

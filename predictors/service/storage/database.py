@@ -41,10 +41,11 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from predictors.core.errors import JobcastError
 from predictors.service.event import FIELDS
+from predictors.service.storage.postgres import STATEMENT_SECONDS, bound_waits
 
 MIGRATIONS: Final = Path(__file__).with_name("migrations")
 _LOCK: Final = 0x6A6F62636173  # "jobcas", our advisory lock's name
-_SECONDS: Final = 5
+_SECONDS: Final = STATEMENT_SECONDS
 """Longest that a connection, or a statement on PostgreSQL, may take."""
 
 
@@ -59,7 +60,10 @@ def shown(url: str) -> str:
     --------
     >>> shown("postgresql+psycopg://me:secret@db/jobcast")
     'postgresql+psycopg://me:***@db/jobcast'
+    >>> shown("postgresql+psycopg://db/jobcast?user=me&password=secret&sslmode=require")
+    'postgresql+psycopg://db/jobcast?user=me&password=***&sslmode=require'
     """
+    url = re.sub(r"(?i)(?<=[?&])(password|passfile|sslpassword|sslkey)=[^&]*", r"\1=***", url)
     return re.sub(r"(?<=://)([^:/@]*):[^/]*@", r"\1:***@", url)
 
 
@@ -96,6 +100,8 @@ def made_engine(url: str, prepare: Callable[[Any], None] | None = None) -> Engin
     if is_file:
         event.listen(engine, "connect", lambda connection, _: _durable(connection))
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+    else:
+        bound_waits(engine)
     if prepare is not None:
         event.listen(engine, "connect", lambda connection, _: prepare(connection))
     return engine

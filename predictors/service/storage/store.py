@@ -236,6 +236,12 @@ class Store:
         query = select(func.coalesce(func.max(SNAPSHOTS.c.sequence), 0)).where(SNAPSHOTS.c.base.is_(True))
         return int(self._rows(query)[0][0])
 
+    def newest_snapshot(self) -> tuple[int, float | None]:
+        """Return the event behind which the newest snapshot stands, and when it was stored (Unix time); 0, None."""
+        query = select(SNAPSHOTS.c.sequence, SNAPSHOTS.c.at).where(SNAPSHOTS.c.sequence > 0)
+        found = self._rows(query.order_by(SNAPSHOTS.c.sequence.desc()).limit(1))
+        return (int(found[0][0]), float(found[0][1])) if found else (0, None)
+
     def first_history(self) -> bytes | None:
         """Return what was kept behind event 0: what the service knew before its first event."""
         found = self._rows(select(SNAPSHOTS.c.arrays).where(SNAPSHOTS.c.sequence == 0))

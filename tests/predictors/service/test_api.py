@@ -243,7 +243,12 @@ def test_models_health_and_metrics(served, client):
     assert client.reload() == {"changed": [], "trouble": {}}
     with urllib.request.urlopen(served.url + "/metrics", timeout=10) as response:
         page = response.read().decode()
-    for name in ("jobcast_request_seconds_bucket", "jobcast_events_total", "jobcast_learnt_sequence", "jobcast_recent"):
+    for name in (
+        "jobcast_request_seconds_bucket",
+        "jobcast_events_total",
+        "jobcast_learnt_sequence",
+        "jobcast_recent_outcomes",
+    ):
         assert name in page
     assert 'jobcast_model_worse{role="champion"} 0.0' in page
     assert "alice" not in page and "/v1/jobs/never" not in page

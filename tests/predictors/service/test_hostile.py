@@ -20,8 +20,9 @@ from predictors.service.api import server as lines
 from predictors.service.api.auth import Limits
 from predictors.service.api.errors import MOST_VALUES, Refusal, valid
 from predictors.service.api.schema import MOST_NODES, N_COUNTERS, RuntimeIn, TelemetryIn
-from predictors.service.api.server import Listening, ThrottledFilter
+from predictors.service.api.server import Listening
 from predictors.service.client import Client, ServiceError
+from predictors.service.operation.logs import ThrottledFilter
 from predictors.service.state.jobs import ReadersWriterLock
 from tests.support.killing import free_port, start
 from tests.support.service_in_thread import running
@@ -237,7 +238,7 @@ def test_a_full_disk_under_a_real_service(tmp_path):
 
 def test_a_warning_that_repeats_is_written_once_in_a_while_with_its_count(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("predictors.service.api.server.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("predictors.service.operation.logs.time", SimpleNamespace(monotonic=lambda: now[0]))
     sparing, written = ThrottledFilter(), []
 
     def warn(text):
