@@ -27,6 +27,7 @@ from predictors.service.api.schema import (
     VariabilityOut,
 )
 from predictors.service.api.status import StateRoutes
+from predictors.service.page.routes import PageRoutes
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.state.jobs import StartTimes
 from predictors.service.state.service import Service
@@ -67,6 +68,7 @@ class Api:
         self.runtime: Final = RuntimeRoutes(context)
         self.variability: Final = VariabilityRoutes(context, variability_state)
         self.state: Final = StateRoutes(context, starts)
+        self.page: Final = PageRoutes(service, starts)
         self.lifecycle: Lifecycle | None = None
         """What begins and ends with the server; None where an application is made without one."""
 
@@ -119,6 +121,9 @@ def _add_routes(app: FastAPI, api: Api) -> None:
     get("/healthz")(state.health)
     get("/readyz", responses={503: {"description": "Not ready"}})(state.readiness)
     get("/metrics", responses=_SAID)(state.metrics_page)
+    get("/", include_in_schema=False)(api.page.page)
+    get("/status/events", include_in_schema=False)(api.page.events)
+    get("/status/{name}", include_in_schema=False)(api.page.file)
 
 
 def _answers(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:

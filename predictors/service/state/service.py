@@ -268,6 +268,7 @@ class Service:
                 self.reload()
             worse = self._say_who_is_worse(worse)
             self.health.tell_changes()
+            self.health.event_rate.sample(time.monotonic(), self.job_state.sequence)
             if self.job_state.sequence - self._snapshot_at >= self.settings.snapshot_every:
                 self._snapshot_at = self.job_state.sequence
                 self.writer.do(self._take_snapshot)
