@@ -65,6 +65,23 @@ def moment(seconds: float | None, overview: Overview) -> str:
     return utc(seconds) if overview.unix else f"{seconds:,.0f} s"
 
 
+def minute(seconds: float | None, overview: Overview) -> str:
+    """Return a time by the clock of events, to the minute."""
+    told = moment(seconds, overview)
+    return told[:16] if told.endswith("UTC") else told
+
+
+def interval(times: tuple[int, int, int], overview: Overview) -> str:
+    """Return P50, with P10 and P90; the day is said once where it is the same."""
+    p10, p50, p90 = (minute(one, overview) for one in times)
+    day_of = p50[:11]
+    return (
+        f"{p50} ({p10.removeprefix(day_of)} to {p90.removeprefix(day_of)})"
+        if overview.unix
+        else f"{p50} ({p10} to {p90})"
+    )
+
+
 def day(seconds: int, overview: Overview) -> str:
     """Return the day of a time."""
     return moment(seconds, overview)[:10] if overview.unix else moment(seconds, overview)
@@ -175,16 +192,13 @@ class Renderer:
 
 
 def _row(job: JobRow, over: bool, overview: Overview) -> str:
-    times = [moment(job.submitted if job.started is None else job.started, overview), duration(job.requested)]
-    if job.started is None:
-        last = NONE
-        if job.start_forecast is not None:
-            p10, p50, p90 = (moment(one, overview) for one in job.start_forecast)
-            last = f"{p50} ({p10} to {p90})"
+    since = minute(job.submitted if job.started is None else job.started, overview)
+    if job.started is not None:
+        expected = minute(job.expected_end, overview) + (" (passed)" if over else "")
     else:
-        last = moment(job.expected_end, overview) + (" (passed)" if over else "")
+        expected = NONE if job.start_forecast is None else interval(job.start_forecast, overview)
     procs = NONE if job.procs is None else count(job.procs)
-    cells = (job.user, procs, *times, duration(job.predicted), last)
+    cells = (duration(job.predicted), expected, procs, since, duration(job.requested), job.user)
     name = escape(job.job)
     told = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
     return f'<tr data-job="{name}"{OVER if over else ""}><th scope="row">{name}</th>{told}</tr>'
