@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.cli.operate import seconds_of
 from experiments.cli.options import EvenIfWorse, Json, ListAccount, Log
 from experiments.console import say
 
@@ -74,6 +75,10 @@ def serve(
         ),
     ] = None,
     name_key: Annotated[Path | None, typer.Option(help="File with a secret key for the hashes of names.")] = None,
+    forget_after: Annotated[
+        str | None,
+        typer.Option(help="Give up live jobs after so long a silence, such as 30d.", metavar="TIME"),
+    ] = None,
     rate: Annotated[float, typer.Option(min=0, help="Requests a second of one client, in the long run; 0: any.")] = 0,
     most_bytes: Annotated[int, typer.Option(min=1024, help="Largest body of a request.")] = 16 * 2**20,
     tls_certificate: Annotated[Path | None, typer.Option(help="Certificate for TLS, PEM.")] = None,
@@ -129,6 +134,7 @@ def serve(
         poll=poll,
         machine_procs=machine_procs,
         kills=kill,
+        forget_after=None if forget_after is None else seconds_of(forget_after, "--forget-after"),
     )
     copies = model_copies or folder_beside(db)
     loader = load if copies is None else ModelCopies(copies).load

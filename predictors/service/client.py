@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from predictors.core.errors import JobcastError
 from predictors.core.limits import UNKNOWN_REQUEST
@@ -152,8 +152,8 @@ class Client:
                 raise
             return [_open(job) for job in jobs]
 
-    def recorded(self, job_ids: Sequence[int | str], *, as_of: int | None = None) -> list[Runtime]:
-        """Return what was predicted for jobs at their submission.
+    def recorded(self, job_ids: Sequence[int | str | Mapping[str, Any]], *, as_of: int | None = None) -> list[Runtime]:
+        """Return what was predicted for jobs at their submission; an id may come with its cluster and submission.
 
         Raises
         ------
@@ -163,14 +163,20 @@ class Client:
         asked = {"job_ids": list(job_ids), "as_of": as_of}
         return _runtimes(self.ask("POST", "/v1/predictions/runtime", asked))
 
-    def job(self, job_id: int | str) -> dict[str, Any]:
-        """Return all that the service knows of a job."""
-        found: dict[str, Any] = self.ask("GET", f"/v1/jobs/{quote(str(job_id), safe='')}")
+    def job(self, job_id: int | str, **key: Any) -> dict[str, Any]:
+        """Return all that the service knows of a job; `cluster` and `submission` where its events had them."""
+        found: dict[str, Any] = self.ask("GET", _address("jobs", job_id, key))
         return found
 
-    def start_time(self, job_id: int | str) -> dict[str, int]:
+    def start_time(self, job_id: int | str, **key: Any) -> dict[str, int]:
         """Return the seconds by which a waiting job has started with a chance of 10, 50 and 90 %."""
-        found: dict[str, int] = self.ask("GET", f"/v1/start-time/{quote(str(job_id), safe='')}")
+        found: dict[str, int] = self.ask("GET", _address("start-time", job_id, key))
+        return found
+
+    def forget(self, older_than: int, *, dry_run: bool = False) -> dict[str, Any]:
+        """Give up the live jobs of which nothing was heard for so many seconds, or only count them."""
+        asked = {"older_than": older_than, "dry_run": dry_run}
+        found: dict[str, Any] = self.ask("POST", "/v1/jobs/forget", asked)
         return found
 
     def models(self) -> dict[str, Any]:
@@ -231,6 +237,11 @@ class Client:
             return response.status, float(wait) if wait.isdigit() else 0.0, json.loads(text)
         except ValueError:
             return response.status, 0.0, None
+
+
+def _address(what: str, job_id: int | str, key: Mapping[str, Any]) -> str:
+    asked = urlencode({name: value for name, value in key.items() if value is not None})
+    return f"/v1/{what}/{quote(str(job_id), safe='')}" + (f"?{asked}" if asked else "")
 
 
 def _runtimes(document: Any) -> list[Runtime]:

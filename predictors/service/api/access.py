@@ -60,7 +60,7 @@ class RequestLog:
             _log.error("A request failed: %s", type(error).__name__, exc_info=error, extra={"request_id": found})
             raise
         finally:
-            route = str(getattr(scope.get("route"), "path", "other"))
+            route = str(getattr(scope.get("route"), "path_format", "other"))
             self._tell(scope, route, status, reason)
             if span is not None and self._tracing is not None:
                 self._tracing.end(span, scope["method"], route, status, found)

@@ -127,7 +127,11 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 OPEN: Final = ("/healthz", "/readyz")
 """For load balancers and systemd: they answer no more than yes or no without a token."""
 _ASKING: Final = ("/v1/predictions/",)  # POST that changes nothing
+ROUTE_BYTES: Final = (("/v1/telemetry", 16 * 2**20), ("/v1/models/", 2**16), ("/v1/", 4 * 2**20))
+"""Largest body by the beginning of a route: ten thousand events, or jobs, take two MiB."""
 _MOST_CLIENTS: Final = 10_000
+_LINGER_BYTES: Final = 64 * 2**20
+_LINGER_SECONDS: Final = 5.0
 _LEFT: Final = 499  # what others count for a client that left before it had asked
 
 
@@ -138,7 +142,9 @@ class Limits:
     Parameters
     ----------
     body_bytes : int
-        Largest body.
+        Largest body of any route; see `ROUTE_BYTES` for less.
+    bytes_at_once : int
+        Bodies in work at once, together; more are turned away.
     body_seconds : float
         Longest that a body may take to arrive.
     rate : float
@@ -150,10 +156,16 @@ class Limits:
     """
 
     body_bytes: int = 16 * 2**20
+    bytes_at_once: int = 256 * 2**20
     body_seconds: float = 10.0
     rate: float = 0.0
     burst: float = 2000.0
     at_once: int = 256
+
+    def most_bytes(self, path: str) -> int:
+        """Return the largest body of a route."""
+        least = (most for begin, most in ROUTE_BYTES if path.startswith(begin))
+        return min(self.body_bytes, next(least, 2**16))
 
 
 class AuthMiddleware:
@@ -176,7 +188,7 @@ class AuthMiddleware:
     ) -> None:
         self._app, self.tokens, self._limits, self._record = app, tokens, limits, record
         self._buckets: dict[str, tuple[float, float]] = {}
-        self._at_once = 0
+        self._at_once = self._bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or refuse it."""
@@ -194,7 +206,7 @@ class AuthMiddleware:
 
         refusal = self._refusal(scope)
         if refusal is not None:
-            await _refuse(watched, *refusal, page=_is_page(scope["path"]))
+            await _refuse(watched, *refusal, page=_is_page(scope["path"]), receive=receive)
         else:
             self._at_once += 1
             try:
@@ -203,7 +215,7 @@ class AuthMiddleware:
                 status = _LEFT
             finally:
                 self._at_once -= 1
-        route = getattr(scope.get("route"), "path", "other")
+        route = getattr(scope.get("route"), "path_format", "other")
         self._record(route, status, time.perf_counter() - begin)
 
     def _refusal(self, scope: Scope) -> tuple[int, str, float] | None:
@@ -225,8 +237,8 @@ class AuthMiddleware:
         if (length := headers.get(b"content-length")) is not None:
             if not length.isdigit() or len(length) > 18:
                 return 400, "the length of the body is no number", 0.0
-            if int(length) > self._limits.body_bytes:
-                return 413, f"a body has at most {self._limits.body_bytes} bytes", 0.0
+            if int(length) > (most := self._limits.most_bytes(scope["path"])):
+                return 413, f"a body has at most {most} bytes here", 0.0
         return self._slowed(client)
 
     def _slowed(self, client: str) -> tuple[int, str, float] | None:
@@ -243,7 +255,8 @@ class AuthMiddleware:
         return None if left >= 1 else (429, "too many requests", (1 - left) / rate)
 
     async def _served(self, scope: Scope, receive: Receive, send: Send) -> None:
-        state = _Body(self._limits, asyncio.get_running_loop().time() + self._limits.body_seconds)
+        until = asyncio.get_running_loop().time() + self._limits.body_seconds
+        state = _Body(self._limits.most_bytes(scope["path"]), until, self._room)
 
         async def counted() -> Message:
             return await state.receive(receive)
@@ -252,10 +265,18 @@ class AuthMiddleware:
             if state.refusal is None:  # else this is what the application makes of the exception
                 await send(message)
 
-        with suppress(_Refused):
-            await self._app(scope, counted, unless_refused)
+        try:
+            with suppress(_Refused):
+                await self._app(scope, counted, unless_refused)
+        finally:
+            self._bytes -= state.size
         if state.refusal is not None:
-            await _refuse(send, state.refusal.status, str(state.refusal), 0.0)
+            await _refuse(send, state.refusal.status, str(state.refusal), 0.0, receive=receive)
+
+    def _room(self, size: int) -> bool:
+        """Count bytes of a body in; return whether so many may be in work."""
+        self._bytes += size
+        return self._bytes <= self._limits.bytes_at_once
 
 
 class _Refused(Exception):
@@ -266,8 +287,9 @@ class _Refused(Exception):
 
 @dataclass
 class _Body:
-    limits: Limits
+    most: int
     until: float
+    room: Callable[[int], bool]
     size: int = 0
     whole: bool = False
     refusal: _Refused | None = None
@@ -280,9 +302,12 @@ class _Body:
                 message = await receive()
         except TimeoutError:
             raise self._refused(408, "the body took too long") from None
-        self.size += len(message.get("body", b""))
-        if self.size > self.limits.body_bytes:
-            raise self._refused(413, f"a body has at most {self.limits.body_bytes} bytes")
+        came = len(message.get("body", b""))
+        self.size += came
+        if not self.room(came):
+            raise self._refused(503, "too many bytes of bodies at once")
+        if self.size > self.most:
+            raise self._refused(413, f"a body has at most {self.most} bytes here")
         self.whole = not message.get("more_body", False)
         return message
 
@@ -311,15 +336,33 @@ def _needed(method: str, path: str) -> str:
     return READ if method in ("GET", "HEAD") or path.startswith(_ASKING) else WRITE
 
 
-async def _refuse(send: Send, status: int, reason: str, wait: float, page: bool = False) -> None:
+async def _refuse(
+    send: Send, status: int, reason: str, wait: float, *, page: bool = False, receive: Receive | None = None
+) -> None:
     body = json.dumps({"error": reason}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if status in (408, 413):
-        headers.append((b"connection", b"close"))  # what is left of the body is not read
+        headers.append((b"connection", b"close"))
     if status == 401:
         how = b'Basic realm="jobcast: a token is the password", charset="UTF-8"' if page else b"Bearer"
         headers.append((b"www-authenticate", how))
     if wait:
         headers.append((b"retry-after", str(max(1, round(wait))).encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    lingers = status == 413 and receive is not None
+    await send({"type": "http.response.body", "body": body, "more_body": lingers})
+    if lingers and receive is not None:
+        await _drain(receive)
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _drain(receive: Receive) -> None:
+    """Read on for a while what is not wanted: a client that still sends would see a reset, and not the answer."""
+    left = _LINGER_BYTES
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_SECONDS):
+            while left > 0:
+                message = await receive()
+                left -= len(message.get("body", b""))
+                if message["type"] != "http.request" or not message.get("more_body", False):
+                    return

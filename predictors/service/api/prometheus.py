@@ -117,6 +117,11 @@ class Metrics:
                 writer.oldest_wait,
             ),
             ("live_jobs", "Jobs queued and running.", state.live),
+            (
+                "oldest_silence_seconds",
+                "Since an event of a live job was due, of the one that is longest silent.",
+                service.oldest_silence,
+            ),
             ("held_jobs", "Jobs with events that wait for an earlier one.", order.held),
             ("storage_trouble", "1 while the database cannot be written.", writer.trouble is not None),
             ("rebuild_seconds", "What the newest rebuilding took.", service.rebuild_seconds),

@@ -1,7 +1,4 @@
-"""The server: uvicorn in one process, with connection limits, fast routes and a throttled log.
-
-Fast routes bypass the framework, which would only call the handler for them; it documents them all the same.
-"""
+"""The server: uvicorn in one process, with connection limits."""
 
 import asyncio
 import gc
@@ -10,15 +7,11 @@ import logging
 import socket
 import sys
 import warnings
-from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import uvicorn
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from predictors.core.errors import JobcastError
@@ -26,7 +19,6 @@ from predictors.history.history import LateEventWarning
 from predictors.service.api.access import RequestLog
 from predictors.service.api.app import Api, make_app
 from predictors.service.api.auth import AuthMiddleware, Limits, Token
-from predictors.service.api.errors import REFUSALS, refused
 from predictors.service.api.lifecycle import Lifecycle
 from predictors.service.operation.audit import AuditLog
 from predictors.service.operation.logs import throttle
@@ -186,42 +178,6 @@ class LimitedConnection(HttpToolsProtocol):
             self.transport.close()
 
 
-Handler = Callable[[Request], Awaitable[Response]]
-
-
-class _Route(NamedTuple):
-    path: str
-
-
-class FastRoutes:
-    """ASGI middleware that calls the handlers of a few routes itself.
-
-    Parameters
-    ----------
-    app : ASGI application
-        What answers everything else.
-    handlers : mapping
-        By method and path.
-    """
-
-    def __init__(self, app: ASGIApp, handlers: Mapping[tuple[str, str], Handler]) -> None:
-        self._app: Final = app
-        self._handlers: Final = dict(handlers)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        handle = self._handlers.get((scope.get("method", ""), scope.get("path", "")))
-        if handle is None:
-            await self._app(scope, receive, send)
-            return
-        scope["route"] = _Route(scope["path"])
-        try:
-            response = await handle(Request(scope, receive))
-        except REFUSALS as error:
-            response = refused(error)
-        await response(scope, receive, send)
-
-
 CONNECTIONS: Final = 4
 """Connections for each request that may be in work at once; more are answered 503 and hung up on."""
 _SWITCH: Final = 0.0005  # Python's threads switch this often, so that learning does not hold up answers [s]
@@ -258,9 +214,8 @@ def made_server(api: Api, listening: Listening) -> tuple[uvicorn.Server, socket.
     JobcastError
         If the address cannot be used.
     """
-    busy = {("POST", "/v1/predictions/runtime"): api.runtime.runtime, ("POST", "/v1/events"): api.events.events}
     audit, tracing = AuditLog(listening.audit_log), listening.tracing or configured_tracing()
-    auth = AuthMiddleware(FastRoutes(make_app(api), busy), listening.tokens, listening.limits, api.metrics.request)
+    auth = AuthMiddleware(make_app(api), listening.tokens, listening.limits, api.metrics.request)
     app = RequestLog(auth, audit, tracing)
     config = uvicorn.Config(
         app,

@@ -67,15 +67,16 @@ class PageRoutes:
             name: _ICON.encode() if name == "icon.svg" else (folder / name).read_bytes() for name in FILES
         }
 
-    async def page(self) -> Response:
+    async def page(self, _: Request) -> Response:
         """Show what the service does now, for people; where there are tokens, one is the password."""
         state = await self._state()
         async with self._rendering:
             text = await asyncio.to_thread(self._renderer.page, state)
         return Response(text, media_type="text/html", headers=HEADERS)
 
-    async def file(self, name: str) -> Response:
+    async def file(self, request: Request) -> Response:
         """Return the style or the script of the page."""
+        name = request.path_params["name"]
         if name not in FILES:
             return Response(b'{"error":"not found"}', 404, media_type="application/json", headers=HEADERS)
         return Response(self._files[name], media_type=FILES[name], headers=HEADERS)

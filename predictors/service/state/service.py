@@ -6,9 +6,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Event as Flag
 from typing import Any, Final
 
+import numpy as np
+
 from predictors.core.errors import JobcastError
+from predictors.core.events import FORGOTTEN
 from predictors.service.event import Event
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.settings import Settings
@@ -17,14 +21,25 @@ from predictors.service.state.health import Health
 from predictors.service.state.jobs import JobState, LiveJob
 from predictors.service.state.learner import Learner
 from predictors.service.state.model import CHAMPION, Identity, Load, Model, load, version_now
-from predictors.service.state.recovery import rebuild, snapshot_of, usable_history, warm_start, warm_up
+from predictors.service.state.recovery import (
+    check_settings,
+    judge_older,
+    rebuild,
+    snapshot_of,
+    usable_history,
+    warm_start,
+    warm_up,
+)
 from predictors.service.state.roles import Roles
-from predictors.service.state.writer import Done, Failed, Writer
+from predictors.service.state.writer import Busy, Done, Failed, Writer
 from predictors.service.storage.database import StorageError, is_new_file, shown
 from predictors.service.storage.store import Store
 
 MOST: Final = 50_000
 """Newest predictions of record that are kept."""
+_FORGET_AT_ONCE: Final = 1000
+_SILENCE_EVERY: Final = 60.0
+_SNAPSHOT_SECONDS: Final = 3600.0
 
 
 class Recent:
@@ -111,6 +126,7 @@ class Service:
             usable_history(champion.identity, champion.predictor)
         self.store = Store(settings.db, prepare)
         try:
+            check_settings(self.store, settings, key)
             self.began: Final = warm_start(self.store, champion, settings, key)
         except BaseException:
             self.store.close()
@@ -137,6 +153,8 @@ class Service:
         """Called with role, name, version and reason when a model has taken a role."""
         self.rebuilt_events = 0
         self.rebuild_seconds = 0.0
+        self.oldest_silence = 0.0
+        """How long nothing has been heard of the live job that is longest silent [s], as of the last look."""
         self._recent = Recent()
         self._ready = threading.Event()
         self._stopping = threading.Event()
@@ -238,6 +256,46 @@ class Service:
         """Return the jobs that wait and run, and the second of the newest event."""
         return self.job_state.live_jobs(self._recent.seconds(CHAMPION))
 
+    def silent_jobs(self, seconds: float) -> tuple[list[int], int]:
+        """Return the live jobs of which nothing has been heard for so long, longest first, and the second until now.
+
+        Neither a machine's clock that has jumped ahead nor an event from the future makes jobs old: the earlier counts.
+        """
+        jobs, since, newest = self.job_state.silent()
+        now = min(newest, int(time.time())) if self.settings.clock == "unix" else newest
+        self.oldest_silence = float(max(now - int(since.min(initial=now)), 0))
+        old = np.flatnonzero(since < now - seconds)
+        return jobs[old[np.argsort(since[old], kind="stable")]].tolist(), newest
+
+    def forget(self, seconds: float) -> int:
+        """Give up the live jobs of which nothing has been heard for so long, by an event each; return how many.
+
+        The events are durable when this returns; no other thread of the service may wait for it.
+
+        Raises
+        ------
+        Busy, StorageError
+            If not all could be stored; those that were are given up.
+        """
+        jobs, now = self.silent_jobs(seconds)
+        for i in range(0, len(jobs), _FORGET_AT_ONCE):
+            done, trouble = threading.Event(), list[StorageError]()
+
+            def failed(error: StorageError, trouble: list[StorageError] = trouble, done: Flag = done) -> None:
+                trouble.append(error)
+                done.set()
+
+            events = [Event(job, FORGOTTEN, now) for job in jobs[i : i + _FORGET_AT_ONCE]]
+            self.take(events, lambda _, done=done: done.set(), failed)  # type: ignore[misc]
+            while not done.wait(0.5):
+                if self._stopping.is_set():
+                    raise JobcastError("The service stops.")
+            if trouble:
+                raise trouble[0]
+        if jobs:
+            log.warning("%d jobs were given up: nothing was heard of them for %g s", len(jobs), seconds)
+        return len(jobs)
+
     def reload(self) -> list[dict[str, Any]]:
         """Look at the registry now; return what changed, by role. See `Roles.reload`."""
         changed = self.roles.reload()
@@ -264,7 +322,8 @@ class Service:
         self.learner.start()
         self.on_ready()
         self._ready.set()
-        looked, worse = time.monotonic(), set[int]()
+        looked = kept = time.monotonic()
+        looked_for_silence, worse = 0.0, set[int]()
         while not self._stopping.wait(0.25):
             if self.settings.poll and time.monotonic() - looked >= self.settings.poll:
                 looked = time.monotonic()
@@ -272,8 +331,12 @@ class Service:
             worse = self._say_who_is_worse(worse)
             self.health.tell_changes()
             self.health.event_rate.sample(time.monotonic(), self.job_state.sequence)
-            if self.job_state.sequence - self._snapshot_at >= self.settings.snapshot_every:
-                self._snapshot_at = self.job_state.sequence
+            if time.monotonic() - looked_for_silence >= _SILENCE_EVERY:
+                looked_for_silence = time.monotonic()
+                self._look_for_silence()
+            new = self.job_state.sequence - self._snapshot_at
+            if new >= self.settings.snapshot_every or (new and time.monotonic() - kept >= _SNAPSHOT_SECONDS):
+                self._snapshot_at, kept = self.job_state.sequence, time.monotonic()
                 self.writer.do(self._take_snapshot)
 
     def _look_at_registry(self) -> None:
@@ -281,6 +344,14 @@ class Service:
         if self._looking is None or not self._looking.is_alive():
             self._looking = threading.Thread(target=self.reload, name="registry", daemon=True)
             self._looking.start()
+
+    def _look_for_silence(self) -> None:
+        try:
+            if self.settings.forget_after is not None:
+                self.forget(self.settings.forget_after)
+            self.silent_jobs(np.inf)
+        except (Busy, JobcastError, StorageError) as error:  # the next look may succeed
+            log.warning("jobs could not be given up: %s", error)
 
     def _say_who_is_worse(self, before: set[int]) -> set[int]:
         """Log each model that has become worse than last-two, or better again; return the numbers of those worse."""
@@ -304,6 +375,7 @@ class Service:
     def _begin(self) -> int:
         """Number the models, then rebuild; return the event behind which the newest snapshot stands."""
         self.roles.number()
+        judge_older(self.store)
         warm_up(self.learner.models.values())
         self.snapshot_sequence, self.snapshot_time = self.store.newest_snapshot()
         found = rebuild(self.store, self.job_state, self.learner, self._stopping)

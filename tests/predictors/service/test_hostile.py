@@ -1,5 +1,6 @@
 """Clients, clocks, disks and databases that misbehave: each has a stated answer, and harms nobody else."""
 
+import http.client
 import json
 import logging
 import resource
@@ -7,6 +8,7 @@ import signal
 import socket
 import threading
 import time
+import tracemalloc
 import urllib.request
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -16,6 +18,8 @@ import pytest
 from predictors.service.api import events as event_routes
 from predictors.service.api import server as lines
 from predictors.service.api.auth import Limits
+from predictors.service.api.errors import MOST_VALUES, Refusal, valid
+from predictors.service.api.schema import MOST_NODES, N_COUNTERS, RuntimeIn, TelemetryIn
 from predictors.service.api.server import Listening
 from predictors.service.client import Client, ServiceError
 from predictors.service.operation.logs import ThrottledFilter
@@ -112,6 +116,75 @@ def test_a_client_that_does_not_read_its_answers_is_hung_up_on_and_holds_up_nobo
                 break
             assert client.runtime([{}])
         assert hung_up
+
+
+def rubbish(form, size):
+    """Return a body of about so many bytes that cannot be answered."""
+    piece, begin, end = {
+        "unknown keys of one job": (None, b'{"jobs":[{', b"}]}"),
+        "too many empty jobs": (b"{}", b'{"jobs":[', b"]}"),
+        "too many ids": (b'"a"', b'{"job_ids":[', b"]}"),
+        "unknown keys of every job": (b'{"x":0,"y":0,"z":0}', b'{"jobs":[', b"]}"),
+        "lists in an unknown field": (b"[[],[]]", b'{"x":[', b"]}"),
+        "numbers for rates": (b"1", b'{"time":1,"nodes":[1],"rates":[[', b"]]}"),
+        "one long name": (b"a" * (size - 30), b'{"jobs":[{"user":"', b'"}]}'),
+        "blanks": (b" " * (size - 1), b"", b"]"),
+        "nothing closed": (b'{"jobs":' * (size // 8), b"", b""),
+    }[form]
+    if piece is None:
+        return begin + b",".join(b'"%x":0' % i for i in range(size // 9)) + end
+    return begin + b",".join([piece] * max(1, size // (len(piece) + 1))) + end
+
+
+FORMS = ["unknown keys of one job", "too many empty jobs", "too many ids", "unknown keys of every job",
+         "lists in an unknown field", "numbers for rates", "one long name", "blanks", "nothing closed"]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rubbish_costs_next_to_nothing(form):
+    """The largest body that a route reads is refused within 50 ms of CPU and 100 MB."""
+    kind, size, values = RuntimeIn, Limits().most_bytes("/v1/predictions/runtime"), MOST_VALUES
+    if form == "numbers for rates":
+        kind, size, values = TelemetryIn, Limits().most_bytes("/v1/telemetry"), MOST_NODES * (N_COUNTERS + 1)
+    body = rubbish(form, size)
+    tracemalloc.start()
+    with pytest.raises(Refusal) as refusal:
+        valid(kind, body, values)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert refusal.value.status in (400, 422) and peak < 100e6
+    cost = min(timed(lambda: valid(kind, body, values)) for _ in range(3))
+    assert cost < 0.05
+
+
+def timed(refused):
+    begin = time.thread_time()
+    with pytest.raises(Refusal):
+        refused()
+    return time.thread_time() - begin
+
+
+def test_a_body_beyond_its_route_s_limit_is_answered_413_also_to_one_who_sends_it_all(served):
+    host, port = served.url.removeprefix("http://").split(":")
+    for size in (5 * 2**20, 17 * 2**20):
+        connection = http.client.HTTPConnection(host, int(port), timeout=20)
+        connection.request("POST", "/v1/events", b" " * size, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        assert response.status == 413 and b"at most 4194304 bytes here" in response.read()
+        connection.close()
+
+
+def test_bodies_in_work_are_bounded_together(tmp_path):
+    limits = Limits(bytes_at_once=2**20)
+    with running(tmp_path, listening=Listening(port=0, limits=limits)) as one, one.client(retries=0) as client:
+        with line_to(one) as line:
+            line.sendall(b"POST /v1/events HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\n\r\n" + b" " * 900_000)
+            time.sleep(0.3)
+            with pytest.raises(ServiceError, match="503 too many bytes"):
+                client.ask("POST", "/v1/events", {"events": ["x" * 200_000]})
+        time.sleep(0.3)
+        with pytest.raises(ServiceError, match="422"):
+            client.ask("POST", "/v1/events", {"events": ["x" * 200_000]})
 
 
 def test_the_clock_of_the_machine_may_jump(served, monkeypatch):
