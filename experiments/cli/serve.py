@@ -53,6 +53,13 @@ def serve(
     clock: Annotated[str, typer.Option(help="unix, or log: times count from an unknown moment.")] = "unix",
     time_zone: Annotated[str | None, typer.Option(help="IANA name of the machine's time zone; default UTC.")] = None,
     as_of: Annotated[str, typer.Option(help="What counts as ended at a submission: strict or reis.")] = "strict",
+    model_copies: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of copies of the models in use, for starts while the registry is gone. Default: beside "
+            "SQLite's file."
+        ),
+    ] = None,
     poll: Annotated[float, typer.Option(min=0, help="Seconds between looks at the registry; 0: only when told.")] = 30,
     machine_procs: Annotated[
         int | None, typer.Option(min=1, help="Processors of the machine; starts of waiting jobs are forecast, too.")
@@ -120,6 +127,8 @@ def serve(
     from predictors.service.api.app import Api
     from predictors.service.api.server import serve as listen
     from predictors.service.settings import Settings
+    from predictors.service.state.model import load
+    from predictors.service.state.model_copies import ModelCopies, folder_beside
     from predictors.service.state.service import Service
 
     settings = Settings(
@@ -136,9 +145,11 @@ def serve(
         kills=kill,
         forget_after=None if forget_after is None else seconds_of(forget_after, "--forget-after"),
     )
+    copies = model_copies or folder_beside(db)
+    loader = load if copies is None else ModelCopies(copies).load
     with working(f"Loading {model}"):
         variability_state = None if classifier is None else _variability_state(classifier)
-        service = Service(settings, key=key)
+        service = Service(settings, loader=loader, key=key)
     listen(Api(service, key, starts, variability_state), listening)
 
 

@@ -222,10 +222,10 @@ class Promise:
                 )
         if not self.least <= self.slack <= self.most:
             raise JobcastError(
-                f"A promise's slack lies between its least and its most; got least={self.least}, slack={self.slack} and "
+                f"A promise's slack lies between its least and its most; got least={self.least}, slack={self.slack}, "
                 f"most={self.most}."
             )
-        if isinstance(self.growth, bool) or not isinstance(self.growth, int | float) or not abs(self.growth) <= 1e6:
+        if isinstance(self.growth, bool) or not isinstance(self.growth, int | float) or not -1e6 <= self.growth <= 1e6:
             raise JobcastError(f"A promise's growth is a number from -1,000,000 to 1,000,000; got {self.growth!r}.")
 
     def slack_after(self, waited: int) -> int:

@@ -84,7 +84,7 @@ def test_without_due_dates_a_long_job_waits_beyond_it_and_the_law_sees_that():
         (lambda: Promise(least=-1), "least is a whole number of seconds from 0"),
         (lambda: Promise(growth=-2e6), "growth is a number from -1,000,000"),
         (lambda: Promise(growth=float("nan")), "growth is a number from -1,000,000"),
-        (lambda: Promise(slack=10, most=5), "got least=0, slack=10 and most=5"),
+        (lambda: Promise(slack=10, most=5), "got least=0, slack=10, most=5"),
         (lambda: Promise(slack=10, least=20), "got least=20, slack=10"),
     ],
 )
