@@ -42,7 +42,8 @@ def write_policy(record: Record, policy: Policy) -> None:
         record.depth = at.GREEDY
     record.promises = record.keeps_limits = policy.promise is not None
     promise = policy.promise or Promise()
-    record.promise_slack, record.promise_growth, record.most_slack = promise.slack, promise.growth, promise.most
+    record.promise_slack, record.promise_growth = promise.slack, promise.growth
+    record.least_slack, record.most_slack = promise.least, promise.most
     record.keeps_head = promise.kept
     priority = policy.order.priority or second.priority or Priority()
     record.head_start, record.estimate_weight = priority.head_start, priority.estimate

@@ -18,6 +18,7 @@ from schedsim.cobalt.commands import Command
 from schedsim.cobalt.rules import Rules, rules_for
 from schedsim.engine import learning
 from schedsim.engine.commands import SiteCommands
+from schedsim.engine.look_ahead import rank_by_look_ahead
 from schedsim.engine.machine_state import MachineState, allocator_for, failures_of
 from schedsim.engine.requests import (
     answer,
@@ -144,6 +145,7 @@ class Simulation:
         self._reasons: Reasons | None = None
         self._learner: learning.Learner | None = None
         self._seconds = 0.0
+        self._look_aheads = 0
         self._allocator = allocator_for(allocator, run_times)
         self._outages = outages
         if rules is not None:
@@ -178,6 +180,7 @@ class Simulation:
             rules.write(self._state.record, policy)
             self._commands = SiteCommands(rules, workload)
             self._state = self._commands.set_out(self._state)
+        self._refuse_look_ahead()
 
     def run(self, until: int | None = None) -> bool:
         """Go on to the end, or until all up to second `until` has happened; return whether the end is reached.
@@ -263,6 +266,11 @@ class Simulation:
     def picks(self) -> int:
         """How many jobs the policy's agent has picked so far."""
         return int(self._state.record.n_picks)
+
+    @property
+    def look_aheads(self) -> int:
+        """How often so far a look-ahead had to try its orders."""
+        return self._look_aheads
 
     @property
     def planned_ends(self) -> Ints:
@@ -357,7 +365,7 @@ class Simulation:
         new._branch_log()
         return new
 
-    def with_agent(self, agent: ObservingAgent, reserve: Reserve = "kept", window: int = 50) -> Self:
+    def with_agent(self, agent: ObservingAgent, reserve: Reserve | None = None, window: int = 50) -> Self:
         """Return a fork in which an agent picks from now on, in place of the policy's orders."""
         new = self.fork()
         new.policy = replace(self.policy, agent=agent, reserve=reserve, window=window)
@@ -422,6 +430,13 @@ class Simulation:
             raise JobcastError(
                 "conservative-compress keeps reservations by the estimates that they were made with: revised estimates "
                 "do not go with it; take conservative-replan or EASY."
+            )
+
+    def _refuse_look_ahead(self) -> None:
+        if self.policy.order.look_ahead is not None and (self._machine_state is not None or self._commands is not None):
+            raise JobcastError(
+                "A look-ahead drains the queue by numbers of processors and estimates alone: leave out the allocator, "
+                "the model of run times, outages and the site's rules, or take another policy."
             )
 
     def _lists_groups(self, outages: Outages | None) -> bool:
@@ -519,6 +534,8 @@ class Simulation:
             self._source = self._source.grown()
         elif stop == at.GROW_CHOICES:
             learning.make_room(self._state)
+        elif stop == at.ASK_ORDER and self.policy.order.look_ahead is not None:
+            self._look_aheads += rank_by_look_ahead(self._state, self._source.estimates, self.policy.order.look_ahead)
         elif stop == at.ASK_LEARNER:
             assert self._learner is not None
             learning.tell(self._state, self._learner)

@@ -278,6 +278,7 @@ class State:
     promises: bool
     promise_slack: int  # how much later than the shadow time by requested times a promise lies [s]
     promise_growth: float  # what that grows by for each second that the head had waited by then [s]
+    least_slack: int  # down to this [s]
     most_slack: int  # up to this [s]
     keeps_head: bool  # the head keeps its reservation until it starts, whoever comes first by then
     head_start: float  # of the priority: added to the time waited [s]

@@ -149,7 +149,8 @@ def promised(sim: Arrays, head: JobNow, shadow: int) -> int:
     """Return the start promised to the head, whose shadow time by requested times is `shadow`."""
     state = sim.state[0]
     waited = state.now - sim.jobs[head.row].submit
-    return shadow + min(state.most_slack, state.promise_slack + int(state.promise_growth * waited))
+    slack = state.promise_slack + int(state.promise_growth * waited)
+    return shadow + max(state.least_slack, min(state.most_slack, slack))
 
 
 @step

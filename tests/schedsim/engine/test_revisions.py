@@ -53,7 +53,7 @@ def as_log(jobs):
 
 
 def policy_of(rule):
-    promise = None if rule.slack is None else Promise(rule.slack, rule.growth, rule.most, rule.kept)
+    promise = None if rule.slack is None else Promise(rule.slack, rule.growth, rule.least, rule.most, rule.kept)
     if rule.priority is None:
         return Policy(backfill=Easy(SJF), promise=promise)
     return Policy(Order.by_priority(Priority(*rule.priority)), Easy(), promise)
@@ -70,6 +70,7 @@ RULES = [
     oracle.Rule(runs=1, request_weight=2.0, quantile=1.0, slack=None),
     oracle.Rule(factor=0.85, priority=(3600.0, 0.7, 0.0, 3600, 0.6), slack=60, growth=0.2, most=3600, kept=True),
     oracle.Rule(runs=2, factor=0.5, slack=30, priority=(1.0, 1.5, 0.4, 20, 0.3), kept=True),
+    oracle.Rule(priority=(60.0, 1.0, 0.1, 90, 0.35), slack=120, growth=-0.4, least=10, most=120, kept=True),
     oracle.Rule(runs=3, slack=None, priority=(60.0, 0.5, -0.2, None, 0.0)),
     oracle.Rule(runs=3, factor=0.7, priority=(10.0, 1.0, 0.0, 0, 2.0)),
 ]
