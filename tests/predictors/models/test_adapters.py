@@ -44,7 +44,7 @@ TREE = "sklearn.tree._tree.Tree"
 
 @pytest.fixture(scope="module")
 def log():
-    return generate_log(240, seed=7, users=6)
+    return generate_log(360, seed=7, users=6)
 
 
 TREE_REGRESSOR = DecisionTreeRegressor(max_leaf_nodes=9, random_state=0)

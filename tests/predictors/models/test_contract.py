@@ -31,8 +31,8 @@ SMALL = {
 
 @pytest.fixture(scope="module")
 def log():
-    """A few users who come back, over three days; one job in nine ran for 0 s, some requests are unknown."""
-    made = generate_log(240, seed=7, users=6)
+    """A few users who come back, over four and a half days; one job in nine ran for 0 s, some requests are unknown."""
+    made = generate_log(360, seed=7, users=6)
     values = {column: array.copy() for column, array in made.values.items()}
     unknown = {column: array.copy() for column, array in made.unknown.items()}
     values["run_time"][::9] = 0
