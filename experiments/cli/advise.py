@@ -177,7 +177,7 @@ def tune(
     """
     from experiments.cli.evaluate import names_of
     from experiments.console import after_reading, print_account, print_json, print_lacks, print_table, working
-    from experiments.reports.figures import report_folder
+    from experiments.reports.figures import refuse_report_folder, report_folder
     from experiments.reports.manifest import slug
     from experiments.reports.page import files_of, write_report
     from experiments.tune.judge import check_seeds, judge, with_test
@@ -216,9 +216,11 @@ def tune(
         prepared = prepare(jobs, procs, drop_wide, partition, requests_from, account)
         split = Split(prepared.used, train)
         tuning = Tuning(split, aim, rules, estimates, generations, seed, window, find)  # type: ignore[arg-type]
+        page_of = f"tune-{slug(split.log.name)}"
+        refuse_report_folder(report, page_of)
         tuned = tuning.run(workers)
         write_agent(tuned.agent, out)
-        folder = report_folder(report, f"tune-{slug(split.log.name)}")
+        folder = report_folder(report, page_of)
         judged = judge(tuned, split.rest, out, aim, folder, seeds, workers)
     write_agent(with_test(tuned.agent, judged), out)
     with working("Drawing"):

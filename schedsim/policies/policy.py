@@ -49,6 +49,7 @@ class Policy:
         among the jobs that fit alone, and none is reserved.
     reserve : {"kept", "oldest", "again"}, optional
         Which job holds the reservation where an agent picks, see `schedsim.policies.agents.RESERVES`; by default kept.
+        Not under greedy backfilling.
     window : int
         How many jobs at the front of the queue an agent or the knapsack sees.
     ceiling : Ceiling, optional
@@ -109,6 +110,10 @@ class Policy:
             raise JobcastError(
                 f"A policy with an agent reserves by one of {', '.join(RESERVES)}, and one without has no such choice; "
                 f"got reserve={self.reserve!r} and agent={self.agent!r}."
+            )
+        if self.reserve is not None and self.kind == "greedy":
+            raise JobcastError(
+                f"Greedy backfilling reserves no job: leave the policy's reserve out; got reserve={self.reserve!r}."
             )
         if self.gate is not None and self.kind not in ("counts", "greedy"):
             raise JobcastError("A gate needs the pass 'counts' or 'greedy'.")
@@ -190,9 +195,9 @@ CAREFUL: Final = Policy(backfill=Easy(SJF), promise=Promise(slack=86_400))
 """The policy `careful`: EASY-SJBF whose head starts, for certain, a day after its shadow time by requested times."""
 
 BALANCED: Final = Policy(
-    Order.by_priority(Priority(head_start=600, estimate=0.6, procs=0.1, grace=86_400, share=0.5)),
+    Order.by_priority(Priority(head_start=1200, estimate=1.0, procs=0.1, grace=86_400, share=0.35)),
     Easy(),
-    Promise(slack=10_800, growth=0.15, most=86_400, kept=True),
+    Promise(slack=86_400, growth=-0.15, least=21_600, most=86_400, kept=True),
 )
 """The policy `balanced`: EASY by a priority that favours short jobs, with due dates and a head that keeps its place."""
 
