@@ -60,6 +60,7 @@ USED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "partition": ("reis", *_SIMULATING),
         "procs": _SIMULATING,
+        "requests_from": ("reis", *_SIMULATING),
         "predictors": ("runtime", "rush"),
         "failures": ("logstudy",),
         "train": ("dras",),
@@ -137,7 +138,10 @@ def check_shared(name: str, pool: Pool) -> None:
 def _written(name: str, setting: Setting, report: Report) -> Report:
     """Write a report with its question and facts, and return it."""
     question: str = import_module(EXPERIMENTS[name]).QUESTION
-    report = replace(report, question=report.question or question, facts=report.facts or _facts(name, setting))
+    facts = dict(report.facts or _facts(name, setting))
+    if setting.requests_from is not None:
+        facts["requested times made from"] = setting.requests_from
+    report = replace(report, question=report.question or question, facts=facts)
     write_report(setting.folder, report)
     return report
 

@@ -73,15 +73,23 @@ def over_seeds(
 
 
 def with_intervals(rows: pd.DataFrame, column: str, form: str, scale: float = 1.0) -> list[str]:
-    """Return a column of `over_seeds` as text: each median with its interval in brackets.
+    """Return a column of `over_seeds` as text: each median with its interval in brackets, unless that has no width.
 
     Examples
     --------
     >>> with_intervals(pd.DataFrame({"wait": [0.5], "wait_low": [0.25], "wait_high": [1.0]}), "wait", "+.1f", 10)
     ['+5.0 [+2.5, +10.0]']
+    >>> with_intervals(pd.DataFrame({"wait": [0.5, np.nan], "wait_low": 0.5, "wait_high": 0.5}), "wait", ".1f")
+    ['0.5', '-']
     """
     columns = rows[[column, f"{column}_low", f"{column}_high"]].itertuples(index=False)
-    return [f"{scale * middle:{form}} [{scale * low:{form}}, {scale * high:{form}}]" for middle, low, high in columns]
+    return [_with_interval(scale * middle, scale * low, scale * high, form) for middle, low, high in columns]
+
+
+def _with_interval(middle: float, low: float, high: float, form: str) -> str:
+    if np.isnan(middle):
+        return "-"
+    return f"{middle:{form}} [{low:{form}}, {high:{form}}]" if low < high else f"{middle:{form}}"
 
 
 def shaken_beside_as_logged(runs: pd.DataFrame) -> pd.DataFrame:
