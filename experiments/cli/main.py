@@ -55,6 +55,7 @@ for command in (
     cli_serve.ui,
     cli_serve.token,
     cli_operate.forget,
+    cli_operate.correct,
 ):
     app.command()(command)
 check_outputs_of(app)

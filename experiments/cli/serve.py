@@ -91,6 +91,8 @@ def serve(
     import os
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of libraries would take turns with answers
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "5")  # a registry that hangs must not keep the service
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     from experiments.console import working
     from predictors.core.errors import JobcastError
     from predictors.service.api.auth import Limits, read_tokens
