@@ -20,6 +20,7 @@ from predictors.service.api.events import EventRoutes
 from predictors.service.api.lifecycle import Lifecycle
 from predictors.service.api.predictions import RuntimeRoutes, VariabilityRoutes
 from predictors.service.api.status import StateRoutes
+from predictors.service.page.routes import PageRoutes
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.state.jobs import LiveJob, StartTimes
 from predictors.service.state.service import Service
@@ -90,6 +91,7 @@ class Api:
             Operation("GET", "/metrics", state.metrics_page, None),
         )  # fmt: skip
         """The busiest first: a route is looked for in this order."""
+        self.page: Final = PageRoutes(service, starts)
         self.lifecycle: Lifecycle | None = None
         """What begins and ends with the server; None where an application is made without one."""
 
@@ -113,8 +115,13 @@ def make_app(api: Api) -> Starlette:
         return reply(document(api))
 
     routes = [Route(one.path, one.handle, methods=[one.method]) for one in api.operations]
+    pages = (
+        Route("/", api.page.page),
+        Route("/status/events", api.page.events),
+        Route("/status/{name}", api.page.file),
+    )
     app = Starlette(
-        routes=[*routes, Route("/openapi.json", openapi)],
+        routes=[*routes, Route("/openapi.json", openapi), *pages],
         lifespan=lifespan,
         exception_handlers=dict.fromkeys(REFUSALS, _answered),
     )

@@ -1,6 +1,7 @@
 """Authentication, rate and size limits (ASGI middleware)."""
 
 import asyncio
+import base64
 import hashlib
 import hmac
 import ipaddress
@@ -220,7 +221,7 @@ class AuthMiddleware:
 
         refusal = self._refusal(scope)
         if refusal is not None:
-            await _refuse(watched, *refusal, receive=receive)
+            await _refuse(watched, *refusal, page=_is_page(scope["path"]), receive=receive)
         else:
             self._at_once += 1
             try:
@@ -241,8 +242,8 @@ class AuthMiddleware:
             return 503, "too many requests at once", 1.0
         client = str((scope.get("client") or ("local",))[0])
         if self.tokens:
-            kind, _, presented = headers.get(b"authorization", b"").partition(b" ")
-            token = matching_token(self.tokens, presented.strip()) if kind.lower() == b"bearer" else None
+            presented = _presented(headers.get(b"authorization", b""), scope["path"])
+            token = None if presented is None else matching_token(self.tokens, presented)
             if token is None:
                 return self._slowed(client) or (401, "a bearer token is needed", 0.0)
             client = scope["client_name"] = token.name
@@ -286,7 +287,7 @@ class AuthMiddleware:
         finally:
             self._bytes -= state.size
         if state.refusal is not None:
-            await _refuse(send, state.refusal.status, str(state.refusal), 0.0, receive)
+            await _refuse(send, state.refusal.status, str(state.refusal), 0.0, receive=receive)
 
     def _room(self, size: int) -> bool:
         """Count bytes of a body in; return whether so many may be in work."""
@@ -359,17 +360,36 @@ def _without_port(host: str) -> str:
     return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
 
 
+def _is_page(path: str) -> bool:
+    """Return whether people look at a path in a browser, which asks for a password."""
+    return path == "/" or path.startswith("/status/")
+
+
+def _presented(authorization: bytes, path: str) -> bytes | None:
+    """Return the token of a request: a bearer's, or on the page the password of a browser; None if there is none."""
+    kind, _, told = authorization.partition(b" ")
+    if kind.lower() == b"bearer":
+        return told.strip()
+    if kind.lower() == b"basic" and _is_page(path):
+        with suppress(ValueError):
+            return base64.b64decode(told.strip(), validate=True).partition(b":")[2]
+    return None
+
+
 def _needed(method: str, path: str) -> str:
     return READ if method in ("GET", "HEAD") or path.startswith(_ASKING) else WRITE
 
 
-async def _refuse(send: Send, status: int, reason: str, wait: float, receive: Receive | None = None) -> None:
+async def _refuse(
+    send: Send, status: int, reason: str, wait: float, *, page: bool = False, receive: Receive | None = None
+) -> None:
     body = json.dumps({"error": reason}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if status in (408, 413):
         headers.append((b"connection", b"close"))
     if status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
+        how = b'Basic realm="jobcast: a token is the password", charset="UTF-8"' if page else b"Bearer"
+        headers.append((b"www-authenticate", how))
     if wait:
         headers.append((b"retry-after", str(max(1, round(wait))).encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})

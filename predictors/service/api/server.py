@@ -131,6 +131,7 @@ def made_server(api: Api, listening: Listening) -> tuple[uvicorn.Server, socket.
     throttle("uvicorn.error", "jobcast.access", "jobcast.audit")
     server = uvicorn.Server(config)
     api.service.on_failure = lambda: setattr(server, "should_exit", True)
+    api.page.stopping = lambda: server.should_exit
     api.metrics.connections = lambda: len(server.server_state.connections)
     api.metrics.audit_dropped = lambda: audit.dropped
     api.lifecycle = Lifecycle(

@@ -1,6 +1,7 @@
 """Health of the service: what troubles it and why, as `/readyz`, the metrics and the log tell it."""
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -14,6 +15,40 @@ STORAGE, WAITING, REBUILD, MODEL = "storage", "waiting", "rebuild", "model"
 KINDS: Final = (STORAGE, WAITING, REBUILD, MODEL)
 """The database cannot be written; events wait for too long; the state was lost; a role's newest model is not in use."""
 _log: Final = logging.getLogger("jobcast.service")
+
+
+class EventRate:
+    """Events taken in, minute by minute, of the last hour.
+
+    Examples
+    --------
+    >>> rate = EventRate()
+    >>> for now, sequence in ((0.0, 100), (30.0, 110), (61.0, 130), (190.0, 131)):
+    ...     rate.sample(now, sequence)
+    >>> rate.per_minute()
+    (10, 20, 0, 1)
+    """
+
+    def __init__(self) -> None:
+        self._minutes: deque[int] = deque(maxlen=60)
+        self._minute: int | None = None
+        self._before = 0
+
+    def sample(self, now: float, sequence: int) -> None:
+        """Note how many events there are; called every so often, by one thread."""
+        minute = int(now // 60)
+        if self._minute is None:
+            self._before, self._minute = sequence, minute
+            self._minutes.append(0)
+        for _ in range(min(minute - self._minute, 60)):
+            self._minutes.append(0)
+        self._minute = max(self._minute, minute)
+        self._minutes[-1] += sequence - self._before
+        self._before = sequence
+
+    def per_minute(self) -> tuple[int, ...]:
+        """Return the events of each minute, oldest first; the last one is not over yet."""
+        return tuple(self._minutes)
 
 
 class Health:
@@ -30,6 +65,7 @@ class Health:
     def __init__(self, writer: Writer, roles: Roles, failed: Callable[[], str | None]) -> None:
         self._writer, self._roles, self._failed = writer, roles, failed
         self._told: dict[str, str] = {}
+        self.event_rate: Final = EventRate()
 
     def troubles(self) -> dict[str, str]:
         """Return the reason of each trouble that stands, by its kind."""

@@ -5,6 +5,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event as Flag
 from typing import Any, Final
@@ -162,6 +163,7 @@ class Service:
         self._stopping = threading.Event()
         self.roles.of(self.store, self.job_state, self.learner, self.writer, self._stopping)
         self.health: Final = Health(self.writer, self.roles, lambda: self.failed)
+        self._looking: threading.Thread | None = None
         self._snapshot_at = 0
         self.snapshot_sequence = 0
         """Event behind which the newest snapshot stands that is known to be stored."""
@@ -204,6 +206,8 @@ class Service:
         self._stopping.set()
         if self._watch.is_alive():
             self._watch.join()
+        if self._looking is not None:
+            self._looking.join(2.0)  # one that hangs ends with the process
         was_ready = self._ready.is_set() and not self.failed
         self._ready.clear()
         if was_ready:
@@ -326,9 +330,10 @@ class Service:
         while not self._stopping.wait(0.25):
             if self.settings.poll and time.monotonic() - looked >= self.settings.poll:
                 looked = time.monotonic()
-                self.reload()
+                self._look_at_registry()
             worse = self._say_who_is_worse(worse)
             self.health.tell_changes()
+            self.health.event_rate.sample(time.monotonic(), self.job_state.sequence)
             if time.monotonic() - looked_for_silence >= _SILENCE_EVERY:
                 looked_for_silence = time.monotonic()
                 self._look_for_silence()
@@ -336,6 +341,12 @@ class Service:
             if new >= self.settings.snapshot_every or (new and time.monotonic() - kept >= _SNAPSHOT_SECONDS):
                 self._snapshot_at, kept = self.job_state.sequence, time.monotonic()
                 self.writer.do(self._take_snapshot)
+
+    def _look_at_registry(self) -> None:
+        """Look in a thread: a registry that hangs must hold up nothing else."""
+        if self._looking is None or not self._looking.is_alive():
+            self._looking = threading.Thread(target=self.reload, name="registry", daemon=True)
+            self._looking.start()
 
     def _look_for_silence(self) -> None:
         try:
@@ -370,7 +381,8 @@ class Service:
         judge_older(self.store)
         warm_up(self.learner.models.values())
         for warm in self.warm_ups:
-            warm()
+            with suppress(JobcastError):  # it will be told to the one who asks
+                warm()
         self.snapshot_sequence, self.snapshot_time = self.store.newest_snapshot()
         found = rebuild(self.store, self.job_state, self.learner, self._stopping)
         self.rebuilt_events = found.events
