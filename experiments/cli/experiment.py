@@ -6,13 +6,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.cli.options import MOST_SEED, Json, ListAccount, Partition, PoolOptions, grouped, resumable
+from experiments.cli.options import (
+    MOST_SEED,
+    Json,
+    ListAccount,
+    Partition,
+    PoolOptions,
+    RequestsFrom,
+    grouped,
+    resumable,
+)
 from experiments.compare.measures import heading
 from experiments.console import say
 
 if TYPE_CHECKING:
     from predictors.data.joblog import JobLog
     from predictors.data.report import ReadingReport
+    from predictors.data.summary import Lack
 
 DEFAULT_JOBS = 10_000
 
@@ -22,7 +32,8 @@ def experiment(
     name: Annotated[
         str,
         typer.Argument(
-            help="Which one: reis, runtime, backfilling, start-times, logstudy, rush, rush-dose, ceil, cobalt, dras.",
+            help="Which one: reis, runtime, backfilling, stress, start-times, logstudy, rush, rush-dose, ceil, cobalt, "
+            "dras.",
             metavar="NAME",
         ),
     ],
@@ -33,6 +44,7 @@ def experiment(
     ] = Path("reports"),
     partition: Partition = None,
     procs: Annotated[int | None, typer.Option(help="Processors of the machine to simulate.")] = None,
+    requests_from: RequestsFrom = None,
     predictors: Annotated[
         str,
         typer.Option(
@@ -48,7 +60,7 @@ def experiment(
     test: Annotated[
         str, typer.Option(help="dras: how long to test on, after a validation half as long: rest, 9mo.")
     ] = "",
-    seeds: Annotated[int | None, typer.Option(help="dras: how many seeds.", min=1, max=1000)] = None,
+    seeds: Annotated[int | None, typer.Option(help="dras, stress: how many seeds.", min=1, max=1000)] = None,
     orders: Annotated[int | None, typer.Option(help="dras: how many orders of job sets, 1 to 3.", min=1, max=3)] = None,
     job_sets: Annotated[
         int | None,
@@ -71,26 +83,33 @@ def experiment(
     from contextlib import nullcontext
 
     from experiments.cli.evaluate import names_of
-    from experiments.console import after_reading, print_account, print_json, print_table, working
+    from experiments.console import after_reading, print_account, print_json, print_lacks, print_table, working
     from experiments.registry import MANY, check_options, check_shared, experiment_by_name, perform
     from experiments.reports.figures import report_folder
     from experiments.reports.page import PAGE, files_of
     from experiments.runs.setting import WITHOUT_LOG, Setting
     from predictors.core.compressed import read_bytes
     from predictors.core.errors import JobcastError
-    from predictors.data.cleaning import of_partition
+    from predictors.data.cleaning import RequestsFrom, of_partition
     from predictors.data.report import ReadingReport
+    from predictors.data.summary import lacks_of_requests
 
     experiment_by_name(name)  # an unknown name is refused before a log is read
     own = {"train": train, "test": test, "seeds": seeds, "orders": orders, "job_sets": job_sets, "scale": scale}
     about = {"partition": partition, "procs": procs, "predictors": predictors, "failures": failures}
-    check_options(name, {**about, **own})
+    check_options(name, {**about, **own, "requests_from": requests_from})
+    rule = None if requests_from is None else RequestsFrom(requests_from)
     if name in WITHOUT_LOG and log is not None:
         raise JobcastError(f"{name} simulates a machine of its own and looks at no log; leave --log out.")
     workers = pool.built()
     check_shared(name, workers)
     with working("Reading the log"):
         jobs, account = _log(name, log, seed)
+    lacks: tuple[Lack, ...] = ()
+    if rule is not None:
+        part = of_partition(jobs, partition)[0]
+        made = rule.apply(part)[1]
+        jobs, account, lacks = rule.apply(jobs)[0], account + made, lacks_of_requests(len(part), made)
     if failures is not None:
         read_bytes(failures)  # refused before anything is written
     folder = report_folder(out, name)
@@ -111,6 +130,7 @@ def experiment(
         orders,
         job_sets,
         scale,
+        requests_from,
     )
     with after_reading(account), resumable() if name in MANY else nullcontext(), working(what):
         report = perform(name, setting)
@@ -118,8 +138,10 @@ def experiment(
         part, others = of_partition(jobs, partition)
         account += others + (report.account or ReadingReport(jobs.name).using(len(part)))
     if as_json:
-        print_json(report.to_json() | {"files": files_of(folder), "account": account.to_dict()})
+        told = {} if rule is None else {"lacks": [lack.to_dict() for lack in lacks]}
+        print_json(report.to_json() | told | {"files": files_of(folder), "account": account.to_dict()})
         return
+    print_lacks(lacks)
     for title, table in report.tables.items():
         print_table(f"{title} ({report.log})", [heading(str(c)) for c in table.columns], table.itertuples(index=False))
     if name not in WITHOUT_LOG:

@@ -79,8 +79,12 @@ def serve(
         str | None,
         typer.Option(help="Give up live jobs after so long a silence, such as 30d.", metavar="TIME"),
     ] = None,
-    rate: Annotated[float, typer.Option(min=0, help="Requests a second of one client, in the long run; 0: any.")] = 0,
-    most_bytes: Annotated[int, typer.Option(min=1024, help="Largest body of a request.")] = 16 * 2**20,
+    rate: Annotated[
+        float,
+        typer.Option(min=0, help="Requests a second of one client, ten seconds' worth at once; 0: any."),
+    ] = 0,
+    most_bytes: Annotated[int, typer.Option(min=1024, help="Largest body: telemetry; others end at 4 MiB.")] = 16
+    * 2**20,
     tls_certificate: Annotated[Path | None, typer.Option(help="Certificate for TLS, PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key, PEM.")] = None,
     log_format: Annotated[str, typer.Option(help="Lines of the log on standard error: text or json.")] = "text",
@@ -90,6 +94,7 @@ def serve(
     ] = None,
 ) -> None:
     """Serve run-time predictions: job events in, predictions out; nothing acknowledged is ever lost."""
+    import logging
     import os
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of libraries would take turns with answers
@@ -112,6 +117,10 @@ def serve(
         audit_log=audit_log,
     )
     key = Pseudonymiser() if name_key is None else Pseudonymiser.read(name_key)
+    if name_key is None:
+        logging.getLogger("jobcast.service").warning(
+            "names are hashed without a key: whoever has the database can try likely names; give --name-key"
+        )
     if policy is not None and machine_procs is None:
         raise JobcastError("--policy is for forecasts of starts, which need the machine's size: --machine-procs N.")
     starts = None if machine_procs is None else _starts(policy or "easy", machine_procs)
@@ -187,7 +196,7 @@ def replay(
     lacks = (*lacks_of_reading(jobs, account), *lacks_for_predictions(ran, left_out))
     account = (account + left_out).using(len(ran))
     begin = time.perf_counter()
-    with Client(url, token, timeout=60.0, retries=8) as client, working(f"Replaying {len(ran):,} jobs"):
+    with Client(url, token, timeout=300.0, retries=1000) as client, working(f"Replaying {len(ran):,} jobs"):
         warm = client.models()["began"] is not None
         found = drive(client, ran, batch)
         beside = {one["role"]: one["beside_last_two"] for one in client.models()["models"]}

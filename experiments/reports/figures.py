@@ -1,13 +1,14 @@
 """A figure on disk is three files: PNG, SVG and the CSV that it was drawn from."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from predictors.core.errors import JobcastError
-from predictors.core.files import whole_file
+from predictors.core.files import refuse_unwritable, whole_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +55,25 @@ def report_folder(out: Path, name: str) -> Path:
     except OSError as error:
         raise JobcastError(f"{folder}: cannot be made ({error.strerror}); choose another folder.") from error
     return folder
+
+
+def refuse_report_folder(out: Path, name: str) -> None:
+    """Refuse a folder `out/name` that could not be made in the end; what is made to try it is taken away.
+
+    Raises
+    ------
+    JobcastError
+        If it cannot be made, or must not be written to.
+    """
+    folder = out / name
+    refuse_unwritable(folder, is_folder=True)
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        report_folder(out, name)
+    finally:
+        for place in missing:
+            with suppress(OSError):
+                place.rmdir()
 
 
 def write_table(table: "pd.DataFrame", path: Path) -> Path:

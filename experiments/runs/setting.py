@@ -42,6 +42,8 @@ class Setting:
         How many, for the experiments that ask.
     scale : str
         How large the machine is made, for the experiments that scale it; empty: their own way.
+    requests_from : str or None
+        By which rule requested times of the log were made, see `predictors.data.cleaning.RequestsFrom`.
     checkpoints : Path or None
         Where those keep runs as they are done, see `experiments.runs.checkpoints`; None: nowhere.
     """
@@ -61,6 +63,7 @@ class Setting:
     orders: int | None = None
     job_sets: int | None = None
     scale: str = ""
+    requests_from: str | None = None
     checkpoints: Path | None = None
 
     def jobs(self) -> "JobLog":

@@ -8,7 +8,7 @@ from experiments.runs.checkpoints import code_identity, digest_of_values, log_id
 from experiments.runs.simulate import agent_named
 from experiments.sweeps.sweep import Case, Cell, Learner, LogFile, Sweep
 from predictors.core.errors import JobcastError
-from predictors.data.cleaning import RequestsFrom, of_partition
+from predictors.data.cleaning import RequestsFrom, machine_size, of_partition
 from predictors.data.formats.detect import read_log
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
@@ -21,6 +21,7 @@ from predictors.tracking.client import version_of
 from predictors.tracking.describe import code_tags
 from predictors.tracking.uri import ModelUri
 from schedsim.agents.files import NamedAgent, is_agent
+from schedsim.policies.networks import Dras
 from schedsim.policies.policy import make_policy
 
 
@@ -118,7 +119,8 @@ def plan(sweep: Sweep, logs: Sequence[JobLog] = ()) -> Plan:
     Raises
     ------
     JobcastError
-        If there is no log, one cannot be read or cleaned, or two have the same name or the same jobs.
+        If there is no log, one cannot be read or cleaned, two have the same name or the same jobs, or the network of an
+        agent sees another machine.
     """
     if bool(logs) == bool(sweep.logs):
         raise JobcastError("A sweep needs logs." if not logs else "Give a sweep's logs once: as files or in memory.")
@@ -143,6 +145,9 @@ def plan(sweep: Sweep, logs: Sequence[JobLog] = ()) -> Plan:
         for case in pinned.all_cases
         if isinstance(case, Case) and is_agent(case.policy)
     }
+    for planned in found.values():
+        for name, agent in agents.items():
+            _check_network(name, agent, planned.jobs)
     return Plan(pinned, found, cells, agents)
 
 
@@ -165,6 +170,15 @@ def _planned(sweep: Sweep, jobs: JobLog, account: ReadingReport, source: LogFile
     lacks = (*lacks_of_reading(jobs, account), *lacks)
     total = (account + others + left_out).using(len(counted))
     return PlannedLog(part, total, path, (part.digest(),) * 2, lacks)
+
+
+def _check_network(name: str, agent: NamedAgent, jobs: JobLog) -> None:
+    """Refuse an agent whose network sees another machine than a log's."""
+    if isinstance(agent.agent, Dras):
+        try:
+            agent.agent.check_machine(machine_size(jobs), agent.window)
+        except JobcastError as error:
+            raise JobcastError(f"{name} cannot pick on {jobs.name}: {error}") from error
 
 
 def _pinned(case: Case) -> Case:

@@ -247,7 +247,7 @@ def lacks_for_schedules(log: JobLog, used: JobLog, cleaning: ReadingReport, kill
     ['no-queue', 'one-user']
     """
     lost = _dropped(len(log), cleaning)
-    found = [*lost, *_moved(log, used, kill, bool(lost)), *_made(len(log), cleaning)]
+    found = [*lost, *_moved(log, used, kill, bool(lost)), *lacks_of_requests(len(log), cleaning)]
     if _nobody_waits(used, kill):
         text = (
             f"no job has to wait on {used.max_procs or 0:,} processors, since at each moment all jobs that are there "
@@ -275,7 +275,7 @@ def lacks_for_predictions(jobs: JobLog, account: ReadingReport, *, scored: bool 
         Whether predictors are scored on the jobs; else it is a matter of predictions alone.
     """
     n_jobs = len(jobs) + account.dropped - account.count("other-partition")
-    found = [*_dropped(n_jobs, account), *_made(len(jobs), account)]
+    found = [*_dropped(n_jobs, account), *lacks_of_requests(len(jobs), account)]
     if jobs.known("wait").mean() < LEAST_WAITS:
         text = f"{_without_waits(jobs)} Each counts as started at its submission: its end is learnt from too early."
         so = "these scores are too good" if scored else "these predictions use ends that were not known yet"
@@ -376,17 +376,18 @@ def _moved(log: JobLog, used: JobLog, kill: bool, lost: bool) -> list[Lack]:
     return [Lack("utilisation", text, remedy, True)]
 
 
-def _made(n_jobs: int, account: ReadingReport) -> list[Lack]:
+def lacks_of_requests(n_jobs: int, account: ReadingReport) -> tuple[Lack, ...]:
+    """Return what a log of so many jobs lacks since many of its requested times are made."""
     made = [f for f in account.findings if f.rule == "made-request"]
     if not made or made[0].count <= MOST_DROPPED * n_jobs:
-        return []
+        return ()
     knows = "run-time" in made[0].example
     share = percent(made[0].count / n_jobs)
     text = f"{made[0].count:,} of {n_jobs:,} requested times ({share}) are made: {made[0].example}."
     if knows:
         text += " They tell the run times, which no scheduler knows: whoever plans by them looks too good."
     remedy = f"Take the site's default: {DEFAULT_REQUEST}." if knows else "The answer holds for this default alone."
-    return [Lack("made-requests", text, remedy, knows)]
+    return (Lack("made-requests", text, remedy, knows),)
 
 
 def _without_waits(log: JobLog) -> str:

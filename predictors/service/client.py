@@ -22,6 +22,8 @@ Job = Mapping[str, Any]
 """As in the API: procs, requested_time, user, …"""
 
 _MAY_PASS: Final = (429, 502, 503, 504)
+_LONGEST_PAUSE: Final = 2.0
+_LEAST_WAIT: Final = 0.001
 
 
 class ServiceError(JobcastError):
@@ -80,7 +82,7 @@ class Client:
     token : str, optional
         Bearer token.
     timeout : float
-        Longest wait for one answer [s].
+        Longest that a call takes in all, with everything that is sent again [s].
     retries : int
         How often a request is sent again that was not answered, or turned away for now. Events may be sent again
         without harm: the service keeps the first.
@@ -192,9 +194,10 @@ class Client:
     def ask(self, method: str, path: str, document: Any = None) -> Any:
         """Send one request, again if need be; return the answer's document."""
         body = None if document is None else json.dumps(document).encode()
+        until = time.monotonic() + self._timeout
         for attempt in range(self._retries + 1):
             try:
-                status, wait, answer = self._once(method, path, body)
+                status, wait, answer = self._once(method, path, body, until)
             except (OSError, http.client.HTTPException) as error:
                 self.close()
                 failure = ServiceError(f"{self._parts.netloc}: {error or type(error).__name__}")
@@ -206,8 +209,10 @@ class Client:
                 failure = ServiceError(f"{self._parts.netloc}: {status} {reason}", status)
                 if status not in _MAY_PASS:
                     raise failure
-            if attempt < self._retries:
-                time.sleep(max(wait, 0.05 * 2**attempt) * (0.5 + random.random()))
+            pause = max(wait, min(0.05 * 2**attempt, _LONGEST_PAUSE)) * (0.5 + random.random())
+            if attempt == self._retries or time.monotonic() + pause >= until:
+                break
+            time.sleep(pause)
         raise failure
 
     def close(self) -> None:
@@ -222,14 +227,19 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _once(self, method: str, path: str, body: bytes | None) -> tuple[int, float, Any]:
+    def _once(self, method: str, path: str, body: bytes | None, until: float) -> tuple[int, float, Any]:
+        left = max(until - time.monotonic(), _LEAST_WAIT)
         if self._connection is None:
             host, port = str(self._parts.hostname), self._parts.port
             if self._parts.scheme == "https":
-                self._connection = http.client.HTTPSConnection(host, port, timeout=self._timeout, context=self._tls)
+                self._connection = http.client.HTTPSConnection(host, port, timeout=left, context=self._tls)
             else:
-                self._connection = http.client.HTTPConnection(host, port, timeout=self._timeout)
+                self._connection = http.client.HTTPConnection(host, port, timeout=left)
+        elif self._connection.sock is not None:
+            self._connection.sock.settimeout(left)
         self._connection.request(method, self._parts.path.rstrip("/") + path, body, self._headers)
+        if self._connection.sock is not None:
+            self._connection.sock.settimeout(max(until - time.monotonic(), _LEAST_WAIT))
         response = self._connection.getresponse()
         text = response.read()
         wait = response.getheader("Retry-After", "")

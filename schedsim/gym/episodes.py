@@ -53,9 +53,10 @@ class Episodes:
     workload : Workload, or path of a job log
         Jobs and machine.
     base : str or Policy
-        What the agent picks under: an order and EASY, or no backfilling; without a promise, a gate or a ceiling.
+        What the agent picks under: an order and EASY, with or without a promise, no backfilling or greedy; without an
+        agent, a gate or a ceiling, and without a head that keeps its place.
     reserve : {"kept", "oldest", "again"}
-        Which job holds the reservation, see `schedsim.policies.agents.RESERVES`.
+        Which job holds the reservation, see `schedsim.policies.agents.RESERVES`; greedy backfilling has none.
     window : int
         How many jobs the agent sees.
     estimates : str, int64 array of shape (n_jobs,) or Separate
@@ -105,7 +106,7 @@ class Episodes:
 
     def begin(self, number: int) -> Simulation:
         """Return a simulation that stands where an episode begins; it is run by the compiled call alone."""
-        return self._opening(number).with_agent(self.policy.agent, self.policy.reserve or "kept", self.policy.window)  # type: ignore[arg-type]
+        return self._opening(number).with_agent(self.policy.agent, self.policy.reserve, self.policy.window)  # type: ignore[arg-type]
 
     def without_agent(self, number: int) -> tuple[float, float]:
         """Return the sums of wait [s] and bounded slowdown of an episode's jobs under the base policy."""
@@ -168,13 +169,15 @@ def _policy(base: Any, reserve: Any, window: int) -> Policy:
     rule = base if isinstance(base, Policy) else make_policy(str(base))
     if not isinstance(reserve, str) or reserve not in RESERVES:
         raise unknown_name("rule for the job that holds the reservation", str(reserve), RESERVES)
-    if rule.promise is not None or rule.agent is not None:
+    if rule.agent is not None:
         raise JobcastError(
-            "The base of an environment is a policy without a promise and without an agent of its own, such as easy; "
-            f"got {base!r}."
+            f"The base of an environment is a policy without an agent of its own, such as easy; got {base!r}."
         )
+    if rule.kind == "greedy" and reserve != "kept":
+        raise JobcastError(f"Under {base!r} no job is reserved: leave reserve out; got {reserve!r}.")
     check_whole(window, "the window")  # its bounds are the policy's
-    return replace(rule, agent=FromOutside(), reserve=reserve, window=window)  # type: ignore[arg-type]
+    held = None if rule.kind == "greedy" else reserve
+    return replace(rule, agent=FromOutside(), reserve=held, window=window)  # type: ignore[arg-type]
 
 
 def _rows(workload: Workload, episode: Any) -> Ints:

@@ -33,6 +33,7 @@ from experiments.papers.dras.figures import kiviat
 from experiments.papers.dras.job_sets import ORDERS
 from experiments.papers.dras.runs import TEST, VALIDATION
 from predictors.core.arrays import Floats
+from predictors.core.errors import counted
 from predictors.core.intervals import drawn_means, expanded
 
 Holds = Literal["holds", "does not hold", "open"]
@@ -145,7 +146,8 @@ def learnt(runs: pd.DataFrame) -> tuple[bool, str]:
     if any_learnt:
         start = "It learnt what random picks in the same frame lack"
     elif seeds < LEAST:
-        start = f"{seeds} seeds are too few to tell whether it learnt anything that random lacks"
+        few = f"{counted(seeds, 'seed')} {'is' if seeds == 1 else 'are'} too few"
+        start = f"{few} to tell whether it learnt anything that random lacks"
     else:
         start = "It learnt nothing that random lacks"
     return any_learnt, f"{start}. {'; '.join(parts)}."
@@ -245,8 +247,13 @@ def _modes(runs: pd.DataFrame, case: str, level: float) -> Claim:
     return Claim(
         f"{case} backfills most jobs (84 %), and most node hours are of reserved jobs (55 %).",
         judged(found, 0.5, False, len(smaller)),
-        f"The smaller of both shares is {found.value:.1%} [{found.low:.1%}, {found.high:.1%}]. {'; '.join(told)}.",
+        f"The smaller of both shares is {_share(found)}. {'; '.join(told)}.",
     )
+
+
+def _share(found: Ratio) -> str:
+    """Return a share with its interval, which one seed does not have."""
+    return f"{found.value:.1%}" + ("" if np.isnan(found.low) else f" [{found.low:.1%}, {found.high:.1%}]")
 
 
 def _best(runs: pd.DataFrame, case: str, level: float) -> Claim:

@@ -20,7 +20,7 @@ QUEUES: Final = ((1, "short", HOUR), (2, "medium", 12 * HOUR), (3, "long", POPUL
 """Code, name and longest request [s] of each queue."""
 LIMITS: Final = {
     "n_jobs": (1, 20_000_000),
-    "procs": (2, 10_000_000),
+    "procs": (1, 10_000_000),
     "users": (1, 1_000_000),
     "load": (0.01, 1.0),
 }
@@ -43,7 +43,7 @@ def generate_log(n_jobs: int = 5000, *, seed: int = 0, procs: int = 256, load: f
     seed : int
         Any number from 0; another seed, another log.
     procs : int
-        Processors of the machine, at least 2.
+        Processors of the machine, at least 1.
     load : float
         Offered load, 0.01 to 1: the sum of run time * processors over machine * (last - first submission). All times
         between arrivals are stretched by one factor to meet it, before the daily cycle bends them; the log's header

@@ -4,6 +4,7 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -21,12 +22,15 @@ from predictors.service.api.predictions import RuntimeRoutes, VariabilityRoutes
 from predictors.service.api.status import StateRoutes
 from predictors.service.page.routes import PageRoutes
 from predictors.service.pseudonyms import Pseudonymiser
-from predictors.service.state.jobs import StartTimes
+from predictors.service.state.jobs import LiveJob, StartTimes
 from predictors.service.state.service import Service
 from predictors.service.state.variability import VariabilityState
 
 _REFUSALS: Final = (400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 503)
 _JOB: Final = "{job_id:path}"  # ids may have slashes
+
+
+_EXAMPLE: Final = (LiveJob(1, 0, 1, 100, None, 0, 80.0), LiveJob(2, 5, 1, 50, None, None, 50.0))
 
 
 class Operation(NamedTuple):
@@ -63,6 +67,8 @@ class Api:
         variability_state: VariabilityState | None = None,
     ) -> None:
         self.service = service
+        if starts is not None:
+            service.warm_ups.append(partial(starts.forecast, _EXAMPLE, 10, _EXAMPLE[1]))
         context = Context(service, key)
         self.metrics: Final = context.metrics
         events, runtime = EventRoutes(context), RuntimeRoutes(context)

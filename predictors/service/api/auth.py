@@ -4,6 +4,7 @@ import asyncio
 import base64
 import hashlib
 import hmac
+import ipaddress
 import json
 import os
 import re
@@ -135,6 +136,20 @@ _LINGER_SECONDS: Final = 5.0
 _LEFT: Final = 499  # what others count for a client that left before it had asked
 
 
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can connect to an address.
+
+    Examples
+    --------
+    >>> [is_loopback(host) for host in ("localhost", "127.0.0.1", "::1", "0.0.0.0", "head-node")]
+    [True, True, True, False, False]
+    """
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """Rate limits of a client.
@@ -149,8 +164,8 @@ class Limits:
         Longest that a body may take to arrive.
     rate : float
         Requests a second of one token, or address, in the long run; 0: no limit.
-    burst : float
-        Requests that may come at once.
+    burst : float or None
+        Requests that may come at once; None: those of ten seconds.
     at_once : int
         Requests in work at once; more are turned away.
     """
@@ -159,7 +174,7 @@ class Limits:
     bytes_at_once: int = 256 * 2**20
     body_seconds: float = 10.0
     rate: float = 0.0
-    burst: float = 2000.0
+    burst: float | None = None
     at_once: int = 256
 
     def most_bytes(self, path: str) -> int:
@@ -239,13 +254,14 @@ class AuthMiddleware:
                 return 400, "the length of the body is no number", 0.0
             if int(length) > (most := self._limits.most_bytes(scope["path"])):
                 return 413, f"a body has at most {most} bytes here", 0.0
-        return self._slowed(client)
+        return self._slowed(client) or (None if self.tokens else _foreign(scope["method"], headers))
 
     def _slowed(self, client: str) -> tuple[int, str, float] | None:
         """Take a request out of the client's bucket; if it is empty, say so."""
         rate, burst = self._limits.rate, self._limits.burst
         if not rate:
             return None
+        burst = max(10 * rate, 1.0) if burst is None else burst
         now = time.monotonic()
         left, then = self._buckets.pop(client, (burst, now))
         left = min(burst, left + (now - then) * rate)
@@ -314,6 +330,34 @@ class _Body:
     def _refused(self, status: int, reason: str) -> _Refused:
         self.refusal = _Refused(status, reason)
         return self.refusal
+
+
+def _foreign(method: str, headers: dict[bytes, bytes]) -> tuple[int, str, float] | None:
+    """Refuse what a page in a browser on this machine could send unasked, where no token is needed.
+
+    That is a request by another name than this machine's own (DNS rebinding), one that a page of another place sends,
+    or a body without the content type that a page may not send.
+    """
+    host = headers.get(b"host", b"").decode("latin-1")
+    if not is_loopback(_without_port(host)):
+        return 403, "without tokens the Host must be localhost or its address", 0.0
+    origin = headers.get(b"origin")
+    if origin is not None and origin.partition(b"://")[2].decode("latin-1") != host:
+        return 403, "without tokens no other site's page may ask", 0.0
+    if method == "POST" and headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
+        return 415, "the Content-Type must be application/json", 0.0
+    return None
+
+
+def _without_port(host: str) -> str:
+    """Return the name or address in a Host header.
+
+    Examples
+    --------
+    >>> [_without_port(host) for host in ("localhost:8571", "[::1]:80", "127.0.0.1")]
+    ['localhost', '::1', '127.0.0.1']
+    """
+    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
 
 
 def _is_page(path: str) -> bool:

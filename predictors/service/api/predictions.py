@@ -140,9 +140,7 @@ class VariabilityRoutes:
         """Tell whether now is a bad moment for starts."""
         variability_state = self._required()
         body = await request.body()
-        return await asyncio.get_running_loop().run_in_executor(
-            self._context.threads, lambda: _judged(variability_state, body)
-        )
+        return await self._context.run_in_thread(LARGE, lambda: _judged(variability_state, body))
 
     def _taken(self, variability_state: VariabilityState, body: bytes) -> Response:
         asked = valid(TelemetryIn, body, MOST_NODES * (N_COUNTERS + 1) + 8)

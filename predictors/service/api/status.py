@@ -57,17 +57,19 @@ class StateRoutes:
         self._context.must_be_ready()
         learner, settings = self._service.learner, self._service.settings
         history = await asyncio.to_thread(self._service.store.models)
+        trouble = self._service.model_trouble
+        for row in history:
+            row.pop("uri")  # it may name a folder, which is nobody's business who only asks
         roles = [
             {
                 "role": model.role,
                 **identified(model.identity, learner.sequence),
-                "uri": model.identity.uri,
                 "learns": model.learns,
                 "codes": model.goes_by,
                 "recent": dict(model.figures),
                 "beside_last_two": beside_last_two(model),
                 "failures": dict(model.failures),
-                "trouble": self._service.model_trouble.get(model.role),
+                "trouble": "its newest version is not in use; the log tells why" if model.role in trouble else None,
             }
             for model in learner.models.values()
         ]

@@ -151,6 +151,8 @@ class Service:
         """Called when the state has been rebuilt."""
         self.on_change: Callable[[str, str, int | None, str], None] = lambda *_: None
         """Called with role, name, version and reason when a model has taken a role."""
+        self.warm_ups: list[Callable[[], object]] = []
+        """Called before the service is ready: what is compiled is loaded then."""
         self.rebuilt_events = 0
         self.rebuild_seconds = 0.0
         self.oldest_silence = 0.0
@@ -377,6 +379,8 @@ class Service:
         self.roles.number()
         judge_older(self.store)
         warm_up(self.learner.models.values())
+        for warm in self.warm_ups:
+            warm()
         self.snapshot_sequence, self.snapshot_time = self.store.newest_snapshot()
         found = rebuild(self.store, self.job_state, self.learner, self._stopping)
         self.rebuilt_events = found.events

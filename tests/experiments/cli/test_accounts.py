@@ -135,12 +135,25 @@ def test_training_and_predicting_add_up(folder, monkeypatch, command, empty_stor
         assert predicted["account"]["used"] == predicted["n_jobs"]
 
 
-@pytest.mark.parametrize("name", ["reis", "start-times", "logstudy"])
+@pytest.mark.parametrize("name", ["reis", "logstudy"])
 def test_an_experiment_adds_up(name, folder, tmp_path, monkeypatch, command):
     monkeypatch.chdir(folder)
     status, out, err = command(f"experiment {name} --log overruns.swf --quick --out {tmp_path} --json")
     assert status == 0, err
     adds_up(json.loads(out)["account"])
+
+
+def test_an_experiment_has_requested_times_made(folder, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(folder)
+    line = f"experiment start-times --log requestless.swf --quick --out {tmp_path} --json"
+    status, out, err = command(f"{line} --requests-from 24:00:00")
+    assert status == 0, err
+    found = json.loads(out)
+    adds_up(found["account"])
+    made = next(f for f in found["account"]["findings"] if f["rule"] == "made-request")
+    assert made["count"] == 72 and found["account"]["used"] == N - N // 10
+    assert found["lacks"][0]["name"] == "made-requests" and "24:00:00" in found["lacks"][0]["text"]
+    assert "requested times made from" in next(tmp_path.rglob("report.html")).read_text(encoding="utf-8")
 
 
 FIRST = {
@@ -224,6 +237,8 @@ def test_what_is_wrong_with_the_options_is_said_before_the_log_is_read(folder, m
         ("evaluate nowhere.swf --requests-from x", "run-time"),
         ("replay nowhere.swf --check forrest", "did you mean 'forest'"),
         ("advise nowhere.swf --requests-from x", "run-time"),
+        ("experiment reis --log nowhere.swf --requests-from x", "run-time"),
+        ("experiment rush --requests-from 60", "has no use for --requests-from"),
     ):
         status, _, err = command(line)
         assert status == 2 and told in err and "nowhere" not in err

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from experiments.advise.advise import Question, case_of
@@ -20,6 +21,7 @@ from schedsim.agents.files import NamedAgent, write_agent
 from schedsim.explain.sentences import in_words
 from schedsim.kernels.agents import FEATURES
 from schedsim.policies.agents import Linear
+from schedsim.policies.networks import Dras, Shape
 from schedsim.workload.estimates import Separate, clairvoyant
 from schedsim.workload.workload import Workload
 
@@ -66,6 +68,18 @@ def test_workers_are_sent_the_agents(log, file):
     there = run_plan(planned, Pool(workers=2)).runs
     figures = [name for name in here if name not in TIMES]
     assert there[figures].equals(here[figures])
+
+
+def test_a_network_of_another_machine_is_refused_before_anything_is_run(log, tmp_path, monkeypatch, command):
+    shape = Shape(8, "dql", window=6, dense=(5, 4))
+    write_agent(NamedAgent(Dras(shape, np.zeros(shape.parameters)), window=6), tmp_path / "dras.npz")
+    with pytest.raises(JobcastError, match=r"dras.npz cannot pick on .*: .* 8 nodes, and this one has 64 processors"):
+        plan(Sweep(policies=("easy", f"agent:{tmp_path / 'dras.npz'}")), [log])
+    monkeypatch.chdir(tmp_path)
+    write_log(log, tmp_path / "log.swf")
+    status, out, err = command("sweep log.swf --policies easy,agent:dras.npz --procs 64 --out swept")
+    assert (status, out, err.count("\n")) == (2, "", 1) and "cannot pick on log" in err
+    assert not (tmp_path / "swept").exists()
 
 
 def test_another_agent_is_another_sweep(log, file):

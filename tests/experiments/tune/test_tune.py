@@ -271,3 +271,12 @@ def test_bad_input_is_one_clear_line(place, command, words, told):
     assert (status, out, err.count("\n")) == (2, "", 1), err
     assert told in err
     assert [path.name for path in place.iterdir()] == ["site.swf"]
+
+
+def test_a_folder_of_reports_that_cannot_be_made_is_refused_before_the_tuning(place, command):
+    (place / "reports").mkdir()
+    (place / "reports" / "tune-site").write_text("no folder")
+    status, out, err = command(WORDS)
+    assert (status, out, err.count("\n")) == (2, "", 1), err
+    assert "tune-site: cannot be written" in err and "is no folder" in err
+    assert sorted(path.name for path in place.iterdir()) == ["reports", "site.swf"]

@@ -18,6 +18,7 @@ from tests.support.service_in_thread import running
 SUBMITTED = {"kind": "submitted", "job_id": 1, "time": 100, "procs": 4, "requested_time": 600, "user": "alice"}
 STARTED = {"kind": "started", "job_id": 1, "time": 160}
 ENDED = {"kind": "ended", "job_id": 1, "time": 260, "status": 1}
+HOME = b"Host: localhost\r\nContent-Type: application/json\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,8 @@ def client(served):
 
 
 def raw(served, method, path, body=None, headers=None):
-    request = urllib.request.Request(served.url + path, body, headers or {}, method=method)
+    headers = {"Content-Type": "application/json"} | (headers or {})
+    request = urllib.request.Request(served.url + path, body, headers, method=method)
     try:
         with urllib.request.urlopen(request, timeout=20) as response:
             return response.status, json.loads(response.read() or b"null"), response.headers
@@ -172,14 +174,14 @@ def test_ten_thousand_at_once_are_those_one_by_one(client):
 def test_a_body_that_is_too_large_is_refused_before_it_is_sent(served):
     host, port = served.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=10) as line:
-        line.sendall(b"POST /v1/events HTTP/1.1\r\nHost: x\r\nContent-Length: 104857600\r\n\r\n")
+        line.sendall(b"POST /v1/events HTTP/1.1\r\n" + HOME + b"Content-Length: 104857600\r\n\r\n")
         assert line.recv(4096).startswith(b"HTTP/1.1 413")
 
 
 def test_a_body_that_grows_too_large_in_pieces_is_refused(served):
     host, port = served.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=10) as line:
-        line.sendall(b"POST /v1/events HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        line.sendall(b"POST /v1/events HTTP/1.1\r\n" + HOME + b"Transfer-Encoding: chunked\r\n\r\n")
         piece = b"40000\r\n" + b" " * 0x40000 + b"\r\n"
         try:
             for _ in range(40):
@@ -192,7 +194,7 @@ def test_a_body_that_grows_too_large_in_pieces_is_refused(served):
 def test_a_slow_client_is_hung_up_on_and_holds_up_nobody(served, client):
     host, port = served.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=10) as line:
-        line.sendall(b"POST /v1/events HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+        line.sendall(b"POST /v1/events HTTP/1.1\r\n" + HOME + b"Content-Length: 1000\r\n\r\n{")
         begin = time.monotonic()
         assert client.runtime([{}])
         assert time.monotonic() - begin < 1.0

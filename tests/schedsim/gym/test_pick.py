@@ -19,6 +19,7 @@ from schedsim.gym.episodes import Episodes
 from schedsim.gym.pick import PickEnv
 from schedsim.gym.rewards import REWARDS
 from schedsim.policies.agents import RESERVES, RandomPicks
+from schedsim.policies.backfilling import Promise
 from schedsim.policies.policy import make_policy
 from schedsim.results.metrics import bounded_slowdown
 from schedsim.workload.workload import Workload
@@ -113,6 +114,35 @@ def test_an_environment_is_the_simulation_with_an_agent(reserve):
     assert np.array_equal(env.starts, schedule.start)
     assert info["figures"]["mean_wait_s"] == schedule.wait.mean()
     assert info["figures"]["invalid_actions"] == 0
+
+
+@pytest.mark.parametrize("base", ["easy+promise", "careful"])
+def test_under_a_promise_too(base):
+    """By estimates shorter than the requested times, jobs fit beside the head that would break its promise."""
+    jobs, policy = busy_workload(), replace(make_policy(base), promise=Promise())
+    short = np.maximum(1, jobs.requested // 3)
+    schedule = simulate(jobs, replace(policy, agent=Drawing(3), reserve="kept"), short)
+    env = made(jobs, base=policy, episode="log", estimates=short)
+    played(env, Drawing(3), seed=0)
+    assert np.array_equal(env.starts, schedule.start)
+    unpromised = made(jobs, base=replace(policy, promise=None), episode="log", estimates=short)
+    played(unpromised, Drawing(3), seed=0)
+    assert not np.array_equal(unpromised.starts, schedule.start)
+    ruled = simulate(jobs, policy, short)
+    played(env, seed=0)
+    assert np.array_equal(env.starts, ruled.start)
+    warm = made(jobs, base=policy, episode=50, estimates=short)
+    for number, (first, end) in enumerate(warm.episodes.rows.tolist()):
+        played(warm, seed=0, options={"episode": number})
+        before = ruled.start[first:end] < jobs.submit[end - 1]
+        assert np.array_equal(warm.starts[before], ruled.start[first:end][before])
+
+
+def test_an_environment_may_be_greedy():
+    jobs, policy = busy_workload(), make_policy("binpacking")
+    env = made(jobs, base="binpacking", episode="log")
+    played(env, Drawing(3), seed=0)
+    assert np.array_equal(env.starts, simulate(jobs, replace(policy, agent=Drawing(3))).start)
 
 
 def test_random_steps_wait_as_the_simulators_random_picks_do():
@@ -318,7 +348,9 @@ def test_published_estimates_are_those_of_their_roles():
         ({"workload": None}, "needs workload="),
         ({"workload": "no/such/file.swf"}, "no/such/file.swf"),
         ({"reward": "waiting"}, "No reward 'waiting'"),
-        ({"base": "easy+promise"}, "without a promise"),
+        ({"base": "balanced"}, "keeps its place"),
+        ({"base": replace(make_policy("easy"), agent=RandomPicks())}, "without an agent"),
+        ({"base": "binpacking", "reserve": "again"}, "no job is reserved: leave reserve out"),
         ({"base": "conservative-replan"}, "'counts'"),
         ({"base": "eazy"}, "did you mean 'easy'"),
         ({"reserve": "never"}, "No rule for the job that holds the reservation 'never'"),

@@ -336,6 +336,7 @@ def test_an_agent_that_cannot_pick_is_refused(agent):
         (lambda: replace(EASY, reserve="kept"), "got reserve='kept' and agent=None"),
         (lambda: replace(EASY, agent=OLDEST_FIRST, reserve="never"), "got reserve='never'"),
         (lambda: replace(make_policy("conservative-replan"), agent=OLDEST_FIRST), "'counts'"),
+        (lambda: replace(make_policy("binpacking"), agent=OLDEST_FIRST, reserve="kept"), "Greedy backfilling"),
     ],
 )  # fmt: skip
 def test_what_is_no_agent_is_refused(make, message):

@@ -34,7 +34,7 @@ from experiments.papers.dras.job_sets import Counts, default_log, split
 from experiments.papers.dras.linear import linear_runs
 from experiments.papers.dras.measures import of_rows, rewards, row_of, weeks_of
 from experiments.papers.dras.runs import CURVE, RUN, TEST, VALIDATION, WARM, Work, evaluated, table_of
-from experiments.papers.dras.tables import against_fcfs, table_3, table_4
+from experiments.papers.dras.tables import against_fcfs, summary, table_3, table_4
 from experiments.papers.dras.training import ARMS, Task, settings_of, tasks_of, trained_runs
 from experiments.runs.clusters import Pool
 from experiments.runs.setting import Setting
@@ -139,6 +139,19 @@ def test_more_reward_alone_is_not_learning():
     assert something and sentence.startswith("It learnt what random picks")
     few, sentence = learnt(made(BASE | {PG: (0.45, 6e4, 41, 1.2e6)}, seeds=3))
     assert not few and sentence.startswith("3 seeds are too few")
+
+
+def test_one_seed_has_no_interval():
+    runs = made(BASE | {PG: (0.45, 6e4, 41, 1.2e6), PG + FROZEN: (0.44, 6e4, 41, 1.2e6)}, seeds=1)
+    runs["waiting_over_7_d"] = 0.0
+    runs.loc[runs["case"] == FCFS, "widest5_mean_wait_s"] = 0.0
+    told = [*(claim.sentence for claim in claims(runs, pd.DataFrame())), learnt(runs)[1]]
+    assert any("The smaller of both shares is 60.0%." in one for one in told)
+    assert told[-1].startswith("1 seed is too few")
+    table = summary(runs).set_index("method")
+    assert (table.loc[PG, "longest_/_FCFS"], table.loc[PG, "widest_5_%_/_FCFS"]) == ("1.20", "-")
+    told += [table.to_string(), controls(runs).to_string(), train_and_test(runs).to_string(), copied(runs).to_string()]
+    assert not [one for one in told if "nan" in one.lower()]
 
 
 def test_each_claim_has_its_verdict():
@@ -252,7 +265,7 @@ def test_the_report_is_the_same_for_any_workers(tmp_path, monkeypatch):
     assert figures | {"figure5_wait.svg", "figure7_by_size.csv", "curves.csv"} <= names
     main = report.tables["Months to test, beside FCFS with EASY backfilling"].set_index("method")
     assert {*PAPER, KEPT, OLDEST, AGAIN, PG + FROZEN, "untrained"} <= set(main.index)
-    assert main.loc[FIRST, "mean_wait_/_FCFS"] == "1.00 [1.00, 1.00]"
+    assert main.loc[FIRST, "mean_wait_/_FCFS"] == "1.00"
     checks = report.tables["Agents and controls, beside random picks in the same frame"].set_index("agent")
     assert checks.loc["zero reward", "mean_wait"] == checks.loc["untrained", "mean_wait"]
     assert report.account.used == PARTS.used
