@@ -380,7 +380,10 @@ class Service:
         judge_older(self.store)
         warm_up(self.learner.models.values())
         for warm in self.warm_ups:
-            warm()
+            try:
+                warm()
+            except JobcastError as error:  # its questions will be refused with that reason, the service is of use
+                log.warning("not warmed up: %s", error)
         self.snapshot_sequence, self.snapshot_time = self.store.newest_snapshot()
         found = rebuild(self.store, self.job_state, self.learner, self._stopping)
         self.rebuilt_events = found.events
