@@ -217,7 +217,7 @@ def test_the_page_may_load_nothing_from_elsewhere_and_changes_nothing(tmp_path):
                 assert address == "http://www.w3.org/2000/svg"
             assert not re.search(r'\sstyle="|\son\w+="|<style', body)
         assert got(one.url + "/status/nothing")[0] == 404 and got(one.url + "/status/..%2Fauth.py")[0] == 404
-        request = urllib.request.Request(one.url + "/", b"{}", {"Content-Type": "application/json"}, method="POST")
+        request = urllib.request.Request(one.url + "/", b"", {"Content-Type": "application/json"}, method="POST")
         with pytest.raises(urllib.error.HTTPError, match="405"):
             urllib.request.urlopen(request, timeout=5)
 
