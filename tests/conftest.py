@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -31,7 +31,7 @@ for name in ("COLUMNS", "LINES"):
 logging.getLogger("predictors.core.jit").addHandler(logging.NullHandler())
 
 # Where CI is set, as in `.ci/run`, hypothesis draws the same examples each time; elsewhere new ones.
-settings.register_profile("usual", deadline=None)
+settings.register_profile("usual", deadline=None, max_examples=50)
 settings.register_profile("explore", deadline=None, max_examples=2000)
 settings.load_profile("usual")
 
@@ -44,6 +44,16 @@ def pytest_runtest_setup() -> None:
     seconds = os.environ.get("JOBCAST_TEST_SECONDS")
     if seconds and time.monotonic() - BEGIN > float(seconds):
         pytest.skip(f"the {seconds} s for tests (JOBCAST_TEST_SECONDS) are over")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Let workers that share the whole suite compile no kernel twice."""
+    from tests.support.kernels import MANY_TESTS, compile_in_turn
+
+    if hasattr(session.config, "workerinput") and len(session.items) >= MANY_TESTS:
+        compile_in_turn(Path(session.config.option.basetemp).parent / "kernels")
+    return (yield)
 
 
 def _finder(variable: str, suffixes: tuple[str, ...]) -> Finder:
@@ -107,16 +117,25 @@ def home(tmp_path, empty_store, monkeypatch):
 @pytest.fixture(scope="session")
 def scheduler():
     """A Dask scheduler with two workers that is there already: starting workers takes seconds."""
+    import dask
     from distributed import LocalCluster
 
-    with LocalCluster(
-        n_workers=2,
-        threads_per_worker=1,
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-        protocol="tcp",
-        memory_limit="2GB",
-    ) as cluster:
+    quiet = {  # it stays until the last test: what it does in between would cost more than its own tests
+        "distributed.worker.profile.enabled": False,
+        "distributed.admin.tick.interval": "1s",
+        "distributed.admin.system-monitor.interval": "10s",
+    }
+    with (
+        dask.config.set(quiet),
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            protocol="tcp",
+            memory_limit="2GB",
+        ) as cluster,
+    ):
         yield cluster
 
 

@@ -220,7 +220,8 @@ def _drawn(
     shaken = runs[runs["seed"] != AS_LOGGED]
     used = shaken if len(shaken) else runs
     for log, part in used.groupby("log", sort=False):
-        table = part.pivot(index="seed", columns="case", values=measure)
+        both = part.loc[part["case"].isin((case, beside)), ["seed", "case", measure]]
+        table = both.pivot(index="seed", columns="case", values=measure)
         if case not in table or beside not in table:
             continue
         pairs = table[[case, beside]].dropna().to_numpy(dtype=np.float64)

@@ -21,6 +21,8 @@ from tests.support.variability_data import dataset
 KTH = "KTH-SP2-1996-2.1-cln"
 LIBRARIES = ("forest", "boosted", "average", "stack", "chain", "censored")
 """Fitted by scikit-learn or XGBoost, whose sums another kind of processor may round otherwise."""
+MIXED = ("average", "stack", "chain")
+"""Of several models: in the fast tests they are pinned in the loop alone."""
 OWN = [name for name in PREDICTORS if name not in LIBRARIES]
 SMALL = {
     "forest": {"n_estimators": 4, "max_nodes": 400, "refit_every": 86_400},
@@ -31,6 +33,11 @@ SMALL = {
     "chain": {"settings": {"n_boosted": 3, "n_forest": 3, "refit_every": 86_400}},
 }
 """In the loop, where models are fitted many times."""
+
+
+def slow_if(longer):
+    """Return the mark of slow tests where a case is one."""
+    return [pytest.mark.slow] if longer else []
 
 
 @lru_cache(maxsize=4)
@@ -88,7 +95,7 @@ def test_predictions_of_the_synthetic_log(name):
     pinned("predictions", f"synthetic, {name}", evaluated(made(None, 1000), name))
 
 
-@pytest.mark.parametrize("name", LIBRARIES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=slow_if(name in MIXED)) for name in LIBRARIES])
 def test_predictions_of_libraries_for_the_synthetic_log(name):
     pinned("predictions", f"synthetic, {name}", evaluated(made(None, 600), name, ["strict"]))
 

@@ -120,21 +120,25 @@ def test_a_replay_adds_up(log, folder, tmp_path, monkeypatch, command):
     assert document["account"]["used"] == document["n_jobs"]
 
 
-def test_training_and_predicting_add_up(folder, monkeypatch, command, empty_store):
+@pytest.mark.parametrize(
+    "log",
+    [log if log in ("requestless.swf", "slurm.txt") else pytest.param(log, marks=pytest.mark.slow) for log in LOGS],
+)
+def test_training_and_predicting_add_up(log, folder, home, monkeypatch, command):
     monkeypatch.chdir(folder)
-    for log in LOGS:
-        status, out, err = command(f"train {log} --predictor user-mean --register odd --json")
-        assert status == 0, err
-        trained = json.loads(out)
-        adds_up(trained["account"])
-        assert trained["account"]["used"] == trained["model"]["n_jobs"]
-        status, out, err = command(f"predict models:/odd/1 {log} --out out.csv --json")
-        assert status == 0, err
-        predicted = json.loads(out)
-        adds_up(predicted["account"])
-        assert predicted["account"]["used"] == predicted["n_jobs"]
+    status, out, err = command(f"train {log} --predictor user-mean --register odd --json")
+    assert status == 0, err
+    trained = json.loads(out)
+    adds_up(trained["account"])
+    assert trained["account"]["used"] == trained["model"]["n_jobs"]
+    status, out, err = command(f"predict models:/odd/1 {log} --out out.csv --json")
+    assert status == 0, err
+    predicted = json.loads(out)
+    adds_up(predicted["account"])
+    assert predicted["account"]["used"] == predicted["n_jobs"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["reis", "logstudy"])
 def test_an_experiment_adds_up(name, folder, tmp_path, monkeypatch, command):
     monkeypatch.chdir(folder)
@@ -182,26 +186,31 @@ def test_the_first_line_says_what_the_log_lacks(log, folder, monkeypatch, comman
     assert told[-1].startswith("Next: jobcast ") and log in told[-1]
 
 
-UNREAD = {
-    "evaluate": "evaluate dup.swf --predictors last-two --json",
-    "simulate": "simulate dup.swf --json",
-    "log info": "log info dup.swf --json",
-    "advise": "advise dup.swf --seeds 5 --json",
-    "train": "train dup.swf --predictor last-two --register dup --json",
-    "predict": "predict models:/dup/1 dup.swf --out out.csv --json",
-}
+UNREAD = (
+    "evaluate dup.swf --predictors last-two --json",
+    "simulate dup.swf --json",
+    "log info dup.swf --json",
+    "train dup.swf --predictor last-two --register dup --json",
+    "predict models:/dup/1 dup.swf --out out.csv --json",
+)
 
 
-def test_rows_lost_at_reading_are_told_first(folder, monkeypatch, command, empty_store):
+ADVISE = "advise dup.swf --seeds 5 --json"
+
+
+@pytest.mark.parametrize(
+    "calls", [pytest.param(UNREAD, id="others"), pytest.param((ADVISE,), marks=pytest.mark.slow, id="advise")]
+)
+def test_rows_lost_at_reading_are_told_first(calls, folder, home, monkeypatch, command):
     monkeypatch.chdir(folder)
     rows = [line for line in (folder / "overruns.swf").read_text().splitlines() if not line.startswith(";")]
     kept = [row if at % 2 else " ".join(["1", *row.split()[1:]]) for at, row in enumerate(rows)]
     (folder / "dup.swf").write_text("\n".join(["; MaxProcs: 64", *kept]) + "\n")
-    for name, call in UNREAD.items():
+    for call in calls:
         status, out, err = command(call)
         assert status == 0, err
         first = json.loads(out)["lacks"][0]
-        assert first["name"] == "unread" and first["forbids_verdict"] and "rule repeated-id" in first["text"], name
+        assert first["name"] == "unread" and first["forbids_verdict"] and "rule repeated-id" in first["text"], call
 
 
 def test_requests_are_made_where_the_log_has_none(folder, monkeypatch, command):
@@ -220,13 +229,12 @@ def test_requests_are_made_where_the_log_has_none(folder, monkeypatch, command):
 
 def test_no_advice_from_a_log_that_carries_none(folder, monkeypatch, command):
     monkeypatch.chdir(folder)
-    line = "advise {} --seeds 5 --out reports"
-    status, out, err = command(line.format("waitless.swf"))
+    status, out, err = command("advise waitless.swf --seeds 5 --out reports --json")
     assert status == 0, err
-    assert out.startswith("No verdict: this log carries none. The log records no waits.")
-    document = json.loads(command(line.format("waitless.swf") + " --json")[1])
+    document = json.loads(out)
     assert document["advice"]["choice"] is None and document["advice"]["no_verdict_since"] == ["no-waits"]
-    assert document["verdict"][0].startswith("No verdict")
+    said = "No verdict: this log carries none. The log records no waits."
+    assert " ".join(document["verdict"]).startswith(said), "the first lines of the answer"
     adds_up(document["account"])
 
 

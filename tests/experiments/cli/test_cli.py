@@ -137,8 +137,9 @@ def shell(folder, line, **more):
 
 @pytest.mark.parametrize(
     ("line", "status"),
-    [("log info --help >&-", 0), ("log info log.swf >&- 2>&-", 0), ("log info --help | true", 0),
-     ("log info log.swf >/dev/full", 2)],
+    [pytest.param("log info --help >&-", 0, marks=pytest.mark.slow),
+     pytest.param("log info log.swf >&- 2>&-", 0, marks=pytest.mark.slow),
+     ("log info --help | true", 0), ("log info log.swf >/dev/full", 2)],
     ids=str,
 )  # fmt: skip
 def test_closed_and_broken_streams_end_without_a_traceback(folder, line, status):

@@ -54,8 +54,6 @@ LINES = {
     "simulate log.swf --policy ceil --postponable 0.3 --dilation start --by size": ("users", "time_above_share"),
     "sweep log.swf --policies fcfs,easy,careful --seeds 2 --out swept": ("killed", "widest5_mean_wait_s", "case"),
     "sweep log.swf --kind evaluate --predictors requested,user-mean --seeds 2 --out scored": ("r2", "mae_s"),
-    "experiment start-times --log log.swf --quick --out reports": ("tables", "notes"),
-    "experiment reis --log log.swf --quick --out reports": ("tables", "notes"),
 }  # fmt: skip
 """Commands that print tables, with keys that hold the columns in `--json`."""
 
@@ -68,7 +66,11 @@ def keys_of(value):
         yield from keys_of(entry)
 
 
-DEAR_LINES = {"advise log.swf --seeds 5 --out advised": ("advice", "choice")}
+DEAR_LINES = {
+    "advise log.swf --seeds 5 --out advised": ("advice", "choice"),
+    "experiment start-times --log log.swf --quick --out reports": ("tables", "notes"),
+    "experiment reis --log log.swf --quick --out reports": ("tables", "notes"),
+}
 
 
 def fits(wide, narrow):

@@ -89,7 +89,11 @@ def test_an_edit_two_calls_away_is_seen(tmp_path, how, mark):
 
 
 @pytest.mark.parametrize(
-    "before", ["", "sys.modules['predictors.core._numba_linking'] = None"], ids=["linked", "without"]
+    "before",
+    [
+        pytest.param("", id="linked"),
+        pytest.param("sys.modules['predictors.core._numba_linking'] = None", id="without", marks=pytest.mark.slow),
+    ],
 )
 def test_steps_compute_the_same_however_they_are_called(tmp_path, before):
     """Also where a numba to come lacks the parts that put them together."""

@@ -323,6 +323,7 @@ def test_missing_commands_are_named_before_anything_is_made(tmp_path, monkeypatc
 # Interrupted
 
 
+@pytest.mark.slow
 def test_a_program_that_was_killed_loses_no_job_and_counts_none_twice(tmp_path, stand_in):
     path = control_file(tmp_path, apps=["AMG"], command="sleep 1; echo Solve time: 4")
     program = jobcast("control", path, "--once", wait=False)
@@ -364,7 +365,7 @@ def test_two_at_once_are_refused(tmp_path, stand_in):
     assert jobcast("collect", path)[2] == 0
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_ctrl_c_ends_jobs_of_this_machine_and_keeps_the_rows(tmp_path, stand_in, how):
     once(control_file(tmp_path, "plain", apps=["AMG"]))
     table = (tmp_path / "runs.csv").read_bytes()
@@ -379,6 +380,7 @@ def test_ctrl_c_ends_jobs_of_this_machine_and_keeps_the_rows(tmp_path, stand_in,
     assert (tmp_path / "runs.csv").read_bytes() == table
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_jobs_at_the_scheduler_for_the_next_call(tmp_path, stand_in):
     path = control_file(tmp_path, apps=["AMG"], command="sleep 1; echo Solve time: 4")
     program = jobcast("control", path, "--once", wait=False)

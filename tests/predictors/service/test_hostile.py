@@ -221,6 +221,7 @@ def test_a_database_that_is_taken_away_and_put_back(tmp_path):
         assert client.ask("GET", "/readyz")["ready"]
 
 
+@pytest.mark.slow
 def test_a_full_disk_under_a_real_service(tmp_path):
     """Its files may not grow any more; then they may again."""
     port = free_port()

@@ -11,7 +11,7 @@ from sqlalchemy import update
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
-from experiments.cli.operate import seconds_of
+from experiments.cli.serve import seconds_of
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log
@@ -532,7 +532,8 @@ def test_a_service_of_another_machine_is_refused(tmp_path):
     assert _Jobs(LOG, 5).event(0, 0, 0)["time"] == 5
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [1, 5])
 def test_kills_lose_nothing(tmp_path, kills):
     found = kill_again_and_again(tmp_path, f"sqlite:///{tmp_path}/service.db", times=kills)
     assert found["acknowledged"] > 20 * kills

@@ -89,7 +89,14 @@ def estimates_named(name, workload):
     return clairvoyant(workload) if name == "clairvoyant" else workload.requested
 
 
-@pytest.mark.parametrize(("log", "policy", "estimates", "correction"), EXPECTED)
+LARGE = [case for case in EXPECTED if case[0] == "curie" and case[1:3] != ("easy", "requested")]
+"""Slow: the same rules are tested on the smaller logs, and one of them on this one."""
+
+
+@pytest.mark.parametrize(
+    ("log", "policy", "estimates", "correction"),
+    [pytest.param(*case, marks=pytest.mark.slow) if case in LARGE else case for case in EXPECTED],
+)
 def test_equals_reference(workload, reference, log, policy, estimates, correction):
     jobs = workload(log)
     schedule = simulate(jobs, make_policy(policy), estimates_named(estimates, jobs), correction)
