@@ -21,6 +21,8 @@ EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "runtime": "experiments.studies.runtime",
         # what predictions gain in backfilling, and who pays
         "backfilling": "experiments.studies.backfilling",
+        # what they do when users game them, load grows, or nothing is known yet
+        "stress": "experiments.studies.stress",
         # can a waiting job be told when it will start?
         "start-times": "experiments.studies.start_times",
         # what a log tells: Allcock et al.'s observations, Li et al.'s section 3
@@ -40,7 +42,7 @@ EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
 """Experiments by name: the module whose `run(setting)` makes the report."""
 
 
-MANY: Final = ("backfilling", "runtime", "rush", "rush-dose", "ceil", "cobalt", "dras")
+MANY: Final = ("backfilling", "stress", "runtime", "rush", "rush-dose", "ceil", "cobalt", "dras")
 """Experiments of many independent runs: several workers can do them, and started again they go on where they were."""
 
 OWN_LOGS: Final[Mapping[str, str]] = MappingProxyType(
@@ -53,7 +55,7 @@ OWN_LOGS: Final[Mapping[str, str]] = MappingProxyType(
 """Experiments that need another log than the usual synthetic one where none is given: whose `default_log(seed)`."""
 
 
-_SIMULATING: Final = ("runtime", "backfilling", "start-times", "logstudy", "ceil", "cobalt", "dras")
+_SIMULATING: Final = ("runtime", "backfilling", "stress", "start-times", "logstudy", "ceil", "cobalt", "dras")
 USED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "partition": ("reis", *_SIMULATING),
@@ -63,7 +65,7 @@ USED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "failures": ("logstudy",),
         "train": ("dras",),
         "test": ("dras",),
-        "seeds": ("dras",),
+        "seeds": ("stress", "dras"),
         "orders": ("dras",),
         "job_sets": ("dras",),
         "scale": ("dras",),

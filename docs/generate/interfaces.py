@@ -13,7 +13,7 @@ import schedsim
 from experiments.compare.measures import MEASURES
 from experiments.registry import EXPERIMENTS, MANY
 from predictors.data.telemetry import counters
-from predictors.service.api.app import Api, make_app
+from predictors.service.api.app import Api, document
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.settings import Settings
 from predictors.service.state.service import Service
@@ -30,7 +30,7 @@ def pages() -> dict[str, str]:
         service = Service(Settings(model="last-two", db=f"sqlite:///{folder}/service.db"), key=Pseudonymiser())
         try:
             api = Api(service, service.key)
-            openapi, metrics = make_app(api).openapi(), metrics_page(api.metrics._registry)
+            openapi, metrics = document(api), metrics_page(api.metrics._registry)
         finally:
             service.store.close()
     return {

@@ -11,23 +11,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from experiments.compare.compare import choose, compare
+from experiments.compare.compare import NOBODY, WAIT, choose, compare
 from experiments.compare.measures import AS_LOGGED
 from experiments.compare.result import LEVEL, TOLERATED, Choice, Comparison, Outcome, Ratio, of_each
 from experiments.compare.sentences import document
-from predictors.data.joblog import UNKNOWN
 from predictors.data.summary import Lack
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MEASURE: Final = "mean_bounded_slowdown"
-WAIT: Final = "mean_wait_s"
 CLASSES: Final = ("size", "run-time")
 FEWEST: Final = 30
 """Jobs of a class or a user, below which nothing is said of it."""
-NOBODY: Final = str(UNKNOWN)
-"""The group of jobs whose user is not known."""
 NOTICED: Final = 60.0
 """A change of the mean wait that nobody would notice [s]."""
 
@@ -172,7 +168,11 @@ def advise(
     added = [(with_it, without) for with_it, without in adds if {with_it, without} <= set(real["case"])]
     level = of_each(LEVEL, len(names) + len(added) + bool(perfect))
     found = [
-        Option(name, compare(real, name, current, measure, level=level), tuple(changes(groups, name, current)))
+        Option(
+            name,
+            compare(real, name, current, measure, groups=groups, level=level),
+            tuple(changes(groups, name, current)),
+        )
         for name in names
     ]
     return Advice(

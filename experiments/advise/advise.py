@@ -34,6 +34,7 @@ SHORT_LIST: Final = (
     Case("EASY-SJBF", "easy-sjbf"),
     Case("EASY++", "easy-sjbf", "tsafrir"),
     Case("careful", "careful", "careful"),
+    Case("balanced", "balanced", "balanced"),
     Case("conservative", "conservative-compress"),
     Case("WFP", "wfp3-easy"),
 )
@@ -93,7 +94,7 @@ def cases_with(current: str, *more: Case) -> tuple[Case, tuple[Case, ...]]:
     Examples
     --------
     >>> cases_with("easy")[0].name, cases_with("sjf-easy")[1][0].name, len(cases_with("sjf-easy")[1])
-    ('EASY', 'sjf-easy', 8)
+    ('EASY', 'sjf-easy', 9)
     """
     current = policy_name(current)
     for case in SHORT_LIST:

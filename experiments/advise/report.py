@@ -25,6 +25,9 @@ FIGURES: Final = (
     "p99_wait_s",
     "max_wait_s",
     "widest5_mean_wait_s",
+    "area_weighted_mean_response_s",
+    "throughput_std",
+    "user_slowdown_gini",
     "utilisation",
 )
 
@@ -130,9 +133,10 @@ def _means(runs: pd.DataFrame) -> pd.DataFrame:
 WAYS: Final = (
     "EASY: first come, first served; a job may pass if it does not delay the first one that waits. EASY-SJBF: of those "
     "that may pass, the shortest goes first. EASY++: the same by run times predicted from the user's two last jobs. "
-    "careful: EASY-SJBF by many estimates of a job, with a promise to the first one that waits. conservative: every "
-    "waiting job holds a reservation. WFP: the queue is ordered by (wait / requested time)³ x processors. All but "
-    "EASY++ and careful plan by the requested times."
+    "careful: EASY-SJBF by many estimates of a job, with a promise to the first one that waits. balanced: by the same "
+    "estimates, the queue too favours short jobs, until a job is overdue. conservative: every waiting job holds a "
+    "reservation. WFP: the queue is ordered by (wait / requested time)³ x processors. All but EASY++, careful and "
+    "balanced plan by the requested times."
 )
 """What the names stand for."""
 LIMITS: Final = (

@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from experiments.advise.advice import CLASSES, FEWEST, WAIT, Advice, Change, Option
+from experiments.advise.advice import CLASSES, FEWEST, Advice, Change, Option
+from experiments.compare.compare import WAIT
 from experiments.compare.measures import MEASURES
 from experiments.compare.result import COST, TOLERATED, Comparison, Price
 from experiments.compare.sentences import MANIFOLD, allowed, in_percent
+from experiments.compare.sentences import users as users_worse_off
 from predictors.core.errors import counted
 from schedsim.results.metrics import RUN_TIME_CLASSES
 
@@ -122,6 +124,8 @@ def _who(option: Option) -> str:
             f"Of {counted(users, 'user')} with {FEWEST} jobs or more {won:,} would surely wait less and {len(lost):,} "
             f"longer{named}."
         )
+    if option.comparison.worse_off is not None:
+        sentences.append(users_worse_off(option.comparison.worse_off))
     return " ".join(sentences)
 
 

@@ -139,8 +139,17 @@ def tune(
             "order=NAME: the agent sees predictions, plans are made by requested times."
         ),
     ] = "requested",
+    agent: Annotated[
+        str,
+        typer.Option(
+            help="linear: twelve weights, searched by CMA-ES; network: a small network shared by all jobs, which "
+            "learns by REINFORCE and fits machines of any size."
+        ),
+    ] = "linear",
     window: Annotated[int, typer.Option(help="How many jobs at the front of the queue the agent sees.")] = 50,
-    generations: Annotated[int, typer.Option(help="Of the search, 12 agents each.", min=1)] = 60,
+    generations: Annotated[
+        int, typer.Option(help="Of the search, 12 agents each, or of the training; a network of 0 is untrained.", min=0)
+    ] = 60,
     seed: Seed = 0,
     seeds: Annotated[int, typer.Option(help="Shaken copies of the test part, 5 or more.", min=1)] = 10,
     procs: Procs = None,
@@ -164,7 +173,7 @@ def tune(
 ) -> None:
     """Tune an agent on the first part of a log, test it on the rest, and say who would gain and who would pay.
 
-    Then: jobcast simulate NEXT --policy agent:FILE. Needs the package cma, which the extra rl brings.
+    Then: jobcast simulate NEXT --policy agent:FILE. Needs the extra rl.
     """
     from experiments.cli.evaluate import names_of
     from experiments.console import after_reading, print_account, print_json, print_lacks, print_table, working
@@ -174,8 +183,9 @@ def tune(
     from experiments.tune.judge import check_seeds, judge, with_test
     from experiments.tune.objective import Objective
     from experiments.tune.report import report_on
+    from experiments.tune.search import found_by
     from experiments.tune.tune import Split, Tuning
-    from predictors.core.errors import JobcastError
+    from predictors.core.errors import JobcastError, unknown_name
     from predictors.data.cleaning import RequestsFrom
     from predictors.data.formats.detect import read_log
     from predictors.data.summary import prepare
@@ -187,6 +197,11 @@ def tune(
     began, begin, workers = time(), perf_counter(), pool.built()
     check_suffix(out)
     check_seeds(seeds)
+    if agent not in ("linear", "network"):
+        raise unknown_name("kind of agent to tune", agent, ("linear", "network"))
+    find = found_by
+    if agent == "network":
+        from experiments.tune.reinforce import trained_on as find  # type: ignore[assignment]  # needs Gymnasium
     aim, rules = Objective(objective, tolerance), names_of(reserve)
     if alias is not None and register is None:
         raise JobcastError("--alias is for a registered agent; give --register NAME.")
@@ -200,7 +215,7 @@ def tune(
     with after_reading(account):
         prepared = prepare(jobs, procs, drop_wide, partition, requests_from, account)
         split = Split(prepared.used, train)
-        tuning = Tuning(split, aim, rules, estimates, generations, seed, window)  # type: ignore[arg-type]
+        tuning = Tuning(split, aim, rules, estimates, generations, seed, window, find)  # type: ignore[arg-type]
         page_of = f"tune-{slug(split.log.name)}"
         refuse_report_folder(report, page_of)
         tuned = tuning.run(workers)
@@ -214,11 +229,11 @@ def tune(
     kept = None
     if register is not None:
         with working("Writing it down in MLflow"):
-            agent = with_test(tuned.agent, judged)
-            figures = {name: value for name, value in agent.origin.items() if name.endswith("_ratio")}
-            params = {name: value for name, value in agent.origin.items() if name not in figures}
-            frame = {"reserve": agent.reserve, "window": agent.window, "base": agent.base}
-            params |= frame | {"estimates": agent.estimates, "kind": agent.kind, "digest": agent.digest}
+            told = with_test(tuned.agent, judged)
+            figures = {name: value for name, value in told.origin.items() if name.endswith("_ratio")}
+            params = {name: value for name, value in told.origin.items() if name not in figures}
+            frame = {"reserve": told.reserve, "window": told.window, "base": told.base}
+            params |= frame | {"estimates": told.estimates, "kind": told.kind, "digest": told.digest}
             title = f"agent on {split.log.name}"
             run = log_agent(title, out, params, figures, split.log, page=made.verdict, begin=began, files=made.figures)
             kept = register_run(run, register, alias)

@@ -22,6 +22,7 @@ RUNS: Final = (
     ("EASY-SJBF, user's last two (EASY++)", "easy-sjbf", "tsafrir"),
     ("EASY-SJBF, random forest", "easy-sjbf", "forest"),
     ("careful, nothing to train", "careful", "careful"),
+    ("balanced, nothing to train", "balanced", "balanced"),
     ("EASY-SJBF, true run times", "easy-sjbf", "clairvoyant"),
 )
 """What the demo simulates: label, policy, estimates."""

@@ -32,7 +32,8 @@ def experiment(
     name: Annotated[
         str,
         typer.Argument(
-            help="Which one: reis, runtime, backfilling, start-times, logstudy, rush, rush-dose, ceil, cobalt, dras.",
+            help="Which one: reis, runtime, backfilling, stress, start-times, logstudy, rush, rush-dose, ceil, cobalt, "
+            "dras.",
             metavar="NAME",
         ),
     ],
@@ -59,7 +60,7 @@ def experiment(
     test: Annotated[
         str, typer.Option(help="dras: how long to test on, after a validation half as long: rest, 9mo.")
     ] = "",
-    seeds: Annotated[int | None, typer.Option(help="dras: how many seeds.", min=1, max=1000)] = None,
+    seeds: Annotated[int | None, typer.Option(help="dras, stress: how many seeds.", min=1, max=1000)] = None,
     orders: Annotated[int | None, typer.Option(help="dras: how many orders of job sets, 1 to 3.", min=1, max=3)] = None,
     job_sets: Annotated[
         int | None,

@@ -7,7 +7,7 @@ from typing import Final
 from predictors.registry import PREDICTORS
 from schedsim.agents.files import PREFIX, SHIPPED
 from schedsim.policies.corrections import CORRECTIONS
-from schedsim.policies.orders import ORDERS
+from schedsim.policies.orders import ORDERS, LookAhead
 from schedsim.policies.policy import POLICIES, Policy
 
 HEAD = """# Names
@@ -88,6 +88,11 @@ def page() -> str:
             "`balanced`",
             "EASY by a priority that favours short jobs; due dates bound every wait; use it with "
             "`--estimates balanced` ([backfilling](backfilling.md))",
+        ),
+        (
+            "`look-ahead`",
+            "EASY by the order that looks best at each pass, once the queue is drained by it; tried are "
+            f"{', '.join(LookAhead().orders)} ([how](tune.md#look-ahead-without-learning))",
         ),
     ]
     orders = [(f"`{name}`", ORDERED[name]) for name in by_order]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.cli.operate import seconds_of
 from experiments.cli.options import EvenIfWorse, Json, ListAccount, Log
 from experiments.console import say
 
@@ -31,8 +32,11 @@ DATABASE = "sqlite:///jobcast-service.db"
 
 
 def serve(
+    context: typer.Context,
     model: Model,
-    db: Annotated[str, typer.Option(help="sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME.")] = DATABASE,
+    db: Annotated[
+        str, typer.Option(help="sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME.", envvar="JOBCAST_DB")
+    ] = DATABASE,
     host: Annotated[str, typer.Option(help="Address to listen on; without tokens, this machine's own.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8571,
     token_file: Annotated[Path | None, typer.Option(help="Hashes of bearer tokens, see `jobcast token`.")] = None,
@@ -49,6 +53,13 @@ def serve(
     clock: Annotated[str, typer.Option(help="unix, or log: times count from an unknown moment.")] = "unix",
     time_zone: Annotated[str | None, typer.Option(help="IANA name of the machine's time zone; default UTC.")] = None,
     as_of: Annotated[str, typer.Option(help="What counts as ended at a submission: strict or reis.")] = "strict",
+    model_copies: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of copies of the models in use, for starts while the registry is gone. Default: beside "
+            "SQLite's file."
+        ),
+    ] = None,
     poll: Annotated[float, typer.Option(min=0, help="Seconds between looks at the registry; 0: only when told.")] = 30,
     machine_procs: Annotated[
         int | None, typer.Option(min=1, help="Processors of the machine; starts of waiting jobs are forecast, too.")
@@ -64,12 +75,26 @@ def serve(
         ),
     ] = None,
     name_key: Annotated[Path | None, typer.Option(help="File with a secret key for the hashes of names.")] = None,
-    rate: Annotated[float, typer.Option(min=0, help="Requests a second of one client, in the long run; 0: any.")] = 0,
-    most_bytes: Annotated[int, typer.Option(min=1024, help="Largest body of a request.")] = 16 * 2**20,
+    forget_after: Annotated[
+        str | None,
+        typer.Option(help="Give up live jobs after so long a silence, such as 30d.", metavar="TIME"),
+    ] = None,
+    rate: Annotated[
+        float,
+        typer.Option(min=0, help="Requests a second of one client, ten seconds' worth at once; 0: any."),
+    ] = 0,
+    most_bytes: Annotated[int, typer.Option(min=1024, help="Largest body: telemetry; others end at 4 MiB.")] = 16
+    * 2**20,
     tls_certificate: Annotated[Path | None, typer.Option(help="Certificate for TLS, PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key, PEM.")] = None,
+    log_format: Annotated[str, typer.Option(help="Lines of the log on standard error: text or json.")] = "text",
+    log_level: Annotated[str, typer.Option(help="Least level: debug, info, warning or error.")] = "info",
+    audit_log: Annotated[
+        Path | None, typer.Option(help="File to append who sent events, reloaded models, was refused; JSON lines.")
+    ] = None,
 ) -> None:
     """Serve run-time predictions: job events in, predictions out; nothing acknowledged is ever lost."""
+    import logging
     import os
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of libraries would take turns with answers
@@ -77,8 +102,10 @@ def serve(
     from predictors.core.errors import JobcastError
     from predictors.service.api.auth import Limits, read_tokens
     from predictors.service.api.server import Listening
+    from predictors.service.operation.logs import set_up_logs
     from predictors.service.pseudonyms import Pseudonymiser
 
+    context.call_on_close(set_up_logs(log_format, log_level))
     listening = Listening(
         host=host,
         port=port,
@@ -86,14 +113,22 @@ def serve(
         limits=Limits(body_bytes=most_bytes, rate=rate),
         certificate=tls_certificate,
         key=tls_key,
+        token_file=token_file,
+        audit_log=audit_log,
     )
     key = Pseudonymiser() if name_key is None else Pseudonymiser.read(name_key)
+    if name_key is None:
+        logging.getLogger("jobcast.service").warning(
+            "names are hashed without a key: whoever has the database can try likely names; give --name-key"
+        )
     if policy is not None and machine_procs is None:
         raise JobcastError("--policy is for forecasts of starts, which need the machine's size: --machine-procs N.")
     starts = None if machine_procs is None else _starts(policy or "easy", machine_procs)
     from predictors.service.api.app import Api
     from predictors.service.api.server import serve as listen
     from predictors.service.settings import Settings
+    from predictors.service.state.model import load
+    from predictors.service.state.model_copies import ModelCopies, folder_beside
     from predictors.service.state.service import Service
 
     settings = Settings(
@@ -108,10 +143,13 @@ def serve(
         poll=poll,
         machine_procs=machine_procs,
         kills=kill,
+        forget_after=None if forget_after is None else seconds_of(forget_after, "--forget-after"),
     )
+    copies = model_copies or folder_beside(db)
+    loader = load if copies is None else ModelCopies(copies).load
     with working(f"Loading {model}"):
         variability_state = None if classifier is None else _variability_state(classifier)
-        service = Service(settings, key=key)
+        service = Service(settings, loader=loader, key=key)
     listen(Api(service, key, starts, variability_state), listening)
 
 
@@ -158,7 +196,7 @@ def replay(
     lacks = (*lacks_of_reading(jobs, account), *lacks_for_predictions(ran, left_out))
     account = (account + left_out).using(len(ran))
     begin = time.perf_counter()
-    with Client(url, token, timeout=60.0, retries=8) as client, working(f"Replaying {len(ran):,} jobs"):
+    with Client(url, token, timeout=300.0, retries=1000) as client, working(f"Replaying {len(ran):,} jobs"):
         warm = client.models()["began"] is not None
         found = drive(client, ran, batch)
         beside = {one["role"]: one["beside_last_two"] for one in client.models()["models"]}

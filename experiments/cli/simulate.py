@@ -164,7 +164,7 @@ def simulate(
         logged["past_request"] = int(overran(prepared.used).sum())
     found["as_logged"] = logged
     found["learnt_from_this_log"] = learnt_from(given, jobs, cleaned) or tuned_on(policy, jobs, prepared.used)
-    groups = {} if by is None else table_by(result, by, named.rules)
+    groups = {} if by is None else table_by(result, by, named.rules, cleaned)
     if as_json:
         more: dict[str, Any] = {"by": groups} if by else {}
         more |= {"explanation": reason.to_dict()} if reason is not None else {}

@@ -27,17 +27,23 @@ from experiments.compare.result import (
     LogResult,
     Price,
     Ratio,
+    WorseOff,
     of_each,
 )
 from predictors.core.arrays import Floats
 from predictors.core.errors import JobcastError, unknown_name
-from predictors.core.intervals import drawn_means, drawn_over, drawn_ratios, expanded
+from predictors.core.intervals import drawn_means, drawn_over, drawn_ratios, expanded, median_interval
+from predictors.data.joblog import UNKNOWN
+from schedsim.results.metrics import share_worse_off
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FLOOR: Final = {"underestimation_rate": 0.001}
+FLOOR: Final = dict.fromkeys(("underestimation_rate", "throughput_std", "user_slowdown_gini"), 0.001)
 """Figures below this count as this, so that a ratio exists; of others 1 (1 s, or no slowdown)."""
+NOBODY: Final = str(UNKNOWN)
+"""The group of jobs whose user is not known."""
+WAIT: Final = "mean_wait_s"
 BY_USER: Final = {"sse_s2": "sse_s2", "mae_s": "error_s", "underestimation_rate": "underestimated"}
 """Figures that are told by user, and the column of the groups that is summed."""
 
@@ -67,7 +73,8 @@ def compare(
     kind : {"simulate", "evaluate", "train"}
         What was run; each kind has its own prices.
     groups : DataFrame, optional
-        Figures by group; of evaluations, sums of errors by user.
+        Figures by group; of evaluations, sums of errors by user, of simulations by user, for the share of users who are
+        worse off.
     level : float
         Of the interval of what decides.
     price_level : float
@@ -95,10 +102,53 @@ def compare(
             on = tuple(log.log for log in each if log.samples >= LEAST and log.ratio.above(tolerated))
             prices.append(Price(price, over_all, over_all.above(tolerated) or 2 * len(on) >= len(each), on))
     sure = len(logs) >= LEAST or all(log.samples >= LEAST for log in logs)
+    by_user = kind == "simulate" and groups is not None and WAIT in groups
+    worse_off = users_worse_off(groups, case, beside) if groups is not None and by_user else None
     found = Comparison(
-        case, beside, measure, ratio, logs, tuple(prices), ratio.outcome if sure else "open", level, tolerated
+        case,
+        beside,
+        measure,
+        ratio,
+        logs,
+        tuple(prices),
+        ratio.outcome if sure else "open",
+        level,
+        tolerated,
+        worse_off,
     )
     return replace(found, outcome="at others' cost") if found.outcome == "better" and found.paid else found
+
+
+def users_worse_off(groups: "pd.DataFrame", case: str, beside: str) -> WorseOff | None:
+    """Return the share of users who are worse off under a case than beside it; None where no user is known.
+
+    Shaken seeds decide; where there are none, the logs as they are. Of several logs each seed's mean over them counts.
+
+    Parameters
+    ----------
+    groups : DataFrame
+        Of simulations: log, case, seed, by, group and mean_wait_s.
+    """
+    shares = shares_worse_off(groups, case, beside)
+    shaken = shares[shares["seed"] != AS_LOGGED]
+    used = shaken if len(shaken) else shares
+    if used.empty:
+        return None
+    table = used.pivot(index="seed", columns="log", values="share").dropna()
+    each = table.mean(axis="columns").to_numpy(dtype=np.float64)
+    return WorseOff(float(np.median(each)), *median_interval(each)) if len(each) else None
+
+
+def shares_worse_off(groups: "pd.DataFrame", case: str, beside: str) -> "pd.DataFrame":
+    """Return the share of users who are worse off under a case than beside it: a row a log and seed that both have."""
+    own = groups[(groups["by"] == "user") & (groups["group"] != NOBODY)]
+    sides = [own[own["case"] == name].set_index(["log", "seed", "group"])[WAIT] for name in (case, beside)]
+    both = sides[0].to_frame("now").join(sides[1].rename("before"), how="inner").reset_index()
+    rows = [
+        {"log": log, "seed": seed, "share": share_worse_off(part["now"], part["before"])}
+        for (log, seed), part in both.groupby(["log", "seed"], sort=False)
+    ]
+    return type(both)(rows, columns=["log", "seed", "share"])
 
 
 def compare_all(

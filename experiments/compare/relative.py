@@ -1,6 +1,6 @@
 """Figures relative to EASY, with medians over seeds and logs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 import numpy as np
@@ -17,9 +17,24 @@ RATIOS: Final = {
 }
 """Columns relative to EASY: which figure of a schedule."""
 COLUMNS: Final = ("gap_closed", *RATIOS)
+FURTHER: Final = {
+    "response_by_area": "area_weighted_mean_response_s",
+    "wait_by_area": "area_weighted_mean_wait_s",
+    "throughput": "throughput_std",
+    "user_gini": "user_slowdown_gini",
+}
+"""More columns relative to EASY, where a study asks for them."""
+WORSE_OFF: Final = "users_worse_off"
+"""Share of users who are worse off than under EASY."""
+ALL: Final = (*COLUMNS, *FURTHER, WORSE_OFF)
 
 
-def relative(own: dict[str, float], easy: dict[str, float], best: dict[str, float]) -> dict[str, float]:
+def relative(
+    own: Mapping[str, float],
+    easy: Mapping[str, float],
+    best: Mapping[str, float],
+    ratios: Mapping[str, str] = RATIOS,
+) -> dict[str, float]:
     """Return the share of the gap closed, and what is paid relative to EASY; NaN where EASY leaves nothing to gain.
 
     Examples
@@ -34,7 +49,7 @@ def relative(own: dict[str, float], easy: dict[str, float], best: dict[str, floa
     return {
         "slowdown": own[slowdown],
         "gap_closed": (easy[slowdown] - own[slowdown]) / gap if gap > 0 else np.nan,
-        **{column: own[name] / easy[name] if easy[name] > 0 else np.nan for column, name in RATIOS.items()},
+        **{column: own[name] / easy[name] if easy[name] > 0 else np.nan for column, name in ratios.items()},
     }
 
 
@@ -79,10 +94,15 @@ def _with_interval(middle: float, low: float, high: float, form: str) -> str:
 
 def shaken_beside_as_logged(runs: pd.DataFrame) -> pd.DataFrame:
     """Return medians over the shaken seeds, one row a case, with `_as_logged`, the run on the log as it is, beside."""
-    shaken = runs["seed"] != AS_LOGGED
-    table = over_seeds(runs.assign(**{m: runs[m].where(shaken) for m in COLUMNS}), ["case"], COLUMNS)
+    shaken, columns = runs["seed"] != AS_LOGGED, measured(runs)
+    table = over_seeds(runs.assign(**{m: runs[m].where(shaken) for m in columns}), ["case"], columns)
     as_logged = runs[~shaken].drop_duplicates("case").set_index("case")
-    return table.assign(**{f"{m}_as_logged": table["case"].map(as_logged[m]) for m in COLUMNS})
+    return table.assign(**{f"{m}_as_logged": table["case"].map(as_logged[m]) for m in columns})
+
+
+def measured(runs: pd.DataFrame) -> list[str]:
+    """Return the columns of a table of runs that are figures beside EASY's."""
+    return [name for name in ALL if name in runs]
 
 
 def over_logs(runs: pd.DataFrame) -> pd.DataFrame:
@@ -91,14 +111,14 @@ def over_logs(runs: pd.DataFrame) -> pd.DataFrame:
     Only seeds that every log has count. A log that lacks a measure for some seed or case (EASY leaves no gap, or nobody
     waits) is left out of that measure's means. `_worst` is the worst log's median.
     """
-    n_logs = runs["log"].nunique()
+    n_logs, columns = runs["log"].nunique(), measured(runs)
     there = _there(runs)
-    used = runs.assign(**{m: runs[m].where(runs["log"].map(there[m])) for m in COLUMNS})
-    means = used.groupby(["case", "seed"], sort=False)[list(COLUMNS)].mean().reset_index()
+    used = runs.assign(**{m: runs[m].where(runs["log"].map(there[m])) for m in columns})
+    means = used.groupby(["case", "seed"], sort=False)[columns].mean().reset_index()
     complete = used.groupby(["case", "seed"], sort=False)["log"].nunique().reset_index(drop=True) == n_logs
     table = shaken_beside_as_logged(means[complete])
-    per_log = used[used["seed"] != AS_LOGGED].groupby(["case", "log"], sort=False)[list(COLUMNS)].median()
-    for measure in COLUMNS:
+    per_log = used[used["seed"] != AS_LOGGED].groupby(["case", "log"], sort=False)[columns].median()
+    for measure in columns:
         by_case = per_log[measure].groupby("case")
         table[f"{measure}_worst"] = table["case"].map(by_case.min() if measure == "gap_closed" else by_case.max())
     table.insert(1, "logs", n_logs)
@@ -107,12 +127,12 @@ def over_logs(runs: pd.DataFrame) -> pd.DataFrame:
 
 def _there(runs: pd.DataFrame) -> pd.DataFrame:
     """Return which logs have which measures in all their runs: a row a log, a column a measure."""
-    return runs[list(COLUMNS)].notna().groupby(runs["log"]).all()
+    return runs[measured(runs)].notna().groupby(runs["log"]).all()
 
 
 def left_out(runs: pd.DataFrame) -> str:
     """Say which logs are left out of which measure's means; nothing if none is."""
     there = _there(runs)
-    gone = [f"{measure} without {', '.join(there.index[~there[measure]])}" for measure in COLUMNS
+    gone = [f"{measure} without {', '.join(there.index[~there[measure]])}" for measure in there
             if not there[measure].all()]  # fmt: skip
     return f"Not every log has every measure: {'; '.join(gone)}." if gone else ""

@@ -19,10 +19,11 @@ MEASURE: Final[Mapping[str, str]] = MappingProxyType(
     {"simulate": "mean_bounded_slowdown", "evaluate": "sse_s2", "train": "sse_s2"}
 )
 """What decides, by kind of sweep, where nothing else is asked for."""
+RESPONSE_BY_AREA: Final = "area_weighted_mean_response_s"
 _OF_PREDICTIONS: Final = ("mae_s", "underestimation_rate")
 PRICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "simulate": ("mean_wait_s", "p99_wait_s", "max_wait_s", "widest5_mean_wait_s"),
+        "simulate": ("mean_wait_s", "p99_wait_s", "max_wait_s", "widest5_mean_wait_s", RESPONSE_BY_AREA),
         "evaluate": _OF_PREDICTIONS,
         "train": _OF_PREDICTIONS,
     }
@@ -97,6 +98,23 @@ class Price:
 
 
 @dataclass(frozen=True)
+class WorseOff:
+    """The share of users who are worse off, see `schedsim.results.metrics.share_worse_off`.
+
+    Attributes
+    ----------
+    share : float
+        Median over the seeds, of several logs of the mean over them.
+    low, high : float
+        Ends of the median's interval; NaN of few seeds.
+    """
+
+    share: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Comparison:
     """One case of a sweep compared with another.
 
@@ -118,6 +136,8 @@ class Comparison:
         Of the ratio's interval; among several that shall hold together, higher than of one alone.
     tolerated : float
         The ratio above which a price is paid.
+    worse_off : WorseOff or None
+        Of the users; None where figures by user were not asked for, or no user is known.
     """
 
     case: str
@@ -129,6 +149,7 @@ class Comparison:
     outcome: Outcome
     level: float = LEVEL
     tolerated: float = TOLERATED
+    worse_off: WorseOff | None = None
 
     @property
     def paid(self) -> tuple[Price, ...]:

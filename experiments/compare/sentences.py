@@ -4,8 +4,9 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from experiments.compare.measures import MEASURES
-from experiments.compare.result import COST, LEAST, Choice, Comparison, Price, Ratio, of_each
+from experiments.compare.result import COST, LEAST, Choice, Comparison, Price, Ratio, WorseOff, of_each
 from predictors.core.errors import counted
+from schedsim.results.metrics import WORSE_BY_RATIO, WORSE_BY_SECONDS
 
 MANIFOLD: Final = 3.0
 """Ratio from which on nobody thinks in percent."""
@@ -25,6 +26,25 @@ def of(found: Comparison | Choice) -> str:
     """
     if isinstance(found, Choice):
         return _choice(found)
+    return _outcome(found) + ("" if found.worse_off is None else f" {users(found.worse_off)}")
+
+
+def users(found: WorseOff) -> str:
+    """Return how many users are worse off, as a sentence.
+
+    Examples
+    --------
+    >>> users(WorseOff(0.125, 0.1, 0.15))
+    'Of the users 12 % [10, 15] wait longer in the mean, by more than 5 % and 10 min.'
+    """
+    ends = "" if found.low != found.low else f" [{100 * found.low:.0f}, {100 * found.high:.0f}]"
+    return (
+        f"Of the users {100 * found.share:.0f} %{ends} wait longer in the mean, by more than {allowed(WORSE_BY_RATIO)} "
+        f"and {WORSE_BY_SECONDS / 60:.0f} min."
+    )
+
+
+def _outcome(found: Comparison) -> str:
     measure, change = MEASURES[found.measure].title, in_percent(found.ratio)
     if found.outcome == "open":
         why = "too little to tell" if _few(found) else "inside the noise"

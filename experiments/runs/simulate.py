@@ -282,8 +282,10 @@ def check_table(what: str, queues: bool) -> None:
         raise JobcastError("A table by queue needs queues: name a --site, or take the policy cobalt.")
 
 
-def table_by(schedule: Schedule, what: str, rules: Rules | None = None) -> dict[str, dict[str, Any]]:
+def table_by(schedule: Schedule, what: str, rules: Rules | None = None, log: JobLog | None = None) -> dict[str, Any]:
     """Return a schedule's figures by group, under the groups' names.
+
+    By queue, the mean wait that the log itself records stands beside, of the jobs whose wait it knows.
 
     Raises
     ------
@@ -292,8 +294,23 @@ def table_by(schedule: Schedule, what: str, rules: Rules | None = None) -> dict[
     """
     check_table(what, rules is not None)
     if what == "queue" and rules is not None:
-        return {name: dict(row) for name, row in by_queue(schedule, rules).items()}
+        table = {name: dict(row) for name, row in by_queue(schedule, rules).items()}
+        return table if log is None else _beside_logged(table, schedule, rules, log)
     return {str(group): dict(row) for group, row in TABLES[what](schedule).items()}
+
+
+def _beside_logged(
+    table: dict[str, dict[str, Any]], schedule: Schedule, rules: Rules, log: JobLog
+) -> dict[str, dict[str, Any]]:
+    """Return a table by queue with the log's own mean waits [s]; without them where it has none."""
+    if not log.known("wait").any():
+        return table
+    queue = rules.serves(schedule.workload)
+    for number, one in enumerate(rules.router.queues):
+        if one.name in table:
+            known = log["wait"][queue == number].compressed()
+            table[one.name]["mean_wait_in_the_log_s"] = float(known.mean()) if len(known) else None
+    return table
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,10 @@ longest wait and mean wait of the widest 5 % of jobs as multiples of EASY's. Eac
 scheduled by every case, so that differences are paired. Medians over the seeds; their intervals are order
 statistics that hold the median of all shakes with at least 95 % confidence (ten seeds: the second smallest to the
 second largest).
+
+Beside them stand area-weighted response time and wait, standard deviation of throughput and Gini of the users'
+slowdowns as multiples of EASY's, and the share of users who are worse off (`schedsim.results.metrics`). Then families
+of rules are drawn as curves (`experiments.studies.frontier`).
 """
 
 from collections.abc import Callable, Iterator
@@ -14,11 +18,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
+from experiments.compare.compare import shares_worse_off
 from experiments.compare.measures import AS_LOGGED, MEASURES
-from experiments.compare.relative import COLUMNS, RATIOS, left_out, over_logs, relative, shaken_beside_as_logged
+from experiments.compare.relative import (
+    COLUMNS,
+    FURTHER,
+    RATIOS,
+    WORSE_OFF,
+    left_out,
+    over_logs,
+    relative,
+    shaken_beside_as_logged,
+)
 from experiments.reports.figures import draw, legend_of_points, look_of, number_beside, write_table
 from experiments.reports.report import Report
 from experiments.runs.setting import Setting
+from experiments.studies.frontier import along, curves_of, family_cases
 from experiments.sweeps.run import run_sweep
 from experiments.sweeps.sweep import Case, Sweep
 from predictors.core.errors import percent
@@ -133,33 +148,44 @@ QUESTION: Final = (
 def run(setting: Setting) -> Report:
     """Schedule a log, as it is and shaken ten times (quick: three), by every case, and draw the frontier.
 
-    Where the folder holds the runs of other logs by the same cases and seeds, the frontier and a table over all of them
-    are made as well, by the seeds that all have.
+    Families of rules are scheduled on the shaken logs alone. Where the folder holds the runs of other logs by the same
+    cases and seeds, the frontier, the curves and a table over all of them are made as well, by the seeds that all have.
     """
     begin = perf_counter()
     log, account = clean(setting.jobs(), setting.procs, drop_wide=True)
     seeds = tuple(range(setting.seed + 1, setting.seed + (4 if setting.quick else 11)))
     cases = tuple(case for case in CASES if not setting.quick or case.name in QUICK)
-    place = setting.checkpoints and setting.checkpoints / "sweep"
-    found = run_sweep(Sweep(cases=cases, seeds=seeds), [log], pool=setting.pool, folder=place)
-    runs = beside_easy(found.runs)
-    file = write_table(runs, setting.folder / f"runs_{log.name}.csv")
-    medians = shaken_beside_as_logged(runs)
-    tables = _split(medians, "")
+    further = tuple(case for case in family_cases() if case.name not in {one.name for one in cases})
+    place = setting.checkpoints
+    found = run_sweep(
+        Sweep(cases=cases, seeds=seeds, by=("user",)), [log], pool=setting.pool, folder=place and place / "sweep"
+    )
+    moved = run_sweep(
+        Sweep(cases=further, seeds=seeds, as_logged=False),
+        [log],
+        pool=setting.pool,
+        folder=place and place / "families",
+    )
+    runs = with_users(beside_easy(found.runs), found.groups)
+    names = {case.name for case in family_cases()}
+    every = beside_easy(pd.concat([found.runs[found.runs["seed"] != AS_LOGGED], moved.runs], ignore_index=True))
+    families = every[every["case"].isin(names)].reset_index(drop=True)
     written = [
-        file,
-        *draw(setting.folder, f"frontier_{log.name}", medians, frontier_of(log.name), width=9.5, height=7.5),
+        write_table(runs, setting.folder / f"runs_{log.name}.csv"),
+        write_table(families, setting.folder / f"families_{log.name}.csv"),
     ]
+    medians, curves = shaken_beside_as_logged(runs), along(shaken_beside_as_logged(families))
+    tables = _split(medians, "") | _of_families(curves, "")
+    written += _drawn(setting.folder, f"_{log.name}", medians, curves, log.name)
     account = account.using(len(log))
     notes, verdict = [account.summary()], list(_who_pays(medians))
-    everything = alike(runs, setting.folder)
-    names = sorted(everything["log"].unique())
-    if len(names) > 1:
-        pooled = over_logs(everything)
-        tables |= _split(pooled, "all logs: ")
-        notes.append(f"All logs: {', '.join(names)}; the seeds that all have. {left_out(everything)}".rstrip())
-        about = f"mean of {len(names)} logs"
-        written += draw(setting.folder, "frontier", pooled, frontier_of(about), width=9.5, height=7.5)
+    everything, all_families = alike(runs, setting.folder), alike(families, setting.folder, "families")
+    logs = sorted(everything["log"].unique())
+    if len(logs) > 1:
+        pooled, curves = over_logs(everything), along(over_logs(all_families))
+        tables |= _split(pooled, "all logs: ") | _of_families(curves, "all logs: ")
+        notes.append(f"All logs: {', '.join(logs)}; the seeds that all have. {left_out(everything)}".rstrip())
+        written += _drawn(setting.folder, "", pooled, curves, f"mean of {len(logs)} logs")
     return Report(
         experiment="backfilling",
         log=log.name,
@@ -173,10 +199,30 @@ def run(setting: Setting) -> Report:
     )
 
 
-def alike(runs: pd.DataFrame, folder: Path) -> pd.DataFrame:
+def _drawn(folder: Path, stem: str, medians: pd.DataFrame, curves: pd.DataFrame, about: str) -> list[Path]:
+    """Draw the frontier of named settings, and the curves of the families beside them."""
+    return [
+        *draw(folder, f"frontier{stem}", medians, frontier_of(about), width=9.5, height=7.5),
+        *draw(folder, f"curves{stem}", curves, curves_of(about, medians), width=13.0, height=9.5),
+    ]
+
+
+def _of_families(curves: pd.DataFrame, about: str) -> dict[str, pd.DataFrame]:
+    """Return the medians of the families as a table."""
+    return {f"{about}families": curves[["family", "value", *COLUMNS]]}
+
+
+def with_users(runs: pd.DataFrame, groups: pd.DataFrame) -> pd.DataFrame:
+    """Return runs with the share of users who are worse off than under EASY; NaN where no user is known."""
+    shares = [shares_worse_off(groups, case, EASY).assign(case=case) for case in runs["case"].unique()]
+    table = pd.concat(shares, ignore_index=True).rename(columns={"share": WORSE_OFF})
+    return runs.merge(table, on=["log", "seed", "case"], how="left").astype({WORSE_OFF: float})
+
+
+def alike(runs: pd.DataFrame, folder: Path, stem: str = "runs") -> pd.DataFrame:
     """Return these runs, and from a folder those of other logs that were made by the same cases and some same seed."""
     found = [runs]
-    for path in sorted(folder.glob("runs_*.csv")):
+    for path in sorted(folder.glob(f"{stem}_*.csv")):
         other = pd.read_csv(path)
         if list(other.columns) != list(runs.columns) or set(other["log"]) & set(runs["log"]):
             continue
@@ -195,11 +241,12 @@ def _split(table: pd.DataFrame, about: str) -> dict[str, pd.DataFrame]:
         "as logged": "_as_logged",
         "worst log": "_worst",
     }
+    further = [name for name in (*FURTHER, WORSE_OFF) if name in table]
     return {
         about + name: table[["case", *(column + suffix for column in COLUMNS)]]
         for name, suffix in parts.items()
         if f"wait{suffix}" in table
-    }
+    } | {f"{about}further medians": table[["case", *further]]}
 
 
 def beside_easy(runs: pd.DataFrame) -> pd.DataFrame:
@@ -209,7 +256,7 @@ def beside_easy(runs: pd.DataFrame) -> pd.DataFrame:
         records: list[dict[Any, Any]] = part.to_dict(orient="records")
         found = {row["case"]: row for row in records}
         rows += [
-            {"log": log, "seed": seed, "case": name, **relative(own, found[EASY], found[CLAIRVOYANT])}
+            {"log": log, "seed": seed, "case": name, **relative(own, found[EASY], found[CLAIRVOYANT], RATIOS | FURTHER)}
             for name, own in found.items()
         ]
     return pd.DataFrame(rows)

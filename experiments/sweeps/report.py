@@ -27,7 +27,14 @@ QUESTIONS: Final = {
     "train": "Which predictor errs least, and what has each learnt from the whole log?",
 }
 SHOWN: Final = {
-    "simulate": ("mean_bounded_slowdown", *PRICES["simulate"], "utilisation", "killed"),
+    "simulate": (
+        "mean_bounded_slowdown",
+        *PRICES["simulate"],
+        "throughput_std",
+        "user_slowdown_gini",
+        "utilisation",
+        "killed",
+    ),
     "evaluate": ("sse_ratio_to_last_two", "mae_s", "median_ae_s", "r2", "mean_accuracy", "underestimation_rate"),
 }
 APART: Final = " That is so of the figure that decides; of those that are paid in, each is told by itself."
@@ -131,6 +138,7 @@ def as_table(comparisons: tuple[Comparison, ...]) -> pd.DataFrame:
             "worse on": one.on("worse"),
             "logs": len(one.logs),
             "paid in": ", ".join(MEASURES[price.measure].title for price in one.paid),
+            **({} if one.worse_off is None else {"users worse off": one.worse_off.share}),
         }
         for one in comparisons
     )

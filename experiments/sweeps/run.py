@@ -126,7 +126,8 @@ def _warm(planned: Plan) -> list[tuple[str, Batch]]:
     for case in planned.sweep.all_cases:
         which: object = case.name
         if isinstance(case, Case):
-            which = (is_agent(case.policy) or make_policy(case.policy).kind, str(case.estimates))
+            rule = case.rule or (None if is_agent(case.policy) else make_policy(case.policy))
+            which = (rule is None or rule.kind, rule is not None and rule.order.code, str(case.estimates))
         cases.setdefault(which, case)
     options = _options(planned)
     cells = tuple(Cell(WARM, case, 1) for case in cases.values())

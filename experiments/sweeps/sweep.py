@@ -19,7 +19,7 @@ from predictors.models.similar_jobs import SimilarRuns, estimates_name
 from predictors.registry import make_predictor
 from schedsim.agents.files import PREFIX, SHIPPED
 from schedsim.policies.corrections import correction_code
-from schedsim.policies.policy import policy_name
+from schedsim.policies.policy import Policy, policy_name
 
 T = TypeVar("T")
 Name = Annotated[str, Field(min_length=1)]
@@ -31,9 +31,10 @@ NEVER_EXPIRE: Final = tuple(GIVEN)
 
 @dataclass(frozen=True)
 class Case:
-    """A way to schedule: the names that `jobcast simulate` takes, or a rule of revised estimates without a name.
+    """A way to schedule: the names that `jobcast simulate` takes, or rules without a name.
 
-    With `shaken=False` it is run only on the log as it is: to see its figures, without intervals.
+    With `shaken=False` it is run only on the log as it is: to see its figures, without intervals. Estimates may be a
+    rule of revised estimates; `rule` is a `Policy` that differs from what `policy` names, for cases made in Python.
     """
 
     __pydantic_config__: ClassVar[Any] = STRICT
@@ -44,9 +45,12 @@ class Case:
     correction: Name = "requested"
     shaken: bool = True
     budget: float | None = None
+    rule: Any = None
 
     def __post_init__(self) -> None:
         check_fields(self, f"Case {self.name!r}")
+        if self.rule is not None and not isinstance(self.rule, Policy):
+            raise JobcastError(f"Case {self.name!r}: rule is a schedsim.policies.policy.Policy; got {self.rule!r}.")
         object.__setattr__(self, "policy", policy_name(self.policy))
         if isinstance(self.estimates, str):
             object.__setattr__(self, "estimates", estimates_name(self.estimates))
@@ -70,7 +74,7 @@ class Case:
         estimates = self.estimates if isinstance(self.estimates, str) else repr(self.estimates)
         return {
             "case": self.name,
-            "policy": self.policy,
+            "policy": self.policy if self.rule is None else repr(self.rule),
             "estimates": estimates,
             "correction": self.correction,
             "budget": self.budget,

@@ -142,7 +142,8 @@ def _simulated(log: JobLog, cell: Cell, batch: Batch) -> tuple[Row, list[Row], N
     agent = batch.options.get("agents", {}).get(case.policy)
     schedule, found = run_by_name(
         jobs, case.policy, case.estimates if case.budget is not None else given, case.correction,
-        kill=batch.options["kill"], budget=case.budget, workload=workload, rule=None if agent is None else agent.policy,
+        kill=batch.options["kill"], budget=case.budget, workload=workload,
+        rule=case.rule if agent is None else agent.policy,
     )  # fmt: skip
     timed = ("log", "policy", "estimates", "correction", "budget", "engine_seconds", "jobs_per_second")
     row = {key: value for key, value in found.items() if key not in timed}

@@ -27,6 +27,7 @@ from predictors.data.joblog import JobLog
 from schedsim.engine.simulation import Simulation
 from schedsim.policies.agents import MOST_WEIGHT, OLDEST_FIRST, RESERVES, Linear, Reserve
 from schedsim.policies.policy import Policy, make_policy
+from schedsim.policies.pooled import Pooled
 from schedsim.workload.shaking import shaken
 from schedsim.workload.workload import Workload
 
@@ -123,10 +124,10 @@ class Contest:
         return five(simulation.schedule())
 
 
-def policy_of(weights: Floats, reserve: Reserve, window: int) -> Policy:
-    """Return the policy of a linear agent with these weights."""
-    within = np.clip(weights, -MOST_WEIGHT, MOST_WEIGHT)
-    return replace(make_policy(BASE), agent=Linear(tuple(within.tolist())), reserve=reserve, window=window)
+def policy_of(found: Floats | tuple[float, ...] | Pooled, reserve: Reserve, window: int) -> Policy:
+    """Return the policy of what a search has found: a linear agent's weights, or a network."""
+    agent = found if isinstance(found, Pooled) else Linear(tuple(np.clip(found, -MOST_WEIGHT, MOST_WEIGHT).tolist()))
+    return replace(make_policy(BASE), agent=agent, reserve=reserve, window=window)
 
 
 def found_by(log: JobLog, search: Search, advance: Callable[[int], None] = lambda done: None) -> tuple[float, ...]:

@@ -8,6 +8,7 @@ Then the agent is searched on the whole training part under that rule. The rest 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from typing import Final
 
@@ -28,8 +29,13 @@ from predictors.data.summary import date_of
 from schedsim.agents.files import NamedAgent
 from schedsim.kernels.agents import FEATURES
 from schedsim.policies.agents import RESERVES, Linear, Reserve
+from schedsim.policies.pooled import Pooled
 from schedsim.workload.shaking import shaken
 
+Finder = Callable[[JobLog, Search, Callable[[int], None]], tuple[float, ...] | Pooled]
+"""Searches an agent on a log: the weights of a linear one, or a network."""
+ESTIMATES: Final = ("requested", "clairvoyant", "cqsim")
+"""Estimates that a network may be trained by."""
 GENERATIONS: Final = 60
 MOST_GENERATIONS: Final = 10_000
 LEAST_JOBS: Final = 300
@@ -128,6 +134,9 @@ class Tuning:
         Of all draws.
     window : int
         Jobs at the front of the queue that the agent sees.
+    find : function
+        The search: `experiments.tune.search.found_by` for linear agents, `experiments.tune.reinforce.trained_on` for
+        networks, which may have no generations: then they are untrained.
 
     Raises
     ------
@@ -142,18 +151,30 @@ class Tuning:
     generations: int = GENERATIONS
     seed: int = 0
     window: int = 50
+    find: Finder = found_by
 
     def __post_init__(self) -> None:
-        check_cma()
+        if self.is_linear:
+            check_cma()
+        elif self.estimates not in ESTIMATES:
+            raise JobcastError(
+                f"A network is trained by estimates known beforehand: {', '.join(ESTIMATES)}; got {self.estimates!r}. "
+                "Tune a linear agent, or leave --estimates out."
+            )
         if not self.reserves or len(set(self.reserves)) < len(self.reserves):
             raise JobcastError(f"Name reservation rules, each once: {', '.join(RESERVES)}; got {self.reserves!r}.")
         for reserve in self.reserves:
             if reserve not in RESERVES:
                 raise unknown_name("reservation rule", str(reserve), RESERVES)
-        check_whole(self.generations, "the number of generations", 1, MOST_GENERATIONS)
+        check_whole(self.generations, "the number of generations", int(self.is_linear), MOST_GENERATIONS)
         check_whole(self.seed, "the seed", 0, 2**32 - 1)
         check_names(BASE, self.estimates)
         policy_of(np.zeros(len(FEATURES)), self.reserves[0], self.window)  # refuses a window out of range
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether linear agents are searched, by CMA-ES."""
+        return self.find is found_by
 
     @property
     def frame(self) -> Frame:
@@ -170,13 +191,15 @@ class Tuning:
             choices: dict[Reserve, float] = {}
             if several:
                 trials = [Search(self.frame, reserve, short) for reserve in self.reserves]
-                choices = dict(zip(self.reserves, _each(pool, tried, train, trials, advance), strict=True))
+                function = partial(tried, find=self.find)
+                choices = dict(zip(self.reserves, _each(pool, function, train, trials, advance), strict=True))
             reserve = min(choices, key=lambda one: choices[one]) if several else self.reserves[0]
-            weights = found_by(train, Search(self.frame, reserve, self.generations), advance)
+            found = self.find(train, Search(self.frame, reserve, self.generations), advance)
         contests = [Contest(shaken(train, seed), self.frame) for seed in range(1, _COPIES + 1)]
-        policy = policy_of(np.array(weights), reserve, self.window)
+        policy = policy_of(found, reserve, self.window)
         ratios = np.exp(np.mean([contest.ratios(policy) for contest in contests], axis=0))
-        agent = NamedAgent(Linear(weights), reserve, self.window, BASE, self.estimates, self._origin(train, ratios))
+        kind = Linear(found) if isinstance(found, tuple) else found
+        agent = NamedAgent(kind, reserve, self.window, BASE, self.estimates, self._origin(train, ratios))
         return Tuned(agent, choices, dict(zip(FIVE, ratios.tolist(), strict=True)))
 
     def _origin(self, train: JobLog, ratios: Floats) -> dict[str, str | int | float | None]:
@@ -198,7 +221,7 @@ class Tuning:
             "generations": self.generations,
             "seed": self.seed,
             "jobcast": versions()["jobcast"],
-            "cma": version("cma"),
+            **({"cma": version("cma")} if self.is_linear else {"gymnasium": version("gymnasium")}),
             **{f"train_{name}_ratio": round(float(value), 4) for name, value in zip(FIVE, ratios, strict=True)},
         }
 
@@ -222,7 +245,9 @@ class Tuned:
     train: Mapping[str, float]
 
 
-def tried(train: JobLog, search: Search, advance: Callable[[int], None] = lambda done: None) -> float:
+def tried(
+    train: JobLog, search: Search, advance: Callable[[int], None] = lambda done: None, find: Finder = found_by
+) -> float:
     """Search on the first two thirds of the training part; return the objective there and on its last third, averaged.
 
     Shaken copies of both pieces are taken. The last third alone would be too few jobs for longest waits, the first two
@@ -231,7 +256,7 @@ def tried(train: JobLog, search: Search, advance: Callable[[int], None] = lambda
     """
     cut = round(_CHOOSING * len(train))
     first, last = train.select(slice(0, cut)), train.select(slice(cut, None))
-    policy = policy_of(np.array(found_by(first, search, advance)), search.reserve, search.frame.window)
+    policy = policy_of(find(first, search, advance), search.reserve, search.frame.window)
     found = [
         search.frame.objective.of(Contest(shaken(piece, seed), search.frame).ratios(policy))
         for piece in (first, last)

@@ -15,6 +15,8 @@ ENDED: Final = 2
 CANCELLED: Final = 3
 RETURNED: Final = 4
 """A running job was stopped by a failure and waits again; an event of simulations, which predictors do not get."""
+FORGOTTEN: Final = 5
+"""A queued or running job whose end will never be known was given up; an event of the service alone."""
 
 TIME: Final = 0
 KIND: Final = 1

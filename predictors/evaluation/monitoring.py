@@ -26,6 +26,7 @@ from predictors.core.events import ENDED, SUBMITTED
 from predictors.core.model_files import part
 from predictors.data.joblog import JobLog
 from predictors.evaluation.metrics import coverage, ratio
+from predictors.evaluation.weekly import WeeklyErrors
 from predictors.history.features import families_of
 from predictors.history.history import JobHistory, as_of_rule
 from predictors.history.replay import log_events
@@ -163,6 +164,8 @@ class Monitor:
     ----------
     outcomes : int
         Ended jobs that had a prediction.
+    weeks : WeeklyErrors
+        Errors and coverage by week.
 
     Examples
     --------
@@ -177,6 +180,7 @@ class Monitor:
     def __init__(self, quantiles: ConformalQuantiles | None = None, *, as_of: str = "strict") -> None:
         self.quantiles = ConformalQuantiles() if quantiles is None else quantiles
         self.outcomes = 0
+        self.weeks = WeeklyErrors()
         self._standing: Standing | None = None
         self._judged_at = 0
         self._same_second: Final = as_of_rule(as_of).same_second
@@ -246,11 +250,12 @@ class Monitor:
         return standing_of(predicted, baseline, ran)
 
     def _learn_due(self) -> None:
-        for _, seconds, issued in self._due:
+        for time, seconds, issued in self._due:
             self.quantiles.learn(issued.predicted, issued.request, seconds, issued.quantiles)
             ends = issued.quantiles
             held = float("nan") if ends is None else float(ends[0] <= seconds <= ends[2])
             self._recent.append((issued.predicted, issued.baseline, seconds, held))
+            self.weeks.add(time, issued.predicted, issued.baseline, seconds, held)
             self.outcomes += 1
         self._due.clear()
 
@@ -266,6 +271,7 @@ class Monitor:
             "due_issued": _table([end.issued for end in self._due]),
             "recent": np.array(self._recent, dtype=np.float64).reshape(-1, 4),
             "outcomes": np.array(self.outcomes, dtype=np.int64),
+            "weeks": self.weeks.table(),
         }
 
     def set_state(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -284,6 +290,7 @@ class Monitor:
         self._recent.clear()
         self._recent.extend((one, two, three, four) for one, two, three, four in arrays["recent"].tolist())
         self.quantiles, self.outcomes = found, int(arrays["outcomes"])
+        self.weeks = WeeklyErrors.from_table(arrays["weeks"])
         self._standing, self._judged_at = self.judged(), self.outcomes // EVERY
 
 

@@ -8,7 +8,7 @@ both.
 import numpy as np
 
 from predictors.core.arrays import Floats, Ints
-from predictors.core.events import CANCELLED, ENDED, STARTED, SUBMITTED
+from predictors.core.events import CANCELLED, ENDED, FORGOTTEN, STARTED, SUBMITTED
 from predictors.core.jit import compiled
 from predictors.history import _layout as at
 from predictors.history._features import log_of, write_facts
@@ -60,6 +60,10 @@ def consume(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints, re
                 ended(job, jobs, users, clock, recent)
             else:
                 defer(job, jobs, clock)
+        elif kind == FORGOTTEN and jobs[job, at.STATE] == at.RUNNING:
+            leave(job, jobs, users, clock)
+            count_live(job, -1, jobs, users)
+            release(job, jobs, clock)
         else:
             cancelled(job, jobs, users, clock)
         clock[at.EVENTS] += 1
@@ -95,6 +99,10 @@ def may_follow(time: int, kind: int, job: Ints) -> bool:
         return bool(state == at.NEW)
     if kind in (STARTED, CANCELLED):
         return bool(state == at.PENDING)
+    if kind == FORGOTTEN and state == at.PENDING:
+        return True
+    if kind == FORGOTTEN:
+        return bool(state == at.RUNNING and job[at.END] == NONE)
     return bool(kind == ENDED and state == at.RUNNING and job[at.END] == NONE and time >= job[at.START])
 
 
@@ -141,15 +149,10 @@ def started(job: int, time: int, jobs: Ints, users: Ints, clock: Ints) -> None:
 @compiled
 def ended(job: int, jobs: Ints, users: Ints, clock: Ints, recent: Floats) -> None:
     """Turn a running job into the last ended one of its user and its groups, and free its slot."""
-    run_time, procs = jobs[job, at.END] - jobs[job, at.START], max(jobs[job, at.PROCS], 0)
-    clock[at.MACHINE_RUNNING] -= 1
-    clock[at.MACHINE_RUNNING_PROCS] -= procs
+    run_time = jobs[job, at.END] - jobs[job, at.START]
+    leave(job, jobs, users, clock)
     user = jobs[job, at.USER_SLOT]
     if user != NONE:
-        users[user, at.RUNNING_COUNT] -= 1
-        users[user, at.START_SUM] -= jobs[job, at.START]
-        users[user, at.PROCS_HELD] -= procs
-        link(jobs[job, at.OLDER], jobs[job, at.NEWER], jobs, users[user])
         if len(recent):
             keep_run(run_time, jobs[job], users[user, at.ENDED_COUNT], recent[users[user, at.RECENT]])
         remember(run_time, jobs[job], users[user])
@@ -158,6 +161,20 @@ def ended(job: int, jobs: Ints, users: Ints, clock: Ints, recent: Floats) -> Non
         if jobs[job, column] != NONE:
             remember(run_time, jobs[job], users[jobs[job, column]])
     release(job, jobs, clock)
+
+
+@compiled
+def leave(job: int, jobs: Ints, users: Ints, clock: Ints) -> None:
+    """Take a job off the machine, and out of its user's running jobs."""
+    procs = max(jobs[job, at.PROCS], 0)
+    clock[at.MACHINE_RUNNING] -= 1
+    clock[at.MACHINE_RUNNING_PROCS] -= procs
+    user = jobs[job, at.USER_SLOT]
+    if user != NONE:
+        users[user, at.RUNNING_COUNT] -= 1
+        users[user, at.START_SUM] -= jobs[job, at.START]
+        users[user, at.PROCS_HELD] -= procs
+        link(jobs[job, at.OLDER], jobs[job, at.NEWER], jobs, users[user])
 
 
 @compiled

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
-from predictors.core.events import CANCELLED, ENDED, STARTED, SUBMITTED
+from predictors.core.events import CANCELLED, ENDED, FORGOTTEN, STARTED, SUBMITTED
 from predictors.data.joblog import JobLog
 from predictors.history import _layout as at
 from predictors.history import _step as step
@@ -226,6 +226,18 @@ class JobHistory:
         del self.slot_of_job[job_id]
         self.tables.take_in(now, CANCELLED, slot)
 
+    def forgotten(self, job_id: int, now: int) -> None:
+        """Take in that a queued or running job is given up: nothing is learnt from it.
+
+        Raises
+        ------
+        JobcastError
+            If the job is neither queued nor running.
+        """
+        slot = self._slot(job_id, f"is given up at {now} s")
+        del self.slot_of_job[job_id]
+        self.tables.take_in(now, FORGOTTEN, slot)
+
     # --- going on -----------------------------------------------------------------------------------------------------
 
     def ended_history(self, keys: Ints, log: JobLog, clock: Ints) -> tuple[Ints, Floats, int]:
@@ -416,7 +428,7 @@ def take_in_many(
             if slot is None:
                 raise JobcastError(f"Job {job_id} is neither queued nor running.")
             slots[i] = slot
-            if what in (ENDED, CANCELLED):
+            if what in (ENDED, CANCELLED, FORGOTTEN):
                 del slot_of_job[job_id]
     tables.jobs[slots[asked]] = records
     tables.issued[slots[asked]] = np.nan

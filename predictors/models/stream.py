@@ -128,8 +128,10 @@ class OutcomeStream:
         return issued
 
     def cancelled(self, job: int) -> None:
-        """Forget a job that left the queue."""
+        """Forget a job that left the queue, or that was given up while it ran."""
         self._live.pop(job, None)
+        self._running.pop(job, None)
+        self._told.discard(job)
 
     def running(self, now: int) -> Outcomes:
         """Return the jobs that have started and not ended, by start, censored at `now`."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from predictors.core.errors import JobcastError
 from predictors.core.limits import UNKNOWN_REQUEST
@@ -22,6 +22,8 @@ Job = Mapping[str, Any]
 """As in the API: procs, requested_time, user, …"""
 
 _MAY_PASS: Final = (429, 502, 503, 504)
+_LONGEST_PAUSE: Final = 2.0
+_LEAST_WAIT: Final = 0.001
 
 
 class ServiceError(JobcastError):
@@ -80,7 +82,7 @@ class Client:
     token : str, optional
         Bearer token.
     timeout : float
-        Longest wait for one answer [s].
+        Longest that a call takes in all, with everything that is sent again [s].
     retries : int
         How often a request is sent again that was not answered, or turned away for now. Events may be sent again
         without harm: the service keeps the first.
@@ -152,8 +154,8 @@ class Client:
                 raise
             return [_open(job) for job in jobs]
 
-    def recorded(self, job_ids: Sequence[int | str], *, as_of: int | None = None) -> list[Runtime]:
-        """Return what was predicted for jobs at their submission.
+    def recorded(self, job_ids: Sequence[int | str | Mapping[str, Any]], *, as_of: int | None = None) -> list[Runtime]:
+        """Return what was predicted for jobs at their submission; an id may come with its cluster and submission.
 
         Raises
         ------
@@ -163,14 +165,20 @@ class Client:
         asked = {"job_ids": list(job_ids), "as_of": as_of}
         return _runtimes(self.ask("POST", "/v1/predictions/runtime", asked))
 
-    def job(self, job_id: int | str) -> dict[str, Any]:
-        """Return all that the service knows of a job."""
-        found: dict[str, Any] = self.ask("GET", f"/v1/jobs/{quote(str(job_id), safe='')}")
+    def job(self, job_id: int | str, **key: Any) -> dict[str, Any]:
+        """Return all that the service knows of a job; `cluster` and `submission` where its events had them."""
+        found: dict[str, Any] = self.ask("GET", _address("jobs", job_id, key))
         return found
 
-    def start_time(self, job_id: int | str) -> dict[str, int]:
+    def start_time(self, job_id: int | str, **key: Any) -> dict[str, int]:
         """Return the seconds by which a waiting job has started with a chance of 10, 50 and 90 %."""
-        found: dict[str, int] = self.ask("GET", f"/v1/start-time/{quote(str(job_id), safe='')}")
+        found: dict[str, int] = self.ask("GET", _address("start-time", job_id, key))
+        return found
+
+    def forget(self, older_than: int, *, dry_run: bool = False) -> dict[str, Any]:
+        """Give up the live jobs of which nothing was heard for so many seconds, or only count them."""
+        asked = {"older_than": older_than, "dry_run": dry_run}
+        found: dict[str, Any] = self.ask("POST", "/v1/jobs/forget", asked)
         return found
 
     def models(self) -> dict[str, Any]:
@@ -186,9 +194,10 @@ class Client:
     def ask(self, method: str, path: str, document: Any = None) -> Any:
         """Send one request, again if need be; return the answer's document."""
         body = None if document is None else json.dumps(document).encode()
+        until = time.monotonic() + self._timeout
         for attempt in range(self._retries + 1):
             try:
-                status, wait, answer = self._once(method, path, body)
+                status, wait, answer = self._once(method, path, body, until)
             except (OSError, http.client.HTTPException) as error:
                 self.close()
                 failure = ServiceError(f"{self._parts.netloc}: {error or type(error).__name__}")
@@ -200,8 +209,10 @@ class Client:
                 failure = ServiceError(f"{self._parts.netloc}: {status} {reason}", status)
                 if status not in _MAY_PASS:
                     raise failure
-            if attempt < self._retries:
-                time.sleep(max(wait, 0.05 * 2**attempt) * (0.5 + random.random()))
+            pause = max(wait, min(0.05 * 2**attempt, _LONGEST_PAUSE)) * (0.5 + random.random())
+            if attempt == self._retries or time.monotonic() + pause >= until:
+                break
+            time.sleep(pause)
         raise failure
 
     def close(self) -> None:
@@ -216,14 +227,19 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _once(self, method: str, path: str, body: bytes | None) -> tuple[int, float, Any]:
+    def _once(self, method: str, path: str, body: bytes | None, until: float) -> tuple[int, float, Any]:
+        left = max(until - time.monotonic(), _LEAST_WAIT)
         if self._connection is None:
             host, port = str(self._parts.hostname), self._parts.port
             if self._parts.scheme == "https":
-                self._connection = http.client.HTTPSConnection(host, port, timeout=self._timeout, context=self._tls)
+                self._connection = http.client.HTTPSConnection(host, port, timeout=left, context=self._tls)
             else:
-                self._connection = http.client.HTTPConnection(host, port, timeout=self._timeout)
+                self._connection = http.client.HTTPConnection(host, port, timeout=left)
+        elif self._connection.sock is not None:
+            self._connection.sock.settimeout(left)
         self._connection.request(method, self._parts.path.rstrip("/") + path, body, self._headers)
+        if self._connection.sock is not None:
+            self._connection.sock.settimeout(max(until - time.monotonic(), _LEAST_WAIT))
         response = self._connection.getresponse()
         text = response.read()
         wait = response.getheader("Retry-After", "")
@@ -231,6 +247,11 @@ class Client:
             return response.status, float(wait) if wait.isdigit() else 0.0, json.loads(text)
         except ValueError:
             return response.status, 0.0, None
+
+
+def _address(what: str, job_id: int | str, key: Mapping[str, Any]) -> str:
+    asked = urlencode({name: value for name, value in key.items() if value is not None})
+    return f"/v1/{what}/{quote(str(job_id), safe='')}" + (f"?{asked}" if asked else "")
 
 
 def _runtimes(document: Any) -> list[Runtime]:

@@ -2,11 +2,19 @@
 
 from typing import Final, NamedTuple
 
-from predictors.core.events import CANCELLED, ENDED, STARTED, SUBMITTED
+from predictors.core.events import CANCELLED, ENDED, FORGOTTEN, STARTED, SUBMITTED
 from predictors.history.history import Job
 
 KINDS: Final = {"submitted": SUBMITTED, "started": STARTED, "ended": ENDED, "cancelled": CANCELLED}
-KIND_NAMES: Final = tuple(sorted(KINDS, key=KINDS.__getitem__))
+"""Kinds that clients send."""
+KIND_NAMES: Final = {number: name for name, number in KINDS.items()} | {FORGOTTEN: "forgotten"}
+APPLIED: Final = "applied"
+HELD: Final = "held"
+REFUSED: Final = "refused"
+DROPPED: Final = "dropped"
+WITHDRAWN: Final = "withdrawn"
+EFFECTS: Final = (APPLIED, HELD, REFUSED, DROPPED, WITHDRAWN)
+"""What became of an event; the database holds its place here. Only the first two take the place of (job, kind)."""
 UNKNOWN: Final = -1
 
 

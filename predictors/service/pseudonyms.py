@@ -83,6 +83,24 @@ class Pseudonymiser:
         digest = blake2b(value.encode("utf-8", "surrogatepass"), digest_size=8, key=self.secret).digest()
         return FIRST_NAME | (int.from_bytes(digest, "big") & (FIRST_NAME - 1))
 
+    def job(self, job_id: int | str, cluster: int | str | None = None, submission: int | None = None) -> int:
+        """Return the number of a job, by its id alone, or by cluster, id and second of submission.
+
+        Examples
+        --------
+        >>> key = Pseudonymiser()
+        >>> key.job(7), key.job(7, submission=50) == key.job(7, submission=60)
+        (7, False)
+        """
+        if cluster is None and submission is None:
+            return self.code(job_id)
+        return self.code(f"\x1f{cluster!r}\x1f{job_id!r}\x1f{submission}")
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells one key from another, and nothing of the key; empty without one."""
+        return blake2b(b"jobcast's key", digest_size=16, key=self.secret).hexdigest() if self.secret else ""
+
     def pseudonym(self, name: str) -> str:
         """Return what may stand in a file for a name: its number, as text whose number is the same.
 

@@ -120,7 +120,8 @@ def _send(client: Client, jobs: _Jobs, events: npt.NDArray[np.int64], last: int)
         return last
     receipts = client.send(jobs.event(*one) for one in events.tolist())
     for one, receipt in zip(events.tolist(), receipts, strict=True):
-        if receipt["status"] != "applied" and not (receipt["status"] == "held" and one[1] == STARTED):
+        status, again = receipt["status"], receipt["status"] == "duplicate" and receipt["sequence"] > last
+        if status != "applied" and not again and not (status == "held" and one[1] == STARTED):
             raise JobcastError(
                 f"Job {jobs.ids[one[2]]}: the service answers {receipt['status']!r} to its event "
                 f"{KIND_NAMES[one[1]]!r}; replay into a service whose database is empty."

@@ -32,7 +32,10 @@ class Settings:
     poll : float
         Seconds between looks at the registry; 0: only when asked.
     snapshot_every : int
-        Events between snapshots.
+        Events between snapshots; one is also written each hour in which events came.
+    forget_after : float or None
+        Seconds of silence beyond a waiting job's submission, or a running job's requested end, after which it is given
+        up; None: never.
     most_pending : int
         Events that may wait; see `Writer`.
     capacity : int
@@ -53,6 +56,7 @@ class Settings:
     as_of: str = "strict"
     poll: float = 30.0
     snapshot_every: int = 500_000
+    forget_after: float | None = None
     most_pending: int = 100_000
     capacity: int = 100_000
     machine_procs: int | None = None
@@ -72,5 +76,7 @@ class Settings:
                 raise JobcastError(f"A service's {name} must be at least 1; got {getattr(self, name)}.")
         if self.machine_procs is not None:
             check_whole(self.machine_procs, "a service's machine_procs", 1, LATEST)
+        if self.forget_after is not None and not self.forget_after >= 3600:
+            raise JobcastError(f"A service gives jobs up after an hour of silence or more; got {self.forget_after} s.")
         if not self.poll >= 0:
             raise JobcastError(f"A service's poll must be 0 s or more; got {self.poll}.")

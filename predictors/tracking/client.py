@@ -6,6 +6,7 @@ mlflow is imported inside functions, because the import takes more than a second
 import json
 import math
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -339,11 +340,11 @@ def promote(uri: str, alias: str, why: str, *, even_if_worse: bool = False) -> R
         return Registered(str(found.name), int(found.version), alias)
 
 
-def load_model(uri: str) -> LoadedModel:
+def load_model(uri: str, copy_to: Path | None = None) -> LoadedModel:
     """Return the predictor at `models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/RUN_ID`, or in a folder.
 
     Nothing is ever unpickled: a model that holds any file but those that our own predictors write is refused, and so is
-    one whose files are not those that were logged.
+    one whose files are not those that were logged. Its files are copied to a new folder, `copy_to`, if that is given.
 
     Raises
     ------
@@ -352,6 +353,8 @@ def load_model(uri: str) -> LoadedModel:
     """
     with _located(uri) as (folder, expected, found):
         saved = open_model(folder, expected)
+        if copy_to is not None:
+            shutil.copytree(folder, copy_to)
         return LoadedModel(predictor=saved.model, origin=saved.origin, sha256=saved.sha256, uri=uri, **found)
 
 

@@ -22,10 +22,12 @@ from predictors.core.errors import JobcastError, printable, unknown_name
 from predictors.core.files import whole_file
 from predictors.core.model_files import DAMAGE, read_stored
 from schedsim.kernels.agents import FEATURES
+from schedsim.kernels.observation import CONTEXT
 from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear, RandomPicks, Reserve, Scored
 from schedsim.policies.backfilling import Greedy
 from schedsim.policies.networks import Dras, Shared
 from schedsim.policies.policy import Policy, make_policy
+from schedsim.policies.pooled import Pooled
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -80,6 +82,7 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
             lambda arrays: RandomPicks(int(arrays["seed"])),
         ),
         "shared": Kind(Shared, ("weights", "hidden", "activation"), Shared.arrays, Shared.from_arrays, FEATURES),
+        "pooled": Kind(Pooled, ("weights", "hidden"), Pooled.arrays, Pooled.from_arrays, (*FEATURES, *CONTEXT)),
         "dras": Kind(
             Dras, ("weights", "sizes", "kind", "seed", "flags", "explore"), Dras.arrays, Dras.from_arrays,
         ),
@@ -94,7 +97,7 @@ class NamedAgent:
 
     Parameters
     ----------
-    agent : Linear, RandomPicks, Shared or Dras
+    agent : Linear, RandomPicks, Shared, Pooled or Dras
         Who picks.
     reserve : {"kept", "oldest", "again"}
         Which job holds the reservation, see `schedsim.policies.agents.RESERVES`.
@@ -120,7 +123,7 @@ class NamedAgent:
     50
     """
 
-    agent: Scored
+    agent: Scored | Pooled
     reserve: Reserve = "kept"
     window: int = 50
     base: str = "easy"

@@ -11,6 +11,7 @@ from predictors.core.errors import JobcastError
 from schedsim.engine.machine_state import MachineState
 from schedsim.engine.state import EventLog, State
 from schedsim.kernels import answer_place, renew_ends, set_timer
+from schedsim.kernels.keys import UNICEP, WFP3
 from schedsim.kernels.records import State as Record
 from schedsim.policies.agents import RESERVES, AgentArrays, Choice, Observation, RandomPicks, code_of
 from schedsim.policies.backfilling import REWARDS, Knapsack, Promise
@@ -31,6 +32,7 @@ def write_policy(record: Record, policy: Policy) -> None:
     """Write a policy into the state of a simulation, as codes."""
     second, machine, postpone = policy.backfill_order, int(record.machine_procs), policy.postpone
     record.order = policy.order.code
+    record.finds_first = _only_first_counts(policy)
     record.seed = policy.order.seed
     record.backfill_order = second.code
     record.backfill_seed = second.seed
@@ -40,7 +42,8 @@ def write_policy(record: Record, policy: Policy) -> None:
         record.depth = at.GREEDY
     record.promises = record.keeps_limits = policy.promise is not None
     promise = policy.promise or Promise()
-    record.promise_slack, record.promise_growth, record.most_slack = promise.slack, promise.growth, promise.most
+    record.promise_slack, record.promise_growth = promise.slack, promise.growth
+    record.least_slack, record.most_slack = promise.least, promise.most
     record.keeps_head = promise.kept
     priority = policy.order.priority or second.priority or Priority()
     record.head_start, record.estimate_weight = priority.head_start, priority.estimate
@@ -75,11 +78,18 @@ def write_policy(record: Record, policy: Policy) -> None:
         record.backfills_postponed = postpone.backfill
 
 
+def _only_first_counts(policy: Policy) -> bool:
+    """Return whether nobody looks at the queue but for its first job, under an order that changes with time."""
+    order, plain = policy.order.code, policy.agent is None and policy.gate is None and not policy.is_ceil
+    return order in (WFP3, UNICEP) and policy.kind == "counts" and policy.depth == 0 and plain
+
+
 def write_machine_state(record: Record, machine_state: MachineState | None) -> None:
     """Write into the state what the engine must ask because of nodes or a model of run times."""
     if machine_state is None:
         return
     nodes, failing = machine_state.nodes, machine_state.failing
+    record.finds_first = False
     record.placed = nodes is not None and nodes.by_identity
     record.dated = failing is not None and nodes is None
     record.keeps_limits |= record.dated

@@ -18,6 +18,7 @@ from schedsim.cobalt.commands import Command
 from schedsim.cobalt.rules import Rules, rules_for
 from schedsim.engine import learning
 from schedsim.engine.commands import SiteCommands
+from schedsim.engine.look_ahead import rank_by_look_ahead
 from schedsim.engine.machine_state import MachineState, allocator_for, failures_of
 from schedsim.engine.requests import (
     answer,
@@ -29,7 +30,9 @@ from schedsim.engine.requests import (
     write_policy,
 )
 from schedsim.engine.state import EventLog, State
-from schedsim.kernels import conservative, dissolve_groups, easy, knapsack
+from schedsim.kernels import conservative, dissolve_groups, easy, knapsack, list_singly, rank
+from schedsim.kernels.keys import FCFS as FIRST_COME
+from schedsim.kernels.keys import RANDOM, UNICEP, WFP3, WIDEST
 from schedsim.kernels.reasons import Reasons, no_reasons
 from schedsim.kernels.records import Arrays
 from schedsim.machine.allocators import Allocator
@@ -41,7 +44,7 @@ from schedsim.policies.agents import AgentArrays, ObservingAgent, Reserve, obser
 from schedsim.policies.backfilling import Knapsack, Pass
 from schedsim.policies.corrections import correction_code
 from schedsim.policies.networks import Dras
-from schedsim.policies.policy import FCFS, SJF, Policy
+from schedsim.policies.policy import FCFS, Policy
 from schedsim.results.schedule import Disturbed, Schedule
 from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate, Source
 from schedsim.workload.workload import Workload
@@ -130,7 +133,10 @@ class Simulation:
         columns = sets.sums(workload.machine_procs, policy.window) if isinstance(sets, Knapsack) else 0
         given, rules = rules, rules_for(policy, rules)
         site = (None, None, None) if rules is None else (rules.table(workload), rules.node_sets(), rules.ledger())
-        groups = None if rules is not None else self._source.groups(workload)
+        groups = None if given is not None else self._source.groups(workload)
+        n_groups = 0 if groups is None else len(groups[1])
+        if groups is not None and policy.postpone is not None:  # those of postponed jobs stand behind
+            groups = groups[0], np.tile(groups[1], 2)
         agent = AgentArrays.of(policy.agent, policy.window)
         self._state = State.empty(workload.jobs, columns, self._source.n_steps, agent, groups, *site)
         self._log = EventLog.with_room(3 * len(workload))
@@ -139,6 +145,7 @@ class Simulation:
         self._reasons: Reasons | None = None
         self._learner: learning.Learner | None = None
         self._seconds = 0.0
+        self._look_aheads = 0
         self._allocator = allocator_for(allocator, run_times)
         self._outages = outages
         if rules is not None:
@@ -148,28 +155,32 @@ class Simulation:
         record = self._state.record
         record.free = record.machine_procs = workload.machine_procs
         record.origin = workload.origin
-        record.head = record.asked_about = -1
+        record.head = record.asked_about = record.first_moved = -1
         record.stale = True
         record.kill = kill
         record.end_of_submissions = len(workload)
         record.answer = at.NOT_ANSWERED
         record.correction = correction_code(correction)
         write_policy(record, policy)
+        write_machine_state(record, self._machine_state)
         if groups is not None:
-            record.grouped = True
+            record.grouped, record.n_groups = True, n_groups
             if self._lists_groups(outages):
                 record.candidates = at.GROUPED
+                record.finds_first = policy.order != FCFS
+            record.lists_estimates = record.candidates != at.GROUPED and _needs_estimates(policy)
         elif self._source.revised is not None:
             record.by_row = policy.order != FCFS
-        write_machine_state(record, self._machine_state)
         if self._machine_state is not None:
             self._state = begin_outages(workload, self._state, self._log, self._machine_state)
         self._write_source()
         self._commands = None
         if rules is not None:
+            record.finds_first = False
             rules.write(self._state.record, policy)
             self._commands = SiteCommands(rules, workload)
             self._state = self._commands.set_out(self._state)
+        self._refuse_look_ahead()
 
     def run(self, until: int | None = None) -> bool:
         """Go on to the end, or until all up to second `until` has happened; return whether the end is reached.
@@ -189,7 +200,7 @@ class Simulation:
             self._state.record.now = max(self.now, until or 0)
         if stop == at.FINISHED and self._closed:
             return True
-        if stop == at.FINISHED and self.queued.size:
+        if stop == at.FINISHED and self._state.record.n_queued > 0:
             why = self._machine_state.why_held() if self._machine_state is not None else ""
             raise JobcastError(
                 f"{self.queued.size} jobs are held for ever: nothing will wake the scheduler again.{why}"
@@ -226,7 +237,9 @@ class Simulation:
     @property
     def queued(self) -> Ints:
         """Rows of the waiting jobs, in the queue's order."""
-        return self._state.rows(at.QUEUE)
+        if not self._state.record.finds_first:
+            return self._state.rows(at.QUEUE)
+        return np.asarray(self._state.jobs_now["row"][self._state.scratch[: rank(self._state.arrays())]])
 
     @property
     def postponed(self) -> Ints:
@@ -253,6 +266,11 @@ class Simulation:
     def picks(self) -> int:
         """How many jobs the policy's agent has picked so far."""
         return int(self._state.record.n_picks)
+
+    @property
+    def look_aheads(self) -> int:
+        """How often so far a look-ahead had to try its orders."""
+        return self._look_aheads
 
     @property
     def planned_ends(self) -> Ints:
@@ -351,6 +369,7 @@ class Simulation:
         """Return a fork in which an agent picks from now on, in place of the policy's orders."""
         new = self.fork()
         new.policy = replace(self.policy, agent=agent, reserve=reserve, window=window)
+        new._list_singly()
         new._state.observation = np.zeros(observation_size(agent, window), dtype=np.float32)
         write_policy(new._state.record, new.policy)
         write_machine_state(new._state.record, new._machine_state)
@@ -413,15 +432,37 @@ class Simulation:
                 "do not go with it; take conservative-replan or EASY."
             )
 
+    def _refuse_look_ahead(self) -> None:
+        if self.policy.order.look_ahead is not None and (self._machine_state is not None or self._commands is not None):
+            raise JobcastError(
+                "A look-ahead drains the queue by numbers of processors and estimates alone: leave out the allocator, "
+                "the model of run times, outages and the site's rules, or take another policy."
+            )
+
     def _lists_groups(self, outages: Outages | None) -> bool:
         """Return whether candidates for backfills are searched by group: then a revision costs nothing for each job.
 
-        EASY does so whose candidates are in the order FCFS or SJF. Jobs that failures stop have estimates of their own.
+        So it is under EASY, or none, where both orders leave jobs that are alike in the order of submission, and with
+        several reservations first come, first served. Jobs that failures stop have estimates of their own.
         """
         policy = self.policy
-        if policy.agent is not None or policy.kind != "counts" or (outages is not None and outages.changes):
+        first_come, second = policy.order == FCFS, policy.backfill_order
+        if policy.agent is not None or (outages is not None and outages.changes):
             return False
-        return policy.order == FCFS and policy.backfill_order in (FCFS, SJF)
+        if policy.kind == "profile":
+            return first_come and second == FCFS and outages is None and policy.promise is None
+        plain = policy.depth == 0 and first_come and policy.postpone is None  # then no estimate of a waiting job counts
+        if policy.kind != "counts" or second.code >= WFP3 or second.code == RANDOM or plain:
+            return False
+        return first_come or (policy.order == second and policy.postpone is None)
+
+    def _list_singly(self) -> None:
+        """Give each waiting job a place of its own in the lists, by its own estimates."""
+        record = self._state.record
+        if record.candidates == at.GROUPED:
+            list_singly(self._state.arrays(), candidates_of(self.policy))
+        elif record.grouped and not record.lists_estimates:
+            record.lists_estimates = record.outdated = True
 
     def _write_source(self) -> None:
         """Write into the state what kind of estimates there are."""
@@ -436,6 +477,7 @@ class Simulation:
         while True:
             state, events, answers = self._state, self._log.events, self._source.answers
             arguments = state.arrays(self._log), self._source.estimates, self._room_for_reasons()
+            n_revisions, n_revised = state.one["n_revisions"], state.one["n_revised"]
             stop = kernel(*arguments)
             go_on = machine_code(kernel) if stop >= 0 else kernel
             while stop >= 0:
@@ -443,8 +485,7 @@ class Simulation:
                 for forecast, target in forecasts:
                     forecast.advance(fresh, target)
                 if revised is not None:
-                    state.record.n_revisions = revised.advance(fresh, answers)
-                    state.record.n_revised = 0
+                    n_revisions[0], n_revised[0] = revised.advance(fresh, answers), 0
                 self._read_by_forecasts = stop
                 stop = go_on(*arguments)
             if stop == at.FINISHED and self._learner is not None and state.record.n_choices > 0:
@@ -455,7 +496,8 @@ class Simulation:
 
     def run_noting(self, until: int) -> Reasons:
         """Go on like `run`; return what the passes note of each waiting job, see `schedsim.kernels.reasons`."""
-        self._reasons = no_reasons(0)
+        self._list_singly()
+        self._reasons, self._state.record.finds_first = no_reasons(0), False
         try:
             self.run(until)
             return self._reasons
@@ -492,6 +534,8 @@ class Simulation:
             self._source = self._source.grown()
         elif stop == at.GROW_CHOICES:
             learning.make_room(self._state)
+        elif stop == at.ASK_ORDER and self.policy.order.look_ahead is not None:
+            self._look_aheads += rank_by_look_ahead(self._state, self._source.estimates, self.policy.order.look_ahead)
         elif stop == at.ASK_LEARNER:
             assert self._learner is not None
             learning.tell(self._state, self._learner)
@@ -557,6 +601,13 @@ def simulate(
     simulation = Simulation(workload, policy, estimates, correction, kill, allocator, run_times, rules, outages)
     simulation.run()
     return simulation.schedule()
+
+
+def _needs_estimates(policy: Policy) -> bool:
+    """Return whether the places of waiting jobs, or who is backfilled, follow from their estimates."""
+    plain = policy.agent is None and policy.backfill_order == policy.order
+    by_width = policy.order.code in (FIRST_COME, WIDEST, RANDOM, WFP3, UNICEP)
+    return not (plain and by_width and (policy.kind == "greedy" or policy.depth == 0))
 
 
 def check_parts(

@@ -118,7 +118,7 @@ class State:
         capacities: int = 0,
         steps: int = 0,
         agent: AgentArrays = NO_AGENT,
-        group_of: Ints | None = None,
+        groups: tuple[Ints, Ints] | None = None,
         site_jobs: Records[SiteJob] | None = None,
         sets: Records[NodeSet] | None = None,
         accounts: Records[Account] | None = None,
@@ -135,13 +135,14 @@ class State:
             Most estimate steps of a job.
         agent : AgentArrays
             Of one that is scored inside the pass.
-        group_of : int64 array of shape (n_jobs,), optional
-            The number of each job's group, where estimates are revised by group.
+        groups : int64 arrays of shape (n_jobs,) and (n_groups,), optional
+            The number of each job's group, and of each group's lead, where estimates are revised by group.
         site_jobs, sets, accounts : arrays of records, optional
             Where the site has rules.
         """
         jobs_now, own_steps, lists = _room(_LEAST_SLOTS, steps)
-        groups, group_steps = _groups(group_of, steps)
+        group_of, lead_of = (_NO_GROUPS, None) if groups is None else groups
+        all_groups, group_steps = _groups(lead_of, steps)
         one: Any = np.zeros(1, at.STATE)
         one[0].spare_slot = one[0].spare_row = -1
         return cls(
@@ -149,8 +150,8 @@ class State:
             _NO_SITE_JOBS if site_jobs is None else site_jobs,
             jobs_now,
             own_steps,
-            _NO_GROUPS if group_of is None else group_of,
-            groups,
+            group_of,
+            all_groups,
             group_steps,
             lists,
             one,
@@ -327,11 +328,16 @@ def _neurons(net: Singles, layers: Sequence[int], size: int) -> Singles:
     return neurons
 
 
-def _groups(group_of: Ints | None, steps: int) -> tuple[Any, Any]:
-    """Return groups without a waiting job, and their estimate steps."""
-    n = 0 if group_of is None else int(group_of.max(initial=-1)) + 1
+def _groups(lead_of: Ints | None, steps: int) -> tuple[Any, Any]:
+    """Return groups without a waiting job, and their estimate steps; of those alike the first leads."""
+    numbers = np.empty(0, dtype=np.int64) if lead_of is None else lead_of
+    n = len(numbers)
     groups = np.zeros(n, at.GROUP)
-    groups["least_procs"] = at.NEVER
+    groups["lead"] = numbers
+    groups["listed"] = groups["next_alike"] = groups["next_moved"] = -1
+    order = np.argsort(numbers, kind="stable")
+    alike = np.flatnonzero(np.diff(numbers[order]) == 0)
+    groups["next_alike"][order[alike]] = order[alike + 1]
     return groups, np.empty((n, steps), at.STEP_RECORD)
 
 

@@ -14,8 +14,10 @@ hold = door(cobalt.hold)
 release_hold = door(cobalt.release_hold)
 dependant = door(cobalt.dependant)
 dissolve_groups = door(revisions.dissolve_groups)
+list_singly = door(revisions.list_singly)
 next_tick = door(keys.next_tick)
 answer_place = door(observation.answer_place)
+rank = door(revisions.rank)
 
 
 @lean

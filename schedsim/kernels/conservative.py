@@ -17,11 +17,11 @@ import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
 from predictors.core.jit import lean, step
 from schedsim.kernels.instant import repeat_pass, until_pass
-from schedsim.kernels.ordered_lists import list_slots, next_fitting, slot_from
+from schedsim.kernels.ordered_lists import list_slots, slot_from
 from schedsim.kernels.profile import book, earliest, first_drop, is_free, keeps_promise, plan_running, read_dates, trim
-from schedsim.kernels.queue import candidate_key
+from schedsim.kernels.queue import candidate_key, next_candidate, refresh
 from schedsim.kernels.reasons import Reasons
-from schedsim.kernels.records import Arrays, Estimates, JobNow, ListRow, Records, State
+from schedsim.kernels.records import Arrays, Estimates, JobNow, State
 from schedsim.kernels.reservation import nothing_changed, reserve_head, start_in_order, use_extra_procs
 from schedsim.kernels.start_end import start
 
@@ -61,12 +61,12 @@ def replan(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
 @step
 def _start_behind(sim: Arrays, reasons: Reasons | None) -> None:
     """Start what may start behind the head, with the plan of the last pass if it holds."""
-    lists, state = sim.lists, sim.state[0]
+    state = sim.state[0]
     if state.dated:
         state.n_reservations = 1  # the head's
     elif state.profile_size > 0:
         trim(sim)
-    elif reasons is not None or _anything_fits(lists, state):
+    elif reasons is not None or _anything_fits(sim):
         plan_running(sim)
         state.n_reservations = 0
         _reserve(sim, sim.jobs_now[state.head])
@@ -91,15 +91,22 @@ def _newcomers_come_last(sim: Arrays) -> bool:
 
 
 @step
-def _anything_fits(lists: Records[ListRow], state: State) -> bool:
-    """Return whether some job might start beside the head's reservation alone."""
-    key, tie, slack = at.FIRST_KEY, at.FIRST_TIE, state.shadow_time - state.now
-    return next_fitting(lists, state, state.candidates, key, tie, state.free, slack, state.extra_procs) >= 0
+def _anything_fits(sim: Arrays) -> bool:
+    """Return whether some job might start beside the head's reservation alone; no job was tried yet."""
+    state = sim.state[0]
+    slack = state.shadow_time - state.now
+    return next_candidate(sim, state.candidates, state.free, slack, state.extra_procs) >= 0
+
+
+@step
+def _by_rank(state: State) -> int:
+    """Return the list of all candidates in their order: where they are searched by group, that is the queue's."""
+    return at.QUEUE if state.candidates == at.GROUPED else state.candidates
 
 
 @step
 def _reserve(sim: Arrays, job: JobNow) -> None:
-    """Give a job the earliest reservation."""
+    """Give a job, brought up to date, the earliest reservation."""
     state = sim.state[0]
     _book_earliest(sim, job)
     job.has_reservation = True
@@ -115,13 +122,14 @@ def _walk(sim: Arrays, reasons: Reasons | None) -> None:
         if reasons is None:
             slot = _next_that_may_start(sim)
         else:  # everyone is looked at
-            slot = slot_from(sim.lists, state, state.candidates, state.after_key, state.after_tie)
+            slot = slot_from(sim.lists, state, _by_rank(state), state.after_key, state.after_tie)
         job = jobs_now[slot]
         if slot < 0:
             break
         if slot == state.head:  # enough processors are free, but it would run into a reservation of the machine
             _go_behind(job, state)
             continue
+        refresh(sim, slot)
         _reserve_before(sim, slot)
         if not is_free(sim, now, job.procs, job.candidate_estimate, job.requested_time):
             if reasons is not None:
@@ -147,14 +155,12 @@ def _walk(sim: Arrays, reasons: Reasons | None) -> None:
 @step
 def _next_that_may_start(sim: Arrays) -> int:
     """Return the next job that might fit now in the plan made so far, or -1."""
-    lists, state, profile = sim.lists, sim.state[0], sim.profile
+    state, profile = sim.state[0], sim.profile
     drop, now = first_drop(sim), state.now
     slack, extra = at.NEVER, 0
     if drop < state.profile_size:
         slack, extra = profile[drop].time - now, profile[drop].free
-    free = profile[0].free
-    key, tie = state.after_key, state.after_tie
-    return next_fitting(lists, state, state.candidates, key, tie, free, slack, extra)
+    return next_candidate(sim, state.candidates, profile[0].free, slack, extra)
 
 
 @step
@@ -162,7 +168,7 @@ def _next_waiting(sim: Arrays) -> int:
     """Return the next job that the pass has not got to, the head excluded, and move behind it; there must be one."""
     jobs_now, lists, state = sim.jobs_now, sim.lists, sim.state[0]
     while True:
-        slot = slot_from(lists, state, state.candidates, state.after_key, state.after_tie)
+        slot = slot_from(lists, state, _by_rank(state), state.after_key, state.after_tie)
         _go_behind(jobs_now[slot], state)
         if slot != state.head:
             return slot
@@ -183,6 +189,7 @@ def _reserve_before(sim: Arrays, slot: int) -> None:
         other = _next_waiting(sim)
         if other == slot:
             break
+        refresh(sim, other)
         _reserve(sim, sim.jobs_now[other])
     _go_behind(job, state)
 
@@ -196,7 +203,7 @@ def _mark_reserved(sim: Arrays) -> None:
         return
     key, tie = state.after_key, state.after_tie
     while left > 0:
-        slot = slot_from(lists, state, state.candidates, key, tie)
+        slot = slot_from(lists, state, _by_rank(state), key, tie)
         job = jobs_now[slot]
         if slot < 0:
             return

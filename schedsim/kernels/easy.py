@@ -18,10 +18,17 @@ from schedsim.kernels.cobalt import set_allows
 from schedsim.kernels.instant import until_pass
 from schedsim.kernels.networks import choices_are_short, update_is_due
 from schedsim.kernels.observation import ask_for_pick
-from schedsim.kernels.ordered_lists import next_fitting, slot_from
+from schedsim.kernels.ordered_lists import slot_from
 from schedsim.kernels.postponed import release, release_if_idle
 from schedsim.kernels.profile import clears, free_for, keeps_promise, note_start, read_dates
-from schedsim.kernels.queue import key_as_candidate, next_in_groups, refresh
+from schedsim.kernels.queue import (
+    candidate_key,
+    key_as_candidate,
+    move_group_on,
+    move_groups_back,
+    next_candidate,
+    refresh,
+)
 from schedsim.kernels.reasons import Reasons
 from schedsim.kernels.records import Arrays, Estimates, JobNow, State
 from schedsim.kernels.reservation import (
@@ -57,6 +64,8 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
         stop = _pass(sim, reasons)
         if stop != 0:
             return stop
+        if state.first_moved >= 0:
+            move_groups_back(sim)
         if reasons is not None:
             why.note_postponed(reasons, sim)
         state.phase = _next_phase(sim)
@@ -132,7 +141,7 @@ def _backfill(sim: Arrays, reasons: Reasons | None) -> int:
         if not _may_be_tried(job, state) or not clears(sim, job):
             if reasons is not None:
                 why.note_promise_or_outage(reasons, sim, slot, keeps_promise(job, state))
-            _pass_over(state)
+            _pass_over(sim, slot)
             continue
         if state.agent != at.NO_AGENT:  # it picks among this one and those behind it
             if not is_asked(state):
@@ -148,7 +157,7 @@ def _backfill(sim: Arrays, reasons: Reasons | None) -> int:
         if state.n_node_sets > 0 and not set_allows(sim, job):
             if reasons is not None:
                 why.note_share(reasons, sim, slot)
-            _pass_over(state)
+            _pass_over(sim, slot)
             continue
         verdict = verdict_on(job, state, slot)
         if verdict == at.NOT_ASKED:
@@ -156,7 +165,7 @@ def _backfill(sim: Arrays, reasons: Reasons | None) -> int:
         if reasons is not None:
             why.note_verdict(reasons, sim, slot, verdict)
         if verdict != at.MAY_START:
-            _pass_over(state)
+            _pass_over(sim, slot)
             continue
         use_extra_procs(job, state)
         if job.release_time != at.NEVER:
@@ -179,10 +188,7 @@ def _next_candidate(sim: Arrays, which: int) -> int:
     """Return the next job of a list that fits beside the head by the estimates, or -1."""
     state = sim.state[0]
     time_left, free = state.shadow_time - state.now, free_for(state, state.free)
-    if which == at.GROUPED:
-        promise = state.guaranteed_start - state.now if state.promises else at.NEVER
-        return next_in_groups(sim, free, time_left, state.extra_procs, promise, state.extra_at_promise)
-    return next_fitting(sim.lists, state, which, state.after_key, state.after_tie, free, time_left, state.extra_procs)
+    return next_candidate(sim, which, free, time_left, state.extra_procs)
 
 
 @step
@@ -210,9 +216,12 @@ def _may_be_tried(job: JobNow, state: State) -> bool:
 
 
 @step
-def _pass_over(state: State) -> None:
+def _pass_over(sim: Arrays, slot: int) -> None:
     """Search on behind the candidate just tried."""
+    state = sim.state[0]
     state.after_tie += 1
+    if state.candidates == at.GROUPED and sim.jobs_now[slot].tried_in_pass == state.n_passes:
+        move_group_on(sim, slot)
 
 
 @step
@@ -233,16 +242,12 @@ def _next_and_note(reasons: Reasons, sim: Arrays) -> int:
     state = sim.state[0]
     key, tie = state.after_key, state.after_tie
     while True:
-        if state.searched == at.GROUPED:
-            state.after_key, state.after_tie = key, tie
-            slot = next_in_groups(sim, at.NEVER, at.NEVER, at.NEVER, at.NEVER, at.NEVER)
-        else:
-            slot = slot_from(sim.lists, state, state.searched, key, tie)
+        slot = slot_from(sim.lists, state, state.searched, key, tie)
         if slot < 0:
             return -1
         job = sim.jobs_now[slot]
         refresh(sim, slot)
-        key, tie = key_as_candidate(sim, job), job.row + 1
+        key, tie = candidate_key(job, state), job.row + 1
         if slot == state.head or job.tried_in_pass == state.n_passes:
             continue
         if fits_beside_head(job, state):

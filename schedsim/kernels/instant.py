@@ -23,6 +23,7 @@ from schedsim.kernels.revisions import (
     keep_steps,
     revisions_fit,
     take_revisions,
+    update_postponed,
     update_waiting,
 )
 from schedsim.kernels.sorting import reorder
@@ -89,6 +90,8 @@ def until_pass(sim: Arrays, estimates: Estimates) -> int:
                 continue
             if state.outdated:
                 update_waiting(sim)
+            if state.postponed_outdated:
+                update_postponed(sim)
             if max(state.order, state.backfill_order) >= WFP3:
                 stop = reorder(sim)
                 if stop != 0:

@@ -20,7 +20,7 @@ import schedsim.kernels.records as at
 from predictors.core.hash_random import mixed
 from predictors.core.jit import lean, step
 from schedsim.kernels.ordered_lists import first_key, leaf_at, node_at
-from schedsim.kernels.records import Arrays, JobNow, State
+from schedsim.kernels.records import Arrays, Job, JobNow, State
 
 FCFS: Final = 0
 SJF: Final = 1
@@ -47,7 +47,7 @@ EXACT: Final = 4.5e18
 SECOND_TIER: Final = 0x7FF0000000000001
 """Added to a key: behind every key of the first tier, since no score is negative."""
 CLEARLY: Final = 1e-9
-"""Part of a score that no rounding reaches."""
+"""Part of a score, or of a key, that no rounding reaches."""
 
 
 @lean
@@ -92,6 +92,33 @@ def dynamic_key(code: int, wait: int, procs: int, requested: int) -> int:
         ratio = wait / requested
         return sortable(-(ratio * ratio * ratio * procs))
     return sortable(-(wait / (max(1.0, math.log2(procs)) * requested)))
+
+
+@step
+def _slowness(code: int, job: Job) -> float:
+    """Return what a job's wait is divided by, on a scale that sorts as WFP3 or UNICEP."""
+    if code == WFP3:
+        return job.requested_time / math.pow(job.procs, 1.0 / 3.0)
+    return max(1.0, math.log2(job.procs)) * job.requested_time
+
+
+@step
+def stays_ahead(code: int, now: int, a: Job, b: Job) -> int:
+    """Return until when job a, which comes before b now under WFP3 or UNICEP, does so for certain.
+
+    What a job has gained is proportional to its wait, so that b passes a once at most. A margin makes the answer so
+    early that no rounding of the keys reaches it.
+    """
+    slow_a, slow_b = _slowness(code, a), _slowness(code, b)
+    if (code == UNICEP and slow_a == slow_b) or (a.procs == b.procs and a.requested_time == b.requested_time):
+        return at.NEVER
+    x, y = (1.0 - CLEARLY) / slow_a, 1.0 / slow_b
+    ahead = x * (now - a.submit) - y * (now - b.submit)
+    if ahead <= 0.0:
+        return now + 1
+    if y <= x or ahead >= (y - x) * float(at.FAR):
+        return at.NEVER
+    return now + 1 + int(ahead / (y - x))
 
 
 @lean

@@ -4,7 +4,7 @@ An entry is (key, tie, slot, procs, length), sorted by (key, tie), smaller first
 of at most `FAN` leaves, a leaf of at most `BLOCK` entries; neighbours that together are at most half full are joined.
 The list searched for backfills knows of each leaf and node the job with fewest processors and, for each power of two,
 the shortest one below that number: a search reads two numbers to pass over a whole node. The lists of running jobs know
-sums of processors.
+sums of processors. Of each leaf and node it may be kept which job comes first under an order that changes with time.
 
 Does not handle: two entries with equal (key, tie); running out of rows (the caller grows in time).
 """
@@ -37,6 +37,7 @@ def take_row(lists: Records[ListRow], state: State) -> int:
     row.count = 0
     row.procs_sum = 0
     row.least_procs = at.NEVER
+    row.first_until = at.NOTHING
     for c in range(state.n_classes):
         row.least_length[c] = at.NEVER
     return place
@@ -52,13 +53,14 @@ def give_back_row(lists: Records[ListRow], state: State, place: int) -> None:
 @step
 def is_searched(state: State, which: int) -> bool:
     """Return whether a list is searched for backfills; the others need sums of processors at most."""
-    return which == state.candidates or which == at.POSTPONED or which == at.GROUPS
+    return which == state.candidates or which == at.POSTPONED or which >= at.GROUPS
 
 
 @step
 def add(row: ListRow, state: State, searched: bool, procs: int, length: int) -> None:
     """Count an entry in the sums of its leaf or node."""
     row.procs_sum += procs
+    row.first_until = at.NOTHING
     if not searched:
         return
     if procs < row.least_procs:
@@ -86,6 +88,7 @@ def sum_leaf(leaf: ListRow, state: State, searched: bool) -> None:
         leaf.least_length[c] = min(leaf.least_length[c], leaf.least_length[c - 1])
     leaf.procs_sum = total
     leaf.least_procs = least
+    leaf.first_until = at.NOTHING
 
 
 @step
@@ -93,6 +96,7 @@ def sum_node(lists: Records[ListRow], state: State, node: ListRow, searched: boo
     """Compute a node's sums anew from those of its leaves."""
     node.procs_sum = 0
     node.least_procs = at.NEVER
+    node.first_until = at.NOTHING
     for c in range(state.n_classes):
         node.least_length[c] = at.NEVER
     for j in range(node.count):
@@ -241,52 +245,6 @@ def next_fitting(
                 if procs <= free and (leaf.length[k] <= slack or procs <= extra):
                     return leaf.slot[k]
     return -1
-
-
-@step
-def first_narrow(lists: Records[ListRow], state: State, which: int, key: int, tie: int, most: int) -> int:
-    """Return the slot of the first entry of this very key, not before `tie`, with at most so many processors, or -1."""
-    first = node_of(lists, state, which, key, tie)
-    for i in range(first, state.n_nodes[which]):
-        node = node_at(lists, which, i)
-        if leaf_at(lists, node, 0).key[0] > key:
-            return -1
-        if node.least_procs > most:
-            continue
-        begin = leaf_of(lists, node, key, tie) if i == first else 0
-        for j in range(begin, node.count):
-            leaf = leaf_at(lists, node, j)
-            if leaf.key[0] > key:
-                return -1
-            if leaf.least_procs > most:
-                continue
-            place = place_of(leaf, key, tie) if i == first and j == begin else 0
-            for k in range(place, leaf.count):
-                if leaf.key[k] != key:
-                    return -1
-                if leaf.procs[k] <= most:
-                    return leaf.slot[k]
-    return -1
-
-
-@step
-def fewest_procs(lists: Records[ListRow], state: State, which: int, key: int, enough: int) -> int:
-    """Return the fewest processors of the entries of this very key; a search that finds `enough` ends at once."""
-    fewest = at.NEVER
-    for i in range(node_of(lists, state, which, key, at.FIRST_TIE), state.n_nodes[which]):
-        node = node_at(lists, which, i)
-        last = leaf_at(lists, node, node.count - 1)
-        if leaf_at(lists, node, 0).key[0] == key and last.key[last.count - 1] == key:
-            fewest = min(fewest, node.least_procs)
-        else:
-            for j in range(node.count):
-                leaf = leaf_at(lists, node, j)
-                for k in range(leaf.count):
-                    if leaf.key[k] == key:
-                        fewest = min(fewest, leaf.procs[k])
-        if fewest <= enough or last.key[last.count - 1] > key:
-            return fewest
-    return fewest
 
 
 @step
@@ -523,6 +481,7 @@ def _take_out(lists: Records[ListRow], state: State, which: int, i: int, j: int,
         _copy_entry(leaf, k + 1, leaf, k)
     leaf.procs_sum -= procs
     node.procs_sum -= procs
+    leaf.first_until = node.first_until = at.NOTHING
     searched = is_searched(state, which)
     if searched:
         c = size_class(procs)

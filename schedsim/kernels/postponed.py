@@ -8,7 +8,7 @@ time: `release_lead` seconds before it must start to end by its deadline if it r
 import schedsim.kernels.records as at
 from predictors.core.jit import step
 from schedsim.kernels.ordered_lists import first_slot, insert, remove
-from schedsim.kernels.queue import candidate_key, enqueue
+from schedsim.kernels.queue import candidate_key, enqueue, join_group, leave_group
 from schedsim.kernels.records import Arrays, JobNow
 
 
@@ -25,6 +25,9 @@ def release_time(sim: Arrays, row: int) -> int:
 def enlist(sim: Arrays, slot: int) -> None:
     """Put a job into the list of postponed ones."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
+    if state.candidates == at.GROUPED:
+        job.group += state.n_groups
+        join_group(sim, slot)
     insert(lists, state, at.POSTPONED, candidate_key(job, state), job.row, slot, job.procs, job.candidate_estimate)
 
 
@@ -33,6 +36,9 @@ def unlist(sim: Arrays, job: JobNow) -> None:
     """Take a job out of the list of postponed ones."""
     state = sim.state[0]
     remove(sim.lists, state, at.POSTPONED, candidate_key(job, state), job.row)
+    if state.candidates == at.GROUPED:
+        leave_group(sim, job)
+        job.group -= state.n_groups
 
 
 @step
@@ -53,6 +59,7 @@ def release(sim: Arrays, slot: int) -> None:
     job.release_time = at.NEVER
     state.n_postponed -= 1
     state.stale = True
+    state.outdated |= state.postponed_outdated and state.lists_estimates
     enqueue(sim, slot)
 
 

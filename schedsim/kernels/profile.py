@@ -214,20 +214,6 @@ def conflict(sim: Arrays, start: int, procs: int, limit: int) -> int:
 
 
 @step
-def most_that_clear(sim: Arrays, limit: int) -> int:
-    """Return how many processors a job of this requested time may take now for all that is reserved."""
-    state, dates, most = sim.state[0], sim.dates, at.NEVER
-    if not state.dated:
-        return most
-    for i in range(state.n_dates):
-        if dates[i].time >= state.now + limit:
-            break
-        if dates[i].time > state.now:
-            most = min(most, dates[i].room)
-    return most
-
-
-@step
 def keeps_promise(job: JobNow, state: State) -> bool:
     """Return whether a job may start now without breaking the head's promise, by requested times."""
     if not state.promises:

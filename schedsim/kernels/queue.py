@@ -1,17 +1,18 @@
 """The queue: a job enters it and leaves it; its record is given back; events are logged.
 
 Where a forecast revises the estimates of a group of jobs as one, a revision touches the group, not its jobs, however
-many wait. Where the queue is FCFS, the list BACKFILL, in which each of them would have to find a new place, is replaced
-by two: GROUPED, with the jobs by group and row, which no revision changes, and GROUPS, with the groups by the key that
-all their jobs have. A job's own record is brought up to date when it is looked at (see `refresh`). Under other orders,
-and for postponed jobs, all are brought up to date at once before the next pass (see `revisions.update_waiting`).
+many wait. The jobs of a group, which have as many processors and one requested time, stay among themselves in the order
+of their rows under every order that depends on these, the estimate and the submission. So the candidates for backfills
+are merged from groups: GROUPED holds the jobs by group and row, which no revision changes, and GROUPS the first of each
+group. Where one job may not start, none of its group may; unless a gate or a ceiling has stopped that very job, and the
+next one stands for the group for the rest of the pass. A job's own record is brought up to date when it is looked at
+(see `refresh`). Elsewhere all are brought up to date at once before the next pass (see `revisions.update_waiting`).
 """
 
 import schedsim.kernels.records as at
 from predictors.core.jit import step
 from schedsim.kernels.keys import SCORE, score_key, static_key
-from schedsim.kernels.ordered_lists import fewest_procs, first_narrow, insert, next_fitting, remove
-from schedsim.kernels.profile import most_that_clear
+from schedsim.kernels.ordered_lists import insert, next_fitting, remove, slot_from
 from schedsim.kernels.records import Arrays, JobNow, State
 
 
@@ -29,7 +30,7 @@ def enqueue(sim: Arrays, slot: int) -> None:
     if state.grouped and job.group >= 0:
         sim.groups[job.group].n_waiting += 1
         if state.candidates == at.GROUPED:
-            _join_group(sim, slot)
+            join_group(sim, slot)
     elif state.by_row:
         insert(lists, state, at.GROUPED, at.NOTHING, job.row, slot, job.procs, at.NOTHING)
     state.n_queued += 1
@@ -45,42 +46,77 @@ def leave_queue(sim: Arrays, job: JobNow) -> None:
     if state.grouped and job.group >= 0:
         sim.groups[job.group].n_waiting -= 1
         if state.candidates == at.GROUPED:
-            _leave_group(sim, job)
+            leave_group(sim, job)
     elif state.by_row:
         remove(lists, state, at.GROUPED, at.NOTHING, job.row)
     state.n_queued -= 1
 
 
 @step
-def _join_group(sim: Arrays, slot: int) -> None:
-    """Put a job among the waiting ones of its group, where it is counted already."""
+def join_group(sim: Arrays, slot: int) -> None:
+    """Put a job among the waiting ones of its group."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
     group = sim.groups[job.group]
     insert(lists, state, at.GROUPED, job.group, job.row, slot, job.procs, at.NOTHING)
-    if job.procs < group.least_procs:
-        if group.n_waiting > 1:
-            remove(lists, state, at.GROUPS, group.key, job.group)
-        group.least_procs = job.procs
-        list_group(sim, job.group)
+    if group.listed < 0 or job.row < group.row:
+        list_group(sim, job.group, slot)
 
 
 @step
-def _leave_group(sim: Arrays, job: JobNow) -> None:
-    """Take a job from the waiting ones of its group, where it is not counted any more."""
-    lists, state, number = sim.lists, sim.state[0], job.group
-    group = sim.groups[number]
-    remove(lists, state, at.GROUPED, number, job.row)
-    least = at.NEVER
-    if group.n_waiting > 0:
-        least = group.least_procs
-        if job.procs == least:
-            least = fewest_procs(lists, state, at.GROUPED, number, least)
-        if least == group.least_procs:
-            return
-    remove(lists, state, at.GROUPS, group.key, number)
-    group.least_procs = least
-    if group.n_waiting > 0:
-        list_group(sim, number)
+def leave_group(sim: Arrays, job: JobNow) -> None:
+    """Take a job from the waiting ones of its group."""
+    group = sim.groups[job.group]
+    remove(sim.lists, sim.state[0], at.GROUPED, job.group, job.row)
+    if group.listed >= 0 and group.row == job.row:
+        list_group(sim, job.group, _first_of_group(sim, job.group, job.row))
+
+
+@step
+def _first_of_group(sim: Arrays, number: int, row: int) -> int:
+    """Return the first waiting job of a group from a row on, or -1."""
+    slot = slot_from(sim.lists, sim.state[0], at.GROUPED, number, row)
+    return slot if slot >= 0 and sim.jobs_now[slot].group == number else -1
+
+
+@step
+def list_group(sim: Arrays, number: int, slot: int) -> None:
+    """Let a job stand for its group in the list of groups, in the place of another; or none, for -1."""
+    group, lists, state = sim.groups[number], sim.lists, sim.state[0]
+    which = at.GROUPS if number < state.n_groups else at.POSTPONED_GROUPS
+    if group.listed >= 0:
+        remove(lists, state, which, group.key, group.row)
+    group.listed = slot
+    if slot < 0:
+        return
+    job, lead = sim.jobs_now[slot], sim.groups[group.lead]
+    job.candidate_estimate = lead.candidate_estimate
+    job.order_estimate = lead.order_estimate
+    group.key = static_key_of(sim, job, at.BACKFILL)
+    group.row = job.row
+    insert(lists, state, which, group.key, job.row, number, job.procs, job.candidate_estimate)
+
+
+@step
+def move_group_on(sim: Arrays, slot: int) -> None:
+    """Let the next job of a group stand for it for the rest of the pass: this one was tried in vain."""
+    job, state = sim.jobs_now[slot], sim.state[0]
+    group, number = sim.groups[job.group], state.first_moved
+    while number >= 0 and number != job.group:
+        number = sim.groups[number].next_moved
+    if number < 0:
+        group.next_moved = state.first_moved
+        state.first_moved = job.group
+    list_group(sim, job.group, _first_of_group(sim, job.group, job.row + 1))
+
+
+@step
+def move_groups_back(sim: Arrays) -> None:
+    """Let the first of its jobs stand for each group again, after a pass."""
+    state = sim.state[0]
+    while state.first_moved >= 0:
+        number = state.first_moved
+        list_group(sim, number, _first_of_group(sim, number, at.FIRST_TIE))
+        state.first_moved = sim.groups[number].next_moved
 
 
 @step
@@ -97,7 +133,8 @@ def refresh(sim: Arrays, slot: int) -> None:
     job = sim.jobs_now[slot]
     if not sim.state[0].grouped or job.group < 0:
         return
-    group = sim.groups[job.group]
+    lead = sim.groups[job.group].lead
+    group = sim.groups[lead]
     if job.revision == group.revision:
         return
     job.current_estimate = group.current_estimate
@@ -105,47 +142,21 @@ def refresh(sim: Arrays, slot: int) -> None:
     job.candidate_estimate = group.candidate_estimate
     job.order_estimate = group.order_estimate
     for i in range(sim.steps.shape[1]):
-        sim.steps[slot, i].elapsed = sim.group_steps[job.group, i].elapsed
-        sim.steps[slot, i].estimate = sim.group_steps[job.group, i].estimate
+        sim.steps[slot, i].elapsed = sim.group_steps[lead, i].elapsed
+        sim.steps[slot, i].estimate = sim.group_steps[lead, i].estimate
     first_step(sim, slot)
     job.revision = group.revision
 
 
 @step
-def list_group(sim: Arrays, number: int) -> None:
-    """Put a group into the list of groups, by its key."""
-    group = sim.groups[number]
-    insert(sim.lists, sim.state[0], at.GROUPS, group.key, number, number, group.least_procs, group.candidate_estimate)
-
-
-@step
-def next_in_groups(sim: Arrays, free: int, slack: int, extra: int, promise: int, extra_at_promise: int) -> int:
-    """Return the next candidate behind the last tried that fits, or -1: as `next_fitting`, where jobs are in groups.
-
-    One whose requested time exceeds `promise` also needs at most `extra_at_promise` processors. Unless everything fits
-    (`free` is NEVER), one that would run into what is reserved of the machine is left out.
-    """
+def next_candidate(sim: Arrays, which: int, free: int, slack: int, extra: int) -> int:
+    """Return the next job of a list, behind the last tried, that may be backfilled, or -1: see `next_fitting`."""
     lists, state = sim.lists, sim.state[0]
-    found, key, number = -1, state.after_key, at.FIRST_TIE
-    while True:
-        number = next_fitting(lists, state, at.GROUPS, key, number, free, slack, extra)
-        if number < 0:
-            return found
-        group = sim.groups[number]
-        if found >= 0 and group.key > sim.groups[sim.jobs_now[found].group].key:
-            return found
-        most = free if group.candidate_estimate <= slack else min(free, extra)
-        if group.requested_time > promise:
-            most = min(most, extra_at_promise)
-        if free != at.NEVER:
-            most = min(most, most_that_clear(sim, group.requested_time))
-        if group.least_procs <= most:
-            tie = state.after_tie if group.key == state.after_key else at.FIRST_TIE
-            slot = first_narrow(lists, state, at.GROUPED, number, tie, most)
-            if slot >= 0 and (found < 0 or sim.jobs_now[slot].row < sim.jobs_now[found].row):
-                found = slot
-        key = group.key
-        number += 1
+    if state.candidates != at.GROUPED:
+        return next_fitting(lists, state, which, state.after_key, state.after_tie, free, slack, extra)
+    groups = at.GROUPS if which == at.GROUPED else at.POSTPONED_GROUPS
+    number = next_fitting(lists, state, groups, state.after_key, state.after_tie, free, slack, extra)
+    return sim.groups[number].listed if number >= 0 else -1
 
 
 @step
@@ -167,7 +178,7 @@ def candidate_key(job: JobNow, state: State) -> int:
 @step
 def key_as_candidate(sim: Arrays, job: JobNow) -> int:
     """Return a waiting job's key in the list that is searched for backfills now."""
-    return sim.groups[job.group].key if sim.state[0].searched == at.GROUPED else candidate_key(job, sim.state[0])
+    return sim.groups[job.group].key if sim.state[0].candidates == at.GROUPED else candidate_key(job, sim.state[0])
 
 
 @step
@@ -201,6 +212,8 @@ def end_tie(sim: Arrays, job: JobNow) -> int:
 def static_key_of(sim: Arrays, job: JobNow, kind: int) -> int:
     """Return a job's key in the queue, or in the list searched for backfills, under an order that does not change."""
     state, since = sim.state[0], max(1, sim.jobs[job.row].submit - sim.jobs[0].submit)
+    if state.finds_first and kind == at.QUEUE:
+        return job.row
     code, seed = state.order, state.seed
     if kind == at.BACKFILL:
         code, seed = state.backfill_order, state.backfill_seed

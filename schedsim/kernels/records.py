@@ -34,7 +34,7 @@ Observed = npt.NDArray[np.float32]
 BLOCK: Final = 16  # entries of a leaf at most
 FAN: Final = 32  # leaves of a node at most
 CLASSES: Final = 29  # of numbers of processors, by powers of two
-LISTS: Final = 11  # ordered lists, see below
+LISTS: Final = 12  # ordered lists, see below
 LAYERS: Final = 7  # of an agent's network, inputs and outputs included
 
 
@@ -186,12 +186,15 @@ class Step:
 
 
 class Group:
-    """Waiting jobs of one requested time whose estimates are always the same, hence revised as one."""
+    """Waiting jobs of one requested time and as many processors whose estimates are always the same."""
 
-    n_waiting: int
-    least_procs: int  # of those that wait, or NEVER
-    requested_time: int
-    key: int  # of the jobs as candidates for backfills
+    lead: int  # number of the group that holds the estimates, for all groups that have the same ones
+    next_alike: int  # another of these groups, behind the lead, or -1
+    n_waiting: int  # in the queue
+    listed: int  # slot of the job that stands for the group in the list GROUPS: the first not tried in vain; or -1
+    key: int  # of that job in that list
+    row: int
+    next_moved: int  # another group of which this pass has tried a job in vain, or -1; see `queue.move_group_on`
     revision: int  # number of the last one
     current_estimate: int
     candidate_estimate: int
@@ -204,6 +207,8 @@ class ListRow:
     count: int  # entries, or leaves
     procs_sum: int
     least_procs: int
+    first: int  # row of the job that comes first, under an order that changes with time (see `keys.stays_ahead`)
+    first_until: int  # it must be looked for anew from this second on
     least_length: Annotated[Numbers, CLASSES]  # element c: of jobs with fewer than 2**(c + 1) processors, the shortest
     key: Annotated[Numbers, BLOCK]  # of a leaf's entries, and so on
     tie: Annotated[Numbers, BLOCK]
@@ -227,6 +232,7 @@ class State:
     next_queued: int  # first row not yet in the queue
     end_of_submissions: int  # no row from here on is submitted
     n_queued: int
+    first_moved: int  # number of a group of which this pass has tried a job in vain, or -1
     n_running: int
     n_logged: int  # rows used in `log`
     n_events: int  # events so far, those in earlier chunks of the log included
@@ -259,6 +265,8 @@ class State:
     n_dates: int  # dates ahead at which the reserved part grows
     # the policy, as codes
     order: int
+    finds_first: bool  # the list QUEUE stays by rows: the first in the order is found by itself, see `reservation`
+    ranked_at: int  # second of the last pass that looked for it
     backfill_order: int
     seed: int
     backfill_seed: int
@@ -270,6 +278,7 @@ class State:
     promises: bool
     promise_slack: int  # how much later than the shadow time by requested times a promise lies [s]
     promise_growth: float  # what that grows by for each second that the head had waited by then [s]
+    least_slack: int  # down to this [s]
     most_slack: int  # up to this [s]
     keeps_head: bool  # the head keeps its reservation until it starts, whoever comes first by then
     head_start: float  # of the priority: added to the time waited [s]
@@ -310,8 +319,11 @@ class State:
     several_estimates: bool  # candidates, running jobs and the order may have different estimates
     revises: bool  # a forecast revises estimates
     grouped: bool  # it revises those of a group as one
+    n_groups: int  # of jobs in the queue; from this number on they are of postponed jobs
     by_row: bool  # it revises each by itself: they are found by the list GROUPED, as one group
-    outdated: bool  # waiting jobs, listed by their own estimates, are still to take over those of their group
+    lists_estimates: bool  # places in the lists of waiting jobs, or what is searched there, follow from their estimates
+    outdated: bool  # jobs in the queue, listed by their own estimates, are still to take over those of their group
+    postponed_outdated: bool  # so are the postponed ones
     n_revisions: int  # how many it gave last
     n_revised: int  # how many of them are taken in
     # run times and places
@@ -457,6 +469,7 @@ REVISION: Final = record_type(Revision)
 REVISED_STEP: Final = record_type(RevisedStep)
 
 NEVER: Final = 1 << 62
+FAR: Final = 1 << 50  # seconds; no simulation takes so long
 FIRST_KEY: Final = -(1 << 63)  # no key is smaller
 FIRST_TIE: Final = -1  # of those that are looked for
 # names, since a literal in a call makes numba compile another function
@@ -476,8 +489,9 @@ TIMERS: Final = 5  # timers: (time, sequence number, kind, argument, wakes)
 REVISIONS: Final = 6  # running jobs by the second of their next estimate step
 POSTPONED: Final = 7  # postponed jobs, by the order in which candidates for backfills are searched
 DEPENDANTS: Final = 8  # held jobs, and those with children still to be submitted, by row
-GROUPED: Final = 9  # waiting jobs by (number of the group, row); of EASY in the place of BACKFILL
-GROUPS: Final = 10  # groups with waiting jobs, by (key, number): the fewest processors, the length of all
+GROUPED: Final = 9  # waiting jobs by (number of the group, row), where candidates are searched by group
+GROUPS: Final = 10  # the first job of each group, by (key, row), with the group's number in the place of its slot
+POSTPONED_GROUPS: Final = 11  # likewise of the groups of postponed jobs, which GROUPED holds as well
 
 # why a job is held
 BY_USER: Final = 1

@@ -11,12 +11,14 @@ import schedsim.kernels.records as at
 from predictors.core.jit import step
 from schedsim.kernels.agents import is_asked, pick_next, take_answer
 from schedsim.kernels.cobalt import set_allows
+from schedsim.kernels.keys import WFP3
 from schedsim.kernels.observation import ask_for_pick
 from schedsim.kernels.ordered_lists import first_slot, released_by, slot_from, time_of_release
 from schedsim.kernels.profile import book, clears, earliest, free_for, level_at, note_start, plan_ends
-from schedsim.kernels.queue import refresh
+from schedsim.kernels.queue import move_group_on, refresh
 from schedsim.kernels.reasons import Reasons
 from schedsim.kernels.records import Arrays, JobNow, State
+from schedsim.kernels.sorting import first_now
 from schedsim.kernels.start_end import start
 
 
@@ -100,11 +102,24 @@ def _fits_now(sim: Arrays, job: JobNow) -> bool:
 def _first_untried(sim: Arrays) -> int:
     """Return the first job of the queue that this pass has not passed over, or -1."""
     lists, state = sim.lists, sim.state[0]
-    slot = first_slot(lists, at.QUEUE) if state.n_queued > 0 else -1
+    slot = _first(sim) if state.n_queued > 0 else -1
     while slot >= 0 and sim.jobs_now[slot].tried_in_pass == state.n_passes:
         job = sim.jobs_now[slot]
-        slot = slot_from(lists, state, at.QUEUE, job.keys[at.QUEUE], job.row + 1)
+        if state.finds_first:
+            move_group_on(sim, slot)
+            slot = _first(sim) if state.n_nodes[at.GROUPS] > 0 else -1
+        else:
+            slot = slot_from(lists, state, at.QUEUE, job.keys[at.QUEUE], job.row + 1)
     return slot
+
+
+@step
+def _first(sim: Arrays) -> int:
+    """Return the first job of the queue, which is not empty; where its list is by rows, the first in the order."""
+    lists, state = sim.lists, sim.state[0]
+    if not state.finds_first:
+        return first_slot(lists, at.QUEUE)
+    return first_now(sim) if state.order >= WFP3 else sim.groups[first_slot(lists, at.GROUPS)].listed
 
 
 @step
@@ -134,7 +149,8 @@ def promised(sim: Arrays, head: JobNow, shadow: int) -> int:
     """Return the start promised to the head, whose shadow time by requested times is `shadow`."""
     state = sim.state[0]
     waited = state.now - sim.jobs[head.row].submit
-    return shadow + min(state.most_slack, state.promise_slack + int(state.promise_growth * waited))
+    slack = state.promise_slack + int(state.promise_growth * waited)
+    return shadow + max(state.least_slack, min(state.most_slack, slack))
 
 
 @step
@@ -182,7 +198,7 @@ def nothing_changed(sim: Arrays) -> bool:
     if state.agent != at.NO_AGENT:
         if state.agent == at.ASKED or state.reserve == at.PICKED_AGAIN:
             return False
-    elif not state.keeps_head and first_slot(sim.lists, at.QUEUE) != state.head:
+    elif not state.keeps_head and _first(sim) != state.head:
         return False
     if state.depth == at.NO_BACKFILL:
         return True

@@ -5,14 +5,14 @@ estimate is another. The steps are frozen when the job starts. A step is taken a
 before it, so by itself it makes none. Beyond its last step, an estimate that expires is corrected like any other.
 
 A forecast may say that the estimates of some waiting jobs, a group, are always the same. Then one revision stands for
-all of them: they take it over when they are looked at, or all at once before the next pass.
+all of them: they take it over when they are looked at, or all at once before the next pass (see `queue`).
 """
 
 import math
 
 import schedsim.kernels.records as at
 from predictors.core.jit import step
-from schedsim.kernels.keys import FCFS, SJF, USER, WFP3
+from schedsim.kernels.keys import FCFS, USER, WFP3, dynamic_key
 from schedsim.kernels.ordered_lists import (
     clear,
     first_key,
@@ -28,7 +28,7 @@ from schedsim.kernels.ordered_lists import (
 from schedsim.kernels.postponed import enlist, unlist
 from schedsim.kernels.queue import enqueue, first_step, list_group, refresh, static_key_of
 from schedsim.kernels.records import Arrays, Estimates, JobNow, State, Step, Table
-from schedsim.kernels.sorting import put_in_order
+from schedsim.kernels.sorting import put_in_order, sort_slots
 
 
 @step
@@ -179,12 +179,12 @@ def _revise_group(sim: Arrays, estimates: Estimates, row: int) -> bool:
     state = sim.state[0]
     if not 0 <= row < len(sim.jobs):
         return False
-    limit, number = sim.jobs[row].requested_time, sim.group_of[row]
+    limit, lead = sim.jobs[row].requested_time, sim.groups[sim.group_of[row]].lead
     running, candidate, order = estimates_of(estimates, state, row, limit)
     if min(running, candidate, order) < 0:
         return False
-    _write_steps(sim.group_steps, number, estimates, state, limit)
-    _tell_group(sim, number, limit, running, candidate, order)
+    _write_steps(sim.group_steps, lead, estimates, state, limit)
+    _tell_groups(sim, lead, running, candidate, order)
     return True
 
 
@@ -192,50 +192,58 @@ def _revise_group(sim: Arrays, estimates: Estimates, row: int) -> bool:
 def join_revision(sim: Arrays, slot: int) -> None:
     """Let what is forecast of a job that has just been submitted hold for the others of its group."""
     job = sim.jobs_now[slot]
+    lead = sim.groups[job.group].lead
     for i in range(sim.steps.shape[1]):
-        sim.group_steps[job.group, i].elapsed = sim.steps[slot, i].elapsed
-        sim.group_steps[job.group, i].estimate = sim.steps[slot, i].estimate
-    limit, running = job.requested_time, job.first_estimate
-    _tell_group(sim, job.group, limit, running, job.candidate_estimate, job.order_estimate)
-    job.revision = sim.groups[job.group].revision
+        sim.group_steps[lead, i].elapsed = sim.steps[slot, i].elapsed
+        sim.group_steps[lead, i].estimate = sim.steps[slot, i].estimate
+    _tell_groups(sim, lead, job.first_estimate, job.candidate_estimate, job.order_estimate)
+    job.revision = sim.groups[lead].revision
 
 
 @step
-def _tell_group(sim: Arrays, number: int, limit: int, running: int, candidate: int, order: int) -> None:
-    """Note the estimates of a group; its jobs take them over when they are looked at."""
-    group, lists, state = sim.groups[number], sim.lists, sim.state[0]
+def _tell_groups(sim: Arrays, lead: int, running: int, candidate: int, order: int) -> None:
+    """Note the estimates of groups that have the same ones; their jobs take them over when they are looked at."""
+    group, state, n = sim.groups[lead], sim.state[0], 0
     changed = candidate != group.candidate_estimate or order != group.order_estimate
-    listed = changed and group.n_waiting > 0 and state.candidates == at.GROUPED
-    if listed:
-        remove(lists, state, at.GROUPS, group.key, number)
-    group.requested_time = limit
     group.current_estimate = running
     group.candidate_estimate = candidate
     group.order_estimate = order
-    group.key = order if state.backfill_order == SJF else at.NOTHING
     group.revision += 1
-    if listed:
-        list_group(sim, number)
-    if changed:
-        state.stale |= group.n_waiting > 0
-        state.outdated |= state.n_postponed > 0 or (group.n_waiting > 0 and not listed)
+    if not changed:
+        return
+    number = lead
+    while number >= 0:
+        one = sim.groups[number]
+        if one.listed >= 0:
+            list_group(sim, number, one.listed)
+        n += one.n_waiting
+        number = one.next_alike
+    state.stale |= n + state.n_postponed > 0
+    state.outdated |= n > 0 and state.lists_estimates
+    state.postponed_outdated |= state.n_postponed > 0 and state.candidates != at.GROUPED
 
 
 @step
 def update_waiting(sim: Arrays) -> None:
-    """Let the waiting jobs that are listed by their own estimates take over those of their groups, and sort them anew.
+    """Let the jobs in the queue take over the estimates of their groups, and sort them anew.
 
-    These are the postponed ones, and those in the queue where no groups are listed. One walk over them all takes as
-    long as the revision of a few alone.
+    So it is done where the queue is listed by their own estimates. One walk over them all takes as long as the revision
+    of a few alone.
     """
     state = sim.state[0]
     state.outdated = False
-    if state.candidates != at.GROUPED:
-        n = list_slots(sim, at.QUEUE, state.n_queued)
-        if _take_over(sim, n):
-            _list_anew(sim, at.QUEUE, at.QUEUE, n)
-            if state.candidates == at.BACKFILL:
-                _list_anew(sim, at.BACKFILL, at.BACKFILL, list_slots(sim, at.BACKFILL, state.n_queued))
+    n = list_slots(sim, at.QUEUE, state.n_queued)
+    if _take_over(sim, n):
+        _list_anew(sim, at.QUEUE, at.QUEUE, n)
+        if state.candidates == at.BACKFILL:
+            _list_anew(sim, at.BACKFILL, at.BACKFILL, list_slots(sim, at.BACKFILL, state.n_queued))
+
+
+@step
+def update_postponed(sim: Arrays) -> None:
+    """Let the postponed jobs do so."""
+    state = sim.state[0]
+    state.postponed_outdated = False
     n = list_slots(sim, at.POSTPONED, state.n_postponed)
     if _take_over(sim, n):
         _list_anew(sim, at.POSTPONED, state.candidate_kind, n)
@@ -243,22 +251,30 @@ def update_waiting(sim: Arrays) -> None:
 
 @step
 def _take_over(sim: Arrays, n: int) -> bool:
-    """Give the first `n` jobs of `scratch` what was revised of their groups; return whether their places may change."""
-    state, changed = sim.state[0], False
+    """Give the first `n` jobs of `scratch` what places them in lists; return whether their places may change."""
+    changed = False
     for i in range(n):
-        slot = sim.scratch[i]
-        job = sim.jobs_now[slot]
-        candidate, order = job.candidate_estimate, job.order_estimate
-        refresh(sim, slot)
-        if candidate == job.candidate_estimate and order == job.order_estimate:
+        job = sim.jobs_now[sim.scratch[i]]
+        if job.group < 0:
             continue
+        group = sim.groups[sim.groups[job.group].lead]
+        if job.candidate_estimate == group.candidate_estimate and job.order_estimate == group.order_estimate:
+            continue
+        job.candidate_estimate = group.candidate_estimate
+        job.order_estimate = group.order_estimate
         changed = True
-        if has_own_key(state.order):
-            job.keys[at.QUEUE] = static_key_of(sim, job, at.QUEUE)
-        if state.candidate_kind == at.BACKFILL and has_own_key(state.backfill_order):
-            job.keys[at.BACKFILL] = static_key_of(sim, job, at.BACKFILL)
-    state.stale |= changed
+        _renew_keys(sim, job)
     return changed
+
+
+@step
+def _renew_keys(sim: Arrays, job: JobNow) -> None:
+    """Compute the keys of a waiting job anew, where they follow from the job alone."""
+    state = sim.state[0]
+    if has_own_key(state.order):
+        job.keys[at.QUEUE] = static_key_of(sim, job, at.QUEUE)
+    if state.candidate_kind == at.BACKFILL and has_own_key(state.backfill_order):
+        job.keys[at.BACKFILL] = static_key_of(sim, job, at.BACKFILL)
 
 
 @step
@@ -278,24 +294,64 @@ def has_own_key(code: int) -> bool:
 @step
 def dissolve_groups(sim: Arrays, candidates: int) -> None:
     """Let each waiting job have estimates and a place of its own again; `candidates` is the list that is searched."""
-    lists, state = sim.lists, sim.state[0]
+    state = sim.state[0]
+    list_singly(sim, candidates)
     update_waiting(sim)
+    update_postponed(sim)
+    for which in (at.QUEUE, at.POSTPONED):
+        for i in range(list_slots(sim, which, state.n_queued + state.n_postponed)):
+            refresh(sim, sim.scratch[i])
+    state.grouped = False
+
+
+@step
+def list_singly(sim: Arrays, candidates: int) -> None:
+    """Give each waiting job a place of its own again, where the candidates are merged from groups."""
+    lists, state = sim.lists, sim.state[0]
     if state.candidates != at.GROUPED:
-        state.grouped = False
         return
     n = list_slots(sim, at.QUEUE, state.n_queued)
-    for i in range(n):
-        refresh(sim, sim.scratch[i])
-    for which in (at.QUEUE, at.GROUPED, at.GROUPS):
+    for which in (at.QUEUE, at.GROUPED, at.GROUPS, at.POSTPONED_GROUPS):
         clear(lists, state, which)
-    state.grouped = False
     state.candidates = candidates
+    state.lists_estimates = True
+    state.finds_first = False
     state.n_queued = 0
     for i in range(n):
         slot = sim.scratch[i]
-        if candidates == at.BACKFILL:
-            sim.jobs_now[slot].keys[at.BACKFILL] = static_key_of(sim, sim.jobs_now[slot], at.BACKFILL)
+        refresh(sim, slot)
+        job = sim.jobs_now[slot]
+        sim.groups[job.group].listed = -1
+        sim.groups[job.group].n_waiting -= 1
+        _renew_keys(sim, job)
         enqueue(sim, slot)
+    n = list_slots(sim, at.POSTPONED, state.n_postponed)
+    clear(lists, state, at.POSTPONED)
+    for i in range(n):
+        slot = sim.scratch[i]
+        job = sim.jobs_now[slot]
+        sim.groups[job.group].listed = -1
+        job.group -= state.n_groups
+        refresh(sim, slot)
+        _renew_keys(sim, job)
+        enlist(sim, slot)
+
+
+@step
+def rank(sim: Arrays) -> int:
+    """Write the queue, which is listed by rows, into `scratch` in the order of the last pass; return its length."""
+    state = sim.state[0]
+    n = list_slots(sim, at.QUEUE, state.n_queued)
+    for i in range(n):
+        job = sim.jobs_now[sim.scratch[i]]
+        if state.order >= WFP3:
+            wait = max(0, state.ranked_at - sim.jobs[job.row].submit)
+            job.keys[at.BACKFILL] = dynamic_key(state.order, wait, job.procs, job.requested_time)
+        else:
+            refresh(sim, sim.scratch[i])
+            job.keys[at.BACKFILL] = static_key_of(sim, job, at.BACKFILL)
+    sort_slots(sim, at.BACKFILL, n)
+    return n
 
 
 @step

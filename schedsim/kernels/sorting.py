@@ -1,12 +1,17 @@
-"""Sorting the queue anew under orders whose keys change with time."""
+"""Orders whose keys change with time: the queue is sorted anew, or its first job is found.
+
+Where only the first job counts (no backfilling, and nobody else looks at the queue), the queue stays sorted by rows.
+Each leaf and node of its list keeps which of its jobs comes first and until when that is certain; a pass looks anew
+only at those where it is not, or where a job has come or gone. The keys decide, as where the whole queue is sorted.
+"""
 
 import math
 
 import schedsim.kernels.records as at
 from predictors.core.jit import step
-from schedsim.kernels.keys import PRIORITY, SCORE, USER, WFP3, dynamic_key, priority_key, score_key
-from schedsim.kernels.ordered_lists import clear, insert, leaf_at, list_slots, node_at, renew_keys
-from schedsim.kernels.records import Arrays
+from schedsim.kernels.keys import PRIORITY, SCORE, USER, WFP3, dynamic_key, priority_key, score_key, stays_ahead
+from schedsim.kernels.ordered_lists import clear, insert, leaf_at, list_slots, node_at, renew_keys, slot_from
+from schedsim.kernels.records import Arrays, ListRow
 
 
 @step
@@ -16,7 +21,9 @@ def reorder(sim: Arrays) -> int:
     if state.phase == at.AT_ORDER and max(state.order, state.backfill_order) == USER:
         state.phase = at.AT_REORDER
         return at.ASK_ORDER
-    if state.order >= WFP3:
+    if state.finds_first and state.order >= WFP3:
+        state.ranked_at = state.now
+    elif state.order >= WFP3:
         _sort(sim, at.QUEUE, state.order, at.QUEUE)
     if state.candidates == at.BACKFILL and state.backfill_order >= WFP3:
         _sort(sim, at.BACKFILL, state.backfill_order, at.BACKFILL)
@@ -25,6 +32,64 @@ def reorder(sim: Arrays) -> int:
     if not state.keeps_head and (state.order != SCORE or state.ticking != at.AT_NEW_HEADS):
         state.stale = True
     return 0
+
+
+@step
+def first_now(sim: Arrays) -> int:
+    """Return the job that comes first now, in a queue with jobs whose list is sorted by rows."""
+    lists, state = sim.lists, sim.state[0]
+    first, key = -1, at.NEVER
+    for i in range(state.n_nodes[at.QUEUE]):
+        node = node_at(lists, at.QUEUE, i)
+        if node.first_until <= state.now:
+            _find_first_of_node(sim, node)
+        own = _key_of_row(sim, node.first)
+        if first < 0 or own < key:
+            first, key = node.first, own
+    return slot_from(lists, state, at.QUEUE, first, first)
+
+
+@step
+def _find_first_of_node(sim: Arrays, node: ListRow) -> None:
+    """Find the first of a node's jobs now, and until when it is the first for certain."""
+    lists, jobs, state = sim.lists, sim.jobs, sim.state[0]
+    key, until = at.NEVER, at.NEVER
+    for j in range(node.count):
+        leaf = leaf_at(lists, node, j)
+        if leaf.first_until <= state.now:
+            _find_first_of_leaf(sim, leaf)
+        own = _key_of_row(sim, leaf.first)
+        if j == 0 or own < key:
+            node.first, key = leaf.first, own
+        until = min(until, leaf.first_until)
+    for j in range(node.count):
+        row = leaf_at(lists, node, j).first
+        if row != node.first:
+            until = min(until, stays_ahead(state.order, state.now, jobs[node.first], jobs[row]))
+    node.first_until = until
+
+
+@step
+def _find_first_of_leaf(sim: Arrays, leaf: ListRow) -> None:
+    """Find the first of a leaf's jobs now, and until when it is the first for certain."""
+    jobs, state = sim.jobs, sim.state[0]
+    key, until = at.NEVER, at.NEVER
+    for k in range(leaf.count):
+        own = _key_of_row(sim, leaf.tie[k])
+        if k == 0 or own < key:
+            leaf.first, key = leaf.tie[k], own
+    for k in range(leaf.count):
+        row = leaf.tie[k]
+        if row != leaf.first:
+            until = min(until, stays_ahead(state.order, state.now, jobs[leaf.first], jobs[row]))
+    leaf.first_until = until
+
+
+@step
+def _key_of_row(sim: Arrays, row: int) -> int:
+    """Return the key now of a job in the queue under WFP3 or UNICEP."""
+    job, state = sim.jobs[row], sim.state[0]
+    return dynamic_key(state.order, state.now - job.submit, job.procs, job.requested_time)
 
 
 @step
@@ -63,13 +128,19 @@ def put_in_order(sim: Arrays, which: int, kind: int, n: int) -> None:
     if _is_sorted(sim, kind, n):
         renew_keys(sim, which, kind)
         return
-    if not _insertion_sort(sim, kind, n):
-        _heap_sort(sim, kind, n)
+    sort_slots(sim, kind, n)
     clear(lists, state, which)
     for i in range(n):
         slot = scratch[i]
         job = jobs_now[slot]
         insert(lists, state, which, job.keys[kind], job.row, slot, job.procs, job.candidate_estimate)
+
+
+@step
+def sort_slots(sim: Arrays, kind: int, n: int) -> None:
+    """Sort the `n` slots in `scratch` by the jobs' keys of a kind."""
+    if not _insertion_sort(sim, kind, n):
+        _heap_sort(sim, kind, n)
 
 
 @step

@@ -6,7 +6,7 @@ from predictors.core.jit import step
 from schedsim.kernels.cobalt import exit_state, on_end, on_start
 from schedsim.kernels.networks import free_nodes, take_nodes
 from schedsim.kernels.ordered_lists import first_key, first_slot, insert, remove, remove_first
-from schedsim.kernels.queue import end_tie, give_back, leave_queue, record
+from schedsim.kernels.queue import end_tie, give_back, leave_queue, record, refresh
 from schedsim.kernels.records import Arrays
 from schedsim.kernels.revisions import cancel_revision, schedule_revision
 
@@ -15,6 +15,7 @@ from schedsim.kernels.revisions import cancel_revision, schedule_revision
 def start(sim: Arrays, slot: int, how: int) -> None:
     """Start a waiting job now. A job of length zero ends at once."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
+    refresh(sim, slot)
     leave_queue(sim, job)
     if state.site_rules:
         on_start(sim, job)

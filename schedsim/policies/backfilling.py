@@ -192,9 +192,10 @@ class Promise:
     slack : int
         How much later than that shadow time the guaranteed start lies [s].
     growth : float
-        Seconds of slack more for each second that the head had waited by then.
-    most : int
-        What the slack grows to at most [s]; not below `slack`.
+        Seconds of slack more for each second that the head had waited by then; below 0 less: who waited long is
+        promised more firmly.
+    least, most : int
+        What the slack shrinks and grows to at most [s]; `slack` lies between them.
     kept : bool
         Whether the head also keeps its place until it starts, where the order would let another job come first.
 
@@ -202,25 +203,31 @@ class Promise:
     --------
     >>> Promise(slack=3600, growth=0.1, most=7200).slack_after(waited=20_000)
     5600
+    >>> Promise(slack=3600, growth=-0.1, least=900).slack_after(waited=20_000)
+    1600
     """
 
     slack: int = 0
     growth: float = 0.0
+    least: int = 0
     most: int = MOST_SLACK
     kept: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("slack", "most"):
+        for name in ("slack", "least", "most"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value <= MOST_SLACK:
                 raise JobcastError(
                     f"A promise's {name} is a whole number of seconds from 0 to {MOST_SLACK:,}; got {value!r}."
                 )
-        if self.most < self.slack:
-            raise JobcastError(f"A promise's slack of {self.slack} s grows to at least that; got most={self.most}.")
-        if isinstance(self.growth, bool) or not isinstance(self.growth, int | float) or not 0 <= self.growth <= 1e6:
-            raise JobcastError(f"A promise's growth is a number from 0 to 1,000,000; got {self.growth!r}.")
+        if not self.least <= self.slack <= self.most:
+            raise JobcastError(
+                f"A promise's slack lies between its least and its most; got least={self.least}, slack={self.slack}, "
+                f"most={self.most}."
+            )
+        if isinstance(self.growth, bool) or not isinstance(self.growth, int | float) or not -1e6 <= self.growth <= 1e6:
+            raise JobcastError(f"A promise's growth is a number from -1,000,000 to 1,000,000; got {self.growth!r}.")
 
     def slack_after(self, waited: int) -> int:
         """Return the slack of a head that had waited so long [s]."""
-        return min(self.most, self.slack + int(self.growth * waited))
+        return max(self.least, min(self.most, self.slack + int(self.growth * waited)))

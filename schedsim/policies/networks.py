@@ -85,7 +85,7 @@ class Shared:
             raise JobcastError(f"A shared network's activation is relu or tanh; got {self.activation!r}.")
         object.__setattr__(self, "hidden", sizes)
         what = f"A shared network with hidden layers of {', '.join(map(str, sizes))} neurons"
-        object.__setattr__(self, "weights", _weights(self.weights, np.float64, self.count(sizes), what))
+        object.__setattr__(self, "weights", weights_of(self.weights, np.float64, self.count(sizes), what))
 
     @staticmethod
     def count(hidden: tuple[int, ...], features: int = N_FEATURES) -> int:
@@ -247,7 +247,7 @@ class Dras:
         if not 0 <= self.explore <= 1:
             raise JobcastError(f"The chance that an agent explores is 0 to 1; got {self.explore!r}.")
         what = f"A network of DRAS with layers of {', '.join(map(str, self.shape.layers))}"
-        object.__setattr__(self, "weights", _weights(self.weights, np.float32, self.shape.parameters, what))
+        object.__setattr__(self, "weights", weights_of(self.weights, np.float32, self.shape.parameters, what))
         if self.drawn is None:
             object.__setattr__(self, "drawn", self.shape.kind == "pg")
 
@@ -321,7 +321,7 @@ def _at_place(known: tuple[str, ...], place: npt.NDArray[Any], what: str) -> str
     return known[int(place)]
 
 
-def _weights(given: npt.ArrayLike, kind: type[np.floating[Any]], count: int, what: str) -> npt.NDArray[Any]:
+def weights_of(given: npt.ArrayLike, kind: type[np.floating[Any]], count: int, what: str) -> npt.NDArray[Any]:
     """Return weights as an array of one's own that is not writeable.
 
     Raises

@@ -95,6 +95,47 @@ class Priority:
             )
 
 
+AIMS: Final = ("wait-slowdown", "wait", "slowdown", "squared-wait")
+"""What a look-ahead makes small: the sum over the jobs of wait x wait / estimate, of their waits, of their bounded
+slowdowns by the estimates, or of their squared waits."""
+
+
+@dataclass(frozen=True)
+class LookAhead:
+    """The orders that are tried at each scheduling pass, see `schedsim.engine.look_ahead`.
+
+    Parameters
+    ----------
+    orders : tuple of str
+        Names of `ORDERS`, each once; of equally good ones the first is taken.
+    aim : str
+        What the best order makes smallest, one of `AIMS`.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such order or aim, or an order is named twice.
+
+    Examples
+    --------
+    >>> LookAhead(("fcfs", "sfj"))
+    Traceback (most recent call last):
+    predictors.core.errors.JobcastError: No order 'sfj'; did you mean 'sjf'? Known: fcfs, ...
+    """
+
+    orders: tuple[str, ...] = ("fcfs", "sjf", "saf", "wfp3", "unicep")
+    aim: str = "wait-slowdown"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "orders", tuple(self.orders))
+        if not self.orders or len(set(self.orders)) < len(self.orders):
+            raise JobcastError(f"A look-ahead tries orders, each once; got {self.orders!r}.")
+        for name in self.orders:
+            order_named(name)
+        if self.aim not in AIMS:
+            raise unknown_name("aim of a look-ahead", str(self.aim), AIMS)
+
+
 @dataclass(frozen=True)
 class Order:
     """A rule of precedence.
@@ -112,6 +153,8 @@ class Order:
         For the random order.
     priority : Priority, optional
         Of an order by priority.
+    look_ahead : LookAhead, optional
+        What is tried at each pass, of the order that looks best then.
 
     Examples
     --------
@@ -124,6 +167,12 @@ class Order:
     function: OrderFunction | None = None
     seed: int = 0
     priority: Priority | None = None
+    look_ahead: LookAhead | None = None
+
+    @classmethod
+    def by_look_ahead(cls, look_ahead: LookAhead) -> "Order":
+        """Return the order that looks best at each pass."""
+        return cls("look-ahead", codes.USER, look_ahead=look_ahead)
 
     @classmethod
     def by_priority(cls, priority: Priority) -> "Order":

@@ -22,7 +22,7 @@ from schedsim.policies.backfilling import (
 )
 from schedsim.policies.ceil import CEILING, Ceiling, Postponing, Refused
 from schedsim.policies.gates import Gate
-from schedsim.policies.orders import ORDERS, SCORE, WIDEST, Order, Priority, random_order
+from schedsim.policies.orders import ORDERS, SCORE, WIDEST, LookAhead, Order, Priority, random_order
 
 FCFS: Final = ORDERS["fcfs"]
 SJF: Final = ORDERS["sjf"]
@@ -80,6 +80,7 @@ class Policy:
 
     def __post_init__(self) -> None:
         self._refuse_other_types()
+        self._refuse_look_ahead()
         if not isinstance(self.backfill, Backfilling):
             raise JobcastError(
                 "A policy backfills by NoBackfilling(), Easy(), Conservative(), Greedy() or Knapsack() of "
@@ -137,6 +138,18 @@ class Policy:
         if self.gate is not None and (isinstance(self.gate, type) or not callable(getattr(self.gate, "ask", None))):
             raise JobcastError(f"A policy's gate is an object with a method ask; got {self.gate!r}.")
 
+    def _refuse_look_ahead(self) -> None:
+        if getattr(getattr(self.backfill, "order", None), "look_ahead", None) is not None:
+            raise JobcastError("A look-ahead ranks the queue and the backfills as one: give it as the order alone.")
+        if self.order.look_ahead is None:
+            return
+        others = self.gate, self.agent, self.ceiling, self.postpone, self.backfill.order
+        if self.kind != "counts" or any(one is not None for one in others):
+            raise JobcastError(
+                "A look-ahead ranks under EASY with one reservation or without backfilling, and decides alone: without "
+                "another order for backfills, a gate, an agent, a ceiling or postponed jobs."
+            )
+
     @property
     def kind(self) -> Pass:
         """The compiled pass that plans."""
@@ -182,11 +195,14 @@ CAREFUL: Final = Policy(backfill=Easy(SJF), promise=Promise(slack=86_400))
 """The policy `careful`: EASY-SJBF whose head starts, for certain, a day after its shadow time by requested times."""
 
 BALANCED: Final = Policy(
-    Order.by_priority(Priority(head_start=600, estimate=0.6, procs=0.1, grace=86_400, share=0.5)),
+    Order.by_priority(Priority(head_start=1200, estimate=1.0, procs=0.1, grace=86_400, share=0.35)),
     Easy(),
-    Promise(slack=10_800, growth=0.15, most=86_400, kept=True),
+    Promise(slack=86_400, growth=-0.15, least=21_600, most=86_400, kept=True),
 )
 """The policy `balanced`: EASY by a priority that favours short jobs, with due dates and a head that keeps its place."""
+
+LOOK_AHEAD: Final = Policy(Order.by_look_ahead(LookAhead()), Easy())
+"""The policy `look-ahead`: EASY by whichever of five orders looks best at each pass."""
 
 ALIASES: Final[Mapping[str, str]] = MappingProxyType({"default": "careful"})
 """Older names that still work, and the names that results give in their place."""
@@ -202,7 +218,9 @@ FAMILIES: Final[Mapping[str, Callable[[int], Policy]]] = MappingProxyType(
 _FAMILY: Final = re.compile(r"(hybrid|cobalt)-(-?\d+)")
 _PROMISE: Final = "+promise"
 _CEIL: Final = "+ceil"
-NAMED: Final[Mapping[str, Policy]] = MappingProxyType({"careful": CAREFUL, "balanced": BALANCED})
+NAMED: Final[Mapping[str, Policy]] = MappingProxyType(
+    {"careful": CAREFUL, "balanced": BALANCED, "look-ahead": LOOK_AHEAD}
+)
 """Settings for a site, by name."""
 
 KNOWN: Final = (*POLICIES, "hybrid-K", "cobalt-K", "easy+promise", *NAMED, "ceil", "easy+ceil")
@@ -285,8 +303,8 @@ def make_policy(name: str) -> Policy:
     """Return a policy by its name.
 
     Names are those of `POLICIES`, `hybrid-K` and `cobalt-K` with K reservations, any EASY or hybrid one followed by
-    `+promise`, `careful` and `balanced`, any of them with at most one reservation followed by `+ceil`, and `ceil`,
-    which is `wfp3-easy+ceil`. Older names of `ALIASES` are taken, too. RUSH on a base is made by
+    `+promise`, `careful` and `balanced`, any of them with at most one reservation followed by `+ceil`, `ceil`, which is
+    `wfp3-easy+ceil`, and `look-ahead`. Older names of `ALIASES` are taken, too. RUSH on a base is made by
     `schedsim.policies.rush.rush`: it asks a classifier, which no name tells.
 
     Raises

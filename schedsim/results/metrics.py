@@ -1,4 +1,14 @@
-"""Figures of a schedule, each once: wait, bounded slowdown, utilisation, who pays."""
+"""Figures of a schedule, each once: wait, bounded slowdown, utilisation, throughput, spread over users, who pays.
+
+A mean over jobs counts a job of a second like one that fills the machine for a day. So figures that weight each job by
+its area, processors x run time, stand beside it, and the standard deviation of the throughput and the spread over users
+[1]_: a mean bounded slowdown can fall while all of these grow.
+
+References
+----------
+.. [1] Boëzennec, Dufossé, Pallez. Qualitatively analyzing optimization objectives in the design of HPC resource
+   manager. ACM TOMPECS, 2024. doi:10.1145/3701986
+"""
 
 from typing import Final
 
@@ -9,11 +19,17 @@ from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from schedsim.results.schedule import STARTED_BY, Schedule
+from schedsim.results.timelines import in_use
 
 BOUND: Final = 10
 """Threshold of the bounded slowdown [s]."""
 
 WIDEST_SHARE: Final = 0.05
+
+WORSE_BY_RATIO: Final = 1.05
+"""A user whose mean wait grows by more than this ratio is worse off, if also by more than `WORSE_BY_SECONDS`."""
+WORSE_BY_SECONDS: Final = 600.0
+"""A longer mean wait that a user would not notice [s]."""
 
 
 def slowdown(wait: Ints, run_time: Ints) -> Floats:
@@ -78,15 +94,97 @@ def utilisation(schedule: Schedule) -> float:
     return float(work / span) if span else 0.0
 
 
+def throughput_std(start: Ints, end: Ints, procs: Ints, begin: int, machine_procs: int) -> float:
+    """Return the standard deviation over time of the throughput: the share of the machine in use at each second.
+
+    Throughput is the work done in a second by the most that could be done; from `begin`, the first submission, to the
+    last end its mean is the utilisation. Less is steadier; 0 where no time passes.
+
+    Parameters
+    ----------
+    start, end, procs : int64 arrays of shape (n_jobs,)
+        When each job starts and ends [s], and on how many processors it runs.
+    begin, machine_procs : int
+        The first submission [s], and the processors of the machine.
+
+    Examples
+    --------
+    >>> float(throughput_std(np.array([5]), np.array([10]), np.array([4]), begin=0, machine_procs=8))
+    0.25
+    """
+    time, busy = in_use(start, end, procs)
+    lasts = np.diff(np.append(begin, time)).astype(np.float64)
+    if not lasts.sum():
+        return 0.0
+    share = np.append(0, busy[:-1]) / machine_procs
+    return float(np.sqrt(np.average((share - np.average(share, weights=lasts)) ** 2, weights=lasts)))
+
+
+def gini(values: npt.ArrayLike) -> float:
+    """Return the Gini coefficient of numbers above 0: 0 where all are equal, towards 1 where one has everything.
+
+    It is the mean difference of two of them, drawn with replacement, by twice their mean. NaN of no number.
+
+    Examples
+    --------
+    >>> gini([2.0, 2.0]), gini([1.0, 3.0]), gini([])
+    (0.0, 0.25, nan)
+    """
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    n = len(ordered)
+    return float((2 * np.arange(1, n + 1) - n - 1) @ ordered / (n * ordered.sum())) if n else float("nan")
+
+
+def user_slowdown_gini(wait: Ints, run_time: Ints, user: Ints | None) -> float:
+    """Return the Gini coefficient of the users' mean bounded slowdowns, each user counting once.
+
+    Jobs of unknown users do not count; NaN where no user is known.
+
+    Examples
+    --------
+    >>> user_slowdown_gini(np.array([0, 0, 40]), np.array([20, 20, 20]), np.array([7, 7, 8]))
+    0.25
+    """
+    if user is None or not (known := user >= 0).any():
+        return float("nan")
+    _, which = np.unique(user[known], return_inverse=True)
+    return gini(np.bincount(which, weights=bounded_slowdown(wait, run_time)[known]) / np.bincount(which))
+
+
+def share_worse_off(wait: npt.ArrayLike, wait_before: npt.ArrayLike) -> float:
+    """Return the share of users who are worse off than before: mean wait longer by > 5 % and by > 10 min.
+
+    Parameters
+    ----------
+    wait, wait_before : float64 arrays of shape (n_users,)
+        Each user's mean wait [s] in two schedules of the same jobs. NaN of no user.
+
+    Examples
+    --------
+    >>> share_worse_off([700.0, 90_000.0, 9000.0, 50.0], [0.0, 89_000.0, 8000.0, 10.0])  # the first, and the third
+    0.5
+    """
+    now, before = (np.asarray(one, dtype=np.float64) for one in (wait, wait_before))
+    worse = (now > WORSE_BY_RATIO * before) & (now > before + WORSE_BY_SECONDS)
+    return float(worse.mean()) if len(worse) else float("nan")
+
+
 def figures(schedule: Schedule) -> dict[str, float]:
     """Return the figures of a schedule over all jobs, none left out.
 
-    Times in seconds; `widest5_mean_wait_s` is the mean wait of the widest 5 % of jobs.
+    Times in seconds; `widest5_mean_wait_s` is the mean wait of the widest 5 % of jobs. What does not exist is NaN:
+    means by area where all jobs have length 0, the spread over users where none is known.
     """
-    found = figures_of_waits(schedule.wait, schedule.run_time, schedule.workload.procs)
-    span = {"makespan_s": makespan(schedule), "utilisation": utilisation(schedule)}
-    ordered = {name: (found | span)[name] for name in ORDER}
-    return ordered | {"killed": int(schedule.killed.sum())}
+    workload = schedule.workload
+    found = figures_of_waits(schedule.wait, schedule.run_time, workload.procs) | {
+        "makespan_s": makespan(schedule),
+        "utilisation": utilisation(schedule),
+        "throughput_std": throughput_std(
+            schedule.start, schedule.end, workload.procs, int(workload.submit.min()), workload.machine_procs
+        ),
+        "user_slowdown_gini": user_slowdown_gini(schedule.wait, schedule.run_time, workload.user),
+    }
+    return {name: found[name] for name in ORDER} | {"killed": int(schedule.killed.sum())}
 
 
 def figures_as_logged(log: JobLog) -> dict[str, float] | None:
@@ -109,13 +207,23 @@ def figures_as_logged(log: JobLog) -> dict[str, float] | None:
     span = int((submit + wait + run_time).max() - submit.min())
     area = float((procs.astype(np.float64) * run_time).sum())
     used = area / (span * log.max_procs) if span and log.max_procs else 0.0
-    found = figures_of_waits(wait, run_time, procs) | {"makespan_s": span, "utilisation": used}
+    start, users = submit + wait, np.where(log.known("user"), log.values["user"], -1)[known]
+    found = figures_of_waits(wait, run_time, procs) | {
+        "makespan_s": span,
+        "utilisation": used,
+        "throughput_std": throughput_std(start, start + run_time, procs, int(submit.min()), log.max_procs)
+        if log.max_procs
+        else 0.0,
+        "user_slowdown_gini": user_slowdown_gini(wait, run_time, users),
+    }
     return {name: found[name] for name in ORDER}
 
 
 ORDER: Final = (
     "n_jobs", "mean_wait_s", "mean_bounded_slowdown", "median_bounded_slowdown", "p99_wait_s", "max_wait_s",
     "widest5_mean_wait_s", "makespan_s", "utilisation", "mean_response_s", "mean_stretch", "max_stretch",
+    "area_weighted_mean_wait_s", "area_weighted_mean_response_s", "area_weighted_mean_bounded_slowdown",
+    "throughput_std", "user_slowdown_gini",
 )  # fmt: skip
 """Figures of waits, in the order of documents and tables."""
 
@@ -123,6 +231,7 @@ ORDER: Final = (
 def figures_of_waits(wait: Ints, run_time: Ints, procs: Ints) -> dict[str, float]:
     """Return the figures of jobs by their waits and run times [s], arrays of shape (n_jobs,)."""
     bounded, stretch = bounded_slowdown(wait, run_time), slowdown(wait, run_time)
+    area = procs.astype(np.float64) * run_time
     return {
         "n_jobs": len(wait),
         "mean_wait_s": float(wait.mean()),
@@ -134,7 +243,15 @@ def figures_of_waits(wait: Ints, run_time: Ints, procs: Ints) -> dict[str, float
         "mean_response_s": float((wait + run_time).mean()),
         "mean_stretch": float(stretch.mean()),
         "max_stretch": float(stretch.max()),
+        "area_weighted_mean_wait_s": _weighted(wait, area),
+        "area_weighted_mean_response_s": _weighted(wait + run_time, area),
+        "area_weighted_mean_bounded_slowdown": _weighted(bounded, area),
     }
+
+
+def _weighted(values: Ints | Floats, area: Floats) -> float:
+    """Return the mean with each job weighted by its area; NaN where there is none."""
+    return float(np.average(values, weights=area)) if area.any() else float("nan")
 
 
 def past_request(schedule: Schedule) -> int:
@@ -155,18 +272,6 @@ def estimate_errors(estimate: Ints, run_time: Ints) -> dict[str, float]:
         "estimate_rmse_s": float(np.sqrt((error**2).mean())),
         "estimate_bias_s": float(error.mean()),
         "estimate_too_short": float((error < 0).mean()),
-    }
-
-
-def weighted_figures(schedule: Schedule) -> dict[str, float]:
-    """Return mean wait and mean bounded slowdown with each job weighted by its area, processors x run time."""
-    area = areas(schedule)
-    if not area.any():
-        raise JobcastError("All jobs have length 0: they cannot be weighted by area.")
-    bounded = bounded_slowdown(schedule.wait, schedule.run_time)
-    return {
-        "area_weighted_mean_wait_s": float(np.average(schedule.wait, weights=area)),
-        "area_weighted_mean_bounded_slowdown": float(np.average(bounded, weights=area)),
     }
 
 

@@ -210,10 +210,11 @@ class Source:
         """Most estimate steps; 0 without revised estimates."""
         return 0 if self.revised is None else self.revised.n_steps
 
-    def groups(self, workload: Workload) -> Ints | None:
-        """Let estimates be revised by group, and return the group of each job; None where they cannot.
+    def groups(self, workload: Workload) -> tuple[Ints, Ints] | None:
+        """Let estimates be revised by group; return each job's group and each group's lead, None where they cannot be.
 
-        They cannot where jobs of one group have several requested times, since these limit the estimates.
+        They cannot where jobs of one group have several requested times, since these limit the estimates. The engine's
+        groups are of jobs with as many processors: of those whose estimates are always the same, one leads.
         """
         if not isinstance(self.revised, GroupedEstimates):
             return None
@@ -225,7 +226,10 @@ class Source:
         if (requested[group] != workload.requested).any():
             return None
         self.revised.by_group()
-        return group
+        widths, width = np.unique(workload.procs, return_inverse=True)
+        alike, group_of = np.unique(group * len(widths) + width, return_inverse=True)
+        _, first, of = np.unique(alike // len(widths), return_index=True, return_inverse=True)
+        return np.ascontiguousarray(group_of, dtype=np.int64), first[of].astype(np.int64)
 
     def read_past(self, events: Ints) -> None:
         """Let forecasts read what happened before they came; their answers on jobs submitted by then are not used."""

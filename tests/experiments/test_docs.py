@@ -29,7 +29,7 @@ def test_the_pages_made_from_the_code_tell_every_name():
         ("reference/experiments.md", EXPERIMENTS),
         ("reference/counters.md", COUNTER_NAMES),
         ("reference/measures.md", MEASURES),
-        ("reference/metrics.md", ("jobcast_ready", "jobcast_predictions_total", "labels `role`, `figure`")),
+        ("reference/metrics.md", ("jobcast_ready", "jobcast_predictions_total", "labels `role`, `why`")),
         ("reference/http.md", ("POST /v1/events", "GET /v1/start-time/{job_id}", "requested_time")),
         ("reference/json.md", ("jobcast evaluate", "jobcast simulate, ceil", "GET /v1/models", "mean_wait_s")),
         ("reference/command-line/simulate.md", ("--policy TEXT", "default `easy`", "--kill, --no-kill")),

@@ -26,6 +26,7 @@ class Rule:
     slack: int | None = 0  # None: no promise
     priority: tuple | None = None  # head start, weight of the estimate, of the processors, grace, share
     growth: float = 0.0
+    least: int = 0
     most: int = 10**12
     kept: bool = False
 
@@ -126,7 +127,7 @@ class World:
     def slack_of(self, head):
         """Return by how much a promise that is given now lies behind the shadow time by requested times."""
         waited = self.now - self.jobs[head][1]
-        return min(self.rule.most, self.rule.slack + int(self.rule.growth * waited))
+        return max(self.rule.least, min(self.rule.most, self.rule.slack + int(self.rule.growth * waited)))
 
     def schedule(self):
         """One pass: the queue's front, then backfills that delay the head neither as believed nor as promised."""

@@ -154,8 +154,10 @@ def rule_named(name: str, **more) -> Rule:
     if name == "careful":
         return Rule(backfill_order="sjf", depth=1, promise=True, slack=24 * HOUR, **more)
     if name == "balanced":
-        promise = {"promise": True, "slack": 3 * HOUR, "growth": 0.15, "most": 24 * HOUR, "kept": True}
-        return Rule(order="priority", depth=1, priority=(600.0, 0.6, 0.1, 24 * HOUR, 0.5), **promise, **more)
+        slack = {"slack": 24 * HOUR, "growth": -0.15, "least": 6 * HOUR, "most": 24 * HOUR, "kept": True}
+        return Rule(
+            order="priority", depth=1, promise=True, priority=(1200.0, 1.0, 0.1, 24 * HOUR, 0.35), **slack, **more
+        )
     base, _, option = name.partition("+")
     promise = option == "promise"
     if base in ("binpacking", "random"):

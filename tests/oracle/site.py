@@ -26,6 +26,7 @@ class Rule:
     promise: bool = False
     slack: int = 0
     growth: float = 0.0  # of the slack, for each second that the head had waited
+    least: int = 0
     most: int = 10**12
     kept: bool = False  # the head keeps its place until it starts
     priority: tuple | None = None  # head start, weights of the estimate and the processors, grace, share
@@ -242,7 +243,8 @@ class Site:
 
     def slack_of(self, head: Entry) -> int:
         """Return by how much the promise that is given now lies behind the shadow time by requested times."""
-        return min(self.rule.most, self.rule.slack + int(self.rule.growth * (self.now - head.submit)))
+        slack = self.rule.slack + int(self.rule.growth * (self.now - head.submit))
+        return max(self.rule.least, min(self.rule.most, slack))
 
     def _latest_end(self, entry: Entry) -> int:
         """Return the end by the requested time; for a job let run beyond it, by the estimate."""

@@ -131,11 +131,13 @@ def checked(folder: Path, url: str, load: Load, model: str) -> dict:
         assert [event.sequence for event in events] == list(range(1, len(events) + 1))
         assert len({(event.job, event.kind) for event in events}) == len(events), "an event was stored twice"
         by_sequence = {event.sequence: event for event in events}
+        import msgspec
+
         from predictors.service.api.schema import EventIn
         from predictors.service.pseudonyms import Pseudonymiser
 
         for key, sequence in load.acknowledged.items():
-            expected = EventIn(**load.sent[key]).event(Pseudonymiser())
+            expected = msgspec.convert(load.sent[key], EventIn).event(Pseudonymiser())
             assert by_sequence[sequence].described_as(expected), f"acknowledged event {sequence} was lost or changed"
         whole = Service(Settings(model=model, db=f"sqlite:///{folder}/whole.db", poll=0))
         whole.start()

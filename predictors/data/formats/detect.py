@@ -13,6 +13,7 @@ from predictors.core.errors import JobcastError
 from predictors.core.parquet import MAGIC
 from predictors.data.formats.alcf import is_alcf, parse_alcf
 from predictors.data.formats.columns import RETURNS, mostly_returns
+from predictors.data.formats.lumos import is_lumos, parse_lumos
 from predictors.data.formats.parquet import parse_parquet, write_parquet
 from predictors.data.formats.pbs import is_pbs, parse_pbs
 from predictors.data.formats.slurm import is_sacct, is_sacct_json, parse_sacct, parse_sacct_json
@@ -48,6 +49,7 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
         "parquet": Format("Parquet written by jobcast", _is_parquet, parse_parquet, local_times=False),
         "swf": Format("Standard Workload Format", _is_swf, parse_swf, local_times=False),
         "alcf": Format("ALCF's public job logs (CSV)", is_alcf, parse_alcf),
+        "lumos": Format("CSV of the LUMOS collection", is_lumos, parse_lumos),
         "sacct": Format("Slurm's sacct --parsable2", is_sacct, parse_sacct),
         "sacct-json": Format("Slurm's sacct --json", is_sacct_json, parse_sacct_json),
         "pbs": Format("PBS or TORQUE accounting", is_pbs, parse_pbs),

@@ -1,40 +1,47 @@
-"""The web API, version 1: the handler of each route, and the OpenAPI document."""
+"""The web API, version 1: its routes, and the OpenAPI document that describes them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
-from fastapi import FastAPI, Request, Response
-from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
+from predictors.service.api import schema
 from predictors.service.api.context import Context
-from predictors.service.api.errors import REFUSALS, refused
+from predictors.service.api.errors import REFUSALS, refused, reply
 from predictors.service.api.events import EventRoutes
+from predictors.service.api.lifecycle import Lifecycle
 from predictors.service.api.predictions import RuntimeRoutes, VariabilityRoutes
-from predictors.service.api.schema import (
-    ErrorOut,
-    EventIn,
-    EventsIn,
-    EventsOut,
-    RuntimeIn,
-    RuntimeOut,
-    TelemetryIn,
-    VariabilityIn,
-    VariabilityOut,
-)
 from predictors.service.api.status import StateRoutes
+from predictors.service.page.routes import PageRoutes
 from predictors.service.pseudonyms import Pseudonymiser
-from predictors.service.state.jobs import StartTimes
+from predictors.service.state.jobs import LiveJob, StartTimes
 from predictors.service.state.service import Service
 from predictors.service.state.variability import VariabilityState
 
-_SAID: Final[dict[int | str, dict[str, Any]]] = {
-    code: {"model": ErrorOut} for code in (400, 401, 403, 404, 408, 409, 413, 422, 429, 503)
-}
-_SENT: Final = (EventIn, EventsIn, RuntimeIn, TelemetryIn, VariabilityIn)
+_REFUSALS: Final = (400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 503)
+_JOB: Final = "{job_id:path}"  # ids may have slashes
+
+
+_EXAMPLE: Final = (LiveJob(1, 0, 1, 100, None, 0, 80.0), LiveJob(2, 5, 1, 50, None, None, 50.0))
+
+
+class Operation(NamedTuple):
+    """A route: how it is asked, who answers, what it takes and gives."""
+
+    method: str
+    path: str
+    handle: Callable[[Request], Awaitable[Response]]
+    gives: type | None
+    """None: text."""
+    takes: tuple[type, ...] = ()
 
 
 class Api:
@@ -60,80 +67,128 @@ class Api:
         variability_state: VariabilityState | None = None,
     ) -> None:
         self.service = service
+        if starts is not None:
+            service.warm_ups.append(partial(starts.forecast, _EXAMPLE, 10, _EXAMPLE[1]))
         context = Context(service, key)
         self.metrics: Final = context.metrics
-        self.events: Final = EventRoutes(context)
-        self.runtime: Final = RuntimeRoutes(context)
-        self.variability: Final = VariabilityRoutes(context, variability_state)
-        self.state: Final = StateRoutes(context, starts)
+        events, runtime = EventRoutes(context), RuntimeRoutes(context)
+        variability, state = VariabilityRoutes(context, variability_state), StateRoutes(context, starts)
+        self.operations: Final = (
+            Operation("POST", "/v1/predictions/runtime", runtime.runtime, schema.RuntimeOut, (schema.RuntimeIn,)),
+            Operation("POST", "/v1/events", events.events, schema.EventsOut, (schema.EventIn, schema.EventsIn)),
+            Operation(
+                "POST", "/v1/predictions/variability", variability.variability, schema.VariabilityOut,
+                (schema.VariabilityIn,),
+            ),
+            Operation("POST", "/v1/telemetry", variability.telemetry, schema.TelemetryOut, (schema.TelemetryIn,)),
+            Operation("GET", f"/v1/jobs/{_JOB}", state.job, schema.JobOut),
+            Operation("GET", f"/v1/start-time/{_JOB}", state.start_time, schema.StartTimeOut),
+            Operation("POST", "/v1/jobs/forget", events.forget, schema.ForgetOut, (schema.ForgetIn,)),
+            Operation("GET", "/v1/models", state.models, schema.ModelsOut),
+            Operation("POST", "/v1/models/reload", state.reload, schema.ReloadOut),
+            Operation("GET", "/healthz", state.health, schema.HealthOut),
+            Operation("GET", "/readyz", state.readiness, schema.ReadyOut),
+            Operation("GET", "/metrics", state.metrics_page, None),
+        )  # fmt: skip
+        """The busiest first: a route is looked for in this order."""
+        self.page: Final = PageRoutes(service, starts)
+        self.lifecycle: Lifecycle | None = None
+        """What begins and ends with the server; None where an application is made without one."""
 
 
-def make_app(api: Api) -> FastAPI:
+def make_app(api: Api) -> Starlette:
     """Return the application of an API; it starts the service, and stops it."""
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
         api.service.start()
+        if api.lifecycle is not None:
+            api.lifecycle.start()
         yield
+        if api.lifecycle is not None:
+            await api.lifecycle.stop()
         await asyncio.to_thread(api.service.stop)
+        if api.lifecycle is not None:
+            await asyncio.to_thread(api.lifecycle.close)
 
-    app = FastAPI(
-        title="jobcast",
-        version="1",
-        description="Run times of HPC jobs, predicted from the stream of their events.",
+    async def openapi(_: Request) -> Response:
+        return reply(document(api))
+
+    routes = [Route(one.path, one.handle, methods=[one.method]) for one in api.operations]
+    pages = (
+        Route("/", api.page.page),
+        Route("/status/events", api.page.events),
+        Route("/status/{name}", api.page.file),
+    )
+    app = Starlette(
+        routes=[*routes, Route("/openapi.json", openapi), *pages],
         lifespan=lifespan,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
+        exception_handlers=dict.fromkeys(REFUSALS, _answered),
     )
-    _add_routes(app, api)
-    for kind in REFUSALS:
-        app.add_exception_handler(kind, _answered)
-    app.openapi = lambda: _document(app)  # type: ignore[method-assign]
+    app.router.redirect_slashes = False
     return app
-
-
-def _add_routes(app: FastAPI, api: Api) -> None:
-    post, get, state = app.post, app.get, api.state
-    post("/v1/events", responses=_answers(EventsOut), openapi_extra=_takes(EventIn, EventsIn))(api.events.events)
-    post("/v1/predictions/runtime", responses=_answers(RuntimeOut), openapi_extra=_takes(RuntimeIn))(
-        api.runtime.runtime
-    )
-    post("/v1/predictions/variability", responses=_answers(VariabilityOut), openapi_extra=_takes(VariabilityIn))(
-        api.variability.variability
-    )
-    post("/v1/telemetry", responses=_SAID, openapi_extra=_takes(TelemetryIn))(api.variability.telemetry)
-    get("/v1/jobs/{job_id}", responses=_SAID)(state.job)
-    get("/v1/start-time/{job_id}", responses=_SAID)(state.start_time)
-    get("/v1/models", responses=_SAID)(state.models)
-    post("/v1/models/reload", responses=_SAID)(state.reload)
-    get("/healthz")(state.health)
-    get("/readyz", responses={503: {"description": "Not ready"}})(state.readiness)
-    get("/metrics", responses=_SAID)(state.metrics_page)
-
-
-def _answers(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
-    return _SAID | {200: {"model": model}}
-
-
-def _takes(*models: type[BaseModel]) -> dict[str, Any]:
-    schemas = [{"$ref": f"#/components/schemas/{model.__name__}"} for model in models]
-    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 async def _answered(_: Request, error: Exception) -> Response:
     return refused(error)
 
 
-def _document(app: FastAPI) -> dict[str, Any]:
-    if app.openapi_schema is None:
-        document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-        template = "#/components/schemas/{model}"
-        _, more = models_json_schema([(model, "validation") for model in _SENT], ref_template=template)
-        components = document.setdefault("components", {})
-        components.setdefault("schemas", {}).update(more["$defs"])
-        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-        document["security"] = [{"token": []}]
-        app.openapi_schema = document
-    return app.openapi_schema
+def document(api: Api) -> dict[str, Any]:
+    """Return the OpenAPI document of an API."""
+    kinds: list[Any] = [schema.ErrorOut]
+    for one in api.operations:
+        kinds += [kind for kind in (*one.takes, one.gives) if kind is not None and kind not in kinds]
+    _, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    for name, examples in schema.EXAMPLES.items():
+        components[name]["examples"] = examples
+    paths: dict[str, Any] = {}
+    for one in api.operations:
+        path = one.path.replace(_JOB, "{job_id}")
+        paths.setdefault(path, {})[one.method.lower()] = _described(one, path)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "jobcast",
+            "version": "1",
+            "description": "Run times of HPC jobs, predicted from the stream of their events.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": dict(sorted(components.items())),
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}],
+    }
+
+
+def _described(one: Operation, path: str) -> dict[str, Any]:
+    name = one.handle.__name__
+    gives: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}}}
+    if one.gives is not None:
+        gives = {"application/json": {"schema": _reference(one.gives)}}
+    refusal = {"description": "Refused", "content": {"application/json": {"schema": _reference(schema.ErrorOut)}}}
+    found: dict[str, Any] = {
+        "summary": name.replace("_", " ").capitalize(),
+        "description": inspect.getdoc(one.handle),
+        "operationId": f"{name}_{one.method.lower()}",
+        "responses": {"200": {"description": "Answered", "content": gives}}
+        | {str(status): refusal for status in _REFUSALS},
+    }
+    if path == "/readyz":
+        found["responses"]["503"] = {"description": "Not ready", "content": gives}
+    if "{job_id}" in path:
+        text = {"type": "string", "minLength": 1, "maxLength": 256}
+        found["parameters"] = [
+            {"name": "job_id", "in": "path", "required": True, "schema": text},
+            {"name": "cluster", "in": "query", "required": False, "schema": text},
+            {"name": "submission", "in": "query", "required": False, "schema": {"type": "integer", "minimum": 0}},
+        ]
+    if one.takes:
+        taken = [_reference(kind) for kind in one.takes]
+        body = taken[0] if len(taken) == 1 else {"anyOf": taken}
+        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    return found
+
+
+def _reference(kind: type) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{kind.__name__}"}

@@ -1,8 +1,10 @@
 """Authentication, rate and size limits (ASGI middleware)."""
 
 import asyncio
+import base64
 import hashlib
 import hmac
+import ipaddress
 import json
 import os
 import re
@@ -126,8 +128,26 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 OPEN: Final = ("/healthz", "/readyz")
 """For load balancers and systemd: they answer no more than yes or no without a token."""
 _ASKING: Final = ("/v1/predictions/",)  # POST that changes nothing
+ROUTE_BYTES: Final = (("/v1/telemetry", 16 * 2**20), ("/v1/models/", 2**16), ("/v1/", 4 * 2**20))
+"""Largest body by the beginning of a route: ten thousand events, or jobs, take two MiB."""
 _MOST_CLIENTS: Final = 10_000
+_LINGER_BYTES: Final = 64 * 2**20
+_LINGER_SECONDS: Final = 5.0
 _LEFT: Final = 499  # what others count for a client that left before it had asked
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can connect to an address.
+
+    Examples
+    --------
+    >>> [is_loopback(host) for host in ("localhost", "127.0.0.1", "::1", "0.0.0.0", "head-node")]
+    [True, True, True, False, False]
+    """
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,22 +157,30 @@ class Limits:
     Parameters
     ----------
     body_bytes : int
-        Largest body.
+        Largest body of any route; see `ROUTE_BYTES` for less.
+    bytes_at_once : int
+        Bodies in work at once, together; more are turned away.
     body_seconds : float
         Longest that a body may take to arrive.
     rate : float
         Requests a second of one token, or address, in the long run; 0: no limit.
-    burst : float
-        Requests that may come at once.
+    burst : float or None
+        Requests that may come at once; None: those of ten seconds.
     at_once : int
         Requests in work at once; more are turned away.
     """
 
     body_bytes: int = 16 * 2**20
+    bytes_at_once: int = 256 * 2**20
     body_seconds: float = 10.0
     rate: float = 0.0
-    burst: float = 2000.0
+    burst: float | None = None
     at_once: int = 256
+
+    def most_bytes(self, path: str) -> int:
+        """Return the largest body of a route."""
+        least = (most for begin, most in ROUTE_BYTES if path.startswith(begin))
+        return min(self.body_bytes, next(least, 2**16))
 
 
 class AuthMiddleware:
@@ -173,9 +201,9 @@ class AuthMiddleware:
     def __init__(
         self, app: App, tokens: tuple[Token, ...], limits: Limits, record: Callable[[str, int, float], None]
     ) -> None:
-        self._app, self._tokens, self._limits, self._record = app, tokens, limits, record
+        self._app, self.tokens, self._limits, self._record = app, tokens, limits, record
         self._buckets: dict[str, tuple[float, float]] = {}
-        self._at_once = 0
+        self._at_once = self._bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or refuse it."""
@@ -193,7 +221,7 @@ class AuthMiddleware:
 
         refusal = self._refusal(scope)
         if refusal is not None:
-            await _refuse(watched, *refusal)
+            await _refuse(watched, *refusal, page=_is_page(scope["path"]), receive=receive)
         else:
             self._at_once += 1
             try:
@@ -202,7 +230,7 @@ class AuthMiddleware:
                 status = _LEFT
             finally:
                 self._at_once -= 1
-        route = getattr(scope.get("route"), "path", "other")
+        route = getattr(scope.get("route"), "path_format", "other")
         self._record(route, status, time.perf_counter() - begin)
 
     def _refusal(self, scope: Scope) -> tuple[int, str, float] | None:
@@ -213,26 +241,27 @@ class AuthMiddleware:
         if self._at_once >= self._limits.at_once:
             return 503, "too many requests at once", 1.0
         client = str((scope.get("client") or ("local",))[0])
-        if self._tokens:
-            kind, _, presented = headers.get(b"authorization", b"").partition(b" ")
-            token = matching_token(self._tokens, presented.strip()) if kind.lower() == b"bearer" else None
+        if self.tokens:
+            presented = _presented(headers.get(b"authorization", b""), scope["path"])
+            token = None if presented is None else matching_token(self.tokens, presented)
             if token is None:
                 return self._slowed(client) or (401, "a bearer token is needed", 0.0)
+            client = scope["client_name"] = token.name
             if not token.allows(_needed(scope["method"], scope["path"])):
                 return 403, "this token may not do that", 0.0
-            client = token.name
         if (length := headers.get(b"content-length")) is not None:
             if not length.isdigit() or len(length) > 18:
                 return 400, "the length of the body is no number", 0.0
-            if int(length) > self._limits.body_bytes:
-                return 413, f"a body has at most {self._limits.body_bytes} bytes", 0.0
-        return self._slowed(client)
+            if int(length) > (most := self._limits.most_bytes(scope["path"])):
+                return 413, f"a body has at most {most} bytes here", 0.0
+        return self._slowed(client) or (None if self.tokens else _foreign(scope["method"], headers))
 
     def _slowed(self, client: str) -> tuple[int, str, float] | None:
         """Take a request out of the client's bucket; if it is empty, say so."""
         rate, burst = self._limits.rate, self._limits.burst
         if not rate:
             return None
+        burst = max(10 * rate, 1.0) if burst is None else burst
         now = time.monotonic()
         left, then = self._buckets.pop(client, (burst, now))
         left = min(burst, left + (now - then) * rate)
@@ -242,7 +271,8 @@ class AuthMiddleware:
         return None if left >= 1 else (429, "too many requests", (1 - left) / rate)
 
     async def _served(self, scope: Scope, receive: Receive, send: Send) -> None:
-        state = _Body(self._limits, asyncio.get_running_loop().time() + self._limits.body_seconds)
+        until = asyncio.get_running_loop().time() + self._limits.body_seconds
+        state = _Body(self._limits.most_bytes(scope["path"]), until, self._room)
 
         async def counted() -> Message:
             return await state.receive(receive)
@@ -251,10 +281,18 @@ class AuthMiddleware:
             if state.refusal is None:  # else this is what the application makes of the exception
                 await send(message)
 
-        with suppress(_Refused):
-            await self._app(scope, counted, unless_refused)
+        try:
+            with suppress(_Refused):
+                await self._app(scope, counted, unless_refused)
+        finally:
+            self._bytes -= state.size
         if state.refusal is not None:
-            await _refuse(send, state.refusal.status, str(state.refusal), 0.0)
+            await _refuse(send, state.refusal.status, str(state.refusal), 0.0, receive=receive)
+
+    def _room(self, size: int) -> bool:
+        """Count bytes of a body in; return whether so many may be in work."""
+        self._bytes += size
+        return self._bytes <= self._limits.bytes_at_once
 
 
 class _Refused(Exception):
@@ -265,8 +303,9 @@ class _Refused(Exception):
 
 @dataclass
 class _Body:
-    limits: Limits
+    most: int
     until: float
+    room: Callable[[int], bool]
     size: int = 0
     whole: bool = False
     refusal: _Refused | None = None
@@ -279,9 +318,12 @@ class _Body:
                 message = await receive()
         except TimeoutError:
             raise self._refused(408, "the body took too long") from None
-        self.size += len(message.get("body", b""))
-        if self.size > self.limits.body_bytes:
-            raise self._refused(413, f"a body has at most {self.limits.body_bytes} bytes")
+        came = len(message.get("body", b""))
+        self.size += came
+        if not self.room(came):
+            raise self._refused(503, "too many bytes of bodies at once")
+        if self.size > self.most:
+            raise self._refused(413, f"a body has at most {self.most} bytes here")
         self.whole = not message.get("more_body", False)
         return message
 
@@ -290,18 +332,81 @@ class _Body:
         return self.refusal
 
 
+def _foreign(method: str, headers: dict[bytes, bytes]) -> tuple[int, str, float] | None:
+    """Refuse what a page in a browser on this machine could send unasked, where no token is needed.
+
+    That is a request by another name than this machine's own (DNS rebinding), one that a page of another place sends,
+    or a body without the content type that a page may not send.
+    """
+    host = headers.get(b"host", b"").decode("latin-1")
+    if not is_loopback(_without_port(host)):
+        return 403, "without tokens the Host must be localhost or its address", 0.0
+    origin = headers.get(b"origin")
+    if origin is not None and origin.partition(b"://")[2].decode("latin-1") != host:
+        return 403, "without tokens no other site's page may ask", 0.0
+    if method == "POST" and headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
+        return 415, "the Content-Type must be application/json", 0.0
+    return None
+
+
+def _without_port(host: str) -> str:
+    """Return the name or address in a Host header.
+
+    Examples
+    --------
+    >>> [_without_port(host) for host in ("localhost:8571", "[::1]:80", "127.0.0.1")]
+    ['localhost', '::1', '127.0.0.1']
+    """
+    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+
+
+def _is_page(path: str) -> bool:
+    """Return whether people look at a path in a browser, which asks for a password."""
+    return path == "/" or path.startswith("/status/")
+
+
+def _presented(authorization: bytes, path: str) -> bytes | None:
+    """Return the token of a request: a bearer's, or on the page the password of a browser; None if there is none."""
+    kind, _, told = authorization.partition(b" ")
+    if kind.lower() == b"bearer":
+        return told.strip()
+    if kind.lower() == b"basic" and _is_page(path):
+        with suppress(ValueError):
+            return base64.b64decode(told.strip(), validate=True).partition(b":")[2]
+    return None
+
+
 def _needed(method: str, path: str) -> str:
     return READ if method in ("GET", "HEAD") or path.startswith(_ASKING) else WRITE
 
 
-async def _refuse(send: Send, status: int, reason: str, wait: float) -> None:
+async def _refuse(
+    send: Send, status: int, reason: str, wait: float, *, page: bool = False, receive: Receive | None = None
+) -> None:
     body = json.dumps({"error": reason}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if status in (408, 413):
-        headers.append((b"connection", b"close"))  # what is left of the body is not read
+        headers.append((b"connection", b"close"))
     if status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
+        how = b'Basic realm="jobcast: a token is the password", charset="UTF-8"' if page else b"Bearer"
+        headers.append((b"www-authenticate", how))
     if wait:
         headers.append((b"retry-after", str(max(1, round(wait))).encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    lingers = status == 413 and receive is not None
+    await send({"type": "http.response.body", "body": body, "more_body": lingers})
+    if lingers and receive is not None:
+        await _drain(receive)
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _drain(receive: Receive) -> None:
+    """Read on for a while what is not wanted: a client that still sends would see a reset, and not the answer."""
+    left = _LINGER_BYTES
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_SECONDS):
+            while left > 0:
+                message = await receive()
+                left -= len(message.get("body", b""))
+                if message["type"] != "http.request" or not message.get("more_body", False):
+                    return

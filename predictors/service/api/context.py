@@ -5,9 +5,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
+from starlette.requests import Request
+
 from predictors.service.api.errors import Refusal
 from predictors.service.api.prometheus import Metrics
-from predictors.service.pseudonyms import Pseudonymiser
+from predictors.service.pseudonyms import FIRST_NAME, Pseudonymiser
 from predictors.service.state.service import Service
 
 T = TypeVar("T")
@@ -40,9 +42,15 @@ class Context:
         if not self.service.ready or self.service.failed:
             raise Refusal(503, "the state is being rebuilt", 1)
 
-    def job_of(self, text: str) -> int:
-        """Return the number of the job that an address names."""
-        return self.key.code(int(text) if text.isascii() and text.isdigit() and len(text) < 16 else text)
+    def jobs_of(self, request: Request) -> tuple[int, ...]:
+        """Return the numbers of the jobs that an address may mean: digits are a number, or else a name."""
+        text, cluster = request.path_params["job_id"], request.query_params.get("cluster")
+        submission = request.query_params.get("submission")
+        if not 1 <= len(text) <= 256 or not (submission is None or _is_number(submission)):
+            raise Refusal(422, "a part of the address cannot be used")
+        since = None if submission is None else int(submission)
+        names: list[int | str] = [int(text), text] if _is_number(text) else [text]
+        return tuple(self.key.job(name, cluster, since) for name in names)
 
     async def run_in_thread(self, size: int, work: Callable[[], T]) -> T:
         """Do work at once if it is small, else in a thread of the pool; refuse it if too many wait there."""
@@ -55,6 +63,11 @@ class Context:
             return await asyncio.get_running_loop().run_in_executor(self.threads, work)
         finally:
             self._large -= 1
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a text is a number as clients may give it, without leading zeros."""
+    return text.isascii() and text.isdigit() and len(text) <= 16 and text == str(int(text)) and int(text) < FIRST_NAME
 
 
 class Future:

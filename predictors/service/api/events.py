@@ -1,17 +1,28 @@
 """The route of events: durable when the answer comes."""
 
+import asyncio
 import time
+from collections import Counter
 from typing import Final
 
-from fastapi import Request, Response
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
 
 from predictors.service.api.context import Context, Future
-from predictors.service.api.errors import Refusal, parsed, reply, valid
-from predictors.service.api.schema import EventIn, EventsIn
+from predictors.service.api.errors import Refusal, reply, valid
+from predictors.service.api.schema import EventIn, EventsIn, ForgetIn
 from predictors.service.event import KIND_NAMES, Event
+from predictors.service.storage.store import Receipt
 
 MOST_AHEAD: Final = 3600
 """An event may lie so far ahead of this machine's clock [s]; beyond, a clock is wrong."""
+
+
+class _Several(msgspec.Struct):
+    """Tells whether a body is a list of events, or one event."""
+
+    events: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class EventRoutes:
@@ -26,20 +37,36 @@ class EventRoutes:
         body = await request.body()
         events = await self._context.run_in_thread(len(body), lambda: self._events_of(body))
         stored = Future()
-        self._service.take(events, lambda receipts, what: stored.set((receipts, what)), stored.set)
-        receipts, what = await stored.result("not durable in time; send it again")
+        self._service.take(events, stored.set, stored.set)
+        receipts: list[Receipt] = await stored.result("not durable in time; send it again")
         count = self._context.metrics.event
-        for event, effect in zip(events, what, strict=True):
-            count(KIND_NAMES[event.kind], effect)
-        told_of = [{"sequence": r.sequence, "status": effect} for r, effect in zip(receipts, what, strict=True)]
-        return reply({"sequence": max(receipt.sequence for receipt in receipts), "events": told_of})
+        for event, receipt in zip(events, receipts, strict=True):
+            count(KIND_NAMES[event.kind], receipt.what)
+        request.scope["audit"] = {
+            "action": "events",
+            "n": len(events),
+            "first": min(one.sequence for one in receipts),
+            "last": max(one.sequence for one in receipts),
+            "effects": dict(Counter(one.what for one in receipts)),
+        }
+        told_of = [{"sequence": one.sequence, "status": one.what} for one in receipts]
+        return reply({"sequence": max(one.sequence for one in receipts), "events": told_of})
+
+    async def forget(self, request: Request) -> Response:
+        """Give up live jobs of which nothing was heard for long: nothing is learnt from them."""
+        self._context.must_be_ready()
+        asked, service = valid(ForgetIn, await request.body()), self._service
+        live = service.job_state.live
+        if asked.dry_run:
+            found, _ = await asyncio.to_thread(service.silent_jobs, asked.older_than)
+            return reply({"live": live, "jobs": len(found), "forgotten": False})
+        jobs = await asyncio.to_thread(service.forget, asked.older_than)
+        request.scope["audit"] = {"action": "jobs given up", "n": jobs, "older_than": asked.older_than}
+        return reply({"live": live, "jobs": jobs, "forgotten": True})
 
     def _events_of(self, body: bytes) -> list[Event]:
-        document = parsed(body)
-        if isinstance(document, dict) and "events" in document:
-            asked = valid(EventsIn, document).events
-        else:
-            asked = [valid(EventIn, document)]
+        several = valid(_Several, body).events is not msgspec.UNSET
+        asked = valid(EventsIn, body).events if several else [valid(EventIn, body)]
         if self._service.settings.clock == "unix":
             latest = time.time() + MOST_AHEAD
             if any(one.time > latest for one in asked):

@@ -6,12 +6,21 @@ from collections import Counter
 from typing import Any, Final
 
 import numpy as np
-from fastapi import Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from predictors.core.errors import JobcastError
 from predictors.service.api.context import LARGE, Context, Future
-from predictors.service.api.errors import Refusal, parsed, reply, valid
-from predictors.service.api.schema import RuntimeIn, StartIn, TelemetryIn, VariabilityIn
+from predictors.service.api.errors import Refusal, reply, valid
+from predictors.service.api.schema import (
+    MOST_NODES,
+    N_COUNTERS,
+    JobKeyIn,
+    RuntimeIn,
+    StartIn,
+    TelemetryIn,
+    VariabilityIn,
+)
 from predictors.service.state.answer import Answer, Published
 from predictors.service.state.model import CHAMPION, Identity
 from predictors.service.state.variability import Start, VariabilityState
@@ -29,7 +38,7 @@ class RuntimeRoutes:
         self._context.must_be_ready()
         body = await request.body()
         in_thread = self._context.run_in_thread
-        asked = await in_thread(len(body), lambda: valid(RuntimeIn, parsed(body)))
+        asked = await in_thread(len(body), lambda: valid(RuntimeIn, body))
         published = await self._learnt(asked.as_of, asked.now)
         if asked.job_ids is None:
             return await in_thread(len(body), lambda: self._predicted(asked, published))
@@ -54,7 +63,8 @@ class RuntimeRoutes:
         )
 
     def _recorded(self, asked: RuntimeIn) -> Response:
-        jobs = [self._context.key.code(name) for name in asked.job_ids or ()]
+        key = self._context.key
+        jobs = [one.code(key) if isinstance(one, JobKeyIn) else key.code(one) for one in asked.job_ids or ()]
         found = self._service.recorded(jobs, CHAMPION)
         sequence = self._service.learner.sequence
         return reply(
@@ -130,12 +140,10 @@ class VariabilityRoutes:
         """Tell whether now is a bad moment for starts."""
         variability_state = self._required()
         body = await request.body()
-        return await asyncio.get_running_loop().run_in_executor(
-            self._context.threads, lambda: _judged(variability_state, body)
-        )
+        return await self._context.run_in_thread(LARGE, lambda: _judged(variability_state, body))
 
     def _taken(self, variability_state: VariabilityState, body: bytes) -> Response:
-        asked = valid(TelemetryIn, parsed(body))
+        asked = valid(TelemetryIn, body, MOST_NODES * (N_COUNTERS + 1) + 8)
         if self._context.service.settings.clock == "unix" and asked.time > time.time() + MOST_AHEAD_SAMPLE:
             raise Refusal(422, "time: lies ahead of the service's clock")
         rates = [[_or_nan(rate) for rate in row] for row in asked.rates]
@@ -154,7 +162,7 @@ class VariabilityRoutes:
 
 
 def _judged(variability_state: VariabilityState, body: bytes) -> Response:
-    asked = valid(VariabilityIn, parsed(body))
+    asked = valid(VariabilityIn, body)
     now = asked.now if asked.now is not None else (variability_state.newest or 0.0) + 0.001
     try:
         verdicts = variability_state.judge([_start(one) for one in asked.starts], now)

@@ -1,23 +1,61 @@
 """Prometheus metrics: latencies, errors, fallbacks, the lag of learning, the accuracy of recent predictions.
 
-Labels take few values: routes as they are written in the API, kinds, roles. Never a user, a job or a client.
+Names follow Prometheus' rules: base units, counters end in `_total`, times are Unix times. Labels take few values:
+routes as they are written in the API, kinds, roles. Never a user, a job or a client.
 """
 
-from collections.abc import Iterator
+import platform
+from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import version
 from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from predictors.service.state.health import KINDS
 from predictors.service.state.service import Service
 
 _BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0)
+Values = Iterable[tuple[tuple[str, ...], float]]
+
+RECENT: Final = {
+    "outcomes": (
+        "recent_outcomes",
+        "Ended jobs among the newest two thousand that the figures of recent errors are of.",
+    ),
+    "mean_absolute_error_seconds": ("recent_absolute_error_seconds", "Mean absolute error on the newest ended jobs."),
+    "last_two_mean_absolute_error_seconds": (
+        "recent_last_two_absolute_error_seconds",
+        "Mean absolute error of last-two on the same jobs.",
+    ),
+    "underestimated_share": ("recent_underestimated_ratio", "Share of the newest ended jobs predicted too short."),
+    "covered_share": ("recent_covered_ratio", "Share of the newest ended jobs within P10 to P90; 0.8 is meant."),
+    "squared_error_ratio_to_last_two": (
+        "recent_squared_error_to_last_two_ratio",
+        "Sum of squared errors over last-two's on the same jobs.",
+    ),
+    "absolute_error_ratio_to_last_two": (
+        "recent_absolute_error_to_last_two_ratio",
+        "Sum of absolute errors over last-two's on the same jobs.",
+    ),
+}
+"""Metric and help of each of `Model.figures`."""
 
 
 class Metrics:
-    """Counters of one service, and the gauges that are read off it when asked."""
+    """Counters of one service, and what is read off it when asked."""
 
     def __init__(self, service: Service) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self._service = service
         self._registry = CollectorRegistry(auto_describe=False)
         self._seconds = Histogram(
@@ -31,6 +69,14 @@ class Metrics:
             "jobcast_predictions", "Predictions given, by who answered.", ("answered_by", "fallback"),
             registry=self._registry,
         )  # fmt: skip
+        self._about = {"version": version("jobcast"), "python_version": platform.python_version()}
+        self.connections: Callable[[], int] = lambda: 0
+        """Returns how many connections are open."""
+        self.audit_dropped: Callable[[], int] = lambda: 0
+        """Returns how many lines of the audit log could not be kept."""
+        ProcessCollector(registry=self._registry)
+        PlatformCollector(registry=self._registry)
+        GCCollector(registry=self._registry)
         self._registry.register(self)
 
     def request(self, route: str, status: int, seconds: float) -> None:
@@ -50,40 +96,86 @@ class Metrics:
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the gauges as they are now."""
+        """Yield what is read off the service now."""
+        yield _gauge("build_info", "1; the version is in the labels.", tuple(self._about),
+                     [(tuple(self._about.values()), 1.0)])  # fmt: skip
+        yield from self._of_state()
+        yield from self._of_models()
+
+    def _of_state(self) -> Iterator[Metric]:
         service = self._service
-        learner, writer, event_order = service.learner, service.writer, service.job_state.event_order
+        learner, writer, state = service.learner, service.writer, service.job_state
+        order, troubles = state.event_order, service.health.troubles()
         for name, text, value in (
             ("ready", "1 if the state has been rebuilt and no failure stands.", service.ready and not service.failed),
-            ("sequence", "Newest event taken in.", service.job_state.sequence),
+            ("sequence", "Newest event taken in.", state.sequence),
             ("learnt_sequence", "Newest event learnt.", learner.sequence),
             ("events_waiting", "Events that wait for their commit, or to be learnt.", writer.pending + learner.pending),
-            ("live_jobs", "Jobs queued and running.", service.job_state.live),
-            ("held_jobs", "Jobs with events that wait for an earlier one.", event_order.held),
-            ("late_events", "Events that arrived after a newer one.", service.job_state.history.late_events),
-            ("refused_events", "Events that contradicted what was taken in before.", event_order.refused),
+            (
+                "oldest_waiting_event_seconds",
+                "How long the oldest event without an answer has waited; 0 if none waits.",
+                writer.oldest_wait,
+            ),
+            ("live_jobs", "Jobs queued and running.", state.live),
+            (
+                "oldest_silence_seconds",
+                "Since an event of a live job was due, of the one that is longest silent.",
+                service.oldest_silence,
+            ),
+            ("held_jobs", "Jobs with events that wait for an earlier one.", order.held),
             ("storage_trouble", "1 while the database cannot be written.", writer.trouble is not None),
             ("rebuild_seconds", "What the newest rebuilding took.", service.rebuild_seconds),
+            ("connections", "Open connections of clients.", self.connections()),
+            ("snapshot_sequence", "Event behind which the newest snapshot stands.", service.snapshot_sequence),
         ):
             yield _gauge(name, text, (), [((), float(value))])
-        models = list(learner.models.values())
-        trouble = service.model_trouble
+        for name, text, moment in (
+            (
+                "newest_event_timestamp_seconds",
+                "Newest time of an event, by the clock of events.",
+                state.history.now,
+            ),
+            ("last_commit_timestamp_seconds", "When events were last committed.", writer.last_commit),
+            ("snapshot_timestamp_seconds", "When the newest snapshot was written.", service.snapshot_time),
+        ):
+            yield _gauge(name, text, (), [] if moment is None else [((), float(moment))])
+        for name, text, count in (
+            ("late_events", "Events that arrived after a newer one.", state.history.late_events),
+            ("refused_events", "Events that contradicted what was taken in before.", order.refused),
+            ("held_jobs_dropped", "Jobs whose held events were dropped for newer ones.", order.dropped),
+            ("predictions_dropped", "Predictions of record that waited for too long.", writer.records_dropped),
+            ("audit_lines_dropped", "Lines of the audit log that could not be kept.", self.audit_dropped()),
+        ):
+            yield _counter(name, text, (), [((), float(count))])
+        yield _gauge("trouble", "1 while a trouble of the kind stands; /readyz and the log tell it.", ("kind",),
+                     [((kind,), float(kind in troubles)) for kind in KINDS])  # fmt: skip
+
+    def _of_models(self) -> Iterator[Metric]:
+        models, trouble = list(self._service.learner.models.values()), self._service.model_trouble
         yield _gauge("model_trouble", "1 if a role's newest model is not in use.", ("role",),
                      [((model.role,), float(model.role in trouble)) for model in models])  # fmt: skip
         yield _gauge("model_version", "Registered version in a role; 0 if it has none.", ("role",),
                      [((model.role,), float(model.identity.version or 0)) for model in models])  # fmt: skip
-        yield _gauge("model_failures", "Predictions that a model failed to give.", ("role", "why"),
-                     [((m.role, why), float(n)) for m in models for why, n in m.failures.items()])  # fmt: skip
-        yield _gauge("learning_errors", "Outcomes that a model failed to learn from.", ("role",),
-                     [((model.role,), float(model.learning_errors)) for model in models])  # fmt: skip
+        yield _counter("model_failures", "Predictions that a model failed to give.", ("role", "why"),
+                       [((m.role, why), float(n)) for m in models for why, n in m.failures.items()])  # fmt: skip
+        yield _counter("learning_errors", "Outcomes that a model failed to learn from.", ("role",),
+                       [((model.role,), float(model.learning_errors)) for model in models])  # fmt: skip
         yield _gauge("model_worse", "1 if a model is surely worse than last-two on the newest ended jobs.", ("role",),
                      [((model.role,), float(model.worse)) for model in models])  # fmt: skip
-        yield _gauge("recent", "Over the newest two thousand jobs that ended.", ("role", "figure"),
-                     [((m.role, name), value) for m in models for name, value in m.figures.items()])  # fmt: skip
+        figures = [(model.role, model.figures) for model in models]
+        for key, (name, text) in RECENT.items():
+            yield _gauge(name, text, ("role",), [((role,), of[key]) for role, of in figures if key in of])
 
 
-def _gauge(name: str, text: str, labels: tuple[str, ...], values: list[tuple[tuple[str, ...], float]]) -> Metric:
-    gauge: Any = GaugeMetricFamily(f"jobcast_{name}", text, labels=labels)
+def _gauge(name: str, text: str, labels: tuple[str, ...], values: Values) -> Metric:
+    return _filled(GaugeMetricFamily(f"jobcast_{name}", text, labels=labels), values)
+
+
+def _counter(name: str, text: str, labels: tuple[str, ...], values: Values) -> Metric:
+    return _filled(CounterMetricFamily(f"jobcast_{name}", text, labels=labels), values)
+
+
+def _filled(metric: Any, values: Values) -> Metric:
     for where, value in values:
-        gauge.add_metric(where, value)
-    return gauge  # type: ignore[no-any-return]
+        metric.add_metric(where, value)
+    return metric  # type: ignore[no-any-return]

@@ -1,34 +1,64 @@
-"""Schema of requests and answers (pydantic), strict: an unknown field or a float for a whole number is refused."""
+"""Schema of requests and answers (msgspec), strict: an unknown field or a float for a whole number is refused.
 
-from typing import Annotated, Any, Literal
+A request is checked while it is decoded, and the first fault ends that: rubbish costs as little as a good body.
+"""
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_validator
+import re
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
 
 from predictors.service.event import KINDS, UNKNOWN, Event
 from predictors.service.pseudonyms import FIRST_NAME, Pseudonymiser
 
-MOST_SECONDS = 2**40
-MOST_NUMBER = 2**31
-MOST_AT_ONCE = 10_000
+MOST_SECONDS: Final = 2**40
+MOST_NUMBER: Final = 2**31
+MOST_AT_ONCE: Final = 10_000
 """Events, or jobs, in one request."""
+MOST_NODES: Final = 20_000
+MOST_STARTS: Final = 1000
+N_COUNTERS: Final = 90
+MOST_FLOAT: Final = 3.4e38
+"""What single precision holds."""
 
-Seconds = Annotated[StrictInt, Field(ge=0, lt=MOST_SECONDS)]
-Number = Annotated[StrictInt, Field(ge=0, lt=MOST_NUMBER)]
-Name = Annotated[StrictInt, Field(ge=0, lt=FIRST_NAME)] | Annotated[StrictStr, Field(min_length=1, max_length=256)]
-Sequence = Annotated[StrictInt, Field(ge=0, lt=2**53)]
+
+def _about(text: str) -> Any:
+    return Meta(description=text)
 
 
-class Strict(BaseModel):
+Seconds: TypeAlias = Annotated[int, Meta(ge=0, lt=MOST_SECONDS)]
+Number: TypeAlias = Annotated[int, Meta(ge=0, lt=MOST_NUMBER)]
+Name: TypeAlias = Annotated[int, Meta(ge=0, lt=FIRST_NAME)] | Annotated[str, Meta(min_length=1, max_length=256)]
+Sequence: TypeAlias = Annotated[int, Meta(ge=0, lt=2**53)]
+Rate: TypeAlias = Annotated[float, Meta(ge=0, lt=MOST_FLOAT)]
+Moment: TypeAlias = Annotated[float, Meta(ge=0, lt=MOST_SECONDS)]
+Nodes: TypeAlias = Annotated[list[Number], Meta(min_length=1, max_length=MOST_NODES)]
+
+
+class Strict(Struct, forbid_unknown_fields=True, gc=False):
     """Base of what clients send."""
 
-    model_config = ConfigDict(extra="forbid")
+
+class JobKeyIn(Strict, kw_only=True):
+    """A job by its id, the cluster that gave the id, and its submission: ids that begin anew are other jobs."""
+
+    job_id: Annotated[Name, _about("Without a submission: never used again.")]
+    cluster: Annotated[Name | None, _about("The cluster that gave the id, where one service serves several.")] = None
+    submission: Annotated[
+        Seconds | None, _about("When this job, or a requeued one anew, was submitted: the same in all its events.")
+    ] = None
+
+    def code(self, key: Pseudonymiser) -> int:
+        """Return the number of the job."""
+        return key.job(self.job_id, self.cluster, self.submission)
 
 
-class JobIn(Strict):
+class JobIn(Strict, kw_only=True):
     """A job as its submission describes it. Users, groups … may be numbers or names; of a name only a hash is kept."""
 
-    procs: Number | None = Field(None, description="Processors asked for.")
-    requested_time: Number | None = Field(None, description="Walltime asked for [s].")
+    procs: Annotated[Number | None, _about("Processors asked for.")] = None
+    requested_time: Annotated[Number | None, _about("Walltime asked for [s].")] = None
     user: Name | None = None
     group: Name | None = None
     executable: Name | None = None
@@ -49,102 +79,88 @@ class JobIn(Strict):
         )
 
 
-class EventIn(JobIn):
+class EventIn(JobIn, kw_only=True):
     """Something that happened to a job. A second event of the same job and kind changes nothing."""
 
     kind: Literal["submitted", "started", "ended", "cancelled"]
-    job_id: Name = Field(description="Never used again: name a requeued job anew, such as 123#2.")
-    time: Seconds = Field(description="When it happened [s]; Unix time, if the service was not told other.")
-    status: Annotated[StrictInt, Field(ge=0, le=5)] | None = Field(
-        None, description="Of an end: 0 failed, 1 completed, 2 to 4 partial, 5 cancelled."
-    )
+    job_id: Annotated[Name, _about("Without a submission: never used again; name a requeued job anew, such as 123#2.")]
+    time: Annotated[Seconds, _about("When it happened [s]; Unix time, if the service was not told other.")]
+    status: Annotated[
+        Annotated[int, Meta(ge=0, le=5)] | None,
+        _about("Of an end: 0 failed, 1 completed, 2 to 4 partial, 5 cancelled."),
+    ] = None
+    cluster: Annotated[Name | None, _about("The cluster that gave the id, where one service serves several.")] = None
+    submission: Annotated[
+        Seconds | None,
+        _about("When the job was submitted, as sacct tells it: the same id with another submission is another job."),
+    ] = None
 
-    @model_validator(mode="after")
-    def _belongs(self) -> "EventIn":
-        given = self.model_fields_set - {"kind", "job_id", "time"}
-        allowed = {"submitted": JobIn.model_fields.keys(), "ended": {"status"}}.get(self.kind, set())
-        if given - set(allowed):
-            raise ValueError(f"{min(given - set(allowed))} does not belong to an event of the kind {self.kind}")
-        return self
+    def __post_init__(self) -> None:
+        if self.kind != "submitted":
+            for name in JobIn.__struct_fields__:
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{name} does not belong to an event of the kind {self.kind}")
+        if self.status is not None and self.kind != "ended":
+            raise ValueError(f"status does not belong to an event of the kind {self.kind}")
 
     def event(self, key: Pseudonymiser) -> Event:
         """Return it as it is kept."""
+        job = key.job(self.job_id, self.cluster, self.submission)
         status = UNKNOWN if self.status is None else self.status
-        return Event(key.code(self.job_id), KINDS[self.kind], self.time, status, *self.codes(key))
-
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {"kind": "submitted", "job_id": 4711, "time": 1_700_000_000, "procs": 64, "requested_time": 3600,
-                 "user": "alice", "queue": "batch"},
-                {"kind": "started", "job_id": 4711, "time": 1_700_000_120},
-                {"kind": "ended", "job_id": 4711, "time": 1_700_002_000, "status": 1},
-            ]
-        },
-    )  # fmt: skip
+        return Event(job, KINDS[self.kind], self.time, status, *self.codes(key))
 
 
-class EventsIn(Strict):
+class EventsIn(Strict, kw_only=True):
     """Many events, taken in in this order."""
 
-    events: Annotated[list[EventIn], Field(min_length=1, max_length=MOST_AT_ONCE)]
+    events: Annotated[list[EventIn], Meta(min_length=1, max_length=MOST_AT_ONCE)]
 
 
-class EventOut(BaseModel):
+class EventOut(Struct):
     """What became of an event."""
 
-    sequence: int = Field(description="Its number; of a duplicate: that of the first.")
-    status: Literal["applied", "held", "refused", "duplicate", "conflict"] = Field(
-        description="held: waits for an earlier event of its job; refused: contradicts those before, kept but without "
-        "effect; duplicate: was there; conflict: another event of this job and kind was there, and stands."
-    )
+    sequence: Annotated[int, _about("Its number; of a duplicate: that of the first.")]
+    status: Annotated[
+        Literal["applied", "held", "refused", "duplicate", "conflict"],
+        _about(
+            "held: waits for an earlier event of its job; refused: contradicts those before, kept but without effect; "
+            "duplicate: was there; conflict: another event of this job and kind was there, and stands."
+        ),
+    ]
 
 
-class EventsOut(BaseModel):
+class EventsOut(Struct):
     """Receipts in the order of the events, which are durable by now."""
 
-    sequence: int = Field(description="The greatest number among them, to be asked for by as_of.")
+    sequence: Annotated[int, _about("The greatest number among them, to be asked for by as_of.")]
     events: list[EventOut]
 
 
-class RuntimeIn(Strict):
+class RuntimeIn(Strict, kw_only=True):
     """Jobs whose run time is asked for: as they would be submitted now, or ids of jobs that were."""
 
-    jobs: Annotated[list[JobIn], Field(min_length=1, max_length=MOST_AT_ONCE)] | None = None
-    job_ids: Annotated[list[Name], Field(min_length=1, max_length=MOST_AT_ONCE)] | None = None
-    as_of: Sequence | None = Field(None, description="Answer only when every event up to this one has been learnt.")
-    now: Seconds | None = Field(None, description="The second to ask about; default: the present one.")
+    jobs: Annotated[list[JobIn], Meta(min_length=1, max_length=MOST_AT_ONCE)] | None = None
+    job_ids: Annotated[list[Name | JobKeyIn], Meta(min_length=1, max_length=MOST_AT_ONCE)] | None = None
+    as_of: Annotated[Sequence | None, _about("Answer only when every event up to this one has been learnt.")] = None
+    now: Annotated[Seconds | None, _about("The second to ask about; default: the present one.")] = None
 
-    @model_validator(mode="after")
-    def _one_of_both(self) -> "RuntimeIn":
+    def __post_init__(self) -> None:
         if (self.jobs is None) == (self.job_ids is None):
             raise ValueError("give either jobs or job_ids")
-        return self
-
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {"jobs": [{"procs": 64, "requested_time": 3600, "user": "alice", "queue": "batch"}]},
-                {"job_ids": [4711], "as_of": 3},
-            ]
-        },
-    )
 
 
-class ModelOut(BaseModel):
+class ModelOut(Struct):
     """Who answered."""
 
     name: str
     version: int | None
     alias: str
     predictor: str
-    trained_until: str | None = Field(description="Last end that it learnt from before it came here.")
-    learnt_sequence: int | None = Field(description="Newest event that it had learnt.")
+    trained_until: Annotated[str | None, _about("Last end that it learnt from before it came here.")]
+    learnt_sequence: Annotated[int | None, _about("Newest event that it had learnt.")]
 
 
-class QuantilesOut(BaseModel):
+class QuantilesOut(Struct):
     """By how long the newest jobs ran of what was predicted for them [s]."""
 
     p10: float
@@ -152,83 +168,91 @@ class QuantilesOut(BaseModel):
     p90: float
 
 
-class PredictionOut(BaseModel):
+class PredictionOut(Struct):
     """The answer for one job."""
 
-    seconds: float | None = Field(description="Predicted run time; null for a job id that was never submitted.")
-    lower: float | None = Field(description="The model's own interval, where it gives one [s].")
+    seconds: Annotated[float | None, _about("Predicted run time; null for a job id that was never submitted.")]
+    lower: Annotated[float | None, _about("The model's own interval, where it gives one [s].")]
     upper: float | None
     quantiles: QuantilesOut | None
     answered_by: str | None
     fallback: bool
-    why: str | None = Field(description="Why it is a fallback.")
+    why: Annotated[str | None, _about("Why it is a fallback.")]
 
 
-class RuntimeOut(BaseModel):
+class RuntimeOut(Struct):
     """Answers in the order of the jobs."""
 
-    sequence: int = Field(description="Newest event that the answers know of.")
+    sequence: Annotated[int, _about("Newest event that the answers know of.")]
     model: ModelOut
     predictions: list[PredictionOut]
 
 
-NodeId = Annotated[StrictInt, Field(ge=0, lt=2**31)]
-Rate = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
-Probe = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
-Moment = Annotated[float, Field(ge=0, lt=MOST_SECONDS, strict=True, allow_inf_nan=False)]
-MOST_NODES = 20_000
-MOST_STARTS = 1000
+class ForgetIn(Strict, kw_only=True):
+    """Which live jobs to give up: those of which nothing was heard for so long."""
+
+    older_than: Annotated[
+        Annotated[int, Meta(ge=3600, lt=MOST_SECONDS)],
+        _about("Seconds beyond a waiting job's submission, or a running job's requested end."),
+    ]
+    dry_run: Annotated[bool, _about("Only count them.")] = False
 
 
-class TelemetryIn(Strict):
+class ForgetOut(Struct):
+    """How many live jobs there were, and how many were given up or would be."""
+
+    live: int
+    jobs: int
+    forgotten: bool
+
+
+class TelemetryIn(Strict, kw_only=True):
     """One sample of the counters of some nodes; the first one tells which nodes there are."""
 
-    time: Moment = Field(description="When [s on the service's clock], after the sample before.")
-    nodes: Annotated[list[NodeId], Field(min_length=1, max_length=MOST_NODES)]
+    time: Annotated[Moment, _about("When [s on the service's clock], after the sample before.")]
+    nodes: Nodes
     rates: Annotated[
-        list[Annotated[list[Rate | None], Field(min_length=90, max_length=90)]],
-        Field(min_length=1, max_length=MOST_NODES, description="Per second, of each node 90; null where not known."),
+        list[Annotated[list[Rate | None], Meta(min_length=N_COUNTERS, max_length=N_COUNTERS)]],
+        Meta(
+            min_length=1,
+            max_length=MOST_NODES,
+            description="Per second, of each node 90; null where not known.",
+        ),
     ]
 
 
-class StartIn(Strict):
+class StartIn(Strict, kw_only=True):
     """A start that is being considered."""
 
-    application: Annotated[StrictStr, Field(max_length=256)] = ""
+    application: Annotated[str, Meta(max_length=256)] = ""
     workload: Literal["compute", "network", "io", ""] = ""
-    nodes: Annotated[list[NodeId], Field(min_length=1, max_length=MOST_NODES)] | None = Field(
-        None, description="Where it would run; needed by classifiers that judge by the job's own nodes."
-    )
-    probes: Annotated[list[Probe | None], Field(min_length=9, max_length=9)] | None = Field(
-        None, description="Last known waits of the probes [s]: min, max, mean of send, receive, all-reduce."
-    )
+    nodes: Annotated[
+        Nodes | None, _about("Where it would run; needed by classifiers that judge by the job's own nodes.")
+    ] = None
+    probes: Annotated[
+        Annotated[list[Rate | None], Meta(min_length=9, max_length=9)] | None,
+        _about("Last known waits of the probes [s]: min, max, mean of send, receive, all-reduce."),
+    ] = None
 
 
-class VariabilityIn(Strict):
+class VariabilityIn(Strict, kw_only=True):
     """Starts of which is asked whether now is a bad moment for them."""
 
-    starts: Annotated[list[StartIn], Field(min_length=1, max_length=MOST_STARTS)]
-    now: Moment | None = Field(None, description="The second to ask about; default: just after the newest sample.")
-
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [{"starts": [{"application": "AMG", "workload": "network", "nodes": [0, 1, 2]}]}]
-        },
-    )
+    starts: Annotated[list[StartIn], Meta(min_length=1, max_length=MOST_STARTS)]
+    now: Annotated[Moment | None, _about("The second to ask about; default: just after the newest sample.")] = None
 
 
-class VerdictOut(BaseModel):
+class VerdictOut(Struct):
     """The answer for one start."""
 
     label: str
-    probability: float | None = Field(description="Of variation; null where the classifier abstains.")
+    probability: Annotated[float | None, _about("Of variation; null where the classifier abstains.")]
     abstained: bool
     why: str | None
-    filled: int = Field(description="Inputs for which the training part's median stood in.")
+    filled: Annotated[int, _about("Inputs for which the training part's median stood in.")]
 
 
-class VariabilityOut(BaseModel):
+class VariabilityOut(Struct):
     """Answers in the order of the starts."""
 
     classifier: str
@@ -237,30 +261,141 @@ class VariabilityOut(BaseModel):
     predictions: list[VerdictOut]
 
 
-class ErrorOut(BaseModel):
+class TelemetryOut(Struct):
+    """The newest sample that is known."""
+
+    newest_sample: float | None
+
+
+class RecordOut(PredictionOut, kw_only=True):
+    """What one model predicted for a job at its submission."""
+
+    role: str
+    name: str
+    version: int | None
+
+
+class JobOut(Struct):
+    """What happened to a job, and what was predicted for it."""
+
+    sequences: Annotated[dict[str, int], _about("Number of the event of each kind that took effect or waits.")]
+    state: Literal["held", "queued", "running", "over", "cancelled", "forgotten"]
+    submitted: int | None
+    started: int | None
+    ended: int | None
+    cancelled: int | None
+    run_time: int | None
+    status: int | None
+    requested_time: int | None
+    refused: Annotated[int, _about("Events that had no effect.")]
+    predictions: list[RecordOut]
+
+
+class StartTimeOut(Struct):
+    """The seconds by which a waiting job has started with a chance of 10, 50 and 90 %."""
+
+    now: int
+    p10: int
+    p50: int
+    p90: int
+
+
+class RoleOut(ModelOut, kw_only=True):
+    """A model in a role."""
+
+    role: str
+    learns: bool
+    codes: Annotated[dict[str, str], _about("Whether it learnt names or numbers, by column.")]
+    recent: Annotated[dict[str, float], _about("Figures over the newest jobs that ended.")]
+    beside_last_two: dict[str, Any] | None
+    failures: dict[str, int]
+    trouble: Annotated[str | None, _about("Why the role's newest model is not in use.")]
+
+
+class ModelsOut(Struct):
+    """Who is in which role, and the history of roles."""
+
+    models: list[RoleOut]
+    history: list[dict[str, Any]]
+    clock: str
+    time_zone: str | None
+    as_of: str
+    machine_procs: int | None
+    began: dict[str, Any] | None
+    sequence: int
+
+
+class ReloadOut(Struct):
+    """What changed, and what could not be loaded."""
+
+    changed: list[dict[str, Any]]
+    trouble: dict[str, str]
+
+
+class HealthOut(Struct):
+    """The process answers."""
+
+    alive: bool
+
+
+class ReadyOut(Struct):
+    """Whether events and questions are answered."""
+
+    ready: bool
+    trouble: list[str]
+    worse_than_last_two: list[str]
+
+
+class ErrorOut(Struct):
     """What was wrong, in a few words, without any value that was sent."""
 
     error: str
 
 
-def described(error: Any) -> str:
-    """Return a validation error in one line: where, and the rule; never the value.
+EXAMPLES: Final[dict[str, list[dict[str, Any]]]] = {
+    "EventIn": [
+        {"kind": "submitted", "job_id": 4711, "time": 1_700_000_000, "procs": 64, "requested_time": 3600,
+         "user": "alice", "queue": "batch"},
+        {"kind": "started", "job_id": 4711, "time": 1_700_000_120},
+        {"kind": "ended", "job_id": 4711, "time": 1_700_002_000, "status": 1},
+    ],
+    "RuntimeIn": [
+        {"jobs": [{"procs": 64, "requested_time": 3600, "user": "alice", "queue": "batch"}]},
+        {"job_ids": [4711], "as_of": 3},
+    ],
+    "VariabilityIn": [{"starts": [{"application": "AMG", "workload": "network", "nodes": [0, 1, 2]}]}],
+}  # fmt: skip
 
-    Parameters
-    ----------
-    error : pydantic.ValidationError
-        The first of its findings is told.
+
+def described(error: msgspec.ValidationError) -> str:
+    """Return a validation error in one line: where, and the rule; never the value, nor an unknown field's name.
+
+    Examples
+    --------
+    >>> try:
+    ...     msgspec.json.decode(b'{"jobs": [{}, {"procs": -1}]}', type=RuntimeIn)
+    ... except msgspec.ValidationError as error:
+    ...     described(error)
+    'jobs.1.procs: expected a whole number >= 0'
     """
-    found = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    place = ".".join(str(part) for part in found["loc"] if isinstance(part, int) or part in _FIELDS)
-    return f"{place}: {found['msg']}" if place else str(found["msg"])
+    told, _, where = str(error).partition(" - at `$")
+    place = re.sub(r"\[(\d+)\]", r".\1", where.rstrip("`")).strip(".")
+    for rule, words in _RULES:
+        told = rule.sub(words, told)
+    told = told[:1].lower() + told[1:]
+    return f"{place}: {told}" if place else told
 
 
-_FIELDS = {
-    *EventIn.model_fields,
-    *RuntimeIn.model_fields,
-    *TelemetryIn.model_fields,
-    *VariabilityIn.model_fields,
-    *StartIn.model_fields,
-    "events",
-}
+_WORDS: Final = {
+    "int": "a whole number", "float": "a number", "str": "text", "array": "a list", "null": "nothing",
+    "bool": "true or false",
+}  # fmt: skip
+_RULES: Final = tuple(
+    (re.compile(rule), words)
+    for rule, words in (
+        (r"^Object contains unknown field .*", "unknown field"),
+        (r"^Object missing required field `(\w+)`", r"the field \1 is missing"),
+        (r"^Invalid enum value .*", "not one of the values that it may have"),
+        (r"`([a-z| ]*)`", lambda found: " or ".join(_WORDS.get(kind, kind) for kind in found[1].split(" | "))),
+    )
+)

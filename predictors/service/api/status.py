@@ -2,16 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
-from fastapi import Path, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
-from predictors.core.events import CANCELLED, ENDED, STARTED, SUBMITTED
+from predictors.core.events import CANCELLED, ENDED, FORGOTTEN, STARTED, SUBMITTED
 from predictors.service.api.context import LARGE, Context
 from predictors.service.api.errors import Refusal, reply
 from predictors.service.api.predictions import identified, recorded
-from predictors.service.event import KIND_NAMES, UNKNOWN, Event
+from predictors.service.event import APPLIED, HELD, KIND_NAMES, KINDS, UNKNOWN
 from predictors.service.state.jobs import LiveJob, StartTimes
 from predictors.service.state.model import ROLES, Model
 
@@ -22,27 +23,28 @@ class StateRoutes:
     def __init__(self, context: Context, starts: StartTimes | None) -> None:
         self._context, self._service, self._starts = context, context.service, starts
 
-    async def job(self, job_id: str = Path(min_length=1, max_length=256)) -> Response:
+    async def job(self, request: Request) -> Response:
         """Tell what was predicted for a job, by which model, and what came true."""
         self._context.must_be_ready()
-        job = self._context.job_of(job_id)
-        return reply(await asyncio.to_thread(self._job, job))
+        return reply(await asyncio.to_thread(self._job, self._context.jobs_of(request)))
 
-    def _job(self, job: int) -> dict[str, Any]:
-        events = {event.kind: event for event in self._service.store.events_of(job)}
-        if not events:
+    def _job(self, jobs: Sequence[int]) -> dict[str, Any]:
+        found = ((job, self._service.store.events_of(job)) for job in jobs)
+        job, stored = next(((job, there) for job, there in found if there), (0, []))
+        if not stored:
             raise Refusal(404, "no such job")
-        times = {name: events[kind].time if kind in events else None for kind, name in enumerate(KIND_NAMES)}
-        start, end = events.get(STARTED), events.get(ENDED)
-        ran = end.time - start.time if start is not None and end is not None and end.time >= start.time else None
+        events = {one.event.kind: one for one in stored if one.effect in (APPLIED, HELD)}
+        happened = {kind: one.event for kind, one in events.items() if one.effect == APPLIED}
+        start, end = happened.get(STARTED), happened.get(ENDED) or happened.get(CANCELLED)
         predictions = [self._service.recorded([job], role).get(job) for role in ROLES]
         return {
-            "sequences": {KIND_NAMES[kind]: event.sequence for kind, event in sorted(events.items())},
-            "state": _state(events),
-            **times,
-            "run_time": ran,
-            "status": None if end is None else _known(end.status),
-            "requested_time": _known(events[SUBMITTED].requested_time) if SUBMITTED in events else None,
+            "sequences": {KIND_NAMES[kind]: one.event.sequence for kind, one in sorted(events.items())},
+            "state": _state(happened),
+            **{name: events[kind].event.time if kind in events else None for name, kind in KINDS.items()},
+            "run_time": None if start is None or end is None else end.time - start.time,
+            "status": None if ENDED not in happened else _known(happened[ENDED].status),
+            "requested_time": _known(happened[SUBMITTED].requested_time) if SUBMITTED in happened else None,
+            "refused": sum(one.effect not in (APPLIED, HELD) for one in stored),
             "predictions": [
                 {"role": one["role"], "name": one["name"], "version": one["version"], **recorded(one)}
                 for one in predictions
@@ -50,22 +52,24 @@ class StateRoutes:
             ],
         }
 
-    async def models(self) -> Response:
+    async def models(self, _: Request) -> Response:
         """Tell who is in which role, how they do, and the history of roles."""
         self._context.must_be_ready()
         learner, settings = self._service.learner, self._service.settings
         history = await asyncio.to_thread(self._service.store.models)
+        trouble = self._service.model_trouble
+        for row in history:
+            row.pop("uri")  # it may name a folder, which is nobody's business who only asks
         roles = [
             {
                 "role": model.role,
                 **identified(model.identity, learner.sequence),
-                "uri": model.identity.uri,
                 "learns": model.learns,
                 "codes": model.goes_by,
                 "recent": dict(model.figures),
                 "beside_last_two": beside_last_two(model),
                 "failures": dict(model.failures),
-                "trouble": self._service.model_trouble.get(model.role),
+                "trouble": "its newest version is not in use; the log tells why" if model.role in trouble else None,
             }
             for model in learner.models.values()
         ]
@@ -74,43 +78,41 @@ class StateRoutes:
         about = {"began": began, "sequence": self._service.job_state.sequence}
         return reply({"models": roles, "history": history, **clock, **about})
 
-    async def reload(self) -> Response:
+    async def reload(self, request: Request) -> Response:
         """Look at the registry now."""
         self._context.must_be_ready()
         changed = await asyncio.to_thread(self._service.reload)
+        request.scope["audit"] = {"action": "models reloaded", "changed": changed}
         return reply({"changed": changed, "trouble": dict(self._service.model_trouble)})
 
-    async def start_time(self, job_id: str = Path(min_length=1, max_length=256)) -> Response:
+    async def start_time(self, request: Request) -> Response:
         """Forecast when a waiting job will start: P10, P50, P90."""
         self._context.must_be_ready()
         if self._starts is None:
             raise Refusal(404, "this service forecasts no starts: it was not told the size of the machine")
-        job = self._context.job_of(job_id)
+        jobs = self._context.jobs_of(request)
         live, now = self._service.live_jobs()
         if self._service.settings.clock == "unix":
             now = max(now, int(time.time()))
-        found = next((one for one in live if one.job_id == job), None)
+        found = next((one for one in live if one.job_id in jobs), None)
         if found is None:
             raise Refusal(404, "this job neither waits nor runs")
         starts = self._starts
         return reply(await self._context.run_in_thread(LARGE, lambda: _forecast(starts, live, now, found)))
 
-    async def health(self) -> Response:
+    async def health(self, _: Request) -> Response:
         """Tell that the process answers."""
         return reply({"alive": True})
 
-    async def readiness(self) -> Response:
+    async def readiness(self, _: Request) -> Response:
         """Tell whether events and questions are answered, and what troubles the service."""
         service = self._service
-        trouble = {"storage": service.writer.trouble, "rebuild": service.failed}
-        named = {name: bool(what) for name, what in trouble.items()} | {"model": bool(service.model_trouble)}
-        ready = service.ready and not service.failed
         worse = [model.role for model in service.learner.models.values() if model.worse]
-        found = [name for name, there in named.items() if there]
-        document = {"ready": ready, "trouble": found, "worse_than_last_two": worse}
-        return reply(document, 200 if ready and service.writer.trouble is None else 503)
+        ready = service.ready and service.health.answers
+        document = {"ready": ready, "trouble": list(service.health.troubles()), "worse_than_last_two": worse}
+        return reply(document, 200 if ready else 503)
 
-    async def metrics_page(self) -> Response:
+    async def metrics_page(self, _: Request) -> Response:
         """Return the page that Prometheus reads."""
         page = await asyncio.to_thread(self._context.metrics.page)
         return Response(page, media_type="text/plain; version=0.0.4")
@@ -128,12 +130,17 @@ def _known(value: int) -> int | None:
     return None if value == UNKNOWN else value
 
 
-def _state(events: dict[int, Event]) -> str:
-    if ENDED in events or (CANCELLED in events and STARTED in events):
+def _state(happened: Container[int]) -> str:
+    """Return the state of a job by the kinds of what has taken effect."""
+    if SUBMITTED not in happened:
+        return "held"
+    if FORGOTTEN in happened:
+        return "forgotten"
+    if ENDED in happened or (CANCELLED in happened and STARTED in happened):
         return "over"
-    if CANCELLED in events:
+    if CANCELLED in happened:
         return "cancelled"
-    return "running" if STARTED in events else "queued"
+    return "running" if STARTED in happened else "queued"
 
 
 def _forecast(starts: StartTimes, live: Sequence[LiveJob], now: int, job: LiveJob) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The job state: history and live jobs, behind a readers–writer lock; the protocol of forecasts of their starts."""
 
+import hashlib
 import io
 import threading
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -10,10 +10,11 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
-from predictors.core.events import ENDED, STARTED, SUBMITTED
+from predictors.core.events import ENDED, FORGOTTEN, STARTED, SUBMITTED
 from predictors.core.model_files import part
 from predictors.history import _layout as at
 from predictors.history.features import FEATURES
@@ -158,9 +159,16 @@ class JobState:
                 effect, now_possible = self.event_order.take(event)
                 effects.append(effect)
                 order.extend(now_possible)
-            happened = self._all(order) if len(order) >= _MANY else [self._one(event) for event in order]
+            happened = self._many_or_each(order)
             self.sequence = events[-1].sequence if events else self.sequence
         return effects, happened
+
+    def apply(self, order: Sequence[Event], sequence: int) -> list[Happened]:
+        """Take in what the order of events has let happen until an event; return it for learners."""
+        with self._lock.writing():
+            happened = self._many_or_each(order)
+            self.sequence = sequence
+        return happened
 
     def take_table(self, table: Ints, wanted: bool = True) -> list[Happened]:
         """Take in numbered events as the database holds them; return all that happened, in order, if they are wanted.
@@ -218,6 +226,19 @@ class JobState:
             for (job, one), of in zip(records, known, strict=True)
         ], now
 
+    def silent(self) -> tuple[Ints, Ints, int]:
+        """Return the live jobs, the second from which on an event of each is overdue, and that of the newest event.
+
+        That is the submission of a job that waits, and the requested end of one that runs.
+        """
+        with self._lock.reading():
+            n, slots = len(self.history), self.history.slot_of_job
+            jobs = np.fromiter(slots, dtype=np.int64, count=n)
+            records = self.history.tables.jobs[np.fromiter(slots.values(), dtype=np.int64, count=n)]
+            now = self.history.now or 0
+        requested_end = records[:, at.START] + np.maximum(records[:, at.REQUESTED], 0)
+        return jobs, np.where(records[:, at.START] == at.NONE, records[:, at.SUBMIT], requested_end), now
+
     # --- snapshots ----------------------------------------------------------------------------------------------------
 
     def begin(self, history: JobHistory) -> None:
@@ -256,9 +277,14 @@ class JobState:
         elif event.kind == ENDED:
             outcome = self.history.ended(event.job, event.time, None if event.status == UNKNOWN else event.status)
             row, seconds = outcome.row, outcome.seconds
+        elif event.kind == FORGOTTEN:
+            self.history.forgotten(event.job, event.time)
         else:
             self.history.cancelled(event.job, event.time)
         return Happened(event.kind, event.job, event.time, row, seconds, event.sequence)
+
+    def _many_or_each(self, events: Sequence[Event]) -> list[Happened]:
+        return self._all(events) if len(events) >= _MANY else [self._one(event) for event in events]
 
     def _all(self, events: Sequence[Event]) -> list[Happened]:
         table = np.fromiter(chain.from_iterable(events), dtype=np.int64).reshape(len(events), len(FIELDS))
@@ -288,23 +314,36 @@ def _happened(table: Ints, rows: Floats, seconds: Ints) -> list[Happened]:
     return found
 
 
+_MAGIC: Final = b"jobcast-snapshot-1\n"
+
+
 def packed(arrays: Arrays) -> bytes:
-    """Return arrays as bytes; one that holds objects is refused."""
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **arrays)
-    return buffer.getvalue()
+    """Return arrays as bytes, compressed (zstd), behind their SHA-256; one that holds objects is refused."""
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.CompressedOutputStream(sink, "zstd") as stream:
+        np.savez(stream, allow_pickle=False, **arrays)
+    kept = sink.getvalue()
+    return b"".join((_MAGIC, hashlib.sha256(kept).digest(), kept))
 
 
 def unpacked(stored: bytes) -> Arrays:
-    """Return the arrays that `packed` wrote.
+    """Return the arrays that `packed` wrote, or an older version (a compressed npz file).
 
     Raises
     ------
     JobcastError
-        If they cannot be read.
+        If they are damaged.
     """
+    begin = len(_MAGIC) + hashlib.sha256().digest_size
     try:
+        if stored.startswith(_MAGIC):
+            kept = memoryview(stored)[begin:]
+            if hashlib.sha256(kept).digest() != stored[len(_MAGIC) : begin]:
+                raise JobcastError("A snapshot is damaged: its checksum is another.")
+            stored = pyarrow.CompressedInputStream(pyarrow.BufferReader(kept), "zstd").read()
         with np.load(io.BytesIO(stored), allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except JobcastError:
+        raise
+    except Exception as error:  # zipfile and zlib fail in many ways on what is damaged
         raise JobcastError(f"A snapshot cannot be read ({error}).") from error

@@ -26,6 +26,7 @@ from predictors.service.state.answer import FAILED, OUT_OF_RANGE, Answer, Publis
 from predictors.service.state.feature_mapping import FeatureMapping
 from predictors.service.state.jobs import EVERY_FEATURE, Happened
 from predictors.tracking.client import load_model, version_of
+from predictors.tracking.describe import LoadedModel
 
 CHAMPION: Final = "champion"
 CHALLENGER: Final = "challenger"
@@ -330,11 +331,16 @@ def load(uri: str) -> tuple[Identity, Predictor]:
     if uri in PREDICTORS:
         return Identity(uri, uri, None, uri), make_predictor(uri)
     found = load_model(uri)
+    return identified(uri, found), found.predictor
+
+
+def identified(uri: str, found: LoadedModel) -> Identity:
+    """Return the identity of a model that was loaded from an address."""
     name = found.name or found.predictor.name
     about = found.origin
     until = None if about.trained_until is None else f"{about.trained_until} s of {about.log}"
     until = about.trained_until_utc or until
-    return Identity(uri, name, found.version, found.predictor.name, found.sha256, until), found.predictor
+    return Identity(uri, name, found.version, found.predictor.name, found.sha256, until)
 
 
 def version_now(uri: str) -> int | None:

@@ -10,28 +10,30 @@ Events are taken in by sequence number, which is the order of their arrival, eac
 * One that contradicts what was taken in before is *refused*: an end before its job's start, anything after the end or
   the cancellation. `most_over` jobs are remembered as over; what arrives about older ones is held instead.
 
-A second event of the same job and kind never comes this far: the database keeps the first
+* A job is *forgotten* by an event of the service's own: it leaves the queue, or the machine, without a run time.
+
+A second event of the same job and kind comes this far only if the first was refused or dropped
 (`predictors.service.storage.store`). The outcome is a function of the sequence alone, so a rebuilt state equals one
-that never stopped.
+that never stopped. An event is judged before it is stored, with its effect; `trial` takes that back if it is not.
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.events import CANCELLED, ENDED, STARTED, SUBMITTED
-from predictors.service.event import Event
+from predictors.core.arrays import Ints
+from predictors.core.events import CANCELLED, ENDED, FORGOTTEN, STARTED, SUBMITTED
+from predictors.service.event import APPLIED, DROPPED, FIELDS, HELD, REFUSED, Event
 
 CANCELLED_STATUS: Final = 5
 _ALWAYS: Final = -(2**62)
 _PENDING: Final = -1  # where a start time stands for a running job
-
-APPLIED: Final = "applied"
-HELD: Final = "held"
-REFUSED: Final = "refused"
+_JOB, _KIND, _TIME = (FIELDS.index(name) for name in ("job", "kind", "time"))
+_Before = tuple[int | None, dict[int, Event] | None, int | None, int | None]
 
 
 class EventOrder:
@@ -59,7 +61,12 @@ class EventOrder:
         self._most_held, self._most_over = most_held, most_over
         self._live: dict[int, int] = {}
         self._held: OrderedDict[int, dict[int, Event]] = OrderedDict()
-        self._over: OrderedDict[int, None] = OrderedDict()
+        self._over: OrderedDict[int, int] = OrderedDict()
+        self._held_since: dict[int, int] = {}
+        self._stamp = 0
+        self._before: dict[int, _Before] | None = None
+        self.changed: list[tuple[Event, str]] = []
+        """Held events that the newest event set free, or made impossible, and what became of them."""
         self.applied = 0
         self.refused = 0
         self.dropped = 0
@@ -72,11 +79,13 @@ class EventOrder:
     def take(self, event: Event) -> tuple[str, list[Event]]:
         """Take in one event; return what became of it, and the events that happen now, in order."""
         job = event.job
+        self.changed = []
+        self._note(job)
         if job in self._over or event.time < self._begin:
             self.refused += 1
             return REFUSED, []
         if not self._may_happen(event):
-            if self._ends_too_early(event):
+            if event.kind == FORGOTTEN or self._ends_too_early(event):
                 self.refused += 1
                 return REFUSED, []
             self._hold(event)
@@ -88,11 +97,43 @@ class EventOrder:
         while (waiting := self._held.get(job)) and (following := self._next_of(waiting)):
             del waiting[following.kind]
             if not waiting:
-                del self._held[job]
+                self._unhold(job)
+            self.changed.append((following, APPLIED))
             happened.append(self._happens(following))
         self._refuse_early_ends(job)
         self.applied += len(happened)
         return APPLIED, happened
+
+    def judge(self, table: Ints) -> Iterator[tuple[int, str]]:
+        """Take in numbered events; yield number and effect of those that were not simply applied."""
+        jobs, kinds, times = (table[:, column].tolist() for column in (_JOB, _KIND, _TIME))
+        begin = 0
+        while (begin := begin + self.take_regular(jobs[begin:], kinds[begin:], times[begin:])) < len(table):
+            event = Event(*table[begin].tolist())
+            effect, _ = self.take(event)
+            if effect != APPLIED:
+                yield event.sequence, effect
+            yield from ((one.sequence, now) for one, now in self.changed)
+            begin += 1
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Take in events that may turn out not to be stored: an exception takes them back."""
+        counts, self._before = (self.applied, self.refused, self.dropped), {}
+        try:
+            yield
+        except BaseException:
+            for job, before in self._before.items():
+                for place, value in zip((self._live, self._held, self._held_since, self._over), before, strict=True):
+                    place.pop(job, None)  # type: ignore[attr-defined]
+                    if value is not None:
+                        place[job] = value  # type: ignore[index]
+            self._held = OrderedDict(sorted(self._held.items(), key=lambda one: self._held_since[one[0]]))
+            self._over = OrderedDict(sorted(self._over.items(), key=lambda one: one[1]))
+            self.applied, self.refused, self.dropped = counts
+            raise
+        finally:
+            self._before = None
 
     def take_regular(self, jobs: Sequence[int], kinds: Sequence[int], times: Sequence[int]) -> int:
         """Take in the first events as long as each submits, starts or ends a job, and can; return how many that are.
@@ -115,7 +156,8 @@ class EventOrder:
                 live[job] = time
             elif kind == ENDED and start is not None and _PENDING != start <= time:
                 del live[job]
-                over[job] = None
+                self._stamp += 1
+                over[job] = self._stamp
                 if len(over) > self._most_over:
                     over.popitem(last=False)
             else:
@@ -128,8 +170,8 @@ class EventOrder:
         start = self._live.get(event.job)
         if event.kind == SUBMITTED:
             return start is None
-        if start is None:
-            return False
+        if start is None or event.kind == FORGOTTEN:
+            return start is not None
         if event.kind == STARTED:
             return start == _PENDING
         if event.kind == CANCELLED:
@@ -143,9 +185,10 @@ class EventOrder:
         waiting = self._held.get(job, {})
         for event in [event for event in waiting.values() if self._ends_too_early(event)]:
             del waiting[event.kind]
+            self.changed.append((event, REFUSED))
             self.refused += 1
         if not waiting:
-            self._held.pop(job, None)
+            self._unhold(job)
 
     def _happens(self, event: Event) -> Event:
         job = event.job
@@ -166,17 +209,40 @@ class EventOrder:
         return None
 
     def _hold(self, event: Event) -> None:
-        self._held.setdefault(event.job, {})[event.kind] = event
+        if event.job not in self._held:
+            self._stamp += 1
+            self._held[event.job], self._held_since[event.job] = {}, self._stamp
+        self._held[event.job][event.kind] = event
         if len(self._held) > self._most_held:
-            self._held.popitem(last=False)
+            oldest = next(iter(self._held))
+            self._note(oldest)
+            self.changed += [(one, DROPPED) for one in self._unhold(oldest)]
             self.dropped += 1
+
+    def _unhold(self, job: int) -> list[Event]:
+        self._held_since.pop(job, None)
+        return list(self._held.pop(job, {}).values())
 
     def _is_over(self, job: int) -> None:
         del self._live[job]
-        self.refused += len(self._held.pop(job, ()))
-        self._over[job] = None
+        impossible = self._unhold(job)
+        self.changed += [(one, REFUSED) for one in impossible]
+        self.refused += len(impossible)
+        self._stamp += 1
+        self._over[job] = self._stamp
         if len(self._over) > self._most_over:
-            self._over.popitem(last=False)
+            oldest = next(iter(self._over))
+            self._note(oldest)
+            del self._over[oldest]
+
+    def _note(self, job: int) -> None:
+        """Keep how a job stands before a trial changes it."""
+        if self._before is not None and job not in self._before:
+            held = self._held.get(job)
+            self._before[job] = (
+                self._live.get(job), None if held is None else dict(held), self._held_since.get(job),
+                self._over.get(job),
+            )  # fmt: skip
 
     # --- snapshots ----------------------------------------------------------------------------------------------------
 
@@ -197,8 +263,9 @@ class EventOrder:
         event_order = cls(begin=int(arrays["begin"]) if "begin" in arrays else _ALWAYS)
         event_order._live = dict(arrays["live"].tolist())
         for row in arrays["held"].tolist():
-            event = Event(*row)
-            event_order._held.setdefault(event.job, {})[event.kind] = event
-        event_order._over = OrderedDict.fromkeys(arrays["over"].tolist())
+            event_order._hold(Event(*row))
+        over = arrays["over"].tolist()
+        event_order._over = OrderedDict(zip(over, range(event_order._stamp + 1, 1 << 62), strict=False))
+        event_order._stamp += len(over)
         event_order.applied, event_order.refused, event_order.dropped = arrays["counts"].tolist()
         return event_order

@@ -10,6 +10,7 @@ stays as it is, whatever model comes later: the state is a function of it and of
 """
 
 import json
+import logging
 from collections.abc import Iterable, Iterator
 from threading import Event as Flag
 from typing import Any, Final, NamedTuple
@@ -32,9 +33,11 @@ from predictors.service.settings import Settings
 from predictors.service.state.jobs import EVERY_FEATURE, Arrays, JobState, packed, unpacked
 from predictors.service.state.learner import Learner
 from predictors.service.state.model import Identity, Model
+from predictors.service.state.ordering import EventOrder
 from predictors.service.storage.database import shown
 from predictors.service.storage.store import Store
 
+log = logging.getLogger("jobcast.service")
 _COLUMNS: Final = {at.USER: "user", at.GROUP: "group", at.EXECUTABLE: "executable", at.QUEUE: "queue"}
 _PLACES: Final = (at.CODE, at.CODE_2, at.CODE_3)
 
@@ -45,8 +48,7 @@ def warm_start(store: Store, model: Model, settings: Settings, key: Pseudonymise
     Raises
     ------
     JobcastError
-        If the model has none that can be used, the database has events already and began with nothing, or it began with
-        one and the clock is another now.
+        If the model has none that can be used, or the database has events already and began with nothing.
     """
     stored = store.first_history()
     if stored is None and settings.warm:
@@ -57,13 +59,7 @@ def warm_start(store: Store, model: Model, settings: Settings, key: Pseudonymise
             )
         stored = packed(model_history(model.identity, model.predictor, key))
         store.keep_snapshot(0, stored)
-    if stored is None:
-        return None
-    if settings.clock != "unix":
-        raise JobcastError(
-            f"{shown(str(store.engine.url))}: began with a history in Unix time; serve it with --clock unix."
-        )
-    found: dict[str, Any] = json.loads(str(unpacked(stored)["about"]))
+    found: dict[str, Any] | None = None if stored is None else json.loads(str(unpacked(stored)["about"]))
     return found
 
 
@@ -224,23 +220,59 @@ def warm_up(models: Iterable[Model]) -> None:
 
 
 def _from_snapshot(store: Store, job_state: JobState, learner: Learner) -> int:
-    """Restore the newest snapshot if it has all that is needed, and nothing if not; return its event, else 0."""
-    found = store.snapshot()
-    if found is None:
-        return 0
-    sequence, stored = found
+    """Restore the newest snapshot that has all that is needed, and nothing if none has; return its event, else 0."""
     models = learner.models
-    try:
-        arrays = unpacked(stored)
-        states = {role: part(arrays, f"model{model.number}_") for role, model in models.items()}
-        if not all(states[role] or model.since >= sequence for role, model in models.items()):
-            return 0
-        resumed = {role: model.resumed(states[role], sequence) for role, model in models.items() if states[role]}
-        job_state.restore(sequence, arrays)
-    except (JobcastError, KeyError, ValueError):  # of another version, or damaged: the events tell everything anyway
-        return 0
-    learner.models = models | resumed
-    return sequence
+    for sequence, stored in store.snapshots():
+        try:
+            arrays = unpacked(stored)
+            states = {role: part(arrays, f"model{model.number}_") for role, model in models.items()}
+            if not all(states[role] or model.since >= sequence for role, model in models.items()):
+                continue
+            resumed = {role: model.resumed(states[role], sequence) for role, model in models.items() if states[role]}
+            job_state.restore(sequence, arrays)
+        except (JobcastError, KeyError, ValueError) as error:  # of another version, or damaged
+            log.warning("the snapshot behind event %d is passed over: %s", sequence, error)
+            continue
+        learner.models = models | resumed
+        return sequence
+    return 0
+
+
+def judge_older(store: Store) -> None:
+    """Note what became of the events of a database that an older version wrote: once, by the order of events."""
+    if "judged" in store.about():
+        return
+    first = store.first_history()
+    order = EventOrder() if first is None else EventOrder(begin=int(unpacked(first)["newest"][0]))
+    for table in store.events_after(0):
+        store.set_effects(dict(order.judge(table)))
+    store.note("judged", "1")
+
+
+def check_settings(store: Store, settings: Settings, key: Pseudonymiser) -> None:
+    """Refuse a key, clock or time zone that is not that of the database's first start.
+
+    Raises
+    ------
+    JobcastError
+        If one differs: names, or times, would mean something else from here on.
+    """
+    warm = store.first_history() is not None
+    there, empty = ({"clock": "unix"} if warm else {}) | store.about(), not store.last and not warm
+    for name, option, value in (
+        ("key", "--name-key", key.fingerprint),
+        ("clock", "--clock", settings.clock),
+        ("time_zone", "--time-zone", settings.time_zone or ""),
+    ):
+        if empty or name not in there:
+            if there.get(name) != value:
+                store.note(name, value)
+        elif there[name] != value:
+            told = "another" if name == "key" else f"{there[name] or 'none'}, not {value or 'none'}"
+            raise JobcastError(
+                f"{shown(str(store.engine.url))}: was begun with {told} {option.strip('-').replace('-', ' ')}; give "
+                f"the {option} that it was begun with, or an empty --db."
+            )
 
 
 def _slices(store: Store, sequence: int, cuts: list[int]) -> Iterator[Ints]:

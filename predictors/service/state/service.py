@@ -6,24 +6,40 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Event as Flag
 from typing import Any, Final
 
+import numpy as np
+
 from predictors.core.errors import JobcastError
+from predictors.core.events import FORGOTTEN
 from predictors.service.event import Event
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.settings import Settings
 from predictors.service.state.answer import Answer, Published
+from predictors.service.state.health import Health
 from predictors.service.state.jobs import JobState, LiveJob
 from predictors.service.state.learner import Learner
 from predictors.service.state.model import CHAMPION, Identity, Load, Model, load, version_now
-from predictors.service.state.recovery import rebuild, snapshot_of, usable_history, warm_start, warm_up
+from predictors.service.state.recovery import (
+    check_settings,
+    judge_older,
+    rebuild,
+    snapshot_of,
+    usable_history,
+    warm_start,
+    warm_up,
+)
 from predictors.service.state.roles import Roles
-from predictors.service.state.writer import Done, Failed, Writer
+from predictors.service.state.writer import Busy, Done, Failed, Writer
 from predictors.service.storage.database import StorageError, is_new_file, shown
 from predictors.service.storage.store import Store
 
 MOST: Final = 50_000
 """Newest predictions of record that are kept."""
+_FORGET_AT_ONCE: Final = 1000
+_SILENCE_EVERY: Final = 60.0
+_SNAPSHOT_SECONDS: Final = 3600.0
 
 
 class Recent:
@@ -110,6 +126,7 @@ class Service:
             usable_history(champion.identity, champion.predictor)
         self.store = Store(settings.db, prepare)
         try:
+            check_settings(self.store, settings, key)
             self.began: Final = warm_start(self.store, champion, settings, key)
         except BaseException:
             self.store.close()
@@ -132,13 +149,25 @@ class Service:
         """Called when `failed` is set."""
         self.on_ready: Callable[[], None] = lambda: None
         """Called when the state has been rebuilt."""
+        self.on_change: Callable[[str, str, int | None, str], None] = lambda *_: None
+        """Called with role, name, version and reason when a model has taken a role."""
+        self.warm_ups: list[Callable[[], object]] = []
+        """Called before the service is ready: what is compiled is loaded then."""
         self.rebuilt_events = 0
         self.rebuild_seconds = 0.0
+        self.oldest_silence = 0.0
+        """How long nothing has been heard of the live job that is longest silent [s], as of the last look."""
         self._recent = Recent()
         self._ready = threading.Event()
         self._stopping = threading.Event()
         self.roles.of(self.store, self.job_state, self.learner, self.writer, self._stopping)
+        self.health: Final = Health(self.writer, self.roles, lambda: self.failed)
+        self._looking: threading.Thread | None = None
         self._snapshot_at = 0
+        self.snapshot_sequence = 0
+        """Event behind which the newest snapshot stands that is known to be stored."""
+        self.snapshot_time: float | None = None
+        """When that snapshot was stored (Unix time); None if there is none."""
         self._watch = threading.Thread(target=self._run, name="watch", daemon=True)
 
     @property
@@ -176,6 +205,8 @@ class Service:
         self._stopping.set()
         if self._watch.is_alive():
             self._watch.join()
+        if self._looking is not None:
+            self._looking.join(2.0)  # one that hangs ends with the process
         was_ready = self._ready.is_set() and not self.failed
         self._ready.clear()
         if was_ready:
@@ -227,9 +258,52 @@ class Service:
         """Return the jobs that wait and run, and the second of the newest event."""
         return self.job_state.live_jobs(self._recent.seconds(CHAMPION))
 
+    def silent_jobs(self, seconds: float) -> tuple[list[int], int]:
+        """Return the live jobs of which nothing has been heard for so long, longest first, and the second until now.
+
+        Neither a machine's clock that has jumped ahead nor an event from the future makes jobs old: the earlier counts.
+        """
+        jobs, since, newest = self.job_state.silent()
+        now = min(newest, int(time.time())) if self.settings.clock == "unix" else newest
+        self.oldest_silence = float(max(now - int(since.min(initial=now)), 0))
+        old = np.flatnonzero(since < now - seconds)
+        return jobs[old[np.argsort(since[old], kind="stable")]].tolist(), newest
+
+    def forget(self, seconds: float) -> int:
+        """Give up the live jobs of which nothing has been heard for so long, by an event each; return how many.
+
+        The events are durable when this returns; no other thread of the service may wait for it.
+
+        Raises
+        ------
+        Busy, StorageError
+            If not all could be stored; those that were are given up.
+        """
+        jobs, now = self.silent_jobs(seconds)
+        for i in range(0, len(jobs), _FORGET_AT_ONCE):
+            done, trouble = threading.Event(), list[StorageError]()
+
+            def failed(error: StorageError, trouble: list[StorageError] = trouble, done: Flag = done) -> None:
+                trouble.append(error)
+                done.set()
+
+            events = [Event(job, FORGOTTEN, now) for job in jobs[i : i + _FORGET_AT_ONCE]]
+            self.take(events, lambda _, done=done: done.set(), failed)  # type: ignore[misc]
+            while not done.wait(0.5):
+                if self._stopping.is_set():
+                    raise JobcastError("The service stops.")
+            if trouble:
+                raise trouble[0]
+        if jobs:
+            log.warning("%d jobs were given up: nothing was heard of them for %g s", len(jobs), seconds)
+        return len(jobs)
+
     def reload(self) -> list[dict[str, Any]]:
         """Look at the registry now; return what changed, by role. See `Roles.reload`."""
-        return self.roles.reload()
+        changed = self.roles.reload()
+        for one in changed:
+            self.on_change(one["role"], one["name"], one["version"], "the registry was looked at")
+        return changed
 
     # --- small steps --------------------------------------------------------------------------------------------------
 
@@ -250,15 +324,36 @@ class Service:
         self.learner.start()
         self.on_ready()
         self._ready.set()
-        looked, worse = time.monotonic(), set[int]()
+        looked = kept = time.monotonic()
+        looked_for_silence, worse = 0.0, set[int]()
         while not self._stopping.wait(0.25):
             if self.settings.poll and time.monotonic() - looked >= self.settings.poll:
                 looked = time.monotonic()
-                self.reload()
+                self._look_at_registry()
             worse = self._say_who_is_worse(worse)
-            if self.job_state.sequence - self._snapshot_at >= self.settings.snapshot_every:
-                self._snapshot_at = self.job_state.sequence
+            self.health.tell_changes()
+            self.health.event_rate.sample(time.monotonic(), self.job_state.sequence)
+            if time.monotonic() - looked_for_silence >= _SILENCE_EVERY:
+                looked_for_silence = time.monotonic()
+                self._look_for_silence()
+            new = self.job_state.sequence - self._snapshot_at
+            if new >= self.settings.snapshot_every or (new and time.monotonic() - kept >= _SNAPSHOT_SECONDS):
+                self._snapshot_at, kept = self.job_state.sequence, time.monotonic()
                 self.writer.do(self._take_snapshot)
+
+    def _look_at_registry(self) -> None:
+        """Look in a thread: a registry that hangs must hold up nothing else."""
+        if self._looking is None or not self._looking.is_alive():
+            self._looking = threading.Thread(target=self.reload, name="registry", daemon=True)
+            self._looking.start()
+
+    def _look_for_silence(self) -> None:
+        try:
+            if self.settings.forget_after is not None:
+                self.forget(self.settings.forget_after)
+            self.silent_jobs(np.inf)
+        except (Busy, JobcastError, StorageError) as error:  # the next look may succeed
+            log.warning("jobs could not be given up: %s", error)
 
     def _say_who_is_worse(self, before: set[int]) -> set[int]:
         """Log each model that has become worse than last-two, or better again; return the numbers of those worse."""
@@ -282,7 +377,11 @@ class Service:
     def _begin(self) -> int:
         """Number the models, then rebuild; return the event behind which the newest snapshot stands."""
         self.roles.number()
+        judge_older(self.store)
         warm_up(self.learner.models.values())
+        for warm in self.warm_ups:
+            warm()
+        self.snapshot_sequence, self.snapshot_time = self.store.newest_snapshot()
         found = rebuild(self.store, self.job_state, self.learner, self._stopping)
         self.rebuilt_events = found.events
         return found.snapshot
@@ -300,5 +399,6 @@ class Service:
     def _store_snapshot(self, sequence: int, stored: bytes) -> None:
         try:
             self.store.keep_snapshot(sequence, stored)
+            self.snapshot_sequence, self.snapshot_time = sequence, time.time()
         except StorageError as error:  # the events are safe; the next start takes longer
             self.writer.trouble = str(error)

@@ -1,6 +1,7 @@
 """The one thread that writes: it commits events in groups, then hands them to the job state and to the learner."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,7 +11,7 @@ from predictors.service.state.jobs import JobState
 from predictors.service.state.learner import Learner
 from predictors.service.state.worker import Command, Worker
 from predictors.service.storage.database import StorageError
-from predictors.service.storage.store import STORED, Receipt, Store
+from predictors.service.storage.store import Receipt, Store
 
 GROUP: Final = 4096
 """Events of different requests that share one commit, at most."""
@@ -19,7 +20,7 @@ SLICE: Final = 128
 _IDLE: Final = 0.2  # longest that predictions of record wait for a commit [s]
 _MOST_KEPT: Final = 500_000
 
-Done = Callable[[list[Receipt], list[str]], None]
+Done = Callable[[list[Receipt]], None]
 Failed = Callable[[StorageError], None]
 
 
@@ -59,11 +60,20 @@ class Writer(Worker[_Request]):
         self._store, self._job_state, self._learner = store, job_state, learner
         self._most_pending: Final = most_pending
         self._records: list[dict[str, Any]] = []
+        self._arrivals: deque[float] = deque()
         self.pending = 0
         """Events that wait for their commit."""
         self.trouble: str | None = None
         """Why the newest commit failed; None if it did not."""
         self.records_dropped = 0
+        self.last_commit: float | None = None
+        """When events were last committed (Unix time); None before the first."""
+
+    @property
+    def oldest_wait(self) -> float:
+        """How long the oldest event without an answer has waited [s]; 0 if none waits."""
+        with self._condition:
+            return time.monotonic() - self._arrivals[0] if self._arrivals else 0.0
 
     def put(self, events: Sequence[Event], done: Done, failed: Failed) -> None:
         """Queue the events of one request; `done` or `failed` is called by the writer's thread.
@@ -77,6 +87,7 @@ class Writer(Worker[_Request]):
             if self.pending + self._learner.pending + len(events) > self._most_pending:
                 raise Busy("too many events wait")
             self._queue.append(_Request(events, done, failed))
+            self._arrivals.append(time.monotonic())
             self.pending += len(events)
             self._condition.notify_all()
 
@@ -126,9 +137,18 @@ class Writer(Worker[_Request]):
         return group
 
     def _commit(self, requests: list[_Request], records: list[dict[str, Any]]) -> None:
+        judged: list[tuple[int, list[Event]]] = []
+        order = self._job_state.event_order
+
+        def judge(event: Event) -> tuple[str, Sequence[tuple[Event, str]]]:
+            effect, possible = order.take(event)
+            judged.append((event.sequence, possible))
+            return effect, order.changed
+
         try:
             self.recover()
-            receipts, new = self._store.append([event for one in requests for event in one.events], records)
+            with order.trial():
+                receipts = self._store.append([event for one in requests for event in one.events], judge, records)
         except StorageError as error:
             self.trouble = str(error)
             self.keep(records)
@@ -139,29 +159,31 @@ class Writer(Worker[_Request]):
                 time.sleep(_IDLE)
             return
         self.trouble = None  # and whatever the database held beyond what was known has been taken in
-        effects = self._take_in(new)
+        if requests:
+            self.last_commit = time.time()
+        self._take_in(judged)
         place = 0
         for one in requests:
             mine = receipts[place : place + len(one.events)]
             place += len(one.events)
             self._forget(one)
-            one.done(mine, [effects[r.sequence] if r.what == STORED else r.what for r in mine])
+            one.done(mine)
 
     def recover(self) -> None:
         """Take in events that a commit stored although it seemed to fail: its answer was lost on the way."""
         if self.trouble is not None and self._store.missed():
             for table in self._store.events_after(self._job_state.sequence):
-                self._take_in([Event(*row) for row in table.tolist()])
+                events = [Event(*row) for row in table.tolist()]
+                self._take_in([(event.sequence, self._job_state.event_order.take(event)[1]) for event in events])
 
-    def _take_in(self, events: Sequence[Event]) -> dict[int, str]:
-        found: dict[int, str] = {}
-        for i in range(0, len(events), SLICE):
-            part = events[i : i + SLICE]
-            effects, happened = self._job_state.take(part)
-            self._learner.put(happened, part[-1].sequence)
-            found.update(zip((event.sequence for event in part), effects, strict=True))
-        return found
+    def _take_in(self, judged: Sequence[tuple[int, Sequence[Event]]]) -> None:
+        for i in range(0, len(judged), SLICE):
+            part = judged[i : i + SLICE]
+            last = part[-1][0]
+            happened = self._job_state.apply([event for _, possible in part for event in possible], last)
+            self._learner.put(happened, last)
 
     def _forget(self, request: _Request) -> None:
         with self._condition:
             self.pending -= len(request.events)
+            self._arrivals.popleft()  # requests are answered in the order of their arrival

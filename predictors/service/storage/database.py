@@ -1,16 +1,22 @@
 """The database: engine, ownership, migration and tables.
 
-SQLite: write-ahead log, `synchronous=FULL`: what was committed survives a power cut. The owner holds a lock on
-`FILE.lock`, which the system takes back however the process ends. PostgreSQL: the owner holds an advisory lock on its
-connection.
+SQLite: write-ahead log, `synchronous=FULL`: what was committed survives a power cut. The owner holds a lock on the file
+itself, by whatever name it goes, which the system takes back however the process ends. PostgreSQL: the owner holds an
+advisory lock on its connection.
+
+A migration happens whole or not at all. Of a file of SQLite a copy is made first, `FILE.before-NUMBER`: to go back to
+the older version, stop the service, put the copy in the place of FILE and remove `FILE-wal` and `FILE-shm`.
 """
 
+import contextlib
+import fcntl
+import logging
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from filelock import FileLock, Timeout
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -27,6 +33,7 @@ from sqlalchemy import (
     Table,
     create_engine,
     event,
+    false,
     make_url,
     text,
 )
@@ -34,10 +41,11 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from predictors.core.errors import JobcastError
 from predictors.service.event import FIELDS
+from predictors.service.storage.postgres import STATEMENT_SECONDS, bound_waits
 
 MIGRATIONS: Final = Path(__file__).with_name("migrations")
 _LOCK: Final = 0x6A6F62636173  # "jobcas", our advisory lock's name
-_SECONDS: Final = 5
+_SECONDS: Final = STATEMENT_SECONDS
 """Longest that a connection, or a statement on PostgreSQL, may take."""
 
 
@@ -52,7 +60,10 @@ def shown(url: str) -> str:
     --------
     >>> shown("postgresql+psycopg://me:secret@db/jobcast")
     'postgresql+psycopg://me:***@db/jobcast'
+    >>> shown("postgresql+psycopg://db/jobcast?user=me&password=secret&sslmode=require")
+    'postgresql+psycopg://db/jobcast?user=me&password=***&sslmode=require'
     """
+    url = re.sub(r"(?i)(?<=[?&])(password|passfile|sslpassword|sslkey)=[^&]*", r"\1=***", url)
     return re.sub(r"(?<=://)([^:/@]*):[^/]*@", r"\1:***@", url)
 
 
@@ -88,6 +99,9 @@ def made_engine(url: str, prepare: Callable[[Any], None] | None = None) -> Engin
         ) from error
     if is_file:
         event.listen(engine, "connect", lambda connection, _: _durable(connection))
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+    else:
+        bound_waits(engine)
     if prepare is not None:
         event.listen(engine, "connect", lambda connection, _: prepare(connection))
     return engine
@@ -109,6 +123,7 @@ _POSTGRES: Final = f"-c statement_timeout={1000 * _SECONDS} -c synchronous_commi
 
 
 def _durable(connection: Any) -> None:
+    connection.isolation_level = None  # transactions begin where SQLAlchemy begins them, also before CREATE and ALTER
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=5000", "temp_store=MEMORY"):
         connection.execute(f"PRAGMA {pragma}")
 
@@ -123,18 +138,19 @@ class Ownership:
     """
 
     def __init__(self, engine: Engine) -> None:
-        self._file: FileLock | None = None
+        self._file: int | None = None
         self._path: Path | None = None
-        self._inode: tuple[int, int] | None = None
         if engine.dialect.name == "sqlite":
             path = self._path = Path(str(engine.url.database)).absolute()
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = FileLock(path.with_name(path.name + ".lock"))
-                self._file.acquire(timeout=0)
-            except Timeout as error:
+                self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                self.release()
                 raise JobcastError(f"{path}: another service writes to it; stop that, or give another --db.") from error
             except OSError as error:
+                self.release()
                 raise JobcastError(f"{path}: cannot be used ({error.strerror}); give another --db.") from error
 
     def claim(self, connection: Connection) -> None:
@@ -143,8 +159,6 @@ class Ownership:
             if not connection.execute(text("SELECT pg_try_advisory_lock(:n)"), {"n": _LOCK}).scalar():
                 raise JobcastError(f"{shown(str(connection.engine.url))}: another service writes to this database.")
             connection.commit()
-        elif self._path is not None and self._inode is None:
-            self._inode = _inode(self._path)
 
     def check(self) -> None:
         """See to it that the file is the one that was claimed: SQLite would go on writing to one that is gone.
@@ -154,33 +168,36 @@ class Ownership:
         StorageError
             If it is not.
         """
-        if self._path is not None and self._inode is not None and _inode(self._path) != self._inode:
+        if self._path is not None and self._file is not None and _inode(self._path) != _inode(self._file):
             raise StorageError(f"{self._path}: was taken away or replaced; put it back, or start the service again")
 
     def release(self) -> None:
-        """Release the database."""
+        """Release the database; only when no connection to it is open: closing a file frees SQLite's own locks."""
         if self._file is not None:
-            self._file.release()
+            os.close(self._file)
+            self._file = None
 
 
-def _inode(path: Path) -> tuple[int, int] | None:
+def _inode(path: Path | int) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        found = os.fstat(path) if isinstance(path, int) else path.stat()
     except OSError:
         return None
     return found.st_dev, found.st_ino
 
 
-HEAD: Final = "0001"
+HEAD: Final = "0002"
 """The newest migration."""
+log = logging.getLogger("jobcast.service")
 
 
-def _is_up_to_date(engine: Engine) -> bool:
+def version_of(engine: Engine) -> str | None:
+    """Return the newest migration that a database has; None if it has no tables yet."""
     try:
         with engine.connect() as connection:
-            return bool(connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == HEAD)
+            return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar())
     except SQLAlchemyError:  # no such table yet, or no such database: the migration tells
-        return False
+        return None
 
 
 def migrate(engine: Engine) -> None:
@@ -191,7 +208,8 @@ def migrate(engine: Engine) -> None:
     JobcastError
         If the database cannot be reached, or was written by a newer jobcast.
     """
-    if _is_up_to_date(engine):
+    version = version_of(engine)
+    if version == HEAD:
         return
     from alembic import command
     from alembic.config import Config
@@ -200,21 +218,39 @@ def migrate(engine: Engine) -> None:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     try:
+        if version is not None and version < HEAD and engine.dialect.name == "sqlite":
+            log.warning("the database is brought to version %s; %s holds it as it was", HEAD, _copied(engine))
         with engine.connect() as connection:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
             connection.commit()
     except CommandError as error:
         raise JobcastError(
-            f"{shown(str(engine.url))}: was written by another version of jobcast ({error}); upgrade this one."
+            f"{shown(str(engine.url))}: was written by another version of jobcast ({error}); upgrade this one, or put "
+            "the copy that this version's successor made (FILE.before-NUMBER) in its place."
         ) from error
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, OSError) as error:
         reason = str(error).partition("\n")[0]
         raise JobcastError(f"{shown(str(engine.url))}: the database cannot be used: {reason}") from error
 
 
+def _copied(engine: Engine) -> Path:
+    """Copy a file of SQLite as it is; return where to."""
+    file = Path(str(engine.url.database))
+    copy = file.with_name(f"{file.name}.before-{HEAD}")
+    part = copy.with_name(copy.name + ".part")
+    part.unlink(missing_ok=True)
+    with contextlib.closing(engine.raw_connection()) as connection:
+        connection.cursor().execute("VACUUM INTO ?", (str(part),))
+    part.replace(copy)
+    return copy
+
+
 METADATA: Final = MetaData()
 _NUMBER: Final = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by INTEGER only
+
+ACCEPTED: Final = text("effect < 2")
+OTHERS: Final = text("effect >= 2")
 
 EVENTS: Final = Table(
     "events",
@@ -225,9 +261,32 @@ EVENTS: Final = Table(
         for name in FIELDS
         if name != "sequence"
     ),
-    Index("events_of_job", "job", "kind", unique=True),
+    Column("effect", SmallInteger, nullable=False, server_default="0"),
+    Index(
+        "events_once", "job", "kind", unique=True, sqlite_where=text("effect < 2"), postgresql_where=text("effect < 2")
+    ),
+    Index("events_without_effect", "job", sqlite_where=text("effect >= 2"), postgresql_where=text("effect >= 2")),
 )
-"""Every event that was acknowledged, for ever; the state is a function of them."""
+"""Every event that was acknowledged; the state is a function of those that were not withdrawn.
+
+`effect` is a place in `EFFECTS`: what was applied, or is held, takes the place of (job, kind); anything else does not.
+"""
+
+ABOUT: Final = Table(
+    "about", METADATA, Column("name", String(40), primary_key=True), Column("value", String(200), nullable=False)
+)
+"""What must stay as it was at the first start: fingerprint of the key for names, clock, time zone."""
+
+CORRECTIONS: Final = Table(
+    "corrections",
+    METADATA,
+    Column("id", _NUMBER, primary_key=True, autoincrement=False),
+    Column("at", Float, nullable=False),
+    Column("what", String(200), nullable=False),
+    Column("why", String(200), nullable=False),
+    Column("n_events", _NUMBER, nullable=False),
+)
+"""What an operator withdrew, erased or let go, when and why: a history that is only added to."""
 
 MODELS: Final = Table(
     "models",
@@ -268,5 +327,9 @@ SNAPSHOTS: Final = Table(
     Column("sequence", _NUMBER, primary_key=True, autoincrement=False),
     Column("at", Float, nullable=False),
     Column("arrays", LargeBinary, nullable=False),
+    Column("base", Boolean, nullable=False, server_default=false()),
 )
-"""The state after an event, to begin from when the service starts again."""
+"""The state after an event, to begin from when the service starts again.
+
+A base is kept: of the events before it, some are not there any more.
+"""

@@ -1,22 +1,25 @@
 """The store: events, models, predictions and snapshots, each stored once and durable before it is acknowledged."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, CursorResult, delete, func, insert, select
+from sqlalchemy import Connection, CursorResult, bindparam, delete, func, insert, select, union_all, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError
-from predictors.service.event import FIELDS, Event
+from predictors.service.event import APPLIED, EFFECTS, FIELDS, HELD, REFUSED, WITHDRAWN, Event
 from predictors.service.storage.database import (
+    ABOUT,
+    ACCEPTED,
     EVENTS,
     MODELS,
+    OTHERS,
     PREDICTIONS,
     SNAPSHOTS,
     Ownership,
@@ -25,7 +28,6 @@ from predictors.service.storage.database import (
     migrate,
 )
 
-STORED: Final = "stored"
 DUPLICATE: Final = "duplicate"
 CONFLICT: Final = "conflict"
 _SLICE: Final = 20_000
@@ -35,12 +37,24 @@ _KEPT_SNAPSHOTS: Final = 2
 
 
 class Receipt(NamedTuple):
-    """Receipt of one event: its number, and whether it was new."""
+    """Receipt of one event: its number, and what became of it."""
 
     sequence: int
     """Its number, or that of the one that was there before."""
     what: str
-    """`stored`; `duplicate`: the same event was there; `conflict`: another of this job and kind was, which stands."""
+    """`applied`, `held` or `refused`; `duplicate`: the same event was there; `conflict`: another of this job and kind
+    was, which stands."""
+
+
+class Stored(NamedTuple):
+    """An event as the database holds it, and what became of it."""
+
+    event: Event
+    effect: str
+
+
+Judge = Callable[[Event], tuple[str, Sequence[tuple[Event, str]]]]
+"""Says what becomes of a numbered event, and of events before it that were held until now."""
 
 
 class Store:
@@ -77,9 +91,12 @@ class Store:
     # --- writing: one thread ------------------------------------------------------------------------------------------
 
     def append(
-        self, events: Sequence[Event], predictions: Sequence[Mapping[str, Any]] = ()
-    ) -> tuple[list[Receipt], list[Event]]:
-        """Store events in one transaction; return a receipt each, and those that are new, numbered.
+        self, events: Sequence[Event], judge: Judge | None = None, predictions: Sequence[Mapping[str, Any]] = ()
+    ) -> list[Receipt]:
+        """Store events in one transaction, each with what becomes of it; return a receipt each.
+
+        An event is new unless one of its job and kind has taken effect, or waits. One that was refused is judged anew
+        as soon as anything else has been stored of its job.
 
         Raises
         ------
@@ -87,24 +104,51 @@ class Store:
             If they could not be stored: then none is, as far as this process can tell (see `missed`).
         """
         with self._writing() as connection:
-            there = self._there(connection, events)
-            receipts, new, last = [], [], self.last
+            there, newest = self._there(connection, events)
+            receipts, new, last = [], dict[int, Stored](), self.last
+            changed: dict[int, str] = {}
             for one in events:
                 before = there.get((one.job, one.kind))
-                if before is None:
-                    last += 1
-                    there[one.job, one.kind] = numbered = one._replace(sequence=last)
-                    new.append(numbered)
-                    receipts.append(Receipt(last, STORED))
-                else:
-                    receipts.append(Receipt(before.sequence, DUPLICATE if one.described_as(before) else CONFLICT))
+                if before is not None and before.effect in (APPLIED, HELD):
+                    same = one.described_as(before.event)
+                    receipts.append(Receipt(before.event.sequence, DUPLICATE if same else CONFLICT))
+                    continue
+                newer = before is None or newest[one.job] > before.event.sequence
+                if before is not None and not newer and before.effect == REFUSED and one.described_as(before.event):
+                    receipts.append(Receipt(before.event.sequence, REFUSED))
+                    continue
+                last += 1
+                numbered = one._replace(sequence=last)
+                effect, others = (APPLIED, ()) if judge is None else judge(numbered)
+                new[last] = there[one.job, one.kind] = Stored(numbered, effect)
+                newest[one.job] = last
+                for other, now in others:
+                    if other.sequence in new:
+                        new[other.sequence] = Stored(other, now)
+                    else:
+                        changed[other.sequence] = now
+                    there[other.job, other.kind] = Stored(other, now)
+                receipts.append(Receipt(last, effect))
+            _set_effects(connection, changed)
             if new:
-                connection.execute(insert(EVENTS), [one._asdict() for one in new])
+                rows = [{**one._asdict(), "effect": EFFECTS.index(effect)} for one, effect in new.values()]
+                connection.execute(insert(EVENTS), rows)
             if predictions:
                 statement = self._insert(PREDICTIONS).on_conflict_do_nothing()
                 connection.execute(statement, list(predictions))
         self.last = last
-        return receipts, new
+        return receipts
+
+    def set_effects(self, effects: Mapping[int, str]) -> None:
+        """Note what became of events, by number."""
+        with self._writing() as connection:
+            _set_effects(connection, effects)
+
+    def note(self, name: str, value: str) -> None:
+        """Keep a fact about the service that must not change."""
+        with self._writing() as connection:
+            connection.execute(delete(ABOUT).where(ABOUT.c.name == name))
+            connection.execute(insert(ABOUT), {"name": name, "value": value})
 
     def missed(self) -> bool:
         """Return whether the database holds events that this process believes it failed to store."""
@@ -125,7 +169,8 @@ class Store:
             connection.execute(self._insert(SNAPSHOTS).on_conflict_do_nothing(), {
                 "sequence": sequence, "at": time.time(), "arrays": arrays})  # fmt: skip
             kept = select(SNAPSHOTS.c.sequence).order_by(SNAPSHOTS.c.sequence.desc()).limit(_KEPT_SNAPSHOTS)
-            connection.execute(delete(SNAPSHOTS).where(SNAPSHOTS.c.sequence.not_in(kept), SNAPSHOTS.c.sequence > 0))
+            old = (SNAPSHOTS.c.sequence.not_in(kept), SNAPSHOTS.c.sequence > 0, SNAPSHOTS.c.base.is_(False))
+            connection.execute(delete(SNAPSHOTS).where(*old))
 
     def close(self) -> None:
         """Give the database back."""
@@ -142,17 +187,21 @@ class Store:
     def events_after(self, sequence: int) -> Iterator[Ints]:
         """Yield the events after one in order, slice by slice: int64 of shape (n_events, n_fields)."""
         while True:
-            query = select(*_COLUMNS).where(EVENTS.c.sequence > sequence).order_by(EVENTS.c.sequence).limit(_SLICE)
+            there = (EVENTS.c.sequence > sequence, EVENTS.c.effect != EFFECTS.index(WITHDRAWN))
+            query = select(*_COLUMNS).where(*there).order_by(EVENTS.c.sequence).limit(_SLICE)
             found = self._numbers(query)
             if not len(found):
                 return
             sequence = int(found[-1, -1])
             yield found
 
-    def events_of(self, job: int) -> list[Event]:
-        """Return the events of a job, by sequence."""
-        query = select(*_COLUMNS).where(EVENTS.c.job == job).order_by(EVENTS.c.sequence)
-        return [Event(*row) for row in self._rows(query)]
+    def events_of(self, job: int) -> list[Stored]:
+        """Return the events of a job, by sequence, each with what became of it."""
+        return sorted((_stored(row) for row in self._rows(_of_jobs([job]))), key=lambda one: one.event.sequence)
+
+    def about(self) -> dict[str, str]:
+        """Return the facts about the service that must not change."""
+        return dict(self._rows(select(ABOUT.c.name, ABOUT.c.value)))
 
     def predictions_of(self, jobs: Sequence[int]) -> list[dict[str, Any]]:
         """Return what models predicted for jobs at their submission, each with its model's identity."""
@@ -175,11 +224,23 @@ class Store:
         """Return the history of models, oldest first."""
         return [dict(row._mapping) for row in self._rows(select(MODELS).order_by(MODELS.c.id))]
 
-    def snapshot(self) -> tuple[int, bytes] | None:
-        """Return the newest snapshot and the event that it stands behind."""
-        query = select(SNAPSHOTS.c.sequence, SNAPSHOTS.c.arrays).where(SNAPSHOTS.c.sequence > 0)
+    def snapshots(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the snapshots, newest first, each with the event that it stands behind."""
+        found = self._rows(select(SNAPSHOTS.c.sequence).where(SNAPSHOTS.c.sequence > 0))
+        for sequence in sorted((int(row[0]) for row in found), reverse=True):
+            for row in self._rows(select(SNAPSHOTS.c.arrays).where(SNAPSHOTS.c.sequence == sequence)):
+                yield sequence, bytes(row[0])
+
+    def base(self) -> int:
+        """Return the event behind which the base stands that rebuilding needs; 0 if there is none."""
+        query = select(func.coalesce(func.max(SNAPSHOTS.c.sequence), 0)).where(SNAPSHOTS.c.base.is_(True))
+        return int(self._rows(query)[0][0])
+
+    def newest_snapshot(self) -> tuple[int, float | None]:
+        """Return the event behind which the newest snapshot stands, and when it was stored (Unix time); 0, None."""
+        query = select(SNAPSHOTS.c.sequence, SNAPSHOTS.c.at).where(SNAPSHOTS.c.sequence > 0)
         found = self._rows(query.order_by(SNAPSHOTS.c.sequence.desc()).limit(1))
-        return (int(found[0][0]), bytes(found[0][1])) if found else None
+        return (int(found[0][0]), float(found[0][1])) if found else (0, None)
 
     def first_history(self) -> bytes | None:
         """Return what was kept behind event 0: what the service knew before its first event."""
@@ -188,15 +249,25 @@ class Store:
 
     # --- small steps --------------------------------------------------------------------------------------------------
 
-    def _there(self, connection: Connection, events: Sequence[Event]) -> dict[tuple[int, int], Event]:
-        """Return the stored events of the jobs in question."""
+    def _there(
+        self, connection: Connection, events: Sequence[Event]
+    ) -> tuple[dict[tuple[int, int], Stored], dict[int, int]]:
+        """Return the stored events of the jobs in question, one of a kind, and the newest number of each job."""
         jobs = list({one.job for one in events})
-        found = (
-            Event(*row)
-            for i in range(0, len(jobs), _AT_ONCE)
-            for row in connection.execute(select(*_COLUMNS).where(EVENTS.c.job.in_(jobs[i : i + _AT_ONCE])))
-        )
-        return {(one.job, one.kind): one for one in found}
+        there: dict[tuple[int, int], Stored] = {}
+        newest: dict[int, int] = {}
+        for i in range(0, len(jobs), _AT_ONCE):
+            for row in connection.execute(_of_jobs(jobs[i : i + _AT_ONCE])):
+                one = _stored(row)
+                job, sequence = one.event.job, one.event.sequence
+                before = there.get((job, one.event.kind))
+                if before is None or (one.effect in (APPLIED, HELD), sequence) > (
+                    before.effect in (APPLIED, HELD),
+                    before.event.sequence,
+                ):
+                    there[job, one.event.kind] = one
+                newest[job] = max(sequence, newest.get(job, 0))
+        return there, newest
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
@@ -252,9 +323,27 @@ class Store:
                 pass
 
 
+def _of_jobs(jobs: Sequence[int]) -> Any:
+    """Return the query for all events of some jobs; each half has an index of its own."""
+    columns = [*_COLUMNS, EVENTS.c.effect]
+    halves = (select(*columns).where(EVENTS.c.job.in_(jobs), part) for part in (ACCEPTED, OTHERS))
+    return union_all(*halves)
+
+
+def _stored(row: Sequence[Any]) -> Stored:
+    return Stored(Event(*row[:-1]), EFFECTS[row[-1]])
+
+
+def _set_effects(connection: Connection, effects: Mapping[int, str]) -> None:
+    if effects:
+        statement = update(EVENTS).where(EVENTS.c.sequence == bindparam("which")).values(effect=bindparam("now"))
+        rows = [{"which": which, "now": EFFECTS.index(now)} for which, now in effects.items()]
+        connection.execute(statement, rows)
+
+
 def _reason(error: Exception) -> str:
     """Return an error's first line, without the statement and its values."""
     return str(getattr(error, "orig", None) or error).partition("\n")[0]
 
 
-__all__ = ["CONFLICT", "DUPLICATE", "STORED", "Receipt", "StorageError", "Store"]
+__all__ = ["CONFLICT", "DUPLICATE", "Judge", "Receipt", "StorageError", "Store", "Stored"]

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from predictors.data.formats.detect import read_log
 from predictors.data.formats.swf import write_swf
 from predictors.data.synthetic.generate import generate_log
 
@@ -45,6 +46,17 @@ def test_cobalt_has_miras_queues_and_says_what_it_checked(jobcast):
     assert any("share of the machine" in law for law in found["paranoid"]["kept"])
     assert any("waits for has ended" in law for law in found["paranoid"]["kept"])
     assert found["explanation"]["job_id"] == 40
+
+
+def test_the_waits_of_the_log_stand_beside_the_simulated_ones(jobcast, folder):
+    log, _ = read_log(folder / "log.swf")
+    status, out, _ = jobcast("simulate log.swf --policy cobalt --by queue --json")
+    assert status == 0
+    wide = log["requested_procs"] > 64 / 12
+    short = ~wide & (log["requested_time"] <= 6 * 3600)
+    found = {name: row["mean_wait_in_the_log_s"] for name, row in json.loads(out)["by"].items()}
+    assert found["prod-capability"] == pytest.approx(log["wait"][wide].mean())
+    assert found["prod-short"] == pytest.approx(log["wait"][short].mean())
 
 
 def test_rules_go_with_other_policies_and_nodes(jobcast):

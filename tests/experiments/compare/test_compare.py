@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from experiments.compare import sentences
-from experiments.compare.compare import choose, compare, compare_all
+from experiments.compare.compare import choose, compare, compare_all, users_worse_off
 from experiments.compare.measures import AS_LOGGED
+from experiments.compare.sentences import document
 from predictors.core.errors import JobcastError
 from predictors.core.intervals import drawn_means, drawn_over, expanded
 
@@ -190,3 +191,47 @@ def test_bad_names_are_told():
         compare(apart, "x", "easy")
     with pytest.raises(JobcastError, match="One case alone"):
         choose(runs[runs["case"] == "x"])
+
+
+def groups_by_user(waits):
+    """Return a table by user from (log, case, seed): the mean waits of users 0, 1, …; user -1 is nobody."""
+    return pd.DataFrame(
+        [
+            {"log": log, "case": case, "seed": seed, "by": "user", "group": str(user), "mean_wait_s": float(wait)}
+            for (log, case, seed), each in waits.items()
+            for user, wait in [*enumerate(each), (-1, 10**6 if case == "x" else 0)]
+        ]
+    )
+
+
+def test_users_who_are_worse_off_are_counted_of_each_seed_and_log():
+    """Of two users a half in the first log, of four a quarter in the second; the jobs of nobody count for none."""
+    waits = {
+        ("a", "easy", 1): (0, 5000),
+        ("a", "x", 1): (601, 5000),
+        ("a", "easy", 2): (0, 5000),
+        ("a", "x", 2): (0, 1),
+    }
+    one = users_worse_off(groups_by_user(waits), "x", "easy")
+    assert one.share == 0.25  # the median of a half and of none
+    more = {("b", "easy", seed): (0, 0, 0, 0) for seed in (1, 2)} | {
+        ("b", "x", 1): (0, 0, 900, 0),
+        ("b", "x", 2): (1,) * 4,
+    }
+    several = users_worse_off(groups_by_user(waits | more), "x", "easy")
+    assert several.share == (0.375 + 0.0) / 2
+    as_logged = {("a", "easy", AS_LOGGED): (0, 0), ("a", "x", AS_LOGGED): (9999, 9999)}
+    assert users_worse_off(groups_by_user(waits | as_logged), "x", "easy").share == 0.25
+    assert users_worse_off(groups_by_user(as_logged), "x", "easy").share == 1.0
+    assert users_worse_off(groups_by_user({("a", "easy", 1): ()}), "x", "easy") is None
+
+
+def test_a_comparison_says_how_many_users_are_worse_off():
+    runs = table({"easy": {"mean_bounded_slowdown": 1.0}, "x": {"mean_bounded_slowdown": 0.5}})
+    groups = groups_by_user(
+        {("a", case, seed): (0, 999 if case == "x" else 0) for case in ("easy", "x") for seed in range(10)}
+    )
+    found = compare(runs, "x", "easy", groups=groups)
+    assert "Of the users 50 % [50, 50] wait longer in the mean, by more than 5 % and 10 min." in sentences.of(found)
+    assert document(found)["worse_off"]["share"] == 0.5
+    assert compare(runs, "x", "easy").worse_off is None

@@ -1,28 +1,48 @@
 """The experiment on backfilling: paired, relative to EASY; and the default's figures on the synthetic log."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from experiments.compare.measures import AS_LOGGED
-from experiments.compare.relative import COLUMNS, RATIOS, left_out, over_logs, relative, shaken_beside_as_logged
+from experiments.compare.relative import (
+    COLUMNS,
+    FURTHER,
+    RATIOS,
+    left_out,
+    over_logs,
+    relative,
+    shaken_beside_as_logged,
+)
 from experiments.registry import experiment_by_name
 from experiments.runs.setting import Setting
 from experiments.runs.simulate import run_by_name
 from experiments.studies.backfilling import CASES, CLAIRVOYANT, EASY, QUICK, alike
+from experiments.studies.frontier import FAMILIES, family_cases, told
+from experiments.sweeps.run import run_sweep
+from experiments.sweeps.sweep import Case, Sweep
+from predictors.core.errors import JobcastError
 from predictors.core.intervals import median_interval
 from predictors.data.cleaning import clean
 from predictors.data.synthetic.generate import generate_log
+from predictors.models.similar_jobs import REVISED_ESTIMATES, make_revised_estimates
+from schedsim.engine.simulation import simulate
+from schedsim.policies.backfilling import Promise
 from schedsim.policies.policy import CAREFUL, make_policy
+from schedsim.workload.shaking import shaken
+from schedsim.workload.workload import Workload
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("backfilling")
     run = experiment_by_name("backfilling")
-    return run(Setting(generate_log(1500, seed=2), folder, seed=5, quick=True)), folder
+    return run(Setting(generate_log(800, seed=2), folder, seed=5, quick=True)), folder
 
 
+@pytest.mark.slow
 def test_everything_is_beside_easy_and_clairvoyance(report):
     medians = report[0].tables["medians"].set_index("case")
     assert list(medians.index) == [case.name for case in CASES if case.name in QUICK]
@@ -31,6 +51,7 @@ def test_everything_is_beside_easy_and_clairvoyance(report):
     assert report[0].seeds == (6, 7, 8)
 
 
+@pytest.mark.slow
 def test_seeds_are_paired_and_the_log_as_it_is_stands_beside(report):
     runs = pd.read_csv(report[1] / "runs_synthetic-2.csv")
     assert set(runs["seed"]) == {AS_LOGGED, 6, 7, 8}
@@ -41,13 +62,61 @@ def test_seeds_are_paired_and_the_log_as_it_is_stands_beside(report):
     assert easy.nunique() == 4  # shaking does something
 
 
+@pytest.mark.slow
 def test_files_are_there_and_notes_say_who_pays(report):
     made, folder = report
-    assert {path.name for path in made.figures} == {
-        "runs_synthetic-2.csv", "frontier_synthetic-2.png", "frontier_synthetic-2.svg", "frontier_synthetic-2.csv",
-    }  # fmt: skip
+    drawn = {f"{what}_synthetic-2.{kind}" for what in ("frontier", "curves") for kind in ("png", "svg", "csv")}
+    assert {path.name for path in made.figures} == {"runs_synthetic-2.csv", "families_synthetic-2.csv"} | drawn
     assert all(path.stat().st_size > 500 for path in folder.iterdir())
     assert [note.split()[0] for note in made.verdict] == ["careful", "balanced", "bold"]
+
+
+@pytest.mark.slow
+def test_further_measures_stand_beside_and_nobody_is_worse_off_than_under_the_same_policy(report):
+    further = report[0].tables["further medians"].set_index("case")
+    assert further.loc[EASY].tolist() == [1.0, 1.0, 1.0, 1.0, 0.0]
+    assert list(further.columns) == [*FURTHER, "users_worse_off"]
+    assert further.loc["balanced", list(FURTHER)].notna().all() and 0 <= further.loc["balanced", "users_worse_off"] <= 1
+
+
+@pytest.mark.slow
+def test_families_are_curves_that_pass_through_the_settings(report):
+    """Each curve is in the order of its values; where it has a setting's value it is that setting, run once."""
+    made, folder = report
+    curves = made.tables["families"]
+    assert list(curves["family"].unique()) == [family.name for family in FAMILIES]
+    for family in FAMILIES:
+        part = curves[curves["family"] == family.name]
+        assert part["value"].tolist() == [told(value) for value in family.values]
+        assert part[["gap_closed", "wait"]].notna().all().all() and part["wait"].nunique() > 1
+        if family.named:
+            own = made.tables["medians"].set_index("case").loc[family.named]
+            here = part.set_index("value").loc[told(family.usual)]
+            assert (here[list(COLUMNS)] == own[list(COLUMNS)]).all()
+            rule, estimates = family.case(family.usual)
+            assert rule == make_policy(family.named)
+            assert estimates in (family.named, REVISED_ESTIMATES[family.named])
+    runs = pd.read_csv(folder / "families_synthetic-2.csv")
+    assert set(runs["case"]) == {case.name for case in family_cases()} and AS_LOGGED not in set(runs["seed"])
+
+
+def test_a_rule_without_a_name_is_run_as_it_is():
+    """A case of a family gives the schedule of its policy value, whatever the name of its base stands for."""
+    log, _ = clean(generate_log(300, seed=3))
+    (case,) = (one for one in family_cases() if one.name == "promise of careful 0")
+    found = run_sweep(
+        Sweep(cases=(case, Case("careful", "careful", "careful")), seeds=(1,), as_logged=False), [log]
+    ).runs
+    own = simulate(
+        Workload.from_log(shaken(log, 1)),
+        replace(make_policy("careful"), promise=Promise()),
+        make_revised_estimates("careful").forecast(shaken(log, 1)),
+    )
+    waits = found.set_index("case")["mean_wait_s"]
+    assert waits[case.name] == own.wait.mean() != waits["careful"]
+    assert "slack=0" in found.set_index("case")["policy"][case.name]
+    with pytest.raises(JobcastError, match="rule is a schedsim"):
+        Case("x", "easy", rule="easy")
 
 
 def test_over_logs_takes_means_of_each_seed_first():

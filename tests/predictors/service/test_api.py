@@ -18,6 +18,7 @@ from tests.support.service_in_thread import running
 SUBMITTED = {"kind": "submitted", "job_id": 1, "time": 100, "procs": 4, "requested_time": 600, "user": "alice"}
 STARTED = {"kind": "started", "job_id": 1, "time": 160}
 ENDED = {"kind": "ended", "job_id": 1, "time": 260, "status": 1}
+HOME = b"Host: localhost\r\nContent-Type: application/json\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,8 @@ def client(served):
 
 
 def raw(served, method, path, body=None, headers=None):
-    request = urllib.request.Request(served.url + path, body, headers or {}, method=method)
+    headers = {"Content-Type": "application/json"} | (headers or {})
+    request = urllib.request.Request(served.url + path, body, headers, method=method)
     try:
         with urllib.request.urlopen(request, timeout=20) as response:
             return response.status, json.loads(response.read() or b"null"), response.headers
@@ -96,11 +98,11 @@ def test_a_clock_that_jumps_back_is_late_and_one_that_jumps_ahead_is_refused(cli
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"colour": 1}, "Extra inputs"),
-        ({"time": -1}, "time: Input should be greater"),
-        ({"time": 1.5}, "time: Input should be a valid integer"),
-        ({"time": True}, "time: Input should be a valid integer"),
-        ({"time": 2**62}, "time: Input should be less"),
+        ({"colour": 1}, "unknown field"),
+        ({"time": -1}, "time: expected a whole number >= 0"),
+        ({"time": 1.5}, "time: expected a whole number, got"),
+        ({"time": True}, "time: expected a whole number, got"),
+        ({"time": 2**62}, "time: expected a whole number <= "),
         ({"job_id": ""}, "job_id: "),
         ({"job_id": None}, "job_id: "),
         ({"job_id": 2**52}, "job_id: "),
@@ -109,7 +111,7 @@ def test_a_clock_that_jumps_back_is_late_and_one_that_jumps_ahead_is_refused(cli
         ({"kind": "exploded"}, "kind: "),
         ({"status": 1}, "status does not belong"),
         ({"kind": "started"}, "procs does not belong"),
-        ({"kind": "ended", "status": 9}, "status: Input should be less"),
+        ({"kind": "ended", "status": 9}, "status: expected a whole number <= 5"),
     ],
 )
 def test_events_that_cannot_be_are_refused_without_their_values(served, change, told):
@@ -172,14 +174,14 @@ def test_ten_thousand_at_once_are_those_one_by_one(client):
 def test_a_body_that_is_too_large_is_refused_before_it_is_sent(served):
     host, port = served.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=10) as line:
-        line.sendall(b"POST /v1/events HTTP/1.1\r\nHost: x\r\nContent-Length: 104857600\r\n\r\n")
+        line.sendall(b"POST /v1/events HTTP/1.1\r\n" + HOME + b"Content-Length: 104857600\r\n\r\n")
         assert line.recv(4096).startswith(b"HTTP/1.1 413")
 
 
 def test_a_body_that_grows_too_large_in_pieces_is_refused(served):
     host, port = served.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=10) as line:
-        line.sendall(b"POST /v1/events HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        line.sendall(b"POST /v1/events HTTP/1.1\r\n" + HOME + b"Transfer-Encoding: chunked\r\n\r\n")
         piece = b"40000\r\n" + b" " * 0x40000 + b"\r\n"
         try:
             for _ in range(40):
@@ -192,11 +194,38 @@ def test_a_body_that_grows_too_large_in_pieces_is_refused(served):
 def test_a_slow_client_is_hung_up_on_and_holds_up_nobody(served, client):
     host, port = served.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=10) as line:
-        line.sendall(b"POST /v1/events HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+        line.sendall(b"POST /v1/events HTTP/1.1\r\n" + HOME + b"Content-Length: 1000\r\n\r\n{")
         begin = time.monotonic()
         assert client.runtime([{}])
         assert time.monotonic() - begin < 1.0
         assert line.recv(4096).startswith(b"HTTP/1.1 408")
+
+
+@pytest.mark.parametrize("name", [4711, "4711", "0042", 2**52 - 1, "a/b", "ä #1", "1" * 20])
+def test_a_job_is_found_by_the_id_that_it_was_given(client, name):
+    assert client.send([{**SUBMITTED, "job_id": name}])[0]["status"] == "applied"
+    assert client.job(name)["submitted"] == 100
+    client.send([{**STARTED, "job_id": name}, {**ENDED, "job_id": name}])
+
+
+def test_an_id_that_begins_anew_is_another_job_with_its_submission(client):
+    """As in sacct: a requeued job, a scheduler whose ids wrapped, another cluster."""
+    told = {}
+    for cluster, submission in (("a", 100), ("a", 900), ("b", 100), (None, 100)):
+        about = {"job_id": 88, "submission": submission} | ({} if cluster is None else {"cluster": cluster})
+        events = [{**one, **about, "time": one["time"] + submission} for one in (SUBMITTED, STARTED, ENDED)]
+        assert [one["status"] for one in client.send(events)] == ["applied"] * 3
+        job = client.job(88, cluster=cluster, submission=submission)
+        assert job["submitted"] == submission + 100 and job["run_time"] == 100
+        told[cluster, submission] = {name: about[name] for name in about}
+    answers = client.recorded([*told.values(), 88])
+    assert [one.seconds is None for one in answers] == [False] * 4 + [True]
+
+
+def test_head_and_allow(served):
+    assert raw(served, "HEAD", "/healthz")[0] == 200
+    status, _, headers = raw(served, "POST", "/healthz")
+    assert status == 405 and "GET" in headers["Allow"]
 
 
 def test_what_is_not_there(served):
@@ -216,7 +245,12 @@ def test_models_health_and_metrics(served, client):
     assert client.reload() == {"changed": [], "trouble": {}}
     with urllib.request.urlopen(served.url + "/metrics", timeout=10) as response:
         page = response.read().decode()
-    for name in ("jobcast_request_seconds_bucket", "jobcast_events_total", "jobcast_learnt_sequence", "jobcast_recent"):
+    for name in (
+        "jobcast_request_seconds_bucket",
+        "jobcast_events_total",
+        "jobcast_learnt_sequence",
+        "jobcast_recent_outcomes",
+    ):
         assert name in page
     assert 'jobcast_model_worse{role="champion"} 0.0' in page
     assert "alice" not in page and "/v1/jobs/never" not in page

@@ -1,27 +1,37 @@
 """Clients, clocks, disks and databases that misbehave: each has a stated answer, and harms nobody else."""
 
+import http.client
 import json
 import logging
 import resource
+import shutil
 import signal
 import socket
+import subprocess
 import threading
 import time
+import tracemalloc
 import urllib.request
 from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
 
+from predictors.service.api import connections as lines
 from predictors.service.api import events as event_routes
-from predictors.service.api import server as lines
-from predictors.service.api.auth import Limits
-from predictors.service.api.server import Listening, ThrottledFilter
+from predictors.service.api.auth import Limits, read_tokens
+from predictors.service.api.connections import Connections
+from predictors.service.api.errors import MOST_VALUES, Refusal, valid
+from predictors.service.api.schema import MOST_NODES, N_COUNTERS, RuntimeIn, TelemetryIn
+from predictors.service.api.server import Listening
 from predictors.service.client import Client, ServiceError
+from predictors.service.operation.logs import ThrottledFilter
 from predictors.service.state.jobs import ReadersWriterLock
+from tests.predictors.service.test_auth import tokens_in
 from tests.support.killing import free_port, start
 from tests.support.service_in_thread import running
 
+HOME = b"Host: localhost\r\nContent-Type: application/json\r\n"
 EVENT = {"kind": "submitted", "job_id": 1, "time": 100, "requested_time": 600, "user": "alice"}
 
 
@@ -58,7 +68,7 @@ def test_a_connection_that_says_nothing_is_hung_up_on(served):
 
 def test_a_second_request_that_is_never_finished_is_hung_up_on(served):
     with line_to(served) as line:
-        line.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        line.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\r\n")
         assert line.recv(4096).startswith(b"HTTP/1.1 200")
         time.sleep(0.7)  # a line may rest between two requests
         line.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
@@ -83,7 +93,7 @@ def test_a_head_without_end_is_hung_up_on(served):
 def test_a_client_that_leaves_before_it_has_asked_is_no_error_of_ours(served):
     for path in (b"/v1/events", b"/v1/telemetry", b"/v1/predictions/runtime"):
         with line_to(served) as line:
-            line.sendall(b"POST " + path + b" HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{")
+            line.sendall(b"POST " + path + b" HTTP/1.1\r\n" + HOME + b"Content-Length: 50\r\n\r\n{")
     counted = 'route="/v1/predictions/runtime",status="4xx"'
     deadline = time.monotonic() + 10
     while counted not in (page := metrics(served)) and time.monotonic() < deadline:
@@ -98,7 +108,7 @@ def metrics(one):
 
 def test_a_client_that_does_not_read_its_answers_is_hung_up_on_and_holds_up_nobody(served):
     body = json.dumps({"jobs": [{"user": i} for i in range(10_000)]}).encode()
-    request = b"POST /v1/predictions/runtime HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    request = b"POST /v1/predictions/runtime HTTP/1.1\r\n" + HOME + b"Content-Length: %d\r\n\r\n" % len(body) + body
     with line_to(served) as line, served.client(timeout=10) as client:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         line.settimeout(5)
@@ -111,6 +121,75 @@ def test_a_client_that_does_not_read_its_answers_is_hung_up_on_and_holds_up_nobo
                 break
             assert client.runtime([{}])
         assert hung_up
+
+
+def rubbish(form, size):
+    """Return a body of about so many bytes that cannot be answered."""
+    piece, begin, end = {
+        "unknown keys of one job": (None, b'{"jobs":[{', b"}]}"),
+        "too many empty jobs": (b"{}", b'{"jobs":[', b"]}"),
+        "too many ids": (b'"a"', b'{"job_ids":[', b"]}"),
+        "unknown keys of every job": (b'{"x":0,"y":0,"z":0}', b'{"jobs":[', b"]}"),
+        "lists in an unknown field": (b"[[],[]]", b'{"x":[', b"]}"),
+        "numbers for rates": (b"1", b'{"time":1,"nodes":[1],"rates":[[', b"]]}"),
+        "one long name": (b"a" * (size - 30), b'{"jobs":[{"user":"', b'"}]}'),
+        "blanks": (b" " * (size - 1), b"", b"]"),
+        "nothing closed": (b'{"jobs":' * (size // 8), b"", b""),
+    }[form]
+    if piece is None:
+        return begin + b",".join(b'"%x":0' % i for i in range(size // 9)) + end
+    return begin + b",".join([piece] * max(1, size // (len(piece) + 1))) + end
+
+
+FORMS = ["unknown keys of one job", "too many empty jobs", "too many ids", "unknown keys of every job",
+         "lists in an unknown field", "numbers for rates", "one long name", "blanks", "nothing closed"]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rubbish_costs_next_to_nothing(form):
+    """The largest body that a route reads is refused within 50 ms of CPU and 100 MB."""
+    kind, size, values = RuntimeIn, Limits().most_bytes("/v1/predictions/runtime"), MOST_VALUES
+    if form == "numbers for rates":
+        kind, size, values = TelemetryIn, Limits().most_bytes("/v1/telemetry"), MOST_NODES * (N_COUNTERS + 1)
+    body = rubbish(form, size)
+    tracemalloc.start()
+    with pytest.raises(Refusal) as refusal:
+        valid(kind, body, values)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert refusal.value.status in (400, 422) and peak < 100e6
+    cost = min(timed(lambda: valid(kind, body, values)) for _ in range(3))
+    assert cost < 0.05
+
+
+def timed(refused):
+    begin = time.thread_time()
+    with pytest.raises(Refusal):
+        refused()
+    return time.thread_time() - begin
+
+
+def test_a_body_beyond_its_route_s_limit_is_answered_413_also_to_one_who_sends_it_all(served):
+    host, port = served.url.removeprefix("http://").split(":")
+    for size in (5 * 2**20, 17 * 2**20):
+        connection = http.client.HTTPConnection(host, int(port), timeout=20)
+        connection.request("POST", "/v1/events", b" " * size, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        assert response.status == 413 and b"at most 4194304 bytes here" in response.read()
+        connection.close()
+
+
+def test_bodies_in_work_are_bounded_together(tmp_path):
+    limits = Limits(bytes_at_once=2**20)
+    with running(tmp_path, listening=Listening(port=0, limits=limits)) as one, one.client(retries=0) as client:
+        with line_to(one) as line:
+            line.sendall(b"POST /v1/events HTTP/1.1\r\n" + HOME + b"Content-Length: 2000000\r\n\r\n" + b" " * 900_000)
+            time.sleep(0.3)
+            with pytest.raises(ServiceError, match="503 too many bytes"):
+                client.ask("POST", "/v1/events", {"events": ["x" * 200_000]})
+        time.sleep(0.3)
+        with pytest.raises(ServiceError, match="422"):
+            client.ask("POST", "/v1/events", {"events": ["x" * 200_000]})
 
 
 def test_the_clock_of_the_machine_may_jump(served, monkeypatch):
@@ -165,7 +244,7 @@ def test_a_full_disk_under_a_real_service(tmp_path):
 
 def test_a_warning_that_repeats_is_written_once_in_a_while_with_its_count(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("predictors.service.api.server.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("predictors.service.operation.logs.time", SimpleNamespace(monotonic=lambda: now[0]))
     sparing, written = ThrottledFilter(), []
 
     def warn(text):
@@ -208,3 +287,101 @@ def test_readers_do_not_wait_for_one_another_and_writers_are_alone():
         assert log == ["read", "written"]
     reader.join(10)
     assert log == ["read", "written", "read"]
+
+
+def test_idle_connections_keep_out_nobody(tmp_path):
+    """One host with far more idle lines than there may be; those that asked once are the last to make room."""
+    (writes,), file = tokens_in(tmp_path, "write")
+    listening = Listening(port=0, tokens=read_tokens(file), limits=Limits(at_once=8))
+    with running(tmp_path, listening=listening) as one, one.client(token=writes, retries=0) as good:
+        assert good.send([EVENT])[0]["sequence"] == 1
+        host, port = one.url.removeprefix("http://").split(":")
+        lines, at_once = [], one.api.metrics.connections
+        for i in range(120):
+            lines.append(socket.create_connection((host, int(port)), timeout=10))
+            if i % 20 == 0:
+                with urllib.request.urlopen(one.url + "/healthz", timeout=10) as answer:
+                    assert answer.status == 200
+                assert good.send([{**EVENT, "job_id": 100 + i}])[0]["status"] == "applied"
+        assert at_once() <= 17
+        for line in lines:
+            line.close()
+
+
+def test_connections_at_work_are_refused_and_counted_beyond_the_limit():
+    told = []
+
+    class Line:
+        def __init__(self, address):
+            self.address, self.hang_up = address, lambda: told.append(address)
+
+    among, ours = Connections(4, lambda: told.append("refused")), [Line("a") for _ in range(4)]
+    for one in ours[:2]:
+        assert among.admit(one, "a")
+        among.at_work(one, True)
+    assert not among.admit(ours[2], "a") and told == ["refused"]  # half of all is one address's share
+    assert among.admit(Line("b"), "b") and among.admit(Line("c"), "c") and told == ["refused"]
+    among.at_work(ours[0], False)
+    assert among.admit(ours[3], "a") and told == ["refused", "a"]  # the one that rests makes room
+    assert among.admit(Line("d"), "d") and told == ["refused", "a", "a"]  # of the address that has most
+    for one in ours:
+        among.leave(one, "a")
+    assert among._n == 3 and set(among._hosts) == {"b", "c", "d"}
+
+
+def test_a_handshake_that_is_never_finished_ends(tmp_path, monkeypatch):
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed: apt-get install openssl")
+    monkeypatch.setattr(lines, "HANDSHAKE_SECONDS", 0.5)
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = f"openssl req -x509 -newkey rsa:2048 -nodes -keyout {key} -out {certificate} -days 2 -subj /CN=localhost"
+    subprocess.run(command.split(), check=True, capture_output=True)
+    with running(tmp_path, listening=Listening(port=0, certificate=certificate, key=key)) as one, line_to(one) as line:
+        begin = time.monotonic()
+        assert ended(line) == b"" and time.monotonic() - begin < 5
+
+
+def test_many_requests_in_one_piece_are_all_answered(served):
+    with line_to(served) as line:
+        request = b"GET /healthz HTTP/1.1\r\n" + HOME + b"X: " + b"x" * 400 + b"\r\n\r\n"
+        line.sendall(request * 300)
+        found = b""
+        while found.count(b"HTTP/1.1 200") < 300:
+            found += line.recv(1 << 20)
+        assert b"HTTP/1.1 503" not in found
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Origin": "null"}, 403),
+        ({"Host": "localhost:8571"}, 200),
+        ({"Host": "[::1]:8571", "Content-Type": "application/json; charset=utf-8"}, 200),
+    ],
+)
+def test_a_page_of_another_site_cannot_send_events_where_there_are_no_tokens(served, headers, status):
+    host, port = served.url.removeprefix("http://").split(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=20)
+    connection.request("POST", "/v1/events", json.dumps(EVENT), {"Content-Type": "application/json"} | headers)
+    assert connection.getresponse().status == status
+    connection.close()
+
+
+def test_the_client_has_one_deadline(tmp_path):
+    """Whatever it is told, and however often it asks again."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        client = Client(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=0.3, fail_open=True)
+        begin = time.monotonic()
+        assert client.runtime([{"requested_time": 60}])[0].answered_by == "client"
+        assert time.monotonic() - begin < 0.6
+    with running(tmp_path, listening=Listening(port=0, limits=Limits(rate=0.05, burst=1))) as one:
+        client = one.client(timeout=0.5, fail_open=True)
+        client.runtime([{}])
+        begin = time.monotonic()
+        assert client.runtime([{}])[0].answered_by == "client"
+        assert time.monotonic() - begin < 1.0

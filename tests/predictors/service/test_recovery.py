@@ -210,14 +210,14 @@ def test_events_from_before_the_history_ended_are_refused_and_its_running_jobs_a
         Event(8, SUBMITTED, until, procs=1, user=1),
         Event(9, ENDED, until + 5),
     ]
-    service.take(events, lambda _, effects: told.extend(effects), print)
+    service.take(events, lambda receipts: told.extend(one.what for one in receipts), print)
     feed(service, [Event(8, STARTED, until + 1)])
     assert told == ["refused", "applied", "held"] and len(service.job_state.history) == 1
     assert state(service)[1] == before
     service.stop()
     service = started(tmp_path / "s", loader_of(trained("last-two", FIRST), tmp_path / "model"))
     told.clear()
-    service.take([Event(10, SUBMITTED, until - 1)], lambda _, effects: told.extend(effects), print)
+    service.take([Event(10, SUBMITTED, until - 1)], lambda receipts: told.extend(one.what for one in receipts), print)
     feed(service, [Event(11, SUBMITTED, until)])
     assert told == ["refused"] and len(service.job_state.history) == 2
     service.stop()
@@ -254,5 +254,5 @@ def test_what_cannot_begin_warm_says_so(tmp_path):
         started(tmp_path / "s", loader)
     warm = trained("last-two", FIRST)
     started(tmp_path / "w", loader_of(warm, tmp_path / "warm")).stop()
-    with pytest.raises(JobcastError, match="began with a history in Unix time; serve it with --clock unix"):
+    with pytest.raises(JobcastError, match="was begun with unix, not log clock; give the --clock"):
         started(tmp_path / "w", loader_of(warm, tmp_path / "warm"), warm=False, clock="log")

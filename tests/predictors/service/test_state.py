@@ -1,10 +1,17 @@
 """The state: rebuilt to the last bit, also after kills; models that learn, change, fail and are compared; replay."""
 
+import io
+import sqlite3
 import threading
+from time import time as unix_time
 
 import numpy as np
 import pytest
+from sqlalchemy import update
+from typer.testing import CliRunner
 
+from experiments.cli.main import app
+from experiments.cli.operate import seconds_of
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log
@@ -13,10 +20,14 @@ from predictors.history.replay import log_events
 from predictors.registry import make_predictor
 from predictors.service.api.status import beside_last_two
 from predictors.service.event import Event
+from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.replay_check import _Jobs, drive
 from predictors.service.settings import Settings
+from predictors.service.state.jobs import packed, unpacked
 from predictors.service.state.model import Identity
 from predictors.service.state.service import Service
+from predictors.service.storage.database import SNAPSHOTS
+from predictors.service.storage.store import Store
 from tests.support.killing import kill_again_and_again
 from tests.support.service_in_thread import running
 
@@ -135,18 +146,45 @@ def test_a_rebuilt_state_equals_one_that_never_stopped(start, tmp_path, model):
     assert both[0] == both[1] and len(both[0]) == len(LOG)
 
 
-def test_a_damaged_snapshot_is_passed_over(start):
+@pytest.mark.parametrize("damage", ["flipped", "cut", "another file", "older version, flipped"])
+def test_a_damaged_snapshot_is_passed_over_for_an_older_one(start, damage, caplog):
+    """To the same state to the last bit; where none is left, by the events alone."""
     service = start("online-linear")
     feed(service, EVENTS[:300])
-    expected = state(service)
     service.stop()
     service = start("online-linear")
-    service.writer.do(lambda: service.store.keep_snapshot(301, b"PK damaged"))
-    wait(service)
-    die(service)
-    service = start("online-linear")
-    assert service.rebuilt_events == 300
-    equal(state(service), expected)
+    feed(service, EVENTS[300:400])
+    expected = state(service)
+    service.stop()
+    for left in (1, 0):
+        store = Store(service.settings.db)
+        sequence, kept = list(store.snapshots())[-1 if left == 0 else 0]
+        broken = bytearray(kept)
+        broken[len(kept) // 2] ^= 16
+        if damage == "older version, flipped":
+            buffer = io.BytesIO()
+            np.savez_compressed(buffer, **unpacked(kept))
+            broken = bytearray(buffer.getvalue())
+            broken[len(broken) // 2] ^= 16
+        found = {"cut": kept[: len(kept) // 2], "another file": b"PK nonsense"}.get(damage, bytes(broken))
+        with store.engine.begin() as connection:
+            connection.execute(update(SNAPSHOTS).where(SNAPSHOTS.c.sequence == sequence).values(arrays=found))
+        store.close()
+        service = start("online-linear")
+        assert service.rebuilt_events == (100 if left else 400)
+        assert "is passed over" in caplog.text
+        equal(state(service), expected)
+        die(service)
+
+
+def test_a_snapshot_of_an_older_version_is_read():
+    arrays = {"a": np.arange(5), "b": np.array("text")}
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    for kept in (buffer.getvalue(), packed(arrays)):
+        assert all(np.array_equal(unpacked(kept)[name], array) for name, array in arrays.items())
+    with pytest.raises(ValueError, match="allow_pickle"):
+        packed({"objects": np.array([{}])})
 
 
 def test_snapshots_are_taken_while_it_runs(start):
@@ -154,10 +192,10 @@ def test_snapshots_are_taken_while_it_runs(start):
     feed(service, EVENTS[:500], size=50)
     deadline = threading.Event()
     for _ in range(100):
-        if service.store.snapshot() is not None:
+        if list(service.store.snapshots()):
             break
         deadline.wait(0.05)
-    sequence, _ = service.store.snapshot()
+    sequence, _ = next(service.store.snapshots())
     feed(service, EVENTS[500:700])
     expected = state(service)
     die(service)
@@ -166,12 +204,35 @@ def test_snapshots_are_taken_while_it_runs(start):
     equal(state(service), expected)
 
 
-def test_another_database_setting_is_told(start):
-    service = start("last-two", time_zone="Europe/Stockholm")
-    feed(service, EVENTS[:100])
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ({"time_zone": "Europe/Berlin"}, "was begun with Europe/Stockholm, not Europe/Berlin time zone"),
+        ({"clock": "log"}, "was begun with unix, not log clock; give the --clock"),
+        ({"key": Pseudonymiser(b"j" * 16)}, "was begun with another name key; give the --name-key"),
+        ({"key": Pseudonymiser()}, "was begun with another name key"),
+    ],
+)
+def test_a_database_keeps_its_key_clock_and_time_zone(tmp_path, option, told):
+    """Another key would make everybody somebody else; before the first event all may be changed."""
+    first = {"time_zone": "Europe/Stockholm", "key": Pseudonymiser(b"k" * 16)}
+
+    def begun(**options):
+        key = options.pop("key")
+        service = Service(Settings(model="last-two", db=f"sqlite:///{tmp_path}/s.db", poll=0, **options), key=key)
+        service.start()
+        service.wait(60)
+        return service
+
+    begun(**(first | option)).stop()
+    service = begun(**first)
+    feed(service, EVENTS[:20])
     service.stop()
-    service = start("last-two", time_zone="Europe/Berlin")
-    assert service.rebuilt_events == 100  # the snapshot was of other settings: all is rebuilt
+    with pytest.raises(JobcastError, match=told):
+        begun(**(first | option))
+    with sqlite3.connect(f"{tmp_path}/s.db") as raw:
+        assert not any(b"kkkk" in str(row).encode() for row in raw.execute("select * from about"))
+    begun(**first).stop()
 
 
 class Registry:
@@ -390,6 +451,52 @@ def test_settings_that_cannot_be_are_named(options):
 def test_an_unknown_model_is_refused_at_the_start(tmp_path):
     with pytest.raises(JobcastError, match="No model 'last-tow'"):
         Service(Settings(model="last-tow", db=f"sqlite:///{tmp_path}/s.db"))
+
+
+@pytest.mark.parametrize("model", ["online-linear", "with-budget", "censored"])
+def test_jobs_whose_ends_were_lost_are_given_up_by_an_event(start, model):
+    """The state is a function of the log: rebuilt to the last bit; nothing is learnt, and their groups are empty."""
+    service = start(model, loader=small(model))
+    now = 1_700_000_000
+    jobs = range(10**6, 10**6 + 20)
+    lost = [Event(job, 0, now, user=3, procs=4, requested_time=60) for job in jobs]
+    lost += [Event(job, 1, now + 1) for job in jobs if job % 2]
+    feed(service, lost)
+    outcomes = service.learner.champion.monitor.errors()[0]
+    feed(service, [Event(10**7, 0, now + 9000, user=3, procs=4, requested_time=60)])
+    assert service.silent_jobs(10_000)[0] == [] and service.oldest_silence == 9000
+    assert service.silent_jobs(8980)[0] == list(jobs[::2])  # a running job has its request besides
+    assert service.forget(3600) == 20 and service.forget(3600) == 0
+    wait(service)
+    assert service.job_state.live == 1 and service.job_state.sequence == 51
+    assert len(service.learner.champion.monitor.errors()[0]) == len(outcomes) == 0
+    assert [one.effect for one in service.store.events_of(jobs[1])] == ["applied"] * 3
+    late = []
+    service.take([Event(jobs[1], 2, now + 30)], late.extend, print)
+    feed(service, EVENTS[:200])
+    assert [one.what for one in late] == ["refused"]
+    expected = state(service)
+    die(service)
+    service = start(model, loader=small(model))
+    assert service.rebuilt_events == 252
+    equal(state(service), expected)
+
+
+def test_the_service_gives_jobs_up_by_itself_and_by_command(tmp_path):
+    now = int(unix_time())
+    with running(tmp_path, forget_after=3600.0) as one, one.client() as client:
+        client.send([{"kind": "submitted", "job_id": job, "time": now - age, "requested_time": 60}
+                     for job, age in ((1, 90_000), (2, 10))])  # fmt: skip
+        assert client.forget(86_400, dry_run=True) == {"live": 2, "jobs": 1, "forgotten": False}
+        one.service._look_for_silence()
+        assert client.job(1)["state"] == "forgotten" and client.job(2)["state"] == "queued"
+        assert one.service.oldest_silence < 60
+        done = CliRunner().invoke(app, ["forget", "--older-than", "30d", "--url", one.url])
+        assert done.exit_code == 0 and done.stdout.startswith("0 of 1 live jobs were given up")
+    with pytest.raises(JobcastError, match="after an hour of silence or more"):
+        Settings(model="last-two", db="sqlite:///x", forget_after=5.0)
+    with pytest.raises(JobcastError, match="such as 30d"):
+        seconds_of("a month", "--older-than")
 
 
 # --- a log driven through it ------------------------------------------------------------------------------------------

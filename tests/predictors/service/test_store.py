@@ -1,15 +1,18 @@
 """The database, SQLite and PostgreSQL: each event once, numbered, durable; one owner."""
 
 import sqlite3
+import subprocess
+import sys
 import time
 
 import pytest
 from sqlalchemy import text
 
 from predictors.core.errors import JobcastError
-from predictors.core.events import ENDED, STARTED, SUBMITTED
+from predictors.core.events import CANCELLED, ENDED, STARTED, SUBMITTED
 from predictors.service.client import ServiceError
 from predictors.service.event import Event
+from predictors.service.state.ordering import EventOrder
 from predictors.service.storage.database import HEAD, METADATA, MIGRATIONS, StorageError
 from predictors.service.storage.store import Store
 from tests.predictors.service import test_api as posted
@@ -32,14 +35,132 @@ def store(url):
 
 def test_events_are_numbered_in_order_and_stored_once(store):
     first, second = Event(1, SUBMITTED, 5, user=3), Event(1, STARTED, 6)
-    receipts, new = store.append([first, second, first])
-    assert [(r.sequence, r.what) for r in receipts] == [(1, "stored"), (2, "stored"), (1, "duplicate")]
-    assert [event.sequence for event in new] == [1, 2]
-    receipts, new = store.append([first._replace(user=4), second, Event(2, SUBMITTED, 7)])
-    assert [(r.sequence, r.what) for r in receipts] == [(1, "conflict"), (2, "duplicate"), (3, "stored")]
-    assert len(new) == 1
-    assert store.events_of(1) == [first._replace(sequence=1), second._replace(sequence=2)]
+    assert store.append([first, second, first]) == [(1, "applied"), (2, "applied"), (1, "duplicate")]
+    assert store.append([first._replace(user=4), second, Event(2, SUBMITTED, 7)]) == [
+        (1, "conflict"),
+        (2, "duplicate"),
+        (3, "applied"),
+    ]
+    assert [one.event for one in store.events_of(1)] == [first._replace(sequence=1), second._replace(sequence=2)]
     assert [table[:, -1].tolist() for table in store.events_after(1)] == [[2, 3]]
+
+
+def judged(store, order, events):
+    """Store events as the writer does, each judged before."""
+    with order.trial():
+        return [receipt.what for receipt in store.append(events, lambda one: (order.take(one)[0], order.changed))]
+
+
+def test_what_was_refused_or_dropped_does_not_take_the_place_of_the_right_one(store):
+    order = EventOrder(most_held=2)
+    life = [Event(1, SUBMITTED, 0), Event(1, STARTED, 100), Event(1, ENDED, 90), Event(1, ENDED, 90)]
+    assert judged(store, order, [*life, Event(1, ENDED, 200), Event(1, ENDED, 200), Event(1, ENDED, 90)]) == [
+        "applied", "applied", "refused", "refused", "applied", "duplicate", "conflict",
+    ]  # fmt: skip
+    assert [(one.event.time, one.effect) for one in store.events_of(1)] == [
+        (0, "applied"), (100, "applied"), (90, "refused"), (200, "applied"),
+    ]  # fmt: skip
+    starts = [Event(job, STARTED, 5) for job in (11, 12, 13)]
+    assert judged(store, order, starts) == ["held"] * 3
+    assert store.events_of(11)[0].effect == "dropped"
+    assert judged(store, order, [starts[0], Event(11, SUBMITTED, 1)]) == ["held", "applied"]
+    assert [one.effect for one in store.events_of(11)] == ["dropped", "applied", "applied"]
+    early = [Event(21, ENDED, 5), Event(21, SUBMITTED, 1), Event(21, STARTED, 6), Event(21, ENDED, 9)]
+    assert judged(store, order, early) == ["held", "applied", "applied", "applied"]
+    assert [one.effect for one in store.events_of(21)] == ["refused", "applied", "applied", "applied"]
+
+
+def test_what_could_not_be_stored_was_never_judged(store):
+    """The order of events is what it was, whatever a commit that fails would have done to it."""
+    order = EventOrder(most_held=2, most_over=2)
+    for job in range(4):
+        judged(store, order, [Event(job, SUBMITTED, 0), Event(job, STARTED, 1), Event(job, ENDED, 2)])
+    judged(store, order, [Event(10, STARTED, 5), Event(11, STARTED, 5), Event(12, SUBMITTED, 5)])
+    before = order.snapshot()
+    bad = [Event(10, ENDED, 7), Event(13, STARTED, 5), Event(12, CANCELLED, 6), Event(14, SUBMITTED, 1),
+           Event(11, SUBMITTED, 1), Event(14, 1 << 70, 1)]  # fmt: skip
+    with pytest.raises((OverflowError, StorageError)):
+        judged(store, order, bad)
+    for name, array in order.snapshot().items():
+        assert array.tolist() == before[name].tolist(), name
+    assert store.last == store.newest() == 15
+
+
+OLDER = [
+    "pragma journal_mode=WAL",
+    "create table alembic_version (version_num varchar(32) not null primary key)",
+    "insert into alembic_version values ('0001')",
+    "create table events (sequence integer not null primary key, job integer not null, kind smallint not null, "
+    "time integer not null, status smallint not null, procs integer not null, requested_time integer not null, "
+    "user integer not null, 'group' integer not null, executable integer not null, queue integer not null, "
+    "partition integer not null)",
+    "create unique index events_of_job on events (job, kind)",
+    "create table models (id integer not null primary key, role varchar(16) not null, since integer not null, "
+    "at float not null, why varchar(200) not null, uri varchar(500) not null, name varchar(200) not null, "
+    "version integer, predictor varchar(100) not null, sha256 varchar(64) not null, learns_since integer not null)",
+    "create table predictions (job integer not null, role varchar(16) not null, model integer not null, "
+    "sequence integer not null, seconds float not null, lower float, upper float, answered_by varchar(100) not null, "
+    "fallback boolean not null, primary key (job, role))",
+    "create index predictions_by_sequence on predictions (sequence)",
+    "create table snapshots (sequence integer not null primary key, at float not null, arrays blob not null)",
+]
+"""What version 0001 made."""
+
+
+def older(path, events):
+    """Make a database as version 0001 would have left it."""
+    with sqlite3.connect(path) as raw:
+        for statement in OLDER:
+            raw.execute(statement)
+        raw.executemany(
+            f"insert into events values ({', '.join('?' * 12)})", [(i, *one[:-1]) for i, one in enumerate(events, 1)]
+        )
+    raw.close()
+
+
+def test_an_older_database_is_brought_up_to_date(tmp_path):
+    """A refused end of an older version lets the right one in; the copy is the way back."""
+    path = tmp_path / "s.db"
+    events = [Event(60, SUBMITTED, 1000), Event(60, STARTED, 1010), Event(60, ENDED, 1000), Event(61, STARTED, 5)]
+    older(path, events)
+    with running(tmp_path, db=f"sqlite:///{path}") as one, one.client(retries=0) as client:
+        assert client.job(60)["state"] == "running" and client.job(60)["refused"] == 1
+        assert client.job(61)["state"] == "held"
+        assert client.send([{"kind": "ended", "job_id": 60, "time": 1100}])[0]["status"] == "applied"
+        assert client.job(60)["run_time"] == 90
+    with sqlite3.connect(f"{path}.before-0002") as copy:
+        assert copy.execute("select version_num from alembic_version").fetchall() == [("0001",)]
+        assert copy.execute("select count(*) from events").fetchall() == [(4,)]
+
+
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("CREATE", "DROP", "UPDATE")]
+
+
+@pytest.mark.parametrize("statement", ["ALTER", *SLOW])
+def test_a_migration_that_is_killed_has_not_happened(tmp_path, statement):
+    """Whatever statement it dies at: the next start does it whole."""
+    path = tmp_path / "s.db"
+    older(path, [Event(job, SUBMITTED, job) for job in range(50)])
+    code = f"""
+import os
+from sqlalchemy import event
+from predictors.service.state.ordering import EventOrder
+from predictors.service.storage.database import made_engine, migrate
+engine = made_engine({f"sqlite:///{path}"!r})
+@event.listens_for(engine, "after_cursor_execute")
+def after(connection, cursor, text, *_):
+    if text.strip().upper().startswith({statement!r}):
+        os._exit(9)
+migrate(engine)
+"""
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 9
+    with sqlite3.connect(path) as raw:
+        assert raw.execute("select version_num from alembic_version").fetchall() == [("0001",)]
+        assert "effect" not in str(raw.execute("select sql from sqlite_master").fetchall())
+    raw.close()
+    store = Store(f"sqlite:///{path}")
+    assert store.last == 50
+    store.close()
 
 
 def test_what_is_stored_is_there_when_the_store_is_opened_again(url):
@@ -51,7 +172,7 @@ def test_what_is_stored_is_there_when_the_store_is_opened_again(url):
     )  # fmt: skip
     record = {"job": 1, "role": "champion", "model": number, "sequence": 1, "seconds": 60.0, "lower": None,
               "upper": None, "answered_by": "p", "fallback": False}  # fmt: skip
-    store.append([], [record, record])
+    store.append([], predictions=[record, record])
     for sequence in (1, 2, 3):
         store.keep_snapshot(sequence, b"%d" % sequence)
     store.close()
@@ -59,7 +180,7 @@ def test_what_is_stored_is_there_when_the_store_is_opened_again(url):
     assert store.last == 1
     assert store.newest_prediction("champion") == 1 and store.newest_prediction("challenger") == 0
     assert store.predictions_of([1, 2])[0]["name"] == "n"
-    assert store.snapshot() == (3, b"3")
+    assert list(store.snapshots()) == [(3, b"3"), (2, b"2")]
     assert [row["why"] for row in store.models()] == ["w"]
     with store.engine.connect() as connection:
         assert connection.execute(text("select count(*) from snapshots")).scalar() == 2
@@ -71,6 +192,17 @@ def test_what_is_stored_is_there_when_the_store_is_opened_again(url):
 def test_a_database_has_one_owner(url, store):
     with pytest.raises(JobcastError, match="another service writes to it"):
         Store(url)
+
+
+def test_a_file_has_one_owner_by_whatever_name_and_without_its_lock_file(tmp_path, url, store):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "other.db").symlink_to(tmp_path / "service.db")
+    for path in tmp_path.glob("*.lock"):
+        path.unlink()
+    for other in (url, f"sqlite:///{tmp_path}/elsewhere/other.db"):
+        with pytest.raises(JobcastError, match="another service writes to it"):
+            Store(other)
+    store.append([Event(1, SUBMITTED, 5)])
 
 
 def test_a_full_disk_stores_nothing_and_passes(url):
@@ -91,7 +223,7 @@ def test_a_full_disk_stores_nothing_and_passes(url):
     assert store.last == stored and not store.missed()
     limits["pages"] = 1 << 30
     store.engine.dispose()
-    receipts, _ = store.append([Event(9_999, SUBMITTED, 5)])
+    receipts = store.append([Event(9_999, SUBMITTED, 5)])
     assert receipts[0].sequence == stored + 1
     store.close()
 
@@ -99,11 +231,10 @@ def test_a_full_disk_stores_nothing_and_passes(url):
 def test_events_that_were_stored_though_the_answer_was_lost_are_found(store):
     store.append([Event(1, SUBMITTED, 5)])
     with sqlite3.connect(store.engine.url.database) as other:  # stands for a commit whose answer never came
-        other.execute("insert into events select 2, job, 1, 6, -1, -1, -1, -1, -1, -1, -1, -1 from events")
+        other.execute("insert into events select 2, job, 1, 6, -1, -1, -1, -1, -1, -1, -1, -1, 0 from events")
     assert store.missed() and store.last == 2
     assert not store.missed()
-    receipts, _ = store.append([Event(1, STARTED, 6), Event(1, ENDED, 9)])
-    assert [(r.sequence, r.what) for r in receipts] == [(2, "duplicate"), (3, "stored")]
+    assert store.append([Event(1, STARTED, 6), Event(1, ENDED, 9)]) == [(2, "duplicate"), (3, "applied")]
 
 
 def test_a_newer_database_is_refused(url):
@@ -158,20 +289,16 @@ def test_events_are_stored_once_by_one_owner(postgres):
     with pytest.raises(JobcastError, match="another service writes to this database"):
         Store(url)
     first = Event(2**53 - 1, SUBMITTED, 2**40 - 1, user=2**53 - 1)
-    receipts, _ = store.append([first, Event(1, SUBMITTED, 5)])
-    assert [(r.sequence, r.what) for r in receipts] == [(1, "stored"), (2, "stored")]
-    assert [(r.sequence, r.what) for r in store.append([first, Event(1, STARTED, 6)])[0]] == [
-        (1, "duplicate"),
-        (3, "stored"),
-    ]
-    assert store.events_of(first.job) == [first._replace(sequence=1)]
+    assert store.append([first, Event(1, SUBMITTED, 5)]) == [(1, "applied"), (2, "applied")]
+    assert store.append([first, Event(1, STARTED, 6)]) == [(1, "duplicate"), (3, "applied")]
+    assert store.events_of(first.job) == [(first._replace(sequence=1), "applied")]
     assert [table[:, -1].tolist() for table in store.events_after(1)] == [[2, 3]]
     assert store.first_history() is None
     for sequence, kept in ((0, b"begun"), (1, b"a"), (2, b"b"), (3, b"abc")):
         store.keep_snapshot(sequence, kept)
     store.close()
     store = Store(url)
-    assert store.last == 3 and store.snapshot() == (3, b"abc") and store.first_history() == b"begun"
+    assert store.last == 3 and next(store.snapshots()) == (3, b"abc") and store.first_history() == b"begun"
     store.close()
 
 

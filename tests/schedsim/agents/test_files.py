@@ -24,6 +24,7 @@ from schedsim.agents.files import (
     write_agent,
 )
 from schedsim.agents.learning import DrasSettings, policy_of
+from schedsim.agents.pooled import first_pooled
 from schedsim.engine.simulation import simulate
 from schedsim.kernels.agents import FEATURES
 from schedsim.policies.agents import RESERVES, Linear, RandomPicks
@@ -233,7 +234,13 @@ def test_a_name_without_a_file_is_refused(tmp_path):
 
 def test_every_kind_is_written_and_read(file):
     jobs = busy_workload(60)
-    values = {"linear": TUNED.agent, "random": RandomPicks(7), "shared": SHARED, "dras": DRAS}
+    values = {
+        "linear": TUNED.agent,
+        "random": RandomPicks(7),
+        "shared": SHARED,
+        "pooled": first_pooled(2),
+        "dras": DRAS,
+    }
     assert set(values) == set(KINDS)
     for kind, value in values.items():
         named = NamedAgent(value, window=6)

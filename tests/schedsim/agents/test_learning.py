@@ -448,3 +448,53 @@ def long_jobs(seed):
     """Return jobs of hours that wait for days."""
     jobs = busy_workload(1000, seed)
     return replace(jobs, submit=600 * jobs.submit, requested=600 * jobs.requested, run_time=600 * jobs.run_time)
+
+
+SHORT, LONG = 8_640, 172_800  # estimates [s]; all jobs take 1,000 s
+
+
+def pairs(n, seed):
+    """Return jobs that need the whole machine and come in pairs, one short and one long by its estimate.
+
+    By equation 2 who picks the short one first leaves the long one waiting, which costs 3600 / 172,800 at both picks of
+    the pair in place of 3600 / 8,640.
+    """
+    first = np.random.default_rng(seed).random(n) < 0.5
+    estimates = np.stack([np.where(first, SHORT, LONG), np.where(first, LONG, SHORT)], axis=1).ravel()
+    submit, procs = np.repeat(np.arange(n) * 20_000, 2), np.full(2 * n, 8)
+    return Workload.from_columns(
+        range(1, 2 * n + 1), submit=submit, procs=procs, requested=estimates, run_time=np.full(2 * n, 1000),
+        machine_procs=8,
+    )  # fmt: skip
+
+
+def short_first(agent, settings):
+    """Return in which share of new pairs a frozen agent starts the short job first."""
+    schedule = run(pairs(200, 7), agent, settings, 9).schedule
+    start, estimate = (values.reshape(-1, 2) for values in (schedule.start, schedule.workload.requested))
+    return float((np.argmin(start, axis=1) == np.argmin(estimate, axis=1)).mean())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_clear_best_choice_is_learnt(kind):
+    settings = DrasSettings(kind, 8, reward="cori", window=4, dense=(20, 10))
+    for seed in (1, 2):
+        sets = [pairs(150, 100 * seed + number) for number in range(15)]
+        first, *_, last = train(sets, settings, seed).agents
+        assert short_first(last, settings) > 0.95
+        if kind != "dql":  # whose picks are not drawn: the best choice may be its first one by chance
+            assert abs(short_first(first, settings) - 0.5) < 0.1
+            unpaid = replace(settings, reward="zero")
+            assert abs(short_first(train(sets[:3], unpaid, seed).agents[-1], settings) - 0.5) < 0.1
+
+
+def test_q_learning_knows_what_a_choice_costs():
+    """On an idle machine the long job first costs 2 x (3600 / 8,640 - 3600 / 172,800) more; what follows is alike."""
+    settings = DrasSettings("dql", 8, reward="cori", window=4, dense=(20, 10))
+    first, *_, last = train([pairs(150, number) for number in range(40)], settings, 3).agents
+    seen = np.zeros((2, settings.shape.rows, 2), np.float32)
+    seen[:, 0, 0], seen[:, 0, 1], seen[:, 2:, 0] = 1, (SHORT / 86_400, LONG / 86_400), 1
+    more = 2 * 3600 * (1 / SHORT - 1 / LONG)
+    gaps = [float(-np.diff(Network(settings.shape).scores(one.weights, seen)[:, 0])[0]) for one in (first, last)]
+    assert gaps[1] == pytest.approx(more, rel=0.25)
+    assert abs(gaps[0] - more) > 0.5 * more

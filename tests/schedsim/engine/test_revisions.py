@@ -53,7 +53,7 @@ def as_log(jobs):
 
 
 def policy_of(rule):
-    promise = None if rule.slack is None else Promise(rule.slack, rule.growth, rule.most, rule.kept)
+    promise = None if rule.slack is None else Promise(rule.slack, rule.growth, rule.least, rule.most, rule.kept)
     if rule.priority is None:
         return Policy(backfill=Easy(SJF), promise=promise)
     return Policy(Order.by_priority(Priority(*rule.priority)), Easy(), promise)
@@ -70,6 +70,7 @@ RULES = [
     oracle.Rule(runs=1, request_weight=2.0, quantile=1.0, slack=None),
     oracle.Rule(factor=0.85, priority=(3600.0, 0.7, 0.0, 3600, 0.6), slack=60, growth=0.2, most=3600, kept=True),
     oracle.Rule(runs=2, factor=0.5, slack=30, priority=(1.0, 1.5, 0.4, 20, 0.3), kept=True),
+    oracle.Rule(priority=(60.0, 1.0, 0.1, 90, 0.35), slack=120, growth=-0.4, least=10, most=120, kept=True),
     oracle.Rule(runs=3, slack=None, priority=(60.0, 0.5, -0.2, None, 0.0)),
     oracle.Rule(runs=3, factor=0.7, priority=(10.0, 1.0, 0.0, 0, 2.0)),
 ]
@@ -335,11 +336,24 @@ def plain(_span):
 ODD = np.arange(1000) % 3 == 0
 OWN = {
     "gated": rush(make_policy("careful"), Scripted(2 * ODD), threshold=2),
+    "gated sjf": rush(make_policy("sjf-easy"), Scripted(2 * ODD), threshold=2),
     "agent": Policy(backfill=Easy(), agent=RandomPicks(3)),
     "own order": Policy(Order.by(lambda jobs: jobs.estimate * jobs.procs), Easy()),
 }
-WITHOUT_GROUPS = ("cobalt", "cobalt-2", "conservative-compress", "knapsack")
-LISTED_BY_GROUP = ("careful", "easy-sjbf", "easy", "fcfs", "fcfs-easy", "gated")
+WITHOUT_GROUPS = ("conservative-compress", "knapsack")
+STATIC = ("fcfs", "sjf", "ljf", "saf", "laf", "f1", "f2", "f3", "f4")
+
+
+def merged_from_groups(name, parts):
+    """Return whether the candidates of a policy are searched by group, not listed one by one."""
+    base, _, more = name.partition("+")
+    if base.startswith(("hybrid", "conservative")):
+        return parts is plain and more != "promise"
+    order = base.removesuffix("-easy")
+    known = order in STATIC and base != "fcfs" and ("ceil" not in more or base == "fcfs-easy")
+    return parts is not failures and (known or base in ("easy", "easy-sjbf", "careful", "gated", "gated sjf"))
+
+
 BY_GROUP = [
     *((name, plain) for name in EVERY_POLICY if name not in WITHOUT_GROUPS),
     *((name, plain) for name in ("careful+ceil", "easy+ceil", "ceil", "sjf-easy+ceil", *OWN)),
@@ -363,9 +377,10 @@ def test_revisions_by_group_and_by_job_give_one_schedule(name, parts):
         together = Simulation(workload, policy, rule.forecast(log), **own)
         alone = Simulation(workload, policy, Alone(rule.forecast(log)), **own)
         assert (together._state.record.grouped, alone._state.record.grouped) == (True, False)
-        listed = together._state.record.candidates == at.GROUPED
-        assert listed == (name.partition("+")[0] in LISTED_BY_GROUP and parts is not failures)
+        assert (together._state.record.candidates == at.GROUPED) == merged_from_groups(name, parts)
         middle = int(workload.submit[len(workload) // 2])
+        merged = Simulation(workload, policy, rule.forecast(log), **own)
+        merged.run(middle)
         noted = [one.run_noting(middle) for one in (together, alone)]
         waiting = [set(one.queued.tolist()) for one in (together, alone)]
         assert waiting[0] == waiting[1], seed
@@ -377,17 +392,19 @@ def test_revisions_by_group_and_by_job_give_one_schedule(name, parts):
             for one, notes in zip((together, alone), noted, strict=True)
         ]
         assert named[0] == named[1], seed
-        forks = [one.fork(workload.requested) for one in (together, alone)]
-        kept = together.fork()
-        for one in (together, alone, kept, *forks):
+        assert merged.queued.tolist() == alone.queued.tolist(), seed
+        forks = [one.fork(workload.requested) for one in (together, alone, merged)]
+        kept = [one.fork() for one in (together, merged)]
+        for one in (together, alone, merged, *kept, *forks):
             one.run()
         expected = alone.schedule()
-        for schedule in (together.schedule(), kept.schedule()):
+        for schedule in (one.schedule() for one in (together, merged, *kept)):
             assert schedule.start.tolist() == expected.start.tolist(), seed
             assert schedule.estimate.tolist() == expected.estimate.tolist(), seed
             assert schedule.last_estimate.tolist() == expected.last_estimate.tolist(), seed
             assert schedule.started_by.tolist() == expected.started_by.tolist(), seed
-        assert forks[0].schedule().start.tolist() == forks[1].schedule().start.tolist(), seed
+        first, *others = (one.schedule().start.tolist() for one in forks)
+        assert others == [first, first], seed
 
 
 def test_a_group_whose_jobs_have_several_requests_is_told_job_by_job():

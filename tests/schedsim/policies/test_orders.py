@@ -4,11 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
 from predictors.core.hash_random import mixed
+from predictors.data.cleaning import clean
+from predictors.data.formats.detect import read_log
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.kernels.keys import F1, F2, F3, F4, dynamic_key, sortable, static_key
 from schedsim.policies.backfilling import Conservative, Easy, NoBackfilling, Promise
@@ -16,6 +18,8 @@ from schedsim.policies.orders import ORDERS, Order, order_named, random_order
 from schedsim.policies.orders import sortable as sortable_keys
 from schedsim.policies.policy import POLICIES, Policy, make_policy
 from schedsim.workload.workload import Workload
+from tests.support.engine_runs import workload_of
+from tests.support.strategies import crowded_workload, workloads
 
 FINITE = st.floats(allow_nan=False, width=64)
 
@@ -118,6 +122,64 @@ def test_wfp3_changes_its_mind():
     assert simulation.queued.tolist() == [1, 2]
     simulation.run(until=100)
     assert simulation.running.tolist() == [2]
+
+
+def two_ways(workload, name):
+    """Return two simulations of an order: one finds the first of the queue, one sorts the whole queue at every pass."""
+    quick, plain = (Simulation(workload, make_policy(name)) for _ in range(2))
+    assert quick._state.record.finds_first
+    plain._state.record.finds_first = False
+    return quick, plain
+
+
+def finish_alike(quick, plain):
+    for simulation in (quick, plain):
+        simulation.run()
+    assert np.array_equal(quick.events(), plain.events())
+
+
+@pytest.mark.parametrize("name", ["wfp3", "unicep"])
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10**6), jobs=workloads(most=40, least_run=0))
+def test_the_first_of_a_queue_is_found_as_by_sorting(name, seed, jobs):
+    """Also where jobs tie in everything, where the simulation stops, is copied or notes reasons."""
+    crowd, procs = crowded_workload(seed, n_jobs=100)
+    for workload in (workload_of(jobs), workload_of(crowd, procs)):
+        quick, plain = two_ways(workload, name)
+        last = int(workload.submit[-1])
+        for until in (last // 3, 2 * last // 3, last + 5):
+            quick.run(until=until)
+            plain.run(until=until)
+            assert quick.queued.tolist() == plain.queued.tolist()
+            finish_alike(quick.fork(), plain.fork())
+        quick.run_noting(until=last + 900)
+        finish_alike(quick, plain)
+
+
+def test_the_first_of_a_long_queue_of_ties_is_found_as_by_sorting():
+    """Hundreds of leaves; many jobs gain at one rate, since 8 times the processors make up for twice the request."""
+    random = np.random.default_rng(5)
+    wide = random.choice([1, 2, 4, 8], 3000)
+    jobs = Workload.from_columns(
+        range(3000),
+        submit=np.sort(random.choice([0, 600, 601, 5000], 3000)),
+        procs=wide,
+        requested=random.choice([60, 120, 180, 240, 7200], 3000),
+        run_time=random.integers(1, 60, 3000),
+        machine_procs=8,
+    )
+    for name in ("wfp3", "unicep"):
+        finish_alike(*two_ways(jobs, name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["wfp3", "unicep"])
+@pytest.mark.parametrize(
+    "log", ["KTH-SP2-1996-2.1-cln", "SDSC-SP2-1998-4.2-cln", "HPC2N-2002-2.2-cln", "CEA-Curie-2011-2.1-cln"]
+)
+def test_the_first_of_a_queue_is_found_as_by_sorting_on_real_logs(trace, log, name):
+    jobs = clean(read_log(trace(log))[0], drop_wide=True)[0]
+    finish_alike(*two_ways(Workload.from_log(jobs.select(np.arange(min(40_000, len(jobs))))), name))
 
 
 # --- a user's own order -------------------------------------------------------------------------------------------

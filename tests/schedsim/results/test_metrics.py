@@ -1,5 +1,7 @@
 """Figures of a schedule, against cases worked by hand, and the schedule's file."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,16 +16,18 @@ from schedsim.engine.simulation import simulate
 from schedsim.policies.policy import make_policy
 from schedsim.results.exports import BATSIM_COLUMNS, place, schedule_writer, to_log
 from schedsim.results.metrics import (
+    ORDER,
     bounded_slowdown,
     by_group,
     by_run_time,
     by_size,
     by_user,
     figures,
+    figures_as_logged,
     how_started,
+    share_worse_off,
     slowdown,
     utilisation,
-    weighted_figures,
     widest,
 )
 from schedsim.results.schedule import Schedule
@@ -54,7 +58,7 @@ def test_work_beyond_what_whole_numbers_hold():
     columns = {"submit": [0, 0], "procs": [whole] * 2, "requested": [long] * 2, "run_time": [long] * 2}
     found = simulate(Workload.from_columns([1, 2], machine_procs=whole, **columns), make_policy("fcfs"))
     assert utilisation(found) == 1 and figures(found)["utilisation"] == 1
-    assert weighted_figures(found)["area_weighted_mean_wait_s"] == long / 2
+    assert figures(found)["area_weighted_mean_wait_s"] == long / 2
     assert sum(part["core_hours"] for part in how_started(found).values()) == 2 * whole * long / 3600
     assert delivered(found, 2 * long).sum() == 2 * whole * long / 3600
 
@@ -75,6 +79,12 @@ def test_figures_by_hand(schedule):
         "mean_response_s": (100 + 110 + 105 + 300) / 4,
         "mean_stretch": (1 + 110 / 20 + 105 / 5 + 300 / 200) / 4,
         "max_stretch": 21.0,
+        "area_weighted_mean_wait_s": (100 * 0 + 40 * 90 + 5 * 100 + 200 * 100) / 345,
+        "area_weighted_mean_response_s": (100 * 100 + 40 * 110 + 5 * 105 + 200 * 300) / 345,
+        "area_weighted_mean_bounded_slowdown": pytest.approx((100 * 1 + 40 * 5.5 + 5 * 10.5 + 200 * 1.5) / 345),
+        # of 320 s, 100 with one of two processors busy, 20 with both, 5 with both, 195 with one; the mean is 345 / 640
+        "throughput_std": pytest.approx(np.sqrt((295 * 0.25 + 25) / 320 - (345 / 640) ** 2)),
+        "user_slowdown_gini": pytest.approx((6 - 3.25) / (4 * (6 + 3.25) / 2)),  # users 7 and 8: 3.25 and 6
         "killed": 0,
     }
 
@@ -91,14 +101,6 @@ def test_widest_five_percent(n_jobs, expected):
     chosen = widest(procs)
     assert chosen.sum() == expected
     assert procs[chosen].min() == n_jobs - expected
-
-
-def test_weighted_by_area(schedule):
-    areas, waits = np.array([100, 40, 5, 200]), np.array([0, 90, 100, 100])
-    found = weighted_figures(schedule)
-    assert found["area_weighted_mean_wait_s"] == pytest.approx((areas * waits).sum() / areas.sum())
-    slowdowns = np.array([1, 5.5, 10.5, 1.5])
-    assert found["area_weighted_mean_bounded_slowdown"] == pytest.approx((areas * slowdowns).sum() / areas.sum())
 
 
 def test_by_user_and_size(schedule):
@@ -125,8 +127,9 @@ def test_utilisation_of_an_empty_span():
     jobs = Workload.from_columns([1], submit=[0], procs=[1], requested=[5], run_time=[0], machine_procs=1)
     done = simulate(jobs, make_policy("easy"))
     assert utilisation(done) == 0.0
-    with pytest.raises(JobcastError, match="cannot be weighted by area"):
-        weighted_figures(done)
+    found = figures(done)
+    assert found["throughput_std"] == 0.0
+    assert np.isnan([found["area_weighted_mean_wait_s"], found["area_weighted_mean_response_s"]]).all()
 
 
 def test_the_file(schedule, tmp_path):
@@ -235,6 +238,59 @@ def test_a_timeline_counts_what_a_slow_loop_counts(schedule):
         assert line.queued_jobs[index] == waiting.sum()
         assert line.queued_procs[index] == workload.procs[waiting].sum()
     assert line.busy_procs[-1] == line.queued_jobs[-1] == 0
+
+
+@given(schedules(), st.lists(st.integers(-1, 3), min_size=12, max_size=12))
+def test_spread_and_weights_are_those_of_slow_loops(schedule, users):
+    """Second by second, job by job, pair by pair of users."""
+    workload = replace(schedule.workload, user=np.array(users[: len(schedule.start)]))
+    found = figures(replace(schedule, workload=workload))
+    seconds = range(int(workload.submit.min()), int(schedule.end.max()))
+    busy = [workload.procs[(schedule.start <= t) & (schedule.end > t)].sum() / PROCS for t in seconds]
+    assert found["throughput_std"] == pytest.approx(np.std(busy) if busy else 0.0)
+    jobs = list(zip(workload.procs.tolist(), schedule.run_time.tolist(), schedule.wait.tolist(), strict=True))
+    if area := sum(n * run for n, run, _ in jobs):
+        assert found["area_weighted_mean_wait_s"] == pytest.approx(sum(n * run * wait for n, run, wait in jobs) / area)
+        assert found["area_weighted_mean_response_s"] == pytest.approx(
+            sum(n * run * (wait + run) for n, run, wait in jobs) / area
+        )
+    slowed = {}
+    for user, (_, run, wait) in zip(users, jobs, strict=False):
+        if user >= 0:
+            slowed.setdefault(user, []).append(max(1, (wait + run) / max(run, 10)))
+    means = [sum(each) / len(each) for each in slowed.values()]
+    if not means:
+        assert np.isnan(found["user_slowdown_gini"])
+        return
+    apart = sum(abs(one - other) for one in means for other in means) / len(means) ** 2
+    assert found["user_slowdown_gini"] == pytest.approx(apart / (2 * sum(means) / len(means)), abs=1e-12)
+
+
+def test_a_log_that_does_not_tell_its_users_has_no_spread_over_them(schedule):
+    assert np.isnan(figures(replace(schedule, workload=replace(JOBS, user=None)))["user_slowdown_gini"])
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "share"),
+    [
+        ([1000.0], [0.0], 1.0),
+        ([600.0], [0.0], 0.0),  # ten minutes are not more than ten minutes
+        ([100_000.0], [96_000.0], 0.0),  # an hour more, but by 4 % alone
+        ([100_800.0], [96_000.0], 0.0),  # by 5 %, not by more
+        ([100_801.0, 0.0], [96_000.0, 500.0], 0.5),
+    ],
+)
+def test_who_is_worse_off(now, before, share):
+    assert share_worse_off(now, before) == share
+
+
+def test_the_spread_of_what_the_site_itself_did():
+    """The same figures from a log's own waits: the log that a schedule makes has the figures of that schedule."""
+    log, _ = clean(generate_log(300, seed=2, procs=64))
+    schedule = simulate(Workload.from_log(log), make_policy("easy"))
+    logged, found = figures_as_logged(to_log(schedule, log)), figures(schedule)
+    assert {name: logged[name] for name in ORDER} == {name: pytest.approx(found[name]) for name in ORDER}
+    assert found["throughput_std"] > 0 and 0 < found["user_slowdown_gini"] < 1
 
 
 def test_spans_keep_the_area():

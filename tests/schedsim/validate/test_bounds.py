@@ -21,10 +21,10 @@ from tests.support.engine_runs import workload_of
 from tests.support.strategies import seeded_workload
 
 POLICIES = st.builds(
-    lambda head_start, estimate, procs, grace, share, slack, growth, more, order: Policy(
+    lambda head_start, estimate, procs, grace, share, slack, growth, less, more, order: Policy(
         Order.by_priority(Priority(head_start, estimate, procs, grace, share)),
         Easy(order),
-        Promise(slack, growth, slack + more, kept=True),
+        Promise(slack, growth, max(0, slack - less), slack + more, kept=True),
     ),
     st.sampled_from([1.0, 60.0, 3600.0]),
     st.sampled_from([-1.0, 0.0, 0.7, 3.0]),
@@ -32,7 +32,8 @@ POLICIES = st.builds(
     st.integers(0, 200),
     st.sampled_from([0.0, 0.3, 1.0, 3.0]),
     st.integers(0, 300),
-    st.sampled_from([0.0, 0.2, 5.0]),
+    st.sampled_from([-0.4, 0.0, 0.2, 5.0]),
+    st.integers(0, 300),
     st.integers(0, 300),
     st.sampled_from([None, make_policy("easy-sjbf").backfill.order]),
 )
@@ -80,9 +81,11 @@ def test_without_due_dates_a_long_job_waits_beyond_it_and_the_law_sees_that():
         (lambda: Priority(share=0.5), "needs a grace"),
         (lambda: Policy(backfill=Easy(Order.by_priority(Priority(grace=60)))), "has grace=None"),
         (lambda: Promise(slack=-1), "slack is a whole number of seconds from 0"),
-        (lambda: Promise(growth=-0.1), "growth is a number from 0"),
-        (lambda: Promise(growth=float("nan")), "growth is a number from 0"),
-        (lambda: Promise(slack=10, most=5), "got most=5"),
+        (lambda: Promise(least=-1), "least is a whole number of seconds from 0"),
+        (lambda: Promise(growth=-2e6), "growth is a number from -1,000,000"),
+        (lambda: Promise(growth=float("nan")), "growth is a number from -1,000,000"),
+        (lambda: Promise(slack=10, most=5), "got least=0, slack=10, most=5"),
+        (lambda: Promise(slack=10, least=20), "got least=20, slack=10"),
     ],
 )
 def test_what_makes_no_bound_is_refused(made, says):

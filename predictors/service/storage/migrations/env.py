@@ -5,6 +5,7 @@ from alembic import context
 from predictors.service.storage.database import METADATA
 
 if hasattr(context, "config"):  # not so when the module is merely imported
-    context.configure(connection=context.config.attributes["connection"], target_metadata=METADATA)
+    connection = context.config.attributes["connection"]
+    context.configure(connection=connection, target_metadata=METADATA, transactional_ddl=True)
     with context.begin_transaction():
         context.run_migrations()

@@ -1,0 +1,166 @@
+"""A server's life beside its requests: systemd is told of it, the watchdog is fed, SIGHUP reads files anew.
+
+SIGHUP reads the file of tokens, the certificate and its key again, and opens the audit log anew by its name. What
+cannot be used stays as it was, and the log says why. In the foreground of a terminal SIGHUP means that the terminal is
+gone: then the server ends as by SIGTERM.
+"""
+
+import asyncio
+import logging
+import signal
+import ssl
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from predictors.core.errors import JobcastError
+from predictors.service.api.auth import AuthMiddleware, read_tokens
+from predictors.service.operation.audit import AuditLog
+from predictors.service.operation.logs import log
+from predictors.service.operation.systemd import (
+    ALIVE,
+    READY,
+    STOPPING,
+    notify,
+    notify_reloading,
+    notify_starting,
+    watchdog_seconds,
+)
+from predictors.service.operation.tracing import Tracing
+from predictors.service.state.service import Service
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MOST_STUCK: Final = 60.0
+"""Longest that an event may wait before the watchdog is no longer fed, so that systemd starts the service anew [s]."""
+_STARTING: Final = 60.0  # more seconds that systemd is asked for at each sign of life before the service is ready
+_log: Final = logging.getLogger("jobcast.service")
+
+
+class Lifecycle:
+    """What begins and ends with a server's event loop.
+
+    Parameters
+    ----------
+    service : Service
+        Started and stopped with the loop.
+    auth : AuthMiddleware
+        Whose tokens are read anew.
+    audit : AuditLog
+        Opened anew, and closed at the end.
+    tracing : Tracing or None
+        Closed at the end.
+    token_file, certificate, key : Path or None
+        The files to read anew.
+    context : callable
+        Returns the context of TLS; None without TLS.
+    leave : callable
+        Ends the server.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        auth: AuthMiddleware,
+        audit: AuditLog,
+        tracing: Tracing | None,
+        *,
+        token_file: "Path | None",
+        certificate: "Path | None",
+        key: "Path | None",
+        context: Callable[[], ssl.SSLContext | None],
+        leave: Callable[[], None],
+    ) -> None:
+        self._service, self._auth, self._audit, self._tracing = service, auth, audit, tracing
+        self._token_file, self._certificate, self._key = token_file, certificate, key
+        self._context, self._leave = context, leave
+        self._watching: asyncio.Task[None] | None = None
+        self._on_terminal: Final = sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+
+    def start(self) -> None:
+        """Begin, within the event loop."""
+        self._audit.write("service started", model=self._service.identity.uri)
+        self._service.on_change = self._model_changed
+        self._watching = asyncio.create_task(self._watch())
+        if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hang_up)
+
+    async def stop(self) -> None:
+        """End, before the service is stopped."""
+        notify(STOPPING)
+        if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+            # one that comes while the service stops must not cut that short
+            asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        if self._watching is not None:
+            self._watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._watching
+
+    def close(self) -> None:
+        """Write what is left, when the service has stopped."""
+        self._audit.write("service stopped")
+        self._audit.close()
+        if self._tracing is not None:
+            self._tracing.close()
+
+    def reload(self) -> list[str]:
+        """Read tokens and certificate anew, open the audit log anew; return what could not be used."""
+        notify_reloading()
+        failed = []
+        for what, step in (("tokens", self._read_tokens), ("certificate", self._read_certificate)):
+            try:
+                step()
+            except (JobcastError, OSError, ssl.SSLError) as error:
+                failed.append(f"{what}: {error}")
+                log(_log, logging.ERROR, "Not reloaded, what was read before stays: %s", error, file=what)
+        self._audit.reopen()
+        self._audit.write("files read anew", failed=failed)
+        if not failed:
+            log(_log, logging.INFO, "Tokens, certificate and audit log were read anew.")
+        if self._service.ready:
+            notify(READY)
+        return failed
+
+    def _hang_up(self) -> None:
+        if self._on_terminal:
+            self._leave()
+        else:
+            self.reload()
+
+    def _read_tokens(self) -> None:
+        if self._token_file is not None:
+            self._auth.tokens = read_tokens(self._token_file)
+
+    def _read_certificate(self) -> None:
+        context = self._context()
+        if context is None or self._certificate is None:
+            return
+        # first in another context: one that fails half-way would hold a certificate without its key
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self._certificate, self._key)
+        context.load_cert_chain(self._certificate, self._key)
+
+    def _model_changed(self, role: str, name: str, version: int | None, why: str) -> None:
+        log(_log, logging.INFO, "%s version %s is now %s: %s", name, version, role, why)
+        self._audit.write("model took a role", role=role, name=name, version=version, why=why)
+
+    async def _watch(self) -> None:
+        """Tell systemd when the service is ready, what troubles it, and that it lives."""
+        within = watchdog_seconds()
+        every = min(5.0, within / 3) if within else 5.0
+        told_ready, status = False, ""
+        while True:
+            service = self._service
+            if service.ready and not service.failed:
+                now = "; ".join(service.health.troubles().values()) or "Serving predictions."
+                if not told_ready or now != status:
+                    notify(READY, f"STATUS={now}")
+                    told_ready, status = True, now
+            elif not service.failed:
+                notify_starting("Rebuilding the state.", _STARTING)
+            if within and service.writer.oldest_wait < MOST_STUCK:
+                notify(ALIVE)
+            await asyncio.sleep(every if told_ready else min(every, 0.25))

@@ -1,0 +1,1 @@
+"""What operators see of the service: logs, the audit log, systemd, traces."""

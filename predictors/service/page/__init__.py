@@ -1,0 +1,1 @@
+"""The page at `/`: what the service does now, for people; read only."""

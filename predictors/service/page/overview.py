@@ -1,0 +1,252 @@
+"""What the page shows, gathered from a service at one moment: health, jobs, models, weeks."""
+
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from predictors.core.errors import JobcastError
+from predictors.evaluation.weekly import Week
+from predictors.service.pseudonyms import FIRST_NAME
+from predictors.service.state.jobs import LiveJob, StartTimes
+from predictors.service.state.model import Model
+from predictors.service.state.service import Service
+from predictors.service.storage.database import StorageError
+
+MOST_FORECAST: Final = 20
+"""Waiting jobs, in the order of their submission, whose starts are forecast for the page."""
+FORECAST_EVERY: Final = 30.0
+"""Seconds between two rounds of forecasts."""
+FORECAST_SECONDS: Final = 5.0
+"""Longest that a round goes on to another job [s]."""
+
+
+class JobRow(NamedTuple):
+    """A live job as the page shows it; times in seconds of the service's clock."""
+
+    job: str
+    submitted: int
+    procs: int | None
+    requested: int | None
+    user: str
+    predicted: float | None
+    started: int | None
+    start_forecast: tuple[int, int, int] | None = None
+
+    @property
+    def expected_end(self) -> float | None:
+        """When a running job will end by its prediction."""
+        return None if self.started is None or self.predicted is None else self.started + self.predicted
+
+
+@dataclass(frozen=True)
+class ModelView:
+    """A model as the page shows it."""
+
+    role: str
+    name: str
+    version: int | None
+    predictor: str
+    uri: str
+    trained_until: str | None
+    learns: bool
+    figures: dict[str, float]
+    failures: int
+    trouble: str | None
+    verdict: str
+    """How it stands beside last-two, in a sentence; empty before enough jobs ended."""
+    advice: str
+    """What to do where it is worse; empty where it is not."""
+    weeks: tuple[Week, ...]
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What the page shows, as of one moment."""
+
+    at: float
+    unix: bool
+    now: int
+    ready: bool
+    troubles: dict[str, str]
+    sequence: int
+    learnt: int
+    waiting_events: int
+    newest_event: int | None
+    last_commit: float | None
+    snapshot_time: float | None
+    late: int
+    refused: int
+    held: int
+    per_minute: tuple[int, ...]
+    running: tuple[JobRow, ...]
+    waiting: tuple[JobRow, ...]
+    models: tuple[ModelView, ...]
+    history: tuple[dict[str, Any], ...]
+    forecasts: bool
+    forecast_at: float | None
+    forecast_trouble: str
+    alarms: tuple[str, ...] = field(default=())
+
+
+def shown_code(code: int | None) -> str:
+    """Return a number, or the hash that stands for a name, as text.
+
+    Examples
+    --------
+    >>> shown_code(4711), shown_code(FIRST_NAME + 255), shown_code(None)
+    ('4711', '~100000000000ff', '–')
+    """
+    if code is None or code < 0:
+        return "–"
+    return str(code) if code < FIRST_NAME else f"~{code:014x}"
+
+
+class Forecasts:
+    """Starts of the first waiting jobs, forecast in a thread, one round at a time.
+
+    Parameters
+    ----------
+    service : Service
+        Whose jobs they are.
+    starts : StartTimes or None
+        What forecasts; None: nothing is.
+    """
+
+    def __init__(self, service: Service, starts: StartTimes | None) -> None:
+        self._service, self._starts = service, starts
+        self._busy = threading.Lock()
+        self._last = float("-inf")
+        self.found: dict[int, tuple[int, int, int]] = {}
+        self.at: float | None = None
+        self.trouble = ""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether starts are forecast."""
+        return self._starts is not None
+
+    def refresh(self) -> None:
+        """Begin another round in a thread, unless one is at work or the last one is new."""
+        if self._starts is None or time.monotonic() - self._last < FORECAST_EVERY:
+            return
+        if self._busy.acquire(blocking=False):
+            self._last = time.monotonic()
+            threading.Thread(target=self._round, name="forecasts", daemon=True).start()
+
+    def _round(self) -> None:
+        try:
+            live, now = self._service.live_jobs()
+            if self._service.settings.clock == "unix":
+                now = max(now, int(time.time()))
+            self.found, self.trouble = self._forecast(live, now), ""
+            self.at = time.time()
+        except JobcastError as error:
+            self.found, self.trouble = {}, str(error)
+        finally:
+            self._busy.release()
+
+    def _forecast(self, live: Sequence[LiveJob], now: int) -> dict[int, tuple[int, int, int]]:
+        assert self._starts is not None
+        waiting = sorted((one for one in live if one.start is None), key=lambda one: (one.submit, one.job_id))
+        found, end = {}, time.monotonic() + FORECAST_SECONDS
+        for job in [one for one in waiting if one.procs and one.requested_time][:MOST_FORECAST]:
+            found[job.job_id] = self._starts.forecast(live, now, job)
+            if time.monotonic() > end:
+                break
+        return found
+
+
+class Collector:
+    """Gathers what the page shows; one view is shared by all who look within a second.
+
+    Parameters
+    ----------
+    service : Service
+        Whose page it is.
+    starts : StartTimes or None
+        Forecasts starts of waiting jobs.
+    """
+
+    def __init__(self, service: Service, starts: StartTimes | None) -> None:
+        self._service = service
+        self._forecasts = Forecasts(service, starts)
+        self._lock = threading.Lock()
+        self._newest: Overview | None = None
+        self._newest_at = float("-inf")
+        self._history: tuple[dict[str, Any], ...] = ()
+
+    def overview(self) -> Overview:
+        """Return a view that is at most a second old; in a thread, since it may wait for the database."""
+        with self._lock:
+            if self._newest is None or time.monotonic() - self._newest_at > 1.0:
+                self._newest = self._gathered()
+                self._newest_at = time.monotonic()
+            return self._newest
+
+    def _gathered(self) -> Overview:
+        service, forecasts = self._service, self._forecasts
+        if service.ready and not service.failed:
+            forecasts.refresh()
+            with suppress(StorageError):  # what was read before is shown; the trouble itself is told above it
+                self._history = tuple(reversed(service.store.models()[-20:]))
+        state, unix = service.job_state, service.settings.clock == "unix"
+        live, newest = service.live_jobs()
+        now = max(newest, int(time.time())) if unix else newest
+        rows = [_row(one, forecasts.found.get(one.job_id)) for one in live]
+        models = tuple(_model(one, service.model_trouble.get(one.role)) for one in service.learner.models.values())
+        alarms = [f"{one.role}: {one.verdict} {one.advice}".strip() for one in models if one.advice]
+        alarms += [f"{one.role}: {one.trouble}" for one in models if one.trouble]
+        return Overview(
+            at=time.time(),
+            unix=unix,
+            now=now,
+            ready=service.ready and service.health.answers,
+            troubles=service.health.troubles(),
+            sequence=state.sequence,
+            learnt=service.learner.sequence,
+            waiting_events=service.writer.pending + service.learner.pending,
+            newest_event=state.history.now,
+            last_commit=service.writer.last_commit,
+            snapshot_time=service.snapshot_time,
+            late=state.history.late_events,
+            refused=state.event_order.refused,
+            held=state.event_order.held,
+            per_minute=service.health.event_rate.per_minute(),
+            running=tuple(sorted((r for r in rows if r.started is not None), key=lambda r: (r.started or 0, r.job))),
+            waiting=tuple(sorted((r for r in rows if r.started is None), key=lambda r: (r.submitted, r.job))),
+            models=models,
+            history=self._history,
+            forecasts=forecasts.wanted,
+            forecast_at=forecasts.at,
+            forecast_trouble=forecasts.trouble,
+            alarms=tuple(alarms),
+        )
+
+
+def _row(job: LiveJob, forecast: tuple[int, int, int] | None) -> JobRow:
+    return JobRow(
+        shown_code(job.job_id), job.submit, job.procs, job.requested_time, shown_code(job.user), job.predicted,
+        job.start, forecast if job.start is None else None,
+    )  # fmt: skip
+
+
+def _model(model: Model, trouble: str | None) -> ModelView:
+    identity, standing = model.identity, model.standing
+    return ModelView(
+        role=model.role,
+        name=identity.name,
+        version=identity.version,
+        predictor=identity.predictor,
+        uri=identity.uri,
+        trained_until=identity.trained_until,
+        learns=model.learns,
+        figures=dict(model.figures),
+        failures=sum(model.failures.values()),
+        trouble=trouble,
+        verdict="" if standing is None else standing.sentence("the newest", identity.name),
+        advice=model.advice() if model.worse else "",
+        weeks=tuple(reversed(tuple(model.monitor.weeks))),
+    )

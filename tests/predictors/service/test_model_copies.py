@@ -1,0 +1,102 @@
+"""A start without the registry: the copy of the model that was in use is served, after its hashes were checked."""
+
+import logging
+import shutil
+import time
+
+import pytest
+
+from predictors.core.errors import JobcastError
+from predictors.data.synthetic.generate import generate_log
+from predictors.registry import make_predictor
+from predictors.service.state import model_copies
+from predictors.service.state.model_copies import ModelCopies, folder_beside
+from predictors.tracking import client as tracking
+from tests.support.service_in_thread import running
+
+LOG = generate_log(120, seed=6)
+URI = "models:/runtime@champion"
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch, empty_store):
+    shutil.copytree(empty_store, tmp_path / "mlruns")
+    monkeypatch.setenv("JOBCAST_HOME", str(tmp_path))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return tmp_path
+
+
+def registered(name, alias=None):
+    run = tracking.log_run(make_predictor(name).fit(LOG), LOG, {"mae_s": 1.0}, split="all", trained_until=900)
+    return tracking.register(run, "runtime", alias)
+
+
+def test_the_copy_is_served_while_the_registry_is_gone_and_replaced_when_the_alias_moves(home, caplog):
+    registered("online-linear", "champion")
+    copies = ModelCopies(home / "copies")
+    first, predictor = copies.load(URI)
+    asked = predictor.predict(LOG)
+    (home / "mlruns").rename(home / "away")
+    with caplog.at_level(logging.WARNING, "jobcast.service"):
+        again, copied = copies.load(URI)
+    assert again == first and (copied.predict(LOG) == asked).all()
+    assert "is served from its copy" in caplog.text
+    shutil.rmtree(home / "mlruns", ignore_errors=True)
+    (home / "away").rename(home / "mlruns")
+    registered("last-two", "champion")
+    assert copies.load(URI)[0].version == 2
+    (home / "mlruns").rename(home / "away")
+    assert copies.load(URI)[0].version == 2
+    assert len(list((home / "copies").iterdir())) == 1
+
+
+def test_a_service_starts_from_the_copy_keeps_what_it_learnt_and_says_so(home, caplog):
+    registered("last-two", "champion")
+    load = ModelCopies(home / "copies").load
+    with running(home, URI, parts=(load,), poll=0) as one, one.client() as client:
+        client.send([{"job_id": 1, "kind": "submitted", "time": 5, "requested_time": 60, "procs": 1}])
+    (home / "mlruns").rename(home / "away")
+    with running(home, URI, parts=(load,), poll=0.2) as one, one.client() as client:
+        model = client.models()
+        assert model["models"][0]["version"] == 1 and len(model["history"]) == 1 and model["sequence"] == 1
+        for _ in range(100):
+            if client.ask("GET", "/readyz")["trouble"] == ["model"]:
+                break
+            time.sleep(0.1)
+        else:
+            raise AssertionError("the registry's trouble is not told")
+
+
+def test_a_copy_that_was_changed_is_refused_with_both_reasons(home):
+    registered("last-two", "champion")
+    copies = ModelCopies(home / "copies")
+    copies.load(URI)
+    (home / "mlruns").rename(home / "away")
+    next((home / "copies").rglob("predictor.json")).write_text("{}")
+    with pytest.raises(JobcastError, match=r"Nor can its copy be used: .*changed"):
+        copies.load(URI)
+
+
+def test_a_registry_that_hangs_is_waited_for_so_long_only(home, monkeypatch):
+    registered("last-two", "champion")
+    copies = ModelCopies(home / "copies")
+    copies.load(URI)
+    monkeypatch.setattr(model_copies, "PATIENCE", 0.2)
+    monkeypatch.setattr(model_copies, "load_model", lambda *_, **__: time.sleep(5))
+    begin = time.monotonic()
+    assert copies.load(URI)[0].version == 1 and time.monotonic() - begin < 4
+
+
+def test_without_a_copy_the_error_is_that_of_the_registry_and_nothing_is_left(home):
+    copies = ModelCopies(home / "copies")
+    with pytest.raises(JobcastError):
+        copies.load("models:/nobody@champion")
+    assert not list((home / "copies").glob("*"))
+    assert copies.load("last-two")[0].predictor == "last-two"
+    assert folder_beside("postgresql+psycopg://me@db/jobs") is None
+
+
+def test_a_folder_that_cannot_be_written_is_told_and_harms_nothing(home):
+    registered("last-two", "champion")
+    (home / "file").write_text("")
+    assert ModelCopies(home / "file" / "copies").load(URI)[0].version == 1
