@@ -18,7 +18,6 @@ from experiments.cli import demo
 from experiments.cli import evaluate as cli_evaluate
 from experiments.cli import experiment as cli_experiment
 from experiments.cli import log as cli_log
-from experiments.cli import operate as cli_operate
 from experiments.cli import probes as cli_probes
 from experiments.cli import serve as cli_serve
 from experiments.cli import simulate as cli_simulate
@@ -54,7 +53,8 @@ for command in (
     cli_serve.promote,
     cli_serve.ui,
     cli_serve.token,
-    cli_operate.forget,
+    cli_serve.forget,
+    cli_serve.correct,
 ):
     app.command()(command)
 check_outputs_of(app)

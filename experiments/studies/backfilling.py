@@ -119,7 +119,7 @@ def _paint(axes: "Axes", table: "pd.DataFrame") -> None:
         )  # fmt: skip
         number_beside(axes, families.index(family) + 1, x, y)
     axes.set_xlabel(f"{MEASURES[RATIOS['widest']].title} of jobs, relative to EASY")
-    axes.set_ylabel("gap to clairvoyant EASY-SJBF closed, mean bounded slowdown [%]")
+    axes.set_ylabel("gap closed, mean bounded slowdown [%]")
     legend_of_points(axes, families, options)
 
 

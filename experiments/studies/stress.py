@@ -262,7 +262,7 @@ def stress_of(what: str) -> "Callable[[Axes, pd.DataFrame], None]":
             here.set(title=title)
             here.set_xticks(range(len(scenarios)), [name.replace(", ", ",\n") for name in scenarios], rotation=90)
         panels[1].set_title(f"{what}\n{titles['wait']}")
-        panels[-1].legend(fontsize=9)
+        panels[-1].legend(loc="center right", fontsize=9)
 
     return paint
 

@@ -51,6 +51,8 @@ class Case:
         check_fields(self, f"Case {self.name!r}")
         if self.rule is not None and not isinstance(self.rule, Policy):
             raise JobcastError(f"Case {self.name!r}: rule is a schedsim.policies.policy.Policy; got {self.rule!r}.")
+        if self.rule is not None and self.policy.startswith(PREFIX):
+            raise JobcastError(f"Case {self.name!r}: an agent has a policy of its own; leave rule out.")
         object.__setattr__(self, "policy", policy_name(self.policy))
         if isinstance(self.estimates, str):
             object.__setattr__(self, "estimates", estimates_name(self.estimates))

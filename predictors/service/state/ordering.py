@@ -85,7 +85,7 @@ class EventOrder:
             self.refused += 1
             return REFUSED, []
         if not self._may_happen(event):
-            if event.kind == FORGOTTEN or self._ends_too_early(event):
+            if event.kind == FORGOTTEN or self._ends_too_early(event) or self._is_there(event):
                 self.refused += 1
                 return REFUSED, []
             self._hold(event)
@@ -177,6 +177,12 @@ class EventOrder:
         if event.kind == CANCELLED:
             return event.time >= start
         return start != _PENDING and event.time >= start
+
+    def _is_there(self, event: Event) -> bool:
+        """Return whether another of the kind has taken effect or waits; so it may be when one between was withdrawn."""
+        start = self._live.get(event.job)
+        happened = start is not None and (event.kind == SUBMITTED or (event.kind == STARTED and start != _PENDING))
+        return happened or event.kind in self._held.get(event.job, ())
 
     def _ends_too_early(self, event: Event) -> bool:
         return event.kind in (ENDED, CANCELLED) and event.time < self._live.get(event.job, _PENDING)

@@ -189,6 +189,11 @@ def rebuild(store: Store, job_state: JobState, learner: Learner, stopping: Flag)
         If the service is stopped meanwhile.
     """
     begun = _from_snapshot(store, job_state, learner)
+    if begun < (base := store.base()):
+        raise JobcastError(
+            f"{shown(str(store.engine.url))}: older events were let go, and the state cannot go on from the base "
+            f"behind event {base}: it is damaged, or of other settings or another model; serve what it was kept with."
+        )
     if not begun and (first := store.first_history()) is not None:
         job_state.begin(history_of(job_state.history, unpacked(first)))
     kept = {role: store.newest_prediction(role) for role in learner.models}
@@ -242,11 +247,19 @@ def judge_older(store: Store) -> None:
     """Note what became of the events of a database that an older version wrote: once, by the order of events."""
     if "judged" in store.about():
         return
-    first = store.first_history()
-    order = EventOrder() if first is None else EventOrder(begin=int(unpacked(first)["newest"][0]))
+    order = first_order(store)
     for table in store.events_after(0):
         store.set_effects(dict(order.judge(table)))
     store.note("judged", "1")
+
+
+def first_order(store: Store) -> EventOrder:
+    """Return the order of events as it stands before the first event that is there."""
+    for sequence, stored in store.snapshots():
+        if sequence == store.base():
+            return EventOrder.restore(part(unpacked(stored), "ledger_"))
+    first = store.first_history()
+    return EventOrder() if first is None else EventOrder(begin=int(unpacked(first)["newest"][0]))
 
 
 def check_settings(store: Store, settings: Settings, key: Pseudonymiser) -> None:

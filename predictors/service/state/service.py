@@ -5,6 +5,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event as Flag
 from typing import Any, Final
@@ -380,7 +381,8 @@ class Service:
         judge_older(self.store)
         warm_up(self.learner.models.values())
         for warm in self.warm_ups:
-            warm()
+            with suppress(JobcastError):  # it will be told to the one who asks
+                warm()
         self.snapshot_sequence, self.snapshot_time = self.store.newest_snapshot()
         found = rebuild(self.store, self.job_state, self.learner, self._stopping)
         self.rebuilt_events = found.events

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -172,6 +172,28 @@ class Store:
             old = (SNAPSHOTS.c.sequence.not_in(kept), SNAPSHOTS.c.sequence > 0, SNAPSHOTS.c.base.is_(False))
             connection.execute(delete(SNAPSHOTS).where(*old))
 
+    @contextmanager
+    def correcting(self) -> Iterator[Connection]:
+        """Yield the connection for a correction: one transaction, all or nothing."""
+        try:
+            with self._writing() as connection:
+                yield connection
+        except JobcastError:
+            self._drop_connection()
+            raise
+
+    def write_effects(self, connection: Connection, effects: Mapping[int, str]) -> None:
+        """Note what became of events, as part of a correction."""
+        _set_effects(connection, effects)
+
+    def vacuum(self) -> None:
+        """Overwrite what was deleted, where the database is a file."""
+        if self.engine.dialect.name == "sqlite":
+            self._drop_connection()
+            with closing(self.engine.raw_connection()) as connection:
+                for statement in ("PRAGMA wal_checkpoint(TRUNCATE)", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+                    connection.cursor().execute(statement)
+
     def close(self) -> None:
         """Give the database back."""
         self._drop_connection()
@@ -184,12 +206,15 @@ class Store:
         """Return the newest sequence number; 0 before the first event."""
         return int(self._rows(select(func.coalesce(func.max(EVENTS.c.sequence), 0)))[0][0])
 
-    def events_after(self, sequence: int) -> Iterator[Ints]:
-        """Yield the events after one in order, slice by slice: int64 of shape (n_events, n_fields)."""
+    def events_after(self, sequence: int, connection: Connection | None = None) -> Iterator[Ints]:
+        """Yield the events after one in order, slice by slice: int64 of shape (n_events, n_fields).
+
+        With a connection, as its transaction sees them.
+        """
         while True:
             there = (EVENTS.c.sequence > sequence, EVENTS.c.effect != EFFECTS.index(WITHDRAWN))
             query = select(*_COLUMNS).where(*there).order_by(EVENTS.c.sequence).limit(_SLICE)
-            found = self._numbers(query)
+            found = self._numbers(query, connection)
             if not len(found):
                 return
             sequence = int(found[-1, -1])
@@ -293,9 +318,9 @@ class Store:
         with self._result(query) as result:
             return result.fetchall()
 
-    def _numbers(self, query: Any) -> Ints:
+    def _numbers(self, query: Any, connection: Connection | None) -> Ints:
         """Return rows of whole numbers, straight from the driver: SQLAlchemy's rows cost four times as much."""
-        with self._result(query) as result:
+        with self._result(query) if connection is None else nullcontext(connection.execute(query)) as result:
             rows = [] if result.cursor is None else result.cursor.fetchall()
         flat = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=len(rows) * len(FIELDS))
         return flat.reshape(-1, len(FIELDS))

@@ -22,6 +22,7 @@ from experiments.runs.simulate import run_by_name
 from experiments.sweeps import plan as sweep_plan
 from experiments.sweeps import run as sweep_run
 from experiments.sweeps.plan import plan
+from experiments.sweeps.report import as_table, compared
 from experiments.sweeps.results import TIMES, read_results
 from experiments.sweeps.run import evaluate_many, run_sweep, simulate_many
 from experiments.sweeps.sweep import Case, LogFile, Sweep
@@ -579,3 +580,21 @@ def test_older_names_are_those_of_today():
     today = Sweep(policies=("easy", "careful"), estimates=("careful", "bold"), beside="careful, careful")
     assert older.all_cases == today.all_cases
     assert older.beside == today.beside == "careful, careful"
+
+
+def test_with_figures_by_user_verdicts_tell_the_share_of_users_who_are_worse_off():
+    """The table of judgements has it, recomputed here user by user; without figures by user there is no such column."""
+    log, _ = clean(generate_log(150, seed=5, procs=64, users=6))
+    found = simulate_many([log], ["easy", "sjf"], seeds=2, by=("user",))
+    (judged,) = compared(found)[0]
+    shares = []
+    for seed in (1, 2):
+        waits = {name: run_by_name(shaken(log, seed), name)[0] for name in ("easy", "sjf")}
+        users = shaken(log, seed).values["user"]
+        means = [[one.wait[users == user].mean() for user in np.unique(users)] for one in waits.values()]
+        worse = [now > 1.05 * before and now > before + 600 for before, now in zip(*means, strict=True)]
+        shares.append(sum(worse) / len(worse))
+    assert judged.worse_off.share == np.median(shares)
+    assert as_table((judged,))["users worse off"].tolist() == [judged.worse_off.share]
+    bare = compared(simulate_many([log], ["easy", "sjf"], seeds=2))[0]
+    assert bare[0].worse_off is None and "users worse off" not in as_table(bare)

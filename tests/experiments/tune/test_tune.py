@@ -9,6 +9,7 @@ import pytest
 
 from experiments.runs.clusters import Pool
 from experiments.runs.simulate import agent_named
+from experiments.tune import search as search_module
 from experiments.tune import tune as tuning_module
 from experiments.tune.judge import AGENT, CHANCE, EASY, Judged, judge, overfit, verdict
 from experiments.tune.objective import FIVE, OBJECTIVES, Objective, five
@@ -240,7 +241,7 @@ def test_a_command_that_is_stopped_leaves_nothing_half_written(place, quick, mon
     def stopped(*given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tuning_module, "found_by", stopped)
+    monkeypatch.setattr(search_module, "found_by", stopped)
     monkeypatch.setattr(sys, "argv", ["jobcast", *WORDS])
     from experiments.cli.main import main
 

@@ -379,6 +379,8 @@ def test_tokens_and_certificate_are_read_anew_and_bad_ones_leave_the_old(tmp_pat
         assert Client(address, token=new, tls=trusted, retries=0).models()
         second = shown_certificate(port)
         tokens.write_text("")
+        trusted = ssl.create_default_context(cafile=certificate)
+        self_signed(tmp_path, "third")
         key.write_text("no key")
         failed = one.api.lifecycle.reload()
         assert len(failed) == 2 and "holds no token" in failed[0]

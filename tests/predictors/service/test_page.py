@@ -9,6 +9,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from predictors.evaluation.monitoring import Monitor
 from predictors.evaluation.weekly import MOST_WEEKS, WEEK, WeeklyErrors
 from predictors.service.api.auth import add_token, read_tokens
 from predictors.service.api.server import Listening
-from predictors.service.page.overview import Collector
+from predictors.service.page.overview import Collector, JobRow
 from predictors.service.page.render import Renderer
 from predictors.service.page.routes import MOST_WATCHING
 from predictors.service.pseudonyms import Pseudonymiser
@@ -157,6 +158,15 @@ def test_troubles_drift_and_everything_foreign_are_shown_escaped(tmp_path):
     assert "<script>alert" not in "".join(events["sections"].values()) and "&lt;script" in events["sections"]["health"]
 
 
+def test_rows_of_jobs_are_escaped_whatever_they_hold(tmp_path):
+    """Today they hold numbers and hashes alone."""
+    with running(tmp_path) as one:
+        found = Collector(one.service, None).overview()
+    job = JobRow(HOSTILE, 1, 2, 3, HOSTILE, 4.0, None)
+    rows = Renderer().state(replace(found, waiting=(job,))).tables["waiting"][HOSTILE]
+    assert "<script" not in rows and rows.count("&lt;script&gt;") == 3 and 'data-job="&lt;' in rows
+
+
 def test_a_log_clock_shows_seconds(tmp_path):
     with running(tmp_path, clock="log") as one, one.client() as client:
         client.send([{"job_id": 1, "kind": "submitted", "time": 1_234_567, "procs": 1, "requested_time": 60}])
@@ -207,7 +217,7 @@ def test_the_page_may_load_nothing_from_elsewhere_and_changes_nothing(tmp_path):
                 assert address == "http://www.w3.org/2000/svg"
             assert not re.search(r'\sstyle="|\son\w+="|<style', body)
         assert got(one.url + "/status/nothing")[0] == 404 and got(one.url + "/status/..%2Fauth.py")[0] == 404
-        request = urllib.request.Request(one.url + "/", b"", method="POST")
+        request = urllib.request.Request(one.url + "/", b"", {"Content-Type": "application/json"}, method="POST")
         with pytest.raises(urllib.error.HTTPError, match="405"):
             urllib.request.urlopen(request, timeout=5)
 

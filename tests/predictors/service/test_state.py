@@ -11,7 +11,7 @@ from sqlalchemy import update
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
-from experiments.cli.operate import seconds_of
+from experiments.cli.serve import seconds_of
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log

@@ -489,7 +489,7 @@ def test_a_clear_best_choice_is_learnt(kind):
 
 
 def test_q_learning_knows_what_a_choice_costs():
-    """On an idle machine the long job first costs 2 x (3600 / 8,640 - 3600 / 172,800) more; what follows is alike."""
+    """The long job first costs 2 x 3600 x (1 / 8,640 - 1 / 172,800) more; what follows is alike."""
     settings = DrasSettings("dql", 8, reward="cori", window=4, dense=(20, 10))
     first, *_, last = train([pairs(150, number) for number in range(40)], settings, 3).agents
     seen = np.zeros((2, settings.shape.rows, 2), np.float32)

@@ -157,9 +157,15 @@ def test_a_network_that_scores_by_the_wait_is_easy(seed, reserve, activation):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["KTH-SP2-1996-2.1-cln", "ALCF-Theta-2022.cqsim"])
-def test_a_network_that_scores_by_the_wait_is_easy_on_real_logs(trace, name):
-    jobs = Workload.from_log(clean(read_log(trace(name))[0])[0])
+@pytest.mark.parametrize(
+    ("name", "procs"),
+    [
+        ("KTH-SP2-1996-2.1-cln", None), ("SDSC-SP2-1998-4.2-cln", None), ("ALCF-Theta-2022.cqsim", None),
+        ("CEA-Curie-2011-2.1-cln", 80_640),
+    ],
+)  # fmt: skip
+def test_a_network_that_scores_by_the_wait_is_easy_on_real_logs(trace, name, procs):
+    jobs = Workload.from_log(clean(read_log(trace(name))[0], procs=procs)[0])
     ruled = simulate(jobs, EASY)
     for reserve in RESERVES:
         assert same(simulate(jobs, replace(EASY, agent=waiting_alone("relu"), reserve=reserve)), ruled)

@@ -188,6 +188,18 @@ def test_the_audit_finds_estimates_that_know_the_future():
 
 
 @settings(max_examples=20)
+@given(seed=SEEDS, weeks=st.integers(1, 500))
+def test_nothing_seen_tells_users_jobs_numbers_or_the_date(seed, weeks):
+    """Other users, other numbers of jobs in the same order, and a log of weeks later show the same."""
+    jobs = random_workload(seed)
+    later = replace(
+        jobs, job_id=7 * jobs.job_id + 1000, user=np.arange(len(jobs)) % 3, origin=jobs.origin + weeks * 604_800
+    )
+    one, other = (seen_until(world, None, seed)[0] for world in (jobs, later))
+    assert np.array_equal(one, other)
+
+
+@settings(max_examples=20)
 @given(seed=SEEDS, stop=st.integers(0, 3000))
 def test_stops_change_nothing_that_is_seen(seed, stop):
     jobs = random_workload(seed)

@@ -1,0 +1,203 @@
+"""Corrections by an operator, on the database of a stopped service: withdraw events, erase a user, let old events go.
+
+The state stays a function of the log: what is withdrawn or renamed is so from the first event on, and the next start
+learns from the log as it then is, to the state of a service that never had it otherwise. Events that are let go leave a
+base behind, the state as it was with them. Predictions that were given stay as they were given. Each correction is
+written down (`corrections`), in the transaction that makes it.
+"""
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from sqlalchemy import Connection, delete, func, insert, or_, select, update
+
+from predictors.core.errors import JobcastError
+from predictors.core.events import CANCELLED, ENDED, FORGOTTEN
+from predictors.core.model_files import part
+from predictors.service.event import APPLIED, EFFECTS, REFUSED, WITHDRAWN, Event
+from predictors.service.pseudonyms import FIRST_NAME, Pseudonymiser
+from predictors.service.state.jobs import Arrays, packed, unpacked
+from predictors.service.state.recovery import first_order
+from predictors.service.storage.database import CORRECTIONS, EVENTS, PREDICTIONS, SNAPSHOTS, shown
+from predictors.service.storage.store import Store
+
+_ENDS: Final = (ENDED, CANCELLED, FORGOTTEN)
+_AT_ONCE: Final = 500
+
+
+def withdraw(store: Store, sequences: Sequence[int], why: str) -> list[Event]:
+    """Let events never have happened; return them. What was refused because of them may take effect.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such event, it was withdrawn already, or it stands behind the base.
+    """
+    withdrawn, base = EFFECTS.index(WITHDRAWN), store.base()
+    with store.correcting() as connection:
+        found = connection.execute(select(EVENTS).where(EVENTS.c.sequence.in_(sequences))).mappings().all()
+        events = [Event(**{name: row[name] for name in Event._fields}) for row in found if row["effect"] != withdrawn]
+        missing = sorted(set(sequences) - {one.sequence for one in events})
+        if missing:
+            raise JobcastError(f"{_name(store)}: has no event {missing[0]}, or it was withdrawn before.")
+        if min(sequences) <= base:
+            raise JobcastError(
+                f"{_name(store)}: event {min(sequences)} stands behind the base, event {base}, from which older events "
+                "were let go; it cannot be withdrawn any more."
+            )
+        connection.execute(update(EVENTS).where(EVENTS.c.sequence.in_(sequences)).values(effect=withdrawn))
+        _judge_again(store, connection)
+        _write_down(connection, "withdrawn: events " + ", ".join(map(str, sorted(sequences)[:20])), why, len(events))
+    return events
+
+
+def erase_user(store: Store, key: Pseudonymiser, user: str | int, why: str) -> tuple[int, int]:
+    """Replace a user, the programs, and the ids of the ended jobs by codes of nobody; return events and live jobs.
+
+    All that is known stays true of somebody, so that nobody else's predictions change; nothing leads back to the user,
+    whatever the key. Jobs that still wait or run keep their ids: erase again when they are over.
+
+    Raises
+    ------
+    JobcastError
+        If the key is another than the service's, or there is no event of the user.
+    """
+    if store.about().get("key", key.fingerprint) != key.fingerprint:
+        raise JobcastError(f"{_name(store)}: was begun with another name key; give the --name-key of the service.")
+    code = key.code(user)
+    with store.correcting() as connection:
+        of_user = EVENTS.c.user == code
+        jobs = [int(row[0]) for row in connection.execute(select(EVENTS.c.job).where(of_user).distinct())]
+        if not jobs:
+            raise JobcastError(f"{_name(store)}: has no event of that user; with names, the --name-key must be given.")
+        over = [job for some in _parts(jobs) for job in _over_among(connection, some)]
+        programs = [int(row[0]) for row in connection.execute(select(EVENTS.c.executable).where(of_user).distinct())]
+        nobody = _fresh()
+        for program in programs:
+            if program >= 0:
+                which = (of_user, EVENTS.c.executable == program)
+                connection.execute(update(EVENTS).where(*which).values(executable=_fresh()))
+        n_events = connection.execute(update(EVENTS).where(of_user).values(user=nobody)).rowcount
+        for job in over:
+            fresh = _fresh()
+            for table in (EVENTS, PREDICTIONS):
+                connection.execute(update(table).where(table.c.job == job).values(job=fresh))
+        for row in connection.execute(select(SNAPSHOTS.c.sequence, SNAPSHOTS.c.arrays).where(_kept())).all():
+            if code < FIRST_NAME:
+                raise JobcastError(
+                    f"{_name(store)}: began with a history, or let events go, and users are numbers there: a number "
+                    "cannot be told from other numbers in what was kept."
+                )
+            arrays = packed(_replaced(unpacked(bytes(row[1])), code, nobody))
+            connection.execute(update(SNAPSHOTS).where(SNAPSHOTS.c.sequence == row[0]).values(arrays=arrays))
+        _drop_snapshots(connection)
+        _write_down(connection, "erased: a user", why, n_events)
+    store.vacuum()
+    return n_events, len(jobs) - len(over)
+
+
+def let_go(store: Store, before: int, why: str) -> int:
+    """Delete the events and predictions of jobs that were over before a second; return how many events.
+
+    The newest snapshot becomes the base, from which a restart goes on: the state does not change.
+
+    Raises
+    ------
+    JobcastError
+        If the newest snapshot does not stand behind the newest event, is damaged, or lacks a model's learning.
+    """
+    newest = next(store.snapshots(), None)
+    if newest is None or newest[0] != store.last:
+        raise JobcastError(
+            f"{_name(store)}: the newest snapshot does not stand behind the newest event, {store.last}; start the "
+            "service and stop it, then try again."
+        )
+    base, arrays = newest[0], unpacked(newest[1])
+    models = {row["role"]: row for row in store.models()}
+    for row in models.values():
+        if row["learns_since"] < base and not part(arrays, f"model{row['id']}_"):
+            raise JobcastError(
+                f"{_name(store)}: {row['predictor']} can only learn again from all events, so none can be let go; "
+                "serve another model."
+            )
+    with store.correcting() as connection:
+        last = func.max(EVENTS.c.time)
+        ended = func.max(EVENTS.c.kind).in_(_ENDS)
+        applied = EVENTS.c.effect == EFFECTS.index(APPLIED)
+        old = select(EVENTS.c.job).where(applied).group_by(EVENTS.c.job).having(last < before, ended)
+        jobs = [int(row[0]) for row in connection.execute(old)]
+        n_events = 0
+        for some in _parts(jobs):
+            gone = (EVENTS.c.job.in_(some), EVENTS.c.sequence <= base)
+            n_events += connection.execute(delete(EVENTS).where(*gone)).rowcount
+            connection.execute(delete(PREDICTIONS).where(PREDICTIONS.c.job.in_(some)))
+        connection.execute(update(SNAPSHOTS).where(SNAPSHOTS.c.sequence > 0).values(base=SNAPSHOTS.c.sequence == base))
+        _drop_snapshots(connection)
+        _write_down(connection, f"let go: jobs over before {before}", why, n_events)
+    store.vacuum()
+    return n_events
+
+
+def _judge_again(store: Store, connection: Connection) -> None:
+    """Note what becomes of all events behind the base by the order of events, and drop the snapshots."""
+    base = store.base()
+    order = first_order(store)
+    effects: dict[int, str] = {}
+    for table in store.events_after(base, connection):
+        effects.update(order.judge(table))
+    there = (EVENTS.c.sequence > base, EVENTS.c.effect.not_in([EFFECTS.index(APPLIED), EFFECTS.index(WITHDRAWN)]))
+    before = dict(connection.execute(select(EVENTS.c.sequence, EVENTS.c.effect).where(*there)).all())
+    changed = {
+        sequence: effects.get(sequence, APPLIED)
+        for sequence in {*effects, *before}
+        if before.get(sequence, 0) != EFFECTS.index(effects.get(sequence, APPLIED))
+    }
+    store.write_effects(connection, dict.fromkeys(changed, REFUSED))  # none takes a place that another gives up
+    store.write_effects(connection, changed)
+    _drop_snapshots(connection)
+
+
+def _over_among(connection: Connection, jobs: Sequence[int]) -> list[int]:
+    """Return those of the jobs that have ended, were cancelled or given up."""
+    ends = (EVENTS.c.job.in_(jobs), EVENTS.c.kind.in_(_ENDS), EVENTS.c.effect == EFFECTS.index(APPLIED))
+    return [int(row[0]) for row in connection.execute(select(EVENTS.c.job).where(*ends).distinct())]
+
+
+def _kept() -> Any:
+    return or_(SNAPSHOTS.c.sequence == 0, SNAPSHOTS.c.base.is_(True))
+
+
+def _drop_snapshots(connection: Connection) -> None:
+    connection.execute(delete(SNAPSHOTS).where(SNAPSHOTS.c.sequence > 0, SNAPSHOTS.c.base.is_(False)))
+
+
+def _write_down(connection: Connection, what: str, why: str, n_events: int) -> None:
+    number = (connection.execute(select(func.max(CORRECTIONS.c.id))).scalar() or 0) + 1
+    row = {"id": number, "at": time.time(), "what": what[:200], "why": why[:200], "n_events": n_events}
+    connection.execute(insert(CORRECTIONS), row)
+
+
+def _replaced(arrays: Mapping[str, Any], code: int, nobody: int) -> Arrays:
+    """Return arrays with another code in the place of one, which is no number of anything else."""
+    return {
+        name: np.where(array == code, np.asarray(nobody, dtype=array.dtype), array)
+        if array.dtype in (np.int64, np.float64)
+        else array
+        for name, array in arrays.items()
+    }
+
+
+def _fresh() -> int:
+    """Return a code of nobody."""
+    return FIRST_NAME | secrets.randbits(52)
+
+
+def _parts(jobs: Sequence[int]) -> list[Sequence[int]]:
+    return [jobs[i : i + _AT_ONCE] for i in range(0, len(jobs), _AT_ONCE)]
+
+
+def _name(store: Store) -> str:
+    return shown(str(store.engine.url))

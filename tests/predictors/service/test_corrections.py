@@ -1,0 +1,164 @@
+"""Corrections: the state is that of a service which never had it otherwise; nothing leads back to an erased user."""
+
+import threading
+
+import numpy as np
+import pytest
+from sqlalchemy import select
+from typer.testing import CliRunner
+
+from experiments.cli.main import app
+from predictors.core.errors import JobcastError
+from predictors.service.event import Event
+from predictors.service.pseudonyms import Pseudonymiser
+from predictors.service.settings import Settings
+from predictors.service.state import corrections
+from predictors.service.state.service import Service
+from predictors.service.storage.database import CORRECTIONS
+from predictors.service.storage.store import Store
+from tests.predictors.service.test_state import EVENTS, equal, feed, small, state
+
+KEY = Pseudonymiser(b"k" * 16)
+
+
+@pytest.fixture
+def begin(tmp_path):
+    begun = []
+
+    def start(name="s", model="online-linear"):
+        service = Service(Settings(model=model, db=f"sqlite:///{tmp_path}/{name}.db", poll=0), small(model), key=KEY)
+        begun.append(service)
+        service.start()
+        service.wait(60)
+        return service
+
+    yield start
+    for service in begun:
+        if service.ready:
+            service.stop()
+
+
+def corrected(service, change):
+    """Stop a service, correct its database, and return what that returned."""
+    service.stop()
+    store = Store(service.settings.db)
+    try:
+        return change(store)
+    finally:
+        store.close()
+
+
+def test_a_withdrawn_event_never_was_and_the_right_one_takes_its_place(begin):
+    """One from the future makes all later ones late; withdrawn, the state is that of a service without it."""
+    service, ahead = begin(), EVENTS[100].time + 40 * 365 * 86_400
+    feed(service, EVENTS[:100])
+    end = next(one for one in EVENTS[100:] if one.kind == 2 and any(one.job == old.job for old in EVENTS[:100]))
+    feed(service, [end._replace(time=ahead)])
+    feed(service, [one for one in EVENTS[100:400] if one is not end])
+    assert service.job_state.history.late_events > 200
+    sequence = service.store.events_of(end.job)[-1].event.sequence
+    gone = corrected(service, lambda store: corrections.withdraw(store, [sequence], "a wrong clock"))
+    assert [one.time for one in gone] == [ahead]
+    whole, service = begin("whole"), begin()
+    feed(whole, [one for one in EVENTS[:400] if one is not end])
+    equal(state(service), state(whole))
+    told = []
+    for one in (service, whole):
+        done = threading.Event()
+        one.take([end], lambda receipts, done=done: (told.extend(receipts), done.set()), print)
+        assert done.wait(30)
+        feed(one, EVENTS[400:600])
+    assert [one.what for one in told] == ["applied", "applied"]
+    equal(state(service), state(whole))
+    with service.store.engine.connect() as connection:
+        rows = connection.execute(select(CORRECTIONS.c.what, CORRECTIONS.c.why, CORRECTIONS.c.n_events)).all()
+    assert rows == [(f"withdrawn: events {sequence}", "a wrong clock", 1)]
+
+
+def test_what_was_refused_because_of_a_withdrawn_event_takes_effect(begin):
+    service = begin()
+    feed(service, [Event(1, 0, 10), Event(1, 1, 500), Event(1, 2, 90), Event(1, 2, 600)])
+    assert [one.effect for one in service.store.events_of(1)] == ["applied", "applied", "refused", "applied"]
+    corrected(service, lambda store: corrections.withdraw(store, [2], "another job's start"))
+    service = begin()
+    assert [one.effect for one in service.store.events_of(1)] == ["applied", "withdrawn", "held", "refused"]
+    feed(service, [Event(1, 1, 20)])
+    assert [one.effect for one in service.store.events_of(1)] == [
+        "applied", "withdrawn", "applied", "refused", "applied",
+    ]  # fmt: skip
+    with pytest.raises(JobcastError, match="has no event 2, or it was withdrawn before"):
+        corrected(service, lambda store: corrections.withdraw(store, [2], "again"))
+
+
+def test_an_erased_user_is_nobody_and_others_are_told_the_same(begin, tmp_path):
+    user = KEY.code("alice")
+    mine = EVENTS[0].user
+    events = [one._replace(user=user, executable=KEY.code("a.out")) if one.user == mine else one for one in EVENTS]
+    service = begin()
+    feed(service, events[:900])
+    others = [one[4:11] for one in events if one.kind == 0 and one.user != user][:60]
+    before = [one.seconds for one in service.predict(others, EVENTS[-1].time).answers]
+    alice = [one[4:11] for one in events if one.kind == 0 and one.user == user][:1]
+    known = np.isfinite(service.job_state.rows(alice, EVENTS[-1].time)[0]).sum()
+    jobs = {one.job for one in events[:900] if one.user == user}
+    n_events, _ = corrected(service, lambda store: corrections.erase_user(store, KEY, "alice", "asked for"))
+    assert n_events == len(jobs)
+    stored = b"".join(path.read_bytes() for path in tmp_path.glob("s.db*"))
+    for code in (user, KEY.code("a.out")):
+        assert code.to_bytes(7, "big") not in stored
+    service = begin()
+    assert service.rebuilt_events == 900
+    assert [one.seconds for one in service.predict(others, EVENTS[-1].time).answers] == before
+    assert np.isfinite(service.job_state.rows(alice, EVENTS[-1].time)[0]).sum() < known - 10  # nobody knows her
+    with pytest.raises(JobcastError, match="no event of that user"):
+        corrected(service, lambda store: corrections.erase_user(store, KEY, "alice", "again"))
+    store = Store(service.settings.db)
+    with pytest.raises(JobcastError, match="another name key"):
+        corrections.erase_user(store, Pseudonymiser(b"j" * 16), "alice", "another key")
+    store.close()
+
+
+@pytest.mark.parametrize("model", ["online-linear", pytest.param("boosted", marks=pytest.mark.slow)])
+def test_old_events_are_let_go_and_the_state_stays(begin, model):
+    service, whole = begin(model=model), begin("whole", model)
+    feed(service, EVENTS[:800])
+    feed(whole, EVENTS[:800])
+    before = EVENTS[500].time
+    n_events = corrected(service, lambda store: corrections.let_go(store, before, "kept long enough"))
+    assert 300 < n_events < 700
+    service = begin(model=model)
+    assert service.rebuilt_events == 0
+    equal(state(service), state(whole))
+    feed(service, EVENTS[800:])
+    feed(whole, EVENTS[800:])
+    equal(state(service), state(whole))
+    assert service.store.events_of(EVENTS[0].job) == []
+    with pytest.raises(JobcastError, match="stands behind the base, event 800"):
+        corrected(service, lambda store: corrections.withdraw(store, [EVENTS.index(EVENTS[700]) + 1], "too late"))
+
+
+def test_a_model_that_must_learn_again_lets_nothing_go(begin):
+    service = begin(model="online-tree")
+    feed(service, EVENTS[:200])
+    with pytest.raises(JobcastError, match="online-tree can only learn again from all events"):
+        corrected(service, lambda store: corrections.let_go(store, EVENTS[100].time, "kept long enough"))
+
+
+def test_the_command(begin, tmp_path):
+    service = begin()
+    feed(service, EVENTS[:50])
+    url, run = service.settings.db, CliRunner().invoke
+    assert "another service" in str(run(app, ["correct", "--db", url, "--why", "w", "--withdraw", "3"]).exception)
+    service.stop()
+    for words, told in (
+        (["--withdraw", "3", "--erase-user", "x"], "is one of"),
+        (["--withdraw", "999"], "has no event 999"),
+        (["--let-go-before", "soon"], "a date such as"),
+        (["--erase-user", "nobody"], "another name key"),
+    ):
+        assert told in str(run(app, ["correct", "--db", url, "--why", "w", *words]).exception)
+    done = run(app, ["correct", "--db", url, "--why", "w", "--withdraw", "3", "--withdraw", "4", "--json"])
+    assert done.exit_code == 0 and '"events": 2' in done.stdout
+    done = run(app, ["correct", "--db", url, "--why", "w", "--let-go-before", "2001-01-01"])
+    assert "start the service and stop it" in str(done.exception)
+    assert np.isfinite(begin().job_state.sequence)
