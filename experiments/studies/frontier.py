@@ -104,13 +104,14 @@ def _slack(value: float | None) -> Policy:
 
 
 def _kept(value: float | None) -> Policy:
-    """Return `balanced` with the slack of its promise, its growth and its most multiplied; None: no promise."""
+    """Return `balanced` with the slack of its promise multiplied, its growth and limits too; None: no promise."""
     own = BALANCED.promise
     assert own is not None
     if value is None:
         return replace(BALANCED, promise=None)
-    slack, most = round(own.slack * value), round(own.most * value)
-    return replace(BALANCED, promise=replace(own, slack=slack, growth=own.growth * value, most=most))
+    slack, least, most = (round(seconds * value) for seconds in (own.slack, own.least, own.most))
+    promise = replace(own, slack=slack, least=least, most=most, growth=own.growth * value)
+    return replace(BALANCED, promise=promise)
 
 
 def _times(value: float | None) -> SimilarRuns:
@@ -164,8 +165,8 @@ def along(table: pd.DataFrame, families: Sequence[Family] = FAMILIES) -> pd.Data
 
     Examples
     --------
-    >>> along(pd.DataFrame({"case": ["balanced"], "wait": [0.7]}), FAMILIES[:1]).to_numpy().tolist()
-    [['weight of the estimate', 'weight', '0.6', 'balanced', 0.7]]
+    >>> along(pd.DataFrame({"case": ["weight of the estimate 0"], "wait": [0.7]}), FAMILIES[:1]).to_numpy().tolist()
+    [['weight of the estimate', 'weight', '0', 'weight of the estimate 0', 0.7]]
     """
     known = table.set_index("case")
     rows = [

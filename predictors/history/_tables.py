@@ -360,7 +360,8 @@ class LiveTables:
             slot = len(self.jobs)
             more = max(slot, 64)
             self.jobs = np.concatenate([self.jobs, np.full((more, self.jobs.shape[1]), NONE)])
-            self.rows = np.concatenate([self.rows, np.full((more, self.rows.shape[1]), np.nan)])
+            rows, self.rows = self.rows, np.empty((slot + more, self.rows.shape[1]))
+            self.rows[:slot] = rows  # the rest takes no memory before it is written, at a submission
             self.issued = np.concatenate([self.issued, np.full(more, np.nan)])
             self.jobs[slot:-1, at.NEXT] = np.arange(slot + 1, slot + more)
         self.clock[at.FREE] = self.jobs[slot, at.NEXT]

@@ -384,7 +384,7 @@ def test_the_container_is_built_and_serves(tmp_path):
     done(buildah, *store, "bud", "--isolation=chroot", "--build-arg=BASE=localhost/base", "--pull-never",
          "--volume=/etc/ssl/certs:/etc/ssl/certs:ro", "-f", DEPLOY / "Containerfile", "-t", "localhost/jobcast", ROOT,
          seconds=3000)  # fmt: skip
-    one = done(buildah, *store, "from", "--pull-never", "localhost/jobcast").strip()
+    one = done(buildah, *store, "from", "--pull-never", "localhost/jobcast", seconds=1800).strip()
     run = [buildah, *store, "run", "--isolation=chroot", one, "--"]
     assert done(*run, "/opt/jobcast/bin/jobcast", "--version").startswith("jobcast ")
     assert done(*run, "id", "-u").strip() == "10001"

@@ -256,7 +256,7 @@ class EventOrder:
         """Return everything as int64 arrays."""
         held = [event for events in self._held.values() for event in events.values()]
         return {
-            "live": np.array(list(self._live.items()), dtype=np.int64).reshape(-1, 2),
+            "live": np.array(sorted(self._live.items()), dtype=np.int64).reshape(-1, 2),
             "held": np.array(held, dtype=np.int64).reshape(-1, len(Event._fields)),
             "over": np.array(list(self._over), dtype=np.int64),
             "counts": np.array([self.applied, self.refused, self.dropped], dtype=np.int64),

@@ -88,6 +88,22 @@ def test_ends_without_starts_wait_and_contradictions_have_no_effect(client):
     assert client.send([{"kind": "cancelled", "job_id": "back", "time": 300}])[0]["status"] == "refused"
 
 
+def test_a_wrong_end_is_in_nobodys_way_and_the_job_runs_until_the_right_one(client):
+    about = {"job_id": "wrong"}
+    told = client.send([{**one, **about} for one in (SUBMITTED, STARTED, {**ENDED, "time": 150})])
+    assert [one["status"] for one in told] == ["applied", "applied", "refused"]
+    job = client.job("wrong")
+    assert job["state"] == "running" and job["ended"] is None and job["refused"] == 1
+    assert client.send([{**ENDED, **about, "time": 150}])[0] == told[-1]  # the same again is the same
+    assert client.send([{**ENDED, **about}])[0]["status"] == "applied"
+    job = client.job("wrong")
+    assert job["state"] == "over" and job["run_time"] == 100
+    assert client.send([{**ENDED, **about, "time": 150}])[0]["status"] == "conflict"
+    queued = {**SUBMITTED, "job_id": "gone"}
+    client.send([queued, {"kind": "cancelled", "job_id": "gone", "time": 120}, {**STARTED, "job_id": "gone"}])
+    assert client.job("gone")["state"] == "cancelled"
+
+
 def test_a_clock_that_jumps_back_is_late_and_one_that_jumps_ahead_is_refused(client):
     past = client.send([{**SUBMITTED, "job_id": "past", "time": 3}])[0]
     assert past["status"] == "applied"

@@ -72,9 +72,13 @@ def test_a_copy_that_was_changed_is_refused_with_both_reasons(home):
     copies = ModelCopies(home / "copies")
     copies.load(URI)
     (home / "mlruns").rename(home / "away")
-    next((home / "copies").rglob("predictor.json")).write_text("{}")
-    with pytest.raises(JobcastError, match=r"Nor can its copy be used: .*changed"):
-        copies.load(URI)
+    kept = next((home / "copies").rglob("predictor.json")), next((home / "copies").rglob("manifest.json"))
+    for file, changed in ((kept[1], kept[1].read_text() + "\n"), (kept[0], "{}")):
+        before = file.read_text()
+        file.write_text(changed)
+        with pytest.raises(JobcastError, match=r"Nor can its copy be used: .*changed"):
+            copies.load(URI)
+        file.write_text(before)
 
 
 def test_a_registry_that_hangs_is_waited_for_so_long_only(home, monkeypatch):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
-from predictors.core.events import CANCELLED, ENDED, STARTED, SUBMITTED
+from predictors.core.events import CANCELLED, ENDED, FORGOTTEN, STARTED, SUBMITTED
 from predictors.data.synthetic.generate import generate_log
 from predictors.history.replay import log_events
 from predictors.service.event import FIELDS, Event
@@ -14,9 +14,9 @@ from predictors.service.pseudonyms import FIRST_NAME, Pseudonymiser
 from predictors.service.state.jobs import JobState, packed, unpacked
 from predictors.service.state.ordering import EventOrder
 
-EVENTS = st.lists(
-    st.tuples(st.integers(1, 4), st.integers(0, 3), st.integers(0, 9)), max_size=24, unique_by=lambda one: one[:2]
-)
+KINDS = st.sampled_from([SUBMITTED, STARTED, ENDED, CANCELLED, FORGOTTEN])
+EVENTS = st.lists(st.tuples(st.integers(1, 4), KINDS, st.integers(0, 9)), max_size=24)
+"""Also what the database keeps back while nothing was withdrawn: a second event of a job and kind."""
 
 
 def numbered(rows):
@@ -111,6 +111,34 @@ def test_a_restored_ledger_goes_on_as_one_that_never_stopped(rows, cut):
     for name, array in whole.snapshot()[1].items():
         other = second.snapshot()[1][name]
         assert np.array_equal(array, other, equal_nan=array.dtype.kind == "f"), name
+
+
+@given(EVENTS, EVENTS)
+def test_a_trial_that_fails_leaves_no_trace(rows, tried):
+    order = EventOrder(most_held=2, most_over=2)
+    for event in numbered(rows):
+        order.take(event)
+    before = order.snapshot()
+    with pytest.raises(KeyError), order.trial():
+        for event in numbered(tried):
+            order.take(event)
+        raise KeyError
+    for name, array in order.snapshot().items():
+        assert array.tolist() == before[name].tolist(), name
+
+
+@given(EVENTS)
+def test_effects_of_many_are_those_one_by_one(rows):
+    """As they are noted for the events of an older database, or after a correction."""
+    one, many, effects = EventOrder(), EventOrder(), {}
+    for event in numbered(rows):
+        effects[event.sequence], _ = one.take(event)
+        effects |= {other.sequence: now for other, now in one.changed}
+    table = np.array(numbered(rows), dtype=np.int64).reshape(-1, len(FIELDS))
+    noted = dict.fromkeys(effects, "applied") | dict(many.judge(table))
+    assert noted == effects
+    taken = [rows[number - 1][:2] for number, effect in effects.items() if effect in ("applied", "held")]
+    assert len(taken) == len(set(taken)), "two events in one place"
 
 
 def test_memory_of_jobs_that_wait_and_are_over_is_bounded():

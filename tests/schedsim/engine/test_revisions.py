@@ -407,6 +407,48 @@ def test_revisions_by_group_and_by_job_give_one_schedule(name, parts):
         assert others == [first, first], seed
 
 
+class OnlyOfRunning:
+    """Estimates of which a revision changes only that for a running job; one answer stands for a group of jobs."""
+
+    n_steps = 1
+
+    def __init__(self, jobs):
+        self.jobs, self.waiting, self.ended = jobs, [], 0
+        self.group_of = np.array([job.requested for job in jobs])
+
+    def by_group(self):
+        """Answer by group, as it does anyway."""
+
+    def fork(self):
+        """Return another one."""
+        return OnlyOfRunning(self.jobs)
+
+    def advance(self, events, answers):
+        """Answer on the newcomers and, after an end, on one waiting job of each request."""
+        kinds = {kind: [row for _, happened, row in events.tolist() if happened == kind] for kind in range(3)}
+        self.waiting = [row for row in self.waiting if row not in kinds[STARTED]] + kinds[SUBMITTED]
+        self.ended += len(kinds[ENDED])
+        one_each = {self.jobs[row].requested: row for row in self.waiting if row not in kinds[SUBMITTED]}
+        told = kinds[SUBMITTED] + (list(one_each.values()) if kinds[ENDED] else [])
+        for place, row in enumerate(told):
+            most = self.jobs[row].requested
+            answers[place] = [row, 1 + self.ended % most, max(1, most // 2), most, np.inf, 1.0]
+        return len(told)
+
+
+@pytest.mark.parametrize("name", ["hybrid-2", "hybrid-2+promise", "conservative-replan", "easy-sjbf", "sjf-easy"])
+def test_a_job_starts_by_the_last_revision_of_its_running_estimate(name):
+    """Whether it heads the queue or is backfilled: the events tell the estimate at the start."""
+    for seed in range(30):
+        jobs = seeded_workload(seed)
+        found = simulate(workload_of(jobs), make_policy(name), OnlyOfRunning(jobs))
+        events = sorted(zip(found.start.tolist(), found.end.tolist(), range(len(jobs)), strict=True))
+        for start, _, row in events:
+            asked_at = max(t for t in (jobs[row].submit, *(end for _, end, _ in events)) if t <= start)
+            ended = sum(end <= asked_at for _, end, _ in events)
+            assert found.estimate[row] == min(1 + ended % jobs[row].requested, jobs[row].requested), (seed, row)
+
+
 def test_a_group_whose_jobs_have_several_requests_is_told_job_by_job():
     log = as_log(random_jobs(1))
     workload = Workload.from_log(log)
