@@ -7,19 +7,16 @@ out jobs of spent accounts; with any other it is another order.
 """
 
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
 from schedsim.cobalt.commands import Command
+from schedsim.cobalt.queues import least_capability
 from schedsim.machine.outages import Outages
 from schedsim.policies.orders import FORMULAS, Order, Waiting
 from schedsim.policies.policy import Policy
-
-CAPABILITY: Final = 1 / 12
-"""Jobs that need more than this share of the machine are capability jobs."""
 
 
 def maintenance_ends(outages: Outages, nodes: int) -> Ints:
@@ -81,7 +78,7 @@ def _behind(order: Order, ends: Ints, nodes: int) -> Order:
     def keys(w: Waiting) -> Floats:
         place = int(np.searchsorted(ends, w.now, side="right"))
         since = w.now - ends[place - 1] if place else -1
-        big = (w.wait >= since) & (w.procs > CAPABILITY * nodes) & (place > 0)
+        big = (w.wait >= since) & (w.procs >= least_capability(nodes)) & (place > 0)
         rank = np.lexsort((w.row, np.where(big, -w.procs, base(w)), ~big))
         found = np.empty(len(w.row))
         found[rank] = np.arange(len(rank))

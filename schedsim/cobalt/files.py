@@ -12,7 +12,7 @@ from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
 from schedsim.cobalt.accounts import Accounts, Project
 from schedsim.cobalt.commands import Command, read_commands
-from schedsim.cobalt.queues import Queue, Router, mira_router
+from schedsim.cobalt.queues import CAPABILITY_SHARE, Queue, Router, mira_router
 from schedsim.cobalt.rules import ONE_QUEUE, Rules
 from schedsim.cobalt.score import Score
 from schedsim.workload.dependencies import Dependencies, OnFailure
@@ -53,6 +53,7 @@ class Site:
     __pydantic_config__: ClassVar[Any] = STRICT
 
     queues: str | None = None
+    capability: float | None = None
     queue: tuple[Queue, ...] = ()
     partitions: tuple[int, ...] = ()
     score: Score = field(default_factory=Score)
@@ -64,6 +65,8 @@ class Site:
             raise JobcastError('Name ready-made queues (queues = "mira"), or give [[queue]] sections, not both.')
         if self.queues not in (None, "mira"):
             raise unknown_name("set of queues", str(self.queues), ["mira"])
+        if self.capability is not None and self.queues is None:
+            raise JobcastError('capability is a share for queues = "mira"; a [[queue]] says least_procs.')
         if self.partitions and not self.queue and self.queues is None:
             raise JobcastError("partitions are what jobs are routed by; give [[queue]] sections too.")
 
@@ -131,7 +134,7 @@ def _read(path: str | os.PathLike[str]) -> Site:
 def _router(given: Site, machine: int, source: str) -> Router:
     """Return the queues: Mira's, those of the file, or one."""
     if given.queues is not None:
-        return mira_router(machine)
+        return mira_router(machine, CAPABILITY_SHARE if given.capability is None else given.capability)
     if not given.queue:
         return ONE_QUEUE
     for queue in given.queue:

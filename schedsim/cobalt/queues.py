@@ -1,5 +1,6 @@
 """Queues with shares of the machine, and the router by size and requested time; Mira's as data."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
@@ -13,6 +14,9 @@ from predictors.core.validation import check_whole
 from schedsim.machine.partitions import MIRA_NODES, Hierarchy
 
 HOUR: Final = 3600
+CAPABILITY_SHARE: Final = 0.2
+"""Of the machine: the least that a capability job needs (Allcock et al.). On Mira it is more than 4,096 nodes, which
+get a partition of 8 K, a sixth."""
 
 
 @dataclass(frozen=True)
@@ -175,20 +179,43 @@ class Router:
         return replace(self, queues=tuple(replace(queue, share=None) for queue in self.queues))
 
 
-def mira_router(machine_procs: int = MIRA_NODES) -> Router:
+def least_capability(machine_procs: int, share: float = CAPABILITY_SHARE) -> int:
+    """Return the fewest processors that make a capability job.
+
+    Examples
+    --------
+    >>> least_capability(MIRA_NODES), least_capability(4360), least_capability(4360, share=1 / 12)
+    (4097, 872, 364)
+    """
+    if machine_procs == MIRA_NODES and share == CAPABILITY_SHARE:
+        return MIRA_NODES // 12 + 1
+    return math.ceil(share * machine_procs - 1e-9)  # .07 x 100 is not 8
+
+
+def mira_router(machine_procs: int = MIRA_NODES, capability: float = CAPABILITY_SHARE) -> Router:
     """Return the queues of Mira (Allcock et al., JSSPP 2017, doi:10.1007/978-3-319-77398-8_1), or scaled to a machine.
 
-    Over a twelfth of the nodes (4,096 of 49,152) is prod-capability; else up to 6 h prod-short, longer prod-long, which
-    may use a third of the nodes, so that two thirds, a 32 K partition, stay free of it. Behind all: backfill.
+    Jobs of `capability` of the machine or more (on Mira, of more than 4,096 nodes) go to prod-capability; else up to 6
+    h to prod-short, longer to prod-long, which may use a third of the nodes, so that two thirds, a 32 K partition, stay
+    free of it. Behind all: backfill.
 
     Raises
     ------
     JobcastError
-        If the machine has fewer than 12 processors.
+        If the machine has fewer than 12 processors, or the share leaves no job to the other queues.
     """
     if machine_procs < 12:
         raise JobcastError(f"Mira's queues need a machine of 12 processors or more; this one has {machine_procs}.")
-    small = machine_procs // 12
+    if isinstance(capability, bool) or not isinstance(capability, int | float) or not 0 < capability <= 1 / 3:
+        raise JobcastError(
+            f"The share of a capability job lies above 0 and is at most a third, prod-long's share; got {capability!r}."
+        )
+    small = least_capability(machine_procs, capability) - 1
+    if small < 1:
+        raise JobcastError(
+            f"A share of {capability:g} of {machine_procs} processors leaves no job to the queues beside "
+            "prod-capability; raise it."
+        )
     return Router(
         (
             Queue("prod-capability", least_procs=small + 1, capability=True),

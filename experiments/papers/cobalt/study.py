@@ -34,6 +34,7 @@ from predictors.core.intervals import median_interval
 from predictors.data.cleaning import clean
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
+from schedsim.cobalt.queues import CAPABILITY_SHARE
 from schedsim.cobalt.score import Score
 from schedsim.results.site_metrics import by_queue
 from schedsim.workload.workload import Workload
@@ -233,7 +234,8 @@ def _notes(log: JobLog, account: ReadingReport) -> Iterator[str]:
         )
     else:
         yield (
-            f"Mira's queues are scaled to {log.max_procs:,} nodes: over a twelfth is capability, prod-long has a third."
+            f"Mira's queues are scaled to {log.max_procs:,} nodes: from {CAPABILITY_SHARE:.0%} on is capability, "
+            "prod-long has a third."
         )
     if account.dropped:
         yield f"{account.dropped:,} jobs are left out: {'; '.join(finding.text for finding in account.findings[:4])}."

@@ -12,10 +12,9 @@ from predictors.core.arrays import Bools, Ints
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import machine_size
 from predictors.data.joblog import JobLog
+from schedsim.cobalt.queues import CAPABILITY_SHARE, least_capability
 from schedsim.results.timelines import in_use
 
-CAPABILITY_SHARE: Final = 0.2
-"""Share of the machine from which on a job is a capability job (Allcock et al., section 3)."""
 SHORT_S: Final = 6 * 3600
 """Requested time up to which a smaller job goes to the short queue (section 4)."""
 CAPABILITY, SHORT, LONG = "prod-capability", "prod-short", "prod-long"
@@ -180,7 +179,7 @@ def named(log: JobLog, column: str) -> npt.NDArray[np.object_]:
 def _stand_ins(table: pd.DataFrame, known: set[str], machine: int) -> list[str]:
     """Add the columns that something can stand in for; return what was done, in words."""
     notes = []
-    table["wide"] = table["procs"] >= CAPABILITY_SHARE * machine
+    table["wide"] = table["procs"] >= least_capability(machine)
     limit = table["requested_time"].fillna(table["run_time"])
     table["routed"] = np.select([table["wide"], limit <= SHORT_S], [CAPABILITY, SHORT], LONG)
     for column in ("queue", "partition"):

@@ -52,7 +52,7 @@ def test_the_waits_of_the_log_stand_beside_the_simulated_ones(jobcast, folder):
     log, _ = read_log(folder / "log.swf")
     status, out, _ = jobcast("simulate log.swf --policy cobalt --by queue --json")
     assert status == 0
-    wide = log["requested_procs"] > 64 / 12
+    wide = log["requested_procs"] >= 64 / 5
     short = ~wide & (log["requested_time"] <= 6 * 3600)
     found = {name: row["mean_wait_in_the_log_s"] for name, row in json.loads(out)["by"].items()}
     assert found["prod-capability"] == pytest.approx(log["wait"][wide].mean())

@@ -276,3 +276,14 @@ def test_what_failed_before_the_first_submission_is_down(allocator, policy, expe
         return (found.start - later).tolist()
 
     assert starts(0) == starts(900) == expected
+
+
+def test_off_mira_a_capability_job_needs_a_fifth_of_the_machine():
+    theta = mira_router(4360)
+    names = [theta.queues[number].name for number in theta.route(np.array([871, 872]), np.array([60, 60]))]
+    assert names == ["prod-short", "prod-capability"]
+    assert mira_router(4360, capability=1 / 12).queues[0].least_procs == 364
+    assert mira_router(49_152, capability=1 / 3).queues[0].least_procs == 16_384
+    for share, says in ((0, "above 0"), (0.5, "at most a third"), (True, "got True"), (0.01, "leaves no job")):
+        with pytest.raises(JobcastError, match=says):
+            mira_router(60, share)

@@ -129,6 +129,8 @@ def test_a_site_is_read_from_a_file_and_jobs_that_no_queue_takes_are_counted(tmp
         ("[score]\ntack = 3\n", "did you mean 'tick'"),
         ("[score]\ntick = 'a'\n", "site.toml: score: tick must be a whole number; got 'a'"),
         ("queues = 'miro'\n", "did you mean 'mira'"),
+        ("capability = 0.2\n", "capability is a share for queues"),
+        ("queues = 'mira'\ncapability = 2.0\n", "at most a third, prod-long's share; got 2"),
         (SITE.replace("least_procs = 33", "least_procs = 32"), "overlap"),
         (SITE.replace('"incite"', '"insight"'), "did you mean 'incite'"),
         (SITE.replace("groups = [1]", ""), "groups must list"),
