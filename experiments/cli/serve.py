@@ -135,10 +135,6 @@ def serve(
         audit_log=audit_log,
     )
     key = Pseudonymiser() if name_key is None else Pseudonymiser.read(name_key)
-    if name_key is None:
-        logging.getLogger("jobcast.service").warning(
-            "names are hashed without a key: whoever has the database can try likely names; give --name-key"
-        )
     if policy is not None and machine_procs is None:
         raise JobcastError("--policy is for forecasts of starts, which need the machine's size: --machine-procs N.")
     starts = None if machine_procs is None else _starts(policy or "easy", machine_procs)
@@ -168,6 +164,10 @@ def serve(
     with working(f"Loading {model}"):
         variability_state = None if classifier is None else _variability_state(classifier)
         service = Service(settings, loader=loader, key=key)
+    if name_key is None:
+        logging.getLogger("jobcast.service").warning(
+            "names are hashed without a key: whoever has the database can try likely names; give --name-key"
+        )
     listen(Api(service, key, starts, variability_state), listening)
 
 

@@ -17,12 +17,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import make_url
-
 from predictors.core.errors import JobcastError
 from predictors.models.base import Predictor
 from predictors.service.operation.logs import log, utc
 from predictors.service.state.model import Identity, identified, load
+from predictors.service.storage.database import parsed_url
 from predictors.tracking.client import load_model
 from predictors.tracking.model_folder import open_model
 
@@ -42,7 +41,7 @@ def folder_beside(url: str) -> Path | None:
     '/var/lib/jobcast/service.db.models'
     >>> folder_beside("postgresql://me@host/jobs")
     """
-    parsed = make_url(url)
+    parsed = parsed_url(url)
     if parsed.get_backend_name() != "sqlite" or not parsed.database:
         return None
     return Path(parsed.database + ".models").absolute()

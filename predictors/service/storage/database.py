@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import (
+    URL,
     BigInteger,
     Boolean,
     Column,
@@ -82,8 +83,8 @@ def made_engine(url: str, prepare: Callable[[Any], None] | None = None) -> Engin
     JobcastError
         If it is another kind of database, or its driver is not installed.
     """
+    parsed = parsed_url(url)
     try:
-        parsed = make_url(url)
         if parsed.drivername == "postgresql":
             parsed = parsed.set(drivername="postgresql+psycopg")
         if parsed.get_backend_name() not in ("sqlite", "postgresql") or parsed.database in (None, "", ":memory:"):
@@ -107,6 +108,20 @@ def made_engine(url: str, prepare: Callable[[Any], None] | None = None) -> Engin
     return engine
 
 
+def parsed_url(url: str) -> URL:
+    """Return the address of a database in its parts.
+
+    Raises
+    ------
+    JobcastError
+        If it is no address.
+    """
+    try:
+        return make_url(url)
+    except (ArgumentError, ValueError) as error:
+        raise JobcastError(f"{shown(url)!r} is no database: give sqlite:///FILE or postgresql+psycopg://….") from error
+
+
 def is_new_file(url: str) -> bool:
     """Return whether a database is a file of SQLite that is not there yet.
 
@@ -115,7 +130,7 @@ def is_new_file(url: str) -> bool:
     >>> is_new_file("sqlite:////nowhere/x.db"), is_new_file("postgresql://me@host/jobs")
     (True, False)
     """
-    parsed = make_url(url)
+    parsed = parsed_url(url)
     return parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).exists()
 
 
