@@ -212,8 +212,10 @@ def test_the_entropy_of_picks_is_told_by_seed():
 
 @pytest.mark.slow
 def test_a_copy_of_the_test_in_training_helps_there():
-    """A linear agent tuned on the very jobs of the test does better there, on the mean of ten seeds, than one tuned on
-    the months before; twelve weights hold too little of it for ten seeds to be sure."""
+    """A linear agent tuned on the very jobs of the test does better there on the mean of ten seeds.
+
+    Its twelve weights hold too little of them for ten seeds to be sure.
+    """
     seeds = range(1, 11)
     runs = [table_of(linear_runs(WORK, (name, seed)), RUN) for name in (LINEAR, LINEAR + COPIED) for seed in seeds]
     base = [table_of(evaluated(WORK, FCFS, seed, lambda log, jobs: CASES[FCFS].run(log, jobs, 1)), RUN)
