@@ -23,7 +23,7 @@ from schedsim.engine.state import EventLog, State
 from schedsim.kernels import easy, renew_ends
 from schedsim.kernels.keys import WFP3, dynamic_key
 from schedsim.kernels.ordered_lists import list_slots
-from schedsim.kernels.queue import static_key_of
+from schedsim.kernels.queue import refresh, static_key_of
 from schedsim.kernels.records import Arrays, Estimates
 from schedsim.kernels.sorting import put_in_order
 from schedsim.policies.orders import AIMS, ORDERS, LookAhead
@@ -108,6 +108,9 @@ def suppose_estimates(sim: Arrays, order: int) -> None:
         job.run_time = job.current_estimate
         job.end = job.start + job.current_estimate
     renew_ends(sim)
+    n = list_slots(sim, at.QUEUE, len(sim.jobs_now))
+    for i in range(n):
+        refresh(sim, sim.scratch[i])
     n = _write_keys(sim, order)
     for i in range(n):
         job = sim.jobs_now[sim.scratch[i]]

@@ -19,7 +19,7 @@ class RequestLog:
     """ASGI middleware around all others.
 
     A handler, or a middleware within, leaves in the scope what is to be told: `client_name` (the token's), `audit`
-    (action and fields of what was changed).
+    (action and fields of what was changed), `status` (where the client left and no answer was sent).
 
     Parameters
     ----------
@@ -60,6 +60,7 @@ class RequestLog:
             _log.error("A request failed: %s", type(error).__name__, exc_info=error, extra={"request_id": found})
             raise
         finally:
+            status = int(scope.get("status", status))
             route = str(getattr(scope.get("route"), "path_format", "other"))
             self._tell(scope, route, status, reason)
             if span is not None and self._tracing is not None:

@@ -227,7 +227,7 @@ class AuthMiddleware:
             try:
                 await self._served(scope, receive, watched)
             except ClientDisconnect:
-                status = _LEFT
+                status = scope["status"] = _LEFT
             finally:
                 self._at_once -= 1
         route = getattr(scope.get("route"), "path_format", "other")

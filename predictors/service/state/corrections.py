@@ -6,6 +6,7 @@ base behind, the state as it was with them. Predictions that were given stay as 
 written down (`corrections`), in the transaction that makes it.
 """
 
+import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,8 @@ from predictors.service.storage.store import Store
 
 _ENDS: Final = (ENDED, CANCELLED, FORGOTTEN)
 _AT_ONCE: Final = 500
+_OF_JOBS: Final = re.compile("history_job_ids|ledger_(live|held|over)|model[0-9]+_monitor_jobs")
+"""Arrays of a snapshot with ids of jobs, in the first column where there are several."""
 
 
 def withdraw(store: Store, sequences: Sequence[int], why: str) -> list[Event]:
@@ -81,17 +84,17 @@ def erase_user(store: Store, key: Pseudonymiser, user: str | int, why: str) -> t
                 which = (of_user, EVENTS.c.executable == program)
                 connection.execute(update(EVENTS).where(*which).values(executable=_fresh()))
         n_events = connection.execute(update(EVENTS).where(of_user).values(user=nobody)).rowcount
-        for job in over:
-            fresh = _fresh()
+        fresh = {job: _fresh() for job in over}
+        for job, new in fresh.items():
             for table in (EVENTS, PREDICTIONS):
-                connection.execute(update(table).where(table.c.job == job).values(job=fresh))
+                connection.execute(update(table).where(table.c.job == job).values(job=new))
         for row in connection.execute(select(SNAPSHOTS.c.sequence, SNAPSHOTS.c.arrays).where(_kept())).all():
             if code < FIRST_NAME:
                 raise JobcastError(
                     f"{_name(store)}: began with a history, or let events go, and users are numbers there: a number "
                     "cannot be told from other numbers in what was kept."
                 )
-            arrays = packed(_replaced(unpacked(bytes(row[1])), code, nobody))
+            arrays = packed(_renamed(_replaced(unpacked(bytes(row[1])), code, nobody), fresh))
             connection.execute(update(SNAPSHOTS).where(SNAPSHOTS.c.sequence == row[0]).values(arrays=arrays))
         _drop_snapshots(connection)
         _write_down(connection, "erased: a user", why, n_events)
@@ -188,6 +191,17 @@ def _replaced(arrays: Mapping[str, Any], code: int, nobody: int) -> Arrays:
         else array
         for name, array in arrays.items()
     }
+
+
+def _renamed(arrays: Arrays, fresh: Mapping[int, int]) -> Arrays:
+    """Return the arrays of a base with other ids of jobs: one that was live in it must meet its own end behind it."""
+    renamed = dict(arrays)
+    for name in filter(_OF_JOBS.fullmatch, arrays):
+        rows = arrays[name].copy()
+        jobs = rows if rows.ndim == 1 else rows[:, 0]
+        jobs[:] = [fresh.get(job, job) for job in jobs.tolist()]
+        renamed[name] = rows
+    return renamed
 
 
 def _fresh() -> int:

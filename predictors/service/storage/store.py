@@ -203,8 +203,11 @@ class Store:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def newest(self) -> int:
-        """Return the newest sequence number; 0 before the first event."""
-        return int(self._rows(select(func.coalesce(func.max(EVENTS.c.sequence), 0)))[0][0])
+        """Return the newest sequence number that was given; 0 before the first event.
+
+        Where the newest events were let go, that is the base's: none is given twice.
+        """
+        return max(int(self._rows(select(func.coalesce(func.max(EVENTS.c.sequence), 0)))[0][0]), self.base())
 
     def events_after(self, sequence: int, connection: Connection | None = None) -> Iterator[Ints]:
         """Yield the events after one in order, slice by slice: int64 of shape (n_events, n_fields).

@@ -137,6 +137,33 @@ def test_old_events_are_let_go_and_the_state_stays(begin, model):
         corrected(service, lambda store: corrections.withdraw(store, [EVENTS.index(EVENTS[700]) + 1], "too late"))
 
 
+def test_no_number_is_given_twice_where_the_newest_events_were_let_go(begin):
+    service = begin()
+    feed(service, [Event(1, 0, 10), Event(1, 1, 20), Event(1, 2, 30)])
+    assert corrected(service, lambda store: corrections.let_go(store, 1000, "kept long enough")) == 3
+    service = begin()
+    assert service.store.last == 3
+    feed(service, [Event(2, 0, 2000)])
+    assert service.store.events_of(2)[0].event.sequence == 4
+    assert corrected(service, lambda store: (store.last, store.base())) == (4, 3)
+    assert begin().job_state.live == 1
+
+
+def test_a_job_that_was_live_in_the_base_is_over_after_its_user_is_erased(begin):
+    service, alice = begin(), KEY.code("alice")
+    first = [Event(1, 0, 10, user=alice), Event(1, 1, 20), Event(1, 2, 30), Event(2, 0, 40, user=alice)]
+    feed(service, [*first, Event(2, 1, 50), Event(3, 0, 60, user=7)])
+    corrected(service, lambda store: corrections.let_go(store, 35, "kept long enough"))
+    service = begin()
+    feed(service, [Event(2, 2, 100)])
+    assert service.job_state.live == 1
+    corrected(service, lambda store: corrections.erase_user(store, KEY, "alice", "asked for"))
+    service = begin()
+    assert (service.job_state.live, service.job_state.event_order.held) == (1, 0)
+    assert service.learner.champion.monitor.outcomes == 2
+    assert [one.effect for one in service.store.events_of(3)] == ["applied"]
+
+
 def test_a_model_that_must_learn_again_lets_nothing_go(begin):
     service = begin(model="online-tree")
     feed(service, EVENTS[:200])

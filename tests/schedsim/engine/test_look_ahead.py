@@ -15,7 +15,10 @@ from predictors.models.similar_jobs import REVISED_ESTIMATES
 from predictors.models.stream import forecast
 from predictors.registry import make_predictor
 from schedsim.cobalt.rules import Rules
+from schedsim.engine import look_ahead
+from schedsim.engine.look_ahead import rank_by_look_ahead
 from schedsim.engine.simulation import Simulation, simulate
+from schedsim.kernels import dissolve_groups
 from schedsim.machine.outages import Outages, Reservation
 from schedsim.policies.agents import OLDEST_FIRST
 from schedsim.policies.backfilling import Conservative, Easy, NoBackfilling, Promise
@@ -168,6 +171,25 @@ def test_it_drains_by_estimates_that_are_learnt_on_the_way(estimates):
     one = simulate(jobs, looking("sjf"), told())
     assert np.array_equal(one.start, simulate(jobs, make_policy("sjf-easy"), told()).start)
     assert not np.array_equal(simulation.schedule().start, one.start)
+
+
+def test_revised_estimates_count_in_a_drain_as_soon_as_they_are_known(monkeypatch):
+    """Jobs of a group whose estimate was revised as one cost what they do where each is brought up to date first."""
+    log = clean(generate_log(200, seed=3, procs=64, load=1.0))[0]
+    simulation = Simulation(Workload.from_log(log), ALL, REVISED_ESTIMATES["careful"].forecast(log))
+    costs = []
+
+    def ranked(state, estimates, look):
+        single = state.copy()
+        dissolve_groups(single.arrays(), int(single.record.candidates))
+        for code in (ORDERS["fcfs"].code, ORDERS["sjf"].code):
+            costs.append([look_ahead._cost(one, estimates, code, look_ahead.WAIT_SLOWDOWN) for one in (state, single)])
+        return rank_by_look_ahead(state, estimates, look)
+
+    monkeypatch.setattr("schedsim.engine.simulation.rank_by_look_ahead", ranked)
+    simulation.run()
+    grouped, singly = np.transpose(costs)
+    assert len(costs) > 100 and np.array_equal(grouped, singly)
 
 
 def test_its_schedules_keep_the_laws():
