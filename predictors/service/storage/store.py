@@ -203,8 +203,9 @@ class Store:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def newest(self) -> int:
-        """Return the newest sequence number; 0 before the first event."""
-        return int(self._rows(select(func.coalesce(func.max(EVENTS.c.sequence), 0)))[0][0])
+        """Return the newest sequence number; 0 before the first event. One that was let go is not given again."""
+        newest = int(self._rows(select(func.coalesce(func.max(EVENTS.c.sequence), 0)))[0][0])
+        return max(newest, self.base())
 
     def events_after(self, sequence: int, connection: Connection | None = None) -> Iterator[Ints]:
         """Yield the events after one in order, slice by slice: int64 of shape (n_events, n_fields).

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
@@ -14,7 +14,7 @@ from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.settings import Settings
 from predictors.service.state import corrections
 from predictors.service.state.service import Service
-from predictors.service.storage.database import CORRECTIONS
+from predictors.service.storage.database import CORRECTIONS, SNAPSHOTS
 from predictors.service.storage.store import Store
 from tests.predictors.service.test_state import EVENTS, equal, feed, small, state
 
@@ -135,6 +135,26 @@ def test_old_events_are_let_go_and_the_state_stays(begin, model):
     assert service.store.events_of(EVENTS[0].job) == []
     with pytest.raises(JobcastError, match="stands behind the base, event 800"):
         corrected(service, lambda store: corrections.withdraw(store, [EVENTS.index(EVENTS[700]) + 1], "too late"))
+
+
+def test_numbers_of_events_that_were_let_go_are_not_given_again(begin):
+    """A restart reads what stands behind the base: an event with a number before it would be lost."""
+    service = begin()
+    feed(service, [Event(1, 0, 10), Event(1, 1, 20), Event(1, 2, 30)])
+    assert corrected(service, lambda store: corrections.let_go(store, 1000, "kept long enough")) == 3
+    assert corrected(begin(), lambda store: corrections.let_go(store, 1000, "again")) == 0
+    service = begin()
+    feed(service, [Event(2, 0, 40)])
+    assert [one.event.sequence for one in service.store.events_of(2)] == [4]
+    kept = state(service)
+    service.stop()
+    store = Store(service.settings.db)
+    with store.correcting() as connection:
+        connection.execute(delete(SNAPSHOTS).where(SNAPSHOTS.c.base.is_(False)))  # as after a kill
+    store.close()
+    service = begin()
+    assert service.rebuilt_events == 1
+    equal(state(service), kept)
 
 
 def test_a_model_that_must_learn_again_lets_nothing_go(begin):
