@@ -115,8 +115,11 @@ def is_new_file(url: str) -> bool:
     >>> is_new_file("sqlite:////nowhere/x.db"), is_new_file("postgresql://me@host/jobs")
     (True, False)
     """
-    parsed = make_url(url)
-    return parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).exists()
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        return False
+    return parsed.get_backend_name() == "sqlite" and bool(parsed.database) and not Path(str(parsed.database)).exists()
 
 
 _POSTGRES: Final = f"-c statement_timeout={1000 * _SECONDS} -c synchronous_commit=on"

@@ -173,6 +173,8 @@ def test_the_command(begin, tmp_path):
     for words, told in (
         (["--withdraw", "3", "--erase-user", "x"], "is one of"),
         (["--withdraw", "999"], "has no event 999"),
+        (["--withdraw", "9" * 30, "--withdraw", "3"], "has no event 9999"),
+        (["--erase-user", "9" * 5000], "another name key"),  # a name: no client may send such a number
         (["--let-go-before", "soon"], "a date such as"),
         (["--erase-user", "nobody"], "another name key"),
     ):
@@ -182,3 +184,7 @@ def test_the_command(begin, tmp_path):
     done = run(app, ["correct", "--db", url, "--why", "w", "--let-go-before", "2001-01-01"])
     assert "start the service and stop it" in str(done.exception)
     assert np.isfinite(begin().job_state.sequence)
+    for file in ("none.db", "none/none.db"):
+        done = run(app, ["correct", "--db", f"sqlite:///{tmp_path}/{file}", "--why", "w", "--withdraw", "3"])
+        assert "is not there" in str(done.exception)
+    assert not list(tmp_path.glob("none*"))
