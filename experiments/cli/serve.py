@@ -363,8 +363,9 @@ def correct(
     right event after the start. Copies and backups of the database hold what was removed.
     """
     from experiments.console import print_json
-    from predictors.service.pseudonyms import Pseudonymiser
+    from predictors.service.pseudonyms import Pseudonymiser, is_number
     from predictors.service.state import corrections
+    from predictors.service.storage.database import is_new_file, shown
     from predictors.service.storage.store import Store
 
     if sum(one is not None for one in (withdraw, erase_user, let_go_before)) != 1:
@@ -373,13 +374,15 @@ def correct(
         raise JobcastError("--why is empty; say in a few words why this is corrected.")
     before = None if let_go_before is None else _second_of(let_go_before)
     key = Pseudonymiser() if name_key is None else Pseudonymiser.read(name_key)
+    if is_new_file(db):
+        raise JobcastError(f"{shown(db)}: is not there; give the --db of the service.")
     store = Store(db)
     live = 0
     try:
         if withdraw is not None:
             events, done = len(corrections.withdraw(store, sorted(set(withdraw)), why)), "withdrawn"
         elif erase_user is not None:
-            who = int(erase_user) if erase_user.isascii() and erase_user.isdigit() else erase_user
+            who = int(erase_user) if is_number(erase_user) else erase_user
             (events, live), done = corrections.erase_user(store, key, who, why), "made nobody's"
         else:
             assert before is not None

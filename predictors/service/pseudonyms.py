@@ -113,6 +113,11 @@ class Pseudonymiser:
         return f"~{self.code(name):014x}"
 
 
+def is_number(text: str) -> bool:
+    """Return whether a text is a number as clients may give it, without leading zeros."""
+    return text.isascii() and text.isdigit() and len(text) <= 16 and text == str(int(text)) and int(text) < FIRST_NAME
+
+
 def pseudonymous(log: JobLog, key: Pseudonymiser) -> tuple[JobLog, ReadingReport]:
     """Return a log with keyed hashes in the place of the names that tell of people, and how many names those were.
 

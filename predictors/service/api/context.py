@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from predictors.service.api.errors import Refusal
 from predictors.service.api.prometheus import Metrics
-from predictors.service.pseudonyms import FIRST_NAME, Pseudonymiser
+from predictors.service.pseudonyms import Pseudonymiser, is_number
 from predictors.service.state.service import Service
 
 T = TypeVar("T")
@@ -46,10 +46,10 @@ class Context:
         """Return the numbers of the jobs that an address may mean: digits are a number, or else a name."""
         text, cluster = request.path_params["job_id"], request.query_params.get("cluster")
         submission = request.query_params.get("submission")
-        if not 1 <= len(text) <= 256 or not (submission is None or _is_number(submission)):
+        if not 1 <= len(text) <= 256 or not (submission is None or is_number(submission)):
             raise Refusal(422, "a part of the address cannot be used")
         since = None if submission is None else int(submission)
-        names: list[int | str] = [int(text), text] if _is_number(text) else [text]
+        names: list[int | str] = [int(text), text] if is_number(text) else [text]
         return tuple(self.key.job(name, cluster, since) for name in names)
 
     async def run_in_thread(self, size: int, work: Callable[[], T]) -> T:
@@ -63,11 +63,6 @@ class Context:
             return await asyncio.get_running_loop().run_in_executor(self.threads, work)
         finally:
             self._large -= 1
-
-
-def _is_number(text: str) -> bool:
-    """Return whether a text is a number as clients may give it, without leading zeros."""
-    return text.isascii() and text.isdigit() and len(text) <= 16 and text == str(int(text)) and int(text) < FIRST_NAME
 
 
 class Future:

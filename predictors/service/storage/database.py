@@ -131,7 +131,7 @@ def is_new_file(url: str) -> bool:
     (True, False)
     """
     parsed = parsed_url(url)
-    return parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).exists()
+    return parsed.get_backend_name() == "sqlite" and bool(parsed.database) and not Path(str(parsed.database)).exists()
 
 
 _POSTGRES: Final = f"-c statement_timeout={1000 * _SECONDS} -c synchronous_commit=on"

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
@@ -14,7 +14,7 @@ from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.settings import Settings
 from predictors.service.state import corrections
 from predictors.service.state.service import Service
-from predictors.service.storage.database import CORRECTIONS
+from predictors.service.storage.database import CORRECTIONS, SNAPSHOTS
 from predictors.service.storage.store import Store
 from tests.predictors.service.test_state import EVENTS, equal, feed, small, state
 
@@ -164,6 +164,26 @@ def test_a_job_that_was_live_in_the_base_is_over_after_its_user_is_erased(begin)
     assert [one.effect for one in service.store.events_of(3)] == ["applied"]
 
 
+def test_numbers_of_events_that_were_let_go_are_not_given_again(begin):
+    """A restart reads what stands behind the base: an event with a number before it would be lost."""
+    service = begin()
+    feed(service, [Event(1, 0, 10), Event(1, 1, 20), Event(1, 2, 30)])
+    assert corrected(service, lambda store: corrections.let_go(store, 1000, "kept long enough")) == 3
+    assert corrected(begin(), lambda store: corrections.let_go(store, 1000, "again")) == 0
+    service = begin()
+    feed(service, [Event(2, 0, 40)])
+    assert [one.event.sequence for one in service.store.events_of(2)] == [4]
+    kept = state(service)
+    service.stop()
+    store = Store(service.settings.db)
+    with store.correcting() as connection:
+        connection.execute(delete(SNAPSHOTS).where(SNAPSHOTS.c.base.is_(False)))  # as after a kill
+    store.close()
+    service = begin()
+    assert service.rebuilt_events == 1
+    equal(state(service), kept)
+
+
 def test_a_model_that_must_learn_again_lets_nothing_go(begin):
     service = begin(model="online-tree")
     feed(service, EVENTS[:200])
@@ -180,6 +200,8 @@ def test_the_command(begin, tmp_path):
     for words, told in (
         (["--withdraw", "3", "--erase-user", "x"], "is one of"),
         (["--withdraw", "999"], "has no event 999"),
+        (["--withdraw", "9" * 30, "--withdraw", "3"], "has no event 9999"),
+        (["--erase-user", "9" * 5000], "another name key"),  # a name: no client may send such a number
         (["--let-go-before", "soon"], "a date such as"),
         (["--erase-user", "nobody"], "another name key"),
     ):
@@ -189,3 +211,7 @@ def test_the_command(begin, tmp_path):
     done = run(app, ["correct", "--db", url, "--why", "w", "--let-go-before", "2001-01-01"])
     assert "start the service and stop it" in str(done.exception)
     assert np.isfinite(begin().job_state.sequence)
+    for file in ("none.db", "none/none.db"):
+        done = run(app, ["correct", "--db", f"sqlite:///{tmp_path}/{file}", "--why", "w", "--withdraw", "3"])
+        assert "is not there" in str(done.exception)
+    assert not list(tmp_path.glob("none*"))
