@@ -466,10 +466,17 @@ def _write(out: Path, jobs: "JobLog", seconds: Any, answered_by: tuple[str, ...]
 
 
 def _second_of(date: str) -> int:
-    """Return the first second of a date (UTC), or a number of seconds itself."""
+    """Return the first second of a date (UTC, if it tells no other offset), or a number of seconds itself.
+
+    Examples
+    --------
+    >>> _second_of("1970-01-02"), _second_of("1970-01-02T00:00+02:00"), _second_of("86400")
+    (86400, 79200, 86400)
+    """
     if date.isascii() and date.isdigit() and len(date) < 13:
         return int(date)
     try:
-        return int(datetime.fromisoformat(date).replace(tzinfo=timezone.utc).timestamp())  # noqa: UP017
+        found = datetime.fromisoformat(date)
+        return int((found if found.tzinfo else found.replace(tzinfo=timezone.utc)).timestamp())  # noqa: UP017
     except ValueError:
         raise JobcastError(f"--let-go-before is a date such as 2024-12-31, or a second; got {date!r}.") from None

@@ -160,8 +160,8 @@ class LimitedConnection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_response_complete(self) -> None:
-        """Rest until the next request."""
-        self.among.at_work(self, False)
+        """Rest until the next request, unless it came already."""
+        self.among.at_work(self, bool(self.pipeline))
         super().on_response_complete()
 
     def pause_writing(self) -> None:

@@ -77,7 +77,8 @@ def erase_user(store: Store, key: Pseudonymiser, user: str | int, why: str) -> t
     with store.correcting() as connection:
         of_user = EVENTS.c.user == code
         jobs = [int(row[0]) for row in connection.execute(select(EVENTS.c.job).where(of_user).distinct())]
-        if not jobs:
+        kept = connection.execute(select(SNAPSHOTS.c.sequence, SNAPSHOTS.c.arrays).where(_kept())).all()
+        if not jobs and not any(_knows(unpacked(bytes(row[1])), code) for row in kept):
             raise JobcastError(f"{_name(store)}: has no event of that user; with names, the --name-key must be given.")
         over = [job for some in _parts(jobs) for job in _over_among(connection, some)]
         programs = [int(row[0]) for row in connection.execute(select(EVENTS.c.executable).where(of_user).distinct())]
@@ -91,7 +92,7 @@ def erase_user(store: Store, key: Pseudonymiser, user: str | int, why: str) -> t
         for job, new in fresh.items():
             for table in (EVENTS, PREDICTIONS):
                 connection.execute(update(table).where(table.c.job == job).values(job=new))
-        for row in connection.execute(select(SNAPSHOTS.c.sequence, SNAPSHOTS.c.arrays).where(_kept())).all():
+        for row in kept:
             if code < FIRST_NAME:
                 raise JobcastError(
                     f"{_name(store)}: began with a history, or let events go, and users are numbers there: a number "
@@ -186,12 +187,19 @@ def _write_down(connection: Connection, what: str, why: str, n_events: int) -> N
     connection.execute(insert(CORRECTIONS), row)
 
 
+def _knows(arrays: Arrays, code: int) -> bool:
+    """Return whether the code of a name stands in arrays."""
+    return code >= FIRST_NAME and any(bool((array == code).any()) for array in arrays.values() if _is_number(array))
+
+
+def _is_number(array: Any) -> bool:
+    return array.dtype in (np.int64, np.float64)
+
+
 def _replaced(arrays: Mapping[str, Any], code: int, nobody: int) -> Arrays:
     """Return arrays with another code in the place of one, which is no number of anything else."""
     return {
-        name: np.where(array == code, np.asarray(nobody, dtype=array.dtype), array)
-        if array.dtype in (np.int64, np.float64)
-        else array
+        name: np.where(array == code, np.asarray(nobody, dtype=array.dtype), array) if _is_number(array) else array
         for name, array in arrays.items()
     }
 

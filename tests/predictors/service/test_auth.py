@@ -154,4 +154,4 @@ def test_schemathesis_finds_no_failure(tmp_path):
             for mode in GenerationMode.POSITIVE, GenerationMode.NEGATIVE:
                 if mode == GenerationMode.POSITIVE or operation.body or operation.path_parameters:
                     hasty(given(case=operation.as_strategy(generation_mode=mode))(check))()
-        assert len(counts) == 11 and sum(counts.values()) > 200
+        assert len(counts) == 12 and sum(counts.values()) > 200

@@ -13,6 +13,7 @@ from predictors.service.event import Event
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.settings import Settings
 from predictors.service.state import corrections
+from predictors.service.state.jobs import unpacked
 from predictors.service.state.service import Service
 from predictors.service.storage.database import CORRECTIONS, SNAPSHOTS
 from predictors.service.storage.store import Store
@@ -164,6 +165,7 @@ def test_a_job_that_was_live_in_the_base_is_over_after_its_user_is_erased(begin)
     assert [one.effect for one in service.store.events_of(3)] == ["applied"]
 
 
+<<<<<<< HEAD
 def test_numbers_of_events_that_were_let_go_are_not_given_again(begin):
     """A restart reads what stands behind the base: an event with a number before it would be lost."""
     service = begin()
@@ -182,6 +184,23 @@ def test_numbers_of_events_that_were_let_go_are_not_given_again(begin):
     service = begin()
     assert service.rebuilt_events == 1
     equal(state(service), kept)
+=======
+def test_a_user_whose_events_were_all_let_go_is_erased_from_the_base(begin):
+    service, alice = begin(), KEY.code("alice")
+    feed(service, [Event(1, 0, 10, user=alice), Event(1, 1, 20), Event(1, 2, 30), Event(2, 0, 40, user=7)])
+
+    def known(store):
+        return any((array == alice).any() for _, stored in store.snapshots() for array in unpacked(stored).values())
+
+    assert corrected(service, lambda store: corrections.let_go(store, 35, "kept long enough")) == 3
+    store = Store(service.settings.db)
+    assert known(store)
+    assert corrections.erase_user(store, KEY, "alice", "asked for") == (0, 0) and not known(store)
+    with pytest.raises(JobcastError, match="no event of that user"):
+        corrections.erase_user(store, KEY, "alice", "again")
+    store.close()
+    assert begin().job_state.live == 1
+>>>>>>> 2cfce77a848f3e3d65608cc0ddf8301e6debf066
 
 
 def test_a_model_that_must_learn_again_lets_nothing_go(begin):

@@ -20,7 +20,7 @@ import pytest
 from predictors.service.api import connections as lines
 from predictors.service.api import events as event_routes
 from predictors.service.api.auth import Limits, read_tokens
-from predictors.service.api.connections import Connections
+from predictors.service.api.connections import Connections, LimitedConnection
 from predictors.service.api.errors import MOST_VALUES, Refusal, valid
 from predictors.service.api.schema import MOST_NODES, N_COUNTERS, RuntimeIn, TelemetryIn
 from predictors.service.api.server import Listening
@@ -385,3 +385,13 @@ def test_the_client_has_one_deadline(tmp_path):
         begin = time.monotonic()
         assert client.runtime([{}])[0].answered_by == "client"
         assert time.monotonic() - begin < 1.0
+
+
+@pytest.mark.parametrize("n_waiting", [0, 1])
+def test_a_connection_whose_next_request_came_early_does_not_rest(n_waiting):
+    told, one = [], LimitedConnection.__new__(LimitedConnection)
+    one.among = SimpleNamespace(at_work=lambda which, working: told.append(working))
+    one.pipeline, one.server_state = [None] * n_waiting, SimpleNamespace(total_requests=0)
+    one.transport = SimpleNamespace(is_closing=lambda: True)
+    one.on_response_complete()
+    assert told == [bool(n_waiting)]
