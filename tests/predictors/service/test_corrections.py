@@ -165,7 +165,6 @@ def test_a_job_that_was_live_in_the_base_is_over_after_its_user_is_erased(begin)
     assert [one.effect for one in service.store.events_of(3)] == ["applied"]
 
 
-<<<<<<< HEAD
 def test_numbers_of_events_that_were_let_go_are_not_given_again(begin):
     """A restart reads what stands behind the base: an event with a number before it would be lost."""
     service = begin()
@@ -184,7 +183,8 @@ def test_numbers_of_events_that_were_let_go_are_not_given_again(begin):
     service = begin()
     assert service.rebuilt_events == 1
     equal(state(service), kept)
-=======
+
+
 def test_a_user_whose_events_were_all_let_go_is_erased_from_the_base(begin):
     service, alice = begin(), KEY.code("alice")
     feed(service, [Event(1, 0, 10, user=alice), Event(1, 1, 20), Event(1, 2, 30), Event(2, 0, 40, user=7)])
@@ -200,7 +200,6 @@ def test_a_user_whose_events_were_all_let_go_is_erased_from_the_base(begin):
         corrections.erase_user(store, KEY, "alice", "again")
     store.close()
     assert begin().job_state.live == 1
->>>>>>> 2cfce77a848f3e3d65608cc0ddf8301e6debf066
 
 
 def test_a_model_that_must_learn_again_lets_nothing_go(begin):
