@@ -4,6 +4,7 @@ Every value that comes from elsewhere is escaped: by Jinja in the sections, by `
 """
 
 import math
+import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -109,7 +110,7 @@ class State:
     Attributes
     ----------
     number : int
-        Counts on with each state.
+        Counts on with each state, from the second at which the process began.
     sections : dict
         HTML by the section's id.
     tables : dict
@@ -157,7 +158,7 @@ class Renderer:
         self._version: Final = version("jobcast")
         self._rows: dict[tuple[JobRow, bool], str] = {}
         self._states: OrderedDict[int, State] = OrderedDict()
-        self._number = 0
+        self._number = int(time.time())  # a page that was told by the process before finds no number of its own
 
     def state(self, overview: Overview) -> State:
         """Return the state of a view; the same view gives the same state."""

@@ -122,6 +122,8 @@ class Writer(Worker[_Request]):
                 work[0]()
             elif work or records:
                 self._commit([one for one in work if isinstance(one, _Request)], records)
+            elif self.trouble is not None:
+                self._look_again()
 
     def _group(self) -> list[_Request | Command]:
         """Take the requests that share the next commit; or one command."""
@@ -175,6 +177,15 @@ class Writer(Worker[_Request]):
             for table in self._store.events_after(self._job_state.sequence):
                 events = [Event(*row) for row in table.tolist()]
                 self._take_in([(event.sequence, self._job_state.event_order.take(event)[1]) for event in events])
+
+    def _look_again(self) -> None:
+        """See whether the trouble has passed: who asks that before sending events would wait for ever."""
+        try:
+            self.recover()
+            self._store.check_writing()
+            self.trouble = None
+        except StorageError as error:
+            self.trouble = str(error)
 
     def _take_in(self, judged: Sequence[tuple[int, Sequence[Event]]]) -> None:
         for i in range(0, len(judged), SLICE):

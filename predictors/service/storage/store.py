@@ -144,6 +144,17 @@ class Store:
         with self._writing() as connection:
             _set_effects(connection, effects)
 
+    def check_writing(self) -> None:
+        """Write what is there already.
+
+        Raises
+        ------
+        StorageError
+            If that cannot be done now.
+        """
+        with self._writing() as connection:
+            connection.execute(update(ABOUT).values(value=ABOUT.c.value))
+
     def note(self, name: str, value: str) -> None:
         """Keep a fact about the service that must not change."""
         with self._writing() as connection:

@@ -225,6 +225,16 @@ def test_the_page_may_load_nothing_from_elsewhere_and_changes_nothing(tmp_path):
 # --- updates ---------------------------------------------------------------------------------------------------------
 
 
+def test_a_page_of_the_process_before_is_told_everything(tmp_path):
+    """The states of a process bear numbers that no earlier one gave."""
+    with running(tmp_path) as one:
+        overview = Collector(one.service, None).overview()
+        before = Renderer().state(overview).number
+        time.sleep(1.1)
+        again = Renderer()
+        assert again.state(overview).number > before and again.kept(before) is None
+
+
 def stream(url, number=""):
     return urllib.request.urlopen(f"{url}/status/events?from={number}", timeout=30)
 

@@ -3,6 +3,7 @@
 import io
 import sqlite3
 import threading
+from time import monotonic, sleep
 from time import time as unix_time
 
 import numpy as np
@@ -26,7 +27,7 @@ from predictors.service.settings import Settings
 from predictors.service.state.jobs import packed, unpacked
 from predictors.service.state.model import Identity
 from predictors.service.state.service import Service
-from predictors.service.storage.database import SNAPSHOTS
+from predictors.service.storage.database import SNAPSHOTS, StorageError
 from predictors.service.storage.store import Store
 from tests.support.killing import kill_again_and_again
 from tests.support.service_in_thread import running
@@ -431,6 +432,29 @@ def test_a_thread_that_fails_ends_the_service(start):
     service._ready.clear()
     service = start("last-two")  # what was acknowledged is there
     assert service.job_state.sequence == 100
+
+
+def test_a_trouble_of_the_database_passes_without_another_event(start):
+    """A proxy that asks whether the service is ready would send none before."""
+    service = start("online-linear")
+    told, append, check = [], service.store.append, service.store.check_writing
+
+    def fail(*_):
+        raise StorageError("no space is left")
+
+    service.store.append = service.store.check_writing = fail
+    service.take([Event(1, 0, 10)], print, told.append)
+    end = monotonic() + 30
+    while not told and monotonic() < end:
+        sleep(0.01)
+    sleep(0.5)
+    assert service.health.troubles() == {"storage": "no space is left"}
+    service.store.append, service.store.check_writing = append, check
+    while service.health.troubles() and monotonic() < end:
+        sleep(0.01)
+    assert service.health.answers
+    feed(service, [Event(1, 0, 10)])
+    assert service.job_state.live == 1
 
 
 def test_a_lesson_that_fails_is_counted_and_predictions_go_on(start):
