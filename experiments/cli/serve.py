@@ -468,12 +468,16 @@ def _write(out: Path, jobs: "JobLog", seconds: Any, answered_by: tuple[str, ...]
 def _second_of(date: str) -> int:
     """Return the first second of a date (UTC, if it tells no other offset), or a number of seconds itself.
 
+    Eight digits are a date without its dashes.
+
     Examples
     --------
     >>> _second_of("1970-01-02"), _second_of("1970-01-02T00:00+02:00"), _second_of("86400")
     (86400, 79200, 86400)
+    >>> _second_of("19700102")
+    86400
     """
-    if date.isascii() and date.isdigit() and len(date) < 13:
+    if date.isascii() and date.isdigit() and len(date) < 13 and len(date) != 8:
         return int(date)
     try:
         found = datetime.fromisoformat(date)

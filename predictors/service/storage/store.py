@@ -80,13 +80,14 @@ class Store:
         self._connection: Connection | None = None
         try:
             self._connected(migrate_first=True)
+            self.last = self.newest()
         except StorageError as error:
+            self._drop_connection()
             self._owner.release()
             raise JobcastError(str(error)) from error
         except JobcastError:
             self._owner.release()
             raise
-        self.last = self.newest()
 
     # --- writing: one thread ------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from predictors.service.settings import Settings
 from predictors.service.state import corrections
 from predictors.service.state.jobs import unpacked
 from predictors.service.state.service import Service
-from predictors.service.storage.database import CORRECTIONS, SNAPSHOTS
+from predictors.service.storage.database import CORRECTIONS, SNAPSHOTS, StorageError
 from predictors.service.storage.store import Store
 from tests.predictors.service.test_state import EVENTS, equal, feed, small, state
 
@@ -200,6 +200,18 @@ def test_a_user_whose_events_were_all_let_go_is_erased_from_the_base(begin):
         corrections.erase_user(store, KEY, "alice", "again")
     store.close()
     assert begin().job_state.live == 1
+
+
+def test_a_database_that_cannot_be_read_is_refused_and_given_back(tmp_path, monkeypatch):
+    def damaged(_):
+        raise StorageError("database disk image is malformed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "base", damaged)
+        with pytest.raises(JobcastError, match="malformed") as refused:
+            Store(f"sqlite:///{tmp_path}/x.db")
+        assert not isinstance(refused.value, StorageError)
+    Store(f"sqlite:///{tmp_path}/x.db").close()
 
 
 def test_a_model_that_must_learn_again_lets_nothing_go(begin):
