@@ -24,7 +24,7 @@ class Running:
 
     def client(self, **options) -> Client:
         """Return a client of it."""
-        return Client(self.url, **options)
+        return Client(self.url, **({"timeout": 60.0} | options))  # a first answer may compile
 
     def learnt(self, sequence: int | None = None) -> None:
         """Wait until an event, or every event, has been learnt."""
