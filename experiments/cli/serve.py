@@ -1,7 +1,7 @@
 """`jobcast serve`, `replay`, `promote`, `ui`, `token`, `forget` and `correct`."""
 
 import re
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -481,6 +481,6 @@ def _second_of(date: str) -> int:
         return int(date)
     try:
         found = datetime.fromisoformat(date)
-        return int((found if found.tzinfo else found.replace(tzinfo=timezone.utc)).timestamp())  # noqa: UP017
+        return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
     except ValueError:
         raise JobcastError(f"--let-go-before is a date such as 2024-12-31, or a second; got {date!r}.") from None

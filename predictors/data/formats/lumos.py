@@ -138,13 +138,11 @@ def _sizes(draft: Draft, table: Table) -> None:
 def _status(draft: Draft, table: Table) -> None:
     """Set how jobs ended, and the exit code where `state` holds numbers."""
     words: Any = table.columns.get("new_status")
-    if "state" in table.columns:
-        column = table.columns["state"]
-        if words is None or _are_numbers(column):
-            if _are_numbers(column):
-                draft.numbers["exit_code"] = numbers(column, "state", draft.report)
-            else:
-                words = column
+    state: Any = table.columns.get("state")
+    if state is not None and _are_numbers(state):
+        draft.numbers["exit_code"] = numbers(state, "state", draft.report)
+    elif words is None:
+        words = state
     if words is None:
         return
     codes, texts = names(words)

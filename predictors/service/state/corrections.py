@@ -63,8 +63,9 @@ def withdraw(store: Store, sequences: Sequence[int], why: str) -> list[Event]:
 def erase_user(store: Store, key: Pseudonymiser, user: str | int, why: str) -> tuple[int, int]:
     """Replace a user, the programs, and the ids of the ended jobs by codes of nobody; return events and live jobs.
 
-    All that is known stays true of somebody, so that nobody else's predictions change; nothing leads back to the user,
-    whatever the key. Jobs that still wait or run keep their ids: erase again when they are over.
+    All that is known stays true of somebody, so that nobody else's predictions change; no event leads back to the user,
+    whatever the key. In what was kept of a history, or of events that were let go, codes of programs stay: others may
+    run them. Jobs that still wait or run keep their ids: erase again when they are over.
 
     Raises
     ------
