@@ -88,6 +88,59 @@ def convert(
     _print_written(out, len(jobs), account + lost, as_json, list_account)
 
 
+@app.command(name="import")
+def import_table(
+    file: Annotated[Path, typer.Argument(help="Table of jobs: CSV with any delimiter, or Parquet.", metavar="FILE")],
+    out: Annotated[
+        Path | None,
+        typer.Argument(
+            help="File to write, .parquet, .swf or .swf.gz; without it the table is read and nothing written.",
+            metavar="[OUT]",
+            writable=True,
+        ),
+    ] = None,
+    table_map: Annotated[
+        Path | None, typer.Option("--map", help="TOML that says which column is what.", metavar="MAP.toml")
+    ] = None,
+    propose: Annotated[
+        bool, typer.Option("--propose", help="Print a map made by looking at the table, to be confirmed.")
+    ] = False,
+    list_account: ListAccount = False,
+    as_json: Json = False,
+    strict: Strict = False,
+    time_zone: Zone = "",
+) -> None:
+    """Read a table of jobs in any columns by a map, and write it as a job log; --propose makes the map.
+
+    Units that contradict one another are refused, with the unit that would fit. The map travels in the log's header.
+    """
+    from experiments.console import working
+    from predictors.core.compressed import read_bytes, read_text
+    from predictors.core.declarations import parse_toml
+    from predictors.core.errors import JobcastError
+    from predictors.data.formats.detect import writer_for
+    from predictors.data.formats.tables.propose import propose as proposed
+    from predictors.data.formats.tables.read import parse_table
+    from predictors.data.formats.tables.table_map import header_of, read_map
+
+    if propose == (table_map is not None):
+        raise JobcastError("Give --propose for a map of the table, or --map MAP.toml to read it by one; not both.")
+    data = read_bytes(file)
+    if table_map is None:
+        if out is not None:
+            raise JobcastError(f"--propose prints a map and writes no log; leave {out} out.")
+        typer.echo(proposed(data, str(file)), nl=False)
+        return
+    write = None if out is None else writer_for(out)
+    text = read_text(table_map, "a map of columns")
+    about = read_map(parse_toml(text, str(table_map)), str(table_map))
+    with working(f"Reading {file}"):
+        jobs, account = parse_table(data, str(file), about, strict, time_zone or None, header_of(text))
+        if write is not None and out is not None:
+            account += write(jobs, out)
+    _print_written(out or file, len(jobs), account, as_json, list_account or out is None)
+
+
 @app.command()
 def join(
     out: Out,

@@ -1,6 +1,6 @@
 """Parquet files: how they begin, and one line for a damaged one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -31,8 +31,8 @@ def damage_named(source: object, cure: str = CURE) -> Iterator[None]:
         raise JobcastError(f"{source}: is a damaged Parquet file ({reason}); {cure}.") from error
 
 
-def parquet_table(data: bytes, source: object, cure: str = CURE) -> Any:
-    """Return the Arrow table that the bytes of a Parquet file hold.
+def parquet_table(data: bytes, source: object, cure: str = CURE, columns: Sequence[str] | None = None) -> Any:
+    """Return the Arrow table that the bytes of a Parquet file hold: all columns, or those of `columns` that it has.
 
     Raises
     ------
@@ -45,4 +45,7 @@ def parquet_table(data: bytes, source: object, cure: str = CURE) -> Any:
     if not data.startswith(MAGIC):
         raise JobcastError(f"{source}: is no Parquet file; {cure}.")
     with damage_named(source, cure):
-        return parquet.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read()
+        file = parquet.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+        return file.read(
+            columns=None if columns is None else [name for name in file.schema_arrow.names if name in columns]
+        )

@@ -60,11 +60,25 @@ FURTHER: Final[Mapping[str, str]] = MappingProxyType(
         "array": "number of the job array that it is part of",
         "restarts": "how often it was put back into the queue",
         "label": "its id in the scheduler's own words (code), where that is no plain number",
+        "requested_gpus": "GPUs asked for, of the whole job",
+        "allocated_gpus": "GPUs given, of the whole job",
+        "requested_job_memory": "memory asked for, of the whole job [KB]",
+        "used_job_memory": "largest memory used at a time, of the whole job [KB]",
+        "constraint": "features that its nodes must have (code)",
+        "exclusive": "1 where it asked for nodes of its own, 0 where it shares them",
+        "reservation": "reservation that it ran in (code)",
+        "dependency": "kinds of its dependencies, such as afterok (code)",
+        "parents": "scheduler's ids of the jobs that it depends on, with : between them (code)",
+        "licenses": "licences asked for (code)",
+        "soft_walltime": "run time that the site's own system predicted for it [s]",
+        "descriptor": "the site's own words on what it ran on (code)",
     }
 )
 """Columns that SWF lacks: in a log only if its source has them; Parquet keeps them."""
 
 KNOWN_COLUMNS: Final = (*COLUMNS, *FURTHER)
+CODED: Final = tuple(name for name, text in {**COLUMNS, **FURTHER}.items() if "(code)" in text)
+"""Columns whose values are codes that names may stand behind."""
 _NEVER_UNKNOWN: Final = ("job_id", "submit")
 
 
@@ -85,8 +99,8 @@ class JobLog:
         The first submission as Unix time [s], where known.
     time_zone : str or None
         IANA name of the machine's time zone, where known.
-    max_procs, max_nodes : int or None
-        Size of the machine, where known.
+    max_procs, max_nodes, max_gpus : int or None
+        Size of the machine, where known; `max_gpus` 0 says that it has no GPU.
     header : tuple of (str, str)
         The log's own header, label and text, in order.
     categories : mapping of str to tuple of str
@@ -102,6 +116,7 @@ class JobLog:
     time_zone: str | None = None
     max_procs: int | None = None
     max_nodes: int | None = None
+    max_gpus: int | None = None
     header: tuple[tuple[str, str], ...] = ()
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     name: str = "log"
@@ -138,6 +153,12 @@ class JobLog:
             raise JobcastError("A job log must be sorted by (submit, job id), without two equal ids.")
         if (np.diff(job_id) <= 0).any() and (np.diff(np.sort(job_id)) == 0).any():
             raise JobcastError("A job log must not hold the same job id twice.")
+        for column in ("requested_gpus", "allocated_gpus") if self.max_gpus == 0 else ():
+            if (rows := np.flatnonzero(self.filled(column) > 0)).size:
+                raise JobcastError(
+                    f"{self.name}: {column} of job {job_id[rows[0]]} is {self.filled(column)[rows[0]]}, but its "
+                    "machine is said to have no GPU; leave max_gpus out, or give the number of its GPUs."
+                )
 
     @classmethod
     def from_columns(

@@ -3,7 +3,7 @@
 Every function that makes a `JobLog` from something else also returns a `ReadingReport`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
@@ -11,7 +11,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.errors import JobcastError, counted, unknown_name
+from predictors.core.errors import LONGEST_NAME, JobcastError, counted, printable, unknown_name
 
 Effect = Literal["dropped", "changed", "noted"]
 
@@ -24,6 +24,7 @@ EFFECTS: Final = MappingProxyType(
 )
 N_PLACES: Final = 5
 """How many places a finding keeps."""
+_MOST_NAMED: Final = 12
 
 
 @dataclass(frozen=True)
@@ -291,9 +292,26 @@ class ReportBuilder:
             first = tuple(where[:N_PLACES].tolist())
             self._findings.append(Finding(rule, effect, text, len(where), first, self._place, column, example))
 
-    def note(self, rule: str, text: str) -> None:
-        """Add a finding that concerns no single place."""
-        self._findings.append(Finding(rule, self._rules[rule][0], text, place=self._place))
+    def note(self, rule: str, text: str, count: int = 1) -> None:
+        """Add a finding that concerns no single place, met `count` times."""
+        self._findings.append(Finding(rule, self._rules[rule][0], text, count, place=self._place))
+
+    def note_unused(self, names: Iterable[str], used: Iterable[str]) -> None:
+        """Count the columns of a file, by their `names`, of which nothing goes into the log; case makes no difference.
+
+        Examples
+        --------
+        >>> report = ReportBuilder("a.csv", {"unused": ("noted", "")})
+        >>> report.note_unused(["JobID", "Comment", "Flags"], ["jobid"])
+        >>> report.close().findings[0].count, report.close().findings[0].text
+        (2, 'columns of which nothing is used: Comment, Flags')
+        """
+        known = {name.lower() for name in used}
+        left = [name for name in names if name and name.lower() not in known]
+        if left:
+            shown = ", ".join(printable(name)[:LONGEST_NAME] for name in left[:_MOST_NAMED])
+            more = f" and {len(left) - _MOST_NAMED} more" if len(left) > _MOST_NAMED else ""
+            self.note("unused", f"columns of which nothing is used: {shown}{more}", len(left))
 
     def close(self) -> ReadingReport:
         """Return the account."""

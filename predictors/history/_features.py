@@ -36,6 +36,12 @@ def write_facts(facts: Floats, job: Ints, now: int, jobs: Ints, users: Ints, clo
         write_groups(facts, job, now, users)
     if families & at.KERNEL_FAMILY:
         write_kernels(facts, job, now, users, recent)
+    if families & at.NAMED_FAMILY:
+        write_named(facts, job, now, users)
+    if families & at.TEXT_FAMILY:
+        write_near_text(facts, job, users, recent)
+    if families & at.LOGGED_FAMILY:
+        facts[at.F_SOFT] = float(job[at.SOFT]) if job[at.SOFT] > 0 else np.nan
 
 
 @compiled
@@ -183,6 +189,63 @@ def write_similar(facts: Floats, job: Ints, now: int, users: Ints) -> None:
             facts[at.F_SIMILAR_RANK] = rank
             return
         rank += 1.0
+
+
+@compiled
+def write_named(facts: Floats, job: Ints, now: int, users: Ints) -> None:
+    """Features of the most specific group with history, groups of one stem before all others."""
+    for k in range(at.F_NAMED, at.F_NAMED_RANK + 1):
+        facts[k] = np.nan
+    rank = 0.0
+    for kind in at.NAMED_BACK_OFF:
+        slot = group_slot(job, kind)
+        if slot != NONE and users[slot, at.ENDED_COUNT] > 0:
+            write_group(facts, at.F_NAMED, now, users[slot])
+            facts[at.F_NAMED_RANK] = rank
+            return
+        rank += 1.0
+
+
+@compiled
+def write_near_text(facts: Floats, job: Ints, users: Ints, recent: Floats) -> None:
+    """Mean of the nearest of the user's newest runs, by their names, requests and processors."""
+    facts[at.F_NEAR_TEXT] = np.nan
+    slot = job[at.USER_SLOT]
+    if slot == NONE or users[slot, at.ENDED_COUNT] == 0:
+        return
+    runs, count = recent[users[slot, at.RECENT]], users[slot, at.ENDED_COUNT]
+    request, procs = log_of(job[at.REQUESTED]), log_of(job[at.PROCS])
+    nearest = np.full(at.NEIGHBOURS, np.inf)
+    seconds = np.zeros(at.NEIGHBOURS)
+    for age in range(min(count, at.AMONG)):  # the newest first: of equally near runs the newer ones count
+        i = (count - 1 - age) % at.MEMORY
+        far = abs(request - runs[at.R_LOG_REQUEST + i]) + abs(procs - runs[at.R_LOG_PROCS + i])
+        far += apart(job[at.SIGNATURE], int(runs[at.R_SIGNATURE + i])) / at.BITS_APART
+        far += apart(job[at.SIGNATURE_2], int(runs[at.R_SIGNATURE_2 + i])) / at.BITS_APART
+        k = at.NEIGHBOURS - 1
+        if far >= nearest[k]:
+            continue
+        while k > 0 and far < nearest[k - 1]:
+            nearest[k], seconds[k] = nearest[k - 1], seconds[k - 1]
+            k -= 1
+        nearest[k], seconds[k] = far, runs[at.R_RUN + i]
+    size = min(count, at.NEIGHBOURS)
+    total = 0.0
+    for k in range(size):
+        total += seconds[k]
+    facts[at.F_NEAR_TEXT] = total / size
+
+
+@compiled
+def apart(one: int, other: int) -> int:
+    """Return the bits in which two words of signatures differ: none if both are unknown, half of all if one is."""
+    if one < 0 or other < 0:
+        return 0 if one < 0 and other < 0 else 26
+    bits, count = one ^ other, 0
+    while bits:
+        bits &= bits - 1
+        count += 1
+    return count
 
 
 @compiled

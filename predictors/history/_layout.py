@@ -68,6 +68,16 @@ USER_COLUMNS: Final = 16
 OF_ENDED_JOBS: Final = (ENDED_COUNT, LAST_RUN, SECOND_RUN, LAST_STATUS, SECOND_STATUS, LAST_END, RUN_SUM, LAST_EVENT)
 """Fields of a user that do not depend on queued or running jobs."""
 
+# --- further columns of a job's record, behind its slots in all kinds of groups
+STEMS: Final = 25
+"""Code of the stems of all names of the job; see `predictors.history.names`."""
+STEM: Final = 26
+SIGNATURE: Final = 27
+SIGNATURE_2: Final = 28
+SOFT: Final = 29
+"""Run time that the site's own system predicted [s]."""
+WIDE_JOB_COLUMNS: Final = 30
+
 # --- groups of jobs that share a key; PENDING_COUNT of one that is no user counts its jobs queued or running
 KEYS: Final = (
     (USER,),
@@ -78,11 +88,16 @@ KEYS: Final = (
     (PROCS, REQUESTED),
     (GROUP,),
     (QUEUE,),
+    (USER, STEMS, REQUESTED),
+    (USER, STEM),
 )
 """Columns of `jobs` that make the key of each kind of group; a job that lacks one of them is in no such group."""
-N_KINDS: Final = len(KEYS)
+N_KINDS: Final = 8
+"""Kinds of groups that need no names; the others are kept only where a feature reads names."""
 BACK_OFF: Final = (4, 2, 1, 0, 5)
 """Kinds from the most specific to the last resort: the first that has history is used for a job."""
+NAMED_BACK_OFF: Final = (8, 9, *BACK_OFF)
+"""The same where names count."""
 CODE_2: Final = 16
 CODE_3: Final = 17
 RUN_WEIGHTED: Final = 18
@@ -103,6 +118,8 @@ RECENT: Final = RING + RING_SIZE
 """Row of a user in `recent`; `NONE` for other groups, and where no kernel mean is asked for."""
 GROUP_COLUMNS: Final = RECENT + 1
 JOB_AND_GROUP_COLUMNS: Final = JOB_COLUMNS + N_KINDS - 1
+SLOTS_END: Final = JOB_COLUMNS + len(KEYS) - 1
+"""End of the slots in a record that has all of them."""
 LEAST_WEIGHT: Final = 0.1
 """Of the newest value in a weighted mean; the first ten count the same."""
 BURST_GAP: Final = 60
@@ -116,6 +133,15 @@ R_LOG_REQUEST: Final = MEMORY
 R_LOG_PROCS: Final = 2 * MEMORY
 R_END: Final = 3 * MEMORY
 RECENT_COLUMNS: Final = 4 * MEMORY
+R_SIGNATURE: Final = 4 * MEMORY
+R_SIGNATURE_2: Final = 5 * MEMORY
+WIDE_RECENT_COLUMNS: Final = 6 * MEMORY
+"""With the two words of each run's signature."""
+NEIGHBOURS: Final = 5
+AMONG: Final = 50
+"""The nearest so many of the newest so many runs make `near_text`."""
+BITS_APART: Final = 104.0 / 4
+"""Different bits of two signatures that count as much as a run time's request being e times the job's."""
 KERNELS: Final = (
     (0.1, 0.5, 10.0, math.inf),
     (0.3, 1.0, 10.0, math.inf),
@@ -155,7 +181,12 @@ MACHINE_FAMILY: Final = 32
 GROUPS_FAMILY: Final = 64
 SIMILAR_FAMILY: Final = 128
 KERNEL_FAMILY: Final = 256
-GROUP_FAMILIES: Final = SUBMISSIONS_FAMILY | GROUPS_FAMILY | SIMILAR_FAMILY | KERNEL_FAMILY
+NAMED_FAMILY: Final = 512
+TEXT_FAMILY: Final = 1024
+LOGGED_FAMILY: Final = 2048
+WIDE_FAMILIES: Final = NAMED_FAMILY | TEXT_FAMILY | LOGGED_FAMILY
+"""Those that need the further columns of a job's record."""
+GROUP_FAMILIES: Final = SUBMISSIONS_FAMILY | GROUPS_FAMILY | SIMILAR_FAMILY | KERNEL_FAMILY | WIDE_FAMILIES
 """Those that need records of groups."""
 
 # --- facts: position of each feature
@@ -179,6 +210,11 @@ GROUP_FACTS: Final = OF_AGE + 1
 F_SIMILAR_RANK: Final = F_SIMILAR + GROUP_FACTS
 F_GROUPS: Final = F_SIMILAR_RANK + 1
 """First of the facts of the first kind of group; GROUP_FACTS each."""
-N_FACTS: Final = F_GROUPS + N_KINDS * GROUP_FACTS
+F_NAMED: Final = F_GROUPS + N_KINDS * GROUP_FACTS
+"""First of the facts of the most specific group where names count, and then its rank in NAMED_BACK_OFF."""
+F_NAMED_RANK: Final = F_NAMED + GROUP_FACTS
+F_NEAR_TEXT: Final = F_NAMED_RANK + 1
+F_SOFT: Final = F_NEAR_TEXT + 1
+N_FACTS: Final = F_SOFT + 1
 SCRATCH: Final = RING_SIZE
 """Room behind the facts to sort a ring in."""

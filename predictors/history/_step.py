@@ -70,7 +70,7 @@ def consume(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints, re
         user = jobs[job, at.USER_SLOT]
         if user != NONE:
             users[user, at.LAST_EVENT] = clock[at.EVENTS]
-        for column in range(at.JOB_COLUMNS, jobs.shape[1]):
+        for column in range(at.JOB_COLUMNS, min(jobs.shape[1], at.SLOTS_END)):
             if jobs[job, column] != NONE:
                 users[jobs[job, column], at.LAST_EVENT] = clock[at.EVENTS]
     return -1
@@ -157,7 +157,7 @@ def ended(job: int, jobs: Ints, users: Ints, clock: Ints, recent: Floats) -> Non
             keep_run(run_time, jobs[job], users[user, at.ENDED_COUNT], recent[users[user, at.RECENT]])
         remember(run_time, jobs[job], users[user])
     count_live(job, -1, jobs, users)
-    for column in range(at.JOB_COLUMNS, jobs.shape[1]):
+    for column in range(at.JOB_COLUMNS, min(jobs.shape[1], at.SLOTS_END)):
         if jobs[job, column] != NONE:
             remember(run_time, jobs[job], users[jobs[job, column]])
     release(job, jobs, clock)
@@ -205,7 +205,7 @@ def link(older: int, newer: int, jobs: Ints, user: Ints) -> None:
 @compiled
 def count_live(job: int, change: int, jobs: Ints, users: Ints) -> None:
     """Count a job in, or out of, those of its groups that are queued or running."""
-    for column in range(at.JOB_COLUMNS, jobs.shape[1]):
+    for column in range(at.JOB_COLUMNS, min(jobs.shape[1], at.SLOTS_END)):
         if jobs[job, column] != NONE:
             users[jobs[job, column], at.PENDING_COUNT] += change
 
@@ -235,6 +235,9 @@ def keep_run(run_time: int, job: Ints, count: int, runs: Floats) -> None:
     runs[at.R_LOG_REQUEST + place] = log_of(job[at.REQUESTED])
     runs[at.R_LOG_PROCS + place] = log_of(job[at.PROCS])
     runs[at.R_END + place] = job[at.END]
+    if len(runs) > at.RECENT_COLUMNS:
+        runs[at.R_SIGNATURE + place] = job[at.SIGNATURE]
+        runs[at.R_SIGNATURE_2 + place] = job[at.SIGNATURE_2]
 
 
 @compiled

@@ -96,9 +96,22 @@ def new_clock(
 
 def widths(clock: Ints) -> tuple[int, int]:
     """Return the columns of a job's record and of a user's, by the features that the clock was made for."""
+    if clock[at.FAMILIES] & at.WIDE_FAMILIES:
+        return at.WIDE_JOB_COLUMNS, at.GROUP_COLUMNS
     if clock[at.FAMILIES] & at.GROUP_FAMILIES:
         return at.JOB_AND_GROUP_COLUMNS, at.GROUP_COLUMNS
     return at.JOB_COLUMNS, at.USER_COLUMNS
+
+
+def kinds_of(job_width: int) -> int:
+    """Return how many kinds of groups, the first of KEYS, jobs of records that wide are in.
+
+    Examples
+    --------
+    >>> [kinds_of(width) for width in (at.JOB_COLUMNS, at.JOB_AND_GROUP_COLUMNS, at.WIDE_JOB_COLUMNS)]
+    [1, 8, 10]
+    """
+    return 1 + min(job_width, at.SLOTS_END) - at.JOB_COLUMNS
 
 
 def new_users(keys: npt.ArrayLike, width: int = at.USER_COLUMNS) -> Ints:
@@ -113,17 +126,22 @@ def new_users(keys: npt.ArrayLike, width: int = at.USER_COLUMNS) -> Ints:
     return users
 
 
-def keeps_runs(clock: Ints) -> bool:
-    """Return whether the newest runs of each user are kept, by the features that the clock was made for."""
-    return bool(clock[at.FAMILIES] & at.KERNEL_FAMILY)
+def keeps_runs(clock: Ints) -> int:
+    """Return how many columns hold the newest runs of each user, by the features that the clock was made for; or 0."""
+    if clock[at.FAMILIES] & at.TEXT_FAMILY:
+        return at.WIDE_RECENT_COLUMNS
+    return at.RECENT_COLUMNS if clock[at.FAMILIES] & at.KERNEL_FAMILY else 0
 
 
-def new_recent(users: Ints, kept: bool) -> Floats:
-    """Return a table for the newest runs of the users among some records, with their rows set; empty if not `kept`."""
+def new_recent(users: Ints, kept: int) -> Floats:
+    """Return a table for the newest runs of the users among some records, with their rows set.
+
+    It has as many columns as are `kept`, and is empty if that is 0.
+    """
     rows = np.flatnonzero(users[:, at.KIND] == 0) if kept else np.empty(0, dtype=np.int64)
     if kept:
         users[rows, at.RECENT] = np.arange(len(rows))
-    return np.zeros((len(rows), at.RECENT_COLUMNS))
+    return np.zeros((len(rows), kept or at.RECENT_COLUMNS))
 
 
 def keys_of_users(users: Ints) -> Ints:
@@ -188,7 +206,7 @@ def groups_of_jobs(jobs: Ints, n_kinds: int) -> tuple[Ints, Ints]:
 def set_slots(jobs: Ints, slots: Ints) -> None:
     """Write the numbers of `groups_of_jobs` into the jobs' records."""
     jobs[:, at.USER_SLOT] = slots[:, 0]
-    jobs[:, at.JOB_COLUMNS :] = slots[:, 1:]
+    jobs[:, at.JOB_COLUMNS : at.JOB_COLUMNS + slots.shape[1] - 1] = slots[:, 1:]
 
 
 def code(value: int | None) -> int:
@@ -196,9 +214,14 @@ def code(value: int | None) -> int:
     return NONE if value is None or value < 0 else value
 
 
-def job_record(job: Job, slots: Sequence[int]) -> tuple[int, ...]:
-    """Return the record of a job that is about to be submitted; `slots` of its user and further groups."""
+def job_record(job: Job, slots: Sequence[int], wide: bool = False) -> tuple[int, ...]:
+    """Return the record of a job that is about to be submitted; `slots` of its user and further groups.
+
+    A `wide` record has room for slots of all kinds, and goes on with what the job is called.
+    """
     user_slot = slots[0] if slots else NONE
+    groups = slots[1:] if slots or not wide else (NONE,) * (at.SLOTS_END - at.JOB_COLUMNS)
+    further = (*(code(one) for one in job.called), code(job.soft_walltime)) if wide else ()
     return (
         job.submit,
         code(job.procs),
@@ -216,7 +239,8 @@ def job_record(job: Job, slots: Sequence[int]) -> tuple[int, ...]:
         NONE,
         NONE,
         NONE,
-        *slots[1:],
+        *groups,
+        *further,
     )
 
 
@@ -242,14 +266,14 @@ def packed(tables: Tables, live: Ints, rows: Floats, issued: Floats, capacity: i
         idle = (users[kept, at.PENDING_COUNT] == 0) & (users[kept, at.RUNNING_COUNT] == 0)
         forgotten = [
             np.flatnonzero(idle & of_kind)[: max(int(of_kind.sum()) - capacity, 0)]
-            for of_kind in (users[kept, at.KIND] == kind for kind in range(at.N_KINDS))
+            for of_kind in (users[kept, at.KIND] == kind for kind in range(len(at.KEYS)))
         ]
         kept = np.delete(kept, np.concatenate(forgotten))
     job_slot, user_slot = _renumbered(len(jobs), live), _renumbered(len(users), kept)
     jobs, users, clock = jobs[live], users[kept], clock.copy()
     for column in (at.OLDER, at.NEWER, at.NEXT):
         jobs[:, column] = job_slot[jobs[:, column]]
-    for column in (at.USER_SLOT, *range(at.JOB_COLUMNS, jobs.shape[1])):
+    for column in (at.USER_SLOT, *range(at.JOB_COLUMNS, min(jobs.shape[1], at.SLOTS_END))):
         jobs[:, column] = user_slot[jobs[:, column]]
     for column in (at.OLDEST, at.NEWEST):
         users[:, column] = job_slot[users[:, column]]
@@ -292,7 +316,8 @@ class LiveTables:
         self.capacity: Final = capacity
         self.clock = clock
         job_width, self._user_width = widths(clock)
-        self._n_kinds: Final = 1 + job_width - at.JOB_COLUMNS
+        self._n_kinds: Final = kinds_of(job_width)
+        self._wide: Final = job_width == at.WIDE_JOB_COLUMNS
         self.jobs: Ints = np.empty((0, job_width), dtype=np.int64)
         self.rows: Floats = np.empty((0, n_features))
         self.issued: Floats = np.empty(0)
@@ -346,7 +371,7 @@ class LiveTables:
         self.clock[fields] = snapshot["clock"][fields]
         self.jobs = _as_wide(snapshot["jobs"], self.jobs.shape[1])
         self.users = _as_wide(snapshot["users"], self._user_width)
-        self.recent = _as_wide(snapshot["recent"], at.RECENT_COLUMNS)
+        self.recent = _as_wide(snapshot["recent"], self.recent.shape[1])
         self._runs_given = len(self.recent)
         self.rows, self.issued = snapshot["rows"].copy(), snapshot["issued"].copy()
         self.slot_of = {(k, a, b, c): slot for slot, (k, a, b, c) in enumerate(keys_of_users(self.users).tolist())}
@@ -369,15 +394,16 @@ class LiveTables:
 
     def record(self, job: Job) -> tuple[int, ...]:
         """Return a job's record for a question: groups without history have no slot."""
-        record = job_record(job, ())
+        record = job_record(job, (), self._wide)
         keys = [key_of(record, kind) for kind in range(self._n_kinds)]
-        return job_record(job, [NONE if key is None else self.slot_of.get(key, NONE) for key in keys])
+        slots = [NONE if key is None else self.slot_of.get(key, NONE) for key in keys]
+        return job_record(job, slots, self._wide)
 
     def new_record(self, job: Job) -> tuple[int, ...]:
         """Return a job's record for its submission: new groups get a slot, maybe that of one forgotten for it."""
-        record = job_record(job, ())
+        record = job_record(job, (), self._wide)
         keys = [key_of(record, kind) for kind in range(self._n_kinds)]
-        return job_record(job, [NONE if key is None else self._slot(key) for key in keys])
+        return job_record(job, [NONE if key is None else self._slot(key) for key in keys], self._wide)
 
     def _slot(self, key: Key) -> int:
         slot = self.slot_of.get(key, NONE)
@@ -408,7 +434,7 @@ class LiveTables:
         if row == NONE:
             row, self._runs_given = self._runs_given, self._runs_given + 1
         if row == len(self.recent):
-            self.recent = np.concatenate([self.recent, np.zeros((max(row, 64), at.RECENT_COLUMNS))])
+            self.recent = np.concatenate([self.recent, np.zeros((max(row, 64), self.recent.shape[1]))])
         self.recent[row] = 0.0
         self.users[slot, at.RECENT] = row
 

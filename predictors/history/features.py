@@ -84,6 +84,12 @@ _MOST_SPECIFIC: Final = (
 )
 
 
+_BY_NAME: Final = (
+    "ended jobs of the first group with any: same user, stems of all names and requested time; user and stem of the "
+    "surest name (job name, command, directory); then as `similar`"
+)
+
+
 def _of_group(name: str, members: str, first: int, family: int) -> "dict[str, Feature]":
     return {
         f"{name}_{fact}": Feature(first + k, family, "number", unit, definition.format(members))
@@ -197,6 +203,19 @@ FEATURES: Final[dict[str, Feature]] = {
             f"of_{group}", members, at.F_GROUPS + kind * at.GROUP_FACTS, at.GROUPS_FAMILY
         ).items()
     },
+    **_of_group("named", _BY_NAME, at.F_NAMED, at.NAMED_FAMILY),
+    "named_rank": Feature(
+        at.F_NAMED_RANK, at.NAMED_FAMILY, "number", "rank",
+        "the group that `named` is: 0 and 1 those of one stem, 2 … 6 as `similar_rank` 0 … 4",
+    ),
+    "near_text": Feature(
+        at.F_NEAR_TEXT, at.TEXT_FAMILY, "number", "s",
+        f"mean run time of the {at.NEIGHBOURS} nearest of the user's last {at.AMONG} ended jobs, by different bits of "
+        f"the signatures of their names / {at.BITS_APART:g} + abs(ln(request/its request)) + abs(ln(procs/its procs))",
+    ),
+    "soft_walltime": Feature(
+        at.F_SOFT, at.LOGGED_FAMILY, "number", "s", "run time that the site's own system predicted for it, by the log"
+    ),
 }  # fmt: skip
 """Every feature by name."""
 
@@ -271,6 +290,11 @@ WIDE_FEATURES: Final[tuple[str, ...]] = (
     *(f"similar_{fact}" for fact in ("mean", "geometric", "min", "upper")),
 )
 """The forty and twenty-one more: kernel means, the machine's state, more of similar jobs and of the user's newest."""
+
+NAMELESS_FEATURES: Final[tuple[str, ...]] = tuple(
+    name for name, one in FEATURES.items() if not one.family & at.WIDE_FAMILIES
+)
+"""Those that need neither a job's names nor what its site predicted."""
 
 CATEGORIES: Final[frozenset[str]] = frozenset(name for name, one in FEATURES.items() if one.kind == "category")
 
@@ -387,7 +411,8 @@ def _unit(unit: str, kind: str = "number") -> str:
 
 def page() -> str:
     """Return the page docs/features.md: every feature with its unit and definition; groups and facts apart."""
-    groups = {"similar": _MOST_SPECIFIC} | {f"of_{name}": members for name, members in _GROUPS.items()}
+    own = {f"of_{name}": members for name, members in _GROUPS.items()}
+    groups = {"similar": _MOST_SPECIFIC, "named": _BY_NAME} | own
     of_groups = {f"{group}_{fact}" for group in groups for fact in _OF_GROUP}
     alone: list[str] = []
     for name, one in FEATURES.items():
@@ -402,7 +427,7 @@ def page() -> str:
             if sets := _sets(f"{group}_{fact}"):
                 by_sets.setdefault(sets, []).append(f"`{group}`")
         found = "; ".join(
-            f"{sets}: {'all groups' if len(names) == len(groups) else ', '.join(names)}"
+            f"{sets}: {'all groups but `named`' if len(names) >= len(own) + 1 else ', '.join(names)}"
             for sets, names in by_sets.items()
         )
         facts.append(f"* `{fact}`: {definition.format('jobs')}{_unit(unit)} ({found})\n")

@@ -31,6 +31,7 @@ from predictors.history._tables import (
     groups_of_jobs,
     keeps_runs,
     keys_of_users,
+    kinds_of,
     new_clock,
     new_recent,
     new_users,
@@ -290,8 +291,10 @@ class JobHistory:
                 )
         if self.tables.users.shape[1] < width:
             raise JobcastError(f"{log.name} cannot continue a history that kept users only: begin without it.")
-        if keeps_runs(clock) and not keeps_runs(self.tables.clock):
+        if keeps_runs(clock) > keeps_runs(self.tables.clock):
             raise JobcastError(f"{log.name} cannot continue a history that kept no single runs: begin without it.")
+        if widths(clock)[0] > self.tables.jobs.shape[1]:
+            raise JobcastError(f"{log.name} cannot continue a history that read no names: begin without it.")
         return self.ended_records(keys, begin, begin, clock)
 
     def ended_records(self, keys: Ints, now: int, begin: int, clock: Ints) -> tuple[Ints, Floats, int]:
@@ -312,7 +315,7 @@ class JobHistory:
         recent = new_recent(users, keeps_runs(clock))
         if len(recent):
             with_runs = own[:, at.RECENT] != at.NONE
-            runs = own_recent[own[with_runs, at.RECENT]]
+            runs = own_recent[own[with_runs, at.RECENT]][:, : recent.shape[1]]
             runs[:, at.R_END : at.R_END + at.MEMORY] -= begin
             recent[users[rows[with_runs], at.RECENT]] = runs
         users[rows, at.LAST_END] -= begin
@@ -448,7 +451,7 @@ def _records(tables: LiveTables, described: Ints) -> Ints:
     records[:, at.STATE] = at.NEW
     if not len(described):
         return records
-    keys, groups = groups_of_jobs(records, 1 + tables.jobs.shape[1] - at.JOB_COLUMNS)
+    keys, groups = groups_of_jobs(records, kinds_of(tables.jobs.shape[1]))
     set_slots(records, np.append(_slots(tables, keys), at.NONE)[groups])
     return records
 
@@ -459,7 +462,7 @@ def rows_of_many(history: JobHistory, described: Ints, now: int) -> Floats:
     rows = np.empty((len(described), len(history.features)))
     asked = np.full((len(described), tables.jobs.shape[1]), at.NONE, dtype=np.int64)
     asked[:, DESCRIBED] = described
-    keys, groups = groups_of_jobs(asked, 1 + tables.jobs.shape[1] - at.JOB_COLUMNS)
+    keys, groups = groups_of_jobs(asked, kinds_of(tables.jobs.shape[1]))
     slots = [tables.slot_of.get((k, a, b, c), at.NONE) for k, a, b, c in keys.tolist()]
     set_slots(asked, np.array([*slots, at.NONE], dtype=np.int64)[groups])
     step.rows_at(now, asked, rows, *tables.settled(now))

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError, unknown_name
+from predictors.history.names import NAMELESS, Called
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,10 @@ class Job:
         Walltime asked for [s].
     user, group, executable, queue, partition : int or None
         Codes, not below 0.
+    called : Called
+        What its names say (`predictors.history.names.called`); by default it has none.
+    soft_walltime : int or None
+        Run time that the site's own system predicted [s].
     """
 
     job_id: int
@@ -74,6 +79,8 @@ class Job:
     executable: int | None = None
     queue: int | None = None
     partition: int | None = None
+    called: Called = NAMELESS
+    soft_walltime: int | None = None
 
 
 class Outcome(NamedTuple):

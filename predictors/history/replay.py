@@ -17,6 +17,7 @@ from predictors.history._tables import (
     Tables,
     groups_of_jobs,
     keeps_runs,
+    kinds_of,
     new_clock,
     new_recent,
     new_users,
@@ -26,6 +27,7 @@ from predictors.history._tables import (
 )
 from predictors.history.features import REIS_FEATURES, REQUESTED_TIME
 from predictors.history.history import JobHistory
+from predictors.history.names import called_in
 from predictors.history.records import AsOfRule, Outcomes, as_of_rule
 
 
@@ -171,7 +173,7 @@ class LogHistory:
         clock = new_clock(self.features, self.as_of, log.epoch, log.time_zone, log.max_procs)
         job_width, user_width = widths(clock)
         jobs = _job_records(log, job_width)
-        keys, slots = groups_of_jobs(jobs, 1 + job_width - at.JOB_COLUMNS)
+        keys, slots = groups_of_jobs(jobs, kinds_of(job_width))
         set_slots(jobs, slots)
         users = new_users(keys, user_width)
         if after is None:
@@ -280,6 +282,9 @@ def _job_records(log: JobLog, width: int) -> Ints:
         jobs[:, column] = log.filled(name)
     jobs[:, at.PROCS] = log.procs
     jobs[:, at.STATE] = at.NEW
+    if width == at.WIDE_JOB_COLUMNS:
+        jobs[:, at.STEMS : at.SIGNATURE_2 + 1] = called_in(log)
+        jobs[:, at.SOFT] = log.filled("soft_walltime")
     return jobs
 
 

@@ -286,3 +286,85 @@ class SimilarLow(Similar):
 
     name = "similar-low"
     features = (REQUESTED_TIME, "similar_lower")
+
+
+class SimilarNames(Similar):
+    """As `Similar`, with groups of jobs of one name before all others: the same user and stems, or the same stem.
+
+    A stem is a name without digits, dates and ids (`predictors.history.names`). The most specific group with history is
+    that of the same user, stems of job name, command and directory, and requested time; then that of the same user and
+    stem of the job name, else of the command, else of the directory; then those of `Similar`. On logs without names
+    the predictions are those of `Similar`.
+
+    Parameters
+    ----------
+    cap, as_of
+        As in `Predictor`.
+    """
+
+    name = "similar-names"
+    features = (REQUESTED_TIME, "named_median")
+
+
+class SimilarNamesMean(Similar):
+    """Exponentially weighted mean run time of the group that `SimilarNames` takes."""
+
+    name = "similar-names-mean"
+    features = (REQUESTED_TIME, "named_weighted")
+
+
+class KnnText(ColumnPredictor):
+    """Mean run time of the five nearest of the user's last fifty ended jobs, by names, request and processors.
+
+    Names are compared by hashed groups of three letters: nothing is trained and nothing downloaded. Without names only
+    request and processors count. No ended job: the requested time.
+
+    Parameters
+    ----------
+    cap, as_of
+        As in `Predictor`.
+
+    References
+    ----------
+    .. [1] F. Antici, A. Borghesi, Z. Kiziltan. Online job failure and power prediction by nearest neighbours of a job's
+       text among a user's last jobs: `francescoantici/UoPC`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> KnnText().predict_rows(np.array([[600.0, 75.5], [600.0, np.nan], [60.0, 75.5]])).tolist()
+    [75.5, 600.0, 60.0]
+    """
+
+    name = "knn-text"
+    features = (REQUESTED_TIME, "near_text")
+    estimator = ColumnMean(first=1)
+
+
+class Logged(ColumnPredictor):
+    """The run time that the site's own system predicted, as its log has it; else the requested time.
+
+    With it a log of a production predictor (JSSPP's soft walltimes, PBS's `soft_walltime`, SWF of 21 fields) is the
+    baseline on the same jobs.
+
+    Parameters
+    ----------
+    cap, as_of
+        As in `Predictor`.
+
+    References
+    ----------
+    .. [1] D. Klusáček, V. Chlumský. Improving accuracy of walltime estimates in PBS Professional using soft walltimes.
+       JSSPP 2022. doi:10.1007/978-3-031-22698-4_10
+
+    Examples
+    --------
+    >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 5], "requested_time": [600, 600],
+    ...                            "soft_walltime": [90, -1]}, {"soft_walltime": [False, True]})
+    >>> Logged().predict(log).tolist()
+    [90.0, 600.0]
+    """
+
+    name = "logged"
+    features = (REQUESTED_TIME, "soft_walltime")
+    estimator = ColumnMean(first=1)

@@ -283,8 +283,10 @@ class LearningForecast:
         self.learning_seconds += process_time() - begin
 
 
-ALL_FAMILIES: Final = tuple({one.family: name for name, one in FEATURES.items()}.values())
-"""One feature of each family: a history of these keeps what any feature needs."""
+ALL_FAMILIES: Final = tuple(
+    {one.family: name for name, one in FEATURES.items() if not one.family & at.WIDE_FAMILIES}.values()
+)
+"""One feature of each family: a history of these keeps what any feature needs, but for those that read names."""
 
 
 def keep_full_history(predictor: Predictor, log: JobLog) -> None:
@@ -302,11 +304,13 @@ def keep_full_history(predictor: Predictor, log: JobLog) -> None:
     >>> has_full_history(model.history_)
     True
     """
-    history = LogHistory(log, ALL_FAMILIES, predictor.as_of)
+    further = [name for name in predictor.features if FEATURES[name].family & at.WIDE_FAMILIES]
+    history = LogHistory(log, (*ALL_FAMILIES, *further), predictor.as_of)
     predictor.history_ = history.live(history.replayed())
     predictor.codes_ = codes_of(log, CODED)
 
 
 def has_full_history(history: JobHistory) -> bool:
     """Return whether a history keeps what any feature needs."""
-    return families_of(history.features) == families_of(ALL_FAMILIES)
+    needed = families_of(ALL_FAMILIES)
+    return families_of(history.features) & needed == needed

@@ -25,7 +25,7 @@ _LEAST_KEY: Final = 16
 _MOST_READ: Final = 4096
 """Bytes of a key's file, blanks around the key included."""
 _PSEUDONYM: Final = re.compile("~[0-9a-f]{14}")
-_PERSONAL: Final = ("user", "group", "project", "executable", "directory", "command")
+_PERSONAL: Final = ("user", "group", "project", "executable", "directory", "command", "reservation")
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def is_number(text: str) -> bool:
 def pseudonymous(log: JobLog, key: Pseudonymiser) -> tuple[JobLog, ReadingReport]:
     """Return a log with keyed hashes in the place of the names that tell of people, and how many names those were.
 
-    These are users, groups, projects, executables, directories and command lines.
+    These are users, groups, projects, executables, directories, command lines and reservations.
 
     Examples
     --------

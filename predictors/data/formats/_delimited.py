@@ -16,6 +16,7 @@ from predictors.data.formats.parquet import text_array
 from predictors.data.report import ReportBuilder
 
 LARGEST_BLOCK: Final = 2**31 - 1
+_DELIMITERS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,16 @@ def header_names(data: bytes, delimiter: str) -> tuple[str, ...]:
     return tuple(name.strip().strip('"') for name in first.split(delimiter))
 
 
-def quoted_table(data: bytes, source: str, wanted: Sequence[str], report: ReportBuilder) -> Table:
-    """Return the records of a text with commas, where fields in quotes may hold commas and line breaks."""
+def quoted_table(data: bytes, source: str, wanted: Sequence[str], report: ReportBuilder, delimiter: str = ",") -> Table:
+    """Return the records of a text with commas, where fields in quotes may hold commas and line breaks.
+
+    Another `delimiter` of one letter may stand for the comma.
+    """
     import pyarrow as pa
     from pyarrow import csv as arrow
 
-    text, names = in_utf8(data, report), header_names(data, ",")
+    text = in_utf8(data, report)
+    names = header_names(text, delimiter)
     columns = picked_names(names, wanted, source)
     torn: list[tuple[int, bool]] = []  # number of the row, whether it has too few fields
 
@@ -74,7 +79,7 @@ def quoted_table(data: bytes, source: str, wanted: Sequence[str], report: Report
             arrow.ReadOptions(
                 use_threads=False, block_size=min(max(1 << 24, len(text) + 1 if breaks else 0), LARGEST_BLOCK)
             ),
-            arrow.ParseOptions(newlines_in_values=breaks, invalid_row_handler=skip),
+            arrow.ParseOptions(delimiter=delimiter, newlines_in_values=breaks, invalid_row_handler=skip),
             arrow.ConvertOptions(
                 column_types=dict.fromkeys(columns, pa.string()),
                 include_columns=list(columns),
@@ -82,8 +87,9 @@ def quoted_table(data: bytes, source: str, wanted: Sequence[str], report: Report
             ),
         )
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
-        raise JobcastError(f"{source}: is no table with commas ({str(error).splitlines()[0][:120]}).") from error
-    place = _Lines(text, len(names), bool(torn))
+        what = _DELIMITERS.get(delimiter, repr(delimiter))
+        raise JobcastError(f"{source}: is no table with {what} ({str(error).splitlines()[0][:120]}).") from error
+    place = _Lines(text, len(names), bool(torn), delimiter)
     for number, few in torn:
         report.add("too-few-fields" if few else "surplus-fields", [place.of_record(number)])
     return Table(names, {column.lower(): table.column(column).combine_chunks() for column in columns}, place)
@@ -92,8 +98,8 @@ def quoted_table(data: bytes, source: str, wanted: Sequence[str], report: Report
 class _Lines:
     """Line numbers of the records of a text with quotes, computed only when a finding needs them."""
 
-    def __init__(self, text: bytes, n_fields: int, torn: bool) -> None:
-        self._text, self._n_fields, self._torn = text, n_fields, torn
+    def __init__(self, text: bytes, n_fields: int, torn: bool, delimiter: str) -> None:
+        self._text, self._n_fields, self._torn, self._delimiter = text, n_fields, torn, delimiter
         self._records: Ints | None = None
         self._sound: Ints | None = None
 
@@ -102,7 +108,7 @@ class _Lines:
             self._look_at_lines()
             return
         lines, sound, above = [], [], 0
-        reader = csv.reader(io.StringIO(self._text.decode("utf-8", "replace"), newline=""))
+        reader = csv.reader(io.StringIO(self._text.decode("utf-8", "replace"), newline=""), delimiter=self._delimiter)
         csv.field_size_limit(max(csv.field_size_limit(), len(self._text) + 1))
         try:
             for fields in reader:

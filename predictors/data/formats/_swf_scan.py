@@ -1,9 +1,10 @@
 """Rows of SWF: a compiled scanner, and a careful parser for what it refuses."""
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -122,6 +123,8 @@ class Rows:
         Bit c is set where field c was rounded.
     problems : tuple of Problem
         In the file's order.
+    more : mapping of int to three texts
+        Fields 19 to 21 of the rows that have 21: GPUs, soft walltime and the site's descriptor.
     """
 
     text: bytes
@@ -131,6 +134,7 @@ class Rows:
     values: Ints
     fractions: Ints
     problems: tuple[Problem, ...] = ()
+    more: Mapping[int, tuple[bytes, bytes, bytes]] = field(default_factory=dict)
 
     def line(self, index: int) -> bytes:
         """Return a line, counted from 0."""
@@ -158,34 +162,58 @@ def parse_rows(text: bytes, careful: bool = False) -> Rows:
     n_lines = int(np.count_nonzero(data == ord("\n")))
     starts, kinds = np.empty(n_lines, dtype=np.int64), np.empty(n_lines, dtype=np.uint8)
     values, fractions = np.empty((n_lines, len(FIELDS)), dtype=np.int64), np.empty(n_lines, dtype=np.int64)
-    scan_lines(data, starts, kinds, values, fractions)
+    tails = np.zeros(n_lines, dtype=np.int64)
+    scan_lines(data, starts, kinds, values, fractions, tails)
     lines = np.flatnonzero(kinds >= JOB) + 1
     rows = Rows(text, kinds, starts, lines, values[: len(lines)], fractions[: len(lines)])
+    wide = np.flatnonzero(tails[: len(lines)])
+    if len(wide):
+        rows = replace(rows, more=_more(text, tails, wide, kinds, lines))
     return _with_odd_rows(rows, np.flatnonzero(kinds[lines - 1] >= (JOB if careful else ODD)))
+
+
+def _more(text: bytes, tails: Ints, wide: Ints, kinds: Any, lines: Ints) -> dict[int, tuple[bytes, bytes, bytes]]:
+    """Return the last three of 21 fields by row; a row where the first two are no numbers becomes an odd one."""
+    found = {}
+    for row, tail in zip(wide.tolist(), tails[wide].tolist(), strict=True):
+        fields = text[tail : text.index(b"\n", tail)].split()
+        if _is_more(fields):
+            found[row] = fields[0], fields[1], fields[2]
+        else:
+            kinds[lines[row] - 1] = ODD
+    return found
+
+
+def _is_more(fields: Sequence[bytes]) -> bool:
+    return len(fields) == N_MORE and all(_NUMBER.fullmatch(field) for field in fields[:2])
 
 
 def _with_odd_rows(rows: Rows, odd: Ints) -> Rows:
     """Return the rows with those that the scanner left open filled in by the careful parser."""
     problems: list[Problem] = []
+    more = dict(rows.more)
     for row in odd.tolist():
         tokens = rows.tokens(row)
         rows.fractions[row] = 0
         if len(tokens) < len(FIELDS):
             rows.values[row] = MISSING
             continue
-        for field, column in enumerate(FIELDS):
-            value, rule = parse_value(tokens[field], column)
-            rows.values[row, field] = value
+        for place, column in enumerate(FIELDS):
+            value, rule = parse_value(tokens[place], column)
+            rows.values[row, place] = value
             if rule == "fraction":
-                rows.fractions[row] |= 1 << field
+                rows.fractions[row] |= 1 << place
             elif rule:
-                problems.append(Problem(row, rule, column, rows.token(row, field)))
-        if len(tokens) > len(FIELDS):
+                problems.append(Problem(row, rule, column, rows.token(row, place)))
+        if _is_more(tokens[len(FIELDS) :]):
+            more[row] = tokens[len(FIELDS)], tokens[len(FIELDS) + 1], tokens[len(FIELDS) + 2]
+        elif len(tokens) > len(FIELDS):
             problems.append(Problem(row, "surplus-fields", "", rows.token(row, len(FIELDS))))
-    return replace(rows, problems=tuple(problems))
+    return replace(rows, problems=tuple(problems), more=more)
 
 
 N_FIELDS: Final = len(FIELDS)
+N_MORE: Final = 3
 _DIGITS: Final = 15
 _TAB, _NEWLINE, _RETURN, _SPACE, _MINUS, _DOT, _ZERO, _NINE, _SEMICOLON = 9, 10, 13, 32, 45, 46, 48, 57, 59
 
@@ -197,11 +225,13 @@ def scan_lines(
     kinds: npt.NDArray[np.uint8],
     values: npt.NDArray[np.int64],
     fractions: npt.NDArray[np.int64],
+    tails: npt.NDArray[np.int64],
 ) -> int:
     """Parse every line; return the number of lines.
 
     A line is a JOB if it has 18 fields, each `-1` or up to 15 digits, perhaps with a fraction, which is rounded half
-    up. Whatever else is not blank or a comment is ODD and left to the careful parser.
+    up, and perhaps three more of any kind. Whatever else is not blank or a comment is ODD and left to the careful
+    parser.
 
     Parameters
     ----------
@@ -213,6 +243,8 @@ def scan_lines(
         Written: the fields of the k-th line that is a JOB or ODD in row k; nothing useful for an ODD one.
     fractions : int64 array of shape (n_lines,)
         Written, same rows: bit c is set where field c had a fraction other than 0.
+    tails : int64 array of shape (n_lines,)
+        Written, same rows: where the 19th field of a row of 21 begins.
     """
     n = data.size
     line = 0
@@ -235,7 +267,18 @@ def scan_lines(
                 break
             kind = JOB
             if field == N_FIELDS:
-                kind = ODD
+                tail, more = i, 0
+                while data[i] != _NEWLINE:
+                    if data[i] not in (_SPACE, _TAB, _RETURN):
+                        more += 1
+                        while data[i] not in (_SPACE, _TAB, _RETURN, _NEWLINE):
+                            i += 1
+                    else:
+                        i += 1
+                if more == N_MORE:
+                    tails[row] = tail
+                else:
+                    kind = ODD
                 break
             negative = c == _MINUS
             if negative:

@@ -89,6 +89,7 @@ def parse_alcf(
     found = {key: name for key, aliases in ALIASES.items() if (name := table.first(aliases))}
     _require(found, table, source)
     _note_missing(found, ledger)
+    ledger.note_unused(table.names, [*found.values(), *ALIASES["id"]])
     draft = Draft(source, _ids(table, ledger), table.places, ledger)
     column = {key: table.columns[name] for key, name in found.items()}
     draft.numbers |= clocked(

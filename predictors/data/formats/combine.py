@@ -20,7 +20,7 @@ from predictors.core.errors import JobcastError
 from predictors.data.formats import slurm
 from predictors.data.formats.detect import is_parquet, read_log
 from predictors.data.formats.swf_header import without_extent
-from predictors.data.joblog import KNOWN_COLUMNS, UNKNOWN, JobLog
+from predictors.data.joblog import CODED, KNOWN_COLUMNS, UNKNOWN, JobLog
 from predictors.data.names import Codes, renumbered
 from predictors.data.report import Effect, ReadingReport, ReportBuilder
 
@@ -35,10 +35,7 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
 )
 """The rules of the report on joining."""
 
-_CODED: Final = (
-    "user", "group", "executable", "queue", "partition", "project", "state", "mode", "qos", "location", "directory",
-    "command",
-)  # fmt: skip
+_CODED: Final = tuple(column for column in CODED if column != "label")
 
 
 def read_logs(
@@ -176,7 +173,7 @@ def _put_back(log: JobLog) -> Bools:
 def _machine(logs: Sequence[JobLog]) -> dict[str, Any]:
     """Return the machine of the logs; refuse logs of different machines."""
     about: dict[str, Any] = {}
-    for field in ("time_zone", "max_procs", "max_nodes"):
+    for field in ("time_zone", "max_procs", "max_nodes", "max_gpus"):
         for log in logs:
             value = getattr(log, field)
             if value is not None and about.setdefault(field, value) != value:
@@ -324,8 +321,18 @@ CUT_RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
 )
 """The rules of the report on cutting."""
 
-_AT_START: Final = ("wait", "allocated_procs", "nodes", "cores", "location", "eligible_wait")
-_AT_END: Final = ("run_time", "cpu_time", "used_memory", "status", "exit_code", "state", "overburn", "restarts")
+_AT_START: Final = ("wait", "allocated_procs", "nodes", "cores", "allocated_gpus", "location", "eligible_wait")
+_AT_END: Final = (
+    "run_time",
+    "cpu_time",
+    "used_memory",
+    "used_job_memory",
+    "status",
+    "exit_code",
+    "state",
+    "overburn",
+    "restarts",
+)
 
 
 def between(log: JobLog, begin: str | None, until: str | None) -> tuple[JobLog, ReadingReport]:

@@ -18,6 +18,9 @@ from predictors.data.formats.parquet import parse_parquet, write_parquet
 from predictors.data.formats.pbs import is_pbs, parse_pbs
 from predictors.data.formats.slurm import is_sacct, is_sacct_json, parse_sacct, parse_sacct_json
 from predictors.data.formats.swf import parse_swf, write_swf
+from predictors.data.formats.tables.known import KNOWN
+from predictors.data.formats.tables.philly import is_philly, parse_philly
+from predictors.data.formats.tables.softwall import is_softwall, parse_softwall
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
 
@@ -46,6 +49,9 @@ def _is_swf(data: bytes) -> bool:
 
 FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
     {
+        **{name: Format(one.title, one.recognises, one.parse) for name, one in KNOWN.items()},
+        "philly": Format("JSON of the Philly clusters", is_philly, parse_philly),
+        "softwall": Format("JSSPP's logs with soft walltimes", is_softwall, parse_softwall, local_times=False),
         "parquet": Format("Parquet written by jobcast", _is_parquet, parse_parquet, local_times=False),
         "swf": Format("Standard Workload Format", _is_swf, parse_swf, local_times=False),
         "alcf": Format("ALCF's public job logs (CSV)", is_alcf, parse_alcf),
@@ -62,7 +68,7 @@ WRITERS: Final[Mapping[str, Callable[[JobLog, Path], ReadingReport]]] = MappingP
 )
 """The writers of logs by the end of the file's name."""
 
-_NOT_IN_LINES: Final = ("parquet", "sacct-json")
+_NOT_IN_LINES: Final = ("parquet", "sacct-json", "philly")
 _FOREIGN: Final[Mapping[bytes, str]] = MappingProxyType(
     {
         b"BZh": "packed by bzip2; unpack it first",
@@ -89,12 +95,13 @@ def detect(data: bytes, source: str) -> str:
     """
     for name, form in FORMATS.items():
         if form.recognises(data):
-            if name not in _NOT_IN_LINES and mostly_returns(data):
+            if name not in _NOT_IN_LINES and not data.startswith(MAGIC) and mostly_returns(data):
                 raise JobcastError(f"{source}: has {RETURNS}.")
             return name
     known = "; ".join(form.title for form in FORMATS.values())
     raise JobcastError(
         f"{source}: is no job log that jobcast can read, but {_kind(data)}. It reads: {known}; plain or packed by gzip."
+        " A table in other columns is read by a map: jobcast log import FILE --propose."
     )
 
 

@@ -91,6 +91,7 @@ def parse_lumos(
         if name in table.columns:
             draft.names |= dict.fromkeys(columns, names(table.columns[name]))
     _status(draft, table)
+    report.note_unused(table.names, [name for name in NAMES if name != "node_hour"])
     return finish(draft, log_name(source), strict, time_zone=time_zone)
 
 
@@ -115,7 +116,7 @@ def _ids(table: Table, report: ReportBuilder) -> list[str]:
 
 
 def _sizes(draft: Draft, table: Table) -> None:
-    """Set the processors: nodes where the file has them, else cores."""
+    """Set the processors, nodes where the file has them, else cores; and the GPUs."""
     found = {
         name: numbers(table.columns[name], name, draft.report)
         for name in ("node_num", "cpu_num", "gpu_num")
@@ -131,8 +132,8 @@ def _sizes(draft: Draft, table: Table) -> None:
         draft.numbers["requested_procs"] = cores
         draft.ledger.note("columns", "no nodes are known; a processor is a core")
     gpus = found.get("gpu_num")
-    if gpus is not None and (gpus > 0).any():
-        draft.ledger.note("columns", f"gpu_num: GPUs of {int((gpus > 0).sum()):,} jobs are not read")
+    if gpus is not None:
+        draft.numbers["requested_gpus"] = gpus
 
 
 def _status(draft: Draft, table: Table) -> None:

@@ -19,7 +19,7 @@ from predictors.data.report import ReadingReport
 
 _KEY: Final = b"jobcast"
 _VERSION: Final = 1
-_ABOUT: Final = ("origin", "epoch", "time_zone", "max_procs", "max_nodes", "name")
+_ABOUT: Final = ("origin", "epoch", "time_zone", "max_procs", "max_nodes", "max_gpus", "name")
 
 
 def write_parquet(log: JobLog, path: str | os.PathLike[str]) -> ReadingReport:
@@ -63,7 +63,7 @@ def parse_parquet(data: bytes, source: str, strict: bool = False) -> tuple[JobLo
     if about is None:
         raise JobcastError(
             f"{source}: is a Parquet file, but not one that jobcast wrote (columns {', '.join(table.column_names[:5])}"
-            "…); give the log in its own format."
+            "…); read it by a map: jobcast log import FILE --propose."
         )
     try:
         return _job_log(table, json.loads(about)), ReadingReport(source)
@@ -87,7 +87,8 @@ def _job_log(table: Any, about: dict[str, Any]) -> JobLog:
         unknown[name] = np.from_dlpack(column.is_null().cast("int8")).astype(np.bool_)
         values[name] = np.frombuffer(column.buffers()[1] or b"", np.int64)[column.offset :][: len(column)]
     sizes = {
-        field: None if about[field] is None else int(about[field]) for field in ("epoch", "max_procs", "max_nodes")
+        field: None if about.get(field) is None else int(about[field])
+        for field in ("epoch", "max_procs", "max_nodes", "max_gpus")
     }
     origin = int(about["origin"])
     for field, second in (("origin", origin), ("epoch", sizes["epoch"] or 0)):

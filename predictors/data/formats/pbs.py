@@ -29,7 +29,7 @@ from predictors.data.report import ReadingReport, ReportBuilder
 _KEYS: Final = (
     "user|group|account|project|jobname|queue|ctime|qtime|etime|start|owner|exec_host|exec_vnode|hostlist|session|"
     "alt_id|end|Exit_status|run_count|runcount|requestor|array_indices|total_execution_slots|unique_node_count|"
-    r"accounting_id|login_node|resvname|resvID|eligible_time|estimated\.\w+|Resource_List\.\w+|resources_used\.\w+"
+    r"accounting_id|login_node|resvname|resvID|eligible_time|depend|estimated\.\w+|Resource_List\.\w+|resources_used\.\w+"
 )
 _PAIR: Final = re.compile(rf"(?:^| )({_KEYS})=")
 _BEFORE_NAME: Final = ("user", "group", "account", "project")
@@ -184,8 +184,19 @@ _TEXTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "queue": ("queue",),
         "executable": ("jobname",),
         "location": ("exec_host", "exec_vnode"),
+        "reservation": ("resvname", "resvID"),
     }
 )
+_READ: Final = frozenset(
+    (
+        *(key for keys in _TEXTS.values() for key in keys),
+        *_SIZE_KEYS,
+        *(f"Resource_List.{key}" for key in ("walltime", "soft_walltime", "mem", "ngpus", "place")),
+        *(f"resources_used.{key}" for key in ("walltime", "cput", "mem")),
+        *("ctime", "qtime", "etime", "start", "end", "Exit_status", "run_count", "runcount", "depend"),
+    )
+)
+"""Keys from which something is taken."""
 
 
 @dataclass
@@ -238,6 +249,10 @@ def parse_pbs(
     _ends(draft, jobs)
     for column, keys in _TEXTS.items():
         draft.names[column] = _named([next((job.pairs[k] for k in keys if job.pairs.get(k)), "") for job in jobs])
+    depends = [slurm.dependency_of(job.pairs.get("depend", "")) for job in jobs]
+    draft.names["dependency"] = _named([kinds for kinds, _ in depends])
+    draft.names["parents"] = _named([parents for _, parents in depends])
+    ledger.note_unused(sorted({key for job in jobs for key in job.pairs}), _READ)
     return finish(draft, log_name(source), strict, time_zone=time_zone)
 
 
@@ -367,7 +382,8 @@ def _times(draft: Draft, jobs: list[_Job], shift: _Shift) -> None:
 def _sizes(draft: Draft, jobs: list[_Job]) -> None:
     rows = [_sizes_of(job.pairs) for job in jobs]
     columns = ("requested_procs", "allocated_procs", "requested_nodes", "requested_time", "cpu_time",
-               "requested_memory", "used_memory")  # fmt: skip
+               "requested_memory", "used_memory", "requested_job_memory", "used_job_memory", "requested_gpus",
+               "allocated_gpus", "soft_walltime", "exclusive")  # fmt: skip
     for column, values in zip(columns, zip(*rows, strict=True), strict=True):
         large = np.array([value > LARGEST_QUANTITY for value in values], dtype=np.bool_)
         draft.report("too-large", large, column, max(values))
@@ -392,7 +408,49 @@ def _sizes_of(pairs: Mapping[str, str]) -> tuple[int, ...]:
         used // procs if used != MISSING else MISSING,
         memory(pairs.get("Resource_List.mem", ""), procs),
         memory(pairs.get("resources_used.mem", ""), procs),
+        memory(pairs.get("Resource_List.mem", ""), 1),
+        memory(pairs.get("resources_used.mem", ""), 1),
+        gpus_requested(pairs),
+        gpus_given(pairs),
+        seconds(pairs.get("Resource_List.soft_walltime", "")),
+        _exclusive(pairs.get("Resource_List.place", "")),
     )
+
+
+def gpus_requested(pairs: Mapping[str, str]) -> int:
+    """Return the GPUs asked for, 0 where a job that lists its resources asks for none.
+
+    Examples
+    --------
+    >>> gpus_requested({"Resource_List.select": "2:ncpus=8:ngpus=2+1:ncpus=4"})
+    4
+    >>> gpus_requested({"Resource_List.nodes": "2:ppn=12:gpus=1"}), gpus_requested({"Resource_List.ngpus": "3"})
+    (2, 3)
+    """
+    if (listed := whole(pairs.get("Resource_List.ngpus", ""))) >= 0:
+        return listed
+    for key, word in (("Resource_List.select", "ngpus"), ("Resource_List.nodes", "gpus")):
+        if key in pairs:
+            chunks = [(chunk, re.search(rf":{word}=(\d{{1,6}})", chunk)) for chunk in pairs[key].split("+")]
+            return sum(max(whole(chunk.split(":")[0][:9]), 1) * int(found[1]) for chunk, found in chunks if found)
+    return MISSING
+
+
+def gpus_given(pairs: Mapping[str, str]) -> int:
+    """Return the GPUs given as `exec_vnode` lists them; `MISSING` without it.
+
+    Examples
+    --------
+    >>> gpus_given({"exec_vnode": "(n1:ncpus=8:ngpus=2)+(n2:ncpus=4)"}), gpus_given({"exec_vnode": "(n1:ncpus=8)"})
+    (2, 0)
+    """
+    if "exec_vnode" not in pairs:
+        return MISSING
+    return sum(map(int, re.findall(r"ngpus=(\d{1,6})", pairs["exec_vnode"])))
+
+
+def _exclusive(place: str) -> int:
+    return MISSING if not place else int(any(part in ("excl", "exclhost") for part in place.split(":")))
 
 
 def _ends(draft: Draft, jobs: list[_Job]) -> None:

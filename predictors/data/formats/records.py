@@ -55,6 +55,7 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "local-time": ("noted", ""),
         "ids": ("noted", ""),
         "columns": ("noted", ""),
+        "unused": ("noted", ""),
         "text": ("noted", ""),
     }
 )

@@ -16,7 +16,7 @@ from predictors.core.arrays import Bools, Ints
 from predictors.core.compressed import log_name
 from predictors.core.errors import JobcastError
 from predictors.data.formats._delimited import Table, bar_delimited_table, header_names
-from predictors.data.formats.columns import MISSING, by_name, matches, names, numbers, spans_of
+from predictors.data.formats.columns import MISSING, Names, by_name, matches, names, numbers, spans_of
 from predictors.data.formats.parquet import row_array, text_array
 from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES, Draft, clocked, finish
 from predictors.data.joblog import JobLog
@@ -163,6 +163,123 @@ def memory(text: str) -> tuple[float, str] | None:
     return (float(match[1]) * _KILOBYTES[match[2].upper()], match[3].lower()) if match else None
 
 
+_TRES: Final = re.compile(r"([a-z_]+(?:/[^=,:]+)?)(?::([^=,]+))?=(\d+(?:\.\d+)?)([KMGTP]?)", re.IGNORECASE)
+_NUMBERED: Final = re.compile(r"(?:\d+=\d+(?:,|$))+")
+
+
+def gpus_of(text: str) -> int:
+    """Return the GPUs in Slurm's list of trackable resources; `MISSING` if the text is no such list.
+
+    A job whose list names no GPU has none. The sum over all types counts, else the types are added up. In the numbers
+    of Slurm's database GPUs are 1001 or, where each type has its number, 1002.
+
+    Examples
+    --------
+    >>> gpus_of("billing=8,cpu=8,gres/gpu:a100=2,gres/gpu=2,mem=32G,node=1"), gpus_of("cpu=8,gres/gpu:h100=4")
+    (2, 4)
+    >>> gpus_of("1=8,2=32000,4=1,1001=2"), gpus_of("cpu=8,mem=32G"), gpus_of("")
+    (2, 0, -9223372036854775808)
+    """
+    if numbered := _numbered(text):
+        return numbered.get("1001", numbered.get("1002", 0))
+    found = [(kind.lower(), sort, int(float(count))) for kind, sort, count, _ in _TRES.findall(text)]
+    if not found:
+        return MISSING
+    whole = [count for kind, sort, count in found if kind == "gres/gpu" and not sort]
+    return whole[0] if whole else sum(count for kind, _, count in found if kind == "gres/gpu")
+
+
+def _numbered(text: str) -> dict[str, int]:
+    """Return a list of resources in the numbers of Slurm's database; {} if the text is none."""
+    bare = text.strip("\"' ")
+    if _NUMBERED.fullmatch(bare) is None or len(bare) > 400:
+        return {}
+    return {number: int(count) for number, _, count in (one.partition("=") for one in bare.strip(",").split(","))}
+
+
+def memory_of(text: str) -> int:
+    """Return the memory of the whole job [KB] in Slurm's list of trackable resources, `MISSING` if it names none.
+
+    Examples
+    --------
+    >>> memory_of("billing=8,cpu=8,mem=32G,node=1"), memory_of("1=8,2=32000,4=1"), memory_of("cpu=8")
+    (33554432, 32768000, -9223372036854775808)
+    """
+    if numbered := _numbered(text):
+        return numbered["2"] * 1024 if "2" in numbered else MISSING
+    for kind, _, count, suffix in _TRES.findall(text):
+        if kind.lower() == "mem":
+            return int(min(float(count) * _KILOBYTES[suffix.upper() or "M"], 2.0**53))
+    return MISSING
+
+
+_ALONE: Final = frozenset(
+    (
+        "contiguous", "exclusive", "get-user-env", "hold", "ignore-pbs", "immediate", "no-kill", "no-requeue",
+        "oversubscribe", "overcommit", "parsable", "quiet", "requeue", "spread-job", "test-only", "use-min-nodes",
+        "verbose", "wait",
+    )
+)  # fmt: skip
+"""Long options of sbatch, salloc and srun without a value of their own in the next word."""
+_ALONE_SHORT: Final = frozenset("HIkOQsvWX")
+_WANTED: Final = MappingProxyType(
+    {
+        **{name: name for name in ("dependency", "exclusive", "constraint", "licenses", "reservation")},
+        "d": "dependency",
+        "C": "constraint",
+        "L": "licenses",
+    }
+)
+
+
+def submit_options(line: str) -> dict[str, str]:
+    """Return what a submit line asks for by dependency, exclusive, constraint, licenses and reservation.
+
+    Only options before the script count: those after it are the script's own. Directives within the script are not in
+    a submit line.
+
+    Examples
+    --------
+    >>> submit_options("sbatch -N 2 --exclusive -d afterok:12:13 -C h100 job.sh --exclusive=no")
+    {'exclusive': '', 'dependency': 'afterok:12:13', 'constraint': 'h100'}
+    """
+    words = line.split()
+    found: dict[str, str] = {}
+    at = 1
+    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        word = words[at]
+        if word.startswith("--"):
+            name, joined, value = word[2:].partition("=")
+            alone = bool(joined) or name in _ALONE
+        else:
+            name, value = word[1:2], word[2:].removeprefix("=")
+            alone = bool(value) or name in _ALONE_SHORT
+        if not alone:
+            at += 1
+            value = words[at] if at < len(words) else ""
+        if name in _WANTED:
+            found[_WANTED[name]] = value.strip("\"'")
+        at += 1
+    return found
+
+
+def dependency_of(text: str) -> tuple[str, str]:
+    """Return the kinds of a dependency, and the ids of the jobs that it names; "" where there are none.
+
+    Examples
+    --------
+    >>> dependency_of("afterok:12:13,afterany:14_3"), dependency_of("after:20+5"), dependency_of("singleton")
+    (('afterany,afterok', '12:13:14_3'), ('after', '20'), ('singleton', ''))
+    """
+    kinds, parents = set[str](), dict[str, None]()
+    for part in re.split(r"[,?]", text):
+        kind, *ids = part.strip().split(":")
+        if kind.isalpha():
+            kinds.add(kind.lower())
+            parents |= dict.fromkeys(one for own in ids if (one := re.split(r"[+(.@]", own)[0]))
+    return ",".join(sorted(kinds)), ":".join(parents)
+
+
 def unknown_states(states: Iterable[str]) -> list[str]:
     """Return the states that this table does not know."""
     return sorted({state for state in states if state and state not in STATES})
@@ -196,6 +313,12 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "command": ("SubmitLine",),
         "location": ("NodeList",),
         "restarts": ("Restarts",),
+        "requested_tres": ("ReqTRES",),
+        "allocated_tres": ("AllocTRES",),
+        "constraint": ("Constraints",),
+        "reservation": ("Reservation",),
+        "licenses": ("Licenses",),
+        "dependency": ("Dependency",),
     }
 )
 """The names under which sacct gives what a job log knows, the better one first."""
@@ -214,7 +337,8 @@ _TYPED: Final[Mapping[str, str]] = MappingProxyType(
         "exitcode": r"\d*(?::\d*)?",
     }
 )
-_NO_LIMIT: Final = frozenset(("UNLIMITED", "Partition_Limit", "INVALID"))
+NO_LIMIT: Final = frozenset(("UNLIMITED", "Partition_Limit", "INVALID"))
+"""Words for a job without a time limit of its own."""
 _MARKS: Final = frozenset(
     ("submit", "start", "end", "state", "elapsed", "elapsedraw", "user", "timelimit", "timelimitraw")
 )
@@ -259,6 +383,7 @@ def parse_sacct(
             "Eligible,Start,End,ElapsedRaw,State,ExitCode,…"
         )
     draft = _draft(table, source, ledger, time_zone)
+    ledger.note_unused(table.names, [name for aliases in ALIASES.values() if (name := table.first(aliases))])
     return finish(draft, log_name(source), strict, time_zone=time_zone)
 
 
@@ -309,14 +434,50 @@ def fill(draft: Draft, table: Table, words: list[str], time_zone: str | None) ->
     draft.numbers["array"][in_array] = [array_of(words[row]) for row in in_array]
     waiting = [row for row in in_array if members(words[row]) > 1]
     draft.report("array-itself", np.array(waiting, dtype=np.int64), "array", words[waiting[0]] if waiting else "")
-    for key in ("user", "group", "project", "queue", "qos", "executable", "directory", "command", "location"):
+    for key in ("user", "group", "project", "queue", "qos", "executable", "directory", "command", "location",
+                "constraint", "reservation", "licenses"):  # fmt: skip
         if key in column:
             draft.names[key] = names(column[key])
+    _asked_for(draft, column)
     distinct = tuple(dict.fromkeys(map(state_of, states[1])))  # without the user who cancelled
     draft.names["state"] = by_name(states, lambda text: distinct.index(state_of(text)), MISSING), distinct
     if "user" in draft.names:
         cut = by_name(draft.names["user"], lambda name: name.endswith("+"), unknown=False)
         draft.report("truncated-name", cut, "user")
+
+
+def _asked_for(draft: Draft, column: Mapping[str, Any]) -> None:
+    """Fill in dependencies, whole nodes and, where they have no column, constraint, licences and reservation.
+
+    A submit line says what it asks for; what it does not say may stand in the script, and is unknown.
+    """
+    if "dependency" in column:
+        depends = names(column["dependency"])
+        draft.names["dependency"] = named_by(depends, lambda text: dependency_of(text)[0])
+        draft.names["parents"] = named_by(depends, lambda text: dependency_of(text)[1])
+    if "command" not in draft.names:
+        return
+    lines, texts = draft.names["command"]
+    asked = [submit_options(text) for text in texts]
+    alone = [1 if "exclusive" in one else MISSING for one in asked]
+    draft.numbers["exclusive"] = np.array([*alone, MISSING], dtype=np.int64)[np.where(lines == MISSING, -1, lines)]
+    depends = lines, tuple(one.get("dependency", "") for one in asked)
+    for key, text_of in (
+        ("dependency", lambda text: dependency_of(text)[0]),
+        ("parents", lambda text: dependency_of(text)[1]),
+    ):
+        draft.names.setdefault(key, named_by(depends, text_of))
+    for key in ("constraint", "licenses", "reservation"):
+        own = tuple(one.get(key, "") for one in asked)
+        draft.names.setdefault(key, named_by((lines, own), str))
+
+
+def named_by(coded: Names, text_of: Callable[[str], str]) -> Names:
+    """Return the codes of what a function makes of each name; "" is unknown."""
+    texts = [text_of(text) for text in coded[1]]
+    places = {text: place for place, text in enumerate(dict.fromkeys(text for text in texts if text))}
+    table = np.array([*(places.get(text, MISSING) for text in texts), MISSING], dtype=np.int64)
+    return table[np.where(coded[0] == MISSING, len(texts), coded[0])], tuple(places)
 
 
 def _eligible_wait(eligible: Ints, start: Ints) -> Ints:
@@ -335,7 +496,7 @@ def _quantities(draft: Draft, column: Mapping[str, Any], ended: Bools) -> None:
         draft.numbers["run_time"] = np.where(ended, elapsed, MISSING)
     if "requested_time" in column:
         draft.numbers["requested_time"] = spans_of(
-            column["requested_time"], "requested_time", draft.report, 60, _NO_LIMIT
+            column["requested_time"], "requested_time", draft.report, 60, NO_LIMIT
         )
     for key in ("allocated_procs", "nodes"):  # sacct shows the request where nothing was given
         if key in draft.numbers:
@@ -345,7 +506,16 @@ def _quantities(draft: Draft, column: Mapping[str, Any], ended: Bools) -> None:
         total = spans_of(column["cpu_time"], "cpu_time", draft.report)
         draft.numbers["cpu_time"] = np.where((total > 0) & (procs > 0), total // np.maximum(procs, 1), MISSING)
     if "memory" in column:
-        draft.numbers["requested_memory"] = _memory(column["memory"], procs, draft)
+        each, whole = _memory(column["memory"], procs, draft)
+        draft.numbers["requested_memory"], draft.numbers["requested_job_memory"] = each, whole
+    if "requested_tres" in column:
+        asked = names(column["requested_tres"])
+        draft.numbers["requested_gpus"] = by_name(asked, gpus_of, MISSING)
+        whole, listed = draft.number("requested_job_memory"), by_name(asked, memory_of, MISSING)
+        draft.numbers["requested_job_memory"] = np.where(whole == MISSING, listed, whole)
+    if "allocated_tres" in column:
+        given = by_name(names(column["allocated_tres"]), gpus_of, MISSING)
+        draft.numbers["allocated_gpus"] = np.where(draft.numbers["start"] == MISSING, MISSING, given)
     if "exit_code" in column:
         draft.numbers["exit_code"] = np.where(ended, by_name(names(column["exit_code"]), exit_code, MISSING), MISSING)
 
@@ -362,7 +532,8 @@ def _without_suffix(text: str) -> str:
     return str(int(float(text[:-1]) * _SUFFIXES[text[-1]])) if _SUFFIXED.fullmatch(text) else text
 
 
-def _memory(column: Any, procs: Ints, draft: Draft) -> Ints:
+def _memory(column: Any, procs: Ints, draft: Draft) -> tuple[Ints, Ints]:
+    """Return the memory asked for [KB], for each processor and for the whole job."""
     codes, texts = coded = names(column)
     total = by_name(coded, lambda text: (memory(text) or (0.0, ""))[0], 0.0)
     per = by_name(coded, lambda text: (memory(text) or (0.0, ""))[1], "")
@@ -372,7 +543,9 @@ def _memory(column: Any, procs: Ints, draft: Draft) -> Ints:
     bad = unread & (codes != MISSING)
     draft.report("not-a-memory", bad, "requested_memory", texts[codes[bad][0]] if bad.any() else "")
     kilobytes = np.minimum(total * share, 2.0**53).astype(np.int64)
-    return np.where(unread, MISSING, kilobytes)
+    times = np.select([per == "c", per == "n"], [procs, np.maximum(draft.number("nodes"), 1)], 1)
+    whole = np.minimum(total * times, 2.0**53).astype(np.int64)
+    return np.where(unread, MISSING, kilobytes), np.where(unread, MISSING, whole)
 
 
 _NO_VALUES: Final = frozenset((4_294_967_294, 18_446_744_073_709_551_614))
@@ -403,6 +576,7 @@ def parse_sacct_json(
     columns = _columns(rows)
     at = np.array([min(int(row["jobidraw"]), 2**62) for row in rows], dtype=np.int64)
     table = Table(tuple(columns), columns, lambda picked: at[picked])
+    ledger.note_unused(sorted({key for job in sound for key in job}), _KEYS_READ)
     draft = Draft(source, job_keys([row["jobidraw"] for row in rows], words), table.places, ledger)
     fill(draft, table, words, time_zone)
     return finish(draft, log_name(source), strict, time_zone=time_zone)
@@ -457,7 +631,32 @@ def _row(job: Mapping[str, Any]) -> dict[str, str]:
         "submitline": _plain(job.get("submit_line")),
         "nodelist": _plain(job.get("nodes")),
         "restarts": _plain(job.get("restart_cnt")),
+        "reqtres": _tres_text(tres.get("requested")),
+        "alloctres": _tres_text(tres.get("allocated")),
+        "constraints": _plain(job.get("constraints")),
+        "reservation": _plain(_part(job, "reservation").get("name")),
+        "licenses": _plain(job.get("licenses")),
+        "dependency": _plain(job.get("dependency")),
     }
+
+
+_KEYS_READ: Final = (
+    "job_id", "array", "time", "required", "tres", "association", "state", "exit_code", "user", "group", "account",
+    "partition", "qos", "name", "working_directory", "submit_line", "nodes", "allocation_nodes", "restart_cnt",
+    "constraints", "reservation", "licenses", "dependency",
+)  # fmt: skip
+"""Keys of a job from which something is taken."""
+
+
+def _tres_text(entries: Any) -> str:
+    """Return trackable resources as sacct's text lists them."""
+    if not isinstance(entries, list):
+        return ""
+    kept = (one for one in entries if isinstance(one, Mapping) and one.get("type") and _plain(one.get("count")))
+    return ",".join(
+        f"{one['type']}{'/' if one.get('name') else ''}{one.get('name') or ''}={_plain(one.get('count'))}"
+        for one in kept
+    )
 
 
 def _word(job: Mapping[str, Any]) -> str:

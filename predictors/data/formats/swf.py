@@ -1,5 +1,7 @@
 """Job logs in the Standard Workload Format (SWF): 18 fields a row, -1 for unknown, a header of `;` lines.
 
+Rows of 21 fields go on with GPUs, a soft walltime and a descriptor.
+
 Format: Feitelson et al., The Standard Workload Format, version 2.2 (Parallel Workloads Archive); Chapin et al.,
 Benchmarks and Standards for the Evaluation of Parallel Job Schedulers, JSSPP 1999, doi 10.1007/3-540-47954-6_4.
 """
@@ -7,6 +9,7 @@ Benchmarks and Standards for the Evaluation of Parallel Job Schedulers, JSSPP 19
 import gzip
 import io
 import os
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -17,7 +20,7 @@ from predictors.core.arrays import Bools, Ints
 from predictors.core.compressed import log_name, read_bytes
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
-from predictors.data.formats._swf_scan import COMMENT, FIELDS, MISSING, Problem, Rows, parse_rows
+from predictors.data.formats._swf_scan import COMMENT, FIELDS, MISSING, Problem, Rows, parse_rows, parse_value
 from predictors.data.formats.columns import refuse_returns
 from predictors.data.formats.swf_header import (
     NAME_LABELS,
@@ -50,6 +53,7 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "long-header": ("changed", f"comments beyond the first {MOST_COMMENTS:,} are left out"),
         "late-comment": ("noted", "a comment below the first job, moved to the header"),
         "header": ("noted", ""),
+        "columns": ("noted", ""),
     }
 )
 WRITING_RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
@@ -127,7 +131,14 @@ def parse_swf(data: bytes, source: str, strict: bool = False, careful: bool = Fa
             f"{source}: none of its {len(rows.lines):,} rows is a job (line {first.places[0]}: {first.rule}, "
             f"{first.text}); is this a file in the Standard Workload Format?"
         )
-    return _job_log(rows.values if kept.all() else rows.values[kept], header, facts, log_name(source)), account
+    values = rows.values if kept.all() else rows.values[kept]
+    if not rows.more:
+        return _job_log(values, header, facts, log_name(source)), account
+    more, descriptors = _more_columns(rows, kept, report)
+    account = report.close()
+    if strict:
+        account.require_clean()
+    return _job_log(values, header, facts, log_name(source), more, descriptors), account
 
 
 def _keep(rows: Rows, report: ReportBuilder) -> Bools:
@@ -178,18 +189,67 @@ def _account_values(rows: Rows, kept: Bools, report: ReportBuilder) -> None:
             report.add("fraction", rows.lines[rounded], column, rows.token(int(rounded[0]), field))
 
 
-def _job_log(values: Ints, header: tuple[tuple[str, str], ...], facts: HeaderFacts, name: str) -> JobLog:
-    columns = dict(zip(FIELDS, np.ascontiguousarray(values.T), strict=True))
+_DESCRIPTOR: Final = re.compile(r"[^:]*:([^:]*):(\d{1,9})x\d{1,9}")
+"""The site's own words on what a job ran on: machine, `excl` for nodes of its own, nodes x processors of each."""
+
+
+def _more_columns(rows: Rows, kept: Bools, report: ReportBuilder) -> tuple[dict[str, Ints], tuple[str, ...]]:
+    """Return the columns of fields 19 to 21 of the rows kept, and the descriptors behind their codes.
+
+    GPUs given, the soft walltime, and a descriptor, whose nodes stand for processors: in these logs fields 5 and 8 are
+    sometimes nodes and sometimes cores. Maheshwari, Klusáček, Suter & Brewer, Workload Traces from the Frontier
+    Exascale Supercomputer, JSSPP 2026.
+    """
+    columns = {
+        name: np.full(len(kept), UNKNOWN, dtype=np.int64)
+        for name in ("allocated_gpus", "soft_walltime", "descriptor", "nodes", "exclusive")
+    }
+    words: dict[str, int] = {}
+    bad: dict[tuple[str, str], list[int]] = {}
+    for row, fields in rows.more.items():
+        for name, token in zip(("allocated_gpus", "soft_walltime"), fields[:2], strict=True):
+            columns[name][row], rule = parse_value(token, name)
+            if rule and kept[row]:
+                bad.setdefault((rule, name), []).append(int(rows.lines[row]))
+        word = fields[2].decode("utf-8", "replace")
+        if word != "-1":
+            columns["descriptor"][row] = words.setdefault(word, len(words))
+    for (rule, name), lines in bad.items():
+        report.add(rule, lines, name)
+    read = [_DESCRIPTOR.fullmatch(word) for word in words]
+    has = columns["descriptor"] >= 0
+    table = np.array([[int(m[2]), int(m[1] == "excl")] if m else [UNKNOWN, UNKNOWN] for m in read] or [[-1, -1]])
+    places = np.where(has, columns["descriptor"], 0)
+    columns["nodes"], columns["exclusive"] = (np.where(has, table[places, k], UNKNOWN) for k in (0, 1))
+    if (columns["nodes"][kept] > 0).any():
+        report.note("columns", "processors are the nodes of field 21; fields 5 and 8, nodes or cores, are not used")
+    return {name: values[kept] for name, values in columns.items()}, tuple(words)
+
+
+def _job_log(
+    values: Ints,
+    header: tuple[tuple[str, str], ...],
+    facts: HeaderFacts,
+    name: str,
+    more: Mapping[str, Ints] = MappingProxyType({}),
+    descriptors: tuple[str, ...] = (),
+) -> JobLog:
+    columns = dict(zip(FIELDS, np.ascontiguousarray(values.T), strict=True)) | more
+    max_procs = facts.max_procs
+    if more and (more["nodes"] > 0).any():
+        columns["allocated_procs"] = columns["requested_procs"] = more["nodes"]
+        max_procs = facts.max_nodes
+    own = {"descriptor": descriptors} if descriptors else {}
     origin = int(columns["submit"].min()) if len(values) else 0
     return JobLog.from_columns(
         columns,
         {column: array == UNKNOWN for column, array in columns.items()},
         epoch=_epoch(facts.unix_start, origin),
         time_zone=facts.time_zone,
-        max_procs=facts.max_procs,
+        max_procs=max_procs,
         max_nodes=facts.max_nodes,
         header=header,
-        categories={column: _padded(names, columns[column]) for column, names in facts.names.items()},
+        categories={column: _padded(names, columns[column]) for column, names in facts.names.items()} | own,
         name=name,
     )
 

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from predictors.core.arrays import Floats
+from predictors.core.errors import JobcastError
 from predictors.data.names import Codes
-from predictors.history.features import FEATURES, codes_read
+from predictors.history.features import NAMELESS_FEATURES, codes_read
 from predictors.models.base import Predictor
 from predictors.service.pseudonyms import FIRST_NAME, Pseudonymiser
 
@@ -50,10 +51,10 @@ class FeatureMapping:
     >>> from predictors.registry import make_predictor
     >>> forest, key = make_predictor("forest"), Pseudonymiser()
     >>> forest.codes_ = {"user": Codes({"ana": 0, "ben": 1}, 2)}
-    >>> row, mapping = np.zeros(len(FEATURES)), FeatureMapping.of(forest, key)
+    >>> row, mapping = np.zeros(len(NAMELESS_FEATURES)), FeatureMapping.of(forest, key)
     >>> found = []
     >>> for user in ("ben", "cem", 1):
-    ...     row[list(FEATURES).index("user")] = key.code(user)
+    ...     row[NAMELESS_FEATURES.index("user")] = key.code(user)
     ...     found.append(mapping.one(row)[forest.features.index("user")])
     >>> found[0], found[1] == key.code("cem"), found[2]
     (np.float64(1.0), np.True_, np.float64(3.0))
@@ -64,8 +65,19 @@ class FeatureMapping:
 
     @classmethod
     def of(cls, predictor: Predictor, key: Pseudonymiser) -> Self:
-        """Return how a predictor reads rows, names being hashed with a key."""
-        place = {name: i for i, name in enumerate(FEATURES)}
+        """Return how a predictor reads rows, names being hashed with a key.
+
+        Raises
+        ------
+        JobcastError
+            If it reads what the service is not told: names of jobs, or what the site predicted.
+        """
+        place = {name: i for i, name in enumerate(NAMELESS_FEATURES)}
+        if absent := [name for name in predictor.features if name not in place]:
+            raise JobcastError(
+                f"{predictor.name}: reads {', '.join(absent)}, from names of jobs or predictions of the site, which "
+                "the service is not told; serve another predictor."
+            )
         codes: Mapping[str, Codes] = vars(predictor).get("codes_", {})
         read = [name for name in codes_read(predictor.features) if name in codes and codes[name].names]
         tables = tuple(

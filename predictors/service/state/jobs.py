@@ -17,7 +17,7 @@ from predictors.core.errors import JobcastError
 from predictors.core.events import ENDED, FORGOTTEN, STARTED, SUBMITTED
 from predictors.core.model_files import part
 from predictors.history import _layout as at
-from predictors.history.features import FEATURES
+from predictors.history.features import NAMELESS_FEATURES
 from predictors.history.history import Job, JobHistory, fits, rows_of_many, take_in_many
 from predictors.service.event import FIELDS, UNKNOWN, Event
 from predictors.service.state.ordering import EventOrder
@@ -66,7 +66,7 @@ class ReadersWriterLock:
 
 Arrays = dict[str, npt.NDArray[Any]]
 
-EVERY_FEATURE: Final = tuple(FEATURES)
+EVERY_FEATURE: Final = NAMELESS_FEATURES
 """A row holds all there are: a model that comes later finds its own among them."""
 _MANY: Final = 32  # from so many on a slice is cheaper than one after the other
 _NOTHING: Final = np.empty(0)

@@ -62,10 +62,11 @@ def test_a_row() -> None:
         "exit_code": 0,
         "requested_nodes": 512,
         "cores": 8192,
+        "requested_gpus": 0,
     }
     assert (log.names("user"), log.names("group")) == (("35012304659472",), ("45081100820135",))
     assert log.epoch == 1_535_348_017
-    assert not account.findings
+    assert [f.rule for f in account.findings] == ["unused"]  # node_hour
 
 
 def test_recognised_by_its_names_in_any_order_and_case(tmp_path: Path) -> None:
@@ -103,9 +104,10 @@ def test_cores_count_where_no_nodes_are_known_and_gpus_are_told() -> None:
     rows = [another(k, node_num="", gpu_num=str(k - 1), cpu_num=str(4 * k)) for k in (1, 2, 3)]
     log, account = read(*rows)
     assert log["requested_procs"].tolist() == [4, 8, 12]
+    assert log["requested_gpus"].tolist() == [0, 1, 2]
     assert [f.text for f in account.findings] == [
         "no nodes are known; a processor is a core",
-        "gpu_num: GPUs of 2 jobs are not read",
+        "columns of which nothing is used: node_hour",
     ]
 
 

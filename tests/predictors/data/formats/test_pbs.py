@@ -60,6 +60,7 @@ def test_an_ended_job() -> None:
         "allocated_procs": 4,
         "cpu_time": 110,
         "used_memory": 1024,
+        "used_job_memory": 4096,
         "status": 1,
         "exit_code": 0,
         "nodes": 1,
@@ -104,6 +105,7 @@ def test_a_file_of_all_kinds_of_records() -> None:
         "array-itself": ("noted", 2),
         "never-started": ("noted", 1),
         "ids": ("noted", 1),
+        "unused": ("noted", 3),
     }
 
 
@@ -271,3 +273,22 @@ def test_more_processors_than_can_be_are_told() -> None:
     for hosts in ("n1/5-0", "n1/*²", "n1/²-3", "n1/1-", "n1/0*" + "9" * 30):
         log, _ = read(ended(exec_host=hosts, exec_vnode=""))
         assert int(log["allocated_procs"][0]) >= 1
+
+
+def test_gpus_soft_walltime_and_dependencies() -> None:
+    log, account = read(
+        ended(
+            Resource_List__select="2:ncpus=8:ngpus=2",
+            Resource_List__place="scatter:excl",
+            Resource_List__soft_walltime="00:05:00",
+            Resource_List__mem="8gb",
+            exec_vnode="(n1:ncpus=8:ngpus=2)+(n2:ncpus=8:ngpus=2)",
+            depend="afterok:5.srv:6.srv",
+            session="77",
+        )
+    )
+    assert (log["requested_gpus"].tolist(), log["allocated_gpus"].tolist()) == ([4], [4])
+    assert (log["exclusive"].tolist(), log["soft_walltime"].tolist()) == ([1], [300])
+    assert log["requested_job_memory"].tolist() == [8 * 1024**2]
+    assert (log.names("dependency"), log.names("parents")) == (("afterok",), ("5:6",))
+    assert [f.text for f in account.findings if f.rule == "unused"] == ["columns of which nothing is used: session"]

@@ -75,6 +75,7 @@ def test_a_real_cluster() -> None:
         "rejoined": 3,
         "no-limit": 1,
         "array-itself": 1,
+        "unused": 5,
         "never-started": 1,
         "unfinished": 3,
     }
@@ -145,7 +146,7 @@ def test_json_tells_the_same_as_text() -> None:
     text, _ = read_log(DATA / "sacct_unix.txt")
     found, account = read_log(DATA / "sacct.json.gz")
     for column in text.values:
-        if column not in ("exit_code", "command"):  # Slurm 22.05's JSON has neither
+        if column not in ("exit_code", "command", "exclusive", "dependency", "parents", "constraint"):  # not in 22.05's
             assert by_id(found, column) == by_id(text, column), column
     failed = by_id(text, "state")
     assert all(code in (None, 0, 139) for code in by_id(found, "exit_code").values())
@@ -293,7 +294,7 @@ def test_bars_where_nobody_can_tell() -> None:
     assert named(log, "executable") == [None, "run"]
     assert log["run_time"].tolist() == [120, 120]
     assert named(log, "location") == ["n1", "n1"]
-    assert [(f.rule, f.effect, f.places) for f in account.findings if f.rule != "local-time"] == [
+    assert [(f.rule, f.effect, f.places) for f in account.findings if f.rule not in ("local-time", "unused")] == [
         ("delimiter-in-text", "changed", (2,))
     ]
 
@@ -511,3 +512,36 @@ def test_tasks_written_as_bits() -> None:
     text = json.dumps({"jobs": [job | {"time": {"submission": 1_616_835_600}}, odd]}).encode()
     log, account = parse_sacct_json(text, "a.json")
     assert len(log) == 1 and account.count("array-itself") == 1 and account.count("no-job-id") == 1
+
+
+# what today's jobs ask for --------------------------------------------------------------------------------------------
+
+
+def test_gpus_memory_constraints_and_dependencies() -> None:
+    head = f"{HEAD}|ReqTRES|AllocTRES|Constraints|Reservation|Licenses|SubmitLine|MaxRSS"
+    tail = "billing=8,cpu=4,gres/gpu=2,mem=8000M,node=1|cpu=4,gres/gpu:a100=2,mem=8000M,node=1|h100&ib|maint|lic@db:2|"
+    log, account = read(
+        row() + "|" + tail + "sbatch --exclusive -d afterok:5:6,afterany:5 job.sh|",
+        row(JobIDRaw="8", ReqMem="2Gc", Start="Unknown", End="Unknown", State="PENDING") + "|cpu=4|cpu=4||||sbatch x|",
+        row(JobIDRaw="9", ReqMem="3Gn", AllocNodes="2") + "|||||||",
+        row(JobIDRaw="10", ReqMem="") + "|cpu=4,mem=7M||||||",
+        head=head,
+    )
+    gb = 1024**2
+    assert log["requested_gpus"].tolist() == [2, 0, None, 0]
+    assert log["allocated_gpus"].tolist() == [2, None, None, None]  # the second has not started
+    assert log["requested_job_memory"].tolist() == [4_096_000, 8 * gb, 6 * gb, 7168]
+    assert (named(log, "constraint")[0], named(log, "reservation")[0]) == ("h100&ib", "maint")
+    assert (named(log, "licenses")[0], log["exclusive"].tolist()) == ("lic@db:2", [1, None, None, None])
+    assert (named(log, "dependency")[0], named(log, "parents")[0]) == ("afterany,afterok", "5:6")
+    assert [(f.text, f.count) for f in account.findings if f.rule == "unused"] == [
+        ("columns of which nothing is used: MaxRSS", 1)
+    ]
+
+
+def test_json_has_gpus_and_unused_keys() -> None:
+    tres = {"requested": [{"type": "gres", "name": "gpu", "count": 4}, {"type": "mem", "count": 512}], "allocated": []}
+    log, account = as_json({**NEW, "tres": tres, "constraints": "bigmem", "wckey": "x"})
+    assert (log["requested_gpus"].tolist(), named(log, "constraint")) == ([4], ["bigmem"])
+    assert log["requested_job_memory"].tolist() == [512 * 1024]
+    assert any("wckey" in f.text for f in account.findings if f.rule == "unused")

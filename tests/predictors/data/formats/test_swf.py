@@ -442,3 +442,26 @@ def test_a_submission_beyond_all_clocks_is_told_as_such():
 def test_a_machine_too_large_to_be_true_is_told_as_such():
     _, account = parse_swf(b"; MaxProcs: 99999999999999999\n1 0 0 9 2 -1 -1 2 60 -1 1 7 1 -1 1 -1 -1 -1\n", "a.swf")
     assert "no whole number from 1 to 10^15 - 1" in str(account)
+
+
+# rows of 21 fields ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("careful", [False, True])
+def test_gpus_soft_walltime_and_descriptor(careful: bool) -> None:
+    lines = (
+        "; MaxNodes: 9408",
+        f"{row(f1=1, f5=280_000)} 20000 5400 frontier:excl:2500x112",
+        f"{row(f1=2, f5=4)} -1 -1 -1",
+        f"{row(f1=3)} 8 x frontier:excl:1x112",
+        f"{row(f1=4)} 8.5 60 other",
+    )
+    log, account = parse_swf(("\n".join(lines) + "\n").encode(), "a.swf", careful=careful)
+    assert log["allocated_gpus"].tolist() == [20_000, None, None, 9]
+    assert log["soft_walltime"].tolist() == [5400, None, None, 60]
+    assert log["nodes"].tolist() == [2500, None, None, None] == log["allocated_procs"].tolist()
+    assert (log["exclusive"].tolist(), log.max_procs) == ([1, None, None, None], 9408)
+    assert log.names("descriptor") == ("frontier:excl:2500x112", "other")
+    rules = {f.rule: (f.effect, f.count, f.column) for f in account.findings}
+    assert rules["surplus-fields"] == ("changed", 1, "") and rules["fraction"][1:] == (1, "allocated_gpus")
+    assert rules["columns"][0] == "noted"

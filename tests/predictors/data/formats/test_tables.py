@@ -1,0 +1,289 @@
+"""Tables read by a map, maps proposed by looking, and the public data sets that are such tables."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from predictors.core.errors import JobcastError
+from predictors.data.formats.detect import detect, read_log, write_log
+from predictors.data.formats.tables.propose import propose
+from predictors.data.formats.tables.read import parse_table
+from predictors.data.formats.tables.table_map import TableMap, header_of, read_map
+
+GERMAN = (
+    "\ufeffJob Number;Owner;Submitted;Began;Finished;Limit (min);Cores;GPUs;Mem_GB;Outcome;Title;Notes\n"
+    '1;ana;01.03.2025 10:00:00;01.03.2025 10:01:00;01.03.2025 11:01:00;90;4;0;2,5;COMPLETED;"run;a";x\n'
+    "2;ben;01.03.2025 10:05:00;01.03.2025 10:06:00;01.03.2025 10:16:00;30;8;2;4;FAILED;b;\n"
+).encode()
+
+
+def mapped(text: str, where: str = "map.toml") -> TableMap:
+    return read_map(tomllib.loads(text), where)
+
+
+def named(log, column):
+    return [None if code < 0 else log.names(column)[code] for code in log.filled(column).tolist()]
+
+
+# --- a proposal, confirmed, reads the table ---------------------------------------------------------------------------
+
+
+def test_a_proposal_reads_the_table_that_it_was_made_from() -> None:
+    text = propose(GERMAN, "jobs.csv")
+    assert '"Limit (min)" = { column = "requested_time", unit = "min" }' in text
+    assert '"Submitted" = { column = "submit", unit = "%d.%m.%Y %H:%M:%S" }' in text
+    log, account = parse_table(GERMAN, "jobs.csv", mapped(text), time_zone="Europe/Berlin", header=header_of(text))
+    assert (log["wait"].tolist(), log["run_time"].tolist()) == ([60, 60], [3600, 600])
+    assert (log["requested_time"].tolist(), log["requested_gpus"].tolist()) == ([5400, 1800], [0, 2])
+    assert log["requested_job_memory"].tolist() == [int(2.5 * 1024**2), 4 * 1024**2]
+    assert (named(log, "user"), named(log, "executable")) == (["ana", "ben"], ["run;a", "b"])
+    assert log["status"].tolist() == [1, 0] and log.epoch == 1_740_819_600  # 10:00 in Berlin is 9:00 UTC
+    assert [f.text for f in account.findings if f.rule == "unused"] == ["columns of which nothing is used: Notes"]
+
+
+def test_the_map_travels_with_the_parquet(tmp_path: Path) -> None:
+    text = propose(GERMAN, "jobs.csv")
+    log, _ = parse_table(GERMAN, "jobs.csv", mapped(text), header=header_of(text))
+    write_log(log, tmp_path / "a.parquet")
+    back, _ = read_log(tmp_path / "a.parquet")
+    own = "\n".join(line for label, line in back.header if label == "Map")
+    assert mapped(own) == mapped(text) and back.digest() == log.digest()
+
+
+@pytest.mark.parametrize(
+    ("unit", "factor", "name"),
+    [("s", 1, "Limit"), ("min", 60, "Limit"), ("h", 3600, "Limit"), ("min", 60, "limit_minutes"), ("s", 1, "limitSec")],
+)
+def test_units_are_guessed_from_magnitudes_and_names(unit: str, factor: int, name: str) -> None:
+    rng = np.random.default_rng(1)
+    submit = 1_700_000_000 + np.cumsum(rng.integers(1, 900, 200))
+    run = rng.integers(1800, 20 * 3600, 200)
+    limit = np.ceil(run * 1.5 / 3600) * 3600 // factor
+    jobs = zip(submit, run, limit, strict=True)
+    rows = [f"{k},{s}000,{s + 60}000,{s + 60 + r}000,{int(x)}" for k, (s, r, x) in enumerate(jobs)]
+    text = propose(f"JobID,Submit,Start,End,{name}\n".encode() + "\n".join(rows).encode() + b"\n", "a.csv")
+    columns = tomllib.loads(text)["columns"]
+    assert columns["Submit"] == {"column": "submit", "unit": "ms"}
+    assert columns[name.strip()] == {"column": "requested_time", "unit": unit}
+
+
+@pytest.mark.parametrize("coding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
+@pytest.mark.parametrize("letter", [",", ";", "\t", "|"])
+def test_any_delimiter_and_encoding(coding: str, letter: str) -> None:
+    text = 'JobID;User;Submit;Start;End\n7;"Jürgen";1700000000;1700000060;1700000120\n'.replace(";", letter)
+    data = text.encode(coding)
+    log, _ = parse_table(data, "a.csv", mapped(propose(data, "a.csv")))
+    assert (log["run_time"].tolist(), named(log, "user")) == ([60], ["Jürgen"])
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+COLUMNS = '[columns]\n"Id" = "job_id"\n"S" = {column = "submit", unit = "s"}\n"B" = {column = "start", unit = "s"}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[columns]\n", "names no column"),
+        ('[columns]\n"A" = "unused"\n', "names no column"),
+        ('[columns]\n"A" = "submit"\n"B" = "submit"\n', '"A" and "B" are both called submit'),
+        ('[columns]\n"A" = "sumbit"\n', "did you mean 'submit'"),
+        ('[columns]\n"A" = {column = "submit", unit = "min"}\n', "unit of submit must be one of s, ms, us, ns"),
+        ('[columns]\n"A" = {column = "user", unit = "s"}\n', "unit of user must be left out"),
+        ('[columns]\n"A" = {column = "user", per = "job"}\n', "per is for memory alone"),
+        ('delimeter = ","\n[columns]\n"A" = "user"\n', "did you mean 'delimiter'"),
+        ('[columns]\n"A" = "user"\n[status]\n"OK" = "fine"\n', "completed"),
+    ],
+)
+def test_a_map_that_cannot_be_is_refused(text: str, says: str) -> None:
+    with pytest.raises(JobcastError, match=says) as refusal:
+        mapped(text)
+    assert str(refusal.value).startswith("map.toml: ") and "\n" not in str(refusal.value)
+
+
+def test_what_the_table_or_the_map_lacks() -> None:
+    with pytest.raises(JobcastError, match=r"No column 'B'; did you mean|No column 'B'. Known: Id, S"):
+        parse_table(b"Id,S\n1,2\n", "a.csv", mapped(COLUMNS))
+    with pytest.raises(JobcastError, match=r"a.csv: its map names no column for end \(or run_time\)"):
+        parse_table(b"Id,S,B\n1,2,3\n", "a.csv", mapped(COLUMNS))
+
+
+def table(n: int, end: str = "{e}", run: str = "{r}", limit: str = "{l}") -> bytes:
+    rows = []
+    for k in range(n):
+        submit = 1_700_000_000 + 600 * k
+        facts = {"e": submit + 3660, "em": 1000 * (submit + 3660), "r": 3600, "rm": 60, "l": 7200, "lm": 120}
+        rows.append(f"{k},{submit},{submit + 60}," + ",".join((end, run, limit)).format(**facts))
+    return b"Id,S,B,E,R,L\n" + "\n".join(rows).encode() + b"\n"
+
+
+def test_units_that_contradict_say_which_would_fit() -> None:
+    whole = COLUMNS + '"E" = {column = "end", unit = "%s"}\n"R" = {column = "run_time", unit = "%s"}\n'
+    whole += '"L" = {column = "requested_time", unit = "%s"}\n'
+    log, _ = parse_table(table(50), "a.csv", mapped(whole % ("s", "s", "s")))
+    assert set(log["run_time"].tolist()) == {3600}
+    for data, units, says in (
+        (table(50), ("ms", "s", "s"), r"a.csv:2: end lies before start in 100 %.*\"E\" the unit s would fit"),
+        (
+            table(50, run="{rm}"),
+            ("s", "s", "s"),
+            r"end - start is 60 times the run_time.*\"R\" is wrong; min would fit",
+        ),
+        (
+            table(50, limit="{lm}"),
+            ("s", "s", "s"),
+            r"more than twice their requested_time.*\"L\" is wrong; min would fit",
+        ),
+    ):
+        with pytest.raises(JobcastError, match=says):
+            parse_table(data, "a.csv", mapped(whole % units))
+
+
+def test_one_job_in_a_hundred_may_contradict_and_is_counted() -> None:
+    rows = table(200).decode().splitlines()
+    rows[7] = rows[7].replace(rows[7].split(",")[3], "1600000000")
+    text = COLUMNS + '"E" = {column = "end", unit = "s"}\n'
+    log, account = parse_table("\n".join(rows).encode(), "a.csv", mapped(text))
+    assert (len(log), account.count("end-before-start")) == (200, 1)
+
+
+def test_gpus_on_a_machine_that_has_none() -> None:
+    text = "gpus = 0\n" + COLUMNS + '"E" = "end"\n"G" = "requested_gpus"\n'
+    with pytest.raises(JobcastError, match=r"requested_gpus of job 2 is 1, but its machine is said to have no GPU"):
+        parse_table(b"Id,S,B,E,G\n1,5,6,7,0\n2,6,7,8,1\n", "a.csv", mapped(text))
+    log, _ = parse_table(b"Id,S,B,E,G\n1,5,6,7,0\n2,6,7,8,1\n", "a.csv", mapped(text.replace("gpus = 0", "gpus = 8")))
+    assert (log.max_gpus, log.epoch) == (8, None)  # seconds since some start, no dates
+
+
+CELL = st.text(st.sampled_from("0123456789-:.,;| TabN\n\"'%eE+"), max_size=10)
+
+
+@given(st.lists(st.tuples(*[CELL] * 5), max_size=5))
+@settings(max_examples=40)
+def test_any_cells_give_a_log_or_a_clear_error(rows: list[tuple[str, ...]]) -> None:
+    data = ("Id,S,B,E,M\n" + "\n".join(",".join(row) for row in rows)).encode()
+    text = COLUMNS + '"E" = "end"\n"M" = {column = "requested_job_memory", unit = "slurm"}\n'
+    for work in (lambda: parse_table(data, "a.csv", mapped(text)), lambda: propose(data, "a.csv")):
+        try:
+            work()
+        except JobcastError as error:
+            assert "\n" not in str(error)
+
+
+# --- public data sets, in the documented form, made up ----------------------------------------------------------------
+
+
+def written(tmp_path: Path, name: str, content: bytes | pa.Table) -> Path:
+    path = tmp_path / name
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        parquet.write_table(content, path)
+    return path
+
+
+STAMP = ["2023-05-01 10:00:00", "2023-05-01 10:05:00"]
+START = ["2023-05-01 10:01:00", "2023-05-01 10:06:00"]
+END = ["2023-05-01 11:01:00", "2023-05-01 10:16:00"]
+F_DATA = pa.table(
+    {
+        "jid": ["a1", "a2"], "usr": ["u_1", "u_2"], "jnam": ["n_1", "n_2"], "cnumr": [96, 48], "cnumat": [96, 48],
+        "nnumr": [2, 1], "nnuma": [2, 1], "adt": STAMP, "qdt": STAMP, "sdt": START, "edt": END, "ec": [0, 1],
+        "elpl": [7200.0, 3600.0], "duration": [3600.0, 600.0], "exit state": ["completed", "failed"],
+        "jobenv_req": ["e", "e"], "embedding": [[0.5, 0.25], [0.0, 1.0]], "econ": [1.0, None],
+    }
+)  # fmt: skip
+PM100 = pa.table(
+    {
+        "job_id": [7, 8], "user_id": [1, 2], "partition": [1, 1], "qos": [0, 0], "job_state": ["COMPLETED", "TIMEOUT"],
+        **{name: pa.array(np.array([t.replace(" ", "T") for t in times], "datetime64[us]")).cast(
+            pa.timestamp("us", "UTC")) for name, times in
+           (("submit_time", STAMP), ("start_time", START), ("end_time", END))},
+        "run_time": [3600, 600], "time_limit": [120, 10], "num_cores_req": [128, 4], "num_cores_alloc": [128, 4],
+        "num_nodes_req": [1, 1], "num_nodes_alloc": [1, 1], "num_gpus_req": [4, 0], "num_gpus_alloc": [4, 0],
+        "nodes": [[5], [6]], "node_power_consumption": [[1.0], [2.0]],
+    }
+)  # fmt: skip
+EAGLE = (
+    b"job_id,user,account,partition,qos,wallclock_req,nodes_req,processors_req,gpus_req,mem_req,submit_time,start_time,"
+    b"end_time,run_time,state,name,work_dir,submit_line\n"
+    b"7,u1,a1,gpu,normal,02:00:00,1,36,2,85G,2023-05-01 10:00:00,2023-05-01 10:01:00,2023-05-01 11:01:00,3600,"
+    b"COMPLETED,n1,/scratch/u1,sbatch --exclusive a.sh\n"
+    b"8,u2,a1,short,normal,01:00:00,1,36,0,85G,2023-05-01 10:05:00,2023-05-01 10:06:00,2023-05-01 10:16:00,600,FAILED,"
+    b"n2,/scratch/u2,sbatch b.sh\n"
+)
+SUPERCLOUD = (
+    b"id_job,id_array_job,id_user,cpus_req,mem_req,nodes_alloc,partition,state,timelimit,time_submit,time_eligible,"
+    b"time_start,time_end,tres_alloc,tres_req,exit_code\n7,0,u1,40,9223372036854775808,1,p,3,120,1682935200,1682935200,"
+    b'1682935260,1682938860,"1=40,2=170000,4=1,1002=2","1=40,2=170000,4=1,5=40,1002=2",0\n'
+    b'8,7,u2,4,9,1,p,5,60,1682935500,1682935500,1682935560,1682936160,"1=4,2=1000,4=1","1=4,2=1000,4=1",256\n'
+)
+HELIOS = (
+    b"job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"
+    b"7,u1,v1,4,16,1,COMPLETED,2023-05-01 10:00:00,2023-05-01 10:01:00,2023-05-01 11:01:00,3600,60\n"
+    b"8,u2,v1,0,2,1,CANCELLED,2023-05-01 10:05:00,2023-05-01 10:06:00,2023-05-01 10:16:00,600,60\n"
+)
+PHILLY = json.dumps(
+    [
+        {"status": "Pass", "vc": "v1", "jobid": "application_1_7", "submitted_time": STAMP[0], "user": "u1",
+         "attempts": [{"start_time": START[0], "end_time": START[0], "detail": []},
+                      {"start_time": START[0], "end_time": END[0], "detail": [{"ip": "m1", "gpus": ["gpu0", "gpu1"]},
+                                                                          {"ip": "m2", "gpus": ["gpu0"]}]}]},
+        {"status": "Killed", "vc": "v1", "jobid": "application_1_8", "submitted_time": STAMP[1], "user": "u2",
+         "attempts": [{"start_time": START[1], "end_time": END[1], "detail": [{"ip": "m1", "gpus": ["gpu0"]}]}]},
+    ]
+).encode()  # fmt: skip
+SOFTWALL = (
+    b"; CERIT, made up\n7[5] 1682935200 60 3600 40 4294967296,5 u1 q_2h 7200 5400\n"
+    b"8 1682935500 60 600 4 1073741824 u2 q_1h 3600 -1\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "limit", "procs", "gpus", "status"),
+    [
+        ("f-data", F_DATA, [7200, 3600], [96, 48], [None, None], [1, 0]),
+        ("pm100", PM100, [7200, 600], [128, 4], [4, 0], [1, 0]),
+        ("eagle", EAGLE, [7200, 3600], [36, 36], [2, 0], [1, 0]),
+        ("mit-supercloud", SUPERCLOUD, [7200, 3600], [40, 4], [2, 0], [1, 0]),
+        ("helios", HELIOS, [None, None], [16, 2], [4, 0], [1, 5]),
+        ("philly", PHILLY, [None, None], [3, 1], [3, 1], [1, 5]),
+        ("softwall", SOFTWALL, [7200, 3600], [40, 4], [None, None], [None, None]),
+    ],
+)
+def test_public_data_sets_are_recognised_and_read(tmp_path, name, content, limit, procs, gpus, status) -> None:
+    path = written(tmp_path, "a", content)
+    assert detect(path.read_bytes(), "a") == name
+    log, account = read_log(path)
+    assert (log["wait"].tolist(), log["run_time"].tolist()) == ([60, 60], [3600, 600])
+    assert (log["requested_time"].tolist(), log.procs.tolist()) == (limit, procs)
+    assert (log["requested_gpus"].tolist(), log["status"].tolist()) == (gpus, status)
+    assert len(set(log["user"].tolist())) == 2 and account.dropped == account.changed == 0
+    if name not in ("softwall",):
+        assert account.count("columns") >= 1
+
+
+def test_what_each_data_set_hides() -> None:
+    log, _ = parse_any("softwall", SOFTWALL)
+    assert (log["soft_walltime"].tolist(), log["array"].tolist()) == ([5400, None], [5, None])
+    assert log["requested_job_memory"].tolist() == [4 * 1024**2, 1024**2] and log.epoch == 1_682_935_200
+    log, account = parse_any("mit-supercloud", SUPERCLOUD)
+    assert log["requested_job_memory"].tolist() == [170_000 * 1024, 1_024_000]
+    assert account.count("unused") == 2  # mem_req and exit_code
+    log, _ = parse_any("philly", PHILLY)
+    assert (log["restarts"].tolist(), log["nodes"].tolist()) == ([1, 0], [2, 1])
+    log, _ = parse_any("eagle", EAGLE)
+    assert log["requested_job_memory"].tolist() == [85 * 1024**2] * 2
+
+
+def parse_any(name: str, data: bytes):
+    from predictors.data.formats.detect import FORMATS
+
+    return FORMATS[name].parse(data, "a", False)
