@@ -142,6 +142,33 @@ def import_table(
 
 
 @app.command()
+def anonymise(
+    log: Log,
+    out: Out,
+    name_key: Annotated[Path, typer.Option(help="File with a secret key of 16 to 64 bytes, for you alone.")],
+    list_account: ListAccount = False,
+    as_json: Json = False,
+    strict: Strict = False,
+    time_zone: Zone = "",
+) -> None:
+    """Write a job log that names nobody: keyed hashes for names, shifted dates, new numbers.
+
+    Hashes of stems stay, so that similar names can still be told; what else can be inferred is in the documentation.
+    """
+    from experiments.console import working
+    from predictors.data.formats.detect import read_log, writer_for
+    from predictors.service.pseudonyms import Pseudonymiser, anonymous
+
+    write = writer_for(out)
+    key = Pseudonymiser.read(name_key)
+    with working(f"Anonymising {log}"):
+        jobs, account = read_log(log, strict, time_zone or None)
+        hidden, done = anonymous(jobs, key)
+        lost = write(hidden, out)
+    _print_written(out, len(hidden), account + done + lost, as_json, list_account)
+
+
+@app.command()
 def join(
     out: Out,
     logs: Annotated[list[Path], typer.Argument(help="Job logs of one machine, such as months.", metavar="LOG...")],

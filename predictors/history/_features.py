@@ -219,7 +219,8 @@ def write_near_text(facts: Floats, job: Ints, users: Ints, recent: Floats) -> No
     seconds = np.zeros(at.NEIGHBOURS)
     for age in range(min(count, at.AMONG)):  # the newest first: of equally near runs the newer ones count
         i = (count - 1 - age) % at.MEMORY
-        far = abs(request - runs[at.R_LOG_REQUEST + i]) + abs(procs - runs[at.R_LOG_PROCS + i])
+        far = abs(request - runs[at.R_LOG_REQUEST + i]) / at.NEAR_REQUEST
+        far += abs(procs - runs[at.R_LOG_PROCS + i]) / at.NEAR_PROCS
         far += apart(job[at.SIGNATURE], int(runs[at.R_SIGNATURE + i])) / at.BITS_APART
         far += apart(job[at.SIGNATURE_2], int(runs[at.R_SIGNATURE_2 + i])) / at.BITS_APART
         k = at.NEIGHBOURS - 1

@@ -70,7 +70,7 @@ OF_ENDED_JOBS: Final = (ENDED_COUNT, LAST_RUN, SECOND_RUN, LAST_STATUS, SECOND_S
 
 # --- further columns of a job's record, behind its slots in all kinds of groups
 STEMS: Final = 25
-"""Code of the stems of all names of the job; see `predictors.history.names`."""
+"""Code of the stems of all names of the job and of its processors; see `predictors.history.names.with_procs`."""
 STEM: Final = 26
 SIGNATURE: Final = 27
 SIGNATURE_2: Final = 28
@@ -96,7 +96,7 @@ N_KINDS: Final = 8
 """Kinds of groups that need no names; the others are kept only where a feature reads names."""
 BACK_OFF: Final = (4, 2, 1, 0, 5)
 """Kinds from the most specific to the last resort: the first that has history is used for a job."""
-NAMED_BACK_OFF: Final = (8, 9, *BACK_OFF)
+NAMED_BACK_OFF: Final = (8, 4, 2, 9, 1, 0, 5)
 """The same where names count."""
 CODE_2: Final = 16
 CODE_3: Final = 17
@@ -140,8 +140,10 @@ WIDE_RECENT_COLUMNS: Final = 6 * MEMORY
 NEIGHBOURS: Final = 5
 AMONG: Final = 50
 """The nearest so many of the newest so many runs make `near_text`."""
-BITS_APART: Final = 104.0 / 4
-"""Different bits of two signatures that count as much as a run time's request being e times the job's."""
+BITS_APART: Final = 26.0
+NEAR_REQUEST: Final = 0.1
+NEAR_PROCS: Final = 0.5
+"""How many different bits of a signature, how much of ln request and of ln processors count as a distance of 1."""
 KERNELS: Final = (
     (0.1, 0.5, 10.0, math.inf),
     (0.3, 1.0, 10.0, math.inf),

@@ -15,6 +15,7 @@ from predictors.history import _layout as at
 from predictors.history import _step as step
 from predictors.history._layout import NONE
 from predictors.history.features import families_of, feature_plan
+from predictors.history.names import with_procs
 from predictors.history.records import AsOfRule, Job
 
 _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=timezone.utc), datetime(2100, 1, 1, tzinfo=timezone.utc)  # noqa: UP017
@@ -221,7 +222,10 @@ def job_record(job: Job, slots: Sequence[int], wide: bool = False) -> tuple[int,
     """
     user_slot = slots[0] if slots else NONE
     groups = slots[1:] if slots or not wide else (NONE,) * (at.SLOTS_END - at.JOB_COLUMNS)
-    further = (*(code(one) for one in job.called), code(job.soft_walltime)) if wide else ()
+    further: tuple[int, ...] = ()
+    if wide:
+        stems = int(with_procs(np.array([job.called.stems]), np.array([code(job.procs)]))[0])
+        further = (stems, *(code(one) for one in job.called[1:]), code(job.soft_walltime))
     return (
         job.submit,
         code(job.procs),

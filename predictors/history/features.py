@@ -85,8 +85,9 @@ _MOST_SPECIFIC: Final = (
 
 
 _BY_NAME: Final = (
-    "ended jobs of the first group with any: same user, stems of all names and requested time; user and stem of the "
-    "surest name (job name, command, directory); then as `similar`"
+    "ended jobs of the first group with any: same user, stems of all names, processors and requested time; user, "
+    "processors and requested time; user and requested time; user and stem of the surest name (job name, command, "
+    "directory); then as `similar`"
 )
 
 
@@ -206,12 +207,13 @@ FEATURES: Final[dict[str, Feature]] = {
     **_of_group("named", _BY_NAME, at.F_NAMED, at.NAMED_FAMILY),
     "named_rank": Feature(
         at.F_NAMED_RANK, at.NAMED_FAMILY, "number", "rank",
-        "the group that `named` is: 0 and 1 those of one stem, 2 … 6 as `similar_rank` 0 … 4",
+        "the group that `named` is: 0 the most specific … 6 that of all users; 0 and 3 are of one stem",
     ),
     "near_text": Feature(
         at.F_NEAR_TEXT, at.TEXT_FAMILY, "number", "s",
         f"mean run time of the {at.NEIGHBOURS} nearest of the user's last {at.AMONG} ended jobs, by different bits of "
-        f"the signatures of their names / {at.BITS_APART:g} + abs(ln(request/its request)) + abs(ln(procs/its procs))",
+        f"the signatures of their names/{at.BITS_APART:g} + abs(ln(request/its request))/{at.NEAR_REQUEST:g} + "
+        f"abs(ln(procs/its procs))/{at.NEAR_PROCS:g}",
     ),
     "soft_walltime": Feature(
         at.F_SOFT, at.LOGGED_FAMILY, "number", "s", "run time that the site's own system predicted for it, by the log"

@@ -86,6 +86,21 @@ def called(executable: str = "", command: str = "", directory: str = "") -> Call
     return Called(_code("\n".join(stems)) if surest else UNKNOWN, _code(surest) if surest else UNKNOWN, first, second)
 
 
+def with_procs(stems: Ints, procs: Ints) -> Ints:
+    """Return codes of stems together with numbers of processors, -1 where either is unknown.
+
+    Examples
+    --------
+    >>> one, other, none = with_procs(np.array([7, 7, -1]), np.array([4, 8, 4])).tolist()
+    >>> one != other, none
+    (True, -1)
+    """
+    mixed = (stems.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ procs.astype(np.uint64)) * np.uint64(0xBF58476D1CE4E5B9)
+    codes = (mixed >> np.uint64(64 - BITS)).astype(np.int64)
+    return np.where((stems < 0) | (procs < 0), UNKNOWN, codes)
+
+
 @lru_cache(1 << 16)
 def _code(text: str) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") >> (64 - BITS)

@@ -27,7 +27,7 @@ from predictors.history._tables import (
 )
 from predictors.history.features import REIS_FEATURES, REQUESTED_TIME
 from predictors.history.history import JobHistory
-from predictors.history.names import called_in
+from predictors.history.names import called_in, with_procs
 from predictors.history.records import AsOfRule, Outcomes, as_of_rule
 
 
@@ -284,6 +284,7 @@ def _job_records(log: JobLog, width: int) -> Ints:
     jobs[:, at.STATE] = at.NEW
     if width == at.WIDE_JOB_COLUMNS:
         jobs[:, at.STEMS : at.SIGNATURE_2 + 1] = called_in(log)
+        jobs[:, at.STEMS] = with_procs(jobs[:, at.STEMS], jobs[:, at.PROCS])
         jobs[:, at.SOFT] = log.filled("soft_walltime")
     return jobs
 

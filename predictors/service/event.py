@@ -46,11 +46,10 @@ class Event(NamedTuple):
     @property
     def submission(self) -> Job:
         """The job as its submission describes it."""
-        return Job(
-            self.job,
-            self.time,
-            *(None if value < 0 else value for value in self[4:11]),
+        procs, requested_time, user, group, executable, queue, partition = (
+            None if value < 0 else value for value in self[4:11]
         )
+        return Job(self.job, self.time, procs, requested_time, user, group, executable, queue, partition)
 
     def described_as(self, other: "Event") -> bool:
         """Return whether another event holds the same, whenever it arrived."""

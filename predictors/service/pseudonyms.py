@@ -15,9 +15,13 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
+from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError
-from predictors.data.joblog import JobLog
+from predictors.data.joblog import UNKNOWN, JobLog
 from predictors.data.report import Finding, ReadingReport
+from predictors.history.names import NAMED, stem
 
 FIRST_NAME: Final = 1 << 52
 """Numbers from here on stand for names; those that clients give must lie below."""
@@ -141,3 +145,93 @@ def pseudonymous(log: JobLog, key: Pseudonymiser) -> tuple[JobLog, ReadingReport
         text = "the log tells no names of people or programs to be hashed; its numbers stay as they are"
         findings.append(Finding("no-names", "noted", text))
     return replace(log, categories={**log.categories, **hashed}), ReadingReport(log.name, tuple(findings))
+
+
+_KEPT_NAMES: Final = ("state", "mode")
+"""Names that are words of the scheduler."""
+_GONE: Final = ("label", "parents")
+"""Columns of the scheduler's own ids."""
+_MOST_WEEKS: Final = 520
+_WEEK: Final = 7 * 86_400
+
+
+def anonymous(log: JobLog, key: Pseudonymiser) -> tuple[JobLog, ReadingReport]:
+    """Return a log that names nobody and nothing, and what was done to it.
+
+    * All names but the scheduler's words for states and modes are keyed hashes. Of job names, commands and directories
+      the stem (`predictors.history.names.stem`) has a hash of its own before that of the name, so that
+      `similar-names` predicts as before.
+    * Dates are shifted back by the same number of whole weeks, 1 to 520 by the key: weekdays, hours and intervals stay.
+    * Jobs and arrays get new numbers; the scheduler's ids, the header and the log's name are left out.
+
+    What can still be inferred is told in docs/how-to/log-formats.md.
+
+    Examples
+    --------
+    >>> log = JobLog.from_columns({"job_id": [71, 72], "submit": [5, 9], "user": [0, 0], "executable": [0, 1]}, {},
+    ...     epoch=1_700_000_000, categories={"user": ("alice",), "executable": ("relax_1", "relax_2")})
+    >>> hidden, account = anonymous(log, Pseudonymiser(b"k" * 16))
+    >>> one, two = hidden.names("executable")
+    >>> one[:15] == two[:15], one[15:] == two[15:], hidden["job_id"].tolist(), (log.epoch - hidden.epoch) % (7 * 86_400)
+    (True, False, [1, 2], 0)
+    """
+    findings = []
+    hashed: dict[str, tuple[str, ...]] = {}
+    for column, names in log.categories.items():
+        if column in _KEPT_NAMES or column in _GONE:
+            continue
+        hide = _with_stem if column in NAMED else Pseudonymiser.pseudonym
+        hashed[column] = tuple(hide(key, name) if name else "" for name in names)
+        if count := sum(map(bool, names)):
+            text = "a keyed hash stands for the name"
+            findings.append(Finding("name-hashed", "noted", text, count, column=column))
+    hashed |= {column: log.categories[column] for column in _KEPT_NAMES if column in log.categories}
+    new = np.arange(1, len(log) + 1)
+    columns = {**{column: array for column, array in log.values.items() if column not in _GONE}, "job_id": new}
+    unknown = {column: log.unknown[column] for column in columns}
+    columns["preceding_job"] = _renumbered(log.filled("preceding_job"), log.filled("job_id"), new)
+    unknown["preceding_job"] = columns["preceding_job"] == UNKNOWN
+    if "array" in columns:
+        arrays = np.unique(log.filled("array")[log.known("array")])
+        columns["array"] = _renumbered(log.filled("array"), arrays, np.arange(1, len(arrays) + 1))
+    findings.append(Finding("renumbered", "noted", "jobs and arrays have new numbers, by submission", len(log)))
+    for column in _GONE:
+        if log.known(column).any():
+            count = int(log.known(column).sum())
+            findings.append(Finding("left-out", "changed", "the scheduler's own ids", count, column=column))
+    epoch = None
+    if log.epoch is not None:
+        weeks = 1 + key.code("\x1fweeks") % _MOST_WEEKS
+        epoch = log.epoch - weeks * _WEEK
+        findings.append(Finding("shifted", "noted", "all dates lie the same number of whole weeks earlier", len(log)))
+    header = (("Note", "anonymised: names are keyed hashes, dates are shifted, numbers are new"),)
+    hidden = JobLog(
+        columns,
+        unknown,
+        epoch=epoch,
+        time_zone=log.time_zone,
+        max_procs=log.max_procs,
+        max_nodes=log.max_nodes,
+        max_gpus=log.max_gpus,
+        header=header,
+        categories=hashed,
+        name="anonymous",
+    )
+    return hidden, ReadingReport(log.name, tuple(findings))
+
+
+def _with_stem(key: Pseudonymiser, name: str) -> str:
+    """Return the hash of a name's stem before that of the name; the hash of the name alone if it has no stem."""
+    found = stem(name)
+    if not found or found.startswith("~"):
+        return key.pseudonym(name)
+    return key.pseudonym(found) + key.pseudonym(name)
+
+
+def _renumbered(values: Ints, old: Ints, new: Ints) -> Ints:
+    """Return new numbers for old ones; what is not among these is unknown."""
+    order = np.argsort(old, kind="stable")
+    if not len(order):
+        return np.full(len(values), UNKNOWN, dtype=np.int64)
+    place = order[np.minimum(np.searchsorted(old, values, sorter=order), len(order) - 1)]
+    return np.where(old[place] == values, new[place], UNKNOWN)

@@ -234,7 +234,7 @@ def _job_log(
     more: Mapping[str, Ints] = MappingProxyType({}),
     descriptors: tuple[str, ...] = (),
 ) -> JobLog:
-    columns = dict(zip(FIELDS, np.ascontiguousarray(values.T), strict=True)) | more
+    columns = {**dict(zip(FIELDS, np.ascontiguousarray(values.T), strict=True)), **more}
     max_procs = facts.max_procs
     if more and (more["nodes"] > 0).any():
         columns["allocated_procs"] = columns["requested_procs"] = more["nodes"]

@@ -123,3 +123,48 @@ def test_summary_survives_extreme_logs(tmp_path: Path) -> None:
     (tmp_path / "a.swf").write_text(f"; UnixStartTime: {10**15 - 1}\n" + " ".join(["1", *[str(largest)] * 17]) + "\n")
     told = json.loads(run("info", tmp_path / "a.swf", "--json"))
     assert (told["jobs"], told["first_submission"]) == (1, None)
+
+
+# tables in other columns, and logs without names ----------------------------------------------------------------------
+
+TABLE = (
+    "JobID;Owner;Submitted;Started;Ended;Limit_min;CPUs;Title\n"
+    "7;ana;1616835600;1616835660;1616839260;90;4;md_1\n8;ben;1616835700;1616835760;1616835820;30;8;md_2\n"
+)
+
+
+def refused(*arguments: object) -> str:
+    with pytest.raises(JobcastError) as refusal:
+        CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    return str(refusal.value)
+
+
+def test_a_proposed_map_imports_the_table(tmp_path: Path) -> None:
+    table, table_map, out = tmp_path / "jobs.csv", tmp_path / "map.toml", tmp_path / "a.parquet"
+    table.write_text(TABLE)
+    table_map.write_text(run("import", table, "--propose"))
+    assert '"Limit_min" = { column = "requested_time", unit = "min" }' in table_map.read_text()
+    run("import", table, out, "--map", table_map)
+    log, _ = read_log(out)
+    assert log["run_time"].tolist() == [3600, 60] and log["requested_time"].tolist() == [5400, 1800]
+    assert ("Map", 'delimiter = ";"') in log.header
+    assert json.loads(run("import", table, "--map", table_map, "--json"))["jobs"] == 2  # nothing is written
+    assert "not both" in refused("import", table, out)
+    assert "not both" in refused("import", table, "--propose", "--map", table_map)
+    table_map.write_text(table_map.read_text().replace('unit = "min"', 'unit = "h"').replace('"start"', '"end"'))
+    assert "are both called end" in refused("import", table, out, "--map", table_map)
+
+
+def test_an_anonymous_log(tmp_path: Path) -> None:
+    table, out, hidden, key = (tmp_path / name for name in ("jobs.csv", "a.parquet", "b.parquet", "key"))
+    table.write_text(TABLE)
+    (tmp_path / "m.toml").write_text(run("import", table, "--propose"))
+    run("import", table, out, "--map", tmp_path / "m.toml")
+    key.write_bytes(b"0123456789abcdef")
+    key.chmod(0o600)
+    told = json.loads(run("anonymise", out, hidden, "--name-key", key, "--json"))
+    log, _ = read_log(hidden)
+    assert told["jobs"] == len(log) == 2 and log["job_id"].tolist() == [1, 2]
+    text = hidden.read_bytes()
+    assert not any(name in text for name in (b"ana", b"ben", b"md_1", b"jobs"))
+    assert log["run_time"].tolist() == [3600, 60] and log.epoch < 1616835600
