@@ -1,6 +1,6 @@
 """Records of a history: the as-of rule, a submitted job, the outcome of a job."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple, Self
 
@@ -81,6 +81,18 @@ class Job:
     partition: int | None = None
     called: Called = NAMELESS
     soft_walltime: int | None = None
+
+    @classmethod
+    def coded(cls, job_id: int, submit: int, codes: Iterable[int]) -> Self:
+        """Return a job by processors, requested time, user, group, executable, queue and partition; < 0 is unknown.
+
+        Examples
+        --------
+        >>> Job.coded(7, 50, (4, 600, 3, -1, -1, -1, -1)).user
+        3
+        """
+        procs, requested_time, user, group, executable, queue, partition = (None if c < 0 else c for c in codes)
+        return cls(job_id, submit, procs, requested_time, user, group, executable, queue, partition)
 
 
 class Outcome(NamedTuple):

@@ -289,12 +289,12 @@ class SimilarLow(Similar):
 
 
 class SimilarNames(Similar):
-    """As `Similar`, with groups of jobs of one name before all others: the same user and stems, or the same stem.
+    """As `Similar`, with groups of jobs whose names have one stem before the others.
 
-    A stem is a name without digits, dates and ids (`predictors.history.names`). The most specific group with history is
-    that of the same user, stems of job name, command and directory, and requested time; then that of the same user and
-    stem of the job name, else of the command, else of the directory; then those of `Similar`. On logs without names
-    the predictions are those of `Similar`.
+    A stem is a name without digits, dates and ids (`predictors.history.names`). The first group with history
+    counts: the same user, stems of job name, command and directory, processors and requested time; the user,
+    processors and requested time; the user and requested time; the user and the stem of the job name, else of the
+    command, else of the directory; then as `Similar`. On logs without names the predictions are those of `Similar`.
 
     Parameters
     ----------

@@ -46,10 +46,7 @@ class Event(NamedTuple):
     @property
     def submission(self) -> Job:
         """The job as its submission describes it."""
-        procs, requested_time, user, group, executable, queue, partition = (
-            None if value < 0 else value for value in self[4:11]
-        )
-        return Job(self.job, self.time, procs, requested_time, user, group, executable, queue, partition)
+        return Job.coded(self.job, self.time, self[4:11])
 
     def described_as(self, other: "Event") -> bool:
         """Return whether another event holds the same, whenever it arrived."""

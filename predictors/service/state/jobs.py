@@ -203,7 +203,7 @@ class JobState:
         with self._lock.reading():
             moment = now if now is not None else self.history.now or 0
             if len(jobs) < _MANY:
-                asked = [Job(0, moment, *(None if code < 0 else code for code in job)) for job in jobs]
+                asked = [Job.coded(0, moment, job) for job in jobs]
                 return self.history.rows(asked, moment), self.sequence
             described = np.fromiter(chain.from_iterable(jobs), dtype=np.int64).reshape(len(jobs), -1)
             described = np.insert(described, 0, moment, axis=1)

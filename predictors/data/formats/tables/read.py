@@ -132,6 +132,8 @@ def _from_parquet(data: bytes, source: str, wanted: list[str]) -> Table:
         column = whole.column(name).combine_chunks()
         if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
             column = pc.binary_join(column.cast(pa.list_(pa.string())), ",")
+        elif pa.types.is_timestamp(column.type) and column.type.tz:
+            column = column.cast(pa.timestamp("s", "UTC"), safe=False).cast(pa.int64())
         elif pa.types.is_floating(column.type):
             column = _without_zeros(column)
         texts[name.lower()] = pc.fill_null(column.cast(pa.string()), "")
@@ -197,6 +199,8 @@ def table_log(
     for target in COUNTS:
         if target in used:
             draft.numbers[target] = numbers(used[target], target, draft.report)
+    if "array" in used:  # databases write 0 for a job of no array
+        draft.numbers["array"][draft.numbers["array"] == 0] = MISSING
     draft.numbers |= more
     _texts(draft, used)
     _sizes(draft)

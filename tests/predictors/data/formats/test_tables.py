@@ -277,6 +277,7 @@ def test_what_each_data_set_hides() -> None:
     log, account = parse_any("mit-supercloud", SUPERCLOUD)
     assert log["requested_job_memory"].tolist() == [170_000 * 1024, 1_024_000]
     assert account.count("unused") == 2  # mem_req and exit_code
+    assert log["array"].tolist() == [None, 7]
     log, _ = parse_any("philly", PHILLY)
     assert (log["restarts"].tolist(), log["nodes"].tolist()) == ([1, 0], [2, 1])
     log, _ = parse_any("eagle", EAGLE)
