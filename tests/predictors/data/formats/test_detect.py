@@ -69,7 +69,7 @@ def test_one_line_that_ends_in_cr_alone_is_refused(name: str, tmp_path: Path) ->
 
 
 def about(log: JobLog) -> tuple[object, ...]:
-    fields = ("origin", "epoch", "time_zone", "max_procs", "max_nodes", "header", "categories", "name")
+    fields = ("origin", "epoch", "time_zone", "max_procs", "max_nodes", "max_gpus", "header", "categories", "name")
     return (log.digest(), *(getattr(log, field) for field in fields))
 
 
@@ -247,6 +247,17 @@ def test_a_changed_value_in_a_parquet_file_is_noticed(tmp_path: Path) -> None:
     assert noticed > 100
 
 
+def test_a_file_of_an_older_version_is_read(tmp_path: Path) -> None:
+    """It says nothing of GPUs."""
+    write_log(a_log(), tmp_path / "new.parquet")
+    table = pq.read_table(tmp_path / "new.parquet")
+    told = json.loads(table.schema.metadata[b"jobcast"])
+    del told["max_gpus"]
+    older = table.replace_schema_metadata({b"jobcast": json.dumps(told)})
+    pq.write_table(older, tmp_path / "old.parquet", write_page_checksum=True)
+    assert about(read_log(tmp_path / "old.parquet")[0]) == about(a_log())
+
+
 # laws -----------------------------------------------------------------------------------------------------------------
 
 HEADS = (
@@ -275,6 +286,7 @@ def any_logs(draw: st.DrawFn) -> JobLog:
         time_zone=draw(st.none() | st.sampled_from(("", "UTC", "Europe/Paris"))),
         max_procs=draw(st.none() | INTS),
         max_nodes=draw(st.none() | INTS),
+        max_gpus=draw(st.none() | st.integers(1, 99)),
         header=draw(st.lists(st.tuples(TEXT, TEXT), max_size=3).map(tuple)),
         categories=draw(st.dictionaries(st.sampled_from(kinds), st.lists(TEXT, max_size=3).map(tuple), max_size=2)),
         name=draw(TEXT),
