@@ -24,6 +24,7 @@ from predictors.models.baselines import (
     UserMean,
 )
 from predictors.models.boosted import Average, Boosted
+from predictors.models.budgets.by_class import BudgetByClass
 from predictors.models.censored import Censored
 from predictors.models.conformal import WithBudget
 from predictors.models.fallback import Chain
@@ -56,6 +57,7 @@ PREDICTORS: Final[Mapping[str, type[Predictor]]] = MappingProxyType(
         "similar-names-mean": SimilarNamesMean,
         "knn-text": KnnText,
         "logged": Logged,
+        "with-budget-by-class": BudgetByClass,
     }
 )
 """Every predictor by its name; a changed rule gets a new name."""

@@ -31,7 +31,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -501,14 +501,30 @@ class WithBudget(Wrapper):
         base.fit_with_running(rows[first], seconds[first], self.running_outcomes)
         held, ran = rows[n_first:], reachable(seconds[n_first:], rows[n_first:, self._request])
         predicted, limit = self._unmoved(base, held), limits(held[:, self._request])
-        share = 0.0 if self.budget is None else conformal_share(shares(ran, predicted, limit), self.budget)
-        around = shares(ran, at_share(predicted, limit, share), limit)
-        low, high = (conformal_share(around, outside) for outside in self._outside)
         self.base_ = self.watching(base.fit_with_running(rows, seconds, self.running_outcomes) if len(held) else base)
-        self.shares_ = share, low, high
+        self._calibrate(held, ran, predicted, limit)
         estimator = self.estimator_
         assert estimator is not None
         return estimator
+
+    def _calibrate(self, held: Floats, ran: Floats, predicted: Floats, limit: Floats) -> None:
+        """Set the shares by held-out jobs: their rows, run times as they can be reached, predictions and limits [s]."""
+        self.shares_ = self._shares_of(ran, predicted, limit)
+
+    def _shares_of(self, ran: Floats, predicted: Floats, limit: Floats) -> tuple[float, float, float]:
+        """Return the shares that would have sufficed for jobs."""
+        share = 0.0 if self.budget is None else conformal_share(shares(ran, predicted, limit), self.budget)
+        around = shares(ran, at_share(predicted, limit, share), limit)
+        low, high = (conformal_share(around, outside) for outside in self._outside)
+        return share, low, high
+
+    def _enter(self, row: Floats) -> None:
+        """Make the shares those that hold for a job of this row; by default one set holds for all."""
+        return
+
+    def _leave(self, row: Floats) -> None:
+        """Keep the shares as those that hold for jobs like this row's."""
+        return
 
     def learn_one(self, outcome: Outcome) -> None:
         """Take in what became of one job: calibrate by the prediction that was issued, and teach the one inside.
@@ -518,6 +534,7 @@ class WithBudget(Wrapper):
         """
         if not self.fitted:
             self.shares_ = 0.0, 0.0, 0.0
+        self._enter(outcome.row)
         request, issued = outcome.row[self._request : self._request + 1], outcome.issued
         ran = float(reachable(np.array([outcome.seconds]), request)[0])
         outran = outcome.observed or outcome.seconds > issued
@@ -525,6 +542,7 @@ class WithBudget(Wrapper):
             self._move_share(ran, issued)
         if issued == issued and outcome.observed:
             self._move_ends(ran, issued, limits(request))
+        self._leave(outcome.row)
         self.taught(outcome)
 
     def predict_one(self, row: Floats) -> Prediction:
@@ -568,7 +586,8 @@ class WithBudget(Wrapper):
             Run times [s]; that of a job is looked at when it has run for so long.
         """
         copy = self.clone()
-        copy.base_, copy.shares_ = self._base(), self._shares()
+        copy.base_ = self._base()
+        self._share_with(copy)
         predicted, limit = self._unmoved(copy.base_, rows), limits(rows[:, self._request])
         ran, same_second = reachable(seconds, rows[:, self._request]), as_of_rule(self.as_of).same_second
         predictions = np.empty((len(rows), 3))
@@ -578,10 +597,13 @@ class WithBudget(Wrapper):
             while pending and (pending[0][0] < submit[i] or (same_second and pending[0][0] == submit[i])):
                 _, job, ended = heapq.heappop(pending)
                 issued = float(predictions[job, 0])
+                copy._enter(rows[job])
                 if not ended or ran[job] <= issued:
                     copy._move_share(float(ran[job]), issued)
                 if ended:
                     copy._move_ends(float(ran[job]), issued, limit[job : job + 1])
+                copy._leave(rows[job])
+            copy._enter(rows[i])
             share, low, high = copy.shares_
             point = at_share(predicted[one], limit[one], share)
             lower, upper = ends_around(point, limit[one], low, high)
@@ -591,6 +613,10 @@ class WithBudget(Wrapper):
                 outran = overrun_at(float(end[i] - seconds[i]), float(point[0]))
                 heapq.heappush(pending, (min(float(end[i]), outran), i, False))
         return predictions[:, 0], predictions[:, 1], predictions[:, 2]
+
+    def _share_with(self, copy: Self) -> None:
+        """Give a copy the shares as they are."""
+        copy.shares_ = self._shares()
 
     def save_estimator(self, folder: Path) -> None:
         """Write the shares."""

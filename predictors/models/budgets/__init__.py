@@ -1,0 +1,1 @@
+"""An underestimation budget for each class of jobs."""
