@@ -75,7 +75,7 @@ class ClassCalibratedEstimator:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BudgetByClass(WithBudget):
-    """A predictor, shifted until the share of the jobs that run longer than predicted is `budget` in each class.
+    """As `WithBudget`, with a `budget` for each class of jobs, by request or by width.
 
     Parameters
     ----------
