@@ -48,6 +48,8 @@ def test_the_group_of_the_stem_comes_first() -> None:
     assert replay(log, ["named_rank"])[:, 0].tolist()[2:] == [0, 0]  # the second has only the user's group of this size
     other_size = log_of(("md_1", 4, 600, 100), ("fit_2", 4, 600, 500), ("md_3", 8, 900, 1))
     assert replay(other_size, ["named_rank", "named_median"])[2].tolist() == [3, 100]
+    same_request = log_of(("md_1", 4, 600, 100), ("fit_2", 4, 600, 500), ("md_3", 8, 600, 1))
+    assert replay(same_request, ["named_rank", "named_median"])[2].tolist() == [2, 300]
 
 
 def test_neighbours_are_near_by_name() -> None:
