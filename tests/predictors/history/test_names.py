@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log
 from predictors.data.synthetic.names import with_names
@@ -14,6 +15,7 @@ from predictors.history.replay import replay
 from predictors.registry import make_predictor
 from predictors.serialise import save
 from predictors.service.pseudonyms import Pseudonymiser, anonymous
+from predictors.service.state.feature_mapping import FeatureMapping
 
 KEY = Pseudonymiser(b"0123456789abcdef")
 
@@ -126,3 +128,9 @@ def test_any_text_has_a_stem_without_digits_and_a_signature(text: str) -> None:
     words = signatures([text, text])
     assert (words[0] == words[1]).all() and (words >= 0).all() and (words < 1 << BITS).all()
     assert called(text) == (NAMELESS if not text else called(text))
+
+
+def test_the_service_refuses_what_it_is_not_told(named: JobLog) -> None:
+    for name in ("similar-names", "knn-text", "logged"):
+        with pytest.raises(JobcastError, match=f"{name}: reads .* the service is not told; serve another predictor"):
+            FeatureMapping.of(make_predictor(name).fit(named), KEY)
