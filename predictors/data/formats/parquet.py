@@ -56,6 +56,13 @@ def read_parquet(path: str | os.PathLike[str], strict: bool = False) -> tuple[Jo
     return parse_parquet(read_bytes(path), os.fspath(path), strict)
 
 
+def is_own(data: bytes) -> bool:
+    """Return whether the end of a Parquet file says that jobcast wrote it; nothing is parsed."""
+    length = int.from_bytes(data[-8:-4], "little")
+    footer = data[max(len(data) - 8 - length, 0) : -8]
+    return _KEY in footer and b'{"origin": ' in footer
+
+
 def parse_parquet(data: bytes, source: str, strict: bool = False) -> tuple[JobLog, ReadingReport]:
     """Return the log in the bytes of such a file, and an empty account."""
     table = parquet_table(data, source)

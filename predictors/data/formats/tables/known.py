@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from predictors.core.parquet import MAGIC, parquet_table
 from predictors.data.formats._delimited import header_names
+from predictors.data.formats.parquet import is_own
 from predictors.data.formats.slurm import STATES
 from predictors.data.formats.tables.read import parquet_names, parse_table
 from predictors.data.formats.tables.table_map import Column, TableMap
@@ -61,6 +62,8 @@ class KnownTable:
 
     def recognises(self, data: bytes) -> bool:
         """Return whether a file is of this data set, by the names of its columns."""
+        if data.startswith(MAGIC) and is_own(data):
+            return False
         names = parquet_names(data) if data.startswith(MAGIC) else header_names(data[:50_000], self.table_map.delimiter)
         return self.marks <= {name.lower() for name in names}
 

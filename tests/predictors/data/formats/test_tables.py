@@ -13,6 +13,7 @@ from pyarrow import parquet
 
 from predictors.core.errors import JobcastError
 from predictors.data.formats.detect import detect, read_log, write_log
+from predictors.data.formats.parquet import is_own
 from predictors.data.formats.tables.propose import propose
 from predictors.data.formats.tables.read import parse_table
 from predictors.data.formats.tables.table_map import TableMap, header_of, read_map
@@ -52,6 +53,7 @@ def test_the_map_travels_with_the_parquet(tmp_path: Path) -> None:
     text = propose(GERMAN, "jobs.csv")
     log, _ = parse_table(GERMAN, "jobs.csv", mapped(text), header=header_of(text))
     write_log(log, tmp_path / "a.parquet")
+    assert is_own((tmp_path / "a.parquet").read_bytes())
     back, _ = read_log(tmp_path / "a.parquet")
     own = "\n".join(line for label, line in back.header if label == "Map")
     assert mapped(own) == mapped(text) and back.digest() == log.digest()
