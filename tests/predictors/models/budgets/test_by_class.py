@@ -38,9 +38,10 @@ def test_an_outcome_moves_its_own_class_alone() -> None:
     assert before[3, 0] == 0  # a copy that shares the table does not move
 
 
+@pytest.mark.slow
 def test_by_width_needs_the_processors() -> None:
-    log = generate_log(300, seed=2)
+    log = generate_log(1000, seed=2)
     with pytest.raises(JobcastError, match="by='procs' needs a predictor that reads the processors; similar reads"):
         BudgetByClass(by="procs").fit(log)
-    model = BudgetByClass(by="procs", predictor=Forest(n_estimators=2, max_nodes=50)).fit(log)
+    model = BudgetByClass(by="procs", budget=0.3, predictor=Forest(n_estimators=2, max_nodes=50)).fit(log)
     assert len(set(model.class_shares_[:, 0].tolist())) > 1 and np.isfinite(model.predict(log)).all()
