@@ -10,7 +10,17 @@ from typing import Any, Final
 from predictors.core.errors import unknown_name
 from predictors.models.adapters.hoeffding import OnlineTree
 from predictors.models.base import Predictor
-from predictors.models.baselines import LastTwo, Requested, Similar, SimilarLow, SimilarMean, Tsafrir, UserMean
+from predictors.models.baselines import (
+    Cesnet,
+    LastTwo,
+    Metastack,
+    Requested,
+    Similar,
+    SimilarLow,
+    SimilarMean,
+    Tsafrir,
+    UserMean,
+)
 from predictors.models.boosted import Average, Boosted
 from predictors.models.censored import Censored
 from predictors.models.conformal import WithBudget
@@ -40,6 +50,8 @@ PREDICTORS: Final[Mapping[str, type[Predictor]]] = MappingProxyType(
         "with-budget": WithBudget,
         "chain": Chain,
         "censored": Censored,
+        "cesnet": Cesnet,
+        "metastack": Metastack,
     }
 )
 """Every predictor by its name; a changed rule gets a new name."""

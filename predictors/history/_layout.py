@@ -4,10 +4,10 @@
 user. Where features of groups are asked for, a job's record goes on with its slot in each further group of KEYS, and
 `users` holds these groups as well, all with GROUP_COLUMNS; fields marked float hold a float64's bits. `clock` int64:
 the present second, the rules and list heads (CLOCK_FIELDS), then the facts that make a row, then from field CALENDAR on
-the time zone's pairs (from Unix time [s], offset to UTC [s]). `recent` (n_users, RECENT_COLUMNS) float64: the newest
-runs of each user, empty where no kernel mean is asked for. `facts` (N_FACTS,) float64: all that is known of one
-submission. Few arrays, because each costs a call some 0.15 µs. Links are slots; `NONE` ends a list. A value below 0 in
-a job's record is unknown.
+the time zone's pairs (from Unix time [s], offset to UTC [s]). `recent` (n_users, RECENT_COLUMNS or CODED_RUN_COLUMNS)
+float64: the newest runs of each user, empty where no feature of single runs is asked for. `facts` (N_FACTS,) float64:
+all that is known of one submission. Few arrays, because each costs a call some 0.15 µs. Links are slots; `NONE` ends a
+list. A value below 0 in a job's record is unknown.
 """
 
 import math
@@ -100,7 +100,7 @@ RING: Final = 27
 RING_SIZE: Final = 10
 """Newest run times kept."""
 RECENT: Final = RING + RING_SIZE
-"""Row of a user in `recent`; `NONE` for other groups, and where no kernel mean is asked for."""
+"""Row of a user in `recent`; `NONE` for other groups, and where no feature of single runs is asked for."""
 GROUP_COLUMNS: Final = RECENT + 1
 JOB_AND_GROUP_COLUMNS: Final = JOB_COLUMNS + N_KINDS - 1
 LEAST_WEIGHT: Final = 0.1
@@ -116,6 +116,18 @@ R_LOG_REQUEST: Final = MEMORY
 R_LOG_PROCS: Final = 2 * MEMORY
 R_END: Final = 3 * MEMORY
 RECENT_COLUMNS: Final = 4 * MEMORY
+# where the features of production are asked for, the codes of these runs too; 0: none, 1: unknown, else the code + 2
+R_REQUEST: Final = 4 * MEMORY
+R_PROCS: Final = 5 * MEMORY
+R_QUEUE: Final = 6 * MEMORY
+R_PARTITION: Final = 7 * MEMORY
+CODED_RUN_COLUMNS: Final = 8 * MEMORY
+RATIO_RUNS: Final = 15
+"""Newest runs of a user that the worst ratio looks at."""
+ALIKE_AGE: Final = 90 * 86400
+"""Longest time since the end of a run that counts as alike [s]."""
+PLACE_RUNS: Final = 10
+"""Newest runs of a user in one partition that their mean is of."""
 KERNELS: Final = (
     (0.1, 0.5, 10.0, math.inf),
     (0.3, 1.0, 10.0, math.inf),
@@ -155,7 +167,8 @@ MACHINE_FAMILY: Final = 32
 GROUPS_FAMILY: Final = 64
 SIMILAR_FAMILY: Final = 128
 KERNEL_FAMILY: Final = 256
-GROUP_FAMILIES: Final = SUBMISSIONS_FAMILY | GROUPS_FAMILY | SIMILAR_FAMILY | KERNEL_FAMILY
+PRODUCTION_FAMILY: Final = 512
+GROUP_FAMILIES: Final = SUBMISSIONS_FAMILY | GROUPS_FAMILY | SIMILAR_FAMILY | KERNEL_FAMILY | PRODUCTION_FAMILY
 """Those that need records of groups."""
 
 # --- facts: position of each feature
@@ -179,6 +192,9 @@ GROUP_FACTS: Final = OF_AGE + 1
 F_SIMILAR_RANK: Final = F_SIMILAR + GROUP_FACTS
 F_GROUPS: Final = F_SIMILAR_RANK + 1
 """First of the facts of the first kind of group; GROUP_FACTS each."""
-N_FACTS: Final = F_GROUPS + N_KINDS * GROUP_FACTS
+F_WORST_RATIO: Final = F_GROUPS + N_KINDS * GROUP_FACTS
+F_ALIKE_MEAN: Final = F_WORST_RATIO + 1
+F_PLACE_MEAN: Final = F_WORST_RATIO + 2
+N_FACTS: Final = F_PLACE_MEAN + 1
 SCRATCH: Final = RING_SIZE
 """Room behind the facts to sort a ring in."""

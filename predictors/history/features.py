@@ -185,6 +185,20 @@ FEATURES: Final[dict[str, Feature]] = {
         )
         for k, name in enumerate(KERNEL_MEANS)
     },
+    "worst_ratio": Feature(
+        at.F_WORST_RATIO, at.PRODUCTION_FAMILY, "number", "1",
+        f"greatest run time / requested time, at most 1, of the user's last {at.RATIO_RUNS} ended jobs of request > 0",
+    ),
+    "alike_mean": Feature(
+        at.F_ALIKE_MEAN, at.PRODUCTION_FAMILY, "number", "s",
+        f"mean run time of those of the user's last {at.MEMORY} ended jobs that ended at most "
+        f"{at.ALIKE_AGE // 86400} days ago and had the same queue, partition, processors and requested time",
+    ),
+    "place_mean": Feature(
+        at.F_PLACE_MEAN, at.PRODUCTION_FAMILY, "number", "s",
+        f"mean run time of the newest {at.PLACE_RUNS} of the user's last {at.MEMORY} ended jobs that had the same "
+        "queue and partition",
+    ),
     **_of_group("similar", _MOST_SPECIFIC, at.F_SIMILAR, at.SIMILAR_FAMILY),
     "similar_rank": Feature(
         at.F_SIMILAR_RANK, at.SIMILAR_FAMILY, "number", "rank",
@@ -319,6 +333,7 @@ def codes_read(names: Sequence[str], past: bool = False) -> tuple[str, ...]:
     families = families_of(names)
     if past and families & at.GROUP_FAMILIES:
         found |= {"user", "group", "executable", "queue"}
+        found |= {"partition"} if families & at.PRODUCTION_FAMILY else set()
     elif past and families & (at.ENDED_FAMILY | at.RUNNING_FAMILY):
         found.add("user")
     return tuple(name for name in CODED if name in found)

@@ -29,12 +29,12 @@ from predictors.history._tables import (
     Snapshot,
     code,
     groups_of_jobs,
-    keeps_runs,
     keys_of_users,
     new_clock,
     new_recent,
     new_users,
     packed,
+    run_columns,
     set_slots,
     widths,
 )
@@ -267,7 +267,7 @@ class JobHistory:
         _, width = widths(clock)
         if self.now is None:
             users = new_users(keys, width)
-            return users, new_recent(users, keeps_runs(clock)), 0
+            return users, new_recent(users, run_columns(clock)), 0
         if self.epoch is None or log.epoch is None:
             raise JobcastError(
                 f"{log.name} cannot continue a history: the epoch of one is not known; begin without it."
@@ -290,7 +290,7 @@ class JobHistory:
                 )
         if self.tables.users.shape[1] < width:
             raise JobcastError(f"{log.name} cannot continue a history that kept users only: begin without it.")
-        if keeps_runs(clock) and not keeps_runs(self.tables.clock):
+        if run_columns(clock) and not run_columns(self.tables.clock):
             raise JobcastError(f"{log.name} cannot continue a history that kept no single runs: begin without it.")
         return self.ended_records(keys, begin, begin, clock)
 
@@ -309,12 +309,13 @@ class JobHistory:
         users = np.concatenate([users, new_users(own_keys[rows >= len(keys)], width)])
         for column in (*at.OF_ENDED_JOBS, *range(at.USER_COLUMNS, width)):
             users[rows, column] = own[:, column]
-        recent = new_recent(users, keeps_runs(clock))
+        recent = new_recent(users, run_columns(clock))
         if len(recent):
             with_runs = own[:, at.RECENT] != at.NONE
             runs = own_recent[own[with_runs, at.RECENT]]
             runs[:, at.R_END : at.R_END + at.MEMORY] -= begin
-            recent[users[rows[with_runs], at.RECENT]] = runs
+            shared = min(runs.shape[1], recent.shape[1])
+            recent[users[rows[with_runs], at.RECENT], :shared] = runs[:, :shared]
         users[rows, at.LAST_END] -= begin
         if width > at.USER_COLUMNS:
             users[rows, at.LAST_SUBMIT] -= begin
