@@ -23,6 +23,7 @@ from experiments.cli import serve as cli_serve
 from experiments.cli import simulate as cli_simulate
 from experiments.cli import sweep as cli_sweep
 from experiments.cli import variability as cli_variability
+from experiments.cli.live import backtest as cli_backtest
 from experiments.cli.outputs import check_outputs_of
 from experiments.console import tell_what_is_compiled
 from predictors.core.errors import JobcastError, printable
@@ -48,6 +49,7 @@ for command in (
     cli_experiment.report,
     cli_advise.advise,
     cli_advise.tune,
+    cli_backtest.backtest,
     cli_serve.serve,
     cli_serve.replay,
     cli_serve.promote,

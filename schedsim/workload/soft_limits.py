@@ -132,6 +132,11 @@ class Given:
     soft: Ints | Rounded
     estimates: Estimates | Separate
 
+    @property
+    def seconds(self) -> Floats:
+        """The soft limit of each job [s]; those of a forecast once the simulation has asked for them."""
+        return self.soft.given if isinstance(self.soft, Rounded) else self.soft.astype(np.float64)
+
     def figures(self, run_time: Ints) -> dict[str, float]:
         """Return how many soft limits were too short, and by how much: share of the jobs, mean and median of these [s].
 
@@ -143,8 +148,7 @@ class Given:
         >>> Given(soft, soft).figures(np.array([50, 90, 180, 600]))
         {'soft_too_short': 0.5, 'soft_short_by_mean_s': 45.0, 'soft_short_by_median_s': 45.0}
         """
-        limit = self.soft.given if isinstance(self.soft, Rounded) else self.soft
-        short = run_time - limit
+        short = run_time - self.seconds
         late = short[short > 0]
         return {
             "soft_too_short": float((short > 0).mean()) if len(short) else float("nan"),

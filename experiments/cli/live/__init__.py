@@ -1,0 +1,1 @@
+"""Commands beside a scheduler in production: backtest, start, why."""
