@@ -49,9 +49,9 @@ HELD: Final = {
 }
 """What a scheduler does with soft limits."""
 WAYS: Final = (
-    "last-two: the mean of the user's last two run times. cesnet: the request times the worst run time / request of the "
-    "user's last 15 jobs, + 15 min. metastack: the mean of alike jobs, else half the request. similar within 0.1: the "
-    "median of similar jobs, moved until one job in ten runs longer. run times known: what no predictor can beat."
+    "last-two: the mean of the user's last two run times. cesnet: the request times the worst run time / request of "
+    "the user's last 15 jobs, + 15 min. metastack: the mean of alike jobs, else half the request. similar within 0.1: "
+    "the median of similar jobs, moved until one job in ten runs longer. run times known: what no predictor can beat."
 )
 
 
@@ -65,16 +65,13 @@ def what_it_can_do(soft_limits: str) -> tuple[str, ...]:
     """
     soft_limits_named(soft_limits)
     name = "PBS" if soft_limits == "pbs" else "Slurm"
-    priority = (
-        "by its job_sort_formula"
-        if name == "PBS"
-        else "by multifactor priority, and by a nice value that a daemon sets"
-    )
+    by_slurm = "by multifactor priority, and by a nice value that a daemon sets"
+    priority = "by its job_sort_formula" if name == "PBS" else by_slurm
     return (
         HELD[soft_limits],
         f"Of balanced: {name} can order the queue by time waited, width and an estimate, {priority}. It has no due "
         "dates: a daemon would have to raise the priority of overdue jobs itself, and nothing bounds a wait.",
-        f"Of careful: {name} has one soft limit of a job. So a job cannot have one estimate as a candidate, another one "
+        f"Of careful: {name} has one soft limit of a job. So a job cannot have one estimate as a candidate, another "
         "in the order and a third one once it runs, and the limit of a running job stays as it was set. The first job "
         "that waits gets no promise by hard limits: its reservation is planned anew by soft limits, and can slip.",
         f"Of RUSH's gate: {name} can hold a job that would run slowly, and a daemon can release it. It does not ask at "

@@ -49,7 +49,7 @@ def test_months_follow_the_calendar_and_the_clock_of_the_machine(log):
 
 
 def test_each_month_counts_its_jobs_in_both_schedules(log, found):
-    """Against two plain simulations: who starts earlier or later by more than a minute, and whose limit is too short."""
+    """Two plain simulations: who starts earlier or later by more than a minute, and whose limit is too short."""
     before, _ = NamedSimulation(log, "easy").run()
     after, figures = NamedSimulation(log, "easy", "cesnet", "slurm", soft_limits="slurm").run()
     month, moved = Months.of(log).of_job, after.start - before.start

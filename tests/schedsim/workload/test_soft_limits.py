@@ -30,7 +30,7 @@ def test_rounding_up_is_the_least_step_that_is_enough_and_within_the_request(job
 
 
 def workload():
-    """Row 0 runs on 6 of 8 processors, row 1 is blocked, row 2 is small: may it pass?"""
+    """Return jobs of which row 0 runs on 6 of 8 processors, row 1 is blocked, and row 2 would like to pass."""
     return Workload.from_columns(
         range(3), submit=[0, 1, 2], procs=[6, 8, 2], requested=[600, 60, 600], run_time=[100, 10, 200], machine_procs=8
     )
