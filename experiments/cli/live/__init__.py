@@ -1,1 +1,1 @@
-"""Commands beside a scheduler in production: backtest, start, why."""
+"""Commands beside a cluster that runs."""
