@@ -25,6 +25,7 @@ from experiments.cli import sweep as cli_sweep
 from experiments.cli import variability as cli_variability
 from experiments.cli.live import backtest as cli_backtest
 from experiments.cli.live import slurm as cli_slurm
+from experiments.cli.live import start as cli_start
 from experiments.cli.outputs import check_outputs_of
 from experiments.console import tell_what_is_compiled
 from predictors.core.errors import JobcastError, printable
@@ -52,6 +53,8 @@ for command in (
     cli_advise.advise,
     cli_advise.tune,
     cli_backtest.backtest,
+    cli_start.start,
+    cli_start.why,
     cli_serve.serve,
     cli_serve.replay,
     cli_serve.promote,
