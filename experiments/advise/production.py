@@ -31,12 +31,15 @@ def cases_of_scheduler(today: Case, soft_limits: str) -> tuple[Case, ...]:
             f"--soft-limits {soft_limits} is for a site that plans by requested times today; {today.name} plans by "
             f"{today.estimates}. Name the --current policy, such as easy."
         )
-    options = {"correction": usual_correction(soft_limits), "soft_limits": soft_limits}
-    soft = [
-        Case(name if budget is None else f"{name} within {budget:g}", today.policy, name, budget=budget, **options)
-        for name, budget in PREDICTED
-    ]
-    return (today, *soft, Case(KNOWN, today.policy, "clairvoyant", **options))
+    known = ((name if budget is None else f"{name} within {budget:g}", name, budget) for name, budget in PREDICTED)
+    correction = usual_correction(soft_limits)
+    return (
+        today,
+        *(
+            Case(title, today.policy, name, correction, budget=budget, soft_limits=soft_limits)
+            for title, name, budget in (*known, (KNOWN, "clairvoyant", None))
+        ),
+    )
 
 
 HELD: Final = {

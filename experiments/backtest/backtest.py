@@ -187,7 +187,7 @@ def _moved(before: Schedule, after: Schedule, limit: Floats, here: Bools) -> dic
     """Return what becomes of the jobs of a month."""
     moved, short = (after.start - before.start)[here], (after.run_time - limit)[here]
     earlier, later, beyond = moved < -NOTICED, moved > NOTICED, short > 0
-    found = {
+    found: dict[str, float] = {
         "jobs": int(here.sum()),
         "earlier": int(earlier.sum()),
         "later": int(later.sum()),
@@ -197,10 +197,10 @@ def _moved(before: Schedule, after: Schedule, limit: Floats, here: Bools) -> dic
         "short_median_s": _median(short[beyond]),
         "short_most_s": float(short[beyond].max(initial=0)),
     }
-    sides = {"before": _figures(before, here), "after": _figures(after, here)}
-    return found | {
-        f"{side}_{name}": value for side, of in sides.items() for name, value in of.items() if name in MONTHLY
-    }
+    for side, schedule in (("before", before), ("after", after)):
+        figures = _figures(schedule, here)
+        found |= {f"{side}_{name}": figures[name] for name in MONTHLY}
+    return found
 
 
 MONTHLY: Final = (

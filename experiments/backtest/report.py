@@ -157,7 +157,7 @@ def _whole(runs: pd.DataFrame, after: str, compared: Comparison) -> pd.DataFrame
     rows = []
     for name in MONTHLY:
         ratio = compared.ratio if name == compared.measure else compare(runs, after, TODAY, name).ratio
-        today, then = (float(as_logged.loc[case, name]) for case in (TODAY, after))
+        today, then = (float(as_logged[name][case]) for case in (TODAY, after))
         rows.append({"figure": MEASURES[name].title, "today": today, "then": then, "ratio": ratio.value,
                      "low": ratio.low, "high": ratio.high})  # fmt: skip
     return pd.DataFrame(rows)

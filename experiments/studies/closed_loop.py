@@ -33,13 +33,19 @@ SEEDS: Final = 10
 QUICK_SEEDS: Final = 5
 BUDGET: Final = 0.1
 REQUEST: Final = "request"
-_SOFT: Final = {"policy": "easy", "correction": "slurm", "soft_limits": "slurm"}
+
+
+def _soft(name: str, estimates: str, budget: float | None = None) -> Case:
+    """Return soft limits by some estimates, held as by Slurm."""
+    return Case(name, "easy", estimates, "slurm", budget=budget, soft_limits="slurm")
+
+
 CASES: Final = (
     Case(REQUEST, "easy"),
-    Case("last-two", estimates="last-two", **_SOFT),
-    Case("cesnet", estimates="cesnet", **_SOFT),
-    Case(f"similar within {BUDGET:g}", estimates="similar", budget=BUDGET, **_SOFT),
-    Case("perfect", estimates="clairvoyant", **_SOFT),
+    _soft("last-two", "last-two"),
+    _soft("cesnet", "cesnet"),
+    _soft(f"similar within {BUDGET:g}", "similar", BUDGET),
+    _soft("perfect", "clairvoyant"),
 )
 """The limits as asked, and the rules for soft ones."""
 NARROW: Final = ("1", "2", "3-4")
@@ -111,12 +117,12 @@ class Cluster:
             asked = asked_for(max(typical * factor, 1.1 * float(runs.max())))
             times = random.random() + np.cumsum(random.exponential(0.03, count))
             rows += [(at, user, width, int(run), asked) for at, run in zip(times.tolist(), runs.tolist(), strict=True)]
-        at, user, width, run, asked = (np.array(column) for column in zip(*sorted(rows), strict=True))
-        span = float((width * run).sum()) / (self.procs * self.load)
+        at, users, widths, lengths, limits = (np.array(column) for column in zip(*sorted(rows), strict=True))
+        span = float((widths * lengths).sum()) / (self.procs * self.load)
         submit = np.rint((at - at[0]) / max(float(at[-1] - at[0]), 1e-9) * span).astype(np.int64)
         columns: dict[str, Any] = {
-            "job_id": np.arange(1, self.jobs + 1), "submit": submit, "run_time": run, "requested_time": asked,
-            "requested_procs": width, "user": user,
+            "job_id": np.arange(1, self.jobs + 1), "submit": submit, "run_time": lengths,
+            "requested_time": limits, "requested_procs": widths, "user": users,
         }  # fmt: skip
         columns = {name: values.astype(np.int64) for name, values in columns.items()}
         return JobLog.from_columns(columns, {}, max_procs=self.procs, name=f"workload {seed}")
@@ -219,14 +225,14 @@ def _measured() -> pd.DataFrame:
 
 
 def _verdict(whole: pd.DataFrame) -> list[str]:
-    table = whole.set_index(["rule", "figure"])
     lines = []
     for case in CASES[1:]:
-        told = []
-        for figure in ("mean wait", "wide", "by area"):
-            row = table.loc[(case.name, figure)]
-            told.append(f"{figure} {100 * (row['ratio'] - 1):+.0f} % [{100 * (row['low'] - 1):+.0f}, "
-                        f"{100 * (row['high'] - 1):+.0f}]")  # fmt: skip
+        rows = whole[(whole["rule"] == case.name) & whole["figure"].isin(("mean wait", "wide", "by area"))]
+        told = [
+            f"{row['figure']} {100 * (row['ratio'] - 1):+.0f} % [{100 * (row['low'] - 1):+.0f}, "
+            f"{100 * (row['high'] - 1):+.0f}]"
+            for row in rows.to_dict(orient="records")
+        ]
         lines.append(f"{case.name}: {', '.join(told)}.")
     return lines
 

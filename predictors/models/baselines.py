@@ -51,7 +51,7 @@ LONG_REQUEST: Final = 86400.0
 @compiled
 def padded_ratio(row: Floats) -> float:
     """Return `cesnet` of a row (request, worst ratio) [s]; missing if one of them is, or the request is not above 0."""
-    request, ratio = row[0], row[1]
+    request, ratio = float(row[0]), float(row[1])
     if not request > 0 or np.isnan(ratio):
         return np.nan
     seconds = request * ratio + RATIO_PAD
@@ -61,8 +61,7 @@ def padded_ratio(row: Floats) -> float:
 @compiled
 def alike_or_half(row: Floats) -> float:
     """Return `metastack` of a row (request, mean of alike jobs, mean of the place, the user's ended jobs) [s]."""
-    request = row[0]
-    seconds = row[1] if not np.isnan(row[1]) else row[2]
+    request, seconds = float(row[0]), float(row[1] if not np.isnan(row[1]) else row[2])
     if np.isnan(row[3]):  # nothing is known, not even who submits it
         return np.nan
     if np.isnan(seconds) or seconds > request:
@@ -337,7 +336,7 @@ class SimilarLow(Similar):
 
 
 class Cesnet(ColumnPredictor):
-    """The request times the worst run time / request of the user's last 15 jobs, padded: CESNET's rule in production.
+    """Request x worst run time / request of the user's last 15 jobs, padded: CESNET's rule.
 
     15 minutes are added; requests above 24 hours get twice the sum. No ended job of the user: the requested time.
 
@@ -366,7 +365,7 @@ class Cesnet(ColumnPredictor):
 
 
 class Metastack(ColumnPredictor):
-    """Mean of alike jobs, else of the user's last ten in the partition, else half the request: METASTACK's rule.
+    """Mean of alike jobs, else of the queue's last ten, else half the request: METASTACK's rule.
 
     Alike are the user's jobs of the last 90 days with the same partition, processors and requested time, among the last
     64 that ended. Memory and nodes, which METASTACK compares as well, are not in the history. A mean beyond the request
