@@ -269,6 +269,7 @@ def test_too_few_seeds_are_refused_before_anything_is_run():
         Question(None, seeds=1)
 
 
+@pytest.mark.slow
 def test_soft_limits_of_the_sites_own_scheduler(tmp_path):
     """Today's policy with soft limits by four predictors; the page says what the scheduler can do, with commands."""
     log = clean(generate_log(150, seed=6, users=6, load=0.9))[0]

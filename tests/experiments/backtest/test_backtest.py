@@ -93,6 +93,7 @@ def test_it_goes_on_where_it_was(log, tmp_path, monkeypatch):
     assert whole == [-1, 1, 2, 2, 3, 4, 5]
 
 
+@pytest.mark.slow
 def test_the_page_begins_with_the_last_month(log, tmp_path):
     write_swf(log, tmp_path / "site.swf")
     called = ["backtest", str(tmp_path / "site.swf"), "--seeds", "5", "--out", str(tmp_path / "out"), "--json"]
