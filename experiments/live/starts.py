@@ -56,7 +56,7 @@ class Start:
     learnt_from : int
         Ended jobs that the run times were drawn from.
     left_out : int
-        Waiting jobs that are not simulated: held, of other partitions' shares, without a limit, or heterogeneous.
+        Waiting jobs of the partition that are not simulated: not eligible, without a limit, heterogeneous, too wide.
     """
 
     job: str
