@@ -21,13 +21,13 @@ from experiments.runs.checkpoints import code_identity, digest_of_values, log_id
 from experiments.runs.clusters import Pool
 from experiments.runs.pool import HERE
 from experiments.runs.setting import Setting
-from experiments.runs.simulate import estimates_by_name, policy_named, usual_correction
+from experiments.runs.simulate import estimates_by_name, policy_named, table_by, usual_correction
 from experiments.sweeps.sweep import Case, first_seeds
 from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from schedsim.engine.simulation import simulate
-from schedsim.results.metrics import by_run_time, by_size, by_user, figures_of_waits
+from schedsim.results.metrics import figures_of_waits
 from schedsim.results.schedule import Schedule
 from schedsim.workload.shaking import shaken
 from schedsim.workload.soft_limits import soft_limits_named
@@ -178,9 +178,9 @@ def _figures(schedule: Schedule, here: Bools) -> dict[str, float]:
 def _groups(schedule: Schedule, here: Bools) -> Iterator[dict[str, Any]]:
     """Yield the jobs and mean wait of each class and user, of some of the jobs."""
     part = schedule.of_rows(np.flatnonzero(here))
-    for by, table in zip((*CLASSES, "user"), (by_size, by_run_time, by_user), strict=True):
-        for group, found in table(part).items():
-            yield {"by": by, "group": str(group), "n_jobs": found["n_jobs"], "mean_wait_s": found["mean_wait_s"]}
+    for by in (*CLASSES, "user"):
+        for group, found in table_by(part, by).items():
+            yield {"by": by, "group": group, "n_jobs": found["n_jobs"], "mean_wait_s": found["mean_wait_s"]}
 
 
 def _moved(before: Schedule, after: Schedule, limit: Floats, here: Bools) -> dict[str, float]:
