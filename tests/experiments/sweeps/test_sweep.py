@@ -90,7 +90,7 @@ def test_a_toml_file_sets_the_fields(tmp_path):
         ('estimates = ["clairvoyant"]\nbudget = 0.1', "A budget cannot go with"),
         ('estimates = ["careful"]\nsoft_limits = "slurm"', "careful are several: name one predictor"),
         ('estimates = ["tsafrir"]\nsoft_limits = "slrum"', "did you mean 'slurm'"),
-        ('kind = "evaluate"\npredictors = ["cesnet"]\nsoft_limits = "slurm"', "soft_limits is for sweeps that simulate"),
+        ('kind = "evaluate"\npredictors = ["cesnet"]\nsoft_limits = "pbs"', "soft_limits is for sweeps that simulate"),
         ('estimates = ["tsafrir"]\nbudget = 3', "budget"),
         ('corrections = ["incremental"]\nestimates = ["tsafrir"]\nkill = false', "does not go with kill = false"),
         ('policies = ["easy"]\ncases = [{name = "x", policy = "easy"}]', "not both"),
