@@ -38,7 +38,7 @@ from predictors.schedulers.soft_limit import (
     SiteState,
     decide,
 )
-from predictors.schedulers.submission import TablePlan, submission_table, write_table
+from predictors.schedulers.submission import TablePlan, classes_in, submission_table, write_table
 
 WATCH: Final = "watch"
 SHADOW: Final = "shadow"
@@ -369,9 +369,10 @@ class Adapter:
         """Write the table for submission; where it cannot be made anew, the old one expires by itself."""
         try:
             made = submission_table(
-                self._journal,
+                classes_in(self._journal, config.now),
                 self._forecaster,
-                config,
+                config.cluster,
+                config.now,
                 self._scheduler.reservations(),
                 self._rules,
                 lasts=plan.lasts,

@@ -12,6 +12,8 @@ References
    Processing, 2022. doi:10.1007/978-3-031-22698-4_10
 """
 
+from __future__ import annotations  # for the older Python of a scheduler's hooks
+
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

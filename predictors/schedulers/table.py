@@ -14,6 +14,8 @@ not whole, or too old, for none.
 This module needs the standard library only, so that a hook of a scheduler can use a copy of the file.
 """
 
+from __future__ import annotations  # for the older Python of a scheduler's hooks
+
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 

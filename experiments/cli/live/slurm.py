@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from experiments.cli.options import Json, grouped
+from experiments.cli.options import Json, Log, grouped
 from experiments.console import say
 from predictors.core.errors import JobcastError
 
@@ -25,6 +25,9 @@ app = typer.Typer(
 
 JournalFolder = Annotated[
     Path, typer.Option("--journal", help="Folder of the journal; it has one owner.", file_okay=False)
+]
+RulesFile = Annotated[
+    Path | None, typer.Option("--rules", help="TOML file with the site's rules, its table soft_limits.")
 ]
 JOURNAL: Final = Path("jobcast-slurm")
 
@@ -78,7 +81,7 @@ class LookOptions:
     """Options on what is kept of each look at the queue, and how often one is taken."""
 
     journal: JournalFolder = JOURNAL
-    rules: Annotated[Path | None, typer.Option(help="TOML file with the site's rules, its table soft_limits.")] = None
+    rules: RulesFile = None
     table: Annotated[
         Path | None, typer.Option(help="Table for submission to write each time; see deploy/slurm.", writable=True)
     ] = None
@@ -87,10 +90,7 @@ class LookOptions:
 
     def site_rules(self) -> "SiteRules":
         """Return the site's rules."""
-        from predictors.schedulers.rules import read_rules
-        from predictors.schedulers.soft_limit import SiteRules
-
-        return SiteRules() if self.rules is None else read_rules(self.rules)
+        return _site_rules(self.rules)
 
     @contextmanager
     def adapter(self, mode: str, rules: "SiteRules", who: ForecasterOptions, **options: Any) -> Iterator["Adapter"]:
@@ -199,6 +199,58 @@ def clear(journal: JournalFolder = JOURNAL, as_json: Json = False) -> None:
 
 
 @app.command()
+@grouped
+def table(
+    log: Log,
+    who: ForecasterOptions,
+    out: Annotated[Path, typer.Option(help="The table to write.", writable=True)],
+    cluster: Annotated[str, typer.Option(help="The cluster's name; plug-ins take the table of no other.")],
+    rules: RulesFile = None,
+    hours: Annotated[float, typer.Option(help="How long the table holds.", min=0.1)] = 26.0,
+    sets: Annotated[bool, typer.Option("--set", help="Plug-ins may set soft limits by it; else it is for advice.")] = (
+        False
+    ),
+    reservation: Annotated[
+        int | None, typer.Option(help="When the first coming reservation begins, in Unix time.", min=0)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write the table for submission from a log of jobs that have ended: for PBS, or where no adapter runs.
+
+    Such a table is as old as the log. Write it anew each day, before it expires, and with the next reservation.
+    """
+    import time
+
+    from experiments.console import print_json, working
+    from predictors.core.errors import counted
+    from predictors.data.formats.detect import read_log
+    from predictors.schedulers.soft_limit import Reservation
+    from predictors.schedulers.submission import classes_of, submission_table, write_table
+
+    if not cluster or cluster.split() != [cluster]:
+        raise JobcastError(f"--cluster must be a name without blanks; got {cluster!r}.")
+    own = _site_rules(rules)
+    with working(f"Reading {log}"):
+        classes = classes_of(read_log(log)[0])
+    if not classes:
+        raise JobcastError(f"{log}: has no job with a user's name and a limit, so a table would be empty.")
+    now = int(time.time())
+    ahead = [] if reservation is None else [Reservation("the next one", reservation, reservation)]
+    forecaster = who.built()
+    try:
+        made = submission_table(classes, forecaster, cluster, now, ahead, own, lasts=int(hours * 3600), sets=sets)
+    finally:
+        forecaster.close()
+    write_table(made, out)
+    if as_json:
+        print_json({"table": str(out), "rows": len(made.rows), "classes": len(classes), "expires": made.expires})
+    else:
+        say(
+            f"{out}: {counted(len(made.rows), 'row')}, from {len(classes):,} classes of jobs; it holds for {hours:g} h."
+        )
+
+
+@app.command()
 def check(
     journal: JournalFolder = JOURNAL,
     table: Annotated[Path | None, typer.Option("--table", help="The table for submission.")] = None,
@@ -217,6 +269,13 @@ def check(
             say(f"{one.status:<5} {one.what:<13} {one.found}")
     if any(one.status == FAIL for one in found):
         raise typer.Exit(1)
+
+
+def _site_rules(path: Path | None) -> "SiteRules":
+    from predictors.schedulers.rules import read_rules
+    from predictors.schedulers.soft_limit import SiteRules
+
+    return SiteRules() if path is None else read_rules(path)
 
 
 def _go_on(adapter: "Adapter", look: LookOptions, as_json: bool) -> None:

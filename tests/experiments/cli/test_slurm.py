@@ -10,11 +10,13 @@ import time
 import pytest
 
 from predictors.schedulers.journal import Journal
+from predictors.schedulers.table import parse
 from tests.predictors.schedulers.conftest import CONFIG, adapter, cluster, cluster_on_path, records
 from tests.support.service_in_thread import running
 
 __all__ = ["adapter", "cluster", "cluster_on_path", "records"]
 
+T = 1_700_000_000
 SHORT = {"State": "COMPLETED", "StartTime": "9000", "EndTime": "9300"}
 
 
@@ -86,6 +88,30 @@ def test_check_names_what_is_wrong_a_line_each(cluster_on_path, command, tmp_pat
     cluster_on_path.change(faults={"scontrol": "fails"})
     code, out, _ = command(f"slurm check --journal {tmp_path / 'j'}")
     assert code == 1 and "Unable to contact slurm controller" in out
+
+
+def test_a_table_comes_of_a_log_too(command, tmp_path):
+    log, out = tmp_path / "sacct.txt", tmp_path / "table"
+    lines = [
+        f"{n}|eve|bio|p|8|60|{T + n}|{T + 9000 + 100 * n}|{T + 9300 + 100 * n}|COMPLETED|fit" for n in range(1, 80)
+    ]
+    log.write_text("JobID|User|Account|Partition|ReqCPUS|TimelimitRaw|Submit|Start|End|State|JobName\n"
+                   + "\n".join(lines) + "\n")  # fmt: skip
+    with running(tmp_path, "last-two") as one, one.client() as client:
+        for n in range(40):
+            client.send([{"kind": "submitted", "job_id": n, "time": 1000 * n, "procs": 8, "requested_time": 3600,
+                          "user": "eve", "group": "bio", "queue": "p", "executable": "fit"},
+                         {"kind": "started", "job_id": n, "time": 1000 * n + 1},
+                         {"kind": "ended", "job_id": n, "time": 1000 * n + 301, "status": 1}])  # fmt: skip
+        one.learnt()
+        code, text, err = command(f"slurm table {log} --url {one.url} --out {out} --cluster big --hours 2 --set")
+    assert code == 0, err
+    assert "2 rows, from 1 classes of jobs" in text
+    table = parse(out.read_text(), "big", int(time.time()))
+    row = table.find("eve", "p", 8, 60, "fit")
+    assert table.sets and (row.minutes, row.seconds, row.ended) == (20, 300, 79)
+    code, _, err = command(f"slurm table {log} --url http://127.0.0.1:9 --out {log} --cluster big")
+    assert code == 2 and "the very file that is read" in err
 
 
 REFUSED = {

@@ -19,7 +19,9 @@ from predictors.schedulers.journal import Journal, read_journal
 from predictors.schedulers.operation import check_site, clear_all
 from predictors.schedulers.slurm import Slurm
 from predictors.schedulers.soft_limit import SiteRules
+from predictors.schedulers.table import Row, table_of
 from tests.predictors.schedulers.conftest import Forecasts
+from tests.support.places import ROOT
 from tests.support.slurm.cluster import SUITES, SlurmCluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
@@ -33,11 +35,11 @@ def slurm(tmp_path, monkeypatch):
     """Starts clusters, whose commands stand on the PATH; they end with the test."""
     started = []
 
-    def start(version="26.05", **options):
+    def start(version="26.05", up=True, **options):
         one = SlurmCluster(version, tmp_path / "bin", **options)
         started.append(one)
         monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-        return one.up()
+        return one.up() if up else one
 
     yield start
     for one in started:
@@ -306,3 +308,51 @@ def test_finding_a_soft_limit_lets_a_job_run_on_into_a_reservation(slurm):
     cluster.wait_for(job, "RUNNING")
     cluster.wait_for(job, "COMPLETED", 20)
     assert seconds(cluster.show(job, "EndTime")) > start
+
+
+# --- plug-ins ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_plug_ins_of_slurm_set_advise_and_fail_open(slurm, tmp_path):
+    """job_submit.lua sets a soft limit, which the adapter knows as ours; cli_filter.lua says a line."""
+    cluster = slurm(more="JobSubmitPlugins=lua\nCliFilterPlugins=lua", up=False)
+    place = cluster.home / "table"
+    now = int(time.time())
+    rows = [Row("alice", "p", "4", 60, "fit", 25, 600, 14, "m@3")]
+    made = table_of("t", now, 900, None, 600, rows, sets=True).text()
+    for name in ("job_submit.lua", "cli_filter.lua"):
+        text = (ROOT / "deploy" / "slurm" / name).read_text().replace('local CLUSTER = ""', 'local CLUSTER = "t"')
+        text = text.replace("/var/lib/jobcast/soft-limits", f"{cluster.place}/table")
+        (cluster.home / name).write_text(text.replace("EVERY = 10", "EVERY = 0"))
+    cluster.up()
+    blocker = cluster.submit("-N4", "-n32", "-t", 60)
+    cluster.wait_for(blocker, "RUNNING")
+
+    def sbatch(*options):
+        words = ["chroot", "--userspec=alice:alice", str(cluster.root), "/usr/bin/env", "-i", "PATH=/usr/bin:/bin",
+                 "USER=alice", f"SLURM_CONF={cluster.place}/slurm.conf", "sbatch", "--parsable", "-D",
+                 f"{cluster.place}/jobs", "-o", "/dev/null", "-p", "p", "-n4", "-t", "1:00:00", *options]  # fmt: skip
+        done = subprocess.run([*words, "--wrap", "sleep 1"], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return int(done.stdout), done.stderr.strip()
+
+    for bad in (None, made[: len(made) // 2], made.replace(" t set", " other set"), "\0" * 100,
+                made.replace(str(now + 900), str(now - 1))):  # fmt: skip
+        place.unlink(missing_ok=True)
+        if bad is not None:
+            place.write_text(bad)
+        job, said = sbatch("-J", "fit")
+        assert (cluster.show(job, "TimeMin"), said) == ("N/A", "")
+    place.write_text(made)
+    job, said = sbatch("-J", "fit")
+    assert said == "sbatch: jobs like this ran at most 10 min (9 of 10, 14 jobs); you asked for 1 h 00."
+    assert cluster.show(job, "TimeMin", "TimeLimit") == ["00:25:00", "01:00:00"]
+    own, _ = sbatch("-J", "fit", "--time-min=7")
+    assert cluster.show(own, "TimeMin") == "00:07:00"
+    array, _ = sbatch("-J", "fit", "--array=1-3")
+    assert cluster.show(array, "TimeMin") == "N/A"
+    late, _ = sbatch("-J", "fit", "--deadline=now+9hours")  # Lua cannot see it: the adapter clears
+    assert cluster.show(late, "TimeMin") == "00:25:00"
+    with beside(tmp_path / "j", Forecasts(None)) as one:
+        assert one.cycle().changed == {"cleared": 1}
+    assert cluster.show(late, "TimeMin") == "N/A" and cluster.show(job, "TimeMin") == "00:25:00"

@@ -112,10 +112,9 @@ class SlurmCluster:
         host, place = socket.gethostname().split(".")[0], self.place
         slow = ""
         if self.speed > 1:  # what counts seconds of the cluster must not take a late answer for a lost one
-            slow = "MessageTimeout=3600\nBatchStartTimeout=3600\nSlurmdTimeout=0\nUnkillableStepTimeout=14400\nInactiveLimit=0"
-        plugin = (
-            "cgroup/v1" if self.version == "22.05" else "disabled"
-        )  # 22.05 looks for a file system, and then uses none
+            slow = "MessageTimeout=3600\nBatchStartTimeout=3600\nUnkillableStepTimeout=14400\n"
+            slow += "SlurmdTimeout=0\nInactiveLimit=0"
+        plugin = "cgroup/v1" if self.version == "22.05" else "disabled"  # 22.05 wants a file system, and uses none
         (self.home / "cgroup.conf").write_text(f"CgroupPlugin={plugin}\n")
         (self.home / "slurm.conf").write_text(
             f"""ClusterName=t
@@ -278,10 +277,9 @@ PartitionName=p Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
         own = f"SLURM_CONF={self.place}/slurm.conf".encode()
         for path in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                inside = Path(os.readlink(path / "root")) == self.root
-                if inside and (
-                    own in (path / "environ").read_bytes() or os.readlink(path / "cwd").startswith(str(self.home))
-                ):
+                if (path / "root").readlink() != self.root:
+                    continue
+                if own in (path / "environ").read_bytes() or self.home in (path / "cwd").readlink().parents:
                     yield int(path.name)
 
     def _add_user(self, name):
