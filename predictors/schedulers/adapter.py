@@ -47,7 +47,8 @@ MODES: Final = (WATCH, SHADOW, WRITE)
 _BACKWARDS: Final = 60
 """A clock that went back by more than this [s] is not to be trusted in this cycle."""
 _ATTEMPTS: Final = 3
-"""A change that the scheduler did not make is tried so often."""
+"""A soft limit that the scheduler did not take is tried so often, and again after an hour; clearing always."""
+_AGAIN_AFTER: Final = 3600
 _ACCOUNTS_EVERY: Final = 600
 _OVERLAP: Final = 900
 _QUIET: Final = frozenset(("not-pending", "unchanged"))
@@ -172,7 +173,7 @@ class Adapter:
         self._last = 0
         self._accounts_until: int | None = 0
         self._left: dict[int, str] = {}
-        self._attempts: dict[tuple[int, int], int] = {}
+        self._attempts: dict[tuple[int, int], tuple[int, int]] = {}
         self._was_refused = ""
 
     def cycle(self) -> Cycle:
@@ -329,7 +330,7 @@ class Adapter:
                     done.count(done.changed, what)
             self._journal.add(records)
             return
-        tried = [one for one in cases if self._attempts.get((one.target, one.minutes), 0) < _ATTEMPTS]
+        tried = [one for one in cases if self._may_try(one, done.now)]
         tried = sorted(tried, key=lambda one: one.decision.action == SET)[: self._most_changes]
         if not tried:
             return
@@ -340,6 +341,10 @@ class Adapter:
             done.troubles.append(str(error))
             refused = {}
         self._read_back(tried, refused, done)
+
+    def _may_try(self, case: Case, now: int) -> bool:
+        n, last = self._attempts.get((case.target, case.minutes), (0, 0))
+        return case.minutes == 0 or n < _ATTEMPTS or now - last >= _AGAIN_AFTER
 
     def _read_back(self, tried: Sequence[Case], refused: Mapping[int, str], done: Cycle) -> None:
         """Look at the queue again: only what it shows has been changed."""
@@ -358,7 +363,7 @@ class Adapter:
                 why = refused.get(one.target) or (
                     "the scheduler took the change and did not make it" if pending else "it is not pending any more"
                 )
-                self._attempts[attempt] = self._attempts.get(attempt, 0) + 1
+                self._attempts[attempt] = (self._attempts.get(attempt, (0, 0))[0] + 1, done.now)
                 if pending:
                     done.troubles.append(f"job {one.target}: {why}")
             records.append(one.record(done.now, what) | {"why": why})

@@ -4,6 +4,7 @@ import dataclasses
 import errno
 import json
 import os
+import sqlite3
 
 import pytest
 from hypothesis import given, settings
@@ -143,3 +144,19 @@ def test_a_journal_that_is_none_is_named(tmp_path):
     (tmp_path / "journal-2023-11.jsonl").write_text(json.dumps({"what": 3}) + "\n")
     with pytest.raises(JobcastError, match="no record of a journal"):
         Journal(tmp_path)
+
+
+def test_a_base_that_cannot_be_written_follows_later(tmp_path):
+    """The text is the truth: what it has and the base has not is made up for as soon as the base can be written."""
+    with Journal(tmp_path) as journal:
+        journal.add([record("intended", 20)])
+        other = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")  # somebody else writes, and does not end
+        journal._base.execute("PRAGMA busy_timeout=10")
+        with pytest.raises(JobcastError, match=r"journal\.db: cannot be written"):
+            journal.add([record("intended", 30, job=2)])
+        other.execute("ROLLBACK")
+        journal.add([record("intended", 40, job=3)])
+        assert journal.open_jobs() == {1, 2, 3}
+        assert other.execute("SELECT count(*) FROM soft_limits").fetchone() == (3,)
+        other.close()
