@@ -288,12 +288,20 @@ class Adapter:
             given = [Bound(None, why="nobody answered")] * len(pending)
         grouped: dict[int, list[tuple[QueuedJob, Bound, Decision]]] = {}
         for job, bound in zip(pending, given, strict=True):
-            decision = decide(job, bound, site, self._rules, self._journal.ours(job))
+            seen, ours = self._as_if_written(job)
+            decision = decide(seen, bound, site, self._rules, ours)
             grouped.setdefault(job.target, []).append((job, bound, decision))
         return [
             Case(target, tuple(job for job, _, _ in those), those[0][1], combined([one for _, _, one in those]))
             for target, those in grouped.items()
         ]
+
+    def _as_if_written(self, job: QueuedJob) -> tuple[QueuedJob, frozenset[int]]:
+        """Return a job, and which soft limits of it are ours; in shadow, with the one that it would have by now."""
+        known = self._journal.limit_of(job) if self._mode == SHADOW and not job.soft else None
+        if known is not None and known.what == WOULD_SET and known.minutes:
+            return replace(job, soft=known.minutes * MINUTE), frozenset({known.minutes})
+        return job, self._journal.ours(job)
 
     def _without_option(self, case: Case, config: Config) -> Decision:
         """Return what is to be done where soft limits are not soft: clear ours, set nothing."""
@@ -321,14 +329,10 @@ class Adapter:
     def _carry_out(self, cases: Sequence[Case], done: Cycle) -> None:
         """Make the changes, clearing first; in shadow, keep what they would be."""
         if self._mode == SHADOW:
-            records = []
-            for one in cases:
-                what = WOULD_SET if one.decision.action == SET else WOULD_CLEAR
-                known = self._journal.limit_of(one.jobs[0])
-                if known is None or (known.what, known.minutes) != (what, one.decision.minutes):
-                    records.append(one.record(done.now, what))
-                    done.count(done.changed, what)
-            self._journal.add(records)
+            would = [(WOULD_SET if one.decision.action == SET else WOULD_CLEAR, one) for one in cases]
+            self._journal.add([one.record(done.now, what) for what, one in would])
+            for what, _ in would:
+                done.count(done.changed, what)
             return
         tried = [one for one in cases if self._may_try(one, done.now)]
         tried = sorted(tried, key=lambda one: one.decision.action == SET)[: self._most_changes]
