@@ -47,7 +47,8 @@ MODES: Final = (WATCH, SHADOW, WRITE)
 _BACKWARDS: Final = 60
 """A clock that went back by more than this [s] is not to be trusted in this cycle."""
 _ATTEMPTS: Final = 3
-"""A change that the scheduler did not make is tried so often."""
+"""A soft limit that the scheduler did not take is tried so often, and again after an hour; clearing always."""
+_AGAIN_AFTER: Final = 3600
 _ACCOUNTS_EVERY: Final = 600
 _OVERLAP: Final = 900
 _QUIET: Final = frozenset(("not-pending", "unchanged"))
@@ -172,7 +173,7 @@ class Adapter:
         self._last = 0
         self._accounts_until: int | None = 0
         self._left: dict[int, str] = {}
-        self._attempts: dict[tuple[int, int], int] = {}
+        self._attempts: dict[tuple[int, int], tuple[int, int]] = {}
         self._was_refused = ""
 
     def cycle(self) -> Cycle:
@@ -287,12 +288,20 @@ class Adapter:
             given = [Bound(None, why="nobody answered")] * len(pending)
         grouped: dict[int, list[tuple[QueuedJob, Bound, Decision]]] = {}
         for job, bound in zip(pending, given, strict=True):
-            decision = decide(job, bound, site, self._rules, self._journal.ours(job))
+            seen, ours = self._as_if_written(job)
+            decision = decide(seen, bound, site, self._rules, ours)
             grouped.setdefault(job.target, []).append((job, bound, decision))
         return [
             Case(target, tuple(job for job, _, _ in those), those[0][1], combined([one for _, _, one in those]))
             for target, those in grouped.items()
         ]
+
+    def _as_if_written(self, job: QueuedJob) -> tuple[QueuedJob, frozenset[int]]:
+        """Return a job, and which soft limits of it are ours; in shadow, with the one that it would have by now."""
+        known = self._journal.limit_of(job) if self._mode == SHADOW and not job.soft else None
+        if known is not None and known.what == WOULD_SET and known.minutes:
+            return replace(job, soft=known.minutes * MINUTE), frozenset({known.minutes})
+        return job, self._journal.ours(job)
 
     def _without_option(self, case: Case, config: Config) -> Decision:
         """Return what is to be done where soft limits are not soft: clear ours, set nothing."""
@@ -320,16 +329,12 @@ class Adapter:
     def _carry_out(self, cases: Sequence[Case], done: Cycle) -> None:
         """Make the changes, clearing first; in shadow, keep what they would be."""
         if self._mode == SHADOW:
-            records = []
-            for one in cases:
-                what = WOULD_SET if one.decision.action == SET else WOULD_CLEAR
-                known = self._journal.limit_of(one.jobs[0])
-                if known is None or (known.what, known.minutes) != (what, one.decision.minutes):
-                    records.append(one.record(done.now, what))
-                    done.count(done.changed, what)
-            self._journal.add(records)
+            would = [(WOULD_SET if one.decision.action == SET else WOULD_CLEAR, one) for one in cases]
+            self._journal.add([one.record(done.now, what) for what, one in would])
+            for what, _ in would:
+                done.count(done.changed, what)
             return
-        tried = [one for one in cases if self._attempts.get((one.target, one.minutes), 0) < _ATTEMPTS]
+        tried = [one for one in cases if self._may_try(one, done.now)]
         tried = sorted(tried, key=lambda one: one.decision.action == SET)[: self._most_changes]
         if not tried:
             return
@@ -340,6 +345,10 @@ class Adapter:
             done.troubles.append(str(error))
             refused = {}
         self._read_back(tried, refused, done)
+
+    def _may_try(self, case: Case, now: int) -> bool:
+        n, last = self._attempts.get((case.target, case.minutes), (0, 0))
+        return case.minutes == 0 or n < _ATTEMPTS or now - last >= _AGAIN_AFTER
 
     def _read_back(self, tried: Sequence[Case], refused: Mapping[int, str], done: Cycle) -> None:
         """Look at the queue again: only what it shows has been changed."""
@@ -358,7 +367,7 @@ class Adapter:
                 why = refused.get(one.target) or (
                     "the scheduler took the change and did not make it" if pending else "it is not pending any more"
                 )
-                self._attempts[attempt] = self._attempts.get(attempt, 0) + 1
+                self._attempts[attempt] = (self._attempts.get(attempt, (0, 0))[0] + 1, done.now)
                 if pending:
                     done.troubles.append(f"job {one.target}: {why}")
             records.append(one.record(done.now, what) | {"why": why})

@@ -69,9 +69,13 @@ class Feed:
         return len(new)
 
     def forget(self, now: int) -> None:
-        """Forget jobs that ended long ago."""
+        """Forget jobs that ended days ago, or of which nothing was heard for a month: to tell again does no harm."""
         ends = ("ended", "cancelled")
-        old = [one for one, (kind, at) in self._told.items() if kind in ends and at < now - _FORGET_AFTER]
+        old = [
+            one
+            for one, (kind, at) in self._told.items()
+            if at < now - (_FORGET_AFTER if kind in ends else 10 * _FORGET_AFTER)
+        ]
         for one in old:
             del self._told[one]
             if self._newest.get(one[0]) == one[1]:

@@ -37,6 +37,8 @@ Record = Mapping[str, Any]
 """What a line holds: `at` [Unix time of the scheduler], `what`, and what belongs to that."""
 
 _SECRET: Final = 0o600
+_OLD: Final = 60 * 86_400
+_DAY: Final = 86_400
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS soft_limits (
     job INTEGER NOT NULL, submission INTEGER NOT NULL, what TEXT NOT NULL, at INTEGER NOT NULL, minutes INTEGER,
@@ -46,6 +48,7 @@ CREATE TABLE IF NOT EXISTS outcomes (
     job TEXT NOT NULL, submission INTEGER NOT NULL, at INTEGER NOT NULL, target INTEGER NOT NULL,
     shadow INTEGER NOT NULL, minutes INTEGER NOT NULL, ran INTEGER NOT NULL, too_short INTEGER NOT NULL,
     state TEXT NOT NULL, procs INTEGER, wait INTEGER, PRIMARY KEY (job, submission));
+CREATE INDEX IF NOT EXISTS outcomes_by_target ON outcomes (target, submission);
 CREATE TABLE IF NOT EXISTS read_until (file TEXT PRIMARY KEY, bytes INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS ended (job TEXT NOT NULL, submission INTEGER NOT NULL, at INTEGER NOT NULL,
     PRIMARY KEY (job, submission));
@@ -125,7 +128,9 @@ class Journal:
             self._mend()
             self._base = _opened(folder / "journal.db")
             self._limits: dict[int, SoftLimit] = {}
-            self._follow()
+            self._looked_over, self._is_behind = 0, False
+            with self._named_troubles():
+                self._follow()
         except BaseException:
             os.close(self._lock)
             raise
@@ -192,13 +197,27 @@ class Journal:
             end = _append(path, data)
         except OSError as error:
             raise JobcastError(f"{path}: cannot be written ({error.strerror}), so nothing is changed.") from error
-        self._project(records)
-        self._remember(path.name, end)
+        with self._named_troubles():
+            if self._is_behind:  # the base could not be written before
+                self._follow()
+            else:
+                self._project(records)
+                self._remember(path.name, end)
+            self._is_behind = False
+            newest = int(records[-1]["at"])
+            if newest - self._looked_over > _DAY:  # so that memory does not grow for ever
+                self._limits, self._looked_over = self._stored(), newest
 
     def add_ended(self, jobs: Iterable[QueuedJob]) -> list[QueuedJob]:
-        """Count jobs that ended in their classes, once each; return those that were new."""
+        """Count jobs that ended in their classes, once each; return those that were new.
+
+        Raises
+        ------
+        JobcastError
+            If the base cannot be written.
+        """
         new = []
-        with self._base:
+        with self._named_troubles(), self._base:
             for job in jobs:
                 seen = self._base.execute(
                     "INSERT OR IGNORE INTO ended VALUES (?, ?, ?)", (job.key, job.submit or 0, job.end or 0)
@@ -219,6 +238,15 @@ class Journal:
         return new
 
     # --- small steps --------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _named_troubles(self) -> Iterator[None]:
+        """Name the base where it cannot be written; the text stands, and the next start makes the base of it anew."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            self._is_behind = True
+            raise JobcastError(f"{self.folder / 'journal.db'}: cannot be written ({error}).") from error
 
     def _mend(self) -> None:
         """Drop the piece of a line that a write has left which the system did not finish."""
@@ -256,7 +284,13 @@ class Journal:
                 self._remember(path.name, end)
 
     def _stored(self) -> dict[int, SoftLimit]:
-        rows = self._base.execute("SELECT job, submission, what, ours, minutes FROM soft_limits ORDER BY at, rowid")
+        """Return the soft limits that may still matter: not those of jobs that ended two months ago."""
+        rows = self._base.execute(
+            "SELECT job, submission, what, ours, minutes FROM soft_limits AS one WHERE NOT EXISTS "
+            "(SELECT 1 FROM outcomes WHERE target = one.job AND submission = one.submission "
+            "AND at < (SELECT max(at) FROM soft_limits) - ?) ORDER BY at, rowid",
+            (_OLD,),
+        )
         return {row[0]: SoftLimit(row[0], row[1], row[2], frozenset(json.loads(row[3])), row[4]) for row in rows}
 
     def _project(self, records: Iterable[Record]) -> None:

@@ -253,7 +253,7 @@ def table(
 @app.command()
 def check(
     journal: JournalFolder = JOURNAL,
-    table: Annotated[Path | None, typer.Option("--table", help="The table for submission.")] = None,
+    written: Annotated[Path | None, typer.Option("--table", help="The table for submission.")] = None,
     as_json: Json = False,
 ) -> None:
     """Check whether a site is ready, a line each: ok, warn or fail. Nothing is changed; a fail is status 1."""
@@ -261,7 +261,7 @@ def check(
     from predictors.schedulers.operation import FAIL, check_site
     from predictors.schedulers.slurm import Slurm
 
-    found = list(check_site(Slurm(), journal, table))
+    found = list(check_site(Slurm(), journal, written))
     if as_json:
         print_json({"findings": [asdict(one) for one in found]})
     else:

@@ -30,10 +30,15 @@ def test_a_pending_job_gets_its_padded_quantile_and_the_journal_says_why(cluster
 
 def test_shadow_changes_nothing_and_keeps_what_it_would_do_once(cluster, adapter, records):
     cluster.job(1)
-    one = adapter("shadow")
+    forecasts = Forecasts()
+    one = adapter("shadow", forecasts)
     one.cycle(), one.cycle()
-    assert cluster.time_min(1) == "0:00"
+    forecasts.seconds = 500.0  # a little less: what it would have set would stand
+    assert one.cycle().decisions == {"unchanged": 1}
     assert [r["minutes"] for r in records("would-set")] == [25]
+    cluster.change(reservations=[MAINTENANCE.format(30_000)])
+    assert one.cycle().changed == {"would-clear": 1}
+    assert one.cycle().changed == {} and cluster.time_min(1) == "0:00"
     assert "scontrol " not in cluster.calls("scontrol")
 
 

@@ -137,6 +137,7 @@ def test_each_never_is_provoked_once_and_nothing_is_touched(slurm, tmp_path):
     cluster.wait_for(blocker, "RUNNING")
     cluster.run("scontrol", "create", "reservation", "reservationname=course", "starttime=now", "duration=600",
                 "nodes=n4", "users=alice", "flags=ignore_jobs")  # fmt: skip
+    time.sleep(1.1)  # it has begun, and is not ahead
     jobs = {
         "het": cluster.submit("-n1", "-t", 60, ":", "-n2", "-t", 60),
         "deadline": cluster.submit("-n1", "-t", 60, "--deadline=now+9hours"),
