@@ -5,7 +5,7 @@ UV := UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv .venv/bin/uv
 # Python keeps what it has parsed: some tests start new interpreters, which read it.
 RUN := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 .venv/bin
 
-.PHONY: demo test test-slow test-digests lint format docs bench clean
+.PHONY: demo test test-slow test-slurm test-slurm-acceptance test-digests lint format docs bench clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/installed  ## the whole story on a synthetic log
@@ -15,7 +15,15 @@ test: .venv/developer  ## every fast test, doctests included
 	$(RUN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
 
 test-slow: .venv/developer  ## tests longer than a few seconds, or of several processes
-	$(RUN)/python -m pytest -q -n 2 --dist worksteal -m "slow and not digests_whole"
+	$(RUN)/python -m pytest -q -n 2 --dist worksteal -m "slow and not digests_whole and not slurm"
+
+# They need root, mmdebstrap and a Debian mirror, and skip with the reason where one is missing. The chroots, 0.6 GB, stay
+# below build/slurm, or in the folder that JOBCAST_SLURM_ROOTS names.
+test-slurm: .venv/developer  ## the adapter beside real Slurms in chroots: some minutes
+	$(RUN)/python -m pytest -q -n 0 -rs -m slurm
+
+test-slurm-acceptance: .venv/developer  ## the closed loop alone, of half a minute
+	$(RUN)/python -m pytest -q -n 0 -rs -m slurm -k acceptance
 
 test-digests: .venv/developer  ## schedules and predictions of whole logs, bit for bit: some minutes
 	$(RUN)/python -m pytest -q -n 2 --dist worksteal -m digests_whole

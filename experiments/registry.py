@@ -25,6 +25,8 @@ EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "stress": "experiments.studies.stress",
         # can a waiting job be told when it will start?
         "start-times": "experiments.studies.start_times",
+        # soft limits on a small cluster, as a real Slurm can run it
+        "live": "experiments.studies.closed_loop",
         # what a log tells: Allcock et al.'s observations, Li et al.'s section 3
         "logstudy": "experiments.papers.logstudy.study",
         # delaying jobs that would vary: Nichols et al., Table II, Figures 1 and 4 to 11

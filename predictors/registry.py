@@ -11,9 +11,11 @@ from predictors.core.errors import unknown_name
 from predictors.models.adapters.hoeffding import OnlineTree
 from predictors.models.base import Predictor
 from predictors.models.baselines import (
+    Cesnet,
     KnnText,
     LastTwo,
     Logged,
+    Metastack,
     Requested,
     Similar,
     SimilarLow,
@@ -58,6 +60,8 @@ PREDICTORS: Final[Mapping[str, type[Predictor]]] = MappingProxyType(
         "knn-text": KnnText,
         "logged": Logged,
         "with-budget-by-class": BudgetByClass,
+        "cesnet": Cesnet,
+        "metastack": Metastack,
     }
 )
 """Every predictor by its name; a changed rule gets a new name."""

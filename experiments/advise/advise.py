@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from experiments.advise.advice import CLASSES, MEASURE, Advice, advise
+from experiments.advise.production import KNOWN, cases_of_scheduler
 from experiments.compare.measures import COMPARED
 from experiments.compare.result import LEAST, PRICES
 from experiments.runs.clusters import Pool
@@ -125,6 +126,8 @@ class Question:
         One more way: an agent file.
     lacks : tuple of Lack
         What the log lacks; it may carry no verdict.
+    soft_limits : str, optional
+        Ask instead what the site's own scheduler would gain by soft limits, see `experiments.advise.production`.
 
     Raises
     ------
@@ -139,6 +142,7 @@ class Question:
     predictor: str | None = None
     agent: str | None = None
     lacks: tuple[Lack, ...] = ()
+    soft_limits: str | None = None
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES_OF_SCHEDULES:
@@ -152,6 +156,10 @@ class Question:
     @cached_property
     def cases(self) -> tuple[Case, ...]:
         """The ways, today's first."""
+        if self.soft_limits is not None:
+            if self.predictor or self.agent:
+                raise JobcastError("--soft-limits has a list of its own; leave --predictor and --agent out.")
+            return cases_of_scheduler(cases_with(self.current)[0], self.soft_limits)
         agents = (case_of(self.agent),) if self.agent else ()
         return cases_with(self.current, *self._own, *agents)[1]
 
@@ -174,9 +182,8 @@ class Question:
         adds = (*ADDS, *((case.name, BARE) for case in self._own))
         today = self.cases[0].name
         groups = named(found.groups, self.log.names("user"))
-        return advise(
-            found.runs, groups, today, perfect=PERFECT.name, adds=adds, measure=self.measure, lacks=self.lacks
-        )
+        perfect = PERFECT.name if self.soft_limits is None else KNOWN
+        return advise(found.runs, groups, today, perfect=perfect, adds=adds, measure=self.measure, lacks=self.lacks)
 
 
 def named(groups: "pd.DataFrame", names: Sequence[str]) -> "pd.DataFrame":

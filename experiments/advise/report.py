@@ -3,12 +3,14 @@
 import shlex
 from pathlib import Path
 from time import perf_counter
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 
 from experiments.advise.advice import FEWEST, NOTICED, Advice, geometric_mean
 from experiments.advise.figures import all_jobs, by_class, paint_all_jobs, paint_by_class
+from experiments.advise.production import WAYS as SOFT_WAYS
+from experiments.advise.production import what_it_can_do
 from experiments.advise.sentences import verdict, who
 from experiments.compare.measures import AS_LOGGED, COMPARED, MEASURES
 from experiments.compare.result import LEVEL, PRICES, TOLERATED
@@ -18,6 +20,7 @@ from experiments.reports.report import Report
 from experiments.sweeps.results import Results
 from predictors.data.joblog import JobLog
 
+SOFT_QUESTION: Final = "What would the site's own scheduler gain by soft limits, and who would wait longer?"
 QUESTION: Final = "What would another policy or a predictor gain on this log, and who would wait longer?"
 FIGURES: Final = (
     "mean_bounded_slowdown",
@@ -32,7 +35,15 @@ FIGURES: Final = (
 )
 
 
-def report_on(advice: Advice, found: Results, log: JobLog, folder: Path, source: str, begin: float) -> Report:
+def report_on(
+    advice: Advice,
+    found: Results,
+    log: JobLog,
+    folder: Path,
+    source: str,
+    begin: float,
+    soft_limits: str | None = None,
+) -> Report:
     """Write tables and pictures of an advice into a folder and return its report.
 
     Parameters
@@ -41,6 +52,8 @@ def report_on(advice: Advice, found: Results, log: JobLog, folder: Path, source:
         How the log was named, with the options that say what is simulated: part of every command.
     begin : float
         When the work began, as of `perf_counter`.
+    soft_limits : str, optional
+        Where the ways are soft limits of the site's own scheduler: which one.
     """
     columns = [name for name in found.runs if name not in ("log_sha256", "budget", "look_ahead", "seconds")]
     runs, classes = found.runs[columns], by_class(advice)
@@ -61,7 +74,7 @@ def report_on(advice: Advice, found: Results, log: JobLog, folder: Path, source:
         "all jobs": all_jobs(advice).rename(columns={"ratio": f"relative to {advice.current}"}),
         "classes of jobs": classes,
         "users": _users(advice),
-        "as logged, with commands": _commands(runs, source),
+        "as logged, with commands": _commands(found.runs, source),
         "shaken, geometric means over the seeds": _means(runs),
     }
     n_seeds = found.runs["seed"].nunique() - 1
@@ -72,10 +85,13 @@ def report_on(advice: Advice, found: Results, log: JobLog, folder: Path, source:
         tables=tables,
         figures=tuple(written),
         seconds=perf_counter() - begin,
-        notes=_notes(n_seeds, len(advice.comparisons)),
+        notes=_notes(n_seeds, len(advice.comparisons), WAYS if soft_limits is None else SOFT_WAYS),
         verdict=tuple(verdict(advice)),
-        question=QUESTION,
-        details=tuple(who(option, advice.current) for option in advice.options),
+        question=QUESTION if soft_limits is None else SOFT_QUESTION,
+        details=(
+            *(who(option, advice.current) for option in advice.options),
+            *(() if soft_limits is None else what_it_can_do(soft_limits)),
+        ),
         facts={
             "jobs simulated": len(log),
             "processors": log.max_procs or 0,
@@ -114,10 +130,17 @@ def _commands(runs: pd.DataFrame, source: str) -> pd.DataFrame:
     table = runs[runs["seed"] == AS_LOGGED]
     given = [
         f"jobcast simulate {source} --policy {shlex.quote(str(row.policy))} --estimates {row.estimates} "
-        f"--correction {row.correction}"
+        f"--correction {row.correction}{_limited(row)}"
         for row in table.itertuples()
     ]
     return table[["case", *FIGURES]].assign(command=given)
+
+
+def _limited(row: Any) -> str:
+    """Return the options of a case with soft limits."""
+    soft, budget = getattr(row, "soft_limits", None), getattr(row, "budget", None)
+    parts = [f" --budget {budget:g}"] if budget is not None and budget == budget else []  # NaN: there is none
+    return "".join([*parts, *([f" --soft-limits {soft}"] if isinstance(soft, str) else [])])
 
 
 def _means(runs: pd.DataFrame) -> pd.DataFrame:
@@ -145,10 +168,10 @@ LIMITS: Final = (
 )
 
 
-def _notes(n_seeds: int, n_ratios: int) -> tuple[str, ...]:
+def _notes(n_seeds: int, n_ratios: int, ways: str) -> tuple[str, ...]:
     waits = ", ".join(MEASURES[name].title for name in PRICES["simulate"])
     return (
-        WAYS,
+        ways,
         f"Each way scheduled the same {n_seeds} shaken copies of the log (submissions moved by up to 60 s, run times "
         f"by up to 3 %); all numbers are geometric means over the shakes, ratios with their intervals in brackets. "
         "These tell how much depends on chance in this log, not what next year's jobs will be like.",

@@ -45,6 +45,13 @@ def advise(
     measure: Annotated[
         str, typer.Option(help="What decides: mean_bounded_slowdown, mean_wait_s, p99_wait_s, …")
     ] = "mean_bounded_slowdown",
+    soft_limits: Annotated[
+        str | None,
+        typer.Option(
+            help="Ask what the site's own scheduler gains by soft limits: slurm, slurm-23.11 (before 25.05.4) or pbs.",
+            metavar="SCHEDULER",
+        ),
+    ] = None,
     procs: Procs = None,
     partition: Partition = None,
     drop_wide: DropWide = False,
@@ -81,7 +88,7 @@ def advise(
     with after_reading(account):
         prepared = prepare(jobs, procs, drop_wide, partition, requests_from, account)
         cleaned, lacks = prepared.used, prepared.lacks()
-        question = Question(cleaned, current, seeds, measure, predictor, agent, lacks)
+        question = Question(cleaned, current, seeds, measure, predictor, agent, lacks, soft_limits)
         if predictor and learnt_from(loaded(predictor), jobs, cleaned):
             raise JobcastError(
                 f"{predictor} learnt from this very log, its future included: nothing can be advised from that. Name "
@@ -98,7 +105,7 @@ def advise(
             found = question.run(folder, workers)
     with working("Drawing"):
         advice, source = question.advice(found), _source(log, procs, partition, drop_wide, requests_from)
-        report = report_on(advice, found, cleaned, folder, source, begin)
+        report = report_on(advice, found, cleaned, folder, source, begin, soft_limits)
         page = write_report(folder, report)
     total = account + prepared.account
     if as_json:

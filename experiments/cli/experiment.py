@@ -32,8 +32,8 @@ def experiment(
     name: Annotated[
         str,
         typer.Argument(
-            help="Which one: reis, runtime, backfilling, stress, start-times, logstudy, rush, rush-dose, ceil, cobalt, "
-            "dras.",
+            help="Which one: reis, runtime, backfilling, stress, start-times, live, logstudy, rush, rush-dose, ceil, "
+            "cobalt, dras.",
             metavar="NAME",
         ),
     ],

@@ -23,6 +23,9 @@ from experiments.cli import serve as cli_serve
 from experiments.cli import simulate as cli_simulate
 from experiments.cli import sweep as cli_sweep
 from experiments.cli import variability as cli_variability
+from experiments.cli.live import backtest as cli_backtest
+from experiments.cli.live import slurm as cli_slurm
+from experiments.cli.live import start as cli_start
 from experiments.cli.outputs import check_outputs_of
 from experiments.console import tell_what_is_compiled
 from predictors.core.errors import JobcastError, printable
@@ -37,6 +40,7 @@ app = typer.Typer(
 app.command()(demo.demo)
 app.add_typer(cli_log.app, name="log")
 app.add_typer(cli_probes.app, name="probes")
+app.add_typer(cli_slurm.app, name="slurm")
 app.add_typer(cli_variability.app, name="variability")
 for command in (
     cli_evaluate.evaluate,
@@ -48,6 +52,9 @@ for command in (
     cli_experiment.report,
     cli_advise.advise,
     cli_advise.tune,
+    cli_backtest.backtest,
+    cli_start.start,
+    cli_start.why,
     cli_serve.serve,
     cli_serve.replay,
     cli_serve.promote,

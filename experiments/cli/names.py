@@ -21,6 +21,9 @@ CORRECTED = {
     "requested": "the requested time",
     "incremental": "the first estimate + 1, 5, 15, 30 min, 1, 2, 5, 10, 20, 50, 100 h, at most the requested time",
     "doubling": "twice as long each time, at most the requested time",
+    "slurm": "now + half of what is left, anew at every instant",
+    "pbs": "the first estimate once more each time, at most the requested time",
+    "plus-hour": "one hour more each time, at most the requested time",
 }
 """What each correction does, in words."""
 ORDERED = {

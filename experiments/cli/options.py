@@ -76,6 +76,14 @@ RequestsFrom = Annotated[
         metavar="RULE",
     ),
 ]
+SoftLimits = Annotated[
+    str | None,
+    typer.Option(
+        help="Hold the estimates as a scheduler's soft limits: slurm (whole minutes), slurm-23.11 (before 25.05.4: "
+        "running jobs by hard limits) or pbs; an expired one as that scheduler corrects it.",
+        metavar="SCHEDULER",
+    ),
+]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from experiments.cli.options import DropWide, Json, ListAccount, Partition, Procs, RequestsFrom, grouped
+from experiments.cli.options import DropWide, Json, ListAccount, Partition, Procs, RequestsFrom, SoftLimits, grouped
 from experiments.cli.simulate_options import (
     CeilOptions,
     MachineOptions,
@@ -15,6 +15,7 @@ from experiments.cli.simulate_options import (
     outages_note,
     print_users,
     set_up,
+    soft_limits_note,
     widths_note,
 )
 from experiments.compare.measures import heading, titled
@@ -56,14 +57,17 @@ def simulate(
         ),
     ] = None,
     correction: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="What replaces an expired estimate: requested, incremental or doubling; requests never expire."
+            help="What replaces an expired estimate: requested, incremental, doubling, slurm, pbs or plus-hour; "
+            "requests never expire.",
+            show_default="requested; that of --soft-limits",
         ),
-    ] = "requested",
+    ] = None,
     budget: Annotated[
         float | None, typer.Option(help="Move a predictor's estimates until this share of the jobs runs longer: 0.05.")
     ] = None,
+    soft_limits: SoftLimits = None,
     procs: Procs = None,
     drop_wide: DropWide = False,
     partition: Partition = None,
@@ -100,12 +104,14 @@ def simulate(
     from experiments.console import after_reading, print_account, print_json, print_lacks, working
     from experiments.runs.simulate import (
         NamedSimulation,
+        check_names,
         check_table,
         learnt_from,
         loaded,
         refuse_unknown_job,
         table_by,
         tuned_on,
+        usual_correction,
         usual_estimates,
     )
     from predictors.data.cleaning import RequestsFrom, overran
@@ -117,6 +123,7 @@ def simulate(
 
     write = schedule_writer(schedule) if schedule is not None else None
     estimates = usual_estimates(policy) if estimates is None else estimates
+    correction = usual_correction(soft_limits) if correction is None else correction
     if by is not None:
         check_table(by, queues=True)
     if requests_from is not None:
@@ -138,7 +145,10 @@ def simulate(
         if explain is not None:
             refuse_unknown_job(cleaned, explain)
         given = estimates if budget is not None else loaded(estimates)
-        named = NamedSimulation(policy=policy, estimates=given, correction=correction, budget=budget, **options)
+        check_names(policy, estimates, correction, budget, soft_limits)
+        named = NamedSimulation(
+            policy=policy, estimates=given, correction=correction, budget=budget, soft_limits=soft_limits, **options
+        )
         with working(f"Simulating {len(cleaned):,} jobs"):
             result, found = named.run()
     found |= {"past_request": past_request(result)} | ceil.figures(result, options["rule"])
@@ -191,7 +201,7 @@ def _print_notes(found: dict[str, Any], widths: str | None) -> None:
     """Print what options add to the figures: users' waits, jobs that were widened, outages, commands that came late."""
     if "users" in found:
         print_users(found["users"])
-    for note in (widths, outages_note(found), ignored_note(found), fallback_note(found)):
+    for note in (widths, outages_note(found), ignored_note(found), fallback_note(found), soft_limits_note(found)):
         if note is not None:
             say(note)
 
@@ -212,8 +222,10 @@ def _print(found: dict[str, Any]) -> None:
     from predictors.core.errors import counted
 
     within = "" if found["budget"] is None else f" within a budget of {found['budget']:g}"
+    soft = "" if found.get("soft_limits") is None else f" as soft limits of {found['soft_limits']}"
     title = (
-        f"{found['log']}: {found['policy']}, estimates {found['estimates']}{within}, correction {found['correction']}"
+        f"{found['log']}: {found['policy']}, estimates {found['estimates']}{within}{soft}, correction "
+        f"{found['correction']}"
     )
     note = (
         f"{counted(found['n_jobs'], 'job')} on {counted(found['procs'], 'processor')}, "

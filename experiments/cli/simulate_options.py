@@ -334,6 +334,18 @@ def fallback_note(found: dict[str, Any]) -> str | None:
     return f"{count:,} jobs were answered by their request, since there was no estimate." if count else None
 
 
+def soft_limits_note(found: dict[str, Any]) -> str | None:
+    """Return how many soft limits were too short, and by how much, if there were any."""
+    if found.get("soft_limits") is None:
+        return None
+    if not found["soft_too_short"]:
+        return "No soft limit was too short."
+    return (
+        f"{100 * found['soft_too_short']:.1f} % of the soft limits were too short, by "
+        f"{found['soft_short_by_median_s'] / 60:,.0f} min in the median; no job is stopped by one."
+    )
+
+
 def print_users(users: dict[str, Any]) -> None:
     """Print the table of users' waits and full hours."""
     from experiments.console import print_table

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from experiments.cli.options import DropWide, Json, PoolOptions, Procs, RequestsFrom, grouped, resumable
+from experiments.cli.options import DropWide, Json, PoolOptions, Procs, RequestsFrom, SoftLimits, grouped, resumable
 from experiments.compare.measures import heading
 from experiments.console import say
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Names = Annotated[str, typer.Option(help="Names, separated by commas.")]
 LISTS: Final = ("policies", "estimates", "corrections", "predictors", "by")
-DECLARED: Final = (*LISTS, "kind", "seeds", "procs", "drop_wide", "requests_from", "budget", "train")
+DECLARED: Final = (*LISTS, "kind", "seeds", "procs", "drop_wide", "requests_from", "budget", "soft_limits", "train")
 
 
 @grouped
@@ -32,6 +32,7 @@ def sweep(
     drop_wide: DropWide = False,
     requests_from: RequestsFrom = None,
     budget: Annotated[float | None, typer.Option(help="Share of jobs that may run longer than estimated.")] = None,
+    soft_limits: SoftLimits = None,
     train: Annotated[float | None, typer.Option(help="Share of the jobs, the earliest, to learn from.")] = None,
     by: Annotated[str, typer.Option(help="Also figures by size, user, run-time or start.")] = "",
     beside: Annotated[str | None, typer.Option(help="Case that the others are judged beside; else the first.")] = None,

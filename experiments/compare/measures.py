@@ -50,6 +50,7 @@ MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(
         "makespan_s": Measure("makespan", "s"),
         "utilisation": Measure("utilisation", lower_is_better=False, as_ratio=False),
         "killed": Measure("killed at the requested time", "jobs", as_ratio=False),
+        "soft_too_short": Measure("share of soft limits that were too short", as_ratio=False),
         "past_request": Measure("ran past the requested time", "jobs", as_ratio=False),
         "sse_s2": Measure("sum of squared errors", "s²"),
         "mae_s": Measure("mean absolute error", "s"),

@@ -77,5 +77,5 @@ class Setting:
         return of_partition(self.log, self.partition)[0]
 
 
-WITHOUT_LOG: Final = frozenset({"rush", "rush-dose"})
-"""Experiments on a simulated machine with contention, without a job log."""
+WITHOUT_LOG: Final = frozenset({"rush", "rush-dose", "live"})
+"""Experiments on a machine of their own, without a job log."""

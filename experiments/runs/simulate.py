@@ -31,6 +31,7 @@ from schedsim.results.schedule import Schedule
 from schedsim.results.site_metrics import by_queue, disturbed_figures
 from schedsim.validate.validate import check
 from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate, clairvoyant, requested
+from schedsim.workload.soft_limits import Given, Rounded, soft_limits_named
 from schedsim.workload.workload import Workload, row_of
 
 if TYPE_CHECKING:
@@ -127,6 +128,17 @@ def usual_estimates(policy: str) -> str:
     return agent_named(policy).estimates if is_agent(policy) else "requested"
 
 
+def usual_correction(soft_limits: str | None) -> str:
+    """Return the correction where none is named: that of the scheduler whose soft limits are held.
+
+    Examples
+    --------
+    >>> usual_correction(None), usual_correction("slurm-23.11")
+    ('requested', 'slurm')
+    """
+    return "requested" if soft_limits is None else soft_limits_named(soft_limits).correction
+
+
 def loaded(name: str) -> "str | LoadedModel":
     """Return the kept model, if the name is a model's address, else the name as it stands.
 
@@ -152,18 +164,28 @@ def tuned_on(policy: str, *logs: JobLog) -> bool:
 
 
 def check_names(
-    policy: str, estimates: "str | SimilarRuns", correction: str = "requested", budget: float | None = None
+    policy: str,
+    estimates: "str | SimilarRuns",
+    correction: str = "requested",
+    budget: float | None = None,
+    soft_limits: str | None = None,
 ) -> None:
     """Raise what `run_by_name` would raise for these names, before a log is read; a model's address is looked up.
 
     Raises
     ------
     JobcastError
-        If there is no such policy, estimates, model, correction or budget, or they do not go together.
+        If there is no such policy, estimates, model, correction, budget or soft limits, or they do not go together.
     """
     rule, _ = policy_named(policy), correction_code(correction)
     estimates = estimates_name(estimates) if isinstance(estimates, str) else estimates
     roles = roles_of(estimates) if isinstance(estimates, str) else None
+    if soft_limits is not None:
+        soft_limits_named(soft_limits)
+        if roles is not None or not isinstance(estimates, str) or estimates in REVISED_ESTIMATES:
+            raise JobcastError(
+                f"A scheduler has one soft limit of a job; the estimates {estimates} are several: name one predictor."
+            )
     if budget is not None:
         _within(str(estimates), budget)
     elif roles is not None:
@@ -321,7 +343,7 @@ class NamedSimulation:
     ----------
     log : JobLog
         The cleaned log.
-    policy, estimates, correction, budget
+    policy, estimates, correction, budget, soft_limits
         As of `jobcast simulate`; `estimates` may be what `estimates_by_name` takes.
     workload : Workload or None
         The log's jobs, for those who made them already.
@@ -338,6 +360,7 @@ class NamedSimulation:
     estimates: "str | LoadedModel | SimilarRuns" = "requested"
     correction: str = "requested"
     budget: float | None = None
+    soft_limits: str | None = None
     kill: bool = True
     workload: Workload | None = None
     rule: Policy | None = None
@@ -351,20 +374,30 @@ class NamedSimulation:
         return policy_named(self.policy) if self.rule is None else self.rule
 
     def _estimated(self, workload: Workload) -> Estimates | Separate | RevisedEstimates:
-        return estimates_by_name(self.estimates, self.log, workload, self.budget)
+        return self._given(workload)[0]
+
+    def _given(self, workload: Workload) -> tuple[Estimates | Separate | RevisedEstimates, Given | None]:
+        """Return the estimates that are planned by, and the soft limits among them, if there are any."""
+        found = estimates_by_name(self.estimates, self.log, workload, self.budget)
+        if self.soft_limits is None:
+            return found, None
+        limits = soft_limits_named(self.soft_limits).of(found, workload)
+        return limits.estimates, limits
 
     def run(self) -> tuple[Schedule, dict[str, Any]]:
         """Return the schedule and its figures under the names of `jobcast simulate --json`."""
         workload = widened(self.workload or Workload.from_log(self.log), self.allocator)
         if self.deadline is not None:
             workload = replace(workload, deadline=self.deadline)
-        estimated = self._estimated(workload)
+        estimated, limits = self._given(workload)
         simulation = Simulation(
             workload, self._rule(), estimated, self.correction, self.kill, self.allocator,
             self.run_times, self.rules, self.outages,
         )  # fmt: skip
         simulation.run()
         schedule = simulation.schedule()
+        soft = None if limits is None else limits.soft
+        asked = soft.inner if isinstance(soft, Rounded) else estimated
         late = {"commands_too_late": len(simulation.ignored)} if self.rules is not None and self.rules.commands else {}
         return schedule, {
             "log": self.log.name,
@@ -377,7 +410,8 @@ class NamedSimulation:
             **disturbed_figures(schedule),
             "engine_seconds": schedule.engine_seconds,
             "jobs_per_second": len(workload) / schedule.engine_seconds,
-            **({"n_fallback": estimated.n_fallback} if isinstance(estimated, LearningForecast) else {}),
+            **({"n_fallback": asked.n_fallback} if isinstance(asked, LearningForecast) else {}),
+            **({"soft_limits": self.soft_limits} | limits.figures(schedule.run_time) if limits is not None else {}),
             **late,
         }
 

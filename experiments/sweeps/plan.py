@@ -138,7 +138,7 @@ def plan(sweep: Sweep, logs: Sequence[JobLog] = ()) -> Plan:
     pinned = sweep
     if sweep.kind == "simulate":
         cases = tuple(_pinned(case) for case in sweep.all_cases if isinstance(case, Case))
-        pinned = replace(sweep, cases=cases, policies=(), estimates=(), corrections=(), budget=None)
+        pinned = replace(sweep, cases=cases, policies=(), estimates=(), corrections=(), budget=None, soft_limits=None)
     cells = tuple(Cell(sha256, case, seed) for sha256 in found for case, seed in pinned.runs_of_a_log)
     agents = {
         case.policy: agent_named(case.policy)

@@ -34,6 +34,7 @@ SHOWN: Final = {
         "user_slowdown_gini",
         "utilisation",
         "killed",
+        "soft_too_short",
     ),
     "evaluate": ("sse_ratio_to_last_two", "mae_s", "median_ae_s", "r2", "mean_accuracy", "underestimation_rate"),
 }

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, Self, TypeVar
 from pydantic import Field
 
 from experiments.compare.measures import AS_LOGGED, COMPARED
-from experiments.runs.simulate import GIVEN, STORED, TABLES, check_names, usual_estimates
+from experiments.runs.simulate import GIVEN, STORED, TABLES, check_names, usual_correction, usual_estimates
 from predictors.core.declarations import STRICT, check_fields, declared, parse_toml
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.cleaning import RequestsFrom
@@ -46,6 +46,7 @@ class Case:
     shaken: bool = True
     budget: float | None = None
     rule: Any = None
+    soft_limits: str | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, f"Case {self.name!r}")
@@ -62,7 +63,7 @@ class Case:
     def check(self, kill: bool = True) -> None:
         """Raise JobcastError unless there is such a policy, estimates and correction, and they go together."""
         try:
-            check_names(self.policy, self.estimates, self.correction, self.budget)
+            check_names(self.policy, self.estimates, self.correction, self.budget, self.soft_limits)
             if not kill and self.correction not in ("requested", "doubling"):
                 raise JobcastError(
                     f"jobs that are not killed at their request double their estimates: the correction "
@@ -80,6 +81,7 @@ class Case:
             "estimates": estimates,
             "correction": self.correction,
             "budget": self.budget,
+            **({} if self.soft_limits is None else {"soft_limits": self.soft_limits}),
         }
 
 
@@ -111,7 +113,11 @@ class Cell:
 
 
 def crossed(
-    policies: tuple[str, ...], estimates: tuple[str, ...], corrections: tuple[str, ...], budget: float | None = None
+    policies: tuple[str, ...],
+    estimates: tuple[str, ...],
+    corrections: tuple[str, ...],
+    budget: float | None = None,
+    soft_limits: str | None = None,
 ) -> tuple[Case, ...]:
     """Return a case for every combination, named by what differs.
 
@@ -136,12 +142,23 @@ def crossed(
         fixed = estimated in NEVER_EXPIRE
         names = [policy, *([estimated] if len(estimates) > 1 else []),
                  *([correction] if len(corrections) > 1 and not fixed else [])]  # fmt: skip
-        cases.append(Case(", ".join(names), policy, estimated, "requested" if fixed else correction, budget=budget))
+        cases.append(Case(", ".join(names), policy, estimated, "requested" if fixed else correction,
+                          budget=budget, soft_limits=soft_limits))  # fmt: skip
     return tuple(cases)
 
 
 KINDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "simulate": ("policies", "estimates", "corrections", "cases", "as_logged", "kill", "drop_wide", "by"),
+    "simulate": (
+        "policies",
+        "estimates",
+        "corrections",
+        "cases",
+        "soft_limits",
+        "as_logged",
+        "kill",
+        "drop_wide",
+        "by",
+    ),
     "evaluate": ("predictors", "train", "protocol"),
     "train": ("predictors", "train"),
 }
@@ -191,6 +208,8 @@ class Sweep:
         Simulations: stop jobs at their requested time; leave out jobs wider than the machine.
     budget : float, optional
         Share of the jobs that may run longer than estimated, of all predictors.
+    soft_limits : str, optional
+        Simulations: how a scheduler holds the estimates, see `schedsim.workload.soft_limits`.
     by : tuple of str
         Simulations: figures by `size`, `user`, `run-time` or `start` besides.
     train : float
@@ -217,6 +236,7 @@ class Sweep:
     kill: bool = True
     drop_wide: bool = False
     budget: float | None = None
+    soft_limits: str | None = None
     by: tuple[Name, ...] = ()
     train: Annotated[float, Field(gt=0, lt=1)] = 0.8
     protocol: str = "strict"
@@ -265,8 +285,16 @@ class Sweep:
                 if name not in KINDS[self.kind] and getattr(self, name) != usual[name]:
                     raise JobcastError(f"{name} is for sweeps that {kind}; this one is to {self.kind}.")
         if self.kind == "simulate":
-            if self.cases and (self.policies or self.estimates or self.corrections or self.budget is not None):
-                raise JobcastError("Give either cases, or policies, estimates, corrections and budget; not both.")
+            if self.cases and (
+                self.policies
+                or self.estimates
+                or self.corrections
+                or self.budget is not None
+                or self.soft_limits is not None
+            ):
+                raise JobcastError(
+                    "Give either cases, or policies, estimates, corrections, budget and soft limits; not both."
+                )
             for name in self.corrections:
                 correction_code(name)
             for case in self.all_cases:
@@ -290,8 +318,9 @@ class Sweep:
         return crossed(
             self.policies or ("easy",),
             self.estimates,
-            self.corrections or ("requested",),
+            self.corrections or (usual_correction(self.soft_limits),),
             self.budget,
+            self.soft_limits,
         )
 
     @property

@@ -14,8 +14,8 @@ from predictors.data.joblog import JobLog
 from predictors.tracking.client import Child, log_run, sweep_run
 from predictors.tracking.model_folder import open_model
 
-_NAMES: Final = ("log", "log_sha256", "case", "policy", "estimates", "correction", "budget", "predictor", "protocol",
-                 "split", "model_sha256")  # fmt: skip
+_NAMES: Final = ("log", "log_sha256", "case", "policy", "estimates", "correction", "budget", "soft_limits", "predictor",
+                 "protocol", "split", "model_sha256")  # fmt: skip
 
 
 def track_sweep(found: Results, planned: Plan, folder: Path) -> str:

@@ -143,9 +143,10 @@ def _simulated(log: JobLog, cell: Cell, batch: Batch) -> tuple[Row, list[Row], N
     schedule, found = run_by_name(
         jobs, case.policy, case.estimates if case.budget is not None else given, case.correction,
         kill=batch.options["kill"], budget=case.budget, workload=workload,
-        rule=case.rule if agent is None else agent.policy,
+        rule=case.rule if agent is None else agent.policy, soft_limits=case.soft_limits,
     )  # fmt: skip
-    timed = ("log", "policy", "estimates", "correction", "budget", "engine_seconds", "jobs_per_second")
+    timed = ("log", "policy", "estimates", "correction", "budget", "soft_limits", "engine_seconds",
+             "jobs_per_second")  # fmt: skip
     row = {key: value for key, value in found.items() if key not in timed}
     if not (isinstance(given, SimilarRuns) or given in REVISED_ESTIMATES):  # these have no single estimate of a job
         row |= estimate_errors(schedule.estimate, schedule.run_time)

@@ -42,6 +42,8 @@ def write_facts(facts: Floats, job: Ints, now: int, jobs: Ints, users: Ints, clo
         write_near_text(facts, job, users, recent)
     if families & at.LOGGED_FAMILY:
         facts[at.F_SOFT] = float(job[at.SOFT]) if job[at.SOFT] > 0 else np.nan
+    if families & at.PRODUCTION_FAMILY:
+        write_production(facts, job, now, users, recent)
 
 
 @compiled
@@ -327,6 +329,50 @@ def write_kernels(facts: Floats, job: Ints, now: int, users: Ints, recent: Float
             weights += weight
             total += weight * runs[at.R_RUN + i]
         facts[at.F_KERNEL + k] = total / weights
+
+
+@compiled
+def coded(value: int) -> float:
+    """Return a number or code as a user's newest runs hold it: 1 if it is unknown, never 0."""
+    return value + 2.0 if value >= 0 else 1.0
+
+
+@compiled
+def write_production(facts: Floats, job: Ints, now: int, users: Ints, recent: Floats) -> None:
+    """What predictors in production read off the user's newest runs, the newest first."""
+    for k in range(at.F_WORST_RATIO, at.F_PLACE_MEAN + 1):
+        facts[k] = np.nan
+    slot = job[at.USER_SLOT]
+    if slot == NONE or users[slot, at.ENDED_COUNT] == 0:
+        return
+    runs, count = recent[users[slot, at.RECENT]], users[slot, at.ENDED_COUNT]
+    request, procs = coded(job[at.REQUESTED]), coded(job[at.PROCS])
+    queue, partition = coded(job[at.QUEUE]), coded(job[at.PARTITION])
+    worst, alike, n_alike, place, n_place = -1.0, 0.0, 0, 0.0, 0
+    for newer in range(min(count, at.MEMORY)):
+        i = (count - 1 - newer) % at.MEMORY
+        run = runs[at.R_RUN + i]
+        asked = runs[at.R_REQUEST + i] - 2.0
+        if newer < at.RATIO_RUNS and asked > 0.0:
+            worst = max(worst, min(run / asked, 1.0))
+        if runs[at.R_QUEUE + i] != queue or runs[at.R_PARTITION + i] != partition:
+            continue
+        if n_place < at.PLACE_RUNS:
+            place += run
+            n_place += 1
+        if (
+            runs[at.R_REQUEST + i] == request
+            and runs[at.R_PROCS + i] == procs
+            and now - runs[at.R_END + i] <= at.ALIKE_AGE
+        ):
+            alike += run
+            n_alike += 1
+    if worst >= 0.0:
+        facts[at.F_WORST_RATIO] = worst
+    if n_alike > 0:
+        facts[at.F_ALIKE_MEAN] = alike / n_alike
+    if n_place > 0:
+        facts[at.F_PLACE_MEAN] = place / n_place
 
 
 @compiled

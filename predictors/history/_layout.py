@@ -4,10 +4,10 @@
 user. Where features of groups are asked for, a job's record goes on with its slot in each further group of KEYS, and
 `users` holds these groups as well, all with GROUP_COLUMNS; fields marked float hold a float64's bits. `clock` int64:
 the present second, the rules and list heads (CLOCK_FIELDS), then the facts that make a row, then from field CALENDAR on
-the time zone's pairs (from Unix time [s], offset to UTC [s]). `recent` (n_users, RECENT_COLUMNS) float64: the newest
-runs of each user, empty where no kernel mean is asked for. `facts` (N_FACTS,) float64: all that is known of one
-submission. Few arrays, because each costs a call some 0.15 µs. Links are slots; `NONE` ends a list. A value below 0 in
-a job's record is unknown.
+the time zone's pairs (from Unix time [s], offset to UTC [s]). `recent` (n_users, RECENT_COLUMNS or CODED_RUN_COLUMNS)
+float64: the newest runs of each user, empty where no feature of single runs is asked for. `facts` (N_FACTS,) float64:
+all that is known of one submission. Few arrays, because each costs a call some 0.15 µs. Links are slots; `NONE` ends a
+list. A value below 0 in a job's record is unknown.
 """
 
 import math
@@ -115,7 +115,7 @@ RING: Final = 27
 RING_SIZE: Final = 10
 """Newest run times kept."""
 RECENT: Final = RING + RING_SIZE
-"""Row of a user in `recent`; `NONE` for other groups, and where no kernel mean is asked for."""
+"""Row of a user in `recent`; `NONE` for other groups, and where no feature of single runs is asked for."""
 GROUP_COLUMNS: Final = RECENT + 1
 JOB_AND_GROUP_COLUMNS: Final = JOB_COLUMNS + N_KINDS - 1
 SLOTS_END: Final = JOB_COLUMNS + len(KEYS) - 1
@@ -133,10 +133,22 @@ R_LOG_REQUEST: Final = MEMORY
 R_LOG_PROCS: Final = 2 * MEMORY
 R_END: Final = 3 * MEMORY
 RECENT_COLUMNS: Final = 4 * MEMORY
-R_SIGNATURE: Final = 4 * MEMORY
-R_SIGNATURE_2: Final = 5 * MEMORY
-WIDE_RECENT_COLUMNS: Final = 6 * MEMORY
-"""With the two words of each run's signature."""
+# where features of production are asked for, the codes of these runs too; 0: none, 1: unknown, else the code + 2
+R_REQUEST: Final = 4 * MEMORY
+R_PROCS: Final = 5 * MEMORY
+R_QUEUE: Final = 6 * MEMORY
+R_PARTITION: Final = 7 * MEMORY
+CODED_RUN_COLUMNS: Final = 8 * MEMORY
+RATIO_RUNS: Final = 15
+"""Newest runs of a user that the worst ratio looks at."""
+ALIKE_AGE: Final = 90 * 86400
+"""Longest time since the end of a run that counts as alike [s]."""
+PLACE_RUNS: Final = 10
+"""Newest runs of a user in one partition that their mean is of."""
+# where the nearest by text are asked for, the two words of each run's signature as well
+R_SIGNATURE: Final = 8 * MEMORY
+R_SIGNATURE_2: Final = 9 * MEMORY
+SIGNED_RUN_COLUMNS: Final = 10 * MEMORY
 NEIGHBOURS: Final = 5
 AMONG: Final = 50
 """The nearest so many of the newest so many runs make `near_text`."""
@@ -186,9 +198,11 @@ KERNEL_FAMILY: Final = 256
 NAMED_FAMILY: Final = 512
 TEXT_FAMILY: Final = 1024
 LOGGED_FAMILY: Final = 2048
+PRODUCTION_FAMILY: Final = 4096
 WIDE_FAMILIES: Final = NAMED_FAMILY | TEXT_FAMILY | LOGGED_FAMILY
 """Those that need the further columns of a job's record."""
-GROUP_FAMILIES: Final = SUBMISSIONS_FAMILY | GROUPS_FAMILY | SIMILAR_FAMILY | KERNEL_FAMILY | WIDE_FAMILIES
+RUN_FAMILIES: Final = KERNEL_FAMILY | PRODUCTION_FAMILY
+GROUP_FAMILIES: Final = SUBMISSIONS_FAMILY | GROUPS_FAMILY | SIMILAR_FAMILY | RUN_FAMILIES | WIDE_FAMILIES
 """Those that need records of groups."""
 
 # --- facts: position of each feature
@@ -217,6 +231,9 @@ F_NAMED: Final = F_GROUPS + N_KINDS * GROUP_FACTS
 F_NAMED_RANK: Final = F_NAMED + GROUP_FACTS
 F_NEAR_TEXT: Final = F_NAMED_RANK + 1
 F_SOFT: Final = F_NEAR_TEXT + 1
-N_FACTS: Final = F_SOFT + 1
+F_WORST_RATIO: Final = F_SOFT + 1
+F_ALIKE_MEAN: Final = F_WORST_RATIO + 1
+F_PLACE_MEAN: Final = F_WORST_RATIO + 2
+N_FACTS: Final = F_PLACE_MEAN + 1
 SCRATCH: Final = RING_SIZE
 """Room behind the facts to sort a ring in."""

@@ -11,7 +11,7 @@ from predictors.core.arrays import Floats, Ints
 from predictors.core.events import CANCELLED, ENDED, FORGOTTEN, STARTED, SUBMITTED
 from predictors.core.jit import compiled
 from predictors.history import _layout as at
-from predictors.history._features import log_of, write_facts
+from predictors.history._features import coded, log_of, write_facts
 from predictors.history._layout import NONE
 
 
@@ -236,6 +236,9 @@ def keep_run(run_time: int, job: Ints, count: int, runs: Floats) -> None:
     runs[at.R_LOG_PROCS + place] = log_of(job[at.PROCS])
     runs[at.R_END + place] = job[at.END]
     if len(runs) > at.RECENT_COLUMNS:
+        runs[at.R_REQUEST + place], runs[at.R_PROCS + place] = coded(job[at.REQUESTED]), coded(job[at.PROCS])
+        runs[at.R_QUEUE + place], runs[at.R_PARTITION + place] = coded(job[at.QUEUE]), coded(job[at.PARTITION])
+    if len(runs) > at.CODED_RUN_COLUMNS:
         runs[at.R_SIGNATURE + place] = job[at.SIGNATURE]
         runs[at.R_SIGNATURE_2 + place] = job[at.SIGNATURE_2]
 

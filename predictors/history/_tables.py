@@ -127,22 +127,22 @@ def new_users(keys: npt.ArrayLike, width: int = at.USER_COLUMNS) -> Ints:
     return users
 
 
-def keeps_runs(clock: Ints) -> int:
-    """Return how many columns hold the newest runs of each user, by the features that the clock was made for; or 0."""
-    if clock[at.FAMILIES] & at.TEXT_FAMILY:
-        return at.WIDE_RECENT_COLUMNS
-    return at.RECENT_COLUMNS if clock[at.FAMILIES] & at.KERNEL_FAMILY else 0
+def run_columns(clock: Ints) -> int:
+    """Return the columns in which a user's newest runs are kept, by the features of the clock; 0: they are not kept."""
+    families = clock[at.FAMILIES]
+    if families & at.TEXT_FAMILY:
+        return at.SIGNED_RUN_COLUMNS
+    if families & at.PRODUCTION_FAMILY:
+        return at.CODED_RUN_COLUMNS
+    return at.RECENT_COLUMNS if families & at.KERNEL_FAMILY else 0
 
 
-def new_recent(users: Ints, kept: int) -> Floats:
-    """Return a table for the newest runs of the users among some records, with their rows set.
-
-    It has as many columns as are `kept`, and is empty if that is 0.
-    """
-    rows = np.flatnonzero(users[:, at.KIND] == 0) if kept else np.empty(0, dtype=np.int64)
-    if kept:
+def new_recent(users: Ints, columns: int) -> Floats:
+    """Return a table for the newest runs of the users among some records, with their rows set; empty for 0 columns."""
+    rows = np.flatnonzero(users[:, at.KIND] == 0) if columns else np.empty(0, dtype=np.int64)
+    if columns:
         users[rows, at.RECENT] = np.arange(len(rows))
-    return np.zeros((len(rows), kept or at.RECENT_COLUMNS))
+    return np.zeros((len(rows), columns or at.RECENT_COLUMNS))
 
 
 def keys_of_users(users: Ints) -> Ints:
@@ -284,7 +284,7 @@ def packed(tables: Tables, live: Ints, rows: Floats, issued: Floats, capacity: i
     for field in (at.DEFERRED_FIRST, at.DEFERRED_LAST):
         clock[field] = job_slot[clock[field]]
     clock[at.FREE] = NONE
-    if keeps_runs(clock):
+    if run_columns(clock):
         with_runs = users[:, at.RECENT] != NONE
         recent = recent[users[with_runs, at.RECENT]]
         users[with_runs, at.RECENT] = np.arange(len(recent))
@@ -326,8 +326,8 @@ class LiveTables:
         self.rows: Floats = np.empty((0, n_features))
         self.issued: Floats = np.empty(0)
         self.users = new_users([], self._user_width)
-        self._keeps_runs: Final = keeps_runs(clock)
-        self.recent = new_recent(self.users, self._keeps_runs)
+        self._run_columns: Final = run_columns(clock)
+        self.recent = new_recent(self.users, self._run_columns)
         self._runs_given = 0
         self.slot_of: dict[Key, int] = {}
         self.count = [0] * self._n_kinds
@@ -375,7 +375,7 @@ class LiveTables:
         self.clock[fields] = snapshot["clock"][fields]
         self.jobs = _as_wide(snapshot["jobs"], self.jobs.shape[1])
         self.users = _as_wide(snapshot["users"], self._user_width)
-        self.recent = _as_wide(snapshot["recent"], self.recent.shape[1])
+        self.recent = _with_codes(snapshot["recent"], self._run_columns or at.RECENT_COLUMNS)
         self._runs_given = len(self.recent)
         self.rows, self.issued = snapshot["rows"].copy(), snapshot["issued"].copy()
         self.slot_of = {(k, a, b, c): slot for slot, (k, a, b, c) in enumerate(keys_of_users(self.users).tolist())}
@@ -420,7 +420,7 @@ class LiveTables:
         row = NONE
         if slot == NONE:
             slot = len(self.slot_of)
-        elif self._keeps_runs:
+        elif self._run_columns:
             row = int(self.users[slot, at.RECENT])
         if slot == len(self.users):
             more = np.full((max(slot, 64), len(key)), NONE)
@@ -433,12 +433,12 @@ class LiveTables:
 
     def give_runs(self, slot: int, row: int = NONE) -> None:
         """Give a new group an empty row for its newest runs, if it is a user and any are kept: `row`, or the next."""
-        if not self._keeps_runs or self.users[slot, at.KIND] != 0:
+        if not self._run_columns or self.users[slot, at.KIND] != 0:
             return
         if row == NONE:
             row, self._runs_given = self._runs_given, self._runs_given + 1
         if row == len(self.recent):
-            self.recent = np.concatenate([self.recent, np.zeros((max(row, 64), self.recent.shape[1]))])
+            self.recent = np.concatenate([self.recent, np.zeros((max(row, 64), self._run_columns))])
         self.recent[row] = 0.0
         self.users[slot, at.RECENT] = row
 
@@ -461,6 +461,13 @@ class LiveTables:
             slots = slots[np.argsort(users[slots, at.LAST_EVENT], kind="stable")][: 1 + self.capacity // 16]
             queue.extend(zip(users[slots, at.LAST_EVENT].tolist()[::-1], slots.tolist()[::-1], strict=True))
         return NONE
+
+
+def _with_codes(recent: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
+    """Return a copy of a snapshot's newest runs; those of an earlier version have no codes, and are alike to no job."""
+    if recent.ndim == 2 and recent.shape[1] == at.RECENT_COLUMNS < width:
+        return np.pad(recent, ((0, 0), (0, width - at.RECENT_COLUMNS)))
+    return _as_wide(recent, width)
 
 
 def _as_wide(array: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:

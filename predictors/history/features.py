@@ -192,6 +192,19 @@ FEATURES: Final[dict[str, Feature]] = {
         )
         for k, name in enumerate(KERNEL_MEANS)
     },
+    "worst_ratio": Feature(
+        at.F_WORST_RATIO, at.PRODUCTION_FAMILY, "number", "1",
+        f"greatest run time / requested time of the user's last {at.RATIO_RUNS} ended jobs, at most 1",
+    ),
+    "alike_mean": Feature(
+        at.F_ALIKE_MEAN, at.PRODUCTION_FAMILY, "number", "s",
+        f"mean run time of the user's last {at.MEMORY} ended jobs, up to {at.ALIKE_AGE // 86400} days ago, with the "
+        "same queue, partition, processors and requested time",
+    ),
+    "place_mean": Feature(
+        at.F_PLACE_MEAN, at.PRODUCTION_FAMILY, "number", "s",
+        f"mean run time of the newest {at.PLACE_RUNS} of them in the same queue and partition, whatever else",
+    ),
     **_of_group("similar", _MOST_SPECIFIC, at.F_SIMILAR, at.SIMILAR_FAMILY),
     "similar_rank": Feature(
         at.F_SIMILAR_RANK, at.SIMILAR_FAMILY, "number", "rank",
@@ -345,6 +358,7 @@ def codes_read(names: Sequence[str], past: bool = False) -> tuple[str, ...]:
     families = families_of(names)
     if past and families & at.GROUP_FAMILIES:
         found |= {"user", "group", "executable", "queue"}
+        found |= {"partition"} if families & at.PRODUCTION_FAMILY else set()
     elif past and families & (at.ENDED_FAMILY | at.RUNNING_FAMILY):
         found.add("user")
     return tuple(name for name in CODED if name in found)
@@ -357,9 +371,6 @@ missing (NaN). Units stand in square brackets; without them the unit is the seco
 
 * The as-of rule of the history decides which jobs count as *ended* and as *running*. A user's ended jobs are ordered by
   end, start and job id.
-* Give the names to `JobHistory(features)`, to `replay(log, features)` or to a predictor's `features`.
-* The history keeps at most `capacity` groups of each kind. It forgets the group without events for the longest time,
-  but never one with a job that waits or runs.
 * The numbers in brackets name the sets: *16* is `REIS_FEATURES` (the sixteen of Reis), *40* is `RICH_FEATURES`
   (`boosted`, `censored`), *61* is `WIDE_FEATURES` (`average`), which holds the 40, too.
 

@@ -29,13 +29,13 @@ from predictors.history._tables import (
     Snapshot,
     code,
     groups_of_jobs,
-    keeps_runs,
     keys_of_users,
     kinds_of,
     new_clock,
     new_recent,
     new_users,
     packed,
+    run_columns,
     set_slots,
     widths,
 )
@@ -268,7 +268,7 @@ class JobHistory:
         _, width = widths(clock)
         if self.now is None:
             users = new_users(keys, width)
-            return users, new_recent(users, keeps_runs(clock)), 0
+            return users, new_recent(users, run_columns(clock)), 0
         if self.epoch is None or log.epoch is None:
             raise JobcastError(
                 f"{log.name} cannot continue a history: the epoch of one is not known; begin without it."
@@ -291,7 +291,8 @@ class JobHistory:
                 )
         if self.tables.users.shape[1] < width:
             raise JobcastError(f"{log.name} cannot continue a history that kept users only: begin without it.")
-        if keeps_runs(clock) > keeps_runs(self.tables.clock):
+        wanted, kept = run_columns(clock), run_columns(self.tables.clock)
+        if (wanted and not kept) or kept < wanted == at.SIGNED_RUN_COLUMNS:
             raise JobcastError(f"{log.name} cannot continue a history that kept no single runs: begin without it.")
         if widths(clock)[0] > self.tables.jobs.shape[1]:
             raise JobcastError(f"{log.name} cannot continue a history that read no names: begin without it.")
@@ -312,12 +313,13 @@ class JobHistory:
         users = np.concatenate([users, new_users(own_keys[rows >= len(keys)], width)])
         for column in (*at.OF_ENDED_JOBS, *range(at.USER_COLUMNS, width)):
             users[rows, column] = own[:, column]
-        recent = new_recent(users, keeps_runs(clock))
+        recent = new_recent(users, run_columns(clock))
         if len(recent):
             with_runs = own[:, at.RECENT] != at.NONE
-            runs = own_recent[own[with_runs, at.RECENT]][:, : recent.shape[1]]
+            runs = own_recent[own[with_runs, at.RECENT]]
             runs[:, at.R_END : at.R_END + at.MEMORY] -= begin
-            recent[users[rows[with_runs], at.RECENT]] = runs
+            shared = min(runs.shape[1], recent.shape[1])
+            recent[users[rows[with_runs], at.RECENT], :shared] = runs[:, :shared]
         users[rows, at.LAST_END] -= begin
         if width > at.USER_COLUMNS:
             users[rows, at.LAST_SUBMIT] -= begin

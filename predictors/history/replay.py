@@ -16,12 +16,12 @@ from predictors.history import _step as step
 from predictors.history._tables import (
     Tables,
     groups_of_jobs,
-    keeps_runs,
     kinds_of,
     new_clock,
     new_recent,
     new_users,
     packed,
+    run_columns,
     set_slots,
     widths,
 )
@@ -177,7 +177,7 @@ class LogHistory:
         set_slots(jobs, slots)
         users = new_users(keys, user_width)
         if after is None:
-            recent = new_recent(users, keeps_runs(clock))
+            recent = new_recent(users, run_columns(clock))
         else:
             users, recent, clock[at.EVENTS] = after.ended_history(keys, log, clock)
         self.arrays: Final[Tables] = (jobs, users, clock, recent)

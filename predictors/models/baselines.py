@@ -1,9 +1,12 @@
-"""Predictors that read their answer off the feature row: requested, last-two, tsafrir, user-mean, similar."""
+"""Predictors that read their answer off the feature row: requested, last-two, tsafrir, user-mean, similar.
+
+With them the rules of two schedulers in production: `cesnet` and `metastack`.
+"""
 
 import copy
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -30,39 +33,79 @@ def column_mean(row: Floats, first: int, whole: bool) -> float:
 
 
 @compiled
-def column_means(rows: Floats, first: int, whole: bool, out: Floats) -> None:
-    """`column_mean` of each row."""
+def column_answers(rows: Floats, first: int, whole: bool, code: int, out: Floats) -> None:
+    """`column_answer` of each row."""
     for i in range(len(rows)):
-        out[i] = column_mean(rows[i], first, whole)
+        out[i] = column_answer(rows[i], first, whole, code)
+
+
+MEAN: Final = 0
+CESNET: Final = 1
+METASTACK: Final = 2
+RATIO_PAD: Final = 900.0
+"""What `cesnet` adds [s]."""
+LONG_REQUEST: Final = 86400.0
+"""Requests above it [s] get twice as much."""
+
+
+@compiled
+def padded_ratio(row: Floats) -> float:
+    """Return `cesnet` of a row (request, worst ratio) [s]; missing if one of them is, or the request is not above 0."""
+    request, ratio = float(row[0]), float(row[1])
+    if not request > 0 or np.isnan(ratio):
+        return np.nan
+    seconds = request * ratio + RATIO_PAD
+    return min(request, 2.0 * seconds if request > LONG_REQUEST else seconds)
+
+
+@compiled
+def alike_or_half(row: Floats) -> float:
+    """Return `metastack` of a row (request, mean of alike jobs, mean of the place, the user's ended jobs) [s]."""
+    request, seconds = float(row[0]), float(row[1] if not np.isnan(row[1]) else row[2])
+    if np.isnan(row[3]):  # nothing is known, not even who submits it
+        return np.nan
+    if np.isnan(seconds) or seconds > request:
+        return request / 2.0 if request > 0 else seconds
+    return seconds
+
+
+@compiled
+def column_answer(row: Floats, first: int, whole: bool, code: int) -> float:
+    """Return the answer of a rule by its code for one row [s]; NaN if it has none."""
+    if code == CESNET:
+        return padded_ratio(row)
+    if code == METASTACK:
+        return alike_or_half(row)
+    return column_mean(row, first, whole)
 
 
 @compiled
 def advance(
     events: Ints, seconds: Floats, rows: Floats, jobs: Ints, users: Ints, clock: Ints, recent: Floats, rule: Floats
 ) -> int:
-    """Take in events, and write the capped column mean of each submitted job; column 0 is the requested time.
+    """Take in events, and write the capped answer for each submitted job; column 0 is the requested time.
 
-    `rule` holds the first column of the mean, whether to round it, and whether to cap it; its last number counts the
-    jobs that had no mean. It is one array, since each argument of a compiled call costs time.
+    `rule` holds the first column of the mean, whether to round it, whether to cap it, and the code of the rule; its
+    last number counts the jobs that had no answer. It is one array, since each argument of a compiled call costs time.
 
     Returns what `consume` does: -1, or the position of an event that cannot be.
     """
     bad = consume(events, rows, jobs, users, clock, recent)
     if bad >= 0:
         return bad
-    first, whole, cap = int(rule[0]), rule[1] != 0, rule[2] != 0
+    first, whole, cap, code = int(rule[0]), rule[1] != 0, rule[2] != 0, int(rule[3])
     for i in range(len(events)):
         if events[i, KIND] == SUBMITTED:
             job = events[i, JOB]
-            mean = column_mean(rows[job], first, whole)
-            rule[3] += is_none(mean)
-            seconds[job] = in_range_one(mean, rows[job, 0], cap)
+            answer = column_answer(rows[job], first, whole, code)
+            rule[4] += is_none(answer)
+            seconds[job] = in_range_one(answer, rows[job, 0], cap)
     return -1
 
 
 @dataclass(frozen=True)
 class ColumnMean:
-    """The mean of a row's columns from `first` on; missing if one of them is.
+    """The mean of a row's columns from `first` on, missing if one of them is; or the answer of another rule.
 
     Parameters
     ----------
@@ -70,20 +113,23 @@ class ColumnMean:
         First column of the mean.
     whole : bool
         Whether the mean is rounded down to whole seconds.
+    code : int
+        `MEAN`, or another rule of this module.
     """
 
     first: int
     whole: bool = False
+    code: int = MEAN
 
     def predict(self, rows: Floats) -> Floats:
         """Return seconds, shape (n_rows,)."""
         out = np.empty(len(rows))
-        column_means(rows, self.first, self.whole, out)
+        column_answers(rows, self.first, self.whole, self.code, out)
         return out
 
     def predict_one(self, row: Floats) -> float:
         """Return seconds for one row."""
-        return column_mean(row, self.first, self.whole)
+        return column_answer(row, self.first, self.whole, self.code)
 
 
 class ColumnPredictor(Predictor):
@@ -129,14 +175,15 @@ class ColumnForecast:
         assert predictor.features[0] == REQUESTED_TIME
         self._history = LogHistory(log, predictor.features, predictor.as_of, after)
         rows = np.full((len(log), len(predictor.features)), np.nan)
-        about = (predictor.estimator.first, predictor.estimator.whole, predictor.cap, 0.0)
+        rule = predictor.estimator
+        about = (rule.first, rule.whole, predictor.cap, rule.code, 0.0)
         self._rule = np.array(about, dtype=np.float64)
         self._arguments = (rows, *self._history.arrays, self._rule)
 
     @property
     def n_fallback(self) -> int:
         """Jobs so far that were answered by their request, since there was no estimate."""
-        return int(self._rule[3])
+        return int(self._rule[4])
 
     def advance(self, events: Ints, seconds: Floats) -> None:
         """Take in the events since the last call; write `seconds[job]` for each submission among them."""
@@ -286,6 +333,66 @@ class SimilarLow(Similar):
 
     name = "similar-low"
     features = (REQUESTED_TIME, "similar_lower")
+
+
+class Cesnet(ColumnPredictor):
+    """Request x worst run time / request of the user's last 15 jobs, padded: CESNET's rule.
+
+    15 minutes are added; requests above 24 hours get twice the sum. No ended job of the user: the requested time.
+
+    Parameters
+    ----------
+    cap, as_of
+        As in `Predictor`; the rule itself never exceeds the request.
+
+    References
+    ----------
+    .. [1] D. Klusáček, V. Chlumský. Real-life experience with soft walltimes in a production batch system. JSSPP 2022.
+       doi:10.1007/978-3-031-22698-4_10. The padding is that of the deployed hook of 2022,
+       https://github.com/CESNET/softwalltime-predictor
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.array([[7200.0, 0.25], [100_000.0, 0.25], [7200.0, 1.0], [7200.0, np.nan]])
+    >>> Cesnet().predict_rows(rows).tolist()
+    [2700.0, 51800.0, 7200.0, 7200.0]
+    """
+
+    name = "cesnet"
+    features = (REQUESTED_TIME, "worst_ratio")
+    estimator = ColumnMean(first=1, code=CESNET)
+
+
+class Metastack(ColumnPredictor):
+    """Mean of alike jobs, else of the queue's last ten, else half the request: METASTACK's rule.
+
+    Alike are the user's jobs of the last 90 days with the same partition, processors and requested time, among the last
+    64 that ended. Memory and nodes, which METASTACK compares as well, are not in the history. A mean beyond the request
+    is replaced by half the request. Where not even the user is known, the requested time is predicted.
+
+    Parameters
+    ----------
+    cap, as_of
+        As in `Predictor`; the rule itself never exceeds the request.
+
+    References
+    ----------
+    .. [1] METASTACK, a fork of Slurm: contribs/predictor. https://github.com/cluslab/metastack
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> gone = np.nan
+    >>> rows = np.array([[600.0, 75.5, 90.0, 3.0], [600.0, gone, 90.0, 3.0], [60.0, 75.5, 90.0, 3.0],
+    ...                  [600.0, gone, gone, 0.0], [600.0, gone, gone, gone]])
+    >>> Metastack().predict_rows(rows).tolist()
+    [75.5, 90.0, 30.0, 300.0, 600.0]
+    """
+
+    name = "metastack"
+    features = (REQUESTED_TIME, "alike_mean", "place_mean", "ended_count")
+    estimator = ColumnMean(first=1, code=METASTACK)
 
 
 class SimilarNames(Similar):

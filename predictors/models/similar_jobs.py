@@ -242,10 +242,13 @@ class RecentRatios:
             if kind == STARTED:
                 self._start[row] = time
             elif kind == ENDED:
-                ratio = (time - self._start[row]) / self._requested[row]
-                self._everybody.append(ratio)
-                if self._user[row] >= 0:
-                    self._own[int(self._user[row])].append(ratio)
+                self.ended(int(self._user[row]), (time - self._start[row]) / self._requested[row])
+
+    def ended(self, user: int, ratio: float) -> None:
+        """Take in the run time / requested time of a user's job that ended; -1 is nobody."""
+        self._everybody.append(ratio)
+        if user >= 0:
+            self._own[user].append(ratio)
 
     def run_times(self, rows: Ints, elapsed: Ints, uniform: Floats) -> Ints:
         """Return one run time [s] for each draw and job, shape (n_draws, n_live), beyond `elapsed` (-1: it waits)."""

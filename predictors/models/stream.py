@@ -311,6 +311,6 @@ def keep_full_history(predictor: Predictor, log: JobLog) -> None:
 
 
 def has_full_history(history: JobHistory) -> bool:
-    """Return whether a history keeps what any feature needs."""
-    needed = families_of(ALL_FAMILIES)
+    """Return whether a history keeps what any feature needs; codes of single runs came later, and may lack."""
+    needed = families_of(ALL_FAMILIES) & ~at.PRODUCTION_FAMILY
     return families_of(history.features) & needed == needed

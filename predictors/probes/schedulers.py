@@ -13,9 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 from predictors.core.errors import JobcastError
-
-PATIENCE: Final = 60.0
-"""Longest time of a scheduler's command [s]."""
+from predictors.probes.commands import run
 
 
 @dataclass(frozen=True)
@@ -99,20 +97,20 @@ class Slurm:
 
     def queued(self, job: str, folder: Path) -> bool | None:
         """Ask `squeue`, which forgets a job some minutes after its end."""
-        code, out, problem = _run(["squeue", "--noheader", f"--jobs={job}", "--format=%T"])
+        code, out, problem = run(["squeue", "--noheader", f"--jobs={job}", "--format=%T"])
         if code != 0:
             return False if "invalid job id" in problem.lower() else None
         return bool(set(out.split()) - _SLURM_ENDED)
 
     def last_message(self, job: str) -> str:
         """Ask `sacct`, if the site keeps accounts."""
-        code, out, _ = _run(["sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={job}",
+        code, out, _ = run(["sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={job}",
                              "--format=State,ExitCode"])  # fmt: skip
         return f"Slurm says {' '.join(out.split())}" if code == 0 and out.strip() else ""
 
     def cancel(self, job: str, folder: Path) -> None:
         """Ask `scancel`."""
-        _run(["scancel", job])
+        run(["scancel", job])
 
 
 class Lsf:
@@ -142,19 +140,19 @@ class Lsf:
 
     def queued(self, job: str, folder: Path) -> bool | None:
         """Ask `bjobs`."""
-        code, out, problem = _run(["bjobs", "-noheader", "-o", "stat", job])
+        code, out, problem = run(["bjobs", "-noheader", "-o", "stat", job])
         if "is not found" in out + problem:
             return False
         return None if code != 0 or not out.strip() else out.split()[0] not in _LSF_ENDED
 
     def last_message(self, job: str) -> str:
         """Ask `bjobs` for the exit code."""
-        code, out, _ = _run(["bjobs", "-noheader", "-o", "stat exit_code", job])
+        code, out, _ = run(["bjobs", "-noheader", "-o", "stat exit_code", job])
         return f"LSF says {' '.join(out.split())}" if code == 0 and out.strip() else ""
 
     def cancel(self, job: str, folder: Path) -> None:
         """Ask `bkill`."""
-        _run(["bkill", job])
+        run(["bkill", job])
 
 
 @dataclass
@@ -245,21 +243,8 @@ def _need(*commands: str) -> None:
             raise JobcastError(f"{command}: no such command; run this where the scheduler's commands are on the PATH.")
 
 
-def _run(command: Sequence[str]) -> tuple[int, str, str]:
-    """Return exit status, stdout and stderr; a command that cannot run or takes too long has a status of its own."""
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=PATIENCE
-        )
-    except subprocess.TimeoutExpired:
-        return 124, "", f"gave no answer within {PATIENCE:.0f} s"
-    except OSError as error:
-        return 127, "", str(error.strerror or error)
-    return done.returncode, done.stdout, done.stderr
-
-
 def _output(command: Sequence[str]) -> str:
-    code, out, problem = _run(command)
+    code, out, problem = run(command)
     if code != 0:
         message = " ".join((problem.strip() or out.strip() or "nothing").split())[:400]
         raise JobcastError(f"{command[0]}: refused with status {code}: {message}.")

@@ -12,13 +12,22 @@ import schedsim.kernels.records as at
 from predictors.core.jit import lean, step
 from schedsim.kernels.cobalt import on_submit, release_child
 from schedsim.kernels.keys import WFP3, next_tick
-from schedsim.kernels.ordered_lists import first_key, first_leaf, first_slot, insert, remove, remove_first
+from schedsim.kernels.ordered_lists import (
+    first_key,
+    first_leaf,
+    first_slot,
+    insert,
+    list_slots,
+    remove,
+    remove_first,
+)
 from schedsim.kernels.postponed import postpone, release, release_if_idle, release_time
 from schedsim.kernels.queue import enqueue, record, static_key_of
 from schedsim.kernels.records import Arrays, Estimates, State
 from schedsim.kernels.revisions import (
     apply_revisions,
     estimates_of,
+    is_overdue,
     join_revision,
     keep_steps,
     revisions_fit,
@@ -32,6 +41,10 @@ from schedsim.kernels.start_end import end_due
 REQUESTED_TIME: Final = 0
 INCREMENTAL: Final = 1
 DOUBLING: Final = 2
+HALF_OF_REST: Final = 3
+MULTIPLES: Final = 4
+PLUS_HOUR: Final = 5
+HOUR: Final = 3600  # seconds
 # Tsafrir, Etsion, Feitelson (IEEE TPDS 18(6), 2007, doi:10.1109/TPDS.2007.70606), seconds
 INCREMENTS: Final = (60, 300, 900, 1800, 3600, 7200, 18000, 36000, 72000, 180000, 360000)
 
@@ -277,6 +290,8 @@ def _write_submitted(sim: Arrays, slot: int, row: int) -> None:
 def _correct_expired(sim: Arrays) -> None:
     """Correct the estimates of running jobs that were to end by now."""
     lists, state = sim.lists, sim.state[0]
+    if state.n_nodes[at.OVERDUE] > 0:
+        _ask_again(sim)
     while state.n_running > 0:
         if first_key(lists, at.RUNNING) > state.now:
             return
@@ -290,6 +305,28 @@ def _correct_expired(sim: Arrays) -> None:
         if estimate > limit and state.keeps_limits:
             remove(lists, state, at.LIMITS, job.start + max(limit, old), job.row)
             insert(lists, state, at.LIMITS, job.start + estimate, job.row, slot, job.procs, limit)
+        if state.correction == HALF_OF_REST and not is_overdue(sim, slot):
+            insert(lists, state, at.OVERDUE, job.row, job.row, slot, job.procs, limit)
+        state.stale = True
+        state.causes |= at.CORRECTED
+
+
+@step
+def _ask_again(sim: Arrays) -> None:
+    """Correct the estimates of all overdue jobs anew, by what is left to their requests now."""
+    lists, state = sim.lists, sim.state[0]
+    for i in range(list_slots(sim, at.OVERDUE, len(sim.jobs_now))):
+        slot = sim.scratch[i]
+        job = sim.jobs_now[slot]
+        elapsed, old, limit = state.now - job.start, job.current_estimate, job.requested_time
+        if elapsed >= min(old, limit):  # it has expired, and is corrected as one that has
+            continue
+        estimate = corrected(HALF_OF_REST, old, job.first_estimate, limit, elapsed)
+        if estimate == old:
+            continue
+        remove(lists, state, at.RUNNING, job.start + old, job.row)
+        job.current_estimate = estimate
+        insert(lists, state, at.RUNNING, job.start + estimate, job.row, slot, job.procs, limit)
         state.stale = True
         state.causes |= at.CORRECTED
 
@@ -310,6 +347,12 @@ def corrected(code: int, estimate: int, first: int, limit: int, elapsed: int) ->
             while estimate <= elapsed:
                 estimate *= 2
             return min(estimate, limit)
+        if code == HALF_OF_REST:
+            return elapsed + max(1, (limit - elapsed) // 2)
+        if code == MULTIPLES:
+            return min(first * (elapsed // first + 1), limit)
+        if code == PLUS_HOUR:
+            return min(estimate + HOUR * ((elapsed - estimate) // HOUR + 1), limit)
         return limit
     estimate = max(estimate, limit)
     while estimate <= elapsed:

@@ -10,7 +10,7 @@ from schedsim.kernels.cobalt import leave_set, on_end
 from schedsim.kernels.ordered_lists import insert, list_slots, remove
 from schedsim.kernels.queue import end_tie, enqueue, first_step, give_back, record
 from schedsim.kernels.records import Arrays
-from schedsim.kernels.revisions import cancel_revision
+from schedsim.kernels.revisions import cancel_revision, not_overdue
 
 
 @compiled
@@ -43,6 +43,7 @@ def interrupt(sim: Arrays, slot: int, restarts: bool) -> None:
     if state.keeps_limits:
         remove(lists, state, at.LIMITS, start + max(limit, estimate), job.row)
     cancel_revision(sim, job)
+    not_overdue(sim, slot)
     if state.kill and job.run_time > limit:
         state.n_kills -= 1
     state.free += job.procs

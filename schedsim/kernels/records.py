@@ -34,7 +34,7 @@ Observed = npt.NDArray[np.float32]
 BLOCK: Final = 16  # entries of a leaf at most
 FAN: Final = 32  # leaves of a node at most
 CLASSES: Final = 29  # of numbers of processors, by powers of two
-LISTS: Final = 12  # ordered lists, see below
+LISTS: Final = 13  # ordered lists, see below
 LAYERS: Final = 7  # of an agent's network, inputs and outputs included
 
 
@@ -492,6 +492,7 @@ DEPENDANTS: Final = 8  # held jobs, and those with children still to be submitte
 GROUPED: Final = 9  # waiting jobs by (number of the group, row), where candidates are searched by group
 GROUPS: Final = 10  # the first job of each group, by (key, row), with the group's number in the place of its slot
 POSTPONED_GROUPS: Final = 11  # likewise of the groups of postponed jobs, which GROUPED holds as well
+OVERDUE: Final = 12  # running jobs that outlived their estimate, by row, where it is corrected each time it is asked
 
 # why a job is held
 BY_USER: Final = 1

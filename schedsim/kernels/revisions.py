@@ -108,6 +108,20 @@ def cancel_revision(sim: Arrays, job: JobNow) -> None:
 
 
 @step
+def is_overdue(sim: Arrays, slot: int) -> bool:
+    """Return whether a running job is on the list of those that outlived their estimate."""
+    state, row = sim.state[0], sim.jobs_now[slot].row
+    return state.n_nodes[at.OVERDUE] > 0 and slot_from(sim.lists, state, at.OVERDUE, row, row) == slot
+
+
+@step
+def not_overdue(sim: Arrays, slot: int) -> None:
+    """Take a job that has ended, or got an estimate from its forecast, off the list of overdue ones."""
+    if is_overdue(sim, slot):
+        remove(sim.lists, sim.state[0], at.OVERDUE, sim.jobs_now[slot].row, sim.jobs_now[slot].row)
+
+
+@step
 def apply_revisions(sim: Arrays) -> None:
     """Give the running jobs that have reached an estimate step its estimate."""
     lists, state = sim.lists, sim.state[0]
@@ -118,6 +132,7 @@ def apply_revisions(sim: Arrays) -> None:
         job = sim.jobs_now[slot]
         remove_first(lists, state, at.REVISIONS)
         estimate = job.current_estimate
+        not_overdue(sim, slot)
         while job.next_step <= state.now - job.start:
             estimate = sim.steps[slot, job.steps_done].estimate
             job.steps_done += 1

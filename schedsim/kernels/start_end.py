@@ -8,7 +8,7 @@ from schedsim.kernels.networks import free_nodes, take_nodes
 from schedsim.kernels.ordered_lists import first_key, first_slot, insert, remove, remove_first
 from schedsim.kernels.queue import end_tie, give_back, leave_queue, record, refresh
 from schedsim.kernels.records import Arrays
-from schedsim.kernels.revisions import cancel_revision, schedule_revision
+from schedsim.kernels.revisions import cancel_revision, not_overdue, schedule_revision
 
 
 @step
@@ -57,6 +57,7 @@ def end_due(sim: Arrays) -> None:
         if state.keeps_limits:
             remove(lists, state, at.LIMITS, job.start + max(job.requested_time, job.current_estimate), job.row)
         cancel_revision(sim, job)
+        not_overdue(sim, slot)
         state.free += job.procs
         state.n_running -= 1
         if state.agent == at.DRAS:

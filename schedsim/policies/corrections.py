@@ -5,16 +5,22 @@ from types import MappingProxyType
 from typing import Final
 
 from predictors.core.errors import unknown_name
-from schedsim.kernels.instant import DOUBLING, INCREMENTAL, REQUESTED_TIME
+from schedsim.kernels.instant import DOUBLING, HALF_OF_REST, INCREMENTAL, MULTIPLES, PLUS_HOUR, REQUESTED_TIME
 
 CORRECTIONS: Final[Mapping[str, int]] = MappingProxyType(
     {
         "requested": REQUESTED_TIME,  # the requested time
         "incremental": INCREMENTAL,  # the first estimate + 1, 5, 15, 30 min, 1, 2, 5, 10, 20, 50, 100 h
         "doubling": DOUBLING,  # twice as long, again and again
+        "slurm": HALF_OF_REST,  # now + half of what is left to the request, anew at every instant
+        "pbs": MULTIPLES,  # the first estimate twice, three times, …
+        "plus-hour": PLUS_HOUR,  # an hour more, again and again
     }
 )
-"""Corrections by name, as the kernels' codes. Applied at scheduling instants until the estimate lies in the future."""
+"""Corrections by name, as the kernels' codes. Applied at scheduling instants until the estimate lies in the future.
+
+The last three are those of schedulers in production: Slurm with `time_min_as_soft_limit` (its `_soft_job_end`), PBS
+with soft walltimes (its `extend_soft_walltime`), METASTACK. None exceeds the requested time."""
 
 
 def correction_code(name: str) -> int:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 import numpy as np
@@ -24,6 +24,7 @@ STARTED_BY: Final = ("ready", "reserved", "backfilled")
 """Names of the codes in `Schedule.started_by`: in the queue's order at once, in that order after having held a
 reservation, ahead of a blocked job."""
 
+_BY_ROW: Final = ("start", "end", "estimate", "last_estimate", "started_by")
 COLUMNS: Final = ("job_id", "submit", "start", "end", "procs", "estimate", "last_estimate", "started_by")
 
 
@@ -122,6 +123,13 @@ class Schedule:
             marked = np.zeros(len(workload), dtype=np.bool_)
             marked[list(stopped)] = True
         return cls(workload, *columns, engine_seconds=engine_seconds, nodes=nodes, stopped=marked, disturbed=disturbed)
+
+    def of_rows(self, rows: Ints) -> Self:
+        """Return the schedule of some of the jobs, rows ascending, for figures of them; without their nodes."""
+        columns = {name: getattr(self, name)[rows] for name in _BY_ROW}
+        stopped = None if self.stopped is None else self.stopped[rows]
+        workload = self.workload.of_rows(rows)
+        return replace(self, workload=workload, **columns, stopped=stopped, nodes=None, disturbed=None)
 
     @property
     def wait(self) -> Ints:

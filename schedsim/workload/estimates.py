@@ -173,6 +173,7 @@ class Source:
             estimates.running, estimates.candidates, estimates.order,
         )  # fmt: skip
         given, forecasts = list[Floats](), list[tuple[Forecast, Floats]]()
+        asked: dict[int, Floats] = {}  # a forecast of several roles is asked once
         for role in roles:
             if isinstance(role, np.ndarray) or not isinstance(role, Forecast):
                 given.append(checked(role, workload).astype(np.float64))
@@ -180,9 +181,12 @@ class Source:
                 raise JobcastError(
                     "Revised estimates are for all roles at once: give them alone, not as a part of Separate."
                 )
+            elif id(role) in asked:
+                given.append(asked[id(role)])
             else:
                 given.append(np.full(len(workload), np.nan))
                 forecasts.append((role, given[-1]))
+                asked[id(role)] = given[-1]
         return cls(tuple(given), tuple(forecasts), _answers(2, 1))
 
     @cached_property

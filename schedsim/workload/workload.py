@@ -1,7 +1,7 @@
 """Workload: the jobs and the machine of a simulation."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Self
 
@@ -142,6 +142,12 @@ class Workload:
 
     def __len__(self) -> int:
         return len(self.job_id)
+
+    def of_rows(self, rows: Ints) -> Self:
+        """Return some of the jobs, rows ascending, on the same clock and machine."""
+        optional = {name: getattr(self, name) for name in ("user", "deadline") if getattr(self, name) is not None}
+        columns = {name: getattr(self, name) for name in _COLUMNS} | optional
+        return replace(self, **{name: column[rows] for name, column in columns.items()})
 
     @cached_property
     def jobs(self) -> Ints:

@@ -105,7 +105,22 @@ def expected_row(
     similar = [] if rank is None else groups[BACK_OFF[rank]]
     row |= {f"similar_{fact}": value for fact, value in of_group(similar, now).items()} | {"similar_rank": rank}
     row |= {name: kernel_mean(ended[-64:], job, *scales) for name, scales in KERNELS.items()}
+    row |= of_production(ended, job)
     return {name: MISSING if value is None else float(value) for name, value in row.items()}
+
+
+def of_production(ended: list[LoggedJob], job: LoggedJob) -> dict[str, float | None]:
+    """Return what predictors in production read; these small logs have one queue and one partition."""
+    ratios = [min(o.run_time / o.requested_time, 1.0) for o in ended[-15:] if o.requested_time]
+    about = (job.procs, job.requested_time)
+    recent = [o for o in ended[-64:] if job.submit - o.end <= 90 * 86400]
+    alike = [o.run_time for o in recent if (o.procs, o.requested_time) == about]
+    place = [o.run_time for o in ended[-10:]]
+    return {
+        "worst_ratio": max(ratios, default=None),
+        "alike_mean": sum(alike) / len(alike) if alike else None,
+        "place_mean": sum(place) / len(place) if place else None,
+    }
 
 
 GROUPS = {

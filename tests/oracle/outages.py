@@ -92,7 +92,7 @@ class Disturbed(Site):
         if not self.calendar.requeue:
             self.dropped.add(entry.row)
             return
-        entry.start, entry.running = -1, entry.first
+        entry.start, entry.running, entry.overdue = -1, entry.first, False
         self.held.discard(entry)
         self.promises.pop(entry.row, None)
         self.submitted(entry)

@@ -35,7 +35,7 @@ def site_with(revised):
             self.something_ended = bool(ending)
             for entry in self.running:
                 while entry.ladder and entry.start + entry.ladder[0][0] <= self.now:
-                    entry.running = entry.ladder.pop(0)[1]
+                    entry.running, entry.overdue = entry.ladder.pop(0)[1], False
             self.correct_expired()
             self.one_pass()
 

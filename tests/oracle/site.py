@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from heapq import heappush
+from itertools import count
 from math import log10
 
 from tests.oracle import passes as oracle_passes
@@ -68,6 +69,7 @@ class Entry:
     running: int  # the same, as corrected
     start: int = -1
     key: tuple = ()
+    overdue: bool = False  # it has outlived its estimate
 
     @property
     def planned_end(self) -> int:
@@ -88,6 +90,13 @@ def corrected(entry: Entry, elapsed: int, correction: str, kill: bool) -> int:
         elif correction == "incremental":
             higher = [entry.first + rung for rung in RUNGS if entry.first + rung > estimate]
             estimate = min(higher[0] if higher else entry.requested, entry.requested)
+        elif correction == "slurm":
+            left = entry.requested - elapsed
+            estimate = elapsed + max(1, left // 2) if left > 0 else entry.requested
+        elif correction == "pbs":
+            estimate = min(next(k * entry.first for k in count(1) if k * entry.first > elapsed), entry.requested)
+        elif correction == "plus-hour":
+            estimate = min(estimate + HOUR, entry.requested)
         else:
             raise ValueError(correction)
     return estimate
@@ -193,8 +202,12 @@ class Site:
     def correct_expired(self) -> None:
         """Replace the estimates that running jobs have outlived."""
         for entry in self.running:
+            elapsed = self.now - entry.start
             if entry.planned_end <= self.now:
-                entry.running = corrected(entry, self.now - entry.start, self.correction, self.kill)
+                entry.running = corrected(entry, elapsed, self.correction, self.kill)
+                entry.overdue = True
+            elif self.correction == "slurm" and entry.overdue and elapsed < entry.requested:
+                entry.running = elapsed + max(1, (entry.requested - elapsed) // 2)
 
     def one_pass(self) -> None:
         """Bring the queue in order and start whom the rule starts."""

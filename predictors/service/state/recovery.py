@@ -138,6 +138,11 @@ def _in_hashes(users: Ints, recent: Floats, codes: dict[str, Codes], key: Pseudo
     users = users[kept]
     has_runs = users[:, at.RECENT] != at.NONE
     recent = recent[users[has_runs, at.RECENT]]
+    if at.QUEUE in tables:
+        queue = recent[:, at.R_QUEUE : at.R_PARTITION]  # 0: none, 1: unknown, else the code + 2
+        recent[:, at.R_QUEUE : at.R_PARTITION] = np.where(
+            queue < 2, queue, np.maximum(_looked_up(tables[at.QUEUE], queue.astype(np.int64) - 2) + 2, 1)
+        )
     users[has_runs, at.RECENT] = np.arange(len(recent))
     return users, recent
 

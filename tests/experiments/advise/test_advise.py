@@ -11,6 +11,7 @@ import pytest
 
 from experiments.advise.advice import FEWEST, advise, changes
 from experiments.advise.advise import ADDS, PERFECT, SHORT_LIST, Question, cases_with
+from experiments.advise.report import report_on
 from experiments.advise.sentences import headline, verdict, who
 from experiments.reports.manifest import read_manifest
 from experiments.sweeps.run import run_plan
@@ -272,3 +273,23 @@ def test_bad_input_is_one_line_and_leaves_nothing(words, told, jobcast, tmp_path
 def test_too_few_seeds_are_refused_before_anything_is_run():
     with pytest.raises(JobcastError, match="nothing can be said"):
         Question(None, seeds=1)
+
+
+@pytest.mark.slow
+def test_soft_limits_of_the_sites_own_scheduler(tmp_path):
+    """Today's policy with soft limits by four predictors; the page says what the scheduler can do, with commands."""
+    log = clean(generate_log(150, seed=6, users=6, load=0.9))[0]
+    question = Question(log, "easy", 5, soft_limits="pbs")
+    assert [case.name for case in question.cases][0::5] == ["EASY", "run times known"]
+    assert {case.soft_limits for case in question.cases[1:]} == {"pbs"}
+    found = question.run(tmp_path)
+    advice = question.advice(found)
+    assert len(advice.options) == 4 and advice.most is not None and not advice.adds
+    report = report_on(advice, found, log, tmp_path, "site.swf", 0.0, "pbs")
+    command = report.tables["as logged, with commands"].set_index("case")["command"]["similar within 0.1"]
+    assert command.endswith("--estimates similar --correction pbs --budget 0.1 --soft-limits pbs")
+    assert any("Of balanced: PBS can order" in sentence for sentence in report.details)
+    with pytest.raises(JobcastError, match="plans by requested times today; careful plans by careful"):
+        Question(log, "careful", 5, soft_limits="slurm")
+    with pytest.raises(JobcastError, match="has a list of its own"):
+        Question(log, "easy", 5, predictor="last-two", soft_limits="slurm")

@@ -98,6 +98,26 @@ def test_kernel_means_look_at_the_last_sixty_four_runs():
     assert same_bits(replay(as_log(changed), names)[-1], row)
 
 
+def test_production_features_look_at_queue_age_and_the_newest_runs():
+    """Job 80 asks as every fifth before: only runs of its queue, of 90 days and among the last 64 are alike."""
+    n, day = 81, 86400
+    columns = {
+        "job_id": np.arange(n), "submit": np.arange(n) * 2 * day, "wait": np.zeros(n), "run_time": np.arange(n) + 1,
+        "requested_procs": np.ones(n), "requested_time": np.full(n, 600), "user": np.zeros(n),
+        "queue": np.arange(n) % 2,
+    }  # fmt: skip
+    log = JobLog.from_columns({name: np.asarray(values, dtype=np.int64) for name, values in columns.items()}, {})
+    names = ("worst_ratio", "alike_mean", "place_mean")
+    worst, alike, place = replay(log, names)[-1]
+    even = [i + 1 for i in range(80) if i % 2 == 0]
+    fresh = [i + 1 for i in range(16, 80) if i % 2 == 0 and 160 * day - (2 * i * day + i + 1) <= 90 * day]
+    assert worst == 80 / 600
+    assert alike == np.mean(fresh) and len(fresh) == 22
+    assert place == np.mean(even[-10:])
+    other = JobLog.from_columns(log.values | {"queue": np.where(np.arange(n) == 80, 7, log.values["queue"])}, {})
+    assert np.isnan(replay(other, names)[-1][1:]).all(), "nothing has run in that queue"
+
+
 def test_free_processors_are_those_that_no_running_job_has():
     names = ("machine_free_procs", "machine_running_procs")
     rows = replay(as_log(SIX, max_procs=20), names)
@@ -201,7 +221,7 @@ def test_log_continues_an_earlier_history():
 def test_kernel_means_go_on_from_an_earlier_history():
     """A log cut in two, the second half after the first: the same means as in one go, to the last bit."""
     jobs = [LoggedJob(i, 50 * i, 0, 3 * i % 29 + 1, 1 + i % 4, 60 + i % 3, i % 2, 1, 1) for i in range(80)]
-    names = ("kernel_near", "kernel_timed", "requested_time")
+    names = ("kernel_near", "kernel_timed", "requested_time", "worst_ratio", "alike_mean", "place_mean")
     whole = replay(as_log(jobs, epoch=5000), names)
     first, later = (
         as_log(jobs[:50], epoch=5000),
@@ -210,7 +230,7 @@ def test_kernel_means_go_on_from_an_earlier_history():
             epoch=7500,
         ),
     )
-    bound, rows = LogHistory(first, names), np.full((50, 3), NAN)
+    bound, rows = LogHistory(first, names), np.full((50, len(names)), NAN)
     bound.consume(log_events(first), rows)
     assert same_bits(replay(later, names, after=bound.live(rows)), whole[50:])
     without = LogHistory(first, ["similar_mean"])

@@ -5,7 +5,7 @@ import pytest
 
 from predictors.data.joblog import JobLog
 from predictors.evaluation.evaluate import evaluate
-from predictors.models.baselines import Similar, SimilarLow, SimilarMean
+from predictors.models.baselines import Cesnet, Metastack, Similar, SimilarLow, SimilarMean
 
 # User 1 asks for (4 processors, 600 s) four times, then for other things; one job a thousand seconds.
 RUNS = [100, 20, 30, 40, 7, 7, 7, 7, 7]
@@ -42,6 +42,26 @@ def test_the_most_specific_group_with_history_speaks(by_hand):
 def test_the_other_statistics(by_hand):
     assert SimilarLow().predict(by_hand)[4] == 27.5
     assert SimilarMean().predict(by_hand)[4] == 47.5
+
+
+def test_production_rules_by_hand():
+    """Hours: a ratio of 1/4 and then 1/2 of the request, padded; of more than a day, twice; alike jobs, then half."""
+    hour = 3600
+    columns = {
+        "job_id": np.arange(6),
+        "submit": np.arange(6) * 100 * hour,
+        "wait": np.zeros(6),
+        "run_time": np.array([1, 2, 1, 60, 1, 1]) * hour,
+        "requested_procs": np.array([4, 4, 4, 4, 4, 8]),
+        "requested_time": np.array([4, 4, 4, 100, 40, 4]) * hour,
+        "user": np.array([1, 1, 1, 1, 1, 2]),
+    }
+    log = JobLog.from_columns({name: values.astype(np.int64) for name, values in columns.items()}, {})
+    assert Cesnet().predict(log).tolist() == [4 * hour, hour + 900, 2 * hour + 900, 100 * hour, 40 * hour, 4 * hour]
+    assert Cesnet().predict_rows(np.array([[100.0 * hour, 0.25]])).tolist() == [2 * (25 * hour + 900)]
+    assert Metastack().predict(log).tolist() == [
+        2 * hour, hour, 1.5 * hour, 4 / 3 * hour, 16 * hour, 2 * hour,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["KTH-SP2-1996-2.1-cln", "SDSC-SP2-1998-4.2-cln"])

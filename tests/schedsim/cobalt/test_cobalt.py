@@ -55,7 +55,7 @@ def test_equals_the_simulator_that_ticks_under_a_sites_rules(policy):
     for seed in range(60):
         jobs = seeded_workload(seed, least_run=0 if seed % 3 == 0 else 1)
         guesses = seeded_estimates(seed, jobs) if seed % 2 else "requested"
-        correction = ["requested", "incremental", "doubling"][seed % 3]
+        correction = ["requested", "incremental", "doubling", "pbs", "plus-hour"][seed % 5]
         ran += run_both(jobs, policy, seeded_house(seed, jobs), guesses, correction) is not None
     assert ran > 40
 

@@ -63,6 +63,12 @@ def expired(first, requested, elapsed, correction, kill=True):
         ("doubling", 200, 400),
         ("doubling", 1000, 1600),
         ("doubling", 26_000, 10 * HOUR),
+        ("slurm", 100, 100 + (10 * HOUR - 100) // 2),
+        ("slurm", 10 * HOUR - 1, 10 * HOUR),  # nothing is left to halve
+        ("pbs", 299, 300),
+        ("pbs", 300, 400),
+        ("plus-hour", 100, 100 + HOUR),
+        ("plus-hour", 9 * HOUR + 100, 10 * HOUR),
     ],
 )
 def test_corrections(correction, elapsed, estimate):
@@ -70,7 +76,7 @@ def test_corrections(correction, elapsed, estimate):
 
 
 def test_a_job_that_is_not_killed_doubles_its_request():
-    for correction in ("requested", "incremental", "doubling"):
+    for correction in ("requested", "incremental", "doubling", "slurm", "pbs", "plus-hour"):
         assert expired(100, 300, 300, correction, kill=False) == 600
         assert expired(100, 300, 1199, correction, kill=False) == 1200
 

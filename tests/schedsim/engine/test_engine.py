@@ -42,7 +42,7 @@ from tests.support.strategies import (
 )
 
 NAMED = ["requested", "clairvoyant", "tsafrir"]
-CORRECTIONS = ["requested", "incremental", "doubling"]
+CORRECTIONS = ["requested", "incremental", "doubling", "slurm", "pbs", "plus-hour"]
 
 
 @pytest.mark.parametrize("name", EVERY_POLICY)

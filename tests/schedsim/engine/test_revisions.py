@@ -230,7 +230,7 @@ def test_refusals_name_the_rule():
             SimilarRuns(**{name: value})
 
 
-CORRECTIONS = ["requested", "incremental", "doubling"]
+CORRECTIONS = ["requested", "incremental", "doubling", "slurm", "pbs", "plus-hour"]
 
 
 class Fickle:

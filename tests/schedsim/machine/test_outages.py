@@ -71,7 +71,7 @@ def both(name, seed, calendar):
     """Run the oracle and the engine."""
     jobs = seeded_workload(seed, least_run=seed % 2)
     estimates = seeded_estimates(seed, jobs) if seed % 3 else [job.requested for job in jobs]
-    correction = ["requested", "incremental", "doubling"][seed % 3]
+    correction = ["requested", "incremental", "doubling", "slurm", "pbs"][seed % 5]
     site = slowly(jobs, PROCS, rule_of(name, jobs), calendar, estimates, correction)
     found = simulate(
         workload_of(jobs), make_policy(name), np.array(estimates), correction, outages=outages_of(calendar)

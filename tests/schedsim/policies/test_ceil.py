@@ -120,7 +120,7 @@ def test_they_agree_on_longer_workloads_whatever_the_estimates(base):
         kill = seed % 5 != 0
         jobs = seeded_workload(seed, kill=kill, least_run=seed % 2)
         estimates = ("requested", "tsafrir", seeded_estimates(seed, jobs))[seed % 3]
-        correction = ("requested", "incremental", "doubling")[seed // 3 % 3]
+        correction = ("requested", "incremental", "doubling", "slurm", "pbs")[seed // 3 % 5]
         compare(base, jobs, estimates, seed, correction, kill)
 
 

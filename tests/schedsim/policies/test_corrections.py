@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
 from schedsim.engine.simulation import Simulation, simulate
-from schedsim.kernels.instant import DOUBLING, INCREMENTAL, INCREMENTS, REQUESTED_TIME, corrected
+from schedsim.kernels.instant import (
+    DOUBLING,
+    HALF_OF_REST,
+    INCREMENTAL,
+    INCREMENTS,
+    MULTIPLES,
+    PLUS_HOUR,
+    REQUESTED_TIME,
+    corrected,
+)
 from schedsim.policies.corrections import CORRECTIONS, correction_code
 from schedsim.policies.policy import make_policy
 from schedsim.workload.workload import Workload
@@ -32,6 +41,16 @@ HOUR = 3600
         (INCREMENTAL, 900, 100, 900, 4000, 7200),
         (DOUBLING, 1800, 100, 900, 1800, 3600),
         (REQUESTED_TIME, 50, 50, 900, 2000, 3600),  # long overdue: from the request on
+        (HALF_OF_REST, 100, 100, 900, 100, 500),
+        (HALF_OF_REST, 500, 100, 900, 300, 600),  # asked again before it has expired
+        (HALF_OF_REST, 100, 100, 900, 899, 900),
+        (MULTIPLES, 100, 100, 900, 100, 200),
+        (MULTIPLES, 200, 100, 900, 450, 500),  # multiples of the first estimate, not of the last
+        (MULTIPLES, 800, 100, 850, 800, 850),
+        (PLUS_HOUR, 100, 100, 9 * HOUR, 100, 100 + HOUR),
+        (PLUS_HOUR, 100, 100, 9 * HOUR, 100 + HOUR, 100 + 2 * HOUR),
+        (PLUS_HOUR, 100, 100, 900, 100, 900),
+        (HALF_OF_REST, 900, 100, 900, 900, 1800),  # not killed
     ],
 )
 def test_by_hand(code, estimate, first, limit, elapsed, expected):
@@ -70,12 +89,26 @@ def test_estimates_are_corrected_at_instants_only():
     assert simulation.planned_ends.tolist() == [40]
 
 
+def test_slurm_asks_again_at_every_instant():
+    """Row 0 is said to take 10 s of its 100 and takes 90: corrected at 30 s to 65, asked again at 50 s: 75."""
+    jobs = Workload.from_columns(
+        range(4), submit=[0, 1, 30, 50], procs=[6, 8, 3, 3], requested=[100, 10, 100, 100], run_time=[90, 10, 5, 5],
+        machine_procs=8,
+    )  # fmt: skip
+    simulation = Simulation(jobs, make_policy("easy"), np.array([10, 10, 15, 15]), "slurm")
+    for second, planned in ((29, 10), (30, 65), (49, 65), (50, 75)):
+        simulation.run(until=second)
+        assert simulation.planned_ends.tolist() == [planned]
+
+
 @pytest.mark.parametrize(
     ("correction", "start"),
     [
         ("requested", [0, 50, 30]),  # shadow 100: row 2 ends at 45
         ("incremental", [0, 50, 30]),  # shadow 70
         ("doubling", [0, 50, 60]),  # shadow 40: row 2 would end at 45
+        ("pbs", [0, 50, 60]),  # shadow 40
+        ("slurm", [0, 50, 30]),  # shadow 65
     ],
 )
 def test_the_correction_decides_who_is_backfilled(correction, start):

@@ -1,0 +1,1 @@
+"""What soft limits would have done on a log, month by month."""

@@ -1,0 +1,214 @@
+"""A backtest: a log's jobs by requested times, and by soft limits that were learnt from earlier jobs alone.
+
+Both schedules are simulated over the whole log. The soft limits are on from the first day, and each is learnt in the
+loop, from what has ended in the simulation by the job's submission. Then the jobs of each month are compared one by
+one. Nothing is known in the first month, so it stands apart. Shaken copies of the log tell how much is chance.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from experiments.advise.advice import CLASSES
+from experiments.backtest.months import Months
+from experiments.compare.measures import AS_LOGGED
+from experiments.compare.result import LEAST
+from experiments.runs.checkpoints import code_identity, digest_of_values, log_identity, run_all, run_directory
+from experiments.runs.clusters import Pool
+from experiments.runs.pool import HERE
+from experiments.runs.setting import Setting
+from experiments.runs.simulate import estimates_by_name, policy_named, table_by, usual_correction
+from experiments.sweeps.sweep import Case, first_seeds
+from predictors.core.arrays import Bools, Floats, Ints
+from predictors.core.errors import JobcastError
+from predictors.data.joblog import JobLog
+from schedsim.engine.simulation import simulate
+from schedsim.results.metrics import figures_of_waits
+from schedsim.results.schedule import Schedule
+from schedsim.workload.shaking import shaken
+from schedsim.workload.soft_limits import soft_limits_named
+from schedsim.workload.workload import Workload
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TODAY: Final = "requests"
+"""The case of the hard limits alone."""
+NOTICED: Final = 60
+"""A start that moves by no more [s] counts as the same."""
+RUNS, GROUPS, MONTHS = "runs", "groups", "months"
+"""Tables of a backtest."""
+
+
+@dataclass(frozen=True, eq=False)
+class Backtest:
+    """What is asked of a cleaned log: its waits with the soft limits of a predictor, month by month.
+
+    Parameters
+    ----------
+    log : JobLog
+        Cleaned by `predictors.data.cleaning.clean`.
+    predictor : str
+        A registered predictor: it starts knowing nothing.
+    budget : float or None
+        Share of the jobs that may run longer than their soft limit.
+    soft_limits : str
+        How the scheduler holds them, see `schedsim.workload.soft_limits`.
+    policy : str
+        The policy of the machine.
+    seeds : int
+        How many shaken copies.
+
+    Raises
+    ------
+    JobcastError
+        If there is no such predictor, policy or scheduler, they do not go together, or the seeds are too few.
+    """
+
+    log: JobLog
+    predictor: str = "cesnet"
+    budget: float | None = None
+    soft_limits: str = "slurm"
+    policy: str = "easy"
+    seeds: int = 10
+
+    def __post_init__(self) -> None:
+        if self.seeds < LEAST:
+            raise JobcastError(
+                f"Of {self.seeds} shaken copies of a log nothing can be said; take --seeds {LEAST} or more."
+            )
+        for case in self.cases:
+            case.check()
+
+    @cached_property
+    def cases(self) -> tuple[Case, Case]:
+        """The hard limits alone, and with the soft limits."""
+        within = "" if self.budget is None else f" within {self.budget:g}"
+        correction = usual_correction(self.soft_limits)
+        soft = Case(
+            f"{self.predictor}{within}", self.policy, self.predictor, correction,
+            budget=self.budget, soft_limits=self.soft_limits,
+        )  # fmt: skip
+        return Case(TODAY, self.policy), soft
+
+    @property
+    def after(self) -> str:
+        """The name of the case with soft limits."""
+        return self.cases[1].name
+
+    def run(self, folder: Path, pool: Pool = HERE) -> "Found":
+        """Do the runs; what is done is kept in a folder within `folder`, and started again it goes on there."""
+        import pandas as pd
+
+        log = log_identity(self.log)
+        about = {"cases": [case.to_row() for case in self.cases], "seeds": self.seeds, "log": log, **code_identity()}
+        identity = digest_of_values(about)
+        kept = folder / f"runs-{identity[:12]}"
+        seeds = [AS_LOGGED, *first_seeds(self.seeds)]
+        with run_directory(kept, "backtest", identity, about):
+            setting = Setting(self.log, folder, pool=pool, checkpoints=kept)
+            parts = run_all(setting, "Simulating", _compared, (self.log, self.cases), seeds)
+        whole = pd.concat(parts, ignore_index=True)
+        tables = {name: part.dropna(axis="columns", how="all") for name, part in whole.groupby("table", sort=False)}
+        return Found(tables[RUNS], tables[GROUPS], tables[MONTHS])
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The tables of a backtest, as far as they can be compared: without the first month where there are others.
+
+    Attributes
+    ----------
+    runs : DataFrame
+        A row a seed and case: the figures of the waits over all months but the first.
+    groups : DataFrame
+        A row a seed, case and group of jobs, `by` size, run time and user: jobs and mean wait.
+    months : DataFrame
+        A row a seed and month: figures `before_…` and `after_…`, `earlier` and `later` (jobs whose start moves by more
+        than `NOTICED`), and of the soft limits `short` (jobs that outlive theirs) and by how much [s].
+    """
+
+    runs: "pd.DataFrame"
+    groups: "pd.DataFrame"
+    months: "pd.DataFrame"
+
+
+def _compared(shared: tuple[JobLog, tuple[Case, Case]], seed: int) -> "pd.DataFrame":
+    """Return all rows of one seed, told apart by the column `table`."""
+    import pandas as pd
+
+    log, cases = shared
+    jobs = log if seed == AS_LOGGED else shaken(log, seed)
+    workload, months = Workload.from_log(jobs), Months.of(jobs)
+    before, _ = _scheduled(jobs, workload, cases[0])
+    after, limit = _scheduled(jobs, workload, cases[1])
+    counted = months.of_job > 0 if len(months.names) > 1 else np.ones(len(jobs), dtype=np.bool_)
+    rows: list[dict[str, Any]] = []
+    leading = {"log": jobs.name, "seed": seed}
+    for case, schedule in zip(cases, (before, after), strict=True):
+        names = leading | {"case": case.name}
+        rows.append({"table": RUNS} | names | _figures(schedule, counted))
+        rows += [{"table": GROUPS} | names | group for group in _groups(schedule, counted)]
+    for number, name in enumerate(months.names):
+        here = months.of_job == number
+        if here.any():
+            rows.append({"table": MONTHS} | leading | {"month": name} | _moved(before, after, limit, here))
+    return pd.DataFrame(rows)
+
+
+def _scheduled(jobs: JobLog, workload: Workload, case: Case) -> tuple[Schedule, Floats]:
+    """Return the schedule of a case, and each job's soft limit [s]; the hard one where there are no soft ones."""
+    assert isinstance(case.estimates, str)
+    estimates = estimates_by_name(case.estimates, jobs, workload, case.budget)
+    if case.soft_limits is None:
+        return simulate(workload, policy_named(case.policy), estimates), workload.requested.astype(np.float64)
+    limits = soft_limits_named(case.soft_limits).of(estimates, workload)
+    schedule = simulate(workload, policy_named(case.policy), limits.estimates, case.correction)
+    return schedule, limits.seconds
+
+
+def _figures(schedule: Schedule, here: Bools) -> dict[str, float]:
+    return figures_of_waits(schedule.wait[here], schedule.run_time[here], schedule.workload.procs[here])
+
+
+def _groups(schedule: Schedule, here: Bools) -> Iterator[dict[str, Any]]:
+    """Yield the jobs and mean wait of each class and user, of some of the jobs."""
+    part = schedule.of_rows(np.flatnonzero(here))
+    for by in (*CLASSES, "user"):
+        for group, found in table_by(part, by).items():
+            yield {"by": by, "group": group, "n_jobs": found["n_jobs"], "mean_wait_s": found["mean_wait_s"]}
+
+
+def _moved(before: Schedule, after: Schedule, limit: Floats, here: Bools) -> dict[str, float]:
+    """Return what becomes of the jobs of a month."""
+    moved, short = (after.start - before.start)[here], (after.run_time - limit)[here]
+    earlier, later, beyond = moved < -NOTICED, moved > NOTICED, short > 0
+    found: dict[str, float] = {
+        "jobs": int(here.sum()),
+        "earlier": int(earlier.sum()),
+        "later": int(later.sum()),
+        "earlier_median_s": _median(-moved[earlier]),
+        "later_median_s": _median(moved[later]),
+        "short": int(beyond.sum()),
+        "short_median_s": _median(short[beyond]),
+        "short_most_s": float(short[beyond].max(initial=0)),
+    }
+    for side, schedule in (("before", before), ("after", after)):
+        figures = _figures(schedule, here)
+        found |= {f"{side}_{name}": figures[name] for name in MONTHLY}
+    return found
+
+
+MONTHLY: Final = (
+    "mean_bounded_slowdown", "mean_wait_s", "p99_wait_s", "max_wait_s", "widest5_mean_wait_s",
+    "area_weighted_mean_wait_s", "area_weighted_mean_bounded_slowdown",
+)  # fmt: skip
+"""The five figures of the waits, and those weighted by area."""
+
+
+def _median(seconds: Ints | Floats) -> float:
+    return float(np.median(seconds)) if len(seconds) else 0.0

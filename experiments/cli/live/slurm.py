@@ -1,0 +1,321 @@
+"""`jobcast slurm …`: soft limits beside a real Slurm, watched first, shadowed next, written last."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from experiments.cli.options import Json, Log, grouped
+from experiments.console import say
+from predictors.core.errors import JobcastError
+
+if TYPE_CHECKING:
+    from predictors.schedulers.adapter import Adapter, Cycle
+    from predictors.schedulers.forecaster import Forecaster
+    from predictors.schedulers.soft_limit import SiteRules
+
+app = typer.Typer(
+    name="slurm",
+    no_args_is_help=True,
+    help="Soft limits (TimeMin) beside a real Slurm: check the site, watch, shadow, write, clear.",
+)
+
+JournalFolder = Annotated[
+    Path, typer.Option("--journal", help="Folder of the journal; it has one owner.", file_okay=False)
+]
+RulesFile = Annotated[
+    Path | None, typer.Option("--rules", help="TOML file with the site's rules, its table soft_limits.")
+]
+JOURNAL: Final = Path("jobcast-slurm")
+
+
+@dataclass(frozen=True)
+class ForecasterOptions:
+    """Options on where predictions come from."""
+
+    url: Annotated[str | None, typer.Option(help="A service that answers, and is told of events.")] = None
+    token: Annotated[str | None, typer.Option(help="Bearer token.", envvar="JOBCAST_TOKEN")] = None
+    model: Annotated[
+        str | None, typer.Option(help="Without a service: a MODEL as of `jobcast serve`, in this process.")
+    ] = None
+    db: Annotated[str, typer.Option(help="Database of --model: sqlite:///FILE or postgresql+psycopg://….")] = (
+        "sqlite:///jobcast-slurm.db"
+    )
+    warm: Annotated[bool, typer.Option("--warm", help="--model begins with the history that it was saved with.")] = (
+        False
+    )
+    name_key: Annotated[Path | None, typer.Option(help="Secret key for --model's hashes of names.")] = None
+
+    def built(self) -> "Forecaster":
+        """Return the client of a service, or a service in this process.
+
+        Raises
+        ------
+        JobcastError
+            If not one of them is named, or it cannot be used.
+        """
+        import os
+
+        from experiments.console import working
+        from predictors.service.client import Client
+
+        if (self.url is None) == (self.model is None):
+            raise JobcastError("Give --url of a service, or --model for one in this process; not both.")
+        if self.url is not None:
+            return Client(self.url, self.token, timeout=30.0)
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+        from predictors.schedulers.embedded import Embedded
+        from predictors.service.pseudonyms import Pseudonymiser
+        from predictors.service.settings import Settings
+
+        key = Pseudonymiser() if self.name_key is None else Pseudonymiser.read(self.name_key)
+        with working(f"Loading {self.model}"):
+            return Embedded(Settings(model=str(self.model), db=self.db, warm=self.warm), key)
+
+
+@dataclass(frozen=True)
+class LookOptions:
+    """Options on what is kept of each look at the queue, and how often one is taken."""
+
+    journal: JournalFolder = JOURNAL
+    rules: RulesFile = None
+    table: Annotated[
+        Path | None, typer.Option(help="Table for submission to write each time; see deploy/slurm.", writable=True)
+    ] = None
+    every: Annotated[float, typer.Option(help="Seconds from one look to the next.", min=1)] = 60.0
+    cycles: Annotated[int | None, typer.Option(help="Leave after so many looks; else go on.", min=1)] = None
+
+    def site_rules(self) -> "SiteRules":
+        """Return the site's rules."""
+        return _site_rules(self.rules)
+
+    @contextmanager
+    def adapter(self, mode: str, rules: "SiteRules", who: ForecasterOptions, **options: Any) -> Iterator["Adapter"]:
+        """Make an adapter; its journal is claimed first, so that a second one ends before it loads a model."""
+        from predictors.schedulers.adapter import Adapter
+        from predictors.schedulers.journal import Journal
+        from predictors.schedulers.slurm import Slurm
+        from predictors.schedulers.submission import TablePlan
+
+        plan = None if self.table is None else TablePlan(self.table)
+        with Journal(self.journal) as journal:
+            forecaster = who.built()
+            try:
+                yield Adapter(Slurm(), forecaster, journal, rules, mode, table=plan, **options)
+            finally:
+                forecaster.close()
+
+
+NoFeed = Annotated[bool, typer.Option("--no-feed", help="Another program tells the service of events.")]
+
+
+@app.command()
+@grouped
+def watch(who: ForecasterOptions, look: LookOptions, as_json: Json = False) -> None:
+    """Tell a service, or a model in this process, what happens in the queue; decide nothing."""
+    with look.adapter("watch", look.site_rules(), who) as adapter:
+        _go_on(adapter, look, as_json)
+
+
+@app.command()
+@grouped
+def shadow(who: ForecasterOptions, look: LookOptions, no_feed: NoFeed = False, as_json: Json = False) -> None:
+    """Decide on the soft limit of each pending job, and keep that in the journal alone: nothing is changed.
+
+    A table for submission that is written meanwhile is for advice only.
+    """
+    with look.adapter("shadow", look.site_rules(), who, feeds=not no_feed) as adapter:
+        _go_on(adapter, look, as_json)
+
+
+@app.command()
+@grouped
+def write(
+    who: ForecasterOptions,
+    look: LookOptions,
+    whitelist: Annotated[
+        Path | None, typer.Option(help="File of the users whose jobs may be changed, one a line.")
+    ] = None,
+    everybody: Annotated[bool, typer.Option("--all", help="All users' jobs may be changed.")] = False,
+    most_changes: Annotated[int, typer.Option(help="Changes of one look at most.", min=1)] = 2000,
+    no_feed: NoFeed = False,
+    as_json: Json = False,
+) -> None:
+    """Set, raise, lower and clear the soft limits of pending jobs, and keep a journal of it.
+
+    It never touches heterogeneous jobs, jobs with a deadline, a --time-min of their own or a reservation of theirs, and
+    jobs whose limit reaches a coming reservation: what it had set there, it clears. It refuses to begin without
+    SchedulerParameters=time_min_as_soft_limit and Slurm 23.11.
+    """
+    from predictors.schedulers.rules import read_whitelist
+    from predictors.schedulers.slurm import Slurm
+
+    if everybody == (whitelist is not None):
+        raise JobcastError("Give --whitelist FILE with the users whose jobs may be changed, or --all; not both.")
+    rules = look.site_rules()
+    if whitelist is not None:
+        rules = replace(rules, users=read_whitelist(whitelist))
+    with look.adapter("write", rules, who, feeds=not no_feed, most_changes=most_changes) as adapter:
+        config = Slurm().config()
+        if config.warning:
+            typer.echo(f"jobcast: {config.warning}.", err=True)
+        if config.refusal:
+            adapter.cycle()  # clears what an earlier one may have set
+            raise JobcastError(f"{config.refusal}. Nothing is set; see `jobcast slurm check`.")
+        _go_on(adapter, look, as_json)
+
+
+@app.command()
+def clear(journal: JournalFolder = JOURNAL, as_json: Json = False) -> None:
+    """Clear the soft limits of all pending jobs that the journal has set: TimeMin=0, and read back.
+
+    The safe order to roll back: stop the adapter; `jobcast slurm clear`; take time_min_as_soft_limit out of
+    SchedulerParameters; scontrol reconfigure. The other way round, jobs that still have a soft limit would be ended
+    there. The status is 1 if one is left.
+    """
+    from experiments.console import print_json
+    from predictors.core.errors import counted
+    from predictors.schedulers.journal import Journal
+    from predictors.schedulers.operation import clear_all
+    from predictors.schedulers.slurm import Slurm
+
+    with Journal(journal) as kept:
+        done = clear_all(Slurm(), kept)
+    if as_json:
+        print_json(asdict(done))
+    else:
+        say(f"{counted(done.cleared, 'soft limit')} cleared, {len(done.left)} left.")
+        for job, why in list(done.left.items())[:20]:
+            say(f"  job {job}: {why}")
+        if done.others:
+            say(f"{counted(done.others, 'pending job')} with a TimeMin of their users' own are as they were.")
+        if not done.left:
+            say("Now take time_min_as_soft_limit out of SchedulerParameters, if it shall go, and scontrol reconfigure.")
+    if done.left:
+        raise typer.Exit(1)
+
+
+@app.command()
+@grouped
+def table(
+    log: Log,
+    who: ForecasterOptions,
+    out: Annotated[Path, typer.Option(help="The table to write.", writable=True)],
+    cluster: Annotated[str, typer.Option(help="The cluster's name; plug-ins take the table of no other.")],
+    rules: RulesFile = None,
+    hours: Annotated[float, typer.Option(help="How long the table holds.", min=0.1)] = 26.0,
+    sets: Annotated[bool, typer.Option("--set", help="Plug-ins may set soft limits by it; else it is for advice.")] = (
+        False
+    ),
+    reservation: Annotated[
+        int | None, typer.Option(help="When the first coming reservation begins, in Unix time.", min=0)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write the table for submission from a log of jobs that have ended: for PBS, or where no adapter runs.
+
+    Such a table is as old as the log. Write it anew each day, before it expires, and with the next reservation.
+    """
+    import time
+
+    from experiments.console import print_json, working
+    from predictors.core.errors import counted
+    from predictors.data.formats.detect import read_log
+    from predictors.schedulers.soft_limit import Reservation
+    from predictors.schedulers.submission import classes_of, submission_table, write_table
+
+    if not cluster or cluster.split() != [cluster]:
+        raise JobcastError(f"--cluster must be a name without blanks; got {cluster!r}.")
+    own = _site_rules(rules)
+    with working(f"Reading {log}"):
+        classes = classes_of(read_log(log)[0])
+    if not classes:
+        raise JobcastError(f"{log}: has no job with a user's name and a limit, so a table would be empty.")
+    now = int(time.time())
+    ahead = [] if reservation is None else [Reservation("the next one", reservation, reservation)]
+    forecaster = who.built()
+    try:
+        made = submission_table(classes, forecaster, cluster, now, ahead, own, lasts=int(hours * 3600), sets=sets)
+    finally:
+        forecaster.close()
+    write_table(made, out)
+    if as_json:
+        print_json({"table": str(out), "rows": len(made.rows), "classes": len(classes), "expires": made.expires})
+    else:
+        say(
+            f"{out}: {counted(len(made.rows), 'row')}, from {len(classes):,} classes of jobs; it holds for {hours:g} h."
+        )
+
+
+@app.command()
+def check(
+    journal: JournalFolder = JOURNAL,
+    written: Annotated[Path | None, typer.Option("--table", help="The table for submission.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Check whether a site is ready, a line each: ok, warn or fail. Nothing is changed; a fail is status 1."""
+    from experiments.console import print_json
+    from predictors.schedulers.operation import FAIL, check_site
+    from predictors.schedulers.slurm import Slurm
+
+    found = list(check_site(Slurm(), journal, written))
+    if as_json:
+        print_json({"findings": [asdict(one) for one in found]})
+    else:
+        for one in found:
+            say(f"{one.status:<5} {one.what:<13} {one.found}")
+    if any(one.status == FAIL for one in found):
+        raise typer.Exit(1)
+
+
+def _site_rules(path: Path | None) -> "SiteRules":
+    from predictors.schedulers.rules import read_rules
+    from predictors.schedulers.soft_limit import SiteRules
+
+    return SiteRules() if path is None else read_rules(path)
+
+
+def _go_on(adapter: "Adapter", look: LookOptions, as_json: bool) -> None:
+    """Look again and again. A look that fails changes nothing, and the next one may succeed."""
+    import sys
+    import time
+
+    from predictors.core.errors import printable
+    from predictors.service.operation.systemd import ALIVE, READY, notify
+
+    n = 0
+    notify(READY)
+    while True:
+        begin, n = time.monotonic(), n + 1
+        try:
+            _tell(adapter.cycle(), as_json)
+        except JobcastError as error:
+            if look.cycles is not None and n >= look.cycles:
+                raise
+            typer.echo(f"jobcast: {printable(str(error))}", err=True)
+        sys.stdout.flush()
+        notify(ALIVE)
+        if look.cycles is not None and n >= look.cycles:
+            return
+        time.sleep(max(look.every - (time.monotonic() - begin), 0.0))
+
+
+def _tell(done: "Cycle", as_json: bool) -> None:
+    import json
+    import sys
+
+    from predictors.core.errors import counted, printable
+
+    if as_json:
+        sys.stdout.write(json.dumps(asdict(done)) + "\n")
+        return
+    changes = ", ".join(f"{n:,} {what}" for what, n in sorted(done.changed.items())) or "nothing to change"
+    say(
+        f"{counted(done.jobs, 'job')}, {done.pending:,} pending; {counted(done.events, 'event')} told; {changes}; "
+        f"{done.seconds:.2f} s"
+    )
+    for trouble in done.troubles[:5]:
+        typer.echo(f"jobcast: {printable(trouble)}", err=True)

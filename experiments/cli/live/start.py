@@ -1,0 +1,153 @@
+"""`jobcast start` and `jobcast why`: when a waiting job will start, and what keeps it now."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from experiments.cli.options import Json, Seed
+from experiments.console import say
+
+if TYPE_CHECKING:
+    from experiments.live.queue import LiveQueue
+    from experiments.live.starts import Past
+    from predictors.data.joblog import JobLog
+
+Queue = Annotated[
+    Path | None,
+    typer.Option("--queue", help="A queue that --save wrote; else Slurm's commands are asked.", metavar="FILE"),
+]
+PastLog = Annotated[
+    Path | None,
+    typer.Option("--past", help="A job log (sacct, …) to learn from how much of their requests users need."),
+]
+
+
+def start(
+    job: Annotated[str | None, typer.Argument(help="Its id, 123 or 123_4; none: all that wait.", metavar="JOB")] = None,
+    queue: Queue = None,
+    past: PastLog = None,
+    draws: Annotated[int, typer.Option(help="Draws of the run times.", min=1, max=10_000)] = 100,
+    seed: Seed = 0,
+    save: Annotated[
+        Path | None, typer.Option(help="Write the queue as it is now, for later questions.", writable=True)
+    ] = None,
+    score: Annotated[
+        Path | None,
+        typer.Option(help="A later job log with the true starts: say how well forecasts held.", metavar="LOG"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Forecast when waiting jobs start, P10, P50 and P90, from the live queue and what users' jobs really ran.
+
+    Beside each stands what the scheduler expects itself. Only what ended before the queue was read is learnt from.
+    """
+    from experiments.console import print_json, print_table
+    from experiments.live.starts import actual_starts, scored, starts_of
+
+    now, ended = _read(queue, past)
+    if save is not None:
+        now.write(save)
+    asked = [now.job(job)] if job is not None else [one for one in now.jobs if one.state == "PENDING"]
+    if job is not None:
+        _refuse_unanswerable(now, ended, asked[0])
+    found = starts_of(now, ended, asked, draws, seed)
+    held = scored(found, actual_starts(_log(score))) if score is not None else None
+    if as_json:
+        more: dict[str, Any] = {} if held is None else {"score": held}
+        print_json({"now": now.now, "starts": [one.to_dict() for one in found], **more})
+        return
+    if not found:
+        say("No job waits for processors.")
+    else:
+        rows = [
+            (one.job, *(_in(second - now.now) for second in (one.p10, one.p50, one.p90, one.by_requests)),
+             "-" if one.by_scheduler is None else _in(one.by_scheduler - now.now), one.ahead)
+            for one in found
+        ]  # fmt: skip
+        note = f"Run times as of {found[0].learnt_from:,} ended jobs; later jobs and priorities are not foreseen."
+        print_table("Starts in", ("job", "P10", "P50", "P90", "by requests", "scheduler", "ahead"), rows, note=note)
+    if held is not None:
+        say(_told(held))
+
+
+def why(
+    job: Annotated[str, typer.Argument(help="Its id, 123 or 123_4.", metavar="JOB")],
+    queue: Queue = None,
+    past: PastLog = None,
+    as_json: Json = False,
+) -> None:
+    """Say why a job waits now, and what keeps it next by all that was asked for."""
+    from experiments.console import print_json
+    from experiments.live.starts import Present
+
+    now, ended = _read(queue, past)
+    asked = now.job(job)
+    present = Present(now, asked.partition, ended)
+    reasons, expected = present.why(asked), present.start(asked, present.simulation())
+    if as_json:
+        print_json({"now": now.now, "reasons": reasons, "start": expected.to_dict()})
+        return
+    for sentence in reasons:
+        say(sentence)
+    low, middle, high = (_in(second - now.now) for second in (expected.p10, expected.p50, expected.p90))
+    say(f"It starts in {middle} (P50), {low} (P10) to {high} (P90); {expected.ahead:,} jobs wait in front of it.")
+
+
+def _read(queue: Path | None, past: Path | None) -> "tuple[LiveQueue, Past]":
+    from experiments.console import working
+    from experiments.live.queue import LiveQueue
+    from experiments.live.starts import Past
+
+    if queue is None:
+        with working("Asking Slurm"):
+            now = LiveQueue.from_slurm()
+    else:
+        now = LiveQueue.read(queue)
+    return now, Past(None if past is None else _log(past))
+
+
+def _log(path: Path) -> "JobLog":
+    from experiments.console import working
+    from predictors.data.formats.detect import read_log
+
+    with working(f"Reading {path}"):
+        log: JobLog = read_log(path)[0]
+    return log
+
+
+def _refuse_unanswerable(now: "LiveQueue", ended: "Past", job: Any) -> None:
+    from experiments.live.starts import Present
+
+    Present(now, job.partition, ended).row(job)
+
+
+def _in(seconds: int) -> str:
+    """Return a span in words.
+
+    Examples
+    --------
+    >>> _in(0), _in(50), _in(5000), _in(90_000)
+    ('now', '50 s', '83 min', '25.0 h')
+    """
+    from experiments.advise.sentences import span
+
+    return "now" if seconds <= 0 else span(seconds)
+
+
+def _told(held: dict[str, Any]) -> str:
+    """Return in words how well forecasts held."""
+    if not held["started"]:
+        return "None of these jobs has a start in the later log, so nothing can be scored."
+    own = (
+        f" The scheduler's own expectation of {held['answered_by_scheduler']:,} of them was off by "
+        f"{_in(round(held['scheduler_mean_error_s']))}, P50 of the same by "
+        f"{_in(round(held['p50_mean_error_of_these_s']))}."
+        if held["answered_by_scheduler"]
+        else " The scheduler expected nothing of them."
+    )
+    return (
+        f"Of {held['started']:,} jobs {100 * held['p10_to_p90_holds']:.0f} % started within P10 to P90 (80 % should), "
+        f"{100 * held['later_than_p90']:.0f} % later. P50 was off by {_in(round(held['p50_mean_error_s']))} in the "
+        f"mean, the requested times by {_in(round(held['by_requests_mean_error_s']))}.{own}"
+    )

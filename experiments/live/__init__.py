@@ -1,0 +1,1 @@
+"""Start times of jobs that wait on a cluster now."""

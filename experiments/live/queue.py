@@ -1,0 +1,173 @@
+"""The queue of a cluster at one moment: read from Slurm, or from a file that was written then."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Self
+
+from predictors.core.errors import JobcastError, printable
+from predictors.core.files import whole_file
+from predictors.probes.commands import run
+from predictors.schedulers.slurm import Slurm
+from predictors.schedulers.soft_limit import PENDING, QueuedJob, Reservation
+
+FORMAT: Final = "jobcast queue"
+RUNNING: Final = "RUNNING"
+MOST_TASKS: Final = 10_000
+"""Waiting tasks of one array that are told apart."""
+MOST_BYTES: Final = 1 << 28
+
+
+@dataclass(frozen=True)
+class LiveQueue:
+    """What waits and runs at one moment; times are Unix time.
+
+    Parameters
+    ----------
+    now : int
+        The scheduler's clock.
+    jobs : tuple of QueuedJob
+        A task of an array each.
+    procs : mapping of str to int
+        Usable processors of each partition.
+    nodes : mapping of str to frozenset of str
+        Its nodes.
+    reservations : tuple of Reservation
+        What is kept free.
+    """
+
+    now: int
+    jobs: tuple[QueuedJob, ...]
+    procs: Mapping[str, int]
+    nodes: Mapping[str, frozenset[str]]
+    reservations: tuple[Reservation, ...] = ()
+
+    def job(self, name: str) -> QueuedJob:
+        """Return a job by its id, such as 123 or 123_4.
+
+        Raises
+        ------
+        JobcastError
+            If there is none.
+        """
+        for one in self.jobs:
+            if name in (one.key, str(one.job_id)):
+                return one
+        raise JobcastError(
+            f"The queue has no job {printable(name)[:40]!r} at {self.now}: it has {len(self.jobs)} jobs. A task of an "
+            "array is named 123_4."
+        )
+
+    @classmethod
+    def from_slurm(cls) -> Self:
+        """Read the cluster that Slurm's commands on the PATH speak to.
+
+        Raises
+        ------
+        JobcastError
+            If a command fails, or prints what cannot be read.
+        """
+        slurm = Slurm()
+        now, rows = slurm.config().now, slurm.queue()
+        if rows.bad:
+            raise JobcastError(f"squeue: rows cannot be read ({rows.problems}): no start can be told from a part.")
+        done = run(["sinfo", "-h", "-a", "-o", "%R %C"], environment={"LC_ALL": "C.UTF-8"})
+        if done.code != 0:
+            raise JobcastError(f"sinfo: failed with status {done.code}: {printable(done.problem.strip())[:200]}.")
+        return cls(now, tuple(_each(rows.jobs)), usable(done.out), slurm.partitions(), slurm.reservations())
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a file that `write` made.
+
+        Raises
+        ------
+        JobcastError
+            If it is none.
+        """
+        try:
+            if path.stat().st_size > MOST_BYTES:
+                raise JobcastError(f"{path}: is too big for a queue, {path.stat().st_size:,} bytes.")
+            found = json.loads(path.read_bytes())
+            if not isinstance(found, dict) or found.get("format") != FORMAT:
+                raise JobcastError(f"{path}: is no queue that `jobcast start --save` wrote.")
+            return cls(
+                int(found["now"]),
+                tuple(QueuedJob(**job) for job in found["jobs"]),
+                {str(name): int(procs) for name, procs in found["procs"].items()},
+                {str(name): frozenset(nodes) for name, nodes in found["nodes"].items()},
+                tuple(_reservation(one) for one in found["reservations"]),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise JobcastError(f"{path}: is no whole queue ({error}); save it again.") from error
+
+    def write(self, path: Path) -> None:
+        """Write it as one JSON document, whole or not at all."""
+        document = {
+            "format": FORMAT,
+            "now": self.now,
+            "jobs": [asdict(job) for job in self.jobs],
+            "procs": dict(self.procs),
+            "nodes": {name: sorted(nodes) for name, nodes in self.nodes.items()},
+            "reservations": [_plain(one) for one in self.reservations],
+        }
+        with whole_file(path) as part:
+            part.write_text(json.dumps(document) + "\n", encoding="utf-8")
+
+
+def usable(text: str) -> dict[str, int]:
+    r"""Return the processors of each partition that are neither down nor drained, as `sinfo -o '%R %C'` printed them.
+
+    Examples
+    --------
+    >>> usable("batch 16/8/8/32\ngpu 0/4/0/4\n")
+    {'batch': 24, 'gpu': 4}
+    """
+    found: dict[str, int] = {}
+    for line in text.splitlines():
+        name, _, counts = line.strip().rpartition(" ")
+        parts = counts.split("/")
+        if not name or len(parts) != 4 or not all(part.isdigit() for part in parts):
+            raise JobcastError(f"sinfo: printed {printable(line)[:60]!r}, not a partition and four numbers.")
+        found[name] = found.get(name, 0) + int(parts[0]) + int(parts[1])
+    return found
+
+
+def _each(jobs: tuple[QueuedJob, ...]) -> Iterator[QueuedJob]:
+    """Yield the jobs, of an array's waiting tasks one each."""
+    for job in jobs:
+        tasks = tasks_of(job.task) if job.state == PENDING else []
+        if len(tasks) < 2:
+            yield job
+            continue
+        for task in tasks:
+            yield replace(job, task=str(task))
+
+
+def tasks_of(text: str) -> list[int]:
+    """Return the numbers of an array's tasks; none of a text that is no list of them.
+
+    Examples
+    --------
+    >>> tasks_of("1-3,7%2"), tasks_of("0-8:4"), tasks_of("5"), tasks_of("")
+    ([1, 2, 3, 7], [0, 4, 8], [5], [])
+    """
+    found: list[int] = []
+    for part in text.partition("%")[0].split(","):
+        span, _, step = part.partition(":")
+        first, _, last = span.partition("-")
+        if not (first.isdigit() and (last or first).isdigit() and (step or "1").isdigit()):
+            return []
+        found.extend(range(int(first), int(last or first) + 1, max(1, int(step or 1)))[:MOST_TASKS])
+    return found[:MOST_TASKS]
+
+
+def _plain(one: Reservation) -> dict[str, Any]:
+    nodes = None if one.nodes is None else sorted(one.nodes)
+    return {"name": one.name, "start": one.start, "end": one.end, "nodes": nodes, "flags": sorted(one.flags)}
+
+
+def _reservation(found: Mapping[str, Any]) -> Reservation:
+    nodes = None if found["nodes"] is None else frozenset(map(str, found["nodes"]))
+    return Reservation(str(found["name"]), int(found["start"]), int(found["end"]), nodes, frozenset(found["flags"]))

@@ -1,0 +1,392 @@
+"""The adapter's cycle: read the queue, tell the service, decide on each job, write, read back, and keep the journal.
+
+In mode `watch` it only tells the service; in `shadow` it decides and keeps the journal; in `write` it changes soft
+limits. Each cycle looks at the scheduler anew, its options included: where the option is gone that makes soft limits
+soft, nothing is set and what was set is cleared.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from predictors.core.errors import JobcastError
+from predictors.schedulers.feed import Feed, has_ended, has_run
+from predictors.schedulers.forecaster import Forecaster, bounds, described
+from predictors.schedulers.journal import (
+    CLEARED,
+    INTENDED,
+    NOT_DONE,
+    OUTCOME,
+    WAS_SET,
+    WOULD_CLEAR,
+    WOULD_SET,
+    Journal,
+)
+from predictors.schedulers.slurm import Scheduler
+from predictors.schedulers.slurm_text import Config, Rows
+from predictors.schedulers.soft_limit import (
+    CLEAR,
+    LEAVE,
+    MINUTE,
+    PENDING,
+    SET,
+    Bound,
+    Decision,
+    QueuedJob,
+    SiteRules,
+    SiteState,
+    decide,
+)
+from predictors.schedulers.submission import TablePlan, classes_in, submission_table, write_table
+
+WATCH: Final = "watch"
+SHADOW: Final = "shadow"
+WRITE: Final = "write"
+MODES: Final = (WATCH, SHADOW, WRITE)
+_BACKWARDS: Final = 60
+"""A clock that went back by more than this [s] is not to be trusted in this cycle."""
+_ATTEMPTS: Final = 3
+"""A soft limit that the scheduler did not take is tried so often, and again after an hour; clearing always."""
+_AGAIN_AFTER: Final = 3600
+_ACCOUNTS_EVERY: Final = 600
+_OVERLAP: Final = 900
+_QUIET: Final = frozenset(("not-pending", "unchanged"))
+
+
+@dataclass
+class Cycle:
+    """What one cycle did.
+
+    Parameters
+    ----------
+    decisions : dict of str to int
+        Jobs by the decision's word, such as `predicted`.
+    changed : dict of str to int
+        Changes by what became of them: set, cleared, not-done, would-set, would-clear.
+    troubles : list of str
+        What could not be done, and why.
+    """
+
+    now: int = 0
+    jobs: int = 0
+    pending: int = 0
+    events: int = 0
+    ended: int = 0
+    seconds: float = 0.0
+    refusal: str = ""
+    decisions: dict[str, int] = field(default_factory=dict)
+    changed: dict[str, int] = field(default_factory=dict)
+    troubles: list[str] = field(default_factory=list)
+
+    def count(self, counts: dict[str, int], word: str) -> None:
+        """Add one to a count."""
+        counts[word] = counts.get(word, 0) + 1
+
+
+@dataclass(frozen=True)
+class Case:
+    """A change that may be made: the id that it names, the rows in the queue that it concerns, and the decision."""
+
+    target: int
+    jobs: tuple[QueuedJob, ...]
+    bound: Bound
+    decision: Decision
+
+    @property
+    def minutes(self) -> int:
+        """The soft limit to be set [min]; 0: none."""
+        return self.decision.minutes or 0 if self.decision.action == SET else 0
+
+    def record(self, now: int, what: str) -> dict[str, Any]:
+        """Return the line of the journal on it."""
+        job = self.jobs[0]
+        found = {
+            "at": now, "what": what, "job": self.target, "submission": job.submit or 0, "minutes": self.minutes,
+            "limit": None if job.limit is None else job.limit // MINUTE, "quantile": self.bound.seconds,
+            "model": self.bound.model, "version": self.bound.version, "why": self.decision.why,
+        }  # fmt: skip
+        if job.task:
+            found["array"] = True
+        if job.restarts or job.task:
+            found["requeued"] = True
+        return found
+
+
+def combined(decisions: Sequence[Decision]) -> Decision:
+    """Return the one decision on rows that can only be changed together: the one that dares least.
+
+    Examples
+    --------
+    >>> combined([Decision(SET, "predicted", "", 5), Decision(SET, "predicted", "", 9)]).minutes
+    9
+    >>> combined([Decision(SET, "predicted", "", 5), Decision(LEAVE, "user-soft-limit", "")]).code
+    'user-soft-limit'
+    """
+    clear = [one for one in decisions if one.action == CLEAR]
+    leave = [one for one in decisions if one.action == LEAVE and one.code != "unchanged"]
+    longest = max(decisions, key=lambda one: one.minutes or 0)
+    return (clear or leave or [longest])[0]
+
+
+class Adapter:
+    """Beside one cluster.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        The cluster's.
+    forecaster : Forecaster
+        A service, or a model in this process.
+    journal : Journal
+        Owned by this process.
+    rules : SiteRules
+        The site's.
+    mode : {"watch", "shadow", "write"}
+        What may be done.
+    feeds : bool
+        Whether the service is told of events; False where another program does that.
+    table : TablePlan, optional
+        For plug-ins that act at submission.
+    most_changes : int
+        Changes of one cycle; clearing comes first.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        forecaster: Forecaster,
+        journal: Journal,
+        rules: SiteRules,
+        mode: str = SHADOW,
+        *,
+        feeds: bool = True,
+        table: TablePlan | None = None,
+        most_changes: int = 2000,
+    ) -> None:
+        if mode not in MODES:
+            raise JobcastError(f"An adapter's mode is one of {', '.join(MODES)}; got {mode!r}.")
+        self._scheduler, self._forecaster, self._journal = scheduler, forecaster, journal
+        self._rules, self._mode, self._feeds, self._table = rules, mode, feeds, table
+        self._most_changes = most_changes
+        self._feed: Feed | None = None
+        self._last = 0
+        self._accounts_until: int | None = 0
+        self._left: dict[int, str] = {}
+        self._attempts: dict[tuple[int, int], tuple[int, int]] = {}
+        self._was_refused = ""
+
+    def cycle(self) -> Cycle:
+        """Look once, and do what is to be done.
+
+        Raises
+        ------
+        JobcastError
+            If the scheduler does not answer, or the journal cannot be written. Nothing has been changed that the
+            journal does not have as an intention.
+        """
+        begin, done = time.perf_counter(), Cycle()
+        config = self._scheduler.config()
+        rows = self._scheduler.queue()
+        done.now, done.jobs = config.now, len(rows.jobs)
+        if rows.problems:
+            done.troubles.append(f"squeue: rows that cannot be read: {rows.problems}")
+        backwards = self._last - config.now > _BACKWARDS
+        if backwards:
+            done.troubles.append(f"the scheduler's clock went back by {self._last - config.now} s: nothing is set")
+        self._last = config.now
+        accounted = self._accounts(config, done)
+        self._tell(config, [*accounted, *rows.jobs], done)
+        self._note_outcomes([*accounted, *rows.jobs], config, done)
+        if self._mode != WATCH:
+            self._judge(config, rows, done, may_set=not backwards)
+        if self._table is not None:
+            self._write_table(self._table, config, done)
+        done.seconds = time.perf_counter() - begin
+        return done
+
+    # --- telling the service ------------------------------------------------------------------------------------------
+
+    def _accounts(self, config: Config, done: Cycle) -> tuple[QueuedJob, ...]:
+        """Return the jobs that ended since the last look at the accounts; squeue may have forgotten them."""
+        if self._accounts_until is None or config.now - self._accounts_until < _ACCOUNTS_EVERY:
+            return ()
+        since = (self._accounts_until or config.now - 86_400) - _OVERLAP
+        try:
+            found = self._scheduler.ended_since(since)
+        except JobcastError as error:
+            done.troubles.append(str(error))
+            return ()
+        self._accounts_until = None if found is None else config.now
+        if found is not None and found.problems:
+            done.troubles.append(f"sacct: rows that cannot be read: {found.problems}")
+        return () if found is None else found.jobs
+
+    def _tell(self, config: Config, jobs: Sequence[QueuedJob], done: Cycle) -> None:
+        if not self._feeds:
+            return
+        self._feed = self._feed or Feed(config.cluster)
+        try:
+            done.events = self._feed.send(jobs, self._forecaster)
+        except JobcastError as error:
+            done.troubles.append(f"the service was not told: {error}")
+        self._feed.forget(config.now)
+
+    def _note_outcomes(self, jobs: Sequence[QueuedJob], config: Config, done: Cycle) -> None:
+        """Keep what became of jobs that ended: the length of their run, and whether their soft limit was too short."""
+        ended = self._journal.add_ended([job for job in jobs if has_ended(job)])
+        done.ended = len(ended)
+        records = []
+        for job in ended:
+            known = self._journal.limit_of(job)
+            if known is None or known.minutes is None or not has_run(job):
+                continue
+            ran = (job.end or 0) - (job.start or 0)
+            records.append(
+                {
+                    "at": config.now, "what": OUTCOME, "job": job.key, "target": known.job,
+                    "submission": job.submit or 0, "shadow": int(known.what in (WOULD_SET, WOULD_CLEAR)),
+                    "minutes": known.minutes, "ran": ran,
+                    "too_short": int(ran > known.minutes * MINUTE), "state": job.state, "procs": job.procs,
+                    "limit": None if job.limit is None else job.limit // MINUTE,
+                    "wait": (job.start or 0) - (job.submit or 0),
+                }
+            )  # fmt: skip
+        self._journal.add(records)
+
+    # --- deciding -----------------------------------------------------------------------------------------------------
+
+    def _judge(self, config: Config, rows: Rows, done: Cycle, may_set: bool) -> None:
+        done.refusal = config.refusal
+        self._note_gate(config)
+        site = self._site(config, done)
+        pending = [job for job in rows.jobs if job.state == PENDING]
+        done.pending = len(pending)
+        cases = self._cases(pending, site or SiteState(config.now), done)
+        if config.refusal and self._mode == WRITE:
+            cases = [replace(one, decision=self._without_option(one, config)) for one in cases]
+        for one in cases:
+            done.count(done.decisions, one.decision.code)
+        self._note_left(cases, config)
+        may_set = may_set and site is not None
+        self._carry_out([one for one in cases if one.decision.action in ((SET, CLEAR) if may_set else (CLEAR,))], done)
+
+    def _site(self, config: Config, done: Cycle) -> SiteState | None:
+        """Return what decisions depend on; None where reservations are not known: then nothing may be set."""
+        try:
+            return SiteState(config.now, self._scheduler.reservations(), self._scheduler.partitions())
+        except JobcastError as error:
+            done.troubles.append(f"nothing is set: {error}")
+            return None
+
+    def _cases(self, pending: Sequence[QueuedJob], site: SiteState, done: Cycle) -> list[Case]:
+        """Return each job with the decision on it; the rows of an array have one in common."""
+        try:
+            given = bounds(self._forecaster, [described(job) for job in pending])
+        except JobcastError as error:
+            done.troubles.append(f"no predictions: {error}")
+            given = [Bound(None, why="nobody answered")] * len(pending)
+        grouped: dict[int, list[tuple[QueuedJob, Bound, Decision]]] = {}
+        for job, bound in zip(pending, given, strict=True):
+            seen, ours = self._as_if_written(job)
+            decision = decide(seen, bound, site, self._rules, ours)
+            grouped.setdefault(job.target, []).append((job, bound, decision))
+        return [
+            Case(target, tuple(job for job, _, _ in those), those[0][1], combined([one for _, _, one in those]))
+            for target, those in grouped.items()
+        ]
+
+    def _as_if_written(self, job: QueuedJob) -> tuple[QueuedJob, frozenset[int]]:
+        """Return a job, and which soft limits of it are ours; in shadow, with the one that it would have by now."""
+        known = self._journal.limit_of(job) if self._mode == SHADOW and not job.soft else None
+        if known is not None and known.what == WOULD_SET and known.minutes:
+            return replace(job, soft=known.minutes * MINUTE), frozenset({known.minutes})
+        return job, self._journal.ours(job)
+
+    def _without_option(self, case: Case, config: Config) -> Decision:
+        """Return what is to be done where soft limits are not soft: clear ours, set nothing."""
+        if any(job.soft and job.soft // MINUTE in self._journal.ours(job) for job in case.jobs):
+            return Decision(CLEAR, "option-gone", config.refusal)
+        return case.decision if case.decision.action == LEAVE else Decision(LEAVE, "refused", config.refusal)
+
+    def _note_gate(self, config: Config) -> None:
+        if config.refusal != self._was_refused:
+            self._journal.add([{"at": config.now, "what": "gate", "why": config.refusal or "soft limits are soft"}])
+        self._was_refused = config.refusal
+
+    def _note_left(self, cases: Sequence[Case], config: Config) -> None:
+        """Keep why jobs are left as they are, once for each reason."""
+        records = []
+        for one in cases:
+            decision, before = one.decision, self._left.get(one.target)
+            if decision.action == LEAVE and decision.code not in _QUIET and decision.code != before:
+                records.append(one.record(config.now, "left") | {"code": decision.code})
+        self._left = {one.target: one.decision.code for one in cases if one.decision.action == LEAVE}
+        self._journal.add(records)
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def _carry_out(self, cases: Sequence[Case], done: Cycle) -> None:
+        """Make the changes, clearing first; in shadow, keep what they would be."""
+        if self._mode == SHADOW:
+            would = [(WOULD_SET if one.decision.action == SET else WOULD_CLEAR, one) for one in cases]
+            self._journal.add([one.record(done.now, what) for what, one in would])
+            for what, _ in would:
+                done.count(done.changed, what)
+            return
+        tried = [one for one in cases if self._may_try(one, done.now)]
+        tried = sorted(tried, key=lambda one: one.decision.action == SET)[: self._most_changes]
+        if not tried:
+            return
+        self._journal.add([one.record(done.now, INTENDED) for one in tried])
+        try:
+            refused = self._scheduler.write({one.target: one.minutes for one in tried})
+        except JobcastError as error:  # some changes may have been made: what is there is read below
+            done.troubles.append(str(error))
+            refused = {}
+        self._read_back(tried, refused, done)
+
+    def _may_try(self, case: Case, now: int) -> bool:
+        n, last = self._attempts.get((case.target, case.minutes), (0, 0))
+        return case.minutes == 0 or n < _ATTEMPTS or now - last >= _AGAIN_AFTER
+
+    def _read_back(self, tried: Sequence[Case], refused: Mapping[int, str], done: Cycle) -> None:
+        """Look at the queue again: only what it shows has been changed."""
+        shown: dict[int, list[QueuedJob]] = {}
+        for job in self._scheduler.queue().jobs:
+            shown.setdefault(job.target, []).append(job)
+        records = []
+        for one in tried:
+            pending = [job for job in shown.get(one.target, ()) if job.state == PENDING]
+            attempt = (one.target, one.minutes)
+            if pending and all((job.soft or 0) == one.minutes * MINUTE for job in pending):
+                what, why = WAS_SET if one.minutes else CLEARED, one.decision.why
+                self._attempts.pop(attempt, None)
+            else:
+                what = NOT_DONE
+                why = refused.get(one.target) or (
+                    "the scheduler took the change and did not make it" if pending else "it is not pending any more"
+                )
+                self._attempts[attempt] = (self._attempts.get(attempt, (0, 0))[0] + 1, done.now)
+                if pending:
+                    done.troubles.append(f"job {one.target}: {why}")
+            records.append(one.record(done.now, what) | {"why": why})
+            done.count(done.changed, what)
+        self._journal.add(records)
+
+    def _write_table(self, plan: TablePlan, config: Config, done: Cycle) -> None:
+        """Write the table for submission; where it cannot be made anew, the old one expires by itself."""
+        try:
+            made = submission_table(
+                classes_in(self._journal, config.now),
+                self._forecaster,
+                config.cluster,
+                config.now,
+                self._scheduler.reservations(),
+                self._rules,
+                lasts=plan.lasts,
+                sets=self._mode == WRITE and not config.refusal,
+            )
+            write_table(made, plan.path)
+        except JobcastError as error:
+            done.troubles.append(f"the table for submission: {error}")

@@ -1,0 +1,100 @@
+"""A service within this process, for an adapter beside which no other runs.
+
+It takes the same events and gives the same answers as one that is asked over HTTP, and has a database of its own.
+"""
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from predictors.core.errors import JobcastError
+from predictors.schedulers.forecaster import RefusedEvent
+from predictors.service.api.schema import EventIn, JobIn
+from predictors.service.client import Event, Job, Runtime
+from predictors.service.pseudonyms import Pseudonymiser
+from predictors.service.settings import Settings
+from predictors.service.state.service import Service
+from predictors.service.storage.database import StorageError
+
+PATIENCE: Final = 60.0
+"""Longest time until events are durable [s]."""
+
+
+class Embedded:
+    """A service in this process.
+
+    Parameters
+    ----------
+    settings : Settings
+        Model, database, clock and bounds, as of `jobcast serve`.
+    key : Pseudonymiser
+        Of the hashes that stand for names.
+
+    Raises
+    ------
+    JobcastError
+        If the model or the database cannot be used, or another process owns the database.
+    """
+
+    def __init__(self, settings: Settings, key: Pseudonymiser) -> None:
+        self._service, self._key = Service(settings, key=key), key
+        self._service.start()
+        try:
+            self._service.wait()
+        except BaseException:
+            self._service.stop()
+            raise
+
+    def send(self, events: Iterable[Event]) -> list[dict[str, Any]]:
+        """Take in events; they are durable when this returns.
+
+        Raises
+        ------
+        JobcastError
+            If one is none, or they could not be stored.
+        """
+        try:
+            given = [msgspec.convert(dict(one), EventIn).event(self._key) for one in events]
+        except msgspec.ValidationError as error:
+            raise RefusedEvent(f"an event of the queue: {error}.") from error
+        done, found, trouble = threading.Event(), list[Any](), list[StorageError]()
+
+        def stored(receipts: Sequence[Any]) -> None:
+            found.extend(receipts)
+            done.set()
+
+        def failed(error: StorageError) -> None:
+            trouble.append(error)
+            done.set()
+
+        self._service.take(given, stored, failed)
+        if not done.wait(PATIENCE) or trouble:
+            raise JobcastError(f"events could not be stored: {trouble[0] if trouble else 'it took too long'}.")
+        return [{"sequence": one.sequence, "status": one.what} for one in found]
+
+    def runtime(self, jobs: Sequence[Job]) -> list[Runtime]:
+        """Return the predicted run times of jobs, as if they were submitted now."""
+        found = self._service.predict([msgspec.convert(dict(one), JobIn).codes(self._key) for one in jobs], None)
+        return [
+            Runtime(
+                one.seconds,
+                one.lower,
+                one.upper,
+                p10=None if one.quantiles is None else one.quantiles[0],
+                p50=None if one.quantiles is None else one.quantiles[1],
+                p90=None if one.quantiles is None else one.quantiles[2],
+                answered_by=one.answered_by,
+                fallback=one.why is not None,
+                why=one.why,
+                model=found.identity.name,
+                version=found.identity.version,
+                sequence=found.sequence,
+            )
+            for one in found.answers
+        ]
+
+    def close(self) -> None:
+        """Keep a snapshot, and give the database back."""
+        self._service.stop()

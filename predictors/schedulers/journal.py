@@ -1,0 +1,403 @@
+"""Journal of an adapter: what was done to which job, why, by which model, and what became of it.
+
+The truth is text: a line of JSON for each record, a file a month, added to by one write and made durable before the
+scheduler is told anything. An intention is a record of its own. So after a kill at any moment the journal says which
+soft limits may be ours. A base of SQLite beside it holds the same by job, for those who ask; it follows the text, and
+is made anew from it where it is gone.
+
+One adapter owns a journal, by a lock that the system takes back however the process ends. Names of users are in the
+base alone, in the classes of jobs that a table for submission is made from.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from predictors.core.errors import JobcastError
+from predictors.schedulers.soft_limit import MINUTE, QueuedJob
+
+WOULD_SET: Final = "would-set"
+WOULD_CLEAR: Final = "would-clear"
+INTENDED: Final = "intended"
+WAS_SET: Final = "set"
+CLEARED: Final = "cleared"
+NOT_DONE: Final = "not-done"
+OUTCOME: Final = "outcome"
+ABOUT_JOBS: Final = frozenset((WOULD_SET, WOULD_CLEAR, INTENDED, WAS_SET, CLEARED, NOT_DONE))
+
+Record = Mapping[str, Any]
+"""What a line holds: `at` [Unix time of the scheduler], `what`, and what belongs to that."""
+
+_SECRET: Final = 0o600
+_OLD: Final = 60 * 86_400
+_DAY: Final = 86_400
+_TABLES: Final = """
+CREATE TABLE IF NOT EXISTS soft_limits (
+    job INTEGER NOT NULL, submission INTEGER NOT NULL, what TEXT NOT NULL, at INTEGER NOT NULL, minutes INTEGER,
+    ours TEXT NOT NULL, limit_minutes INTEGER, quantile REAL, model TEXT, version INTEGER, why TEXT,
+    PRIMARY KEY (job, submission));
+CREATE TABLE IF NOT EXISTS outcomes (
+    job TEXT NOT NULL, submission INTEGER NOT NULL, at INTEGER NOT NULL, target INTEGER NOT NULL,
+    shadow INTEGER NOT NULL, minutes INTEGER NOT NULL, ran INTEGER NOT NULL, too_short INTEGER NOT NULL,
+    state TEXT NOT NULL, procs INTEGER, wait INTEGER, PRIMARY KEY (job, submission));
+CREATE INDEX IF NOT EXISTS outcomes_by_target ON outcomes (target, submission);
+CREATE TABLE IF NOT EXISTS read_until (file TEXT PRIMARY KEY, bytes INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS ended (job TEXT NOT NULL, submission INTEGER NOT NULL, at INTEGER NOT NULL,
+    PRIMARY KEY (job, submission));
+CREATE TABLE IF NOT EXISTS classes (
+    user TEXT, account TEXT, part TEXT, procs INTEGER, asked INTEGER, name TEXT, ended INTEGER NOT NULL,
+    newest INTEGER NOT NULL, PRIMARY KEY (user, account, part, procs, asked, name));
+"""
+
+
+@dataclass(frozen=True)
+class SoftLimit:
+    """What the journal knows of a job's soft limit.
+
+    Parameters
+    ----------
+    job, submission : int
+        The id that changes name, and when the job was submitted.
+    what : str
+        The newest record's kind.
+    ours : frozenset of int
+        Every value that we have set, or were about to [min].
+    minutes : int or None
+        The one that counts.
+    """
+
+    job: int
+    submission: int
+    what: str
+    ours: frozenset[int]
+    minutes: int | None
+
+
+@dataclass(frozen=True)
+class JobClass:
+    """Jobs that are alike at submission, and how many of them have been seen to end."""
+
+    user: str
+    account: str
+    partition: str
+    procs: int
+    limit: int
+    name: str
+    ended: int
+
+
+class Journal:
+    """The journal in a folder, for one process.
+
+    Parameters
+    ----------
+    folder : Path
+        Made if it is not there; only its owner may read what it holds.
+
+    Raises
+    ------
+    JobcastError
+        If another process owns it, or it cannot be written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder: Final = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _SECRET)
+        except OSError as error:
+            raise JobcastError(
+                f"{folder}: no journal can be there ({error.strerror}); give another --journal."
+            ) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise JobcastError(
+                f"{folder}: another adapter writes this journal; stop it (for another cluster, give another --journal)."
+            ) from error
+        try:
+            self._mend()
+            self._base = _opened(folder / "journal.db")
+            self._limits: dict[int, SoftLimit] = {}
+            self._looked_over, self._is_behind = 0, False
+            with self._named_troubles():
+                self._follow()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def close(self) -> None:
+        """Give the journal back."""
+        self._base.close()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- what it knows ------------------------------------------------------------------------------------------------
+
+    def limit_of(self, job: QueuedJob) -> SoftLimit | None:
+        """Return what is known of a job's soft limit; None of a job that never had one from us.
+
+        A requeued job has a new submission, and keeps its soft limit; an id that was given anew is another job.
+        """
+        known = self._limits.get(job.target)
+        if known is None or (known.submission != (job.submit or 0) and not job.restarts and not job.task):
+            return None
+        return known
+
+    def ours(self, job: QueuedJob) -> frozenset[int]:
+        """Return the soft limits of a job that are ours [min]: by the journal, or by the mark of a plug-in."""
+        known = self.limit_of(job)
+        mark = re.match(r"jobcast soft=(\d{1,7})m\b", job.mark)
+        return (known.ours if known else frozenset()) | ({int(mark[1])} if mark else set())
+
+    def open_jobs(self) -> frozenset[int]:
+        """Return the ids of jobs that have, or may have, a soft limit of ours by the journal."""
+        return frozenset(job for job, known in self._limits.items() if known.ours)
+
+    def classes(self, since: int, most: int) -> list[JobClass]:
+        """Return the classes of jobs of which one ended since, the newest first."""
+        found = self._base.execute(
+            "SELECT user, account, part, procs, asked, name, ended FROM classes WHERE newest >= ? "
+            "ORDER BY newest DESC, name LIMIT ?",
+            (since, most),
+        )
+        return [JobClass(*row) for row in found]
+
+    # --- what it is told ----------------------------------------------------------------------------------------------
+
+    def add(self, records: Sequence[Record]) -> None:
+        """Add records: durable when this returns, in one piece or not at all.
+
+        Raises
+        ------
+        JobcastError
+            If they cannot be written; then nothing may be changed at the scheduler.
+        """
+        if not records:
+            return
+        data = "".join(json.dumps(one, separators=(",", ":")) + "\n" for one in records).encode()
+        path = self.folder / _file_of(max(int(one["at"]) for one in records))
+        try:
+            end = _append(path, data)
+        except OSError as error:
+            raise JobcastError(f"{path}: cannot be written ({error.strerror}), so nothing is changed.") from error
+        with self._named_troubles():
+            if self._is_behind:  # the base could not be written before
+                self._follow()
+            else:
+                self._project(records)
+                self._remember(path.name, end)
+            self._is_behind = False
+            newest = int(records[-1]["at"])
+            if newest - self._looked_over > _DAY:  # so that memory does not grow for ever
+                self._limits, self._looked_over = self._stored(), newest
+
+    def add_ended(self, jobs: Iterable[QueuedJob]) -> list[QueuedJob]:
+        """Count jobs that ended in their classes, once each; return those that were new.
+
+        Raises
+        ------
+        JobcastError
+            If the base cannot be written.
+        """
+        new = []
+        with self._named_troubles(), self._base:
+            for job in jobs:
+                seen = self._base.execute(
+                    "INSERT OR IGNORE INTO ended VALUES (?, ?, ?)", (job.key, job.submit or 0, job.end or 0)
+                )
+                if not seen.rowcount:
+                    continue
+                new.append(job)
+                if job.limit is None or job.start is None or not job.user:
+                    continue
+                about = (job.user, job.account, job.partition, job.procs, job.limit // MINUTE, job.name[:256])
+                self._base.execute(
+                    "INSERT INTO classes VALUES (?, ?, ?, ?, ?, ?, 1, ?) ON CONFLICT DO UPDATE SET "
+                    "ended = ended + 1, newest = max(newest, excluded.newest)",
+                    (*about, job.end or 0),
+                )
+            newest = max((job.end or 0 for job in new), default=0)
+            self._base.execute("DELETE FROM ended WHERE at < ?", (newest - 7 * 86_400,))
+        return new
+
+    # --- small steps --------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _named_troubles(self) -> Iterator[None]:
+        """Name the base where it cannot be written; the text stands, and the next start makes the base of it anew."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            self._is_behind = True
+            raise JobcastError(f"{self.folder / 'journal.db'}: cannot be written ({error}).") from error
+
+    def _mend(self) -> None:
+        """Drop the piece of a line that a write has left which the system did not finish."""
+        for path in self._files():
+            with path.open("r+b") as file:
+                file.seek(0, os.SEEK_END)
+                end = file.tell()
+                if end == 0:
+                    continue
+                file.seek(max(end - 2**20, 0))
+                tail = file.read()
+                if not tail.endswith(b"\n"):
+                    file.truncate(end - len(tail) + tail.rfind(b"\n") + 1)
+
+    def _files(self) -> list[Path]:
+        return sorted(self.folder.glob("journal-????-??.jsonl"))
+
+    def _follow(self) -> None:
+        """Bring the base up to the text, and take from it what is known of each job."""
+        known = dict(self._base.execute("SELECT file, bytes FROM read_until"))
+        for path in self._files():
+            if known.get(path.name, 0) > path.stat().st_size:  # the text is another one
+                known = {}
+                for name in ("soft_limits", "outcomes", "read_until"):
+                    self._base.execute(f"DELETE FROM {name}")
+                break
+        self._limits = self._stored()
+        for path in self._files():
+            with path.open("rb") as file:
+                file.seek(known.get(path.name, 0))
+                lines = file.read().splitlines()
+                end = file.tell()
+            if lines:
+                self._project([_parsed(line, path) for line in lines])
+                self._remember(path.name, end)
+
+    def _stored(self) -> dict[int, SoftLimit]:
+        """Return the soft limits that may still matter: not those of jobs that ended two months ago."""
+        rows = self._base.execute(
+            "SELECT job, submission, what, ours, minutes FROM soft_limits AS one WHERE NOT EXISTS "
+            "(SELECT 1 FROM outcomes WHERE target = one.job AND submission = one.submission "
+            "AND at < (SELECT max(at) FROM soft_limits) - ?) ORDER BY at, rowid",
+            (_OLD,),
+        )
+        return {row[0]: SoftLimit(row[0], row[1], row[2], frozenset(json.loads(row[3])), row[4]) for row in rows}
+
+    def _project(self, records: Iterable[Record]) -> None:
+        with self._base:
+            for one in records:
+                if one["what"] in ABOUT_JOBS:
+                    self._project_limit(one)
+                elif one["what"] == OUTCOME:
+                    columns = ("job", "submission", "at", "target", "shadow", "minutes", "ran", "too_short", "state")
+                    self._base.execute(
+                        "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                        [*(one[name] for name in columns), one.get("procs"), one.get("wait")],
+                    )
+
+    def _project_limit(self, one: Record) -> None:
+        job, submission, what = one["job"], one["submission"], one["what"]
+        before = self._limits.get(job)
+        if before is not None and before.submission != submission and not one.get("requeued"):
+            before = None
+        ours = before.ours if before else frozenset()
+        if what == INTENDED and one["minutes"]:
+            ours |= {one["minutes"]}
+        elif what == WAS_SET:
+            ours = frozenset({one["minutes"]})
+        elif what == CLEARED:
+            ours = frozenset()
+        minutes = one["minutes"] if what in (WAS_SET, WOULD_SET) else (before.minutes if before else None)
+        if what in (CLEARED, WOULD_CLEAR):
+            minutes = None
+        self._limits[job] = SoftLimit(job, submission, what, ours, minutes)
+        self._base.execute(
+            "INSERT OR REPLACE INTO soft_limits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (job, submission, what, one["at"], minutes, json.dumps(sorted(ours)), one.get("limit"),
+             one.get("quantile"), one.get("model"), one.get("version"), one.get("why")),
+        )  # fmt: skip
+
+    def _remember(self, name: str, end: int) -> None:
+        with self._base:
+            self._base.execute("INSERT OR REPLACE INTO read_until VALUES (?, ?)", (name, end))
+
+
+def read_journal(folder: Path) -> Iterator[Record]:
+    """Yield the records of a journal, in order; nobody needs to own it for that.
+
+    Raises
+    ------
+    JobcastError
+        If a line is no record.
+    """
+    for path in sorted(folder.glob("journal-????-??.jsonl")):
+        with path.open("rb") as file:
+            yield from (_parsed(line, path) for line in file if line.endswith(b"\n"))
+
+
+def _parsed(line: bytes, path: Path) -> Record:
+    try:
+        found = json.loads(line)
+        if isinstance(found, dict) and isinstance(found.get("at"), int) and isinstance(found.get("what"), str):
+            return found
+    except ValueError:
+        pass
+    raise JobcastError(f"{path}: has a line that is no record of a journal: {line[:60]!r}; move the file away.")
+
+
+def _append(path: Path, data: bytes) -> int:
+    """Add bytes to a file, durable, all or none; return where it ends then."""
+    is_new = not path.exists()
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _SECRET)
+    try:
+        begin = os.fstat(file).st_size
+        try:
+            if os.write(file, data) != len(data):
+                raise OSError(28, "no space left on device")
+            os.fsync(file)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(file, begin)
+            raise
+    finally:
+        os.close(file)
+    if is_new:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    return begin + len(data)
+
+
+def _file_of(second: int) -> str:
+    return f"journal-{datetime.fromtimestamp(second, UTC):%Y-%m}.jsonl"
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """Return the base, made anew where it is none."""
+    for again in (False, True):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _SECRET))
+        base = sqlite3.connect(path)
+        try:
+            base.execute("PRAGMA journal_mode=WAL")
+            base.executescript(_TABLES)
+        except sqlite3.DatabaseError as error:
+            base.close()
+            if again:
+                raise JobcastError(f"{path}: cannot be used ({error}); move it away: it is made anew.") from error
+            for old in (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm"))):
+                old.unlink(missing_ok=True)
+        else:
+            return base
+    raise AssertionError

@@ -1,0 +1,58 @@
+"""A site's rules and its list of users, read from files."""
+
+import os
+from typing import Any, Final
+
+from predictors.core.compressed import read_text
+from predictors.core.declarations import declared, read_toml
+from predictors.core.errors import JobcastError, printable
+from predictors.schedulers.soft_limit import SiteRules
+
+_TABLE: Final = "soft_limits"
+
+
+def read_rules(path: str | os.PathLike[str]) -> SiteRules:
+    r"""Return the site's rules in the table `[soft_limits]` of a TOML file.
+
+    Raises
+    ------
+    JobcastError
+        Naming the file, the key, the rule and the value.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> file = Path(tempfile.mkdtemp()) / "site.toml"
+    >>> size = file.write_text('[soft_limits]\npad_minutes = 20\nwithout_users = ["root"]\n')
+    >>> read_rules(file).pad_minutes
+    20
+    >>> size = file.write_text('[soft_limits]\npad_minute = 20\n')
+    >>> read_rules(file)
+    Traceback (most recent call last):
+    predictors.core.errors.JobcastError: ...[soft_limits]: No key 'pad_minute'; did you mean 'pad_minutes'? ...
+    """
+    document: dict[str, Any] = read_toml(path, "the site's rules")
+    others = sorted(document.keys() - {_TABLE})
+    if others:
+        raise JobcastError(f"{path}: has {printable(others[0])!r}; a site's rules are one table, [{_TABLE}].")
+    return declared(SiteRules, document.get(_TABLE, {}), f"{path} [{_TABLE}]")
+
+
+def read_whitelist(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Return the users in a file, one a line; what follows a # is a comment.
+
+    Raises
+    ------
+    JobcastError
+        If a line has more than a name, or there is none.
+    """
+    found = []
+    for number, line in enumerate(read_text(path, "the list of users").splitlines(), 1):
+        words = line.partition("#")[0].split()
+        if len(words) > 1:
+            raise JobcastError(f"{path}:{number}: a line has one user; got {printable(line)[:60]!r}.")
+        found += words
+    if not found:
+        raise JobcastError(f"{path}: names no user; then nobody's jobs would be touched. Use `jobcast slurm shadow`.")
+    return tuple(dict.fromkeys(found))

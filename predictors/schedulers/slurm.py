@@ -1,0 +1,169 @@
+"""Slurm through its commands: squeue, sacct, sinfo and scontrol. Nothing is changed but by `write`."""
+
+import secrets
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final, Protocol
+
+from predictors.core.errors import JobcastError, printable
+from predictors.probes.commands import Done, run
+from predictors.schedulers.slurm_text import (
+    SACCT_FIELDS,
+    Config,
+    Rows,
+    parse_config,
+    parse_partitions,
+    parse_refusals,
+    parse_reservations,
+    parse_sacct,
+    parse_squeue,
+    squeue_format,
+)
+from predictors.schedulers.soft_limit import Reservation
+
+_ENVIRONMENT: Final = {"SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"}
+
+
+class Scheduler(Protocol):
+    """What the adapter asks of a scheduler."""
+
+    def config(self) -> Config:
+        """Return clock, version and options."""
+
+    def queue(self) -> Rows:
+        """Return all jobs that the scheduler has in memory, those that ended a moment ago, too."""
+
+    def ended_since(self, second: int) -> Rows | None:
+        """Return the jobs that ended since; None if no accounts are kept."""
+
+    def reservations(self) -> tuple[Reservation, ...]:
+        """Return the reservations."""
+
+    def partitions(self) -> Mapping[str, frozenset[str]]:
+        """Return the nodes of each partition."""
+
+    def write(self, minutes: Mapping[int, int]) -> Mapping[int, str]:
+        """Set soft limits [min] by id, 0 to clear; return what was refused, by id. No refusal is no proof."""
+
+
+class Slurm:
+    """The cluster that the commands on the PATH speak to.
+
+    Parameters
+    ----------
+    patience : float
+        Longest time of a command [s].
+    """
+
+    def __init__(self, patience: float = 60.0) -> None:
+        self._patience = patience
+
+    def config(self) -> Config:
+        """Return clock, version and options.
+
+        Raises
+        ------
+        JobcastError
+            If slurmctld does not answer, or not so that it can be read.
+        """
+        return parse_config(self._output("scontrol", "show", "config"))
+
+    def queue(self) -> Rows:
+        """Return all jobs that slurmctld has in memory.
+
+        Raises
+        ------
+        JobcastError
+            If it does not answer, or the answer is cut off.
+        """
+        separator = _separator()
+        return parse_squeue(self._output("squeue", "-h", "-a", "-t", "all", "-O", squeue_format(separator)), separator)
+
+    def ended_since(self, second: int) -> Rows | None:
+        """Return the jobs that ended since a second, by sacct; None where no accounts are kept.
+
+        Runs before a requeue count as jobs of their own. Jobs that were cancelled before they could ever start are not
+        among them: sacct leaves them out.
+
+        Raises
+        ------
+        JobcastError
+            If sacct fails otherwise.
+        """
+        separator = _separator()
+        command = ["sacct", "--noheader", "--allusers", "--allocations", "--duplicates", "--parsable"]
+        command += [f"--delimiter={separator}", f"--format={','.join(SACCT_FIELDS)}"]
+        command += [f"--starttime={_local(second)}", "--endtime=now"]
+        command += ["--state=BF,CA,CD,DL,F,NF,OOM,PR,RQ,TO"]
+        done = self._run(*command)
+        if done.code != 0 and "accounting storage is disabled" in done.problem.lower():
+            return None
+        return parse_sacct(_good(done, "sacct"), separator)
+
+    def reservations(self) -> tuple[Reservation, ...]:
+        """Return the reservations.
+
+        Raises
+        ------
+        JobcastError
+            If they cannot be read.
+        """
+        return parse_reservations(self._output("scontrol", "-a", "-o", "show", "reservation"))
+
+    def partitions(self) -> Mapping[str, frozenset[str]]:
+        """Return the nodes of each partition.
+
+        Raises
+        ------
+        JobcastError
+            If sinfo fails.
+        """
+        return parse_partitions(self._output("sinfo", "-h", "-a", "-N", "-o", "%R %N"))
+
+    def write(self, minutes: Mapping[int, int]) -> Mapping[int, str]:
+        """Set soft limits by one scontrol, which reads all changes on stdin.
+
+        Returns
+        -------
+        mapping of int to str
+            Why a job was not changed, by id. A job that is missing here may still be unchanged: scontrol has status 0
+            for a running job, and changes nothing. Read the queue again.
+
+        Raises
+        ------
+        JobcastError
+            If scontrol cannot be run, or fails without a word on any job.
+        """
+        if not minutes:
+            return {}
+        lines = [f"update JobId={job} TimeMin={value}" for job, value in minutes.items()]
+        done = run(
+            ["scontrol"], stdin="\n".join([*lines, "quit", ""]), environment=_ENVIRONMENT, patience=self._patience
+        )
+        refused = parse_refusals(done.problem)
+        if done.code != 0 and not refused:
+            _good(done, "scontrol")
+        return refused
+
+    def _run(self, *command: str) -> Done:
+        return run(command, environment=_ENVIRONMENT, patience=self._patience)
+
+    def _output(self, *command: str) -> str:
+        return _good(self._run(*command), command[0])
+
+
+def _separator() -> str:
+    """Return what stands behind each field: it begins with no digit, which would be a width."""
+    return f"|x{secrets.token_hex(6)}|"
+
+
+def _good(done: Done, name: str) -> str:
+    if done.code != 0:
+        message = " ".join((done.problem.strip() or done.out.strip() or "no message").split())[:300]
+        raise JobcastError(f"{name}: failed with status {done.code}: {printable(message)}.")
+    return done.out
+
+
+def _local(second: int) -> str:
+    """Return a second as sacct takes it: the local time of this machine."""
+    return datetime.fromtimestamp(second).strftime("%Y-%m-%dT%H:%M:%S")

@@ -1,0 +1,333 @@
+"""The decision on a job's soft limit: set it, clear it, or leave it, and why.
+
+A soft limit is what a scheduler plans a job by; the job is still ended at its hard limit alone. Slurm calls it TimeMin
+(with `SchedulerParameters=time_min_as_soft_limit`), PBS `soft_walltime`. Here it is an upper quantile of the run time,
+rounded up to minutes and padded, as a site does since 2021 [1]_.
+
+This module needs the standard library only, so that a hook of a scheduler can use a copy of the file.
+
+References
+----------
+.. [1] D. Klusáček, V. Chlumský. Real-life experience with soft walltimes. Job Scheduling Strategies for Parallel
+   Processing, 2022. doi:10.1007/978-3-031-22698-4_10
+"""
+
+from __future__ import annotations  # for the older Python of a scheduler's hooks
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+MINUTE = 60
+PENDING = "PENDING"
+RECURRING = {"HOURLY": 3600, "DAILY": 86_400, "WEEKDAY": 86_400, "WEEKEND": 86_400, "WEEKLY": 604_800}
+"""Seconds until a reservation with this flag begins again, at least."""
+SET = "set"
+CLEAR = "clear"
+LEAVE = "leave"
+
+
+@dataclass(frozen=True)
+class QueuedJob:
+    """A job as a scheduler shows it; times are Unix time, None where there is none.
+
+    Parameters
+    ----------
+    job_id : int
+        Its own id; of an array's tasks that wait, that of the array.
+    array_id : int
+        The id of the array; that of the job where it belongs to none.
+    task : str
+        Which task of the array, or which tasks wait, such as `1-20%3`; empty where it belongs to none.
+    limit, soft : int or None
+        Hard and soft limit [s]; None: unlimited or unknown, and no soft limit.
+    procs, nodes : int
+        Processors and nodes asked for.
+    is_het : bool
+        Whether it is a part of a heterogeneous job.
+    deadline : int or None
+        When the user wants it to have ended.
+    reservation : str
+        The reservation that it asks for; empty: none.
+    mark : str
+        The administrator's comment.
+    """
+
+    job_id: int
+    state: str = PENDING
+    limit: int | None = None
+    soft: int | None = None
+    array_id: int = 0
+    task: str = ""
+    is_het: bool = False
+    user: str = ""
+    account: str = ""
+    partition: str = ""
+    qos: str = ""
+    submit: int | None = None
+    eligible: int | None = None
+    start: int | None = None
+    end: int | None = None
+    procs: int = 1
+    nodes: int = 1
+    deadline: int | None = None
+    reservation: str = ""
+    restarts: int = 0
+    mark: str = ""
+    name: str = ""
+
+    @property
+    def target(self) -> int:
+        """The id that a change of the job names: tasks of an array that wait are changed together."""
+        return self.array_id if self.task else self.job_id
+
+    @property
+    def key(self) -> str:
+        """What identifies the job among those of its cluster: its id; of an array's task, the array's and the task."""
+        return f"{self.array_id}_{self.task}" if self.task else str(self.job_id)
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """Nodes that are kept free for others from a moment on.
+
+    Parameters
+    ----------
+    start, end : int
+        Its hours, in Unix time.
+    nodes : frozenset of str or None
+        Names; None where they are not told: then it may be any.
+    flags : frozenset of str
+        Such as DAILY.
+    """
+
+    name: str
+    start: int
+    end: int
+    nodes: frozenset[str] | None = None
+    flags: frozenset[str] = frozenset()
+
+    def next_start(self, now: int) -> int | None:
+        """Return when it begins next; None if it has begun and does not recur.
+
+        Examples
+        --------
+        >>> Reservation("maintenance", 100, 200).next_start(150) is None
+        True
+        >>> Reservation("lecture", 100, 200, flags=frozenset({"DAILY"})).next_start(150)
+        86500
+        """
+        if now <= self.start:
+            return self.start
+        steps = [RECURRING[flag] for flag in self.flags if flag in RECURRING]
+        if steps:
+            return self.start + min(steps) * math.ceil((now - self.start) / min(steps))
+        return self.start if "TIME_FLOAT" in self.flags else None
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An upper quantile of a job's run time, and who gave it.
+
+    Parameters
+    ----------
+    seconds : float or None
+        The quantile [s]; None where there is none.
+    why : str
+        Why there is none, or what it is.
+    """
+
+    seconds: float | None
+    model: str = ""
+    version: int | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class SiteRules:
+    """The rules of a site; see docs/how-to/slurm.md for what each is good for.
+
+    Parameters
+    ----------
+    pad_minutes : int
+        Added to the quantile: launch and end of a job take time, too.
+    factor, long_factor : float
+        What the quantile is multiplied by; of jobs with a limit above `long_hours`, by the second.
+    least_minutes : int
+        No soft limit is shorter.
+    least_gain_minutes : int
+        No soft limit is set that is not shorter than the hard one by so much.
+    lower_share : float
+        A soft limit that stands is lowered only by more than this share; it is raised at once.
+    reservation_margin_minutes : int
+        A job whose limit ends so shortly before a reservation, or later, gets none. An adapter that dies clears
+        nothing, so it should be longer than anybody needs to see that.
+    users, partitions : tuple of str or None
+        Only these; None: all.
+    without_users, without_partitions : tuple of str
+        Not these.
+    """
+
+    pad_minutes: int = 15
+    factor: float = 1.0
+    long_hours: float = 24.0
+    long_factor: float = 2.0
+    least_minutes: int = 5
+    least_gain_minutes: int = 5
+    lower_share: float = 0.1
+    reservation_margin_minutes: int = 1440
+    users: tuple[str, ...] | None = None
+    partitions: tuple[str, ...] | None = None
+    without_users: tuple[str, ...] = ()
+    without_partitions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        least = {"pad_minutes": 1, "least_minutes": 1, "least_gain_minutes": 1, "reservation_margin_minutes": 1}
+        for name, bound in least.items():
+            if getattr(self, name) < bound:
+                raise ValueError(f"{name} must be at least {bound}; got {getattr(self, name)}.")
+        for name in ("factor", "long_factor"):
+            if not 1 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be from 1: a soft limit is no shorter; got {getattr(self, name)}.")
+        if not 0 <= self.lower_share < 1:
+            raise ValueError(f"lower_share must be from 0 to below 1; got {self.lower_share}.")
+        if not 0 < self.long_hours < math.inf:
+            raise ValueError(f"long_hours must be above 0; got {self.long_hours}.")
+
+
+@dataclass(frozen=True)
+class SiteState:
+    """What the decision on all jobs depends on.
+
+    Parameters
+    ----------
+    now : int
+        The scheduler's clock, in Unix time.
+    partitions : mapping of str to frozenset of str
+        Nodes by partition; one that is missing may have any.
+    """
+
+    now: int
+    reservations: Sequence[Reservation] = ()
+    partitions: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def nodes_of(self, partitions: str) -> frozenset[str] | None:
+        """Return the nodes of partitions, separated by commas; None if they are not known."""
+        names = [name for name in partitions.split(",") if name]
+        if not names or any(name not in self.partitions for name in names):
+            return None
+        return frozenset().union(*(self.partitions[name] for name in names))
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is to be done about a job: `set` its soft limit, `clear` it, or `leave` it; a word and a sentence why."""
+
+    action: str
+    code: str
+    why: str
+    minutes: int | None = None
+
+
+def decide(
+    job: QueuedJob, bound: Bound, site: SiteState, rules: SiteRules, ours: frozenset[int] = frozenset()
+) -> Decision:
+    """Return what is to be done about a job's soft limit. Nothing else is looked at, and nothing is changed.
+
+    Parameters
+    ----------
+    job : QueuedJob
+        As the scheduler shows it now.
+    bound : Bound
+        The upper quantile of its run time.
+    site : SiteState
+        Clock, reservations and partitions.
+    rules : SiteRules
+        The site's.
+    ours : frozenset of int
+        Soft limits that were set for this job by us [min]. Any other is the user's own, and never touched.
+
+    Examples
+    --------
+    >>> decide(QueuedJob(1, limit=4 * 3600), Bound(600.0), SiteState(now=0), SiteRules()).minutes
+    25
+    >>> decide(QueuedJob(1, limit=4 * 3600, is_het=True), Bound(600.0), SiteState(now=0), SiteRules()).code
+    'het'
+    >>> maintenance = Reservation("maintenance", start=7200, end=9000)
+    >>> decide(QueuedJob(1, limit=4 * 3600), Bound(600.0), SiteState(0, [maintenance]), SiteRules()).code
+    'reservation-ahead'
+    """
+    if job.state != PENDING:
+        return Decision(LEAVE, "not-pending", f"it is {job.state or 'in an unknown state'}, not pending")
+    if job.soft and (job.soft % MINUTE or job.soft // MINUTE not in ours):
+        return Decision(LEAVE, "user-soft-limit", "the soft limit that it has is the user's own")
+    never = forbidden(job, site, rules)
+    if never is not None:
+        return Decision(CLEAR if job.soft else LEAVE, *never)
+    if bound.seconds is None or not 0 < bound.seconds < math.inf:
+        return Decision(LEAVE, "no-prediction", bound.why or "there is no prediction")
+    assert job.limit is not None  # `forbidden` has seen to it
+    minutes = soft_minutes(bound.seconds, job.limit, rules)
+    if minutes > job.limit // MINUTE - rules.least_gain_minutes:
+        return Decision(CLEAR if job.soft else LEAVE, "no-gain", "it may need nearly all of its limit")
+    now_set = job.soft // MINUTE if job.soft else None
+    if now_set is not None and now_set * (1 - rules.lower_share) <= minutes <= now_set:
+        return Decision(LEAVE, "unchanged", f"its soft limit of {now_set} min still holds", now_set)
+    what = "" if now_set is None else f", after {now_set}"
+    return Decision(SET, "predicted", f"soft limit of {minutes} min{what}, of {job.limit // MINUTE} asked", minutes)
+
+
+def soft_minutes(seconds: float, limit: int, rules: SiteRules) -> int:
+    """Return the soft limit of a job whose run time's quantile is so many seconds [min], rounded up.
+
+    It may exceed the hard limit: then there is nothing to be gained.
+    """
+    factor = rules.long_factor if limit > rules.long_hours * 3600 else rules.factor
+    return max(math.ceil(seconds * factor / MINUTE) + rules.pad_minutes, rules.least_minutes)
+
+
+def forbidden(job: QueuedJob, site: SiteState, rules: SiteRules) -> tuple[str, str] | None:
+    """Return why a pending job must not have a soft limit, as a word and a sentence; None if it may.
+
+    A heterogeneous job would be ended at it (seen with Slurm 26.05). A job with a deadline, or before a reservation,
+    would begin because its soft limit fits, and then run on.
+    """
+    if job.is_het:
+        return "het", "it is a part of a heterogeneous job, which Slurm would end at its soft limit"
+    if job.deadline is not None:
+        return "deadline", "it has a deadline, which its hard limit has to meet"
+    if job.reservation:
+        return "in-reservation", f"it asks for the reservation {job.reservation}"
+    if job.limit is None or job.limit < MINUTE:
+        return "no-limit", "it has no limit that is known"
+    if not _chosen(job.user, rules.users, rules.without_users):
+        return "user-not-chosen", "the site's rules leave its user out"
+    for name in job.partition.split(","):
+        if not _chosen(name, rules.partitions, rules.without_partitions):
+            return "partition-not-chosen", f"the site's rules leave the partition {name or '(none)'} out"
+    ahead = reached(job, job.limit, site, rules)
+    if ahead is not None:
+        return "reservation-ahead", f"its limit reaches the reservation {ahead.name}, or comes near to it"
+    return None
+
+
+def reached(job: QueuedJob, limit: int, site: SiteState, rules: SiteRules) -> Reservation | None:
+    """Return a coming reservation on the job's nodes that a run of `limit` seconds from now on could reach."""
+    until = site.now + limit + rules.reservation_margin_minutes * MINUTE
+    own = site.nodes_of(job.partition)
+    for one in site.reservations:
+        start = one.next_start(site.now)
+        shared = one.nodes is None or own is None or bool(one.nodes & own)
+        if start is not None and shared and start <= until:
+            return one
+    return None
+
+
+def earliest(reservations: Iterable[Reservation], now: int) -> int | None:
+    """Return when the first of the coming reservations begins; None if there is none."""
+    starts = [start for one in reservations if (start := one.next_start(now)) is not None]
+    return min(starts, default=None)
+
+
+def _chosen(name: str, only: tuple[str, ...] | None, without: tuple[str, ...]) -> bool:
+    return (only is None or name in only) and name not in without

@@ -1,0 +1,130 @@
+"""The table for submission, made of the classes of jobs that have ended, and written whole."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from predictors.core.files import whole_file
+from predictors.data.joblog import JobLog
+from predictors.schedulers.forecaster import Forecaster, bounds, described
+from predictors.schedulers.journal import JobClass, Journal
+from predictors.schedulers.soft_limit import (
+    MINUTE,
+    QueuedJob,
+    Reservation,
+    SiteRules,
+    SiteState,
+    earliest,
+    forbidden,
+    soft_minutes,
+)
+from predictors.schedulers.table import Row, Table, table_of
+
+_SINCE: Final = 90 * 86_400
+_MOST: Final = 5000
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """Where the table for submission goes, and how long it holds [s]."""
+
+    path: Path
+    lasts: int = 900
+
+
+def classes_in(journal: Journal, now: int) -> list[JobClass]:
+    """Return the 5,000 newest classes of jobs of which one ended within 90 days."""
+    return journal.classes(now - _SINCE, _MOST)
+
+
+def classes_of(log: JobLog) -> list[JobClass]:
+    """Return the 5,000 most frequent classes of a log's jobs; jobs without a user's name or a limit are in none.
+
+    Examples
+    --------
+    >>> columns = {"job_id": [1, 2], "submit": [0, 9], "user": [0, 0], "requested_procs": [4, 4],
+    ...     "requested_time": [3600, 3600], "run_time": [60, 80]}
+    >>> classes_of(JobLog.from_columns(columns, {}, categories={"user": ("eve",)}))
+    [JobClass(user='eve', account='', partition='', procs=4, limit=60, name='', ended=2)]
+    """
+    texts = [_texts(log, name) for name in ("user", "group", "queue", "executable")]
+    numbers = (log.procs.tolist(), log.filled("requested_time").tolist())
+    counts = Counter(
+        (user, group, queue, procs, limit // MINUTE, name)
+        for user, group, queue, name, procs, limit in zip(*texts, *numbers, strict=True)
+        if user and limit >= MINUTE and procs > 0
+    )
+    return [JobClass(*about, ended) for about, ended in counts.most_common(_MOST)]
+
+
+def _texts(log: JobLog, column: str) -> list[str]:
+    names = log.names(column)
+    return [names[code] if 0 <= code < len(names) else "" for code in log.filled(column).tolist()]
+
+
+def submission_table(
+    classes: Sequence[JobClass],
+    forecaster: Forecaster,
+    cluster: str,
+    now: int,
+    reservations: Iterable[Reservation],
+    rules: SiteRules,
+    *,
+    lasts: int = 900,
+    sets: bool = False,
+) -> Table:
+    """Return the table for classes of jobs.
+
+    Parameters
+    ----------
+    cluster : str
+        Whose it is.
+    now : int
+        Its clock, in Unix time.
+    lasts : int
+        How long it holds [s].
+    sets : bool
+        Whether plug-ins may set soft limits by it, or only give advice.
+
+    Raises
+    ------
+    JobcastError
+        If nobody answers for the predictions.
+    """
+    jobs = [
+        QueuedJob(
+            0, limit=one.limit * MINUTE, user=one.user, account=one.account, partition=one.partition, procs=one.procs,
+            name=one.name,
+        )
+        for one in classes
+    ]  # fmt: skip
+    given = bounds(forecaster, [described(job) for job in jobs]) if jobs else []
+    site, rows = SiteState(now), []
+    for one, job, bound in zip(classes, jobs, given, strict=True):
+        if bound.seconds is None or forbidden(job, site, rules) is not None:
+            continue
+        minutes = soft_minutes(bound.seconds, one.limit * MINUTE, rules)
+        gains = minutes <= one.limit - rules.least_gain_minutes
+        model = f"{bound.model}@{bound.version}" if bound.version is not None else bound.model
+        rows.append(
+            Row(
+                one.user, one.partition, str(one.procs), one.limit, one.name, minutes if gains else one.limit,
+                round(bound.seconds), one.ended, "_".join(model.split()) or "-",
+            )
+        )  # fmt: skip
+    margin = rules.reservation_margin_minutes * MINUTE
+    return table_of(cluster, now, lasts, earliest(reservations, now), margin, rows, sets=sets)
+
+
+def write_table(table: Table, path: Path) -> None:
+    """Write a table whole: a reader sees the old one or the new one.
+
+    Raises
+    ------
+    JobcastError
+        If it cannot be written.
+    """
+    with whole_file(path) as part:
+        part.write_text(table.text(), encoding="utf-8", newline="\n")

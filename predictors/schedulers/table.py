@@ -1,0 +1,191 @@
+"""Table of soft limits that plug-ins of schedulers read at submission: text, with a version and an expiry.
+
+The first line says whose it is and how long it holds; the last one that it is whole:
+
+    jobcast-table 1 CLUSTER MODE WRITTEN EXPIRES RESERVATION MARGIN ROWS
+    user<TAB>partition<TAB>procs<TAB>limit [min]<TAB>name<TAB>soft [min]<TAB>quantile [s]<TAB>ended jobs<TAB>model
+    end ROWS
+
+MODE is `set`, or `advise`: then no soft limit may be set by it. Times are Unix time; RESERVATION is when the first one
+begins, 0 if none is coming, and no limit may end MARGIN seconds before it, or later. A row whose partition, procs and
+name are `*` stands for all other jobs of the user with that limit. A reader takes a table that is not of its cluster,
+not whole, or too old, for none.
+
+This module needs the standard library only, so that a hook of a scheduler can use a copy of the file.
+"""
+
+from __future__ import annotations  # for the older Python of a scheduler's hooks
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+VERSION = 1
+ANY = "*"
+_HEAD = "jobcast-table"
+_SETS = "set"
+_ADVISES = "advise"
+_FIELDS = 9
+
+
+@dataclass(frozen=True)
+class Row:
+    """The soft limit of jobs that are alike.
+
+    Parameters
+    ----------
+    minutes : int
+        Soft limit [min].
+    seconds : int
+        The quantile of their run times that it was made from [s].
+    ended : int
+        How many such jobs have been seen to end.
+    model : str
+        Who gave the quantile.
+    """
+
+    user: str
+    partition: str
+    procs: str
+    limit: int
+    name: str
+    minutes: int
+    seconds: int
+    ended: int
+    model: str
+
+    @property
+    def key(self) -> tuple[str, str, str, int, str]:
+        """What jobs that are alike have in common."""
+        return self.user, self.partition, self.procs, self.limit, self.name
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of soft limits.
+
+    Parameters
+    ----------
+    cluster : str
+        The scheduler's name of the cluster.
+    written, expires : int
+        In Unix time.
+    reservation : int
+        When the first coming reservation begins; 0: none.
+    margin : int
+        So long before it no limit may end [s].
+    sets : bool
+        Whether soft limits may be set by it; else it is for advice.
+    """
+
+    cluster: str
+    written: int
+    expires: int
+    reservation: int
+    margin: int
+    sets: bool = False
+    rows: Mapping[tuple[str, str, str, int, str], Row] = field(default_factory=dict)
+
+    def text(self) -> str:
+        """Return the table as it stands in a file."""
+        mode = _SETS if self.sets else _ADVISES
+        times = (self.written, self.expires, self.reservation, self.margin)
+        head = (_HEAD, VERSION, self.cluster, mode, *times, len(self.rows))
+        lines = [
+            f"{one.user}\t{one.partition}\t{one.procs}\t{one.limit}\t{one.name}\t{one.minutes}\t{one.seconds}"
+            f"\t{one.ended}\t{one.model}"
+            for one in self.rows.values()
+        ]
+        return "\n".join([" ".join(map(str, head)), *lines, f"end {len(self.rows)}", ""])
+
+    def find(self, user: str, partition: str, procs: int, limit: int, name: str) -> Row | None:
+        """Return the row of a job with a limit of so many minutes; None if there is none."""
+        exact = self.rows.get((user, partition, str(procs), limit, name))
+        return exact or self.rows.get((user, ANY, ANY, limit, ANY))
+
+    def reaches_reservation(self, now: int, limit: int) -> bool:
+        """Return whether a job with a limit of so many seconds could reach a reservation."""
+        return bool(self.reservation) and now + limit + self.margin >= self.reservation
+
+
+def table_of(
+    cluster: str,
+    written: int,
+    lasts: int,
+    reservation: int | None,
+    margin: int,
+    rows: Iterable[Row],
+    *,
+    sets: bool = False,
+) -> Table:
+    """Return the table of rows, with a row for all other jobs of each user and limit: the longest of theirs.
+
+    Rows that cannot stand in a table, for a tab, a line break or a blank name of a user, are left out.
+
+    Examples
+    --------
+    >>> made = table_of("c", 100, 60, None, 0, [Row("eve", "p", "4", 60, "fit", 9, 500, 3, "m@1")])
+    >>> made.find("eve", "p", 4, 60, "fit").minutes, made.find("eve", "p", 8, 60, "other").minutes
+    (9, 9)
+    >>> parse(made.text(), "c", 120) == made
+    True
+    """
+    kept = {one.key: one for one in rows if _sound(one)}
+    for one in list(kept.values()):
+        wide = (one.user, ANY, ANY, one.limit, ANY)
+        before = kept.get(wide)
+        ended = one.ended + (before.ended if before else 0)
+        longer = one if before is None or one.minutes > before.minutes else before
+        kept[wide] = Row(*wide, longer.minutes, longer.seconds, ended, longer.model)
+    return Table(cluster, written, written + lasts, reservation or 0, margin, sets, kept)
+
+
+def parse(text: str, cluster: str, now: int) -> Table:
+    r"""Return the table in a text.
+
+    Raises
+    ------
+    ValueError
+        If it is no table, not whole, not this cluster's, or does not hold at this time.
+
+    Examples
+    --------
+    >>> parse("jobcast-table 1 other set 0 9 0 0 0\nend 0\n", "mine", 5)
+    Traceback (most recent call last):
+    ValueError: the table is of the cluster other, not of mine
+    """
+    lines = text.split("\n")
+    head = lines[0].split(" ")
+    if len(head) != 9 or head[:2] != [_HEAD, str(VERSION)] or head[3] not in (_SETS, _ADVISES):
+        raise ValueError("this is no table of soft limits of this version")
+    if head[2] != cluster:
+        raise ValueError(f"the table is of the cluster {head[2]}, not of {cluster}")
+    try:
+        written, expires, reservation, margin, rows = map(int, head[4:])
+    except ValueError:
+        raise ValueError("the table's first line is damaged") from None
+    if lines[-2:] != [f"end {rows}", ""] or len(lines) != rows + 3:
+        raise ValueError(f"the table is not whole: {rows} rows were announced")
+    if not written - 300 <= now <= expires:
+        raise ValueError("the table has expired" if now > expires else "the table is from the future")
+    found = {}
+    for line in lines[1:-2]:
+        row = _row(line)
+        found[row.key] = row
+    return Table(cluster, written, expires, reservation, margin, head[3] == _SETS, found)
+
+
+def _row(line: str) -> Row:
+    parts = line.split("\t")
+    if len(parts) != _FIELDS:
+        raise ValueError("a row of the table is damaged")
+    user, partition, procs, limit, name, minutes, seconds, ended, model = parts
+    try:
+        return Row(user, partition, procs, int(limit), name, int(minutes), int(seconds), int(ended), model)
+    except ValueError:
+        raise ValueError("a row of the table is damaged") from None
+
+
+def _sound(row: Row) -> bool:
+    texts = (row.user, row.partition, row.procs, row.name, row.model)
+    odd = any(sign in text for text in texts for sign in "\t\n\r\0")
+    return bool(row.user) and not odd and row.name != ANY and len(row.name) <= 256 and row.minutes >= 1

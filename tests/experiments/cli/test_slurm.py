@@ -1,0 +1,185 @@
+"""`jobcast slurm`: a stand-in's commands on the PATH, a service at work or a model in the process."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from predictors.schedulers.journal import Journal
+from predictors.schedulers.table import parse
+from tests.predictors.schedulers.conftest import CONFIG, adapter, cluster, cluster_on_path, records
+from tests.support.service_in_thread import running
+
+__all__ = ["adapter", "cluster", "cluster_on_path", "records"]
+
+T = 1_700_000_000
+SHORT = {"State": "COMPLETED", "StartTime": "9000", "EndTime": "9300"}
+
+
+@pytest.fixture
+def busy(cluster_on_path, cluster):
+    """A cluster where 60 jobs of eve's have ended, each after five minutes, and one waits."""
+    cluster_on_path.change(jobs={str(n): SHORT | {"SubmitTime": str(1000 + n)} for n in range(1, 61)})
+    cluster_on_path.job(100, SubmitTime="9900")
+    return cluster_on_path
+
+
+@pytest.mark.slow
+def test_shadow_by_a_service_that_learns_from_the_queue(busy, command, tmp_path):
+    with running(tmp_path, "last-two", machine_procs=64) as one:
+        line = f"slurm shadow --url {one.url} --journal {tmp_path / 'j'} --cycles 1 --json --table {tmp_path / 't'}"
+        code, out, err = command(line)
+        assert code == 0, err
+        first = json.loads(out)
+        assert (first["jobs"], first["pending"], first["events"], first["ended"]) == (61, 1, 181, 60)
+        one.learnt()
+        second = json.loads(command(line)[1])
+        assert first["changed"] | second["changed"] == {"would-set": 1}  # as soon as the service has learnt
+        assert second["decisions"] in ({"predicted": 1}, {"unchanged": 1})
+        assert second["events"] == 181  # told again by a new process: the service keeps the first
+    assert (tmp_path / "t").read_text().startswith("jobcast-table 1 t advise ")
+    assert busy.time_min(100) == "0:00"
+
+
+def test_write_by_a_model_in_the_process_then_clear(busy, command, tmp_path):
+    (tmp_path / "users").write_text("# ours\neve  # and nobody else\n")
+    options = f"--model last-two --db sqlite:///{tmp_path}/own.db --journal {tmp_path / 'j'} --every 1"
+    code, out, err = command(f"slurm write --whitelist {tmp_path / 'users'} {options} --cycles 2")
+    assert code == 0, err
+    assert "1 set" in out
+    minutes = int(busy.time_min(100).removesuffix(":00"))
+    assert minutes == 20  # five minutes, and 15 to be sure
+    code, out, _ = command(f"slurm clear --journal {tmp_path / 'j'}")
+    assert code == 0 and out.startswith("1 soft limit cleared, 0 left.")
+    assert busy.time_min(100) == "0:00"
+    assert command(f"slurm clear --journal {tmp_path / 'j'}")[1].startswith("0 soft limits cleared")
+    with Journal(tmp_path / "j") as journal:
+        assert journal.open_jobs() == frozenset()
+
+
+def test_clear_says_what_it_could_not_clear(cluster_on_path, adapter, command, tmp_path):
+    cluster_on_path.job(1)
+    one = adapter()
+    one.cycle()
+    one.journal.close()
+    cluster_on_path.change(faults={"scontrol": "lies"})
+    cluster_on_path.job(2, MinTime="9:00")
+    code, out, _ = command(f"slurm clear --journal {tmp_path / 'journal'}")
+    assert code == 1
+    assert (
+        "0 soft limits cleared, 1 left." in out and "did not make it" in out and "1 pending job with a TimeMin" in out
+    )
+
+
+def test_check_names_what_is_wrong_a_line_each(cluster_on_path, cluster, command, tmp_path):
+    table = tmp_path / "table"
+    table.write_text("jobcast-table 1 other set 0 99999 0 0 0\nend 0\n")
+    code, out, _ = command(f"slurm check --journal {tmp_path / 'j'}")
+    assert code == 0, out
+    assert "no accounts are kept" in out and "warn  clock" in out
+    cluster_on_path.change(config=CONFIG | {"SLURM_VERSION": "22.05.8", "SchedulerType": "sched/builtin"})
+    code, out, _ = command(f"slurm check --journal {tmp_path / 'j'} --table {table} --json")
+    failed = {one["what"]: one["found"] for one in json.loads(out)["findings"] if one["status"] == "fail"}
+    assert code == 1 and failed.keys() == {"soft limits", "scheduler", "table"}
+    assert "is of the cluster other, not of t" in failed["table"]
+    cluster_on_path.change(faults={"scontrol": "fails"})
+    code, out, _ = command(f"slurm check --journal {tmp_path / 'j'}")
+    assert code == 1 and "Unable to contact slurm controller" in out
+
+
+@pytest.mark.slow
+def test_a_table_comes_of_a_log_too(command, tmp_path):
+    log, out = tmp_path / "sacct.txt", tmp_path / "table"
+    lines = [
+        f"{n}|eve|bio|p|8|60|{T + n}|{T + 9000 + 100 * n}|{T + 9300 + 100 * n}|COMPLETED|fit" for n in range(1, 80)
+    ]
+    log.write_text("JobID|User|Account|Partition|ReqCPUS|TimelimitRaw|Submit|Start|End|State|JobName\n"
+                   + "\n".join(lines) + "\n")  # fmt: skip
+    with running(tmp_path, "last-two") as one, one.client() as client:
+        for n in range(40):
+            client.send([{"kind": "submitted", "job_id": n, "time": 1000 * n, "procs": 8, "requested_time": 3600,
+                          "user": "eve", "group": "bio", "queue": "p", "executable": "fit"},
+                         {"kind": "started", "job_id": n, "time": 1000 * n + 1},
+                         {"kind": "ended", "job_id": n, "time": 1000 * n + 301, "status": 1}])  # fmt: skip
+        one.learnt()
+        code, text, err = command(f"slurm table {log} --url {one.url} --out {out} --cluster big --hours 2 --set")
+    assert code == 0, err
+    assert "2 rows, from 1 classes of jobs" in text
+    table = parse(out.read_text(), "big", int(time.time()))
+    row = table.find("eve", "p", 8, 60, "fit")
+    assert table.sets and (row.minutes, row.seconds, row.ended) == (20, 300, 79)
+    code, _, err = command(f"slurm table {log} --url http://127.0.0.1:9 --out {log} --cluster big")
+    assert code == 2 and "the very file that is read" in err
+
+
+REFUSED = {
+    "slurm write --url http://127.0.0.1:9": "--whitelist FILE with the users",
+    "slurm write --all": "Give --url of a service, or --model",
+    "slurm shadow --url http://127.0.0.1:9 --model last-two": "not both",
+    "slurm shadow --url 127.0.0.1": "begins with http",
+    "slurm shadow --url http://127.0.0.1:9 --rules RULES": "pad_minutes must be at least 1; got 0",
+    "slurm write --whitelist EMPTY --url http://127.0.0.1:9": "names no user",
+    "slurm shadow --url http://127.0.0.1:9 --table RULES/x": "cannot be written",
+}
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_what_is_refused(line, cluster_on_path, command, tmp_path):
+    (tmp_path / "rules.toml").write_text("[soft_limits]\npad_minutes = 0\n")
+    (tmp_path / "empty").write_text("# nobody\n")
+    words = line.replace("RULES", str(tmp_path / "rules.toml")).replace("EMPTY", str(tmp_path / "empty"))
+    code, _, err = command(f"{words} --journal {tmp_path / 'j'} --cycles 1")
+    assert code == 2 and REFUSED[line] in " ".join(err.split()), err
+
+
+def test_write_does_not_begin_without_the_option(cluster_on_path, cluster, command, tmp_path):
+    cluster_on_path.change(config=CONFIG | {"SchedulerParameters": "bf_interval=30"})
+    line = f"slurm write --all --url http://127.0.0.1:9 --journal {tmp_path / 'j'} --cycles 1"
+    code, _, err = command(line)
+    assert code == 2 and "SchedulerParameters lacks time_min_as_soft_limit" in err
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_moment_leaves_a_journal_that_knows_what_is_ours(cluster_on_path, tmp_path):
+    """The processes are killed ever later; afterwards every soft limit that is there can be cleared."""
+    script = (
+        "import sys; sys.path.insert(0, '.')\n"
+        "from pathlib import Path\n"
+        "from predictors.schedulers.adapter import Adapter\n"
+        "from predictors.schedulers.journal import Journal\n"
+        "from predictors.schedulers.slurm import Slurm\n"
+        "from predictors.schedulers.soft_limit import SiteRules\n"
+        "from tests.predictors.schedulers.conftest import Forecasts\n"
+        "one = Adapter(Slurm(), Forecasts(), Journal(Path(sys.argv[1])), SiteRules(), 'write', most_changes=3)\n"
+        "print('ready', flush=True)\n"
+        "while True:\n"
+        "    one.cycle()\n"
+    )
+    for n in range(1, 40):
+        cluster_on_path.job(n)
+    set_at_kill = 0
+    for late in range(8):
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, str(tmp_path / "j")], stdout=subprocess.PIPE, start_new_session=True
+        )
+        process.stdout.readline()
+        time.sleep(0.25 * late)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        time.sleep(0.3)  # a scontrol that was running comes to its end
+        shown = json.loads(cluster_on_path.file.read_text())["jobs"]
+        have = {int(job) for job, one in shown.items() if one.get("MinTime", "0:00") != "0:00"}
+        set_at_kill = max(set_at_kill, len(have))
+        with Journal(tmp_path / "j") as journal:
+            assert have <= journal.open_jobs()
+    assert set_at_kill >= 3
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments.cli", "slurm", "clear", "--journal", str(tmp_path / "j")],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert re.match(r"\d+ soft limits cleared, 0 left", done.stdout), done.stdout + done.stderr
+    assert 'MinTime": "25' not in cluster_on_path.file.read_text()

@@ -1,0 +1,124 @@
+"""Starts of waiting jobs: from a queue at one moment, learnt only from what had ended by then."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from experiments.cli.main import app
+from experiments.live.queue import LiveQueue
+from experiments.live.starts import Past, Present, Start, scored, starts_of
+from predictors.core.errors import JobcastError
+from predictors.data.formats.swf import write_swf
+from predictors.data.joblog import JobLog
+from predictors.schedulers.soft_limit import QueuedJob, Reservation
+
+NOW = 1_700_000_000
+
+
+def job(number, state="PENDING", **about):
+    about = {"limit": 3600, "procs": 8, "user": "eve", "partition": "batch", "submit": NOW - 50} | about
+    return QueuedJob(number, state, array_id=number, **{"eligible": about["submit"]} | about)
+
+
+@pytest.fixture
+def queue():
+    """Eight processors: job 1 runs for 600 s already, of an hour; jobs 2 (all) and 3 (all) wait, job 4 is held."""
+    jobs = (
+        job(1, "RUNNING", start=NOW - 600),
+        job(2, user="ann", start=NOW + 3000),
+        job(3, submit=NOW - 10),
+        job(4, eligible=None),
+        job(5, partition="gpu"),
+    )
+    return LiveQueue(NOW, jobs, {"batch": 8}, {"batch": frozenset(("n1", "n2"))})
+
+
+def past_of(ratios, user=1, ended=NOW - 10):
+    n = len(ratios)
+    columns = {
+        "job_id": np.arange(1, n + 1), "submit": np.zeros(n), "wait": np.zeros(n), "user": np.full(n, user),
+        "run_time": np.round(3600 * np.asarray(ratios)), "requested_time": np.full(n, 3600),
+        "requested_procs": np.ones(n),
+    }  # fmt: skip
+    values = {name: np.asarray(of).astype(np.int64) for name, of in columns.items()}
+    names = {"user": ("ann", "eve")}
+    return JobLog.from_columns(values, {}, epoch=ended - int(values["run_time"].max()), categories=names)
+
+
+def test_by_requests_the_queue_is_served_in_turn(queue):
+    found = starts_of(queue, Past(None), [queue.job("2"), queue.job("3")])
+    assert [one.by_requests - NOW for one in found] == [3000, 6600]
+    assert [(one.p10, one.p50, one.p90) for one in found] == [(NOW + 3000,) * 3, (NOW + 6600,) * 3]
+    assert [one.ahead for one in found] == [0, 1] and [one.by_scheduler for one in found] == [NOW + 3000, None]
+    assert found[0].left_out == 1
+
+
+def test_run_times_are_drawn_from_what_users_needed_and_go_on_from_now(queue):
+    """Eve's jobs took half their hour, or all of it: job 1 ends 1,200 s from now, or after its hour."""
+    found = starts_of(queue, Past(past_of([0.5, 1.0])), [queue.job("2")], draws=200)[0]
+    assert found.p10 - NOW == 1200 and found.p90 - NOW == 3000 and found.learnt_from == 2
+
+
+def test_what_ends_later_is_not_learnt_from(queue):
+    """Runs that end a second after the queue was read change nothing."""
+    late = Past(past_of([0.5] * 5, ended=NOW + 1))
+    assert starts_of(queue, late, [queue.job("2")])[0].p10 - NOW == 3000
+
+
+def test_a_soft_limit_and_a_reservation_are_planned_by(queue):
+    """Job 9 passes the head by its soft limit of 10 min; a reservation from 20 min on keeps by its hard limit."""
+    narrow = job(9, procs=2, limit=7200, soft=600, submit=NOW - 5)
+    jobs = (job(1, "RUNNING", start=NOW - 600, procs=6), job(2), narrow)
+    with_soft = replace(queue, jobs=jobs)
+    assert starts_of(with_soft, Past(None), [narrow])[0].by_requests == NOW
+    maintenance = (Reservation("maint", NOW + 1200, NOW + 9000),)
+    kept = replace(with_soft, reservations=maintenance)
+    assert starts_of(kept, Past(None), [narrow])[0].by_requests >= NOW + 9000
+
+
+def test_why_names_the_jobs_by_their_own_ids(queue):
+    present = Present(queue, "batch", Past(None))
+    first = present.why(queue.job("3"))[0]
+    assert "too few processors were free: it needs 8, free were 0; job 2 headed the queue" in first
+    assert "it headed the queue, but needs 8 processors and 0 were free" in present.why(queue.job("2"))[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("1", "it is RUNNING"), ("4", "it is held, or waits for another job"), ("77", "The queue has no job '77'"),
+     ("5", "Nobody tells how many processors partition 'gpu' has")],
+)  # fmt: skip
+def test_what_cannot_be_told(queue, name, why, tmp_path):
+    queue.write(tmp_path / "queue.json")
+    result = CliRunner().invoke(app, ["start", name, "--queue", str(tmp_path / "queue.json")])
+    assert isinstance(result.exception, JobcastError) and why in str(result.exception)
+
+
+def test_a_queue_comes_back_from_its_file_and_no_other_file_is_one(queue, tmp_path):
+    full = replace(queue, reservations=(Reservation("m", 1, 2, frozenset(("n1",)), frozenset(("DAILY",))),))
+    full.write(tmp_path / "queue.json")
+    assert LiveQueue.read(tmp_path / "queue.json") == full
+    for text in ("", "[]", "{}", '{"format": "jobcast queue"}', '{"format": "jobcast queue", "now": 1, "jobs": [7]}'):
+        (tmp_path / "odd.json").write_text(text)
+        with pytest.raises(JobcastError, match="queue"):
+            LiveQueue.read(tmp_path / "odd.json")
+
+
+def test_forecasts_are_held_against_a_later_log(queue, tmp_path):
+    """Job 2 starts after 1,500 s: within the interval; Slurm said 3,000 s."""
+    queue.write(tmp_path / "queue.json")
+    columns = {"job_id": [2], "submit": [0], "wait": [1550], "run_time": [10], "user": [1], "requested_time": [60],
+               "requested_procs": [1]}  # fmt: skip
+    later = JobLog.from_columns({name: np.array(of) for name, of in columns.items()}, {}, epoch=NOW - 50)
+    write_swf(later, tmp_path / "later.swf")
+    called = ["start", "--queue", str(tmp_path / "queue.json"), "--score", str(tmp_path / "later.swf"), "--json"]
+    found = json.loads(CliRunner().invoke(app, called, catch_exceptions=False).stdout)
+    assert found["score"]["started"] == 1 and found["score"]["scheduler_mean_error_s"] == 1500
+    assert len(found["starts"]) == 2
+    one = Start("2", NOW, NOW, NOW + 10, NOW + 20, NOW, None, 0, 0, 0)
+    assert scored([one], {"2": NOW + 30})["later_than_p90"] == 1.0
+    told = CliRunner().invoke(app, called[:-1], catch_exceptions=False).stdout
+    assert "The scheduler's own expectation of 1 of them was off by 25 min" in told

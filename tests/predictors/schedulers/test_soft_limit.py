@@ -1,0 +1,162 @@
+"""Laws of the decision on a soft limit, and faults of the journal that it rests on."""
+
+import dataclasses
+import errno
+import json
+import os
+import sqlite3
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from predictors.core.errors import JobcastError
+from predictors.schedulers.journal import Journal, read_journal
+from predictors.schedulers.soft_limit import (
+    CLEAR,
+    LEAVE,
+    SET,
+    Bound,
+    QueuedJob,
+    Reservation,
+    SiteRules,
+    SiteState,
+    decide,
+)
+
+NODES = {"p": frozenset({"n1", "n2"}), "q": frozenset({"m1"})}
+USUAL = st.builds(QueuedJob, st.just(1), limit=st.integers(7200, 100_000), user=st.just("eve"), partition=st.just("p"))
+ODD = st.sampled_from(
+    [{}, {}, {"state": "RUNNING"}, {"limit": None}, {"limit": 59}, {"soft": 1200}, {"soft": 1201}, {"soft": 60_000},
+     {"is_het": True}, {"user": "root"}, {"deadline": 5000}, {"reservation": "course"}, {"partition": "q"},
+     {"partition": "p,q"}, {"partition": "unknown"}, {"soft": 1200, "is_het": True}]
+)  # fmt: skip
+jobs = st.builds(lambda job, odd: dataclasses.replace(job, **odd), USUAL, ODD)  # most of them may have a soft limit
+seconds = st.floats(1, 4000) | st.none() | st.floats(-1, 1e6) | st.sampled_from([float("nan"), float("inf")])
+bounds_ = st.builds(Bound, seconds)
+reservations = st.lists(
+    st.builds(
+        lambda start, length, nodes, flags: Reservation("r", start, start + length, nodes, flags),
+        st.integers(0, 300_000),
+        st.integers(1, 90_000),
+        st.sampled_from([None, frozenset({"n1"}), frozenset({"m1"}), frozenset({"far"})]),
+        st.sampled_from([frozenset(), frozenset({"DAILY", "MAINT"})]),
+    ),
+    max_size=2,
+)
+rules_ = st.builds(
+    SiteRules,
+    pad_minutes=st.integers(1, 60),
+    factor=st.floats(1, 3),
+    least_gain_minutes=st.integers(1, 9),
+    lower_share=st.floats(0, 0.9),
+    reservation_margin_minutes=st.integers(1, 2000),
+    without_users=st.sampled_from([(), ("root",)]),
+)
+
+
+@settings(max_examples=400)
+@given(jobs, bounds_, reservations, rules_, st.sampled_from([frozenset(), {20}, {20, 31}]), st.integers(0, 200_000))
+def test_laws_of_the_decision(job, bound, ahead, rules, ours, now):
+    site = SiteState(now, ahead, NODES)
+    one = decide(job, bound, site, rules, frozenset(ours))
+    assert one == decide(job, bound, site, rules, frozenset(ours))  # of its arguments alone
+    mine = bool(job.soft) and job.soft % 60 == 0 and job.soft // 60 in ours
+    if job.state != "PENDING" or (job.soft and not mine):
+        assert one.action == LEAVE
+    if one.action == CLEAR:
+        assert mine
+    never = job.is_het or job.deadline is not None or job.reservation or job.limit is None
+    if never or (rules.without_users and job.user == "root"):
+        assert one.action != SET
+    if one.action == SET:
+        assert 1 <= one.minutes <= job.limit // 60 - rules.least_gain_minutes
+        assert 60 * one.minutes >= bound.seconds + 60 * rules.pad_minutes
+        own = site.nodes_of(job.partition)
+        for reservation in ahead:
+            shared = reservation.nodes is None or own is None or reservation.nodes & own
+            start = reservation.next_start(now)
+            assert not shared or start is None or now + job.limit + 60 * rules.reservation_margin_minutes < start
+
+
+def test_rules_that_cannot_be_are_refused():
+    for name, value in (("pad_minutes", 0), ("factor", 0.5), ("lower_share", 1.0), ("long_hours", 0.0)):
+        with pytest.raises(ValueError, match=name):
+            SiteRules(**{name: value})
+
+
+def record(what, minutes, job=1, at=1_700_000_000):
+    return {"at": at, "what": what, "job": job, "submission": 5, "minutes": minutes}
+
+
+def test_a_line_that_was_cut_is_dropped_and_the_base_is_made_anew(tmp_path):
+    with Journal(tmp_path) as journal:
+        journal.add([record("intended", 20), record("set", 20), record("intended", 30, job=2)])
+        assert journal.open_jobs() == {1, 2}
+    (path,) = tmp_path.glob("*.jsonl")
+    with path.open("a") as file:
+        file.write('{"at": 1700000000, "what": "cle')  # the system went down within a write
+    for name in ("journal.db", "journal.db-wal", "journal.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / "journal.db").write_text("this is no database, and longer than a page's head" * 9)
+    with Journal(tmp_path) as journal:
+        assert journal.open_jobs() == {1, 2}
+        journal.add([record("cleared", 0)])
+    with Journal(tmp_path) as journal:
+        assert journal.open_jobs() == {2}
+        assert journal.ours(QueuedJob(2, submit=5)) == {30}
+    assert [one["what"] for one in read_journal(tmp_path)] == ["intended", "set", "intended", "cleared"]
+    assert oct(path.stat().st_mode)[-3:] == "600"
+
+
+def test_months_have_files_of_their_own_and_the_newest_record_counts(tmp_path):
+    with Journal(tmp_path) as journal:
+        for at, minutes in ((1_700_000_000, 20), (1_702_000_000, 40)):
+            journal.add([record("set", minutes, at=at)])
+    assert sorted(path.name for path in tmp_path.glob("*.jsonl")) == ["journal-2023-11.jsonl", "journal-2023-12.jsonl"]
+    (tmp_path / "journal.db").unlink()
+    with Journal(tmp_path) as journal:
+        assert journal.ours(QueuedJob(1, submit=5)) == {40}
+        assert journal.ours(QueuedJob(1, submit=6)) == frozenset()  # the number was given anew
+        assert journal.ours(QueuedJob(1, submit=6, restarts=1)) == {40}
+
+
+def test_a_full_disk_adds_nothing_and_says_so(tmp_path, monkeypatch):
+    with Journal(tmp_path) as journal:
+        journal.add([record("set", 20)])
+        before = next(tmp_path.glob("*.jsonl")).read_bytes()
+        real = os.write
+
+        def half(file, data):
+            if data.startswith(b'{"at"'):
+                real(file, data[: len(data) // 2])
+                raise OSError(errno.ENOSPC, "no space left on device")
+            return real(file, data)
+
+        monkeypatch.setattr(os, "write", half)
+        with pytest.raises(JobcastError, match="no space left on device"):
+            journal.add([record("intended", 30)])
+        assert next(tmp_path.glob("*.jsonl")).read_bytes() == before
+        assert journal.ours(QueuedJob(1, submit=5)) == {20}
+
+
+def test_a_journal_that_is_none_is_named(tmp_path):
+    (tmp_path / "journal-2023-11.jsonl").write_text(json.dumps({"what": 3}) + "\n")
+    with pytest.raises(JobcastError, match="no record of a journal"):
+        Journal(tmp_path)
+
+
+def test_a_base_that_cannot_be_written_follows_later(tmp_path):
+    """The text is the truth: what it has and the base has not is made up for as soon as the base can be written."""
+    with Journal(tmp_path) as journal:
+        journal.add([record("intended", 20)])
+        other = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")  # somebody else writes, and does not end
+        journal._base.execute("PRAGMA busy_timeout=10")
+        with pytest.raises(JobcastError, match=r"journal\.db: cannot be written"):
+            journal.add([record("intended", 30, job=2)])
+        other.execute("ROLLBACK")
+        journal.add([record("intended", 40, job=3)])
+        assert journal.open_jobs() == {1, 2, 3}
+        assert other.execute("SELECT count(*) FROM soft_limits").fetchone() == (3,)
+        other.close()
