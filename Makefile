@@ -20,10 +20,10 @@ test-slow: .venv/developer  ## tests longer than a few seconds, or of several pr
 # They need root, mmdebstrap and a Debian mirror, and skip with the reason where one is missing. The chroots, 0.6 GB, stay
 # below build/slurm, or in the folder that JOBCAST_SLURM_ROOTS names.
 test-slurm: .venv/developer  ## the adapter beside real Slurms in chroots: some minutes
-	$(RUN)/python -m pytest -q -n 0 -rs -m slurm
+	$(RUN)/python -m pytest -q -n 0 -rs -m slurm tests/predictors/schedulers
 
 test-slurm-acceptance: .venv/developer  ## the closed loop alone, of half a minute
-	$(RUN)/python -m pytest -q -n 0 -rs -m slurm -k acceptance
+	$(RUN)/python -m pytest -q -n 0 -rs -m slurm -k acceptance tests/predictors/schedulers
 
 test-digests: .venv/developer  ## schedules and predictions of whole logs, bit for bit: some minutes
 	$(RUN)/python -m pytest -q -n 2 --dist worksteal -m digests_whole

@@ -359,7 +359,8 @@ class Adapter:
         for one in tried:
             pending = [job for job in shown.get(one.target, ()) if job.state == PENDING]
             attempt = (one.target, one.minutes)
-            if pending and all((job.soft or 0) == one.minutes * MINUTE for job in pending):
+            changed = pending or shown.get(one.target, [])  # one that has started since shows the change, too
+            if changed and all((job.soft or 0) == one.minutes * MINUTE for job in changed):
                 what, why = WAS_SET if one.minutes else CLEARED, one.decision.why
                 self._attempts.pop(attempt, None)
             else:

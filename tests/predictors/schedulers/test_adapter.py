@@ -120,6 +120,12 @@ def test_a_refusal_is_kept_with_the_schedulers_words(cluster, adapter, records):
     assert "job 1: Access/permission denied" in done.troubles
 
 
+def test_a_job_that_starts_because_of_its_soft_limit_is_set(cluster, adapter, records):
+    cluster.job(1)
+    cluster.change(starts_with_it=["1"])
+    assert adapter().cycle().changed == {"set": 1}
+
+
 def test_a_job_that_starts_meanwhile_is_not_taken_for_set(cluster, adapter, records):
     cluster.job(1)
     cluster.change(starts_while_written=["1"])

@@ -111,6 +111,8 @@ def test_acceptance_a_soft_limit_lets_a_job_start_and_ends_none(slurm, tmp_path)
     over = cluster.submit("-w", "n2", "-N1", "-n1", "-t", 4, "--time-min=2", "-J", "over", seconds=100)
     cluster.wait_for(over, "RUNNING")
     time.sleep(1.5)
+    while cluster.show(head, "StartTime") == "Unknown":
+        time.sleep(0.1)
     assert cluster.show(candidate, "JobState") == "PENDING"
     planned = seconds(cluster.show(head, "StartTime"))
     with beside(tmp_path / "j", Forecasts(540.0, head=None)) as one:

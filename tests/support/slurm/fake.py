@@ -84,6 +84,8 @@ def updated(file, cluster, stdin, fault):
             job["MinTime"] = f"{int(found[2])}:00"
     for job in cluster.get("starts_while_written", ()):
         cluster["jobs"][job] |= {"State": "RUNNING", "StartTime": str(cluster["now"]), "MinTime": "0:00"}
+    for job in cluster.get("starts_with_it", ()):
+        cluster["jobs"][job] |= {"State": "RUNNING", "StartTime": str(cluster["now"])}
     part = file.with_suffix(f".{os.getpid()}")
     part.write_text(json.dumps(cluster))
     part.replace(file)
