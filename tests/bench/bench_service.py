@@ -1,6 +1,6 @@
 """How fast does the prediction service answer, store and rebuild? And it is killed a hundred times.
 
-Run as `python tests/bench/bench_service.py [SECONDS] [kills [TIMES]] [memory [EVENTS]]`, or
+Run as `python tests/bench/bench_service.py [SECONDS] [kills [TIMES]] [memory [EVENTS]] [live [JOBS]]`, or
 `… soak --minutes 60 --speed 100` (`tests.bench.soak`). All traffic is on this
 machine's loopback and bounded: a server on a free port, an open loop of 500 predictions a second beside 100 requests a
 second with three events each (the server learns from every job that ends), batches of 10,000 rows, wrk for the most
@@ -259,6 +259,47 @@ def soak_options(words: list[str]) -> argparse.Namespace:
     return options.parse_args(words)
 
 
+def bench_live(n_jobs: int) -> None:
+    """Print the memory that a service takes for so many live jobs, half of them running, and that of a snapshot.
+
+    Job state and model as in the service; what is constant beside them (server, database, caches) is not there.
+    """
+    from predictors.service.state.jobs import JobState, unpacked
+    from predictors.service.state.learner import Learner
+    from predictors.service.state.model import Model, load
+    from predictors.service.state.recovery import snapshot_of
+
+    job_state, learner = JobState(), Learner(lambda _: None, print)
+    learner.models = {"champion": Model(*load(MODEL))}
+
+    def fed(events: list[Event]) -> None:
+        table = np.array([one._replace(sequence=1) for one in events], dtype=np.int64)
+        learner.follow(job_state.take_table(table), 1)
+
+    for n in range(0, 60_000, 2000):
+        fed(rows(n, n + 2000))
+    mine = memory_of(os.getpid())
+    begin, cpu = 60_000, time.process_time()
+    for n in range(begin, begin + n_jobs, 1000):
+        fed([event for event in rows(n, n + 1000) if event.kind == 0 or (event.kind == 1 and event.job % 2)])
+    cpu, now = time.process_time() - cpu, memory_of(os.getpid())
+    print(
+        f"{job_state.live:,} jobs live: {now:,.0f} MiB, {now - mine:,.0f} of them by these jobs, "
+        f"{2**20 * (now - mine) / n_jobs:,.0f} bytes each; {1e6 * cpu / (1.5 * n_jobs):.1f} us of CPU an event"
+    )
+    cpu = time.process_time()
+    _, stored = snapshot_of(*job_state.snapshot(), learner.models.values())
+    cpu = time.process_time() - cpu
+    print(
+        f"snapshot: {len(stored) / 2**20:,.0f} MiB in {cpu:.1f} s of CPU; {memory_of(os.getpid(), 'VmHWM'):,.0f} MiB "
+        "at most"
+    )
+    cpu = time.process_time()
+    found = JobState()
+    found.restore(1, unpacked(stored))
+    print(f"job state restored in {time.process_time() - cpu:.1f} s of CPU: {found.live:,} jobs live")
+
+
 def main() -> None:
     """Print all figures."""
     words = sys.argv[1:]
@@ -273,6 +314,9 @@ def main() -> None:
             begin = time.perf_counter()
             found = kill_again_and_again(folder, f"sqlite:///{folder}/kills.db", times)
             print(f"{times} kills in {time.perf_counter() - begin:.0f} s: {found}; none lost, none twice")
+            return
+        if "live" in words:
+            bench_live(int((words[words.index("live") + 1 :] or ["1000000"])[0]))
             return
         if "memory" in words:
             bench_memory(int((words[words.index("memory") + 1 :] or ["10000000"])[0]))

@@ -100,7 +100,9 @@ class Soak:
         for minute in sorted({5, 30, 60, int(last / 60)}):
             if 60 * minute <= last + SAMPLE:
                 row = min(self.rows, key=lambda one: abs(one["seconds"] - 60 * minute))
-                lines.append(f"minute {minute}: {row['rss_mib']:.1f} MiB, {row['live_jobs']} jobs live, load {row['load']:.1f}")
+                lines.append(
+                    f"minute {minute}: {row['rss_mib']:.1f} MiB, {row['live_jobs']} jobs live, load {row['load']:.1f}"
+                )
         for begin in np.arange(0, last, 600):
             told = []
             for what, found in (("questions", self.questions), ("events", self.events)):

@@ -119,6 +119,7 @@ def made_server(api: Api, listening: Listening) -> tuple[uvicorn.Server, socket.
         http=limited(Connections(most, lambda: api.metrics.request("other", 503, 0.0))),
         ws="none",
         lifespan="on",
+        log_config=None,  # the service's own handlers stay
         log_level="warning",
         access_log=False,
         server_header=False,
