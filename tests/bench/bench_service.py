@@ -1,7 +1,7 @@
 """How fast does the prediction service answer, store and rebuild? And it is killed a hundred times.
 
-Run as `python tests/bench/bench_service.py [SECONDS] [kills [TIMES]] [memory [EVENTS]] [live [JOBS]]`, or
-`… soak --minutes 60 --speed 100` (`tests.bench.soak`). All traffic is on this
+Run as `python tests/bench/bench_service.py [SECONDS]`, or with `kills [TIMES] [postgresql | migration]`,
+`memory [EVENTS]`, `live [JOBS]`, or `soak --minutes 60 --speed 100` (`tests.bench.soak`). All traffic is on this
 machine's loopback and bounded: a server on a free port, an open loop of 500 predictions a second beside 100 requests a
 second with three events each (the server learns from every job that ends), batches of 10,000 rows, wrk for the most
 that it can do, where wrk is installed, then more than it allows. Times are wall seconds, seen by the client; beside
@@ -33,7 +33,8 @@ from predictors.service.event import Event
 from predictors.service.settings import Settings
 from predictors.service.state.service import Service
 from tests.bench.soak import soak
-from tests.support.killing import free_port, kill_again_and_again, start
+from tests.support.killing import free_port, kill_again_and_again, kill_in_migration, start
+from tests.support.postgres import Postgres
 from tests.support.traffic import asked, cpu_of, memory_of
 
 MODEL = "online-linear"
@@ -246,6 +247,22 @@ def bench_memory(n_events: int) -> None:
     )
 
 
+def bench_kills(folder: Path, times: int, where: str) -> None:
+    """Kill a server under load; on SQLite, on a PostgreSQL of its own, or while it brings a database up to date."""
+    begin = time.perf_counter()
+    if where == "migration":
+        found = kill_in_migration(folder, times)
+    elif where == "postgresql":
+        postgres = Postgres()
+        try:
+            found = kill_again_and_again(folder, postgres.url("kills"), times)
+        finally:
+            postgres.remove()
+    else:
+        found = kill_again_and_again(folder, f"sqlite:///{folder}/kills.db", times)
+    print(f"{times} kills in {time.perf_counter() - begin:.0f} s: {found}; none lost, none twice")
+
+
 def soak_options(words: list[str]) -> argparse.Namespace:
     """Return how to soak the service."""
     options = argparse.ArgumentParser(prog="bench_service.py soak")
@@ -310,10 +327,7 @@ def main() -> None:
             print(soak(folder, **vars(soak_options(words[1:]))))
             return
         if "kills" in words:
-            times = int((words[words.index("kills") + 1 :] or ["100"])[0])
-            begin = time.perf_counter()
-            found = kill_again_and_again(folder, f"sqlite:///{folder}/kills.db", times)
-            print(f"{times} kills in {time.perf_counter() - begin:.0f} s: {found}; none lost, none twice")
+            bench_kills(folder, int((words[words.index("kills") + 1 :] or ["100"])[0]), words[-1])
             return
         if "live" in words:
             bench_live(int((words[words.index("live") + 1 :] or ["1000000"])[0]))
