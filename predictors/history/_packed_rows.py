@@ -57,10 +57,11 @@ class PackedRows:
 
     def of(self, slots: Sequence[int]) -> Floats:
         """Return the rows of slots, shape (n_slots, width)."""
-        codes = [self._codes[slot] for slot in slots]
-        rows = np.empty((len(codes), self.width))
-        ends = np.cumsum(np.fromiter(map(len, codes), dtype=np.int64, count=len(codes)))
-        unpack(np.frombuffer(bytearray().join(codes), dtype=np.uint8), ends, rows)
+        rows = np.empty((len(slots), self.width))
+        for first in range(0, len(slots), _AT_ONCE):
+            codes = [self._codes[slot] for slot in slots[first : first + _AT_ONCE]]
+            ends = np.cumsum(np.fromiter(map(len, codes), dtype=np.int64, count=len(codes)))
+            unpack(np.frombuffer(bytearray().join(codes), dtype=np.uint8), ends, rows[first : first + _AT_ONCE])
         return rows
 
 

@@ -36,67 +36,60 @@ def consume(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints, re
         -1, or the position of the first event that cannot follow from those before: it and all later ones were not
         taken in.
     """
-    facts = np.empty(at.N_FACTS + at.SCRATCH)
-    for i in range(len(events)):
-        time, kind, job = events[i, 0], events[i, 1], events[i, 2]
-        if job < 0 or job >= len(jobs) or not may_follow(time, kind, jobs[job]):
-            return i
-        take_in(time, kind, job, rows[job], facts, jobs, users, clock, recent)
-    return -1
+    return take_in(events, False, rows, jobs, users, clock, recent)
 
 
 @compiled
 def consume_live(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints, recent: Floats) -> int:
-    """Take in events like `consume`; the row of a submission is written at its place among the events.
+    """Take in events like `consume`, but write the row of a submission at its place among the events.
 
     `rows` has the shape (n_events, n_features).
     """
+    return take_in(events, True, rows, jobs, users, clock, recent)
+
+
+@compiled
+def take_in(events: Ints, in_order: bool, rows: Floats, jobs: Ints, users: Ints, clock: Ints, recent: Floats) -> int:
+    """Take in events; write rows at the submissions' slots, or, if `in_order`, at their places among the events."""
     facts = np.empty(at.N_FACTS + at.SCRATCH)
+    plan = clock[at.CLOCK_FIELDS : at.CLOCK_FIELDS + rows.shape[1]]
     for i in range(len(events)):
         time, kind, job = events[i, 0], events[i, 1], events[i, 2]
         if job < 0 or job >= len(jobs) or not may_follow(time, kind, jobs[job]):
             return i
-        take_in(time, kind, job, rows[i], facts, jobs, users, clock, recent)
-    return -1
-
-
-@compiled
-def take_in(
-    time: int, kind: int, job: int, row: Floats, facts: Floats, jobs: Ints, users: Ints, clock: Ints, recent: Floats
-) -> None:
-    """Take in one event, which may follow; write `row` if it is a submission."""
-    if time < clock[at.NOW]:
-        clock[at.LATE_EVENTS] += 1
-    else:
-        clock[at.NOW] = time
-    settle(clock[at.NOW], jobs, users, clock, recent)
-    if kind == SUBMITTED:
-        write_facts(facts, jobs[job], clock[at.NOW], jobs, users, clock, recent)
-        plan = clock[at.CLOCK_FIELDS : at.CLOCK_FIELDS + len(row)]
-        for k in range(len(plan)):
-            row[k] = facts[plan[k]]
-        submitted(job, jobs, users, clock)
-    elif kind == STARTED:
-        started(job, time, jobs, users, clock)
-    elif kind == ENDED:
-        jobs[job, at.END] = time
-        if clock[at.SAME_SECOND]:
-            ended(job, jobs, users, clock, recent)
+        if time < clock[at.NOW]:
+            clock[at.LATE_EVENTS] += 1
         else:
-            defer(job, jobs, clock)
-    elif kind == FORGOTTEN and jobs[job, at.STATE] == at.RUNNING:
-        leave(job, jobs, users, clock)
-        count_live(job, -1, jobs, users)
-        release(job, jobs, clock)
-    else:
-        cancelled(job, jobs, users, clock)
-    clock[at.EVENTS] += 1
-    user = jobs[job, at.USER_SLOT]
-    if user != NONE:
-        users[user, at.LAST_EVENT] = clock[at.EVENTS]
-    for column in range(at.JOB_COLUMNS, jobs.shape[1]):
-        if jobs[job, column] != NONE:
-            users[jobs[job, column], at.LAST_EVENT] = clock[at.EVENTS]
+            clock[at.NOW] = time
+        settle(clock[at.NOW], jobs, users, clock, recent)
+        if kind == SUBMITTED:
+            write_facts(facts, jobs[job], clock[at.NOW], jobs, users, clock, recent)
+            row = i if in_order else job
+            for k in range(len(plan)):
+                rows[row, k] = facts[plan[k]]
+            submitted(job, jobs, users, clock)
+        elif kind == STARTED:
+            started(job, time, jobs, users, clock)
+        elif kind == ENDED:
+            jobs[job, at.END] = time
+            if clock[at.SAME_SECOND]:
+                ended(job, jobs, users, clock, recent)
+            else:
+                defer(job, jobs, clock)
+        elif kind == FORGOTTEN and jobs[job, at.STATE] == at.RUNNING:
+            leave(job, jobs, users, clock)
+            count_live(job, -1, jobs, users)
+            release(job, jobs, clock)
+        else:
+            cancelled(job, jobs, users, clock)
+        clock[at.EVENTS] += 1
+        user = jobs[job, at.USER_SLOT]
+        if user != NONE:
+            users[user, at.LAST_EVENT] = clock[at.EVENTS]
+        for column in range(at.JOB_COLUMNS, jobs.shape[1]):
+            if jobs[job, column] != NONE:
+                users[jobs[job, column], at.LAST_EVENT] = clock[at.EVENTS]
+    return -1
 
 
 @compiled

@@ -357,7 +357,7 @@ class LiveTables:
         self.recent = _as_wide(snapshot["recent"], at.RECENT_COLUMNS)
         self._runs_given = len(self.recent)
         self.rows, self.issued = PackedRows(self.rows.width), snapshot["issued"].copy()
-        self.rows.put(range(len(self.jobs)), _as_wide(snapshot["rows"], self.rows.width))
+        self.rows.put(range(len(self.jobs)), _wide(snapshot["rows"], self.rows.width))
         self.slot_of = {(k, a, b, c): slot for slot, (k, a, b, c) in enumerate(keys_of_users(self.users).tolist())}
         self.count = np.bincount(self.users[:, at.KIND], minlength=self._n_kinds).tolist()
         self._next_to_forget = [[] for _ in self.count]
@@ -442,6 +442,11 @@ class LiveTables:
 
 def _as_wide(array: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
     """Return a copy of a snapshot's table, which must have as many columns as this version's."""
+    return _wide(array, width).copy()
+
+
+def _wide(array: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
+    """Return a snapshot's table itself, after that check."""
     if array.ndim != 2 or array.shape[1] != width:
         raise ValueError(f"a table of shape {array.shape} has not {width} columns")
-    return array.copy()
+    return array
