@@ -23,13 +23,13 @@ import numpy.typing as npt
 from predictors.core.arrays import Floats
 from predictors.core.errors import JobcastError
 from predictors.core.events import ENDED, SUBMITTED
-from predictors.core.keyed_rows import KeyedRows
 from predictors.core.model_files import part
 from predictors.data.joblog import JobLog
 from predictors.evaluation.metrics import coverage, ratio
 from predictors.evaluation.weekly import WeeklyErrors
 from predictors.history.features import families_of
 from predictors.history.history import JobHistory, as_of_rule
+from predictors.history.keyed_rows import KeyedRows
 from predictors.history.replay import log_events
 from predictors.models.base import Predictor
 from predictors.models.baselines import LastTwo

@@ -20,7 +20,6 @@ import numpy.typing as npt
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
 from predictors.core.events import CANCELLED, ENDED, FORGOTTEN, STARTED, SUBMITTED
-from predictors.core.keyed_rows import KeyedRows
 from predictors.data.joblog import JobLog
 from predictors.history import _layout as at
 from predictors.history import _step as step
@@ -40,6 +39,7 @@ from predictors.history._tables import (
     widths,
 )
 from predictors.history.features import REIS_FEATURES
+from predictors.history.keyed_rows import KeyedRows
 from predictors.history.records import AS_OF_RULES, AsOfRule, Job, Outcome, Outcomes, as_of_rule
 
 __all__ = ["AS_OF_RULES", "AsOfRule", "Job", "JobHistory", "LateEventWarning", "Outcome", "Outcomes", "as_of_rule"]

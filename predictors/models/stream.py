@@ -21,12 +21,12 @@ import numpy.typing as npt
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.events import CANCELLED, ENDED, STARTED, SUBMITTED, Forkable
-from predictors.core.keyed_rows import KeyedRows
 from predictors.data.joblog import JobLog
 from predictors.data.names import codes_of
 from predictors.history import _layout as at
 from predictors.history.features import CODED, FEATURES, families_of
 from predictors.history.history import JobHistory, Outcome, Outcomes, as_of_rule
+from predictors.history.keyed_rows import KeyedRows
 from predictors.history.replay import LogHistory
 from predictors.models.base import Predictor
 

@@ -223,7 +223,7 @@ class _Handshake:
     """A connection whose TLS handshake is under way."""
 
     def __init__(self, address: str) -> None:
-        self.address: Final = address
+        self.address = address
         self.task: asyncio.Task[Any] | None = None
 
     def hang_up(self) -> None:

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from predictors.core.arrays import Ints
 from predictors.core.events import CANCELLED, ENDED, FORGOTTEN, STARTED, SUBMITTED
-from predictors.core.keyed_rows import KeyedRows
+from predictors.history.keyed_rows import KeyedRows
 from predictors.service.event import APPLIED, DROPPED, FIELDS, HELD, REFUSED, Event
 
 CANCELLED_STATUS: Final = 5

@@ -149,7 +149,7 @@ _HALF: Final = np.uint64(32)
 @compiled
 def _home(key: int, room: int) -> int:
     """Return where a key lies if nothing is in its way."""
-    return np.int64(((np.uint64(key) * _FACTOR >> _HALF) * np.uint64(room)) >> _HALF)
+    return int(np.int64(((np.uint64(key) * _FACTOR >> _HALF) * np.uint64(room)) >> _HALF))
 
 
 @compiled

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from predictors.core.keyed_rows import KeyedRows
+from predictors.history.keyed_rows import KeyedRows
 
 KEYS = st.one_of(st.integers(0, 40), st.integers(-(2**63), 2**63 - 1), st.integers(2**52, 2**52 + 200))
 STEPS = st.lists(st.tuples(st.sampled_from(("put", "pop", "put", "many", "remove")), KEYS), max_size=200)
