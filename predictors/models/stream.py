@@ -179,6 +179,7 @@ class OutcomeStream:
             self._rows = dict(zip(arrays["jobs"].tolist(), arrays["rows"], strict=True))
         self._running = dict(arrays["running"].tolist())
         self._overruns = list(zip(arrays["overrun_at"].tolist(), arrays["overrun"].tolist(), strict=True))
+        heapq.heapify(self._overruns)  # ids may be others than those that it was kept with
         self._told = set(arrays["told"].tolist())
         self._due = list(Outcomes.from_arrays(arrays, "due_"))
 

@@ -28,7 +28,9 @@ from predictors.service.storage.store import Store
 
 _ENDS: Final = (ENDED, CANCELLED, FORGOTTEN)
 _AT_ONCE: Final = 500
-_OF_JOBS: Final = re.compile("history_job_ids|ledger_(live|held|over)|model[0-9]+_monitor_jobs")
+_OF_JOBS: Final = re.compile(
+    "history_job_ids|ledger_(live|held|over)|model[0-9]+_(monitor_jobs|lessons_(jobs|running|overrun|told))"
+)
 """Arrays of a snapshot with ids of jobs, in the first column where there are several."""
 
 
@@ -64,9 +66,10 @@ def withdraw(store: Store, sequences: Sequence[int], why: str) -> list[Event]:
 def erase_user(store: Store, key: Pseudonymiser, user: str | int, why: str) -> tuple[int, int]:
     """Replace a user, the programs, and the ids of the ended jobs by codes of nobody; return events and live jobs.
 
-    All that is known stays true of somebody, so that nobody else's predictions change; no event leads back to the user,
-    whatever the key. In what was kept of a history, or of events that were let go, programs that others run, too, keep
-    their codes. Jobs that still wait or run keep their ids: erase again when they are over.
+    All that is known stays true of somebody, so that nobody else's predictions change; but a model that finds the
+    weights of users by a hash (`online-linear`) may find the new codes where others' weights are. No event leads back
+    to the user, whatever the key. In what was kept of a history, or of events that were let go, programs that others
+    run, too, keep their codes. Jobs that still wait or run keep their ids: erase again when they are over.
 
     Parameters
     ----------
@@ -106,15 +109,17 @@ def erase_user(store: Store, key: Pseudonymiser, user: str | int, why: str) -> t
         for arrays in kept.values():
             for programs, more in zip((own, others), _programs(arrays, codes), strict=True):
                 programs |= more
-        fresh = {code: _fresh() for code in (*codes, *(own - {UNKNOWN}))}
-        for program in own - {UNKNOWN}:
+        own.discard(UNKNOWN)
+        fresh = {code: _fresh() for code in (*codes, *sorted(own))}
+        for program in own:
             which = (of_user, EVENTS.c.executable == program)
             connection.execute(update(EVENTS).where(*which).values(executable=fresh[program]))
         n_events = 0
         for code in codes:
             this = EVENTS.c.user == code
             n_events += connection.execute(update(EVENTS).where(this).values(user=fresh[code])).rowcount
-        ids = {job: _fresh() for job in over}
+        # in the same order as before: jobs that end at one second are learnt from in the order of their ids
+        ids = dict(zip(sorted(over), sorted(_fresh() for _ in over), strict=True))
         for job, new in ids.items():
             for table in (EVENTS, PREDICTIONS):
                 connection.execute(update(table).where(table.c.job == job).values(job=new))
