@@ -165,6 +165,7 @@ def test_a_job_that_was_live_in_the_base_is_over_after_its_user_is_erased(begin)
     service = begin()
     assert (service.job_state.live, service.job_state.event_order.held) == (1, 0)
     assert service.learner.champion.monitor.outcomes == 2
+    assert service.learner.champion.state()["lessons_jobs"].tolist() == [3]
     assert [one.effect for one in service.store.events_of(3)] == ["applied"]
 
 
