@@ -367,7 +367,7 @@ class LiveTables:
         slot = int(self.clock[at.FREE])
         if slot == NONE:
             slot = len(self.jobs)
-            more = max(slot, 64)
+            more = max(slot // 4, 64)
             self.jobs = np.concatenate([self.jobs, np.full((more, self.jobs.shape[1]), NONE)])
             self.issued = np.concatenate([self.issued, np.full(more, np.nan)])
             self.jobs[slot:-1, at.NEXT] = np.arange(slot + 1, slot + more)
