@@ -119,10 +119,12 @@ def serve(
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     from experiments.console import working
     from predictors.service.api.auth import Limits, read_tokens
+    from predictors.service.api.lifecycle import EarlyHangUps
     from predictors.service.api.server import Listening
     from predictors.service.operation.logs import set_up_logs
     from predictors.service.pseudonyms import Pseudonymiser
 
+    early = EarlyHangUps()
     context.call_on_close(set_up_logs(log_format, log_level))
     listening = Listening(
         host=host,
@@ -133,6 +135,7 @@ def serve(
         key=tls_key,
         token_file=token_file,
         audit_log=audit_log,
+        early=early,
     )
     key = Pseudonymiser() if name_key is None else Pseudonymiser.read(name_key)
     if policy is not None and machine_procs is None:
@@ -349,7 +352,7 @@ def correct(
         list[int] | None, typer.Option(help="Number of an event that was wrong; may be repeated.", min=1, metavar="N")
     ] = None,
     erase_user: Annotated[
-        str | None, typer.Option(help="Name of a user whose events shall be nobody's; digits are a number.")
+        str | None, typer.Option(help="User whose events shall be nobody's; digits are a number and a name.")
     ] = None,
     let_go_before: Annotated[
         str | None, typer.Option(help="Delete events of jobs that were over before a date, such as 2024-12-31.")
@@ -363,7 +366,7 @@ def correct(
     right event after the start. Copies and backups of the database hold what was removed.
     """
     from experiments.console import print_json
-    from predictors.service.pseudonyms import Pseudonymiser, is_number
+    from predictors.service.pseudonyms import Pseudonymiser
     from predictors.service.state import corrections
     from predictors.service.storage.database import is_new_file, shown
     from predictors.service.storage.store import Store
@@ -382,8 +385,7 @@ def correct(
         if withdraw is not None:
             events, done = len(corrections.withdraw(store, sorted(set(withdraw)), why)), "withdrawn"
         elif erase_user is not None:
-            who = int(erase_user) if is_number(erase_user) else erase_user
-            (events, live), done = corrections.erase_user(store, key, who, why), "made nobody's"
+            (events, live), done = corrections.erase_user(store, key, erase_user, why), "made nobody's"
         else:
             assert before is not None
             events, done = corrections.let_go(store, before, why), "let go"

@@ -15,7 +15,7 @@ References
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ from predictors.evaluation.metrics import coverage, ratio
 from predictors.evaluation.weekly import WeeklyErrors
 from predictors.history.features import families_of
 from predictors.history.history import JobHistory, as_of_rule
+from predictors.history.keyed_rows import KeyedRows
 from predictors.history.replay import log_events
 from predictors.models.base import Predictor
 from predictors.models.baselines import LastTwo
@@ -141,6 +142,20 @@ class _Issued(NamedTuple):
     request: float
     quantiles: Triple | None
 
+    @classmethod
+    def of(cls, predicted: float, baseline: float, request: float, low: float, middle: float, high: float) -> Self:
+        """Return what a row of numbers holds."""
+        return cls(predicted, baseline, request, None if low != low else (low, middle, high))
+
+    @property
+    def row(self) -> tuple[float, ...]:
+        """It as numbers."""
+        return (*self[:3], *(self.quantiles or _NO_QUANTILES))
+
+
+_NO_QUANTILES: Final = (np.nan,) * len(LEVELS)
+_WIDTH: Final = 3 + len(LEVELS)
+
 
 class _Ended(NamedTuple):
     """An end that is not known yet by the as-of rule."""
@@ -184,7 +199,7 @@ class Monitor:
         self._standing: Standing | None = None
         self._judged_at = 0
         self._same_second: Final = as_of_rule(as_of).same_second
-        self._live: dict[int, _Issued] = {}
+        self._live: KeyedRows[float] = KeyedRows(_WIDTH, np.float64)
         self._due: list[_Ended] = []
         self._recent: deque[tuple[float, float, float, float]] = deque(maxlen=RECENT)
 
@@ -197,20 +212,20 @@ class Monitor:
         share within P10 to P90 is that of the model's own answers.
         """
         quantiles = self.quantiles.one(predicted, request) if by_model else None
-        self._live[job] = _Issued(predicted, baseline, request, quantiles)
+        self._live.put(job, (predicted, baseline, request, *(quantiles or _NO_QUANTILES)))
         return quantiles
 
     def ended(self, job: int, time: int, seconds: float) -> None:
         """Learn from an end, now or when its second is over; a job whose submission is not known is left out."""
-        issued = self._live.pop(job, None)
-        if issued is not None:
-            self._due.append(_Ended(time, seconds, issued))
+        found = self._live.pop(job)
+        if found is not None:
+            self._due.append(_Ended(time, seconds, _Issued.of(*found)))
             if self._same_second:
                 self._learn_due()
 
     def cancelled(self, job: int) -> None:
         """Forget a job that left the queue."""
-        self._live.pop(job, None)
+        self._live.pop(job)
 
     def catch_up(self, now: int) -> None:
         """Learn from the ends that may be known at a second."""
@@ -265,10 +280,10 @@ class Monitor:
         """Return everything as plain arrays."""
         return {
             **{f"quantiles_{name}": array for name, array in self.quantiles.get_state().items()},
-            "jobs": np.array(list(self._live), dtype=np.int64),
-            "issued": _table(list(self._live.values())),
+            "jobs": self._live.keys(),
+            "issued": self._live.rows(),
             "due": np.array([(end.time, end.seconds) for end in self._due], dtype=np.float64).reshape(-1, 2),
-            "due_issued": _table([end.issued for end in self._due]),
+            "due_issued": np.array([end.issued.row for end in self._due], dtype=np.float64).reshape(-1, _WIDTH),
             "recent": np.array(self._recent, dtype=np.float64).reshape(-1, 4),
             "outcomes": np.array(self.outcomes, dtype=np.int64),
             "weeks": self.weeks.table(),
@@ -284,26 +299,15 @@ class Monitor:
         """
         found = ConformalQuantiles.from_state(part(arrays, "quantiles_"))
         found.set_kills(self.quantiles.kills)
-        self._live = dict(zip(arrays["jobs"].tolist(), _issued(arrays["issued"]), strict=True))
-        due = zip(arrays["due"].tolist(), _issued(arrays["due_issued"]), strict=True)
-        self._due = [_Ended(int(time), seconds, issued) for (time, seconds), issued in due]
+        self._live = KeyedRows(_WIDTH, np.float64)
+        self._live.put_many(arrays["jobs"], arrays["issued"])
+        due = zip(arrays["due"].tolist(), arrays["due_issued"].tolist(), strict=True)
+        self._due = [_Ended(int(time), seconds, _Issued.of(*row)) for (time, seconds), row in due]
         self._recent.clear()
         self._recent.extend((one, two, three, four) for one, two, three, four in arrays["recent"].tolist())
         self.quantiles, self.outcomes = found, int(arrays["outcomes"])
         self.weeks = WeeklyErrors.from_table(arrays["weeks"])
         self._standing, self._judged_at = self.judged(), self.outcomes // EVERY
-
-
-def _table(issued: list[_Issued]) -> Floats:
-    rows = [(*one[:3], *(one.quantiles or (np.nan,) * len(LEVELS))) for one in issued]
-    return np.array(rows, dtype=np.float64).reshape(-1, 3 + len(LEVELS))
-
-
-def _issued(table: Floats) -> list[_Issued]:
-    return [
-        _Issued(predicted, baseline, request, None if low != low else (low, middle, high))
-        for predicted, baseline, request, low, middle, high in table.tolist()
-    ]
 
 
 @dataclass(frozen=True, eq=False)

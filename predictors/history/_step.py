@@ -36,6 +36,21 @@ def consume(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints, re
         -1, or the position of the first event that cannot follow from those before: it and all later ones were not
         taken in.
     """
+    return take_in(events, False, rows, jobs, users, clock, recent)
+
+
+@compiled
+def consume_live(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints, recent: Floats) -> int:
+    """Take in events like `consume`, but write the row of a submission at its place among the events.
+
+    `rows` has the shape (n_events, n_features).
+    """
+    return take_in(events, True, rows, jobs, users, clock, recent)
+
+
+@compiled
+def take_in(events: Ints, in_order: bool, rows: Floats, jobs: Ints, users: Ints, clock: Ints, recent: Floats) -> int:
+    """Take in events; write rows at the submissions' slots, or, if `in_order`, at their places among the events."""
     facts = np.empty(at.N_FACTS + at.SCRATCH)
     plan = clock[at.CLOCK_FIELDS : at.CLOCK_FIELDS + rows.shape[1]]
     for i in range(len(events)):
@@ -49,8 +64,9 @@ def consume(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints, re
         settle(clock[at.NOW], jobs, users, clock, recent)
         if kind == SUBMITTED:
             write_facts(facts, jobs[job], clock[at.NOW], jobs, users, clock, recent)
+            row = i if in_order else job
             for k in range(len(plan)):
-                rows[job, k] = facts[plan[k]]
+                rows[row, k] = facts[plan[k]]
             submitted(job, jobs, users, clock)
         elif kind == STARTED:
             started(job, time, jobs, users, clock)

@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from predictors.core.arrays import Floats, Ints
+from predictors.core.events import SUBMITTED
 from predictors.core.validation import known_zone
 from predictors.history import _layout as at
 from predictors.history import _step as step
 from predictors.history._layout import NONE
+from predictors.history._packed_rows import PackedRows
 from predictors.history.features import families_of, feature_plan
 from predictors.history.names import with_procs
 from predictors.history.records import AsOfRule, Job
@@ -257,8 +259,10 @@ def packed(tables: Tables, live: Ints, rows: Floats, issued: Floats, capacity: i
         Jobs, users, clock and recent runs.
     live : int64 array of shape (n_live,)
         Slots of the jobs that are queued, running or about to count as ended.
-    rows, issued : float64 arrays
-        Feature row and issued prediction of each slot.
+    rows : float64 array of shape (n_live, n_features)
+        Their feature rows.
+    issued : float64 array
+        The prediction issued for each slot.
     capacity : int, optional
         Most groups of each kind to keep: those without a live job are left out, the oldest events first, till no more
         are left.
@@ -288,7 +292,7 @@ def packed(tables: Tables, live: Ints, rows: Floats, issued: Floats, capacity: i
         with_runs = users[:, at.RECENT] != NONE
         recent = recent[users[with_runs, at.RECENT]]
         users[with_runs, at.RECENT] = np.arange(len(recent))
-    about = {"rows": rows[live], "issued": issued[live]}
+    about = {"rows": rows, "issued": issued[live]}
     return {"jobs": jobs, "users": users, "clock": clock, "recent": recent.copy(), **about}
 
 
@@ -323,7 +327,8 @@ class LiveTables:
         self._n_kinds: Final = kinds_of(job_width)
         self._wide: Final = job_width == at.WIDE_JOB_COLUMNS
         self.jobs: Ints = np.empty((0, job_width), dtype=np.int64)
-        self.rows: Floats = np.empty((0, n_features))
+        self.rows = PackedRows(n_features)
+        """Row of each job as of its submission, by slot; it stays until the slot has another job."""
         self.issued: Floats = np.empty(0)
         self.users = new_users([], self._user_width)
         self._run_columns: Final = run_columns(clock)
@@ -333,6 +338,7 @@ class LiveTables:
         self.count = [0] * self._n_kinds
         self._next_to_forget: list[list[tuple[int, int]]] = [[] for _ in self.count]
         self._event = np.empty((1, 3), dtype=np.int64)
+        self._row = np.empty((1, n_features))
 
     @property
     def arrays(self) -> Tables:
@@ -350,7 +356,9 @@ class LiveTables:
                 stacklevel=3,
             )
         self._event[0] = now, kind, slot
-        step.consume(self._event, self.rows, *self.arrays)
+        step.consume_live(self._event, self._row, *self.arrays)
+        if kind == SUBMITTED:
+            self.rows.put([slot], self._row)
 
     def settled(self, now: int) -> Tables:
         """Return the tables with the deferred ends before `now` counted: copies if there are any."""
@@ -377,7 +385,8 @@ class LiveTables:
         self.users = _as_wide(snapshot["users"], self._user_width)
         self.recent = _with_codes(snapshot["recent"], self._run_columns or at.RECENT_COLUMNS)
         self._runs_given = len(self.recent)
-        self.rows, self.issued = snapshot["rows"].copy(), snapshot["issued"].copy()
+        self.rows, self.issued = PackedRows(self.rows.width), snapshot["issued"].copy()
+        self.rows.put(range(len(self.jobs)), _wide(snapshot["rows"], self.rows.width))
         self.slot_of = {(k, a, b, c): slot for slot, (k, a, b, c) in enumerate(keys_of_users(self.users).tolist())}
         self.count = np.bincount(self.users[:, at.KIND], minlength=self._n_kinds).tolist()
         self._next_to_forget = [[] for _ in self.count]
@@ -387,10 +396,8 @@ class LiveTables:
         slot = int(self.clock[at.FREE])
         if slot == NONE:
             slot = len(self.jobs)
-            more = max(slot, 64)
+            more = max(slot // 4, 64)
             self.jobs = np.concatenate([self.jobs, np.full((more, self.jobs.shape[1]), NONE)])
-            rows, self.rows = self.rows, np.empty((slot + more, self.rows.shape[1]))
-            self.rows[:slot] = rows  # the rest takes no memory before it is written, at a submission
             self.issued = np.concatenate([self.issued, np.full(more, np.nan)])
             self.jobs[slot:-1, at.NEXT] = np.arange(slot + 1, slot + more)
         self.clock[at.FREE] = self.jobs[slot, at.NEXT]
@@ -472,6 +479,11 @@ def _with_codes(recent: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
 
 def _as_wide(array: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
     """Return a copy of a snapshot's table, which must have as many columns as this version's."""
+    return _wide(array, width).copy()
+
+
+def _wide(array: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
+    """Return a snapshot's table itself, after that check."""
     if array.ndim != 2 or array.shape[1] != width:
         raise ValueError(f"a table of shape {array.shape} has not {width} columns")
-    return array.copy()
+    return array

@@ -40,6 +40,7 @@ from predictors.history._tables import (
     widths,
 )
 from predictors.history.features import REIS_FEATURES
+from predictors.history.keyed_rows import KeyedRows
 from predictors.history.records import AS_OF_RULES, AsOfRule, Job, Outcome, Outcomes, as_of_rule
 
 __all__ = ["AS_OF_RULES", "AsOfRule", "Job", "JobHistory", "LateEventWarning", "Outcome", "Outcomes", "as_of_rule"]
@@ -104,7 +105,7 @@ class JobHistory:
         clock = new_clock(self.features, self.as_of, epoch, time_zone, machine_procs)
         self.tables: Final = LiveTables(clock, len(self.features), capacity)
         """For those that take in or ask for many jobs at once; see `predictors.history.history`."""
-        self.slot_of_job: dict[int, int] = {}
+        self.slot_of_job: KeyedRows[int] = KeyedRows(1, np.int64)
         """Of each queued or running job its row in `tables.jobs`."""
         self._ended: deque[Outcome] = deque(maxlen=keep_ended)
 
@@ -145,8 +146,9 @@ class JobHistory:
     def training_set(self, now: int) -> Outcomes:
         """Return the kept outcomes of ended jobs, oldest first, then the running jobs by start, censored at `now`."""
         jobs, moment = self.tables.jobs, max(now, int(self.tables.clock[at.NOW]))
-        running = [slot for slot in self.slot_of_job.values() if jobs[slot, at.STATE] == at.RUNNING]
-        running.sort(key=lambda slot: int(jobs[slot, at.START]))
+        slots = self.slot_of_job.rows()[:, 0]
+        running = slots[jobs[slots, at.STATE] == at.RUNNING]
+        running = running[np.argsort(jobs[running, at.START], kind="stable")].tolist()
         return Outcomes.stack([*self._ended, *(self._outcome(slot, moment, False) for slot in running)], self.features)
 
     # --- events -------------------------------------------------------------------------------------------------------
@@ -164,11 +166,12 @@ class JobHistory:
         if job.job_id in self.slot_of_job:
             raise JobcastError(f"Job {job.job_id} is submitted a second time, at {now} s, before it has ended.")
         tables = self.tables
-        slot = self.slot_of_job[job.job_id] = tables.free_slot()
+        slot = tables.free_slot()
+        self.slot_of_job.put(job.job_id, (slot,))
         tables.jobs[slot] = tables.new_record(job)
         tables.issued[slot] = issued
         tables.take_in(now, SUBMITTED, slot)
-        row: Floats = tables.rows[slot].copy()
+        row: Floats = tables.rows.of([slot])[0]
         return row
 
     def issue(self, job_id: int, seconds: float) -> None:
@@ -208,7 +211,7 @@ class JobHistory:
             )
         outcome = self._outcome(slot, now, True)
         self.tables.jobs[slot, at.STATUS] = code(status)
-        del self.slot_of_job[job_id]
+        self.slot_of_job.pop(job_id)
         self.tables.take_in(now, ENDED, slot)
         self._ended.append(outcome)
         return outcome
@@ -224,7 +227,7 @@ class JobHistory:
         slot = self._slot(job_id, f"is cancelled at {now} s")
         if self.tables.jobs[slot, at.STATE] != at.PENDING:
             raise JobcastError(f"Job {job_id} is cancelled at {now} s while it runs: call ended() with its status.")
-        del self.slot_of_job[job_id]
+        self.slot_of_job.pop(job_id)
         self.tables.take_in(now, CANCELLED, slot)
 
     def forgotten(self, job_id: int, now: int) -> None:
@@ -236,7 +239,7 @@ class JobHistory:
             If the job is neither queued nor running.
         """
         slot = self._slot(job_id, f"is given up at {now} s")
-        del self.slot_of_job[job_id]
+        self.slot_of_job.pop(job_id)
         self.tables.take_in(now, FORGOTTEN, slot)
 
     # --- going on -----------------------------------------------------------------------------------------------------
@@ -331,11 +334,11 @@ class JobHistory:
         """Return everything as plain arrays (numbers and text, no objects), to be stored as the caller likes."""
         tables = self.tables
         deferred = tables.deferred()  # ended, but not to be known before the second is over: no id names them
-        slots = np.array([*self.slot_of_job.values(), *deferred], dtype=np.int64)
+        slots = np.concatenate([self.slot_of_job.rows()[:, 0], np.array(deferred, dtype=np.int64)])
         ended = Outcomes.stack(list(self._ended), self.features)
         return {
-            **packed(tables.arrays, slots, tables.rows, tables.issued),
-            "job_ids": np.array([*self.slot_of_job, *(at.NONE for _ in deferred)], dtype=np.int64),
+            **packed(tables.arrays, slots, tables.rows.of(slots.tolist()), tables.issued),
+            "job_ids": np.concatenate([self.slot_of_job.keys(), np.full(len(deferred), at.NONE)]),
             "features": np.array(self.features),
             "time_zone": np.array(self.time_zone or ""),
             "limits": np.array([self.capacity, self.keep_ended], dtype=np.int64),
@@ -363,7 +366,8 @@ class JobHistory:
                 machine_procs=int(clock[at.MACHINE_PROCS]) or None,
             )
             history.tables.fill(snapshot)
-            history.slot_of_job = {int(i): slot for slot, i in enumerate(snapshot["job_ids"]) if i != at.NONE}
+            slots = np.flatnonzero(snapshot["job_ids"] != at.NONE)
+            history.slot_of_job.put_many(snapshot["job_ids"][slots], slots)
             history._ended.extend(Outcomes.from_arrays(snapshot, "ended_"))
         except (KeyError, ValueError, IndexError) as error:
             raise JobcastError(f"This history snapshot cannot be used ({error}); train the model again.") from error
@@ -374,10 +378,10 @@ class JobHistory:
     def _outcome(self, slot: int, time: int, observed: bool) -> Outcome:
         tables = self.tables
         seconds = float(time - tables.jobs[slot, at.START])
-        return Outcome(tables.rows[slot].copy(), float(tables.issued[slot]), seconds, observed, time)
+        return Outcome(tables.rows.of([slot])[0], float(tables.issued[slot]), seconds, observed, time)
 
     def _slot(self, job_id: int, event: str) -> int:
-        slot = self.slot_of_job.get(job_id)
+        slot = self.slot_of_job.first(job_id)
         if slot is None:
             raise JobcastError(f"Job {job_id} {event}, but is neither queued nor running: call submitted() first.")
         return slot
@@ -421,29 +425,37 @@ def take_in_many(
         raise JobcastError("Many events at once need a history that keeps no ended jobs and has room for new groups.")
     records = _records(tables, described[asked])
     slots = np.empty(len(kind), dtype=np.int64)
-    opened = iter(asked.tolist())
+    now_at = dict(zip(job, slot_of_job.first_of(job, at.NONE), strict=True))
+    opened, gone = dict[int, int](), list[int]()
     kinds = kind.tolist()
     for i, (what, job_id) in enumerate(zip(kinds, job, strict=True)):
+        slot = now_at[job_id]
         if what == SUBMITTED:
-            if job_id in slot_of_job:
+            if slot != at.NONE:
                 raise JobcastError(f"Job {job_id} is submitted a second time before it has ended.")
-            slots[next(opened)] = slot_of_job[job_id] = tables.free_slot()
-        else:
-            slot = slot_of_job.get(job_id)
-            if slot is None:
-                raise JobcastError(f"Job {job_id} is neither queued nor running.")
-            slots[i] = slot
-            if what in (ENDED, CANCELLED, FORGOTTEN):
-                del slot_of_job[job_id]
+            slot = now_at[job_id] = opened[job_id] = tables.free_slot()
+        elif slot == at.NONE:
+            raise JobcastError(f"Job {job_id} is neither queued nor running.")
+        elif what in (ENDED, CANCELLED, FORGOTTEN):
+            now_at[job_id] = at.NONE
+            if opened.pop(job_id, at.NONE) == at.NONE:
+                gone.append(job_id)
+        slots[i] = slot
+    slot_of_job.remove_many(gone)
+    slot_of_job.put_many(list(opened), list(opened.values()))
     tables.jobs[slots[asked]] = records
     tables.issued[slots[asked]] = np.nan
     ends = kind == ENDED
     tables.jobs[slots[ends], at.STATUS] = status[ends]
-    bad = step.consume(np.stack([time, kind, slots], axis=1), tables.rows, *tables.arrays)
+    rows = np.empty((len(kind), len(history.features)))
+    bad = step.consume_live(np.stack([time, kind, slots], axis=1), rows, *tables.arrays)
     if bad >= 0:
         raise JobcastError(f"Job {job[bad]}: event {kinds[bad]} at {time[bad]} s cannot follow from those before.")
-    told = slots[(kind == SUBMITTED) | ends]
-    return tables.rows[told], tables.jobs[told, at.END] - tables.jobs[told, at.START]
+    tables.rows.put(slots[asked].tolist(), rows[asked])
+    told = np.flatnonzero((kind == SUBMITTED) | ends)
+    ended, records = slots[ends], tables.jobs[slots[told]]
+    rows[ends] = tables.rows.of(ended.tolist())
+    return rows[told], records[:, at.END] - records[:, at.START]
 
 
 def _records(tables: LiveTables, described: Ints) -> Ints:

@@ -265,7 +265,7 @@ class LogHistory:
         newest = np.flatnonzero(known.observed)[-keep_ended:] if keep_ended else np.empty(0, dtype=np.int64)
         return JobHistory.restore(
             {
-                **packed(self.arrays, slots, rows, np.full(len(jobs), np.nan), capacity),
+                **packed(self.arrays, slots, rows[slots], np.full(len(jobs), np.nan), capacity),
                 "job_ids": np.where(has_ended, at.NONE, self.log.filled("job_id")[slots]),
                 "features": np.array(self.features),
                 "time_zone": np.array(self.log.time_zone or ""),

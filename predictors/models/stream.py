@@ -26,6 +26,7 @@ from predictors.data.names import codes_of
 from predictors.history import _layout as at
 from predictors.history.features import CODED, FEATURES, families_of
 from predictors.history.history import JobHistory, Outcome, Outcomes, as_of_rule
+from predictors.history.keyed_rows import KeyedRows
 from predictors.history.replay import LogHistory
 from predictors.models.base import Predictor
 
@@ -50,6 +51,8 @@ class OutcomeStream:
         It learns from the outcomes.
     teach : callable, optional
         Called in the place of its `learn_one`.
+    rows_with_ends : bool
+        Whether each end brings the job's row: then none is kept here, unless the predictor needs it before the end.
 
     Examples
     --------
@@ -64,13 +67,17 @@ class OutcomeStream:
     [(100.0, False, False), (150.0, True, True)]
     """
 
-    def __init__(self, predictor: Predictor, teach: Callable[[Outcome], None] | None = None) -> None:
+    def __init__(
+        self, predictor: Predictor, teach: Callable[[Outcome], None] | None = None, *, rows_with_ends: bool = False
+    ) -> None:
         self._teach: Final = predictor.learn_one if teach is None else teach
         self._same_second: Final = as_of_rule(predictor.as_of).same_second
         self._width: Final = len(predictor.features)
         self._watches: Final = predictor.learns_from_running
         self._tells: Final = predictor.learns_from_overruns
-        self._live: dict[int, tuple[Floats, float]] = {}
+        self._issued: KeyedRows[float] = KeyedRows(1, np.float64)
+        self._keeps_rows: Final = not rows_with_ends or self._watches or self._tells
+        self._rows: dict[int, Floats] = {}
         self._running: dict[int, int] = {}
         self._overruns: list[tuple[float, int]] = []
         self._told: set[int] = set()
@@ -87,8 +94,9 @@ class OutcomeStream:
             start = self._running.get(job)
             if start is not None:
                 self._told.add(job)
-                row, issued = self._live[job]
-                self._due.append(Outcome(row, issued, float(now - start), False, now))
+                issued = self._issued.first(job)
+                assert issued is not None
+                self._due.append(Outcome(self._rows[job], issued, float(now - start), False, now))
                 self.learn_due()
 
     def is_due(self, now: int) -> bool:
@@ -104,21 +112,27 @@ class OutcomeStream:
 
     def submitted(self, job: int, row: Floats, issued: float) -> None:
         """Note a job's row and the prediction that was issued for it."""
-        self._live[job] = row, issued
+        self._issued.put(job, (issued,))
+        if self._keeps_rows:
+            self._rows[job] = row
 
     def started(self, job: int, time: int) -> None:
         """Note that a job runs; one submitted before the stream began is left out."""
-        if (self._watches or self._tells) and job in self._live:
+        if not (self._watches or self._tells):
+            return
+        issued = self._issued.first(job)
+        if issued is not None:
             self._running[job] = time
             if self._tells:
-                heapq.heappush(self._overruns, (overrun_at(time, self._live[job][1]), job))
+                heapq.heappush(self._overruns, (overrun_at(time, issued), job))
 
     def ended(self, job: int, time: int, seconds: float, row: Floats | None = None) -> float:
         """Learn from an end, now or when its second is over; return what had been issued, NaN if nothing.
 
-        `row` is that of a job submitted before the stream began; without it such an end is not learnt from.
+        `row` is that of the job at its submission, where none was kept; without any an end is not learnt from.
         """
-        known, issued = self._live.pop(job, (row, math.nan))
+        known, found = self._rows.pop(job, row), self._issued.pop(job)
+        issued = math.nan if found is None else found[0]
         self._running.pop(job, None)
         if known is not None:
             self._due.append(Outcome(known, issued, seconds, True, time, job in self._told))
@@ -129,26 +143,27 @@ class OutcomeStream:
 
     def cancelled(self, job: int) -> None:
         """Forget a job that left the queue, or that was given up while it ran."""
-        self._live.pop(job, None)
+        self._issued.pop(job)
+        self._rows.pop(job, None)
         self._running.pop(job, None)
         self._told.discard(job)
 
     def running(self, now: int) -> Outcomes:
         """Return the jobs that have started and not ended, by start, censored at `now`."""
-        lives = [self._live[job] for job in self._running]
-        rows = np.array([row for row, _ in lives], dtype=np.float64).reshape(-1, self._width)
+        rows = np.array([self._rows[job] for job in self._running], dtype=np.float64).reshape(-1, self._width)
         elapsed = now - np.array(list(self._running.values()), dtype=np.int64)
-        seen, time = np.zeros(len(lives), dtype=np.bool_), np.full(len(lives), now, dtype=np.int64)
-        issued = np.array([seconds for _, seconds in lives], dtype=np.float64)
+        seen, time = np.zeros(len(rows), dtype=np.bool_), np.full(len(rows), now, dtype=np.int64)
+        issued = np.array(self._issued.first_of(list(self._running), math.nan), dtype=np.float64)
         return Outcomes(rows, issued, elapsed.astype(np.float64), seen, time)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return everything as plain arrays."""
-        rows = np.array([row for row, _ in self._live.values()], dtype=np.float64).reshape(-1, self._width)
+        jobs = self._issued.keys()
+        kept = [self._rows[job] for job in jobs.tolist()] if self._keeps_rows else []
         return {
-            "jobs": np.array(list(self._live), dtype=np.int64),
-            "rows": rows,
-            "issued": np.array([issued for _, issued in self._live.values()], dtype=np.float64),
+            "jobs": jobs,
+            "rows": np.array(kept, dtype=np.float64).reshape(-1, self._width),
+            "issued": self._issued.rows()[:, 0],
             "running": np.array(list(self._running.items()), dtype=np.int64).reshape(-1, 2),
             "overrun_at": np.array([time for time, _ in self._overruns], dtype=np.float64),
             "overrun": np.array([job for _, job in self._overruns], dtype=np.int64),
@@ -158,10 +173,13 @@ class OutcomeStream:
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Go on from what `arrays` returned."""
-        known = zip(arrays["rows"], arrays["issued"].tolist(), strict=True)
-        self._live = dict(zip(arrays["jobs"].tolist(), known, strict=True))
+        self._issued = KeyedRows(1, np.float64)
+        self._issued.put_many(arrays["jobs"], arrays["issued"])
+        if self._keeps_rows:
+            self._rows = dict(zip(arrays["jobs"].tolist(), arrays["rows"], strict=True))
         self._running = dict(arrays["running"].tolist())
         self._overruns = list(zip(arrays["overrun_at"].tolist(), arrays["overrun"].tolist(), strict=True))
+        heapq.heapify(self._overruns)  # ids may be others than those that it was kept with
         self._told = set(arrays["told"].tolist())
         self._due = list(Outcomes.from_arrays(arrays, "due_"))
 

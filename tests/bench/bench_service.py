@@ -1,6 +1,7 @@
 """How fast does the prediction service answer, store and rebuild? And it is killed a hundred times.
 
-Run as `python tests/bench/bench_service.py [SECONDS] [kills [TIMES]] [memory [EVENTS]]`. All traffic is on this
+Run as `python tests/bench/bench_service.py [SECONDS]`, or with `kills [TIMES] [postgresql | migration]`,
+`memory [EVENTS]`, `live [JOBS]`, or `soak --minutes 60 --speed 100` (`tests.bench.soak`). All traffic is on this
 machine's loopback and bounded: a server on a free port, an open loop of 500 predictions a second beside 100 requests a
 second with three events each (the server learns from every job that ends), batches of 10,000 rows, wrk for the most
 that it can do, where wrk is installed, then more than it allows. Times are wall seconds, seen by the client; beside
@@ -8,6 +9,7 @@ them stands what the server itself counted, and its CPU seconds. The database is
 TMPDIR chooses the disk.
 """
 
+import argparse
 import asyncio
 import json
 import os
@@ -30,27 +32,19 @@ from predictors.service.client import Client
 from predictors.service.event import Event
 from predictors.service.settings import Settings
 from predictors.service.state.service import Service
-from tests.support.killing import free_port, kill_again_and_again, start
+from tests.bench.soak import soak
+from tests.support.killing import free_port, kill_again_and_again, kill_in_migration, start
+from tests.support.postgres import Postgres
+from tests.support.traffic import asked, cpu_of, memory_of
 
-HEAD = "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {n}\r\n\r\n"
 MODEL = "online-linear"
+SOAKED = "CEA-Curie-2011-2.1-cln.swf.gz"
 
 
 def told(name: str, seconds: list[float], errors: int = 0) -> None:
     """Print the quantiles of latencies."""
     p50, p99, p999 = np.quantile(np.array(seconds) * 1000, (0.5, 0.99, 0.999))
     print(f"{name:42} {len(seconds):>7,} answers, {errors} failed: p50 {p50:.2f}, p99 {p99:.2f}, p99.9 {p999:.2f} ms")
-
-
-async def asked(line: tuple[asyncio.StreamReader, asyncio.StreamWriter], path: str, document: object) -> int:
-    """Send one request over a connection that stays; return the answer's status."""
-    reader, writer = line
-    body = json.dumps(document).encode()
-    writer.write(HEAD.format(path=path, n=len(body)).encode() + body)
-    head = await reader.readuntil(b"\r\n\r\n")
-    length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
-    await reader.readexactly(length)
-    return int(head[9:12])
 
 
 async def open_loop(port: int, rate: float, seconds: float, request, lines: int = 16) -> tuple[list[float], int]:
@@ -94,12 +88,6 @@ def told_by_server(name: str, before: dict[float, int], after: dict[float, int])
     print(
         f"{'  as the server saw it':42} {n:>7,} answers: p50 <= {p50:g}, p99 <= {p99:g}, p99.9 <= {p999:g} ms ({name})"
     )
-
-
-def cpu_of(pid: int) -> float:
-    """Return the CPU seconds that a process has taken."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def job(number: int) -> dict:
@@ -148,7 +136,7 @@ def bench_load(folder: Path, seconds: float) -> None:
         told("10,000 rows", *batch)
         print(f"{(cpu_of(server.pid) - cpu) / len(batch[0]):.3f} CPU seconds of the server for 10,000 rows")
         bench_wrk(folder, port)
-        print(peak(server.pid), "at most")
+        print(f"{memory_of(server.pid, 'VmHWM'):,.0f} MiB at most")
     finally:
         server.terminate()
         server.wait(30)
@@ -254,14 +242,79 @@ def bench_memory(n_events: int) -> None:
     for i in range(0, n_events // 3, 2000):
         job_state.take(rows(i, i + 2000))
     print(
-        f"{n_events:,} events: {peak(os.getpid())} at most, imports included; "
+        f"{n_events:,} events: {memory_of(os.getpid(), 'VmHWM'):,.0f} MiB at most, imports included; "
         f"{job_state.history.n_users} users remembered"
     )
 
 
-def peak(pid: int) -> str:
-    """Return the most memory that a process has had."""
-    return Path(f"/proc/{pid}/status").read_text(encoding="utf-8").partition("VmHWM:")[2].partition("\n")[0].strip()
+def bench_kills(folder: Path, times: int, where: str) -> None:
+    """Kill a server under load; on SQLite, on a PostgreSQL of its own, or while it brings a database up to date."""
+    begin = time.perf_counter()
+    if where == "migration":
+        found = kill_in_migration(folder, times)
+    elif where == "postgresql":
+        postgres = Postgres()
+        try:
+            found = kill_again_and_again(folder, postgres.url("kills"), times)
+        finally:
+            postgres.remove()
+    else:
+        found = kill_again_and_again(folder, f"sqlite:///{folder}/kills.db", times)
+    print(f"{times} kills in {time.perf_counter() - begin:.0f} s: {found}; none lost, none twice")
+
+
+def soak_options(words: list[str]) -> argparse.Namespace:
+    """Return how to soak the service."""
+    options = argparse.ArgumentParser(prog="bench_service.py soak")
+    options.add_argument("--minutes", type=float, default=60.0)
+    options.add_argument("--speed", type=float, default=100.0)
+    options.add_argument("--rate", type=float, default=20.0, help="questions a second")
+    options.add_argument("--before", type=int, default=60_000, help="jobs of the log that are sent first")
+    options.add_argument("--model", default=MODEL)
+    options.add_argument("--log", type=Path, default=Path(os.environ.get("JOBCAST_TRACES", "")) / SOAKED)
+    options.add_argument("--out", type=Path, default=Path("soak.csv"), help="a line a sample")
+    return options.parse_args(words)
+
+
+def bench_live(n_jobs: int) -> None:
+    """Print the memory that a service takes for so many live jobs, half of them running, and that of a snapshot.
+
+    Job state and model as in the service; what is constant beside them (server, database, caches) is not there.
+    """
+    from predictors.service.state.jobs import JobState, unpacked
+    from predictors.service.state.learner import Learner
+    from predictors.service.state.model import Model, load
+    from predictors.service.state.recovery import snapshot_of
+
+    job_state, learner = JobState(), Learner(lambda _: None, print)
+    learner.models = {"champion": Model(*load(MODEL))}
+
+    def fed(events: list[Event]) -> None:
+        table = np.array([one._replace(sequence=1) for one in events], dtype=np.int64)
+        learner.follow(job_state.take_table(table), 1)
+
+    for n in range(0, 60_000, 2000):
+        fed(rows(n, n + 2000))
+    mine = memory_of(os.getpid())
+    begin, cpu = 60_000, time.process_time()
+    for n in range(begin, begin + n_jobs, 1000):
+        fed([event for event in rows(n, n + 1000) if event.kind == 0 or (event.kind == 1 and event.job % 2)])
+    cpu, now = time.process_time() - cpu, memory_of(os.getpid())
+    print(
+        f"{job_state.live:,} jobs live: {now:,.0f} MiB, {now - mine:,.0f} of them by these jobs, "
+        f"{2**20 * (now - mine) / n_jobs:,.0f} bytes each; {1e6 * cpu / (1.5 * n_jobs):.1f} us of CPU an event"
+    )
+    cpu = time.process_time()
+    _, stored = snapshot_of(*job_state.snapshot(), learner.models.values())
+    cpu = time.process_time() - cpu
+    print(
+        f"snapshot: {len(stored) / 2**20:,.0f} MiB in {cpu:.1f} s of CPU; {memory_of(os.getpid(), 'VmHWM'):,.0f} MiB "
+        "at most"
+    )
+    cpu = time.process_time()
+    found = JobState()
+    found.restore(1, unpacked(stored))
+    print(f"job state restored in {time.process_time() - cpu:.1f} s of CPU: {found.live:,} jobs live")
 
 
 def main() -> None:
@@ -270,11 +323,14 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     folder = Path(tempfile.mkdtemp(prefix="jobcast-bench-"))
     try:
+        if words[:1] == ["soak"]:
+            print(soak(folder, **vars(soak_options(words[1:]))))
+            return
         if "kills" in words:
-            times = int((words[words.index("kills") + 1 :] or ["100"])[0])
-            begin = time.perf_counter()
-            found = kill_again_and_again(folder, f"sqlite:///{folder}/kills.db", times)
-            print(f"{times} kills in {time.perf_counter() - begin:.0f} s: {found}; none lost, none twice")
+            bench_kills(folder, int((words[words.index("kills") + 1 :] or ["100"])[0]), words[-1])
+            return
+        if "live" in words:
+            bench_live(int((words[words.index("live") + 1 :] or ["1000000"])[0]))
             return
         if "memory" in words:
             bench_memory(int((words[words.index("memory") + 1 :] or ["10000000"])[0]))

@@ -1,9 +1,12 @@
 """A real server is killed at random points under load, again and again: what was acknowledged must be there, once."""
 
+import contextlib
 import os
 import random
+import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -16,6 +19,7 @@ from predictors.service.client import Client, ServiceError
 from predictors.service.event import Event
 from predictors.service.settings import Settings
 from predictors.service.state.service import Service
+from tests.support.older_database import older
 
 
 def free_port() -> int:
@@ -157,3 +161,73 @@ def checked(folder: Path, url: str, load: Load, model: str) -> dict:
         return {"events": len(events), "acknowledged": len(load.acknowledged)}
     finally:
         service.stop()
+
+
+START = """
+import sys
+from predictors.service.settings import Settings
+from predictors.service.state.service import Service
+print("begins", flush=True)
+service = Service(Settings(model="last-two", db=sys.argv[1], poll=0))
+service.start()
+service.wait(120)
+service.stop()
+"""
+
+
+def kill_in_migration(folder: Path, times: int, n_jobs: int = 20_000, seed: int = 1) -> dict:
+    """Kill starts on databases of version 0001 while these are brought up to date; then hold them against one unkilled.
+
+    Returns
+    -------
+    dict
+        How many were killed before and after the migration was committed, and how many events each database holds.
+    """
+    first, whole, chance = folder / "first.db", folder / "whole.db", random.Random(seed)
+    older(first, [event for n in range(n_jobs) for event in life(n)])
+    shutil.copy(first, whole)
+    command, begin = [sys.executable, "-c", START], 0.0
+    with subprocess.Popen([*command, f"sqlite:///{whole}"], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None and child.stdout.readline()
+        begin = time.monotonic()
+        assert child.wait(240) == 0
+    seconds, expected = time.monotonic() - begin, events_in(whole)
+    found = {"before": 0, "after": 0, "events": len(expected)}
+    while found["before"] + found["after"] < times:
+        for left in folder.glob("killed.db*"):
+            left.unlink()
+        path = folder / "killed.db"
+        shutil.copy(first, path)
+        with subprocess.Popen([*command, f"sqlite:///{path}"], stdout=subprocess.PIPE) as child:
+            assert child.stdout is not None and child.stdout.readline()
+            time.sleep(chance.uniform(0, seconds))
+            child.send_signal(signal.SIGKILL)
+            killed = child.wait(30) == -signal.SIGKILL
+        if not killed:  # it had ended
+            continue
+        with contextlib.closing(sqlite3.connect(path)) as raw:
+            version = raw.execute("select version_num from alembic_version").fetchone()[0]
+            assert raw.execute("select count(*) from events").fetchone()[0] == len(expected)
+            table = raw.execute("select sql from sqlite_master where name = 'events'").fetchone()[0]
+        assert ("effect" in table) == (version != "0001"), "a part of the migration was kept"
+        found["before" if version == "0001" else "after"] += 1
+        assert subprocess.run([*command, f"sqlite:///{path}"], stdout=subprocess.DEVNULL).returncode == 0
+        assert events_in(path) == expected
+    return found
+
+
+def events_in(path: Path) -> list[tuple]:
+    """Return all events of a database, with what became of them."""
+    with contextlib.closing(sqlite3.connect(path)) as raw:
+        return raw.execute("select * from events order by sequence").fetchall()
+
+
+def life(n: int) -> list[Event]:
+    """Return the events of a job as they are kept; every seventh ends before its start, which is refused."""
+    begin = 1_000_000_000 + 10 * n
+    ran = -1 if n % 7 == 3 else 5 + n * 7 % 3000
+    return [
+        Event(n, 0, begin, -1, 1 + n % 64, 600 + n % 7200, n % 200, -1, -1, n % 3),
+        Event(n, 1, begin + 5),
+        Event(n, 2, begin + 5 + ran, 1),
+    ]

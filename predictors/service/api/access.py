@@ -19,7 +19,8 @@ class RequestLog:
     """ASGI middleware around all others.
 
     A handler, or a middleware within, leaves in the scope what is to be told: `client_name` (the token's), `audit`
-    (action and fields of what was changed), `status` (where the client left and no answer was sent).
+    (action and fields of what was changed), `audit_later` (a function; it calls the one that it is given with these
+    when the change has been made after the answer), `status` (where the client left and no answer was sent).
 
     Parameters
     ----------
@@ -72,6 +73,8 @@ class RequestLog:
         done: dict[str, Any] | None = scope.get("audit")
         if done is not None and status < 400:
             self._audit.write(token=token, address=address, **done)
+        if (later := scope.get("audit_later")) is not None:
+            later(lambda done: self._audit.write(token=token, address=address, answered=status, **done))
         if status not in _REFUSALS and status < 500:
             return
         if route == "/readyz":  # no refusal, but the answer to whether it is ready; the trouble itself is in the log

@@ -5,11 +5,17 @@ for new ones, so that no number of them keeps out a client that asks, or a load 
 """
 
 import asyncio
+import logging
+import socket
+import ssl
 from collections.abc import Callable
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, Protocol
 
 import uvloop
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from predictors.service.operation.logs import log
 
 HANDSHAKE_SECONDS: Final = 10.0
 """Longest that a TLS handshake may take [s]."""
@@ -20,6 +26,8 @@ HEAD_BYTES: Final = 64 * 1024
 READ_SECONDS: Final = 30.0
 """Longest that a client may leave an answer lie before it reads on [s]."""
 
+_AT_ONCE: Final = 100  # connections that are accepted before other work goes on
+_log: Final = logging.getLogger("jobcast.access")
 _NO_ROOM: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-type: application/json\r\n"
     b'content-length: 33\r\n\r\n{"error":"too many connections"}\n'
@@ -52,18 +60,27 @@ class _Corked:
         return getattr(self._transport, name)
 
 
+class Counted(Protocol):
+    """A connection that the limits count."""
+
+    address: str
+
+    def hang_up(self) -> None:
+        """End it."""
+
+
 class _Host:
     """The connections of one address: those that never asked, those that rest between requests, those at work."""
 
     def __init__(self) -> None:
-        self.silent: dict[LimitedConnection, None] = {}
-        self.resting: dict[LimitedConnection, None] = {}
-        self.working: dict[LimitedConnection, None] = {}
+        self.silent: dict[Counted, None] = {}
+        self.resting: dict[Counted, None] = {}
+        self.working: dict[Counted, None] = {}
 
     def __len__(self) -> int:
         return len(self.silent) + len(self.resting) + len(self.working)
 
-    def remove(self, one: "LimitedConnection") -> bool:
+    def remove(self, one: "Counted") -> bool:
         """Forget a connection; return whether it was there."""
         found = [place.pop(one, one) is None for place in (self.silent, self.resting, self.working)]
         return any(found)
@@ -88,7 +105,7 @@ class Connections:
         self._hosts: dict[str, _Host] = {}
         self._n = 0
 
-    def admit(self, one: "LimitedConnection", address: str) -> bool:
+    def admit(self, one: "Counted", address: str) -> bool:
         """Let a connection in, or not."""
         host = self._hosts.get(address, _Host())
         full = host if 2 * len(host) >= self._most else None
@@ -105,13 +122,13 @@ class Connections:
         self._n += 1
         return True
 
-    def at_work(self, one: "LimitedConnection", working: bool) -> None:
+    def at_work(self, one: "Counted", working: bool) -> None:
         """Note that a connection has asked, or has its answer."""
         host = self._hosts.get(one.address)
         if host is not None and host.remove(one):
             (host.working if working else host.resting)[one] = None
 
-    def leave(self, one: "LimitedConnection", address: str) -> None:
+    def leave(self, one: "Counted", address: str) -> None:
         """Forget a connection that has ended."""
         host = self._hosts.get(address)
         if host is not None and host.remove(one):
@@ -124,6 +141,7 @@ class LimitedConnection(HttpToolsProtocol):
     """uvicorn's protocol, which hangs up on clients that send a head too slowly, or too large, or do not read."""
 
     among: Connections
+    handshake: "_Handshake | None" = None
     _heads = 0
 
     def connection_made(self, transport: Any) -> None:
@@ -131,6 +149,8 @@ class LimitedConnection(HttpToolsProtocol):
         self._later = asyncio.get_running_loop().call_later
         self._unread: asyncio.TimerHandle | None = None
         self.address = str((transport.get_extra_info("peername") or ("local",))[0])
+        if self.handshake is not None:
+            self.among.leave(self.handshake, self.address)
         super().connection_made(_Corked(transport))  # type: ignore[arg-type]
         self._begin_head()
         if not self.among.admit(self, self.address):
@@ -199,11 +219,109 @@ def limited(among: Connections) -> type[LimitedConnection]:
     return type("LimitedConnectionOfServer", (LimitedConnection,), {"among": among})
 
 
+class _Handshake:
+    """A connection whose TLS handshake is under way."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.task: asyncio.Task[Any] | None = None
+
+    def hang_up(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+
+
+class TlsListener:
+    """Accepts connections and shakes hands with them; one that has not done so counts in the limits like any other.
+
+    An event loop's own server knows a connection only from the end of its handshake on, so that it could neither count
+    those before, nor make room.
+
+    Parameters
+    ----------
+    loop : uvloop.Loop
+        Of the server.
+    made_protocol : callable
+        Makes the protocol of one connection.
+    opened : socket
+        Bound to the address; the listener closes it.
+    context : ssl.SSLContext
+        Of the server.
+    backlog : int
+        Connections that wait to be accepted.
+    """
+
+    def __init__(
+        self,
+        loop: uvloop.Loop,
+        made_protocol: Callable[[], LimitedConnection],
+        opened: socket.socket,
+        context: ssl.SSLContext,
+        backlog: int,
+    ) -> None:
+        self._loop, self._made_protocol, self._socket, self._context = loop, made_protocol, opened, context
+        self._handshakes: set[_Handshake] = set()
+        self._again: asyncio.TimerHandle | None = None
+        opened.setblocking(False)
+        opened.listen(backlog)
+        loop.add_reader(opened, self._accept)
+
+    def close(self) -> None:
+        """Accept no more, and end the handshakes that are under way."""
+        self._loop.remove_reader(self._socket)
+        if self._again is not None:
+            self._again.cancel()
+        self._socket.close()
+        for one in self._handshakes:
+            one.hang_up()
+
+    async def wait_closed(self) -> None:
+        """Wait until the handshakes have ended."""
+        await asyncio.gather(*(one.task for one in self._handshakes if one.task), return_exceptions=True)
+
+    def _accept(self) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                connection, peer = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # no file descriptors left, say
+                log(_log, logging.ERROR, "No connection can be accepted: %s", error.strerror)
+                self._loop.remove_reader(self._socket)
+                self._again = self._loop.call_later(1.0, self._loop.add_reader, self._socket, self._accept)
+                return
+            connection.setblocking(False)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            protocol = self._made_protocol()
+            protocol.handshake = one = _Handshake(str(peer[0]))
+            if protocol.among.admit(one, one.address):
+                self._handshakes.add(one)
+                shaking = self._loop.connect_accepted_socket(
+                    partial(_itself, protocol), connection, ssl=self._context, ssl_handshake_timeout=HANDSHAKE_SECONDS
+                )
+                one.task = self._loop.create_task(shaking)
+                one.task.add_done_callback(partial(self._shaken, one, protocol.among, connection))
+            else:
+                connection.close()
+
+    def _shaken(
+        self, one: _Handshake, among: Connections, connection: socket.socket, task: "asyncio.Task[Any]"
+    ) -> None:
+        if task.cancelled() or task.exception() is not None:  # another has taken its place; or the client failed
+            connection.close()
+        among.leave(one, one.address)
+        self._handshakes.discard(one)
+
+
+def _itself(protocol: LimitedConnection) -> LimitedConnection:
+    return protocol
+
+
 class PatientLoop(uvloop.Loop):
-    """The event loop of a server; a TLS handshake that is never finished ends."""
+    """The event loop of a server; TLS handshakes are counted, and one that is never finished ends."""
 
     async def create_server(self, *about: Any, **options: Any) -> Any:
         """Listen; see `asyncio.loop.create_server`."""
-        if options.get("ssl") is not None:
-            options.setdefault("ssl_handshake_timeout", HANDSHAKE_SECONDS)
-        return await super().create_server(*about, **options)
+        if options.get("ssl") is None:
+            return await super().create_server(*about, **options)
+        return TlsListener(self, about[0], options["sock"], options["ssl"], options.get("backlog", 100))

@@ -89,9 +89,18 @@ class Future:
         """
         try:
             async with asyncio.timeout(PATIENCE):
-                return await self._future
+                return await asyncio.shield(self._future)
         except TimeoutError:
             raise Refusal(503, otherwise, 1) from None
+
+    def then(self, shown: Callable[[Any], T], tell: Callable[[T], None]) -> None:
+        """Tell what is to be shown of the result when it is there, if no exception is; who waited has left."""
+
+        def settled(future: asyncio.Future[Any]) -> None:
+            if not future.cancelled() and future.exception() is None:
+                tell(shown(future.result()))
+
+        self._future.add_done_callback(settled)
 
     def _settle(self, what: Any) -> None:
         if self._future.done():

@@ -3,7 +3,9 @@
 import asyncio
 import time
 from collections import Counter
-from typing import Final
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
 
 import msgspec
 from starlette.requests import Request
@@ -38,17 +40,12 @@ class EventRoutes:
         events = await self._context.run_in_thread(len(body), lambda: self._events_of(body))
         stored = Future()
         self._service.take(events, stored.set, stored.set)
-        receipts: list[Receipt] = await stored.result("not durable in time; send it again")
-        count = self._context.metrics.event
-        for event, receipt in zip(events, receipts, strict=True):
-            count(KIND_NAMES[event.kind], receipt.what)
-        request.scope["audit"] = {
-            "action": "events",
-            "n": len(events),
-            "first": min(one.sequence for one in receipts),
-            "last": max(one.sequence for one in receipts),
-            "effects": dict(Counter(one.what for one in receipts)),
-        }
+        try:
+            receipts: list[Receipt] = await stored.result("not durable in time; send it again")
+        except Refusal:  # yet they may become durable: then they are told as all others are
+            request.scope["audit_later"] = partial(stored.then, partial(self._counted, events))
+            raise
+        request.scope["audit"] = self._counted(events, receipts)
         told_of = [{"sequence": one.sequence, "status": one.what} for one in receipts]
         return reply({"sequence": max(one.sequence for one in receipts), "events": told_of})
 
@@ -63,6 +60,19 @@ class EventRoutes:
         jobs = await asyncio.to_thread(service.forget, asked.older_than)
         request.scope["audit"] = {"action": "jobs given up", "n": jobs, "older_than": asked.older_than}
         return reply({"live": live, "jobs": jobs, "forgotten": True})
+
+    def _counted(self, events: Sequence[Event], receipts: Sequence[Receipt]) -> dict[str, Any]:
+        """Count what became of events; return what the audit log is told."""
+        count = self._context.metrics.event
+        for event, receipt in zip(events, receipts, strict=True):
+            count(KIND_NAMES[event.kind], receipt.what)
+        return {
+            "action": "events",
+            "n": len(events),
+            "first": min(one.sequence for one in receipts),
+            "last": max(one.sequence for one in receipts),
+            "effects": dict(Counter(one.what for one in receipts)),
+        }
 
     def _events_of(self, body: bytes) -> list[Event]:
         several = valid(_Several, body).events is not msgspec.UNSET

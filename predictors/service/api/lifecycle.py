@@ -40,6 +40,25 @@ _STARTING: Final = 60.0  # more seconds that systemd is asked for at each sign o
 _log: Final = logging.getLogger("jobcast.service")
 
 
+class EarlyHangUps:
+    """Keeps a SIGHUP that comes before the event loop stands, where it would end the process; then files are read anew.
+
+    In the foreground of a terminal it stays as it is: the terminal is gone.
+    """
+
+    def __init__(self) -> None:
+        self.came = False
+        if hasattr(signal, "SIGHUP") and not _on_terminal() and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGHUP, self._note)
+
+    def _note(self, *_: object) -> None:
+        self.came = True
+
+
+def _on_terminal() -> bool:
+    return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+
+
 class Lifecycle:
     """What begins and ends with a server's event loop.
 
@@ -59,6 +78,8 @@ class Lifecycle:
         Returns the context of TLS; None without TLS.
     leave : callable
         Ends the server.
+    early : EarlyHangUps or None
+        Signals until the event loop stands.
     """
 
     def __init__(
@@ -73,12 +94,14 @@ class Lifecycle:
         key: "Path | None",
         context: Callable[[], ssl.SSLContext | None],
         leave: Callable[[], None],
+        early: EarlyHangUps | None = None,
     ) -> None:
         self._service, self._auth, self._audit, self._tracing = service, auth, audit, tracing
         self._token_file, self._certificate, self._key = token_file, certificate, key
         self._context, self._leave = context, leave
         self._watching: asyncio.Task[None] | None = None
-        self._on_terminal: Final = sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+        self._early: Final = early
+        self._on_terminal: Final = _on_terminal()
 
     def start(self) -> None:
         """Begin, within the event loop."""
@@ -87,6 +110,8 @@ class Lifecycle:
         self._watching = asyncio.create_task(self._watch())
         if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hang_up)
+        if self._early is not None and self._early.came:
+            self.reload()
 
     async def stop(self) -> None:
         """End, before the service is stopped."""

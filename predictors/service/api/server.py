@@ -17,7 +17,7 @@ from predictors.service.api.access import RequestLog
 from predictors.service.api.app import Api, make_app
 from predictors.service.api.auth import AuthMiddleware, Limits, Token, is_loopback
 from predictors.service.api.connections import Connections, PatientLoop, limited
-from predictors.service.api.lifecycle import Lifecycle
+from predictors.service.api.lifecycle import EarlyHangUps, Lifecycle
 from predictors.service.operation.audit import AuditLog
 from predictors.service.operation.logs import throttle
 from predictors.service.operation.tracing import Tracing, configured_tracing
@@ -44,6 +44,8 @@ class Listening:
         File that says who did what.
     tracing : Tracing or None
         Spans of requests; None: as the environment asks for.
+    early : EarlyHangUps or None
+        What keeps a SIGHUP until the server runs.
 
     Raises
     ------
@@ -60,6 +62,7 @@ class Listening:
     token_file: Path | None = None
     audit_log: Path | None = None
     tracing: Tracing | None = None
+    early: EarlyHangUps | None = None
 
     def __post_init__(self) -> None:
         if not self.tokens and not is_loopback(self.host):
@@ -119,6 +122,7 @@ def made_server(api: Api, listening: Listening) -> tuple[uvicorn.Server, socket.
         http=limited(Connections(most, lambda: api.metrics.request("other", 503, 0.0))),
         ws="none",
         lifespan="on",
+        log_config=None,  # the service's own handlers stay
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -144,6 +148,7 @@ def made_server(api: Api, listening: Listening) -> tuple[uvicorn.Server, socket.
         key=listening.key,
         context=lambda: config.ssl,
         leave=api.service.on_failure,
+        early=listening.early,
     )
     try:
         return server, config.bind_socket()

@@ -5,10 +5,11 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from predictors.service.page.overview import Collector
 from predictors.service.page.render import Renderer, State
@@ -38,6 +39,20 @@ _ICON: Final = (
     '<path d="M3 11h3V7h3V5h4" fill="none" stroke="#fff" stroke-width="1.8"/></svg>'
 )
 FILES: Final = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+
+
+class _Watched(StreamingResponse):
+    """A stream that tells when it has ended, even if it never began."""
+
+    def __init__(self, content: AsyncIterator[str], left: Callable[[], None], **about: Any) -> None:
+        super().__init__(content, **about)
+        self._left: Final = left
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._left()
 
 
 class PageRoutes:
@@ -88,10 +103,14 @@ class PageRoutes:
                             headers={**HEADERS, "Retry-After": "60"})  # fmt: skip
         given = request.headers.get("last-event-id") or request.query_params.get("from", "")
         number = int(given) if given.isascii() and given.isdigit() and len(given) < 12 else 0
-        return StreamingResponse(
-            self._changes(self._renderer.kept(number)), media_type="text/event-stream",
+        self._watching += 1  # now: the stream itself begins later
+        return _Watched(
+            self._changes(self._renderer.kept(number)), self._left, media_type="text/event-stream",
             headers={**HEADERS, "X-Accel-Buffering": "no"},
         )  # fmt: skip
+
+    def _left(self) -> None:
+        self._watching -= 1
 
     async def _state(self) -> State:
         overview = await asyncio.to_thread(self._collector.overview)
@@ -99,22 +118,18 @@ class PageRoutes:
             return await asyncio.to_thread(self._renderer.state, overview)
 
     async def _changes(self, before: State | None) -> AsyncIterator[str]:
-        self._watching += 1
-        try:
-            yield "retry: 5000\n\n"
-            spoken = time.monotonic()
-            while not self.stopping():
-                state = await self._state()
-                change = state.since(before)
-                before = state
-                if change is not None:
-                    yield f"id: {state.number}\nevent: update\ndata: {json.dumps(change)}\n\n"
-                    spoken = time.monotonic()
-                elif time.monotonic() - spoken > _HEARTBEAT:
-                    yield ": still here\n\n"
-                    spoken = time.monotonic()
-                end = time.monotonic() + EVERY
-                while time.monotonic() < end and not self.stopping():
-                    await asyncio.sleep(_LEAVES)
-        finally:
-            self._watching -= 1
+        yield "retry: 5000\n\n"
+        spoken = time.monotonic()
+        while not self.stopping():
+            state = await self._state()
+            change = state.since(before)
+            before = state
+            if change is not None:
+                yield f"id: {state.number}\nevent: update\ndata: {json.dumps(change)}\n\n"
+                spoken = time.monotonic()
+            elif time.monotonic() - spoken > _HEARTBEAT:
+                yield ": still here\n\n"
+                spoken = time.monotonic()
+            end = time.monotonic() + EVERY
+            while time.monotonic() < end and not self.stopping():
+                await asyncio.sleep(_LEAVES)

@@ -18,8 +18,9 @@ from sqlalchemy import Connection, delete, func, insert, or_, select, update
 from predictors.core.errors import JobcastError
 from predictors.core.events import CANCELLED, ENDED, FORGOTTEN
 from predictors.core.model_files import part
-from predictors.service.event import APPLIED, EFFECTS, REFUSED, WITHDRAWN, Event
-from predictors.service.pseudonyms import FIRST_NAME, Pseudonymiser
+from predictors.history import _layout as at
+from predictors.service.event import APPLIED, EFFECTS, REFUSED, UNKNOWN, WITHDRAWN, Event
+from predictors.service.pseudonyms import FIRST_NAME, Pseudonymiser, is_number
 from predictors.service.state.jobs import Arrays, packed, unpacked
 from predictors.service.state.recovery import first_order
 from predictors.service.storage.database import CORRECTIONS, EVENTS, PREDICTIONS, SNAPSHOTS, shown
@@ -27,7 +28,9 @@ from predictors.service.storage.store import Store
 
 _ENDS: Final = (ENDED, CANCELLED, FORGOTTEN)
 _AT_ONCE: Final = 500
-_OF_JOBS: Final = re.compile("history_job_ids|ledger_(live|held|over)|model[0-9]+_monitor_jobs")
+_OF_JOBS: Final = re.compile(
+    "history_job_ids|ledger_(live|held|over)|model[0-9]+_(monitor_jobs|lessons_(jobs|running|overrun|told))"
+)
 """Arrays of a snapshot with ids of jobs, in the first column where there are several."""
 
 
@@ -65,44 +68,65 @@ def erase_user(store: Store, key: Pseudonymiser, user: str | int, why: str) -> t
 
     All that is known stays true of somebody, so that nobody else's predictions change; but a model that finds the
     weights of users by a hash (`online-linear`) may find the new codes where others' weights are. No event leads back
-    to the user, whatever the key. In what was kept of a history, or of events that were let go, codes of programs stay:
-    others may run them. Jobs that still wait or run keep their ids: erase again when they are over.
+    to the user, whatever the key. In what was kept of a history, or of events that were let go, programs that others
+    run, too, keep their codes. Jobs that still wait or run keep their ids: erase again when they are over.
+
+    Parameters
+    ----------
+    store : Store
+        Of a stopped service.
+    key : Pseudonymiser
+        The service's.
+    user : str or int
+        As clients sent it; digits may have come as a number or as a name, and both are erased.
+    why : str
+        Kept beside the time.
 
     Raises
     ------
     JobcastError
-        If the key is another than the service's, or there is no event of the user.
+        If the key is another than the service's, or there is no event of the user; or if the user is a number, and
+        something was kept in which a number cannot be told from others.
     """
     if store.about().get("key", key.fingerprint) != key.fingerprint:
         raise JobcastError(f"{_name(store)}: was begun with another name key; give the --name-key of the service.")
-    code = key.code(user)
+    codes = sorted({key.code(user)} | ({int(user)} if isinstance(user, str) and is_number(user) else set()))
     with store.correcting() as connection:
-        of_user = EVENTS.c.user == code
-        jobs = [int(row[0]) for row in connection.execute(select(EVENTS.c.job).where(of_user).distinct())]
-        kept = connection.execute(select(SNAPSHOTS.c.sequence, SNAPSHOTS.c.arrays).where(_kept())).all()
-        if not jobs and not any(_knows(unpacked(bytes(row[1])), code) for row in kept):
+        of_user = EVENTS.c.user.in_(codes)
+        jobs, users = (_values(connection, column, of_user) for column in (EVENTS.c.job, EVENTS.c.user))
+        query = select(SNAPSHOTS.c.sequence, SNAPSHOTS.c.arrays).where(_kept())
+        kept = {int(row[0]): unpacked(bytes(row[1])) for row in connection.execute(query)}
+        in_kept = [code for code in codes if any(_knows(arrays, code) for arrays in kept.values())]
+        if kept and min(users or in_kept or codes) < FIRST_NAME:
+            raise JobcastError(
+                f"{_name(store)}: began with a history, or let events go, and users are numbers there: a number "
+                "cannot be told from other numbers in what was kept."
+            )
+        if not jobs and not in_kept:
             raise JobcastError(f"{_name(store)}: has no event of that user; with names, the --name-key must be given.")
         over = [job for some in _parts(jobs) for job in _over_among(connection, some)]
-        programs = [int(row[0]) for row in connection.execute(select(EVENTS.c.executable).where(of_user).distinct())]
-        nobody = _fresh()
-        for program in programs:
-            if program >= 0:
-                which = (of_user, EVENTS.c.executable == program)
-                connection.execute(update(EVENTS).where(*which).values(executable=_fresh()))
-        n_events = connection.execute(update(EVENTS).where(of_user).values(user=nobody)).rowcount
+        own, others = (set(_values(connection, EVENTS.c.executable, which)) for which in (of_user, ~of_user))
+        for arrays in kept.values():
+            for programs, more in zip((own, others), _programs(arrays, codes), strict=True):
+                programs |= more
+        own.discard(UNKNOWN)
+        fresh = {code: _fresh() for code in (*codes, *sorted(own))}
+        for program in own:
+            which = (of_user, EVENTS.c.executable == program)
+            connection.execute(update(EVENTS).where(*which).values(executable=fresh[program]))
+        n_events = 0
+        for code in codes:
+            this = EVENTS.c.user == code
+            n_events += connection.execute(update(EVENTS).where(this).values(user=fresh[code])).rowcount
         # in the same order as before: jobs that end at one second are learnt from in the order of their ids
-        fresh = dict(zip(sorted(over), sorted(_fresh() for _ in over), strict=True))
-        for job, new in fresh.items():
+        ids = dict(zip(sorted(over), sorted(_fresh() for _ in over), strict=True))
+        for job, new in ids.items():
             for table in (EVENTS, PREDICTIONS):
                 connection.execute(update(table).where(table.c.job == job).values(job=new))
-        for row in kept:
-            if code < FIRST_NAME:
-                raise JobcastError(
-                    f"{_name(store)}: began with a history, or let events go, and users are numbers there: a number "
-                    "cannot be told from other numbers in what was kept."
-                )
-            arrays = packed(_renamed(_replaced(unpacked(bytes(row[1])), code, nobody), fresh))
-            connection.execute(update(SNAPSHOTS).where(SNAPSHOTS.c.sequence == row[0]).values(arrays=arrays))
+        nobody = {code: new for code, new in fresh.items() if code >= FIRST_NAME and code not in others}
+        for sequence, arrays in kept.items():
+            renamed = packed(_renamed(_replaced(arrays, nobody), ids))
+            connection.execute(update(SNAPSHOTS).where(SNAPSHOTS.c.sequence == sequence).values(arrays=renamed))
         _drop_snapshots(connection)
         _write_down(connection, "erased: a user", why, n_events)
     store.vacuum()
@@ -170,6 +194,28 @@ def _judge_again(store: Store, connection: Connection) -> None:
     _drop_snapshots(connection)
 
 
+def _values(connection: Connection, column: Any, which: Any) -> list[int]:
+    """Return the different values of a column of events."""
+    return [int(row[0]) for row in connection.execute(select(column).where(which).distinct())]
+
+
+def _programs(arrays: Arrays, codes: Sequence[int]) -> tuple[set[int], set[int]]:
+    """Return the codes of named programs in what was kept, of some users and of all others."""
+    users = arrays["history_users" if "history_users" in arrays else "users"]
+    jobs = arrays.get("history_jobs", np.empty((0, at.JOB_COLUMNS), dtype=np.int64))
+    in_groups, of_users = (
+        users[users[:, at.KIND] == at.KEYS.index(key)] for key in ((at.USER, at.EXECUTABLE), (at.USER,))
+    )
+    pairs = np.concatenate([
+        in_groups[:, [at.CODE, at.CODE_2]],
+        of_users[:, [at.CODE, at.LAST_EXECUTABLE]],
+        jobs[:, [at.USER, at.EXECUTABLE]],
+    ])  # fmt: skip
+    pairs = pairs[pairs[:, 1] >= FIRST_NAME]
+    theirs = np.isin(pairs[:, 0], codes)
+    return set(pairs[theirs, 1].tolist()), set(pairs[~theirs, 1].tolist())
+
+
 def _over_among(connection: Connection, jobs: Sequence[int]) -> list[int]:
     """Return those of the jobs that have ended, were cancelled or given up."""
     ends = (EVENTS.c.job.in_(jobs), EVENTS.c.kind.in_(_ENDS), EVENTS.c.effect == EFFECTS.index(APPLIED))
@@ -199,12 +245,18 @@ def _is_number(array: Any) -> bool:
     return array.dtype in (np.int64, np.float64)
 
 
-def _replaced(arrays: Mapping[str, Any], code: int, nobody: int) -> Arrays:
-    """Return arrays with another code in the place of one, which is no number of anything else."""
-    return {
-        name: np.where(array == code, np.asarray(nobody, dtype=array.dtype), array) if _is_number(array) else array
-        for name, array in arrays.items()
-    }
+def _replaced(arrays: Mapping[str, Any], fresh: Mapping[int, int]) -> Arrays:
+    """Return arrays with other codes in the place of those of names, which are no numbers of anything else."""
+    names = np.array(sorted(fresh), dtype=np.int64)
+    news = np.array([fresh[code] for code in names.tolist()], dtype=np.int64)
+
+    def changed(array: Any) -> Any:
+        if not _is_number(array):
+            return array
+        place = np.searchsorted(names.astype(array.dtype), array).clip(max=len(names) - 1)
+        return np.where(names[place] == array, news[place].astype(array.dtype), array)
+
+    return {name: changed(array) if len(names) else array for name, array in arrays.items()}
 
 
 def _renamed(arrays: Arrays, fresh: Mapping[int, int]) -> Arrays:

@@ -217,13 +217,13 @@ class JobState:
     def live_jobs(self, predicted: Mapping[int, float]) -> tuple[list[LiveJob], int]:
         """Return the jobs that wait and run, and the second of the newest event."""
         with self._lock.reading():
-            jobs, slots = self.history.tables.jobs, self.history.slot_of_job
-            records = [(job, jobs[slot].tolist()) for job, slot in slots.items()]
-            now = self.history.now or 0
-        known = [[None if value < 0 else value for value in one] for _, one in records]
+            slots = self.history.slot_of_job
+            records = self.history.tables.jobs[slots.rows()[:, 0]].tolist()
+            jobs, now = slots.keys().tolist(), self.history.now or 0
+        known = [[None if value < 0 else value for value in one] for one in records]
         return [
             LiveJob(job, one[at.SUBMIT], of[at.PROCS], of[at.REQUESTED], of[at.USER], of[at.START], predicted.get(job))
-            for (job, one), of in zip(records, known, strict=True)
+            for job, one, of in zip(jobs, records, known, strict=True)
         ], now
 
     def silent(self) -> tuple[Ints, Ints, int]:
@@ -232,9 +232,8 @@ class JobState:
         That is the submission of a job that waits, and the requested end of one that runs.
         """
         with self._lock.reading():
-            n, slots = len(self.history), self.history.slot_of_job
-            jobs = np.fromiter(slots, dtype=np.int64, count=n)
-            records = self.history.tables.jobs[np.fromiter(slots.values(), dtype=np.int64, count=n)]
+            slots = self.history.slot_of_job
+            jobs, records = slots.keys(), self.history.tables.jobs[slots.rows()[:, 0]]
             now = self.history.now or 0
         requested_end = records[:, at.START] + np.maximum(records[:, at.REQUESTED], 0)
         return jobs, np.where(records[:, at.START] == at.NONE, records[:, at.SUBMIT], requested_end), now

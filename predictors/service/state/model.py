@@ -120,7 +120,7 @@ class Model:
         self.learning_errors = 0
         self._key: Final = key
         self._mapping: Final = FeatureMapping.of(predictor, key)
-        self._outcomes: Final = OutcomeStream(predictor, self._teach)
+        self._outcomes: Final = OutcomeStream(predictor, self._teach, rows_with_ends=True)
         kept: ConformalQuantiles | None = vars(predictor).pop("quantiles_", None)
         layer = kept or ConformalQuantiles()
         self._intervals = kept is not None
@@ -225,7 +225,7 @@ class Model:
             return self.published
         never_changed = (getattr(self.predictor, name, None) for name in ("estimator_", "codes_"))
         copied = copy.deepcopy(self.predictor, {id(thing): thing for thing in never_changed if thing is not None})
-        outcomes = OutcomeStream(copied, copied.learn_one if self.learns else _nothing)
+        outcomes = OutcomeStream(copied, copied.learn_one if self.learns else _nothing, rows_with_ends=True)
         outcomes.restore(self._outcomes.arrays())
         outcomes.catch_up(now)
         return Published(copied, self._mapping, self.monitor.quantiles_at(now).now, self.published.sequence)

@@ -70,6 +70,9 @@ class ModelCopies:
         if not uri.startswith(_FROM_REGISTRY):
             return load(uri)
         place = self._folder / hashlib.sha256(uri.encode()).hexdigest()[:16]
+        with contextlib.suppress(OSError):  # a process that ended between the two renames of `_keep`
+            if not place.exists():
+                _old(place).rename(place)
         if not (place / _IDENTITY).is_file():
             return self._loaded(uri, place)
         found: list[tuple[Identity, Predictor] | JobcastError] = []
@@ -114,11 +117,15 @@ class ModelCopies:
             if (place / _IDENTITY).is_file() and self._identity(place) == identity:
                 return
             (part / _IDENTITY).write_text(json.dumps(asdict(identity)), encoding="utf-8")
-            old = place.with_name(f"{place.name}.old")
+            old = _old(place)
             shutil.rmtree(old, ignore_errors=True)
             if place.exists():
                 place.rename(old)
-            part.rename(place)
+            try:
+                part.rename(place)
+            except OSError:
+                old.rename(place)
+                raise
             shutil.rmtree(old, ignore_errors=True)
         except (OSError, ValueError, TypeError) as error:
             log(_log, logging.WARNING, "No copy of the model could be kept: %s", error)
@@ -134,3 +141,8 @@ class ModelCopies:
     @staticmethod
     def _identity(place: Path) -> Identity:
         return Identity(**json.loads((place / _IDENTITY).read_text(encoding="utf-8")))
+
+
+def _old(place: Path) -> Path:
+    """Return where a copy lies while another takes its place."""
+    return place.with_name(f"{place.name}.old")

@@ -27,11 +27,13 @@ import numpy.typing as npt
 
 from predictors.core.arrays import Ints
 from predictors.core.events import CANCELLED, ENDED, FORGOTTEN, STARTED, SUBMITTED
+from predictors.history.keyed_rows import KeyedRows
 from predictors.service.event import APPLIED, DROPPED, FIELDS, HELD, REFUSED, Event
 
 CANCELLED_STATUS: Final = 5
 _ALWAYS: Final = -(2**62)
-_PENDING: Final = -1  # where a start time stands for a running job
+_PENDING, _ABSENT = -1, -2  # where a start time stands for a running job
+_AT_ONCE: Final = 512
 _JOB, _KIND, _TIME = (FIELDS.index(name) for name in ("job", "kind", "time"))
 _Before = tuple[int | None, dict[int, Event] | None, int | None, int | None]
 
@@ -59,7 +61,7 @@ class EventOrder:
     def __init__(self, most_held: int = 100_000, most_over: int = 100_000, begin: int = _ALWAYS) -> None:
         self._begin = begin
         self._most_held, self._most_over = most_held, most_over
-        self._live: dict[int, int] = {}
+        self._live: KeyedRows[int] = KeyedRows(1, np.int64)
         self._held: OrderedDict[int, dict[int, Event]] = OrderedDict()
         self._over: OrderedDict[int, int] = OrderedDict()
         self._held_since: dict[int, int] = {}
@@ -123,8 +125,11 @@ class EventOrder:
         try:
             yield
         except BaseException:
-            for job, before in self._before.items():
-                for place, value in zip((self._live, self._held, self._held_since, self._over), before, strict=True):
+            for job, (start, *before) in self._before.items():
+                self._live.pop(job)
+                if start is not None:
+                    self._live.put(job, (start,))
+                for place, value in zip((self._held, self._held_since, self._over), before, strict=True):
                     place.pop(job, None)  # type: ignore[attr-defined]
                     if value is not None:
                         place[job] = value  # type: ignore[index]
@@ -140,22 +145,34 @@ class EventOrder:
 
         What `take` does for each, for millions of them.
         """
-        live, held, over, begin = self._live, self._held, self._over, self._begin
         taken = 0
+        while taken < len(jobs):
+            part = slice(taken, taken + _AT_ONCE)
+            n = self._take_part(jobs[part], kinds[part], times[part])
+            taken += n
+            if n < _AT_ONCE:
+                break
+        self.applied += taken
+        return taken
+
+    def _take_part(self, jobs: Sequence[int], kinds: Sequence[int], times: Sequence[int]) -> int:
+        held, over, begin = self._held, self._over, self._begin
+        live = dict(zip(jobs, self._live.first_of(jobs, _ABSENT), strict=True))
+        changed, taken = dict[int, int](), 0
         for job, kind, time in zip(jobs, kinds, times, strict=True):
             if job in held or job in over or time < begin:
                 break
-            start = live.get(job)
+            start = live[job]
             if kind == SUBMITTED:
-                if start is not None:
+                if start != _ABSENT:
                     break
-                live[job] = _PENDING
+                live[job] = changed[job] = _PENDING
             elif kind == STARTED:
                 if start != _PENDING:
                     break
-                live[job] = time
-            elif kind == ENDED and start is not None and _PENDING != start <= time:
-                del live[job]
+                live[job] = changed[job] = time
+            elif kind == ENDED and start != _ABSENT and _PENDING != start <= time:
+                live[job] = changed[job] = _ABSENT
                 self._stamp += 1
                 over[job] = self._stamp
                 if len(over) > self._most_over:
@@ -163,11 +180,13 @@ class EventOrder:
             else:
                 break
             taken += 1
-        self.applied += taken
+        self._live.remove_many([job for job, start in changed.items() if start == _ABSENT])
+        there = {job: start for job, start in changed.items() if start != _ABSENT}
+        self._live.put_many(list(there), list(there.values()))
         return taken
 
     def _may_happen(self, event: Event) -> bool:
-        start = self._live.get(event.job)
+        start = self._live.first(event.job)
         if event.kind == SUBMITTED:
             return start is None
         if start is None or event.kind == FORGOTTEN:
@@ -180,12 +199,15 @@ class EventOrder:
 
     def _is_there(self, event: Event) -> bool:
         """Return whether another of the kind has taken effect or waits; so it may be when one between was withdrawn."""
-        start = self._live.get(event.job)
+        start = self._live.first(event.job)
         happened = start is not None and (event.kind == SUBMITTED or (event.kind == STARTED and start != _PENDING))
         return happened or event.kind in self._held.get(event.job, ())
 
     def _ends_too_early(self, event: Event) -> bool:
-        return event.kind in (ENDED, CANCELLED) and event.time < self._live.get(event.job, _PENDING)
+        if event.kind not in (ENDED, CANCELLED):
+            return False
+        start = self._live.first(event.job)
+        return event.time < (_PENDING if start is None else start)
 
     def _refuse_early_ends(self, job: int) -> None:
         waiting = self._held.get(job, {})
@@ -199,11 +221,11 @@ class EventOrder:
     def _happens(self, event: Event) -> Event:
         job = event.job
         if event.kind == SUBMITTED:
-            self._live[job] = _PENDING
+            self._live.put(job, (_PENDING,))
         elif event.kind == STARTED:
-            self._live[job] = event.time
+            self._live.put(job, (event.time,))
         else:
-            if event.kind == CANCELLED and self._live[job] != _PENDING:
+            if event.kind == CANCELLED and self._live.first(job) != _PENDING:
                 event = event._replace(kind=ENDED, status=CANCELLED_STATUS)
             self._is_over(job)
         return event
@@ -230,7 +252,7 @@ class EventOrder:
         return list(self._held.pop(job, {}).values())
 
     def _is_over(self, job: int) -> None:
-        del self._live[job]
+        self._live.pop(job)
         impossible = self._unhold(job)
         self.changed += [(one, REFUSED) for one in impossible]
         self.refused += len(impossible)
@@ -246,7 +268,7 @@ class EventOrder:
         if self._before is not None and job not in self._before:
             held = self._held.get(job)
             self._before[job] = (
-                self._live.get(job), None if held is None else dict(held), self._held_since.get(job),
+                self._live.first(job), None if held is None else dict(held), self._held_since.get(job),
                 self._over.get(job),
             )  # fmt: skip
 
@@ -255,8 +277,9 @@ class EventOrder:
     def snapshot(self) -> dict[str, npt.NDArray[Any]]:
         """Return everything as int64 arrays."""
         held = [event for events in self._held.values() for event in events.values()]
+        live = np.column_stack([self._live.keys(), self._live.rows()])
         return {
-            "live": np.array(sorted(self._live.items()), dtype=np.int64).reshape(-1, 2),
+            "live": live[np.argsort(live[:, 0])],
             "held": np.array(held, dtype=np.int64).reshape(-1, len(Event._fields)),
             "over": np.array(list(self._over), dtype=np.int64),
             "counts": np.array([self.applied, self.refused, self.dropped], dtype=np.int64),
@@ -267,7 +290,7 @@ class EventOrder:
     def restore(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "EventOrder":
         """Return the order of events of a snapshot."""
         event_order = cls(begin=int(arrays["begin"]) if "begin" in arrays else _ALWAYS)
-        event_order._live = dict(arrays["live"].tolist())
+        event_order._live.put_many(arrays["live"][:, 0], arrays["live"][:, 1])
         for row in arrays["held"].tolist():
             event_order._hold(Event(*row))
         over = arrays["over"].tolist()

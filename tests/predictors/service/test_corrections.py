@@ -165,6 +165,7 @@ def test_a_job_that_was_live_in_the_base_is_over_after_its_user_is_erased(begin)
     service = begin()
     assert (service.job_state.live, service.job_state.event_order.held) == (1, 0)
     assert service.learner.champion.monitor.outcomes == 2
+    assert service.learner.champion.state()["lessons_jobs"].tolist() == [3]
     assert [one.effect for one in service.store.events_of(3)] == ["applied"]
 
 
@@ -203,6 +204,45 @@ def test_a_user_whose_events_were_all_let_go_is_erased_from_the_base(begin):
         corrections.erase_user(store, KEY, "alice", "again")
     store.close()
     assert begin().job_state.live == 1
+
+
+def test_a_user_of_digits_is_erased_however_clients_sent_it(begin):
+    """A number, and a name that is that number's digits: two users to the service, and one to the one who asks."""
+    service, name = begin(), KEY.code("7")
+    feed(service, [Event(1, 0, 10, user=7), Event(2, 0, 20, user=name), Event(3, 0, 30, user=8)])
+    assert corrected(service, lambda store: corrections.erase_user(store, KEY, "7", "asked for")) == (2, 2)
+    service = begin()
+    users = [one.event.user for job in (1, 2, 3) for one in service.store.events_of(job)]
+    assert users[2] == 8 and not {7, name} & set(users)
+
+
+def test_programs_of_nobody_else_leave_the_base_with_their_user(begin):
+    """Those that others run stay: their predictions go by them."""
+    service, alice, bob = begin(), KEY.code("alice"), KEY.code("bob")
+    own, shared = KEY.code("own.x"), KEY.code("shared.x")
+    events = []
+    for job, (user, program) in enumerate([(alice, own), (alice, shared), (bob, shared)] * 3, 1):
+        begun = [Event(job, 0, 100 * job, user=user, executable=program, procs=1, requested_time=60)]
+        events += begun if job > 6 else [*begun, Event(job, 1, 100 * job), Event(job, 2, 100 * job + 50)]
+    feed(service, events)
+    corrected(service, lambda store: corrections.let_go(store, 10_000, "kept long enough"))
+    service = begin()
+    asked = [[1, 60, bob, -1, shared, -1, -1]]
+    before = service.job_state.rows(asked, 2000)[0]
+
+    def known(store, code):
+        return any((array == code).any() for _, stored in store.snapshots() for array in unpacked(stored).values())
+
+    service.stop()
+    store = Store(service.settings.db)
+    assert known(store, own) and known(store, shared)
+    corrections.erase_user(store, KEY, "alice", "asked for")
+    assert [known(store, code) for code in (alice, own, bob, shared)] == [False, False, True, True]
+    store.close()
+    service = begin()
+    assert np.array_equal(service.job_state.rows(asked, 2000)[0], before, equal_nan=True)
+    assert [one.event.executable for one in service.store.events_of(9)] == [shared]
+    assert own not in [one.event.executable for one in service.store.events_of(7)]
 
 
 def test_a_database_that_cannot_be_read_is_refused_and_given_back(tmp_path, monkeypatch):

@@ -7,12 +7,13 @@ import resource
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import threading
 import time
 import tracemalloc
 import urllib.request
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 
 import pytest
@@ -339,6 +340,30 @@ def test_a_handshake_that_is_never_finished_ends(tmp_path, monkeypatch):
     with running(tmp_path, listening=Listening(port=0, certificate=certificate, key=key)) as one, line_to(one) as line:
         begin = time.monotonic()
         assert ended(line) == b"" and time.monotonic() - begin < 5
+
+
+def test_handshakes_that_are_not_finished_count_in_the_limit_of_their_address(tmp_path):
+    """Sixty that never shake hands: one address has sixteen at most, the oldest go, and a client comes through."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed: apt-get install openssl")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = f"openssl req -x509 -newkey rsa:2048 -nodes -keyout {key} -out {certificate} -days 2 -subj /CN=localhost"
+    subprocess.run([*command.split(), "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    listening = Listening(port=0, certificate=certificate, key=key, limits=Limits(at_once=8))
+    with running(tmp_path, listening=listening) as one:
+        host, port = one.url.removeprefix("http://").split(":")
+        idle = [socket.create_connection((host, int(port)), timeout=10) for _ in range(60)]
+        trusted = ssl.create_default_context(cafile=certificate)
+        with Client(one.url.replace("http:", "https:"), tls=trusted, timeout=20, retries=0) as client:
+            assert client.ask("GET", "/readyz")["ready"]
+            assert sum(ended(line) == b"" for line in idle[:45]) == 45
+            for line in idle[45:]:
+                line.settimeout(0.01)
+                with suppress(TimeoutError):
+                    line.recv(1)
+            assert client.ask("GET", "/readyz")["ready"]
+        for line in idle:
+            line.close()
 
 
 def test_many_requests_in_one_piece_are_all_answered(served):

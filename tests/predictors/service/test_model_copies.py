@@ -3,6 +3,7 @@
 import logging
 import shutil
 import time
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +49,31 @@ def test_the_copy_is_served_while_the_registry_is_gone_and_replaced_when_the_ali
     (home / "mlruns").rename(home / "away")
     assert copies.load(URI)[0].version == 2
     assert len(list((home / "copies").iterdir())) == 1
+
+
+def test_a_copy_outlives_an_end_between_the_two_renames(home, monkeypatch):
+    """A process that was killed there left no copy by its name; one whose rename fails puts the old one back."""
+    registered("last-two", "champion")
+    copies = ModelCopies(home / "copies")
+    copies.load(URI)
+    (place,) = (home / "copies").iterdir()
+    place.rename(model_copies._old(place))
+    (home / "mlruns").rename(home / "away")
+    assert copies.load(URI)[0].version == 1 and place.is_dir()
+    (home / "away").rename(home / "mlruns")
+    registered("online-linear", "champion")
+    rename = Path.rename
+
+    def fails(self, target):
+        if ".old" not in self.name and target == place:
+            raise OSError(28, "No space left on device")
+        return rename(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", fails)
+        assert copies.load(URI)[0].version == 2
+    (home / "mlruns").rename(home / "away")
+    assert copies.load(URI)[0].version == 1 and list((home / "copies").iterdir()) == [place]
 
 
 def test_a_service_starts_from_the_copy_keeps_what_it_learnt_and_says_so(home, caplog):

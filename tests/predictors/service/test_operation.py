@@ -23,6 +23,7 @@ from starlette.requests import Request
 from predictors.core.errors import JobcastError
 from predictors.service.api.access import RequestLog
 from predictors.service.api.auth import AuthMiddleware, Limits, add_token, read_tokens
+from predictors.service.api.lifecycle import EarlyHangUps
 from predictors.service.api.server import Listening
 from predictors.service.client import Client, ServiceError
 from predictors.service.operation import systemd
@@ -232,6 +233,25 @@ def test_the_audit_log_says_who_did_what(tmp_path):
     assert "alice" not in file.read_text() and writes not in file.read_text()
 
 
+def test_events_that_became_durable_after_the_answer_are_told_when_they_did(tmp_path, monkeypatch):
+    """The client was told 503 and may send them again; what it did is in the audit log, with its request's id."""
+    monkeypatch.setattr("predictors.service.api.context.PATIENCE", 0.2)
+    file, body = tmp_path / "audit.jsonl", json.dumps(EVENT).encode()
+    told = {"Content-Type": "application/json", "X-Request-ID": "late-1"}
+    with running(tmp_path, listening=Listening(port=0, audit_log=file)) as one:
+        release = threading.Event()
+        one.service.writer.do(lambda: release.wait(20))
+        assert answered(one.url, "/v1/events", headers=told, body=body)[0] == 503
+        assert "events" not in [line["action"] for line in lines_of(file)]
+        release.set()
+        late = until(lambda: [line for line in lines_of(file) if line["action"] == "events"])[0]
+        again = one.client().send([EVENT])
+        counted = metrics_of(one)
+    assert (late["n"], late["first"], late["answered"], late["request_id"]) == (1, 1, 503, "late-1")
+    assert again == [{"sequence": 1, "status": "duplicate"}]
+    assert 'jobcast_events_total{kind="submitted",what="applied"} 1.0' in counted
+
+
 def test_the_audit_log_is_rotated(tmp_path):
     file = tmp_path / "audit"
     audit = AuditLog(file)
@@ -390,6 +410,28 @@ def test_tokens_and_certificate_are_read_anew_and_bad_ones_leave_the_old(tmp_pat
         assert shown_certificate(port) == second
         assert Client(address, token=new, tls=trusted, retries=0).models()
         assert any("Not reloaded" in line["message"] and line["level"] == "error" for line in written())
+
+
+def test_a_sighup_before_the_event_loop_stands_is_kept_until_then(tmp_path):
+    """It would end the process while the state is rebuilt; the files are read anew as soon as the server runs."""
+    before, file = signal.getsignal(signal.SIGHUP), tmp_path / "audit"
+    try:
+        early = EarlyHangUps()
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert until(lambda: early.came)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    with running(tmp_path, listening=Listening(port=0, audit_log=file, early=early)):
+        until(lambda: [line["action"] for line in lines_of(file)] == ["service started", "files read anew"])
+
+
+def test_what_is_no_http_is_told_in_the_log_as_all_else(tmp_path, written, capfd):
+    with running(tmp_path) as one, socket.create_connection(("127.0.0.1", int(one.url.rpartition(":")[2]))) as line:
+        line.sendall(b"no http at all\r\n\r\n")
+        line.settimeout(20)
+        assert b"400" in line.recv(4096)
+        until(lambda: any(entry["logger"] == "uvicorn.error" for entry in written()))
+    assert "Invalid HTTP" not in capfd.readouterr().err
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """The page at `/`: what it shows, to whom, and that nothing foreign runs in it; in a browser, where there is one."""
 
+import asyncio
 import base64
 import json
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from starlette.requests import ClientDisconnect, Request
 
 from predictors.core.errors import JobcastError
 from predictors.evaluation.monitoring import Monitor
@@ -420,3 +422,28 @@ def test_five_thousand_jobs_in_a_browser(browser, tmp_path):
         assert page.locator("tr[data-job]").count() == 5000
         assert took < 5000  # of a busy machine; on a quiet one it is below a second
         page.close()
+
+
+def test_pages_that_watch_are_counted_before_their_streams_begin(tmp_path):
+    """However many ask at once; one whose stream never began is counted no more when it has gone."""
+    sent = []
+
+    async def gone(message):
+        sent.append(message)
+        raise OSError
+
+    async def receive():
+        return {"type": "http.disconnect"}
+
+    async def ask(page):
+        scope = {"type": "http", "headers": [], "query_string": b"", "asgi": {"spec_version": "2.4"}}
+        answers = [await page.events(Request(scope)) for _ in range(MOST_WATCHING + 3)]
+        assert [one.status_code for one in answers].count(503) == 3 and page._watching == MOST_WATCHING
+        for one in answers[:MOST_WATCHING]:
+            with pytest.raises(ClientDisconnect):
+                await one(scope, receive, gone)
+        assert page._watching == 0
+
+    with running(tmp_path) as one:
+        asyncio.run(ask(one.api.page))
+    assert len(sent) == MOST_WATCHING

@@ -16,7 +16,8 @@ from predictors.service.state.ordering import EventOrder
 from predictors.service.storage.database import HEAD, METADATA, MIGRATIONS, StorageError
 from predictors.service.storage.store import Store
 from tests.predictors.service import test_api as posted
-from tests.support.killing import kill_again_and_again
+from tests.support.killing import kill_again_and_again, kill_in_migration
+from tests.support.older_database import older
 from tests.support.postgres import Postgres
 from tests.support.service_in_thread import running
 
@@ -84,38 +85,6 @@ def test_what_could_not_be_stored_was_never_judged(store):
     for name, array in order.snapshot().items():
         assert array.tolist() == before[name].tolist(), name
     assert store.last == store.newest() == 15
-
-
-OLDER = [
-    "pragma journal_mode=WAL",
-    "create table alembic_version (version_num varchar(32) not null primary key)",
-    "insert into alembic_version values ('0001')",
-    "create table events (sequence integer not null primary key, job integer not null, kind smallint not null, "
-    "time integer not null, status smallint not null, procs integer not null, requested_time integer not null, "
-    "user integer not null, 'group' integer not null, executable integer not null, queue integer not null, "
-    "partition integer not null)",
-    "create unique index events_of_job on events (job, kind)",
-    "create table models (id integer not null primary key, role varchar(16) not null, since integer not null, "
-    "at float not null, why varchar(200) not null, uri varchar(500) not null, name varchar(200) not null, "
-    "version integer, predictor varchar(100) not null, sha256 varchar(64) not null, learns_since integer not null)",
-    "create table predictions (job integer not null, role varchar(16) not null, model integer not null, "
-    "sequence integer not null, seconds float not null, lower float, upper float, answered_by varchar(100) not null, "
-    "fallback boolean not null, primary key (job, role))",
-    "create index predictions_by_sequence on predictions (sequence)",
-    "create table snapshots (sequence integer not null primary key, at float not null, arrays blob not null)",
-]
-"""What version 0001 made."""
-
-
-def older(path, events):
-    """Make a database as version 0001 would have left it."""
-    with sqlite3.connect(path) as raw:
-        for statement in OLDER:
-            raw.execute(statement)
-        raw.executemany(
-            f"insert into events values ({', '.join('?' * 12)})", [(i, *one[:-1]) for i, one in enumerate(events, 1)]
-        )
-    raw.close()
 
 
 def test_an_older_database_is_brought_up_to_date(tmp_path):
@@ -329,3 +298,10 @@ def test_a_database_that_goes_away_and_comes_back(postgres, tmp_path):
 def test_kills_lose_nothing(postgres, tmp_path):
     found = kill_again_and_again(tmp_path, postgres.url("kills"), times=2)
     assert found["acknowledged"] > 20
+
+
+@pytest.mark.slow
+def test_starts_that_are_killed_while_the_database_is_brought_up_to_date_lose_nothing(tmp_path):
+    """The bench kills ten: `bench_service.py kills 10 migration`."""
+    found = kill_in_migration(tmp_path, times=2, n_jobs=3000)
+    assert found["before"] + found["after"] == 2 and found["events"] == 9000
