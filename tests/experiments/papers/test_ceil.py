@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from experiments.compare.relative import over_seeds
-from experiments.papers.ceil.cases import BASE, OURS, START, busiest, run_times_of
+from experiments.papers.ceil.cases import BASE, OURS, START, busiest, compared, marked, run_times_of
 from experiments.papers.ceil.figures import STEP, days_of
-from experiments.papers.ceil.study import KEYS, Work, compared, marked, run, runs_of, verdict
+from experiments.papers.ceil.study import KEYS, Work, run, runs_of, verdict
 from experiments.runs.setting import Setting
 from predictors.core.errors import JobcastError
 from predictors.data.synthetic.capability import DAY, HOUR, MONTH, NODES, generate_capability_log
