@@ -69,6 +69,11 @@ USED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "orders": ("dras",),
         "job_sets": ("dras",),
         "scale": ("dras",),
+        "experiments": ("rush",),
+        "ask_seconds": ("rush",),
+        "probe_seconds": ("rush",),
+        "counter_lag": ("rush",),
+        "thresholds": ("rush",),
     }
 )
 """Options of `jobcast experiment` that not every experiment has a use for, and which have."""

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from experiments.papers.rush.control import collect, judged, learn
+from experiments.papers.rush.control import MODEL, collect, judged, learn
 from experiments.papers.rush.jobs import EXPERIMENTS, jobs_of
 from experiments.papers.rush.measures import EASY, ORACLE, RUSH, means_over_seeds, with_z
-from experiments.papers.rush.study import MODEL, TRIAL_SEEDS
+from experiments.papers.rush.study import TRIAL_SEEDS
 from experiments.papers.rush.trials import Environment, Inputs, Learnt, Oracle, contention_of, run_trial
 from experiments.reports.figures import COLOURS, MARKERS, draw, write_table
 from experiments.reports.report import Report
