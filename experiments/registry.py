@@ -69,7 +69,7 @@ USED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "orders": ("dras",),
         "job_sets": ("dras",),
         "scale": ("dras",),
-        "experiments": ("rush",),
+        "experiments": ("rush", "rush-dose"),
         "ask_seconds": ("rush",),
         "probe_seconds": ("rush",),
         "counter_lag": ("rush",),

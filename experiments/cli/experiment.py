@@ -73,7 +73,11 @@ def experiment(
         ),
     ] = "",
     experiments: Annotated[
-        str, typer.Option(help="rush: run these rows of Table II alone, names separated by commas: ADAA,SS.")
+        str,
+        typer.Option(
+            help="rush: run these rows of Table II alone, as ADAA,SS. rush-dose: run these parts alone: tau, "
+            "placement, source, episodes."
+        ),
     ] = "",
     ask_seconds: Annotated[
         int | None, typer.Option(help="rush: how long an ask takes, in the rows where it costs [s]; default 2.")

@@ -26,6 +26,7 @@ from predictors.data.telemetry.counters import COUNTERS
 from schedsim.contention.applications import APPS, App, apps_named
 from schedsim.contention.background import Background, Noise
 from schedsim.contention.counters import IDLE, NOISE, Frame, Probes, Rates, Sink
+from schedsim.contention.episodes import Episodes
 from schedsim.contention.fabric import Fabric
 from schedsim.machine.topology import Topology
 from schedsim.policies.rush import Ask
@@ -180,7 +181,7 @@ class ContentionState:
         self._spread[place] = self.model.topology.spread(nodes)
         self._width[place], self._row[place] = len(nodes), row
         self._about[place] = self._app[row].vector
-        self._left[place] = self._work[row]
+        self._left[place] = self._work[row] * self._slow(row)
         self._owner[nodes] = place
         self._running[row] = Record(row, self.now, place, nodes, probes, present)
         self._stale = True
@@ -224,6 +225,13 @@ class ContentionState:
         to.weigh(self._spread, self._width, self._about, noise, self._outside, self._machine, self.load)
         to.set_speeds(self._spread, self._width, self._about, self._machine, self.load, self._speed)
         self._stale = False
+
+    def _slow(self, row: int) -> float:
+        """Return how many times as long the job's work takes by its application's own slow changes."""
+        model = self.model
+        if model.episodes is None:
+            return 1.0
+        return model.episodes.factor(model.seed, self._app[row].name, model.origin + self.now)
 
     def _sent_by_probes(self) -> Floats:
         """Return what the probes of the asks under way push through each uplink [bytes/s], shape (leaves,)."""
@@ -375,6 +383,8 @@ class ContentionModel:
         Share of the samples of single nodes that are lost.
     keep : int
         How many seconds of loads to keep, for windows looked at afterwards (`ContentionState.window`).
+    episodes : Episodes, optional
+        Slow changes of single applications. The oracle (`ContentionState.slowdown`) does not know them.
     probing : float
         What each node of a job sends to the others while a gate's ask about the job is under way [bytes/s]; 0 unless
         probes are run for it.
@@ -407,6 +417,7 @@ class ContentionModel:
     jitter: float = 0.015
     lost: float = 0.0
     keep: int = 0
+    episodes: Episodes | None = None
     probing: float = 0.0
     at_start: Callable[[ContentionState, int, npt.NDArray[np.int64]], None] | None = None
 

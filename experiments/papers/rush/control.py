@@ -107,7 +107,7 @@ def control_jobs(shared: ControlSetting, task: Task) -> pd.DataFrame:
         alone={name: round(seconds) for name, (_, seconds) in found.items()},
         apps={name: app if environment.contention else placebo(app) for name, (app, _) in found.items()},
         nodes=nodes, topology=MACHINE, background=environment.background, noise=environment.noise,
-        allocator=environment.allocator, seed=seed,
+        allocator=environment.allocator, seed=seed, episodes=environment.episodes,
     ).collect()  # fmt: skip
     windows = pd.DataFrame(np.hstack([collected.machine, collected.own]), columns=WINDOWS)
     return pd.concat([collected.runs.to_frame(), windows], axis=1)

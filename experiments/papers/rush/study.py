@@ -137,7 +137,7 @@ def run(setting: Setting) -> Report:
     if EXPERIMENT in {one.name for one in chosen} and not setting.predictors:
         own = models_of(control, shared.scope, setting.seed, setting.quick)
         shared = replace(shared, rows=rows_of(settings), fitted=own.fitted)
-        tables["models of the rows, F1 on control jobs left out by chance"] = own.table
+        tables["models of the rows, judged on control jobs"] = own.table
     tasks = [(one.name, seed) for one in chosen for seed in seeds]
     about = {"model": shared.asked, "asking": repr(settings)}
     found = run_all(setting, "Running trials", trials_of, shared, tasks, about)

@@ -27,6 +27,7 @@ from predictors.variability.ring import CounterRing
 from predictors.variability.windows import WINDOW
 from schedsim.contention.applications import App, placebo
 from schedsim.contention.background import Background, Noise
+from schedsim.contention.episodes import Episodes
 from schedsim.contention.model import ContentionModel, ContentionState
 from schedsim.engine.simulation import Simulation
 from schedsim.machine.allocators import make_allocator
@@ -58,12 +59,15 @@ class Environment:
         Who places the jobs, see `schedsim.machine.allocators`.
     contention : bool
         Whether loads slow anybody down; if not, they are there and are counted all the same.
+    episodes : Episodes or None
+        Slow changes of single applications.
     """
 
     background: Background = field(default_factory=lambda: Background(tau=TAU))
     noise: Noise | None = field(default_factory=Noise)
     allocator: str = "scattered"
     contention: bool = True
+    episodes: Episodes | None = None
 
 
 def contention_of(
@@ -77,6 +81,7 @@ def contention_of(
     return ContentionModel(
         jobs.keys, MACHINE, apps, environment.background, environment.noise, seed=seed, origin=origin,
         sink=CounterRing(np.arange(MACHINE.nodes), late=lag), lead=int(WINDOW) + lag, probing=probing,
+        episodes=environment.episodes,
     )  # fmt: skip
 
 
