@@ -32,8 +32,8 @@ def experiment(
     name: Annotated[
         str,
         typer.Argument(
-            help="Which one: reis, runtime, backfilling, stress, start-times, logstudy, rush, rush-dose, ceil, cobalt, "
-            "dras.",
+            help="Which one: reis, runtime, backfilling, stress, start-times, logstudy, rush, rush-dose, "
+            "repeated-runs, ceil, cobalt, dras.",
             metavar="NAME",
         ),
     ],
@@ -72,6 +72,9 @@ def experiment(
             help="dras: tenth of the machine, or full: the paper's networks, DRAS-PG and DRAS-DQL alone, hours each."
         ),
     ] = "",
+    runs: Annotated[
+        Path | None, typer.Option(help="repeated-runs: a table of runs, CSV or Parquet, see docs/how-to/files.md.")
+    ] = None,
     experiments: Annotated[
         str,
         typer.Option(
@@ -117,6 +120,7 @@ def experiment(
     own = {"train": train, "test": test, "seeds": seeds, "orders": orders, "job_sets": job_sets, "scale": scale}
     about = {"partition": partition, "procs": procs, "predictors": predictors, "failures": failures}
     asking = {
+        "runs": runs,
         "experiments": names_of(experiments),
         "ask_seconds": ask_seconds,
         "probe_seconds": probe_seconds,
@@ -126,7 +130,7 @@ def experiment(
     check_options(name, {**about, **own, **asking, "requests_from": requests_from})
     rule = None if requests_from is None else RequestsFrom(requests_from)
     if name in WITHOUT_LOG and log is not None:
-        raise JobcastError(f"{name} simulates a machine of its own and looks at no log; leave --log out.")
+        raise JobcastError(f"{name} looks at no log; leave --log out.")
     workers = pool.built()
     check_shared(name, workers)
     with working("Reading the log"):

@@ -42,6 +42,8 @@ class Setting:
         How many, for the experiments that ask.
     scale : str
         How large the machine is made, for the experiments that scale it; empty: their own way.
+    runs : Path or None
+        A table of repeated runs, for repeated-runs.
     experiments : tuple of str
         Which experiments of a paper's table to run; none: all.
     ask_seconds, probe_seconds, counter_lag : int or None
@@ -70,6 +72,7 @@ class Setting:
     job_sets: int | None = None
     scale: str = ""
     requests_from: str | None = None
+    runs: Path | None = None
     experiments: tuple[str, ...] = ()
     ask_seconds: int | None = None
     probe_seconds: int | None = None
@@ -88,5 +91,5 @@ class Setting:
         return of_partition(self.log, self.partition)[0]
 
 
-WITHOUT_LOG: Final = frozenset({"rush", "rush-dose"})
-"""Experiments on a simulated machine with contention, without a job log."""
+WITHOUT_LOG: Final = frozenset({"rush", "rush-dose", "repeated-runs"})
+"""Experiments without a job log: on a simulated machine with contention, or on a table of runs."""
