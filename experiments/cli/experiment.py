@@ -73,7 +73,8 @@ def experiment(
         ),
     ] = "",
     runs: Annotated[
-        Path | None, typer.Option(help="repeated-runs: a table of runs, CSV or Parquet, see docs/how-to/files.md.")
+        Path | None,
+        typer.Option(help="repeated-runs: a table of runs, CSV or Parquet, see docs/how-to/repeated-runs.md."),
     ] = None,
     experiments: Annotated[
         str,

@@ -35,7 +35,7 @@ from predictors.variability.selection.compare import answer
 from predictors.variability.selection.scores import scores
 from predictors.variability.splits import Fold, chronological, days_left_out, leave_one_application_out
 
-QUESTION: Final = "Do slow runs come together, and can they be foreseen without counters? Repeated runs, by lag, days and applications."
+QUESTION: Final = "Do slow runs of repeated applications come together, and can they be foreseen without counters?"
 """What its page asks."""
 
 DAY: Final = 86_400
@@ -164,7 +164,7 @@ def coincidence(runs: Runs, seed: int) -> pd.DataFrame:
     return pd.DataFrame(rows).round(3)
 
 
-def _pairs(start: Floats, longest: float) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def _pairs(start: Floats, longest: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the places of all pairs, the earlier first, that started less than `longest` apart."""
     ends = np.searchsorted(start, start + longest, side="left")
     counts = ends - np.arange(len(start)) - 1
@@ -173,7 +173,7 @@ def _pairs(start: Floats, longest: float) -> tuple[np.ndarray, np.ndarray]:  # t
     return first, first + 1 + offset
 
 
-def _interval(after: Bools, day: np.ndarray, seed: int) -> tuple[float, float]:  # type: ignore[type-arg]
+def _interval(after: Bools, day: np.ndarray, seed: int) -> tuple[float, float]:
     """Return the 95 % interval of a share, days resampled; NaN of fewer than two days."""
     days, place = np.unique(day, return_inverse=True)
     if len(days) < 2:

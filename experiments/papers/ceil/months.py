@@ -71,12 +71,16 @@ def by_month(runs: pd.DataFrame, months: Sequence[Month]) -> pd.DataFrame:
 
     Load is the work of the month's jobs over what the machine can do between its first and last submission.
     """
-    middle = runs.groupby(["month", "case", "share"]).median(numeric_only=True)
+    middle = runs.groupby(["month", "case", "share"]).median(numeric_only=True).reset_index()
+
+    def of(month: str, case: Case) -> pd.DataFrame:
+        return middle[(middle["month"] == month) & (middle["case"] == case.name)]
+
     rows = []
     for month in months:
         jobs = Workload.from_log(month.cleaned)
         room = jobs.machine_procs * max(1, int(np.ptp(jobs.submit)))
-        wfp, ceil = middle.loc[(month.name, BASE.name)], middle.loc[(month.name, OURS.name)]
+        wfp, ceil = of(month.name, BASE), of(month.name, OURS)
         row: dict[str, Any] = {
             "month": month.name,
             "jobs": len(jobs),
@@ -86,7 +90,7 @@ def by_month(runs: pd.DataFrame, months: Sequence[Month]) -> pd.DataFrame:
             "makespan_%": ceil["makespan_change"].median(),
         }
         for case in (OURS, PASSED):
-            wait = middle.loc[(month.name, case.name)]["user_wait_change"]
+            wait = dict(zip(SHARES, of(month.name, case)["user_wait_change"], strict=True))  # shares ascend
             row |= {f"user_wait_%, {share:.0%}, {NAMES[case.name]}": wait[share] for share in SHARES}
         rows.append(row)
     return pd.DataFrame(rows).round(2)
@@ -115,7 +119,8 @@ def like_the_papers(table: pd.DataFrame) -> pd.DataFrame:
     parts = []
     for name, above in PAPERS_MONTHS.items():
         nearest = (table["above_95_WFP_%"] - above).abs().argsort(kind="stable")[:2]
-        parts.append(table.iloc[nearest].assign(**{"paper's month": name, "paper's above_95_%": above}))
-    found = pd.concat(parts, ignore_index=True)
-    leading = ["paper's month", "paper's above_95_%"]
-    return found[[*leading, *(column for column in table.columns)]]
+        part = table.iloc[nearest].copy()
+        part.insert(0, "paper's month", name)
+        part.insert(1, "paper's above_95_%", above)
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True)

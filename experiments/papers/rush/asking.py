@@ -148,7 +148,7 @@ class Row:
     @property
     def use(self) -> ProbeUse:
         """What its model has learnt from."""
-        return "live" if self.probes == TIMED else self.probes  # type: ignore[return-value]
+        return "live" if self.probes == TIMED else self.probes
 
     @property
     def options(self) -> dict[str, Any]:
