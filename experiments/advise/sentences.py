@@ -58,10 +58,7 @@ def headline(advice: Advice) -> str:
         )
     if better:
         names = listed([f"{option.case} ({in_percent(option.comparison.ratio)})" for option in better])
-        return (
-            f"Surely better than {current} at no sure cost: {names}, in {measure}; {FREE}. Which of them is best these "
-            f"runs do not tell, so no winner is named: choose by who would wait longer.{_further(better, paid)}"
-        )
+        return f"Surely better than {current} at no sure cost: {names}, in {measure}; {FREE}. {_best_of(better, paid)}"
     if paid:
         names = listed([option.case for option in paid])
         return (
@@ -69,6 +66,17 @@ def headline(advice: Advice) -> str:
             f"others wait more than {allowed(TOLERATED)} longer; whether that is worth it is for the site to say."
         )
     return f"No reason to leave {current}: of the ways tried none has a surely lower {measure}."
+
+
+def _best_of(better: Sequence[Option], paid: Sequence[Option]) -> str:
+    """Return which of several ways that are better at no sure cost is the best, as far as their intervals tell."""
+    first, *others = better  # the lowest figure first
+    if all(first.comparison.ratio.high < option.comparison.ratio.low for option in others):
+        return f"Of them {first.case} is surely the lowest.{_but(first)}{_further(better, paid)}"
+    return (
+        "Which of them is best these runs do not tell, so no winner is named: choose by who would wait longer."
+        f"{_further(better, paid)}"
+    )
 
 
 def _further(better: Sequence[Option], paid: Sequence[Option]) -> str:

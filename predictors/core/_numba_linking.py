@@ -5,6 +5,9 @@ places, or deep down, is compiled many times over, and none of these copies can 
 stays what numba makes of it before that; the kernel that begins it all takes in all steps that it reaches, as
 functions that are not visible elsewhere, and only then is optimised. Compilation and the compiled code are faster.
 
+Python counts negative indices from the end of an array. numba asks of each index whether it is negative; our kernels
+never count from the end but by a literal, and go without that question, which makes them a fifth faster.
+
 This needs parts of numba that are not public. With versions that it was not tried with, `compiled` does without:
 kernels then take longer to compile, run slower, and compute the same.
 """
@@ -15,14 +18,17 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 import numba
+from numba.core import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
-from numba.np import linalg
+from numba.np import arrayobj, linalg
 
 TRIED: Final = ("0.68.",)
 """Versions of numba, by their first two numbers."""
+OURS: Final = ("_ZN10predictors", "_ZN8schedsim")
+"""How the names of our compiled functions begin."""
 if not numba.__version__.startswith(TRIED):
     raise ImportError(f"numba {numba.__version__} was not tried")
 
@@ -43,6 +49,22 @@ def _defer_scipy() -> None:
 
 
 _defer_scipy()
+
+
+def _take_indices_as_they_are() -> None:
+    """Let numba not ask whether an index of our code is negative, unless it is a negative literal."""
+    from_either_end = arrayobj.fix_integer_index
+
+    def fix_integer_index(context: Any, builder: Any, idxty: Any, idx: Any, size: Any) -> Any:
+        literal = getattr(idx, "constant", 0)
+        if not builder.function.name.startswith(OURS) or not isinstance(literal, int) or literal < 0:
+            return from_either_end(context, builder, idxty, idx, size)
+        return context.cast(builder, idx, idxty, types.intp)
+
+    arrayobj.fix_integer_index = fix_integer_index
+
+
+_take_indices_as_they_are()
 
 
 class StepLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba is not typed

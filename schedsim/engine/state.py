@@ -268,7 +268,7 @@ class State:
             new_steps,
             self.group_of,
             _copied(self.groups),
-            _copied(self.group_steps),
+            _with_columns(self.group_steps, new_steps.shape[1]),
             lists,
             one,
             _copied(self.sets),
@@ -308,6 +308,19 @@ def _copy(source: Any, target: Any, n: int) -> None:
 def _copied(source: Any) -> Any:
     """Return a copy of an array of records."""
     return np.ndarray(source.shape, source.dtype, _bytes(source).copy())
+
+
+def _with_columns(steps: Any, n: int) -> Any:
+    """Return a copy of a table of estimate steps with `n` columns, no fewer than it has: there are no steps in the new.
+
+    Groups have as many as jobs: a fork by other estimates may bring more steps while groups still wait.
+    """
+    if steps.shape[1] == n:
+        return _copied(steps)
+    wider = np.empty((len(steps), n), at.STEP_RECORD)
+    wider[:, : steps.shape[1]] = steps
+    wider[:, steps.shape[1] :] = (at.NEVER, 0)
+    return wider
 
 
 def _profile(slots: int) -> tuple[Any, Any]:

@@ -123,9 +123,9 @@ def _walk(sim: Arrays, reasons: Reasons | None) -> None:
             slot = _next_that_may_start(sim)
         else:  # everyone is looked at
             slot = slot_from(sim.lists, state, _by_rank(state), state.after_key, state.after_tie)
-        job = jobs_now[slot]
         if slot < 0:
             break
+        job = jobs_now[slot]
         if slot == state.head:  # enough processors are free, but it would run into a reservation of the machine
             _go_behind(job, state)
             continue
@@ -204,9 +204,9 @@ def _mark_reserved(sim: Arrays) -> None:
     key, tie = state.after_key, state.after_tie
     while left > 0:
         slot = slot_from(lists, state, _by_rank(state), key, tie)
-        job = jobs_now[slot]
         if slot < 0:
             return
+        job = jobs_now[slot]
         if slot != state.head:
             job.has_reservation = True
             left -= 1

@@ -63,9 +63,10 @@ def withdraw(store: Store, sequences: Sequence[int], why: str) -> list[Event]:
 def erase_user(store: Store, key: Pseudonymiser, user: str | int, why: str) -> tuple[int, int]:
     """Replace a user, the programs, and the ids of the ended jobs by codes of nobody; return events and live jobs.
 
-    All that is known stays true of somebody, so that nobody else's predictions change; no event leads back to the user,
-    whatever the key. In what was kept of a history, or of events that were let go, codes of programs stay: others may
-    run them. Jobs that still wait or run keep their ids: erase again when they are over.
+    All that is known stays true of somebody, so that nobody else's predictions change; but a model that finds the
+    weights of users by a hash (`online-linear`) may find the new codes where others' weights are. No event leads back
+    to the user, whatever the key. In what was kept of a history, or of events that were let go, codes of programs stay:
+    others may run them. Jobs that still wait or run keep their ids: erase again when they are over.
 
     Raises
     ------
@@ -89,7 +90,8 @@ def erase_user(store: Store, key: Pseudonymiser, user: str | int, why: str) -> t
                 which = (of_user, EVENTS.c.executable == program)
                 connection.execute(update(EVENTS).where(*which).values(executable=_fresh()))
         n_events = connection.execute(update(EVENTS).where(of_user).values(user=nobody)).rowcount
-        fresh = {job: _fresh() for job in over}
+        # in the same order as before: jobs that end at one second are learnt from in the order of their ids
+        fresh = dict(zip(sorted(over), sorted(_fresh() for _ in over), strict=True))
         for job, new in fresh.items():
             for table in (EVENTS, PREDICTIONS):
                 connection.execute(update(table).where(table.c.job == job).values(job=new))

@@ -77,6 +77,12 @@ def test_the_headline_names_no_winner_that_the_runs_do_not_name(a, b, told):
     assert ("Change" in headline(advice)) == (advice.choice.case == "a")
 
 
+def test_of_several_at_no_cost_the_lowest_is_named_though_another_is_lower_at_a_cost():
+    runs = runs_of(easy=SAME, a=(0.6, *SAME[1:]), b=(0.9, *SAME[1:]), c=(0.5, 1, 1, 1.5, 1))
+    told = headline(advise(runs, NOBODY, "easy"))
+    assert "Of them a is surely the lowest." in told and "Surely lower still, but" in told and ": c (-" in told
+
+
 def test_perfect_knowledge_is_told_but_never_chosen():
     runs = runs_of(easy=SAME, a=(0.9, *SAME[1:]), known=(0.5,) * 5)
     advice = advise(runs, NOBODY, "easy", perfect="known", adds=[("a", "easy"), ("x", "easy")])
