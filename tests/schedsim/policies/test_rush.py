@@ -305,7 +305,7 @@ def test_a_broken_gate_is_noticed(broken):
         ({"threshold": -1}, "threshold must be a whole number"),
         ({"threshold": np.array([1, -1])}, "threshold must be a whole number"),
         ({"recheck": 0}, "every 1 s or more"),
-        ({"count_on": "submission"}, "release, pass; got 'submission'"),
+        ({"count_on": "submission"}, "release, pass, window; got 'submission'"),
         ({"labels": ("many",)}, "none, little, variation"),
     ],
 )
