@@ -33,6 +33,8 @@ EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "rush": "experiments.papers.rush.study",
         # what that depends on: how slowly the machine changes, and placement
         "rush-dose": "experiments.papers.rush.dose",
+        # do slow runs come together, and can they be foreseen without counters?
+        "repeated-runs": "experiments.studies.repeated_runs",
         # a ceiling on utilisation, postponable jobs: Li et al., Table 6, Figures 4 and 5
         "ceil": "experiments.papers.ceil.study",
         # a score, and a queue kept to a third: Allcock et al., Table 2, section 4.3
@@ -71,6 +73,12 @@ USED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "orders": ("dras",),
         "job_sets": ("dras",),
         "scale": ("dras",),
+        "runs": ("repeated-runs",),
+        "experiments": ("rush", "rush-dose"),
+        "ask_seconds": ("rush",),
+        "probe_seconds": ("rush",),
+        "counter_lag": ("rush",),
+        "thresholds": ("rush",),
     }
 )
 """Options of `jobcast experiment` that not every experiment has a use for, and which have."""

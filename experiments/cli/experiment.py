@@ -32,8 +32,8 @@ def experiment(
     name: Annotated[
         str,
         typer.Argument(
-            help="Which one: reis, runtime, backfilling, stress, start-times, live, logstudy, rush, rush-dose, ceil, "
-            "cobalt, dras.",
+            help="Which one: reis, runtime, backfilling, stress, start-times, live, logstudy, rush, rush-dose, "
+            "repeated-runs, ceil, cobalt, dras.",
             metavar="NAME",
         ),
     ],
@@ -72,6 +72,29 @@ def experiment(
             help="dras: tenth of the machine, or full: the paper's networks, DRAS-PG and DRAS-DQL alone, hours each."
         ),
     ] = "",
+    runs: Annotated[
+        Path | None,
+        typer.Option(help="repeated-runs: a table of runs, CSV or Parquet, see docs/how-to/repeated-runs.md."),
+    ] = None,
+    experiments: Annotated[
+        str,
+        typer.Option(
+            help="rush: run these rows of Table II alone, as ADAA,SS. rush-dose: run these parts alone: tau, "
+            "placement, source, episodes."
+        ),
+    ] = "",
+    ask_seconds: Annotated[
+        int | None, typer.Option(help="rush: how long an ask takes, in the rows where it costs [s]; default 2.")
+    ] = None,
+    probe_seconds: Annotated[
+        int | None, typer.Option(help="rush: how long the probes take, in the rows where they cost [s]; default 20.")
+    ] = None,
+    counter_lag: Annotated[
+        int | None, typer.Option(help="rush: counters come so late, in the rows where asks cost [s]; default 60.")
+    ] = None,
+    thresholds: Annotated[
+        str, typer.Option(help="rush: skip thresholds of the rows on what asking costs; default 10,100.")
+    ] = "",
     failures: Annotated[Path | None, typer.Option(help="logstudy: a CSV of failures beside the log (RAS).")] = None,
     list_account: ListAccount = False,
     as_json: Json = False,
@@ -97,10 +120,18 @@ def experiment(
     experiment_by_name(name)  # an unknown name is refused before a log is read
     own = {"train": train, "test": test, "seeds": seeds, "orders": orders, "job_sets": job_sets, "scale": scale}
     about = {"partition": partition, "procs": procs, "predictors": predictors, "failures": failures}
-    check_options(name, {**about, **own, "requests_from": requests_from})
+    asking = {
+        "runs": runs,
+        "experiments": names_of(experiments),
+        "ask_seconds": ask_seconds,
+        "probe_seconds": probe_seconds,
+        "counter_lag": counter_lag,
+        "thresholds": _whole_numbers(thresholds),
+    }
+    check_options(name, {**about, **own, **asking, "requests_from": requests_from})
     rule = None if requests_from is None else RequestsFrom(requests_from)
     if name in WITHOUT_LOG and log is not None:
-        raise JobcastError(f"{name} simulates a machine of its own and looks at no log; leave --log out.")
+        raise JobcastError(f"{name} looks at no log; leave --log out.")
     workers = pool.built()
     check_shared(name, workers)
     with working("Reading the log"):
@@ -131,6 +162,7 @@ def experiment(
         job_sets,
         scale,
         requests_from,
+        **asking,  # type: ignore[arg-type]
     )
     with after_reading(account), resumable() if name in MANY else nullcontext(), working(what):
         report = perform(name, setting)
@@ -149,6 +181,17 @@ def experiment(
     for sentence in (*report.notes, *report.verdict):
         say(sentence)
     say(f"Wrote {len(files_of(folder))} files to {folder} in {report.seconds:.0f} s; read {folder / PAGE}")
+
+
+def _whole_numbers(text: str) -> tuple[int, ...]:
+    """Return the numbers of `--thresholds`."""
+    from predictors.core.errors import JobcastError
+
+    parts = [part.strip() for part in text.split(",")] if text else []
+    for part in parts:
+        if not (part.isascii() and part.isdigit() and len(part) < 10):
+            raise JobcastError(f"--thresholds must be whole numbers separated by commas, as 10,100; got {part!r}.")
+    return tuple(map(int, parts))
 
 
 def report(

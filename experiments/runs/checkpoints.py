@@ -277,6 +277,13 @@ def with_checkpoints(name: str, setting: Setting) -> Iterator[Setting]:
         "procs": setting.procs,
         "predictors": list(setting.predictors),
         "parts": [setting.train, setting.test, setting.seeds, setting.orders, setting.job_sets, setting.scale],
+        "rows": [
+            *setting.experiments,
+            setting.ask_seconds,
+            setting.probe_seconds,
+            setting.counter_lag,
+            *setting.thresholds,
+        ],
         "log": {} if name in WITHOUT_LOG else log_identity(log),
         **code_identity(),
     }

@@ -42,6 +42,14 @@ class Setting:
         How many, for the experiments that ask.
     scale : str
         How large the machine is made, for the experiments that scale it; empty: their own way.
+    runs : Path or None
+        A table of repeated runs, for repeated-runs.
+    experiments : tuple of str
+        Which experiments of a paper's table to run; none: all.
+    ask_seconds, probe_seconds, counter_lag : int or None
+        What asking a classifier costs, where an experiment has rows on it [s].
+    thresholds : tuple of int
+        Skip thresholds of these rows; none: the experiment's own.
     requests_from : str or None
         By which rule requested times of the log were made, see `predictors.data.cleaning.RequestsFrom`.
     checkpoints : Path or None
@@ -64,6 +72,12 @@ class Setting:
     job_sets: int | None = None
     scale: str = ""
     requests_from: str | None = None
+    runs: Path | None = None
+    experiments: tuple[str, ...] = ()
+    ask_seconds: int | None = None
+    probe_seconds: int | None = None
+    counter_lag: int | None = None
+    thresholds: tuple[int, ...] = ()
     checkpoints: Path | None = None
 
     def jobs(self) -> "JobLog":
@@ -77,5 +91,5 @@ class Setting:
         return of_partition(self.log, self.partition)[0]
 
 
-WITHOUT_LOG: Final = frozenset({"rush", "rush-dose", "live"})
-"""Experiments on a machine of their own, without a job log."""
+WITHOUT_LOG: Final = frozenset({"rush", "rush-dose", "repeated-runs", "live"})
+"""Experiments without a job log: on a machine of their own, or on a table of runs."""

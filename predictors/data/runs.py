@@ -40,6 +40,10 @@ PROBES: Final = tuple(
 
 TRUTH: Final = "true_"
 """Prefix of columns that only a simulation can fill, such as true loads; no classifier may see them."""
+NEAR: Final = "near_"
+"""Prefix of columns that tell what ran beside a run when it started, such as near_jobs."""
+FREE: Final = (TRUTH, NEAR)
+"""Prefixes of columns that are free in number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +112,9 @@ class Runs:
         for name, column in truth.items():
             _check_shape(name, column, (n,))
             column.flags.writeable = False
-            if not name.startswith(TRUTH):
+            if not name.startswith(FREE):
                 raise JobcastError(
-                    f"Runs: column {name!r} is not known; only names that begin with {TRUTH!r} are free."
+                    f"Runs: column {name!r} is not known; only names that begin with {TRUTH!r} or {NEAR!r} are free."
                 )
         object.__setattr__(self, "truth", MappingProxyType(truth))
         self._validate()
@@ -287,7 +291,7 @@ class Runs:
             probes=table[list(PROBES)].to_numpy(),
             node_ids=np.array([node for one in lists for node in one], dtype=np.int64),
             node_offsets=np.concatenate(([0], np.cumsum([len(one) for one in lists], dtype=np.int64))),
-            truth={str(name): table[name].to_numpy() for name in table if str(name).startswith(TRUTH)},
+            truth={str(name): table[name].to_numpy() for name in table if str(name).startswith(FREE)},
         )
 
 
@@ -456,10 +460,10 @@ def _check_columns(names: list[str], source: str) -> None:
     if not {"nodes", "node_count"} & set(names):
         raise JobcastError(f"{source}: has neither column 'nodes' nor 'node_count'.")
     for name in names:
-        if name not in (*REQUIRED, *OPTIONAL) and not name.startswith(TRUTH):
+        if name not in (*REQUIRED, *OPTIONAL) and not name.startswith(FREE):
             raise JobcastError(
                 f"{source}: column {name!r} is not known; known are {', '.join((*REQUIRED, *OPTIONAL[:4]))}, the "
-                f"probes {PROBES[0]} … {PROBES[-1]} and names that begin with {TRUTH!r}."
+                f"probes {PROBES[0]} … {PROBES[-1]} and names that begin with {TRUTH!r} or {NEAR!r}."
             )
     if len(set(names)) < len(names):
         raise JobcastError(f"{source}: has a column twice.")
@@ -484,7 +488,7 @@ def _runs_of(rows: list[dict[str, str]], source: str, strict: bool) -> tuple[Run
         probes=np.array([column[name] for name in PROBES]).T,
         node_ids=np.array([node for one in column["nodes"] for node in one], dtype=np.int64),
         node_offsets=np.concatenate(([0], np.cumsum([len(one) for one in column["nodes"]]))),
-        truth={name: np.array(column[name]) for name in column if name.startswith(TRUTH)},
+        truth={name: np.array(column[name]) for name in column if name.startswith(FREE)},
     )
     return runs, account
 
@@ -515,11 +519,11 @@ def _cells(row: Mapping[str, str], line: int, report: ReportBuilder) -> dict[str
     if workload not in (*WORKLOADS, ""):
         report.add("unknown-word", line, "workload", workload)
     cells["workload"] = workload if workload in WORKLOADS else ""
-    for name in ("region_time", *PROBES, *(name for name in row if name.startswith(TRUTH))):
+    for name in ("region_time", *PROBES, *(name for name in row if name.startswith(FREE))):
         text = row.get(name, "").strip()
         try:
             cells[name] = float("nan") if text.lower() in ("", "nan") else _finite(text)
-            if cells[name] < 0 and not name.startswith(TRUTH):
+            if cells[name] < 0 and not name.startswith(FREE):
                 raise ValueError
         except ValueError:
             report.add("no-number", line, name, text)

@@ -21,7 +21,7 @@ from predictors.core.errors import JobcastError, percent
 from predictors.core.files import whole_file
 from predictors.core.parquet import parquet_table
 from predictors.data.report import Finding, ReadingReport
-from predictors.data.runs import PROBES, TRUTH, Runs, expand, remade
+from predictors.data.runs import FREE, PROBES, Runs, expand, remade
 from predictors.data.telemetry.samples import Samples, Telemetry
 from predictors.probes.measurements import ProbeHistory, ProbeUse, probes_as_used
 from predictors.variability.features import FEATURES, check_scope, feature_rows
@@ -273,7 +273,7 @@ def _dataset(table: Any, about: dict[str, Any]) -> Dataset:
         workload=columns["workload"],
         region_time=columns["region_time"],
         probes=np.column_stack([columns[name] for name in PROBES]),
-        truth={name: column for name, column in columns.items() if name.startswith(TRUTH)},
+        truth={name: column for name, column in columns.items() if name.startswith(FREE)},
     )
     return Dataset(runs, rows, str(about["scope"]), about["about"])
 

@@ -40,6 +40,8 @@ class CounterRing:
         How far back a window reaches [s].
     period : float
         How often samples come [s]: the room that is made. If they come more often, more is made.
+    late : float
+        Windows may be asked for that end so long before the newest sample [s].
 
     Examples
     --------
@@ -56,16 +58,20 @@ class CounterRing:
         counters: Sequence[Counter] = COUNTERS,
         window: float = WINDOW,
         period: float = 10.0,
+        late: float = 0.0,
     ) -> None:
         self.nodes: Ints = np.array(nodes, dtype=np.int64).reshape(-1)
         if not len(self.nodes) or (np.diff(self.nodes) <= 0).any():
             raise JobcastError("CounterRing: needs at least one node, ids ascending, each once.")
         if not window > 0 or not period > 0:
             raise JobcastError(f"CounterRing: window and period must be above 0 s; got {window} and {period}.")
+        if not 0 <= late < np.inf:
+            raise JobcastError(f"CounterRing: late must be 0 s or more; got {late}.")
         self.window_length, self._m = float(window), len(counters)
+        self._kept = float(window + late)
         self._first, self._size = 0, 0
         self._gone = -np.inf
-        self._make_room(int(np.ceil(window / period)) + _SPARE)
+        self._make_room(int(np.ceil(self._kept / period)) + _SPARE)
 
     def _make_room(self, room: int) -> None:
         k, m = len(self.nodes), self._m
@@ -124,7 +130,7 @@ class CounterRing:
             raise JobcastError(f"CounterRing: rates have shape {fresh.shape}; they must have {self._rates.shape[1:]}.")
         if not self.newest < time < np.inf:
             raise JobcastError(f"CounterRing: a sample at {time} s cannot follow one at {self.newest} s.")
-        while self._size and self._time[self._first] < time - self.window_length:
+        while self._size and self._time[self._first] < time - self._kept:
             self._gone = float(self._time[self._first])
             self._first, self._size = (self._first + 1) % len(self._time), self._size - 1
         if self._size == len(self._time):

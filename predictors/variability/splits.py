@@ -127,6 +127,27 @@ def random_folds(runs: Runs, n_folds: int, seed: int, scheme: Scheme = "binary")
     return folds
 
 
+def days_left_out(runs: Runs, n_folds: int, seed: int) -> list[Fold]:
+    """Return `n_folds` folds of whole days (UTC) drawn by chance: runs of one day are never on both sides.
+
+    Raises
+    ------
+    JobcastError
+        If there are fewer days than folds.
+    """
+    day, place = np.unique(runs.start // 86_400, return_inverse=True)
+    if len(day) < n_folds:
+        raise JobcastError(f"{len(day)} days of runs cannot be dealt into {n_folds} parts; give runs of more days.")
+    part = deal(np.zeros(len(day)), n_folds, seed)[place]
+    folds = []
+    for k in range(n_folds):
+        judged = part == k
+        found = _label(runs, ~judged, "binary")
+        folds.append(Fold(f"days {k + 1}", ~judged & found.known, judged & found.known, found.classes,
+                          _limits(runs, found)))  # fmt: skip
+    return folds
+
+
 def deal(classes: npt.ArrayLike, n_parts: int, seed: int) -> Ints:
     """Return a part, 0 … n_parts - 1, for each row: each class dealt out evenly, in an order drawn by chance.
 

@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from math import exp, isfinite
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -155,6 +155,14 @@ class Background:
     def none(cls, step: int = 60) -> "Background":
         """Return no background at all."""
         return cls(network=0, io=0, metadata=0, spread=0, burst_leaves=0, step=step)
+
+    @classmethod
+    def two_scales(cls, **more: Any) -> "Background":
+        """Return load that changes within ten minutes, and in three episodes of about four days in 150.
+
+        Parameters are as of the class; those given here are replaced.
+        """
+        return cls(**{"tau": 600.0, "storms": 3 / 150, "storm_length": 4.0 * _DAY, **more})
 
     @property
     def block_steps(self) -> int:

@@ -21,6 +21,7 @@ from predictors.data.telemetry.counters import COUNTERS
 from schedsim.contention.applications import ALONE, APPS, App, apps_named
 from schedsim.contention.background import Background, Noise
 from schedsim.contention.counters import pool
+from schedsim.contention.episodes import Episodes
 from schedsim.contention.fabric import Fabric
 from schedsim.contention.model import ContentionModel, ContentionState
 from schedsim.engine.simulation import Simulation
@@ -51,7 +52,7 @@ class Campaign:
         Nodes of a control job.
     load : float
         Share of the machine that other jobs would keep busy if undisturbed; disturbed, they take longer.
-    topology, background, noise, fabric : Topology, Background, Noise, Fabric
+    topology, background, noise, fabric, episodes : Topology, Background, Noise, Fabric, Episodes
         Of the machine, see `ContentionModel`.
     allocator : str
         See `ALLOCATORS`.
@@ -82,6 +83,7 @@ class Campaign:
     lost: float = 0.0
     sample_period: int = 10
     seed: int = 0
+    episodes: Episodes | None = None
 
     def __post_init__(self) -> None:
         if self.days < 1 or not self.alone or min(self.alone.values()) < 1:
@@ -106,6 +108,7 @@ class Campaign:
         model = ContentionModel(
             names, self.topology, self.apps, self.background, self.noise, self.fabric, seed=self.seed,
             sample_period=self.sample_period, lost=self.lost, lead=WINDOW, keep=WINDOW, at_start=look,
+            episodes=self.episodes,
         )  # fmt: skip
         allocator = make_allocator(self.allocator, self.topology, self.seed)
         simulation = Simulation(jobs, make_policy("easy"), kill=False, allocator=allocator, run_times=model)

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
@@ -25,8 +26,10 @@ from predictors.data.telemetry.counters import COUNTERS
 from schedsim.contention.applications import APPS, App, apps_named
 from schedsim.contention.background import Background, Noise
 from schedsim.contention.counters import IDLE, NOISE, Frame, Probes, Rates, Sink
+from schedsim.contention.episodes import Episodes
 from schedsim.contention.fabric import Fabric
 from schedsim.machine.topology import Topology
+from schedsim.policies.rush import Ask
 from schedsim.workload.workload import Workload
 
 
@@ -117,6 +120,10 @@ class ContentionState:
         The engine's second that it has reached.
     load : float64 array of shape (leaves + 2,)
         Utilisation of the uplinks, the file system and its metadata server; up to date after `look`.
+    asks : dict of int to Ask
+        The asks of a RUSH gate that are under way, by row; while they run, their nodes send `model.probing`.
+    probed : float64 array of shape (9,) or None
+        What the job that started last has measured on its nodes before its start; None before the first.
     """
 
     def __init__(self, model: "ContentionModel", workload: Workload) -> None:
@@ -140,6 +147,9 @@ class ContentionState:
         self._noise_share = np.zeros(leaves) if model.noise is None else model.noise.leaving(model.topology)
         self.load: Floats = np.zeros(leaves + 2)
         self._sink = model.sink
+        self.asks: dict[int, Ask] = {}
+        self.probed: Floats | None = None
+        self._probing = False
         self.now = -model.lead - 1  # so that there is a sample at -lead
         self._stale = True
         self._step()
@@ -164,13 +174,14 @@ class ContentionState:
         if self.model.at_start is not None:
             self.model.at_start(self, row, nodes)
         probes, present = self.probe(row, nodes), self.slowdown(row, nodes)
+        self.probed = probes
         if not self._spare:
             self._grow()
         place = self._spare.pop()
         self._spread[place] = self.model.topology.spread(nodes)
         self._width[place], self._row[place] = len(nodes), row
         self._about[place] = self._app[row].vector
-        self._left[place] = self._work[row]
+        self._left[place] = self._work[row] * self._slow(row)
         self._owner[nodes] = place
         self._running[row] = Record(row, self.now, place, nodes, probes, present)
         self._stale = True
@@ -204,12 +215,32 @@ class ContentionState:
 
     def look(self) -> None:
         """Bring loads and speeds up to date."""
-        if not self._stale:
+        probing = self.model.probing > 0 and any(ask.until > self.now for ask in self.asks.values())
+        if not self._stale and not probing and not self._probing:
             return
+        self._probing = probing
         noise = self._noise * self._noise_share
+        if probing:
+            noise = noise + self._sent_by_probes()
         to.weigh(self._spread, self._width, self._about, noise, self._outside, self._machine, self.load)
         to.set_speeds(self._spread, self._width, self._about, self._machine, self.load, self._speed)
         self._stale = False
+
+    def _slow(self, row: int) -> float:
+        """Return how many times as long the job's work takes by its application's own slow changes."""
+        model = self.model
+        if model.episodes is None:
+            return 1.0
+        return model.episodes.factor(model.seed, self._app[row].name, model.origin + self.now)
+
+    def _sent_by_probes(self) -> Floats:
+        """Return what the probes of the asks under way push through each uplink [bytes/s], shape (leaves,)."""
+        pushed = np.zeros(self.model.topology.leaves)
+        for ask in self.asks.values():
+            if ask.until > self.now:
+                there = self.model.topology.spread(ask.nodes)
+                pushed += self.model.probing * there * (1.0 - there / len(ask.nodes))
+        return pushed
 
     def slowdown(self, row: int, nodes: Ints) -> Slowdown:
         """Return how a job would fare if it started now on these nodes, its own load included: the oracle.
@@ -275,6 +306,7 @@ class ContentionState:
         for name in ("_spread", "_width", "_row", "_about", "_left", "_speed", "_owner", "load", "_rates"):
             setattr(new, name, getattr(self, name).copy())
         new._spare, new._running, new._frames = list(self._spare), dict(self._running), deque(self._frames)
+        new.asks = dict(self.asks)
         fork = getattr(self._sink, "fork", None)
         new._sink = None if fork is None else fork()
         return new
@@ -351,6 +383,11 @@ class ContentionModel:
         Share of the samples of single nodes that are lost.
     keep : int
         How many seconds of loads to keep, for windows looked at afterwards (`ContentionState.window`).
+    episodes : Episodes, optional
+        Slow changes of single applications. The oracle (`ContentionState.slowdown`) does not know them.
+    probing : float
+        What each node of a job sends to the others while a gate's ask about the job is under way [bytes/s]; 0 unless
+        probes are run for it.
     at_start : callable, optional
         Called just before each start, with the model as it is then, the job's row and its nodes.
 
@@ -380,11 +417,15 @@ class ContentionModel:
     jitter: float = 0.015
     lost: float = 0.0
     keep: int = 0
+    episodes: Episodes | None = None
+    probing: float = 0.0
     at_start: Callable[[ContentionState, int, npt.NDArray[np.int64]], None] | None = None
 
     def __post_init__(self) -> None:
         if self.sample_period < 1 or self.lead < 0 or self.keep < 0:
             raise JobcastError("Contention: the sample period is 1 s or more, the lead and what is kept 0 s or more.")
+        if not (self.probing >= 0 and isfinite(self.probing)):
+            raise JobcastError(f"Contention: probes send 0 bytes/s or more; got {self.probing}.")
         if not (0 <= self.lost < 1 and self.jitter >= 0):
             raise JobcastError("Contention: the share of lost samples is from 0 to less than 1, the jitter 0 or more.")
         if self.noise is not None and not self.topology.apart:

@@ -8,7 +8,13 @@ Algorithms 1 and 2 of Nichols et al. [1]_ on any order and any backfilling that 
   clock, so that an idle machine does not wait for ever. A submission changes nothing that the classifier looks at: the
   job stays skipped, the classifier is not called and nothing is counted. With `count_on="pass"` every pass asks and
   counts, as the algorithm's letter has it; while jobs come thick and fast, all skips are then gone in a minute or two.
+* With `count_on="window"` patience is a time: the job is asked as often as before, but only its first skip and the
+  first of each new window of counters (`window` seconds) count. Asking again within a window is no new evidence.
 * A job skipped `threshold` times is not asked about any more: it starts if it fits, and is blocked like any other.
+* An ask takes `ask_seconds`. Meanwhile as many nodes as the job needs stay idle for it, so that no other job is started
+  or asked about that needs them; the answer is of what was known, and of the nodes that were free, when it was asked.
+  A job that cannot start when its answer comes is asked anew later. The asks under way are in the model of run times,
+  see `Asking`.
 
 All that decides is in the engine's state, so a simulation may be copied or set back. What is counted (`Tally`) is what
 the gate was asked in all, copies included.
@@ -21,7 +27,7 @@ References
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, Protocol, Self
+from typing import Final, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -34,7 +40,12 @@ from schedsim.policies.policy import Policy
 THRESHOLD: Final = 10
 RECHECK: Final = 60
 LONGEST_RECHECK: Final = 86400
-COUNT_ON: Final = ("release", "pass")
+COUNT_ON: Final = ("release", "pass", "window")
+COUNTER_WINDOW: Final = 300
+"""Counters are seen as their mean over so long a window [s]."""
+LONGEST_ASK: Final = 3600
+
+CountOn = Literal["release", "pass", "window"]
 
 
 class Classifier(Protocol):
@@ -42,6 +53,31 @@ class Classifier(Protocol):
 
     def foresee(self, candidate: Candidate) -> str:
         """Return one of `CLASSES` for a job that would start now, on these nodes."""
+
+
+class Ask(NamedTuple):
+    """An ask under way.
+
+    Parameters
+    ----------
+    until : int
+        When its answer comes [s].
+    label : str
+        The answer.
+    nodes : int64 array of shape (k,)
+        The nodes that the job was to get.
+    """
+
+    until: int
+    label: str
+    nodes: Ints
+
+
+@runtime_checkable
+class Asking(Protocol):
+    """A model of run times that keeps the asks under way, by row, and copies them when it is forked."""
+
+    asks: dict[int, Ask]
 
 
 @dataclass(eq=False)
@@ -77,8 +113,13 @@ class Rush:
         Classes that delay a job.
     recheck : int
         New counters arrive every so many seconds [s].
-    count_on : {"release", "pass"}
-        When skipped jobs are asked again: when a job ends or counters arrive, or at every pass.
+    count_on : {"release", "pass", "window"}
+        When skipped jobs are asked again: when a job ends or counters arrive, or at every pass. With "window" as with
+        "release", but a job's skips count once a window of counters.
+    window : int
+        How long a window of counters is, for `count_on="window"`; a multiple of `recheck` [s].
+    ask_seconds : int
+        How long an ask takes; 0: no time [s].
     tally : Tally
         What was asked and done so far.
 
@@ -100,8 +141,10 @@ class Rush:
     threshold: int | Ints = THRESHOLD
     labels: Sequence[str] = (VARIATION,)
     recheck: int = RECHECK
-    count_on: Literal["release", "pass"] = "release"
+    count_on: CountOn = "release"
     tally: Tally = field(default_factory=Tally)
+    window: int = COUNTER_WINDOW
+    ask_seconds: int = 0
 
     def __post_init__(self) -> None:
         if not _are_counts(self.threshold):
@@ -115,26 +158,66 @@ class Rush:
             )
         if self.count_on not in COUNT_ON:
             raise JobcastError(f"RUSH: count_on must be one of {', '.join(COUNT_ON)}; got {self.count_on!r}.")
+        if self.count_on == "window" and not (_is_whole(self.window, 1) and self.window % self.recheck == 0):
+            raise JobcastError(
+                f"RUSH: a window of counters must be a multiple of recheck={self.recheck} s; got {self.window!r}."
+            )
+        if not (_is_whole(self.ask_seconds, 0) and self.ask_seconds <= LONGEST_ASK):
+            raise JobcastError(f"RUSH: an ask takes 0 to {LONGEST_ASK} whole seconds; got {self.ask_seconds!r}.")
         if isinstance(self.labels, str) or not all(label in CLASSES for label in self.labels):
             raise JobcastError(f"RUSH: labels must be of {', '.join(CLASSES)}; got {self.labels!r}.")
 
     def ask(self, candidate: Candidate) -> Verdict:
         """Return whether the candidate may start now, see `schedsim.policies.gates.Gate`."""
         most, holds = self.most(candidate.row), candidate.holds
+        if self.ask_seconds:
+            busy = self._under_way(candidate)
+            if busy is not None:
+                return busy
         if holds >= most:
             self.tally.met += most > 0
             return Verdict(True, f"skipped {holds} times, as often as it may be")
-        if self.count_on == "release" and holds and not self._news(candidate):
+        if self.count_on != "pass" and holds and not self._news(candidate):
             return Verdict(False, "nothing has ended and no new counters have come since it was skipped", counts=False)
         self.tally.calls += 1
         found = self.classifier.foresee(candidate)
         if found not in CLASSES:
             raise JobcastError(f"RUSH: the classifier must say one of {', '.join(CLASSES)}; it said {found!r}.")
+        if not self.ask_seconds:
+            return self._answered(candidate, found)
+        assert candidate.nodes is not None
+        _asks(candidate)[candidate.row] = Ask(candidate.now + self.ask_seconds, found, candidate.nodes)
+        return Verdict(False, "its classifier has been asked", recheck=self.ask_seconds, counts=False)
+
+    def _answered(self, candidate: Candidate, found: str) -> Verdict:
+        """Return the verdict that an answer makes."""
         if found not in self.labels:
             return Verdict(True)
-        self.tally.skips += 1
+        holds, most = candidate.holds, self.most(candidate.row)
+        asked = candidate.now - self.ask_seconds
+        counts = self.count_on != "window" or not holds or asked % self.window == 0
+        self.tally.skips += counts
         until_counters = self.recheck - candidate.now % self.recheck
-        return Verdict(False, f"RUSH foresees {found}: skip {holds + 1} of {most}", recheck=until_counters)
+        why = f"RUSH foresees {found}: skip {holds + counts} of {most}"
+        return Verdict(False, why, recheck=until_counters, counts=counts)
+
+    def _under_way(self, candidate: Candidate) -> Verdict | None:
+        """Return the verdict where an ask of the job has its answer or still runs, or where others' need the nodes."""
+        asks, now = _asks(candidate), candidate.now
+        assert candidate.nodes is not None
+        own = asks.get(candidate.row)
+        if own is not None and now < own.until:
+            return Verdict(False, "its classifier has not answered yet", recheck=own.until - now, counts=False)
+        for row in [row for row, ask in asks.items() if ask.until < now or row == candidate.row]:
+            del asks[row]  # its own, and answers that came when their jobs had no place: those are asked anew
+        if own is not None and own.until == now:
+            return self._answered(candidate, own.label)
+        kept = sum(len(ask.nodes) for ask in asks.values())
+        if not kept or candidate.free - kept >= len(candidate.nodes):
+            return None
+        soonest = min(ask.until for ask in asks.values())
+        why = "the free nodes are kept for jobs whose classifier has not answered yet"
+        return Verdict(False, why, recheck=max(1, soonest - now), counts=False)
 
     def most(self, row: int) -> int:
         """Return how often a job, by row, may be skipped."""
@@ -151,7 +234,7 @@ class Rush:
 
 def rush(base: Policy, classifier: Classifier, *, threshold: int | Ints = THRESHOLD,
          labels: Sequence[str] = (VARIATION,), recheck: int = RECHECK,
-         count_on: Literal["release", "pass"] = "release") -> Policy:  # fmt: skip
+         count_on: CountOn = "release", window: int = COUNTER_WINDOW, ask_seconds: int = 0) -> Policy:  # fmt: skip
     """Return a policy with RUSH's gate in front of it; parameters as of `Rush`.
 
     Raises
@@ -161,7 +244,28 @@ def rush(base: Policy, classifier: Classifier, *, threshold: int | Ints = THRESH
     """
     if base.gate is not None:
         raise JobcastError("RUSH: the policy has a gate already; one gate a policy.")
-    return replace(base, gate=Rush(classifier, threshold, labels, recheck, count_on))
+    return replace(base, gate=Rush(classifier, threshold, labels, recheck, count_on, Tally(), window, ask_seconds))
+
+
+def _asks(candidate: Candidate) -> dict[int, Ask]:
+    """Return the asks under way.
+
+    Raises
+    ------
+    JobcastError
+        If the model of run times keeps none, or jobs have no nodes of their own.
+    """
+    if candidate.nodes is None or not isinstance(candidate.run_times, Asking):
+        raise JobcastError(
+            "RUSH: asks that take time need a machine with nodes and a model of run times that keeps them, such as "
+            "schedsim.contention's ContentionModel; leave ask_seconds at 0."
+        )
+    return candidate.run_times.asks
+
+
+def _is_whole(value: object, least: int) -> bool:
+    """Return whether a value is a whole number from `least` on."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
 
 
 def _are_counts(threshold: object) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from predictors.data.synthetic.capability import generate_capability_log
 from schedsim.machine.dilation import Dilation
 from schedsim.policies.ceil import Postponing
 from schedsim.policies.policy import Policy, ceil, make_policy
+from schedsim.workload.deadlines import drawn, with_deadlines
+from schedsim.workload.workload import Workload
 
 WFP: Final = make_policy("wfp3-easy")
 CEIL: Final = ceil(WFP)
@@ -50,11 +52,13 @@ PARTS: Final = (
     Case("CEIL without the ceiling", ceil(WFP, ceiling=1.0)),
     Case("CEIL without postponing", ceil(WFP, postpone=None)),
 )
+PASSED: Final = Case("a head that the ceiling stops is passed over", ceil(WFP, refused="passed over"))
+"""The reading that is nearest to the paper's introduction: CEIL may "choose a smaller sized job" then."""
 READINGS: Final = (
     Case("backfills from the queue only", ceil(WFP, postpone=Postponing(backfill=False))),
     Case("utilisation looked at before the pass", ceil(WFP, postpone=Postponing(looks="before"))),
     Case("utilisation looked at before and after it", ceil(WFP, postpone=Postponing(looks="both"))),
-    Case("a head that the ceiling stops is passed over", ceil(WFP, refused="passed over")),
+    PASSED,
     Case("released by an empty queue and by time only", ceil(WFP, postpone=Postponing(low=0.0))),
     Case("FCFS instead of WFP", ceil(make_policy("easy"))),
 )
@@ -71,6 +75,33 @@ def run_times_of(dilation: str, seed: int) -> Dilation | None:
     if dilation == NONE:
         return None
     return Dilation(seed=seed) if dilation == START else replace(Dilation(seed=seed), by="mean")
+
+
+COLUMNS: Final = {
+    "makespan": "makespan_s",
+    "user_wait": "mean_user_wait_s",
+    "slowdown": "mean_user_slowdown",
+    "slowdown_undilated": "mean_user_slowdown_undilated",
+    "wait_regular": "mean_user_wait_regular_s",
+}
+"""Columns relative to the base policy: which figure of a schedule."""
+
+
+def marked(workload: Workload, share: float, seed: int) -> Workload:
+    """Return the workload with so many postponable jobs, drawn by seed."""
+    return with_deadlines(workload, drawn(workload, share, seed))
+
+
+def compared(own: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
+    """Return the figures of a schedule, and by how much they differ from the base policy's [%]."""
+    row: dict[str, Any] = {name: own[column] for name, column in COLUMNS.items()}
+    row["above"] = 100 * own["time_above_share"]
+    row |= {name: own[name] for name in ("late", "dilated", "postponable")}
+    row |= {
+        f"{name}_change": 100 * (own[column] / base[column] - 1) if base[column] else float("nan")
+        for name, column in COLUMNS.items()
+    }
+    return row
 
 
 SPAN: Final = 30 * 86_400
@@ -93,8 +124,8 @@ def default_log(seed: int) -> tuple[JobLog, ReadingReport]:
     return generate_capability_log(seed=seed), ReadingReport("synthetic log of a capability centre")
 
 
-def busiest(log: JobLog, procs: int | None = None, most: int = 2) -> list[Month]:
-    """Return the months whose jobs need most of the machine, in the order of time.
+def months_of(log: JobLog, procs: int | None = None) -> list[Month]:
+    """Return the months of a log that have enough jobs, in the order of time.
 
     Months are those of UTC, or spans of 30 days where a log has no date.
 
@@ -105,12 +136,18 @@ def busiest(log: JobLog, procs: int | None = None, most: int = 2) -> list[Month]
     """
     cleaned = within_requests(clean(log, procs, drop_wide=True)[0])
     names = _names(cleaned)
-    area = cleaned.values["run_time"] * cleaned.procs
-    found = {name: int(area[names == name].sum()) for name in np.unique(names) if (names == name).sum() >= LEAST}
+    found = [name for name in np.unique(names) if (names == name).sum() >= LEAST]
     if not found:
         raise JobcastError(f"{log.name}: no month has {LEAST} jobs that can be simulated.")
-    chosen = sorted(sorted(found, key=lambda name: -found[name])[:most])
-    return [Month(str(name), cleaned.select(names == name), log) for name in chosen]
+    return [Month(str(name), cleaned.select(names == name), log) for name in found]
+
+
+def busiest(log: JobLog, procs: int | None = None, most: int = 2) -> list[Month]:
+    """Return the months whose jobs need most of the machine, in the order of time; see `months_of`."""
+    months = months_of(log, procs)
+    area = {month.name: int((month.cleaned.values["run_time"] * month.cleaned.procs).sum()) for month in months}
+    chosen = set(sorted(area, key=lambda name: -area[name])[:most])
+    return [month for month in months if month.name in chosen]
 
 
 def _names(log: JobLog) -> "np.ndarray[tuple[int], np.dtype[np.str_]]":

@@ -20,6 +20,7 @@ from typing import Any, Final
 import pandas as pd
 
 from experiments.compare.relative import over_seeds, with_intervals
+from experiments.papers.ceil import months as every
 from experiments.papers.ceil.cases import (
     BASE,
     DILATIONS,
@@ -36,6 +37,9 @@ from experiments.papers.ceil.cases import (
     Case,
     Month,
     busiest,
+    compared,
+    marked,
+    months_of,
     run_times_of,
 )
 from experiments.papers.ceil.figures import days_of, paint_days, paint_sweep, paint_waits
@@ -50,7 +54,6 @@ from predictors.data.report import Finding, ReadingReport
 from schedsim.engine.simulation import simulate
 from schedsim.results.schedule import Schedule
 from schedsim.results.site_metrics import user_figures
-from schedsim.workload.deadlines import drawn, with_deadlines
 from schedsim.workload.shaking import shaken
 from schedsim.workload.workload import Workload
 
@@ -60,15 +63,6 @@ QUESTION: Final = (
 """What its page asks."""
 
 KEYS: Final = ["dilation", "month", "share", "case"]
-COLUMNS: Final = {
-    "makespan": "makespan_s",
-    "user_wait": "mean_user_wait_s",
-    "slowdown": "mean_user_slowdown",
-    "slowdown_undilated": "mean_user_slowdown_undilated",
-    "wait_regular": "mean_user_wait_regular_s",
-}
-"""Columns relative to the base policy: which figure of a schedule."""
-
 PAPER: Final = (
     "Li et al., Table 6: makespan 2,608,532 to 2,608,497 s and 2,684,287 to 2,684,202 s; time above 95 % 21.81 to 0.06 "
     "% and 45.20 to 0.09 %. Figure 5: user wait -12.5 to -35.3 %, slowdown -7.4 to -20.2 %, more in the first month."
@@ -93,7 +87,9 @@ def run(setting: Setting) -> Report:
     runs = pd.concat(found, ignore_index=True)
     written = [write_table(runs, setting.folder / f"runs_{setting.log.name}.csv")]
     medians = over_seeds(runs, KEYS)
-    tables = dict(tables_of(medians))
+    of_months = _of_months(setting, months_of(log, setting.procs))
+    written.append(write_table(of_months.pop("runs"), setting.folder / f"month_runs_{setting.log.name}.csv"))
+    tables = {**of_months, **dict(tables_of(medians))}
     days = days_of(months[-1], marked(Workload.from_log(months[-1].cleaned), MIDDLE, setting.seed), setting.seed)
     written += draw(setting.folder, "figure4", days, paint_days, width=9.0)
     main = medians[medians["case"].isin([BASE.name, OURS.name]) & (medians["dilation"] == START)]
@@ -118,6 +114,20 @@ def run(setting: Setting) -> Report:
     )
 
 
+def _of_months(setting: Setting, months: Sequence[Month]) -> dict[str, pd.DataFrame]:
+    """Schedule every month of the log; return its tables, and the runs that they are made from."""
+    seeds = range(setting.seed + 1, setting.seed + 1 + (every.QUICK_SEEDS if setting.quick else every.SEEDS))
+    tasks = [(place, seed) for place in range(len(months)) for seed in seeds]
+    runs = pd.concat(run_all(setting, "Simulating every month", every.month_runs, months, tasks), ignore_index=True)
+    table = every.by_month(runs, months)
+    return {
+        "Every month: mean change over the months, 95 % intervals that resample months": every.over_months(runs),
+        "The months most like the paper's, by WFP's time above 95 %": every.like_the_papers(table),
+        "Every month": table,
+        "runs": runs,
+    }
+
+
 def _account(log: JobLog, procs: int | None, used: int) -> ReadingReport:
     """Return what became of the log's jobs: those of other months are left out."""
     _, account = clean(log, procs, drop_wide=True)
@@ -125,11 +135,6 @@ def _account(log: JobLog, procs: int | None, used: int) -> ReadingReport:
     text = "submitted in another month than those studied"
     findings = (Finding("other-months", "dropped", text, others, place="job"),) if others else ()
     return (account + ReadingReport(log.name, findings)).using(used)
-
-
-def marked(workload: Workload, share: float, seed: int) -> Workload:
-    """Return the workload with so many postponable jobs, drawn by seed."""
-    return with_deadlines(workload, drawn(workload, share, seed))
 
 
 def runs_of(shared: Work, seed: int) -> pd.DataFrame:
@@ -156,18 +161,6 @@ def _runs(month: Month, seed: int, quick: bool) -> Iterator[dict[str, Any]]:
                 own = base if case is BASE else user_figures(go(case, jobs, dilation))
                 yield {"month": month.name, "share": share, "dilation": dilation, "case": case.name, "seed": seed,
                        **compared(own, base)}  # fmt: skip
-
-
-def compared(own: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
-    """Return the figures of a schedule, and by how much they differ from the base policy's [%]."""
-    row: dict[str, Any] = {name: own[column] for name, column in COLUMNS.items()}
-    row["above"] = 100 * own["time_above_share"]
-    row |= {name: own[name] for name in ("late", "dilated", "postponable")}
-    row |= {
-        f"{name}_change": 100 * (own[column] / base[column] - 1) if base[column] else float("nan")
-        for name, column in COLUMNS.items()
-    }
-    return row
 
 
 def tables_of(medians: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:

@@ -38,12 +38,33 @@ def pictures(jobs: StudyJobs) -> list[Picture]:
         own = study.by_period(with_table(jobs, jobs.table[jobs.table["user"] == user]), "M")
         title = f"Jobs of the user with most of them ({user[:20]}), by month"
         found.append(("fig5_busiest_user", own, partial(paint_months, column="jobs", title=title)))
+        found += _surge_pictures(jobs, top)
     return [*found, *_exit_pictures(jobs, top), *_cycle_pictures(jobs), *_overburn_pictures(jobs)]
+
+
+def _surge_pictures(jobs: StudyJobs, top: StudyJobs) -> list[Picture]:
+    """Return Figures 7 to 10: the user with most core-hours of wide jobs in a month, and that month's neighbours."""
+    user, month = study.widest_user(jobs)
+    own = with_table(jobs, jobs.table[jobs.table["user"] == user])
+    name, hours = user[:20], _hours(jobs)
+    title = f"Jobs of the user with most wide work in a month ({name})"
+    paint = partial(paint_months, column="jobs", title=title)
+    found: list[Picture] = [("fig7_widest_user", study.by_period(own, "M"), paint)]
+    for number, whose, part in ((8, f"of that user ({name})", own), (9, "of all users", jobs)):
+        near = study.by_period(study.around(part, month), "M")
+        for column, what in (("jobs", "Jobs"), ("core_hours", hours)):
+            paint = partial(paint_months, column=column, title=f"{what} {whose}, {month} and the months beside it")
+            found.append((f"fig{number}_{column}_around", near, paint))
+    if jobs.has("wait"):
+        found.append(("fig10_wait_around", study.by_period(study.around(top, month), "M", "queue"), paint_waits))
+    return found
 
 
 def _exit_pictures(jobs: StudyJobs, top: StudyJobs) -> list[Picture]:
     found: list[Picture] = []
     if "exit_code" in jobs.table:
+        everyone = study.exits(with_table(jobs, jobs.table.assign(log="all jobs")), "log", 1)
+        found.append(("fig11_exits", everyone, partial(paint_shares, key="log", title="Exit codes of all jobs")))
         shares = study.exits(top, "queue", study.TOP_QUEUES + 1)
         found.append(("fig12_exits_by_queue", shares, partial(paint_shares, key="queue", title="Exit codes by queue")))
         for number, key in ((13, "user"), (15, "mode")):

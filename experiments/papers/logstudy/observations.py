@@ -5,6 +5,7 @@ Allcock, Rich, Fan & Lan, Experience and Practice of Batch Scheduling on Leaders
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -142,14 +143,12 @@ def users_observed(jobs: StudyJobs) -> list[Row]:
     ]  # fmt: skip
     waits = surge_waits(jobs, month)
     rows.append((6, "mean wait in that month over the months beside it, by queue", "up in backfill alone", waits))
-    wide = jobs.table[jobs.table["wide"] & jobs.table["user"].notna()]
-    wide = wide if len(wide) else jobs.table
-    hours = wide.assign(month=_months(wide)).groupby(["user", "month"], as_index=False)["core_hours"].sum()
-    top = hours.loc[hours["core_hours"].idxmax()]
-    user, month = str(top["user"]), str(top["month"])
+    user, month = widest_user(jobs)
+    wide = wide_jobs(jobs)
     mine = wide[(wide["user"] == user) & (_months(wide) == month)]
     rows.append((7, "the user with most core-hours of wide jobs in a month", "48 capability jobs in April 2016",
-                 f"user {user} in {month}: {len(mine):,} jobs, {top['core_hours']:,.0f} core-hours"))  # fmt: skip
+                 f"user {user} in {month}: {len(mine):,} jobs, "
+                 f"{mine['core_hours'].sum():,.0f} core-hours"))  # fmt: skip
     rows.append((7, "that month over the months beside it", "fewer jobs, more core-hours", month_change(jobs, month)))
     rows.append((8, "mean wait in that month over the months beside it, by queue",
                  "up in prod-capability, more in backfill and prod-long", surge_waits(jobs, month)))  # fmt: skip
@@ -162,6 +161,25 @@ def busiest_user(jobs: StudyJobs) -> tuple[str, str]:
     """Return the user with most jobs, and the month in which that user had most."""
     user = jobs.table["user"].value_counts().index[0]
     return str(user), str(_months(jobs.table[jobs.table["user"] == user]).value_counts().index[0])
+
+
+def wide_jobs(jobs: StudyJobs) -> pd.DataFrame:
+    """Return the wide jobs of known users; where there is none, all jobs."""
+    wide = jobs.table[jobs.table["wide"] & jobs.table["user"].notna()]
+    return wide if len(wide) else jobs.table
+
+
+def widest_user(jobs: StudyJobs) -> tuple[str, str]:
+    """Return the user with most core-hours of wide jobs in a month, and that month."""
+    wide = wide_jobs(jobs)
+    hours = wide.assign(month=_months(wide)).groupby(["user", "month"], as_index=False)["core_hours"].sum()
+    top = hours.loc[hours["core_hours"].idxmax()]
+    return str(top["user"]), str(top["month"])
+
+
+def around(jobs: StudyJobs, month: str) -> StudyJobs:
+    """Return the jobs of a month and of the months beside it: what Figures 8 to 10 show."""
+    return replace(jobs, table=jobs.table[_months(jobs.table).isin([month, *_beside(month)])])
 
 
 def _months(table: pd.DataFrame) -> "pd.Series[str]":

@@ -30,6 +30,8 @@ from predictors.variability.splits import chronological, random_folds
 from schedsim.contention.applications import ALONE, placebo
 from schedsim.contention.campaign import Campaign
 
+MODEL: Final = "adaboost"
+"""The paper's best model."""
 DAYS: Final = 212
 """August to February."""
 NORM_DAYS: Final = 60
@@ -105,20 +107,18 @@ def control_jobs(shared: ControlSetting, task: Task) -> pd.DataFrame:
         alone={name: round(seconds) for name, (_, seconds) in found.items()},
         apps={name: app if environment.contention else placebo(app) for name, (app, _) in found.items()},
         nodes=nodes, topology=MACHINE, background=environment.background, noise=environment.noise,
-        allocator=environment.allocator, seed=seed,
+        allocator=environment.allocator, seed=seed, episodes=environment.episodes,
     ).collect()  # fmt: skip
     windows = pd.DataFrame(np.hstack([collected.machine, collected.own]), columns=WINDOWS)
     return pd.concat([collected.runs.to_frame(), windows], axis=1)
 
 
-def learn(dataset: Dataset, model: str = "adaboost", seed: int = 0) -> Classifier:
+def learn(dataset: Dataset, model: str = MODEL, seed: int = 0) -> Classifier:
     """Return a classifier of three classes that has learnt from all of a dataset's runs."""
     return train(dataset, model, Plan(models=(model,), seed=seed))[0]
 
 
-def judged(
-    control: Control, model: str = "adaboost", seed: int = 0, scopes: Sequence[str] = ("all", "job")
-) -> pd.DataFrame:
+def judged(control: Control, model: str = MODEL, seed: int = 0, scopes: Sequence[str] = ("all", "job")) -> pd.DataFrame:
     """Return how well a model learns from control jobs, by node scope: the last 30 % judged, or a fourth by chance."""
     rows = []
     for scope in scopes:

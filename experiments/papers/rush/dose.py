@@ -2,36 +2,44 @@
 
 *How slowly*: the correlation time of the load from outside, as a multiple of a job's length. Where it is short, the
 last five minutes do not predict the next; where it is long, nothing has changed when a job has been skipped ten times.
-*Placement*: a job inside one leaf switch sends nothing through the uplinks but its I/O. Control jobs, norms and model
+*Placement*: a job inside one leaf switch sends nothing through the uplinks but its I/O. *Source*: the load from
+outside, or the noise job alone, as in a pod that is reserved as a whole. *Episodes*: how well control jobs are foreseen
+where runs are slow for days. Control jobs, norms and model
 are made anew for every case; the model sees the counters of all nodes. Beside RUSH stands the oracle of the present,
 also with a hundred skips instead of ten.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from re import sub
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
 
-from experiments.papers.rush.control import collect, judged, learn
+from experiments.papers.rush import episodes
+from experiments.papers.rush.control import MODEL, collect, judged, learn
+from experiments.papers.rush.episodes import EpisodePlan, foreseen_with
 from experiments.papers.rush.jobs import EXPERIMENTS, jobs_of
 from experiments.papers.rush.measures import EASY, ORACLE, RUSH, means_over_seeds, with_z
-from experiments.papers.rush.study import MODEL, TRIAL_SEEDS
+from experiments.papers.rush.study import TRIAL_SEEDS
 from experiments.papers.rush.trials import Environment, Inputs, Learnt, Oracle, contention_of, run_trial
 from experiments.reports.figures import COLOURS, MARKERS, draw, write_table
 from experiments.reports.report import Report
 from experiments.runs.checkpoints import run_all
 from experiments.runs.setting import Setting
+from predictors.core.errors import unknown_name
 from schedsim.contention.applications import ALONE
-from schedsim.contention.background import Background
+from schedsim.contention.background import Background, Noise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 QUESTION: Final = (
-    "What does RUSH's gain depend on? How slowly the machine changes, and how jobs are placed; ADAA, all else alike."
+    "What does RUSH's gain depend on? How slowly the machine changes, how jobs are placed, who loads it; ADAA, all "
+    "else alike. And what F1 means where runs are slow for days."
 )
 """What its page asks."""
 
@@ -48,7 +56,17 @@ DAYS: Final = 30
 QUICK_DAYS: Final = 16
 PATIENT: Final = 100
 POLICIES: Final = (RUSH, ORACLE, f"{ORACLE}, {PATIENT} skips")
+PATIENT_RUSH: Final = f"{RUSH}, {PATIENT} skips"
 SCOPE: Final = "all"
+BOTH: Final = "load from outside, and the noise job"
+SOURCES: Final[dict[str, Noise]] = {
+    BOTH: Noise(),
+    "the noise job alone": Noise(),
+    "the noise job alone, four times as strong, for ten minutes": Noise(amplitude=5e10, period=600),
+}
+"""Whose traffic there is besides the jobs': in the paper's experiment a pod of its own has the noise job alone."""
+PARTS: Final = ("tau", "placement", "source", "episodes")
+"""Parts of the study, as `--experiments` names them."""
 
 
 @dataclass(frozen=True)
@@ -61,16 +79,26 @@ class Case:
         Correlation time of the load from outside / length of a job.
     placement : str
         See `schedsim.machine.allocators`.
+    source : str
+        Who loads the machine besides the jobs, one of `SOURCES`.
     """
 
     ratio: float = 2.0
     placement: str = "scattered"
+    source: str = BOTH
 
     @property
     def environment(self) -> Environment:
         """The machine as trials meet it."""
+        if self.source != BOTH:
+            return Environment(Background.none(), SOURCES[self.source], allocator=self.placement)
         tau = self.ratio * LENGTH
         return Environment(Background(tau=tau, step=min(60, max(10, 10 * int(tau / 20)))), allocator=self.placement)
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """What is tried besides FCFS+EASY."""
+        return (*POLICIES, PATIENT_RUSH) if self.source != BOTH else POLICIES
 
 
 @dataclass(frozen=True)
@@ -88,22 +116,33 @@ def run(setting: Setting) -> Report:
     quick = setting.quick
     slow = [Case(ratio=ratio) for ratio in (QUICK_RATIOS if quick else RATIOS)]
     placed = [Case(placement=name) for name in (QUICK_PLACEMENTS if quick else PLACEMENTS)]
-    cases = list(dict.fromkeys([*slow, *placed]))
+    parts = parts_of(setting.experiments)
+    slow, placed = slow if "tau" in parts else [], placed if "placement" in parts else []
+    sources = [Case(source=name) for name in SOURCES] if "source" in parts else []
+    cases = list(dict.fromkeys([*slow, *placed, *sources]))
     plan = Plan(setting.seed, QUICK_SEEDS if quick else SEEDS, QUICK_DAYS if quick else DAYS)
     found = dict(zip(cases, run_all(setting, "Trying cases", trials_of, plan, cases), strict=True))
-    trials = pd.concat([found[case] for case in cases], ignore_index=True)
-    by_tau = summed(pd.concat([found[case] for case in slow]), "ratio")
-    by_placement = summed(pd.concat([found[case] for case in placed]), "placement")
-    paths = [
-        write_table(trials, setting.folder / "trials.csv"),
-        *draw(setting.folder, "dose_f1", by_tau[by_tau["policy"] == EASY], paint_f1),
-        *draw(setting.folder, "dose_gain", by_tau[by_tau["policy"] != EASY], paint_gain),
-        *draw(setting.folder, "placement", by_placement, paint_placement, width=8.0),
-    ]
-    tables = {
-        "by correlation time / length": _shown(by_tau, "ratio"),
-        "by placement": _shown(by_placement, "placement"),
-    }
+    tables: dict[str, pd.DataFrame] = {}
+    paths: list[Path] = []
+    if cases:
+        paths.append(write_table(pd.concat([found[case] for case in cases]), setting.folder / "trials.csv"))
+    if slow:
+        by_tau = summed(pd.concat([found[case] for case in slow]), "ratio")
+        paths += draw(setting.folder, "dose_f1", by_tau[by_tau["policy"] == EASY], paint_f1)
+        paths += draw(setting.folder, "dose_gain", by_tau[by_tau["policy"] != EASY], paint_gain)
+        tables["by correlation time / length"] = _shown(by_tau, "ratio")
+    if placed:
+        by_placement = summed(pd.concat([found[case] for case in placed]), "placement")
+        paths += draw(setting.folder, "placement", by_placement, paint_placement, width=8.0)
+        tables["by placement"] = _shown(by_placement, "placement")
+    if sources:
+        tables["by source of load"] = _shown(summed(pd.concat([found[case] for case in sources]), "source"), "source")
+    if "episodes" in parts:
+        days = EpisodePlan(setting.seed, episodes.QUICK_DAYS if quick else episodes.DAYS)
+        foreseen = run_all(setting, "Foreseeing control jobs", foreseen_with, days, list(episodes.CASES))
+        tables["F1 on control jobs, by episodes"] = pd.concat(foreseen, ignore_index=True).round(2)
+    paths += [write_table(table, setting.folder / f"{sub('[^A-Za-z0-9]+', '_', name)}.csv")
+              for name, table in tables.items()]  # fmt: skip
     seeds = tuple(range(plan.seed, plan.seed + plan.seeds))
     return Report(
         experiment="rush-dose",
@@ -115,6 +154,20 @@ def run(setting: Setting) -> Report:
     )
 
 
+def parts_of(names: Sequence[str]) -> tuple[str, ...]:
+    """Return which parts of the study to do; no name: all.
+
+    Raises
+    ------
+    JobcastError
+        If there is none of a name.
+    """
+    for name in names:
+        if name not in PARTS:
+            raise unknown_name("part of rush-dose", name, PARTS)
+    return tuple(names) or PARTS
+
+
 def trials_of(plan: Plan, case: Case) -> pd.DataFrame:
     """Return one row a seed and policy of a case."""
     control = collect(case.environment, plan.seed, plan.days)
@@ -123,7 +176,7 @@ def trials_of(plan: Plan, case: Case) -> pd.DataFrame:
     norms, rows = control.norms["none"], []
     for seed in range(plan.seed, plan.seed + plan.seeds):
         jobs = jobs_of(EXPERIMENTS["ADAA"], seed)
-        for policy in (EASY, *POLICIES):
+        for policy in (EASY, *case.policies):
             contention = contention_of(jobs, case.environment, TRIAL_SEEDS + seed)
             oracle = Oracle(norms, jobs.apps, contention.work(jobs.workload))
             judge: Any = oracle if policy.startswith(ORACLE) else Learnt(model, Inputs(jobs.apps, SCOPE))
@@ -132,7 +185,7 @@ def trials_of(plan: Plan, case: Case) -> pd.DataFrame:
             runs = with_z(trial.runs, norms)
             late = runs["submit"] > 0
             rows.append({
-                "ratio": case.ratio, "placement": case.placement, "seed": seed, "policy": policy,
+                "ratio": case.ratio, "placement": case.placement, "source": case.source, "seed": seed, "policy": policy,
                 "f1": f1["chronological"], "f1_shuffled": f1["shuffled"], "varying": int(runs["varies"].sum()),
                 "makespan_s": trial.makespan, "wait_s": float(runs["wait"][late].mean()),
                 "spread": float((runs["run_time"] / runs.groupby("application")["run_time"].transform("min")).max()),

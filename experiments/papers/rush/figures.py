@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
+from experiments.papers.rush.jobs import EXPERIMENTS
 from experiments.papers.rush.measures import (  # fmt: skip
     CALM_EASY,
     CALM_RUSH,
@@ -32,7 +33,9 @@ _LOOK: Final = {EASY: (COLOURS[1], "//"), RUSH: (COLOURS[0], "")}
 
 
 def draw_all(folder: Path, runs: pd.DataFrame, trials: pd.DataFrame, control: Runs) -> list[Path]:
-    """Draw every figure; return the files."""
+    """Draw every figure, or Figure 1 alone where not all experiments were run; return the files."""
+    if set(runs["experiment"]) < set(EXPERIMENTS):
+        return draw(folder, "figure_01_control_jobs", over_time(control), paint_over_time, width=8.0)
     varying = by_application(runs)
     return [
         *draw(folder, "figure_01_control_jobs", over_time(control), paint_over_time, width=8.0),

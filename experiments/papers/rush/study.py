@@ -18,7 +18,7 @@ References
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from re import sub
 from time import perf_counter
@@ -27,9 +27,10 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from experiments.papers.rush.control import DAYS, Control, collect, judged, learn
+from experiments.papers.rush.asking import EXPERIMENT, AskSettings, Row, beside_easy, models_of, rows_of
+from experiments.papers.rush.control import DAYS, MODEL, Control, collect, judged, learn
 from experiments.papers.rush.figures import draw_all
-from experiments.papers.rush.jobs import EXPERIMENTS, jobs_of
+from experiments.papers.rush.jobs import EXPERIMENTS, Experiment, Jobs, Scaling, jobs_of
 from experiments.papers.rush.measures import (  # fmt: skip
     CALM_EASY,
     CALM_RUSH,
@@ -60,6 +61,7 @@ from experiments.reports.figures import write_table
 from experiments.reports.report import Report
 from experiments.runs.checkpoints import run_all
 from experiments.runs.setting import Setting
+from predictors.core.errors import unknown_name
 from predictors.variability.classifiers.base import Classifier
 from predictors.variability.labels import Norms
 from schedsim.policies.rush import Scripted
@@ -73,7 +75,6 @@ QUESTION: Final = (
 SEEDS: Final = 10
 QUICK_SEEDS: Final = 2
 QUICK_DAYS: Final = 24
-MODEL: Final = "adaboost"
 CONTROLS: Final = (RANDOM, ORACLE, CALM_EASY, CALM_RUSH)
 PATIENT: Final = 100
 VARIANTS: Final[Mapping[str, dict[str, Any]]] = {
@@ -105,6 +106,10 @@ class Shared:
         Which to run besides FCFS+EASY and RUSH, by experiment.
     asked : str
         Digest of the model, if one was named; empty: they have just learnt.
+    rows : mapping of str to Row
+        The rows on what asking costs, by policy; they are of `experiments.papers.rush.asking.EXPERIMENT`.
+    fitted : mapping of (str, str) to Classifier
+        Their models.
     """
 
     environment: Environment
@@ -113,27 +118,40 @@ class Shared:
     scope: str
     policies: Mapping[str, tuple[str, ...]]
     asked: str = ""
+    rows: Mapping[str, Row] = field(default_factory=dict)
+    fitted: Mapping[tuple[str, str], Classifier] = field(default_factory=dict)
 
 
 def run(setting: Setting) -> Report:
     """Run all experiments: ten paired seeds (quick: two, with control jobs of 24 days)."""
     begin = perf_counter()
+    settings, chosen = settings_of(setting), experiments_of(setting.experiments)
     environment, days = Environment(), QUICK_DAYS if setting.quick else DAYS
     seeds = tuple(range(setting.seed, setting.seed + (QUICK_SEEDS if setting.quick else SEEDS)))
     do = partial(run_all, setting, "Running control jobs")
-    control = collect(environment, setting.seed, days, ("none", "weak", "strong"), do)
+    scalings = [scaling for scaling in SCALINGS if scaling == "none" or scaling in {one.scaling for one in chosen}]
+    control = collect(environment, setting.seed, days, scalings, do)
     quality = judged(control, MODEL, setting.seed)
     shared = shared_of(control, environment, quality, setting)
-    tasks = [(name, seed) for name in EXPERIMENTS for seed in seeds]
-    found = run_all(setting, "Running trials", trials_of, shared, tasks, {"model": shared.asked})
+    tables: dict[str, pd.DataFrame] = {}
+    if EXPERIMENT in {one.name for one in chosen} and not setting.predictors:
+        own = models_of(control, shared.scope, setting.seed, setting.quick)
+        shared = replace(shared, rows=rows_of(settings), fitted=own.fitted)
+        tables["models of the rows, judged on control jobs"] = own.table
+    tasks = [(one.name, seed) for one in chosen for seed in seeds]
+    about = {"model": shared.asked, "asking": repr(settings)}
+    found = run_all(setting, "Running trials", trials_of, shared, tasks, about)
     runs, trials = tables_of(found, control)
+    if shared.rows:
+        tables = {"what asking costs, ADAA": beside_easy(trials, shared.rows), **tables}
     tables = {
         "beside the paper": beside_paper(trials),
+        **tables,
         "by policy": summary(trials, FIGURES)[[*_LEADING, *FIGURES]],
         "gains on FCFS+EASY, means": summary(trials, GAINS)[[*_LEADING, *GAINS]],
         "gains on FCFS+EASY, medians": summary(trials, GAINS)[[*_LEADING, *(f"{name}_median" for name in GAINS)]],
         "runs that vary": by_application(runs).round(2),
-        "longest runs in SS": shortened_by_size(runs, "SS").round(2),
+        **({"longest runs in SS": shortened_by_size(runs, "SS").round(2)} if "SS" in set(runs["experiment"]) else {}),
         "classifier on control jobs": quality,
         "classifier in the trials": foreseen(runs).round(3),
     }
@@ -164,9 +182,37 @@ _FIGURES: Final = {"makespan_s": "makespan", "calls": "calls", "skips": "skips",
 """Those columns, and the attributes of `Trial` that they are."""
 
 
+SCALINGS: Final[tuple[Scaling, ...]] = ("none", "weak", "strong")
+
+
+def settings_of(setting: Setting) -> AskSettings:
+    """Return what asking costs, as the setting has it."""
+    return AskSettings.of(
+        ask_seconds=setting.ask_seconds,
+        probe_seconds=setting.probe_seconds,
+        counter_lag=setting.counter_lag,
+        thresholds=setting.thresholds or None,
+    )
+
+
+def experiments_of(names: Sequence[str]) -> list[Experiment]:
+    """Return experiments of Table II by name; no name: all.
+
+    Raises
+    ------
+    JobcastError
+        If there is none of a name.
+    """
+    for name in names:
+        if name not in EXPERIMENTS:
+            raise unknown_name("experiment of Table II", name, EXPERIMENTS)
+    return [one for name, one in EXPERIMENTS.items() if name in names or not names]
+
+
 def shared_of(control: Control, environment: Environment, quality: pd.DataFrame, setting: Setting) -> Shared:
     """Train the models, or take the one that is named by its address, and say which policies to run."""
-    learnt, scope, asked = {one.learnt for one in EXPERIMENTS.values()}, best_scope(quality), ""
+    wanted = experiments_of(setting.experiments)
+    learnt, scope, asked = {one.learnt for one in wanted}, best_scope(quality), ""
     if setting.predictors:
         named = classifier_at(setting.predictors[0])
         models, scope, asked = dict.fromkeys(learnt, named.classifier), named.origin.scope, named.sha256
@@ -215,10 +261,25 @@ def by_policy(shared: Shared, name: str, seed: int) -> dict[str, Trial]:
 
     calm, never = replace(shared.environment, contention=False), {"labels": ()}
     found: dict[str, Trial] = {EASY: go(EASY, shared.environment, **never), RUSH: go(RUSH, shared.environment)}
+    for policy, row in (shared.rows if name == EXPERIMENT else {}).items():
+        found[policy] = row_trial(shared, row, jobs, seed, found)
     for policy in shared.policies[name]:
         environment = calm if policy in (CALM_EASY, CALM_RUSH) else shared.environment
         found[policy] = go(policy, environment, **(never if policy == CALM_EASY else VARIANTS.get(policy, {})))
     return found
+
+
+def row_trial(shared: Shared, row: Row, jobs: Jobs, seed: int, found: Mapping[str, Trial]) -> Trial:
+    """Run a trial of a row on what asking costs; `found` has the trials whose skips are dealt out."""
+    contention = contention_of(jobs, shared.environment, TRIAL_SEEDS + seed, lag=row.lag, probing=row.probing)
+    if row.judge == "oracle":
+        norms = Norms.from_json(shared.norms["none"])
+        judge: Any = Oracle(norms, jobs.apps, contention.work(jobs.workload))
+    elif row.judge == "random":
+        judge = Scripted(np.random.default_rng(seed).permutation(found[row.like].runs["skips"].to_numpy()))
+    else:
+        judge = Learnt(shared.fitted[row.model, row.use], Inputs(jobs.apps, shared.scope, row.use, row.lag))
+    return run_trial(jobs, contention, shared.environment.allocator, judge, **row.options)
 
 
 TRIAL_SEEDS: Final = 1000
@@ -244,7 +305,7 @@ def in_words(trials: pd.DataFrame) -> tuple[str, ...]:
     means = trials.groupby(["experiment", "policy"])[["varying", "makespan_s", "met", "skips"]].mean()
     found = means.to_dict(orient="index")
     sentences = []
-    for name in EXPERIMENTS:
+    for name in (name for name in EXPERIMENTS if (name, EASY) in found):
         easy, own = found[name, EASY], found[name, RUSH]
         sentences.append(
             f"{name}: {easy['varying']:.1f} runs vary under FCFS+EASY and {own['varying']:.1f} under RUSH, which skips "

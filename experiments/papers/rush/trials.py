@@ -18,6 +18,7 @@ from experiments.papers.rush.jobs import MACHINE, Jobs
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
 from predictors.core.variation import CLASSES, NONE, VARIATION
+from predictors.probes.measurements import ProbeUse
 from predictors.tracking.client import load_classifier
 from predictors.variability.classifiers.query import Question, ask
 from predictors.variability.features import check_scope, feature_row
@@ -26,6 +27,7 @@ from predictors.variability.ring import CounterRing
 from predictors.variability.windows import WINDOW
 from schedsim.contention.applications import App, placebo
 from schedsim.contention.background import Background, Noise
+from schedsim.contention.episodes import Episodes
 from schedsim.contention.model import ContentionModel, ContentionState
 from schedsim.engine.simulation import Simulation
 from schedsim.machine.allocators import make_allocator
@@ -57,20 +59,29 @@ class Environment:
         Who places the jobs, see `schedsim.machine.allocators`.
     contention : bool
         Whether loads slow anybody down; if not, they are there and are counted all the same.
+    episodes : Episodes or None
+        Slow changes of single applications.
     """
 
     background: Background = field(default_factory=lambda: Background(tau=TAU))
     noise: Noise | None = field(default_factory=Noise)
     allocator: str = "scattered"
     contention: bool = True
+    episodes: Episodes | None = None
 
 
-def contention_of(jobs: Jobs, environment: Environment, seed: int, origin: int = 0) -> ContentionModel:
-    """Return the contention model of a trial, its counters kept in a ring of its own."""
+def contention_of(
+    jobs: Jobs, environment: Environment, seed: int, origin: int = 0, *, lag: int = 0, probing: float = 0.0
+) -> ContentionModel:
+    """Return the contention model of a trial, its counters kept in a ring of its own.
+
+    Windows may be asked for that end `lag` seconds ago; while probes run for an ask, each node sends `probing` bytes/s.
+    """
     apps = jobs.scaled if environment.contention else {name: placebo(app) for name, app in jobs.scaled.items()}
     return ContentionModel(
         jobs.keys, MACHINE, apps, environment.background, environment.noise, seed=seed, origin=origin,
-        sink=CounterRing(np.arange(MACHINE.nodes)),
+        sink=CounterRing(np.arange(MACHINE.nodes), late=lag), lead=int(WINDOW) + lag, probing=probing,
+        episodes=environment.episodes,
     )  # fmt: skip
 
 
@@ -163,13 +174,16 @@ class Inputs:
         The application of each job, by row of the workload.
     scope : {"all", "job"}
         Whose counters are pooled: all nodes', or the job's.
-    probes : bool
-        Whether the probes are run; else they are missing.
+    probes : {"live", "last-known", "absent"}
+        Whether the probes are run on these nodes now, or those count that the job started last had run, or none.
+    lag : int
+        Counters are known so long after they were sampled [s].
     """
 
     apps: Sequence[App]
     scope: str = "all"
-    probes: bool = True
+    probes: ProbeUse = "live"
+    lag: int = 0
 
     def __post_init__(self) -> None:
         check_scope(self.scope)
@@ -198,10 +212,12 @@ class Inputs:
             raise JobcastError(
                 "RUSH needs the counters of the last minutes: give the model of contention a CounterRing as its sink."
             )
-        now = float(live.model.origin + live.now)
+        now = float(live.model.origin + live.now - self.lag)
         pooled = nodes if self.scope == "job" else ring.nodes
         found = ring.windows(now, nodes if self.scope == "job" else None)
-        probes = live.probe(row, nodes) if self.probes else None
+        probes = live.probe(row, nodes) if self.probes == "live" else None
+        if self.probes == "last-known":
+            probes = live.probed
         silent = float(found.silent[0]) / len(pooled)
         return Question(found.values[0], self.apps[row].workload, self.apps[row].name, probes, silent)
 

@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 
 from experiments.compare.relative import over_seeds
-from experiments.papers.ceil.cases import BASE, OURS, START, busiest, run_times_of
+from experiments.papers.ceil.cases import BASE, OURS, PASSED, START, busiest, compared, marked, months_of, run_times_of
 from experiments.papers.ceil.figures import STEP, days_of
-from experiments.papers.ceil.study import KEYS, Work, compared, marked, run, runs_of, verdict
+from experiments.papers.ceil.months import by_month, like_the_papers, month_runs, over_months
+from experiments.papers.ceil.study import KEYS, Work, run, runs_of, verdict
 from experiments.runs.setting import Setting
 from predictors.core.errors import JobcastError
 from predictors.data.synthetic.capability import DAY, HOUR, MONTH, NODES, generate_capability_log
@@ -101,6 +102,25 @@ def test_a_run_is_what_the_parts_say():
         row = runs[(runs["case"] == case.name) & (runs["share"] == 0.7)].iloc[0]
         assert row["user_wait"] == told["mean_user_wait_s"] and row["above"] == 100 * told["time_above_share"]
     assert (runs[runs["case"] == "WFP"]["user_wait_change"] == 0).all()
+
+
+def test_every_month_is_the_unit():
+    """Three made-up months: a month's figure is the median of its seeds, the mean is over months."""
+    months = months_of(generate_capability_log([(200, 0.05), (220, 0.06), (240, 0.07)], seed=1))
+    runs = pd.concat([month_runs(months, (place, seed)) for place in range(3) for seed in (1, 2)], ignore_index=True)
+    assert runs["month"].nunique() == 3 and set(runs["case"]) == {BASE.name, OURS.name, PASSED.name}
+    changes = {"2024-01": [-10, -30], "2024-02": [0, 10], "2024-03": [-40, -20]}
+    ours = runs["case"] == OURS.name
+    for month, pair in changes.items():
+        runs.loc[ours & (runs["month"] == month), "user_wait_change"] = np.repeat(pair, 3)
+    table = over_months(runs)
+    row = table[(table["reading"] == "stopped head reserves") & (table["postponable"] == 0.5)].iloc[0]
+    assert row["user_wait_%"].startswith("-15.0 [") and row["months_with_less_user_wait"] == 2
+    by = by_month(runs, months)
+    assert by["month"].tolist() == list(changes) and (by["jobs"] > 190).all()
+    by["above_95_WFP_%"] = [20.0, 44.0, 90.0]
+    near = like_the_papers(by)
+    assert near["month"].tolist() == ["2024-01", "2024-02", "2024-02", "2024-01"]
 
 
 @pytest.mark.slow

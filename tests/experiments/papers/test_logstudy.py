@@ -347,6 +347,10 @@ def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert {"observations", "queues (Table 2)", "choice of runs"} <= set(told["tables"])
     names = {Path(path).name for path in told["figures"]}
     assert {
+        "fig7_widest_user.csv",
+        "fig8_jobs_around.csv",
+        "fig9_core_hours_around.csv",
+        "fig11_exits.csv",
         "fig12_exits_by_queue.csv",
         "fig16_failures_by_place.csv",
         "fig21_overburn.csv",

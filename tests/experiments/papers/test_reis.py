@@ -3,16 +3,18 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import RandomForestRegressor
 
 from experiments.papers.reis.figures import ratios, times
-from experiments.papers.reis.study import run
+from experiments.papers.reis.study import ONE_HOT, papers_forest_of, run
 from experiments.runs.setting import Setting
 from predictors.data.formats.swf import read_swf
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log
 from predictors.evaluation.evaluate import evaluate
 from predictors.evaluation.importances import importances
-from predictors.models.forest import Forest
+from predictors.history.features import CATEGORIES
+from predictors.models.forest import Forest, fit_encoding
 
 
 @pytest.fixture(scope="module")
@@ -23,10 +25,29 @@ def report(tmp_path_factory):
 def test_both_protocols_stand_side_by_side(report):
     table = report.tables["table2"]
     assert table[["protocol", "predictor"]].to_numpy().tolist() == [
-        ["reis", "last-two"], ["reis", "forest"], ["strict", "last-two"], ["strict", "forest"],
+        ["reis", "last-two"], ["reis", "forest"], ["reis", "the paper's forest, mean of 2 seeds"],
+        ["strict", "last-two"], ["strict", "forest"],
     ]  # fmt: skip
     assert table["n_test"].iloc[0] == 300
     assert (table["sse_s2"] > 0).all() and table["paper_sse_s2"].isna().all()
+
+
+def test_the_papers_forest_is_scikit_learns_of_ten_full_trees(report):
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 30, (300, len(Forest.features))).astype(float)
+    seconds = rng.uniform(1, 9, 300)
+    grown = papers_forest_of(4, 300).learn(rows, seconds)
+    encoded = fit_encoding(rows, [name in CATEGORIES for name in Forest.features], ONE_HOT).transform(rows)
+    own = RandomForestRegressor(10, random_state=4).fit(encoded, seconds)
+    assert np.array_equal(grown.predict(rows), own.predict(encoded))
+    by_seed = report.tables["papers_forest"]
+    row = report.tables["table2"].set_index("predictor").loc["the paper's forest, mean of 2 seeds"]
+    assert row["ratio_to_last_two"] == pytest.approx(by_seed["ratio_to_last_two"].mean())
+    assert (row["ratio_low"], row["ratio_high"]) == (
+        by_seed["ratio_to_last_two"].min(),
+        by_seed["ratio_to_last_two"].max(),
+    )
+    assert by_seed["seed"].tolist() == list(report.seeds) == [0, 1] and by_seed["sse_s2"].nunique() == 2
 
 
 def test_every_figure_is_png_svg_and_csv(report):

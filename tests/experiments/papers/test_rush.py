@@ -10,11 +10,13 @@ from typer.testing import CliRunner
 
 from experiments.cli.main import app
 from experiments.papers.rush import measures
+from experiments.papers.rush.asking import AskSettings, beside_easy, f1_on, rows_of, threshold_of
 from experiments.papers.rush.control import Control, collect, learn
 from experiments.papers.rush.dose import LENGTH, Case, summed
+from experiments.papers.rush.episodes import on_ten_days
 from experiments.papers.rush.jobs import EXPERIMENTS, MACHINE, SIZES, jobs_of, scaled
 from experiments.papers.rush.measures import CALM_EASY, CALM_RUSH, EASY, ORACLE, RANDOM, RUSH
-from experiments.papers.rush.study import Shared, by_policy, tables_of, trials_of
+from experiments.papers.rush.study import Shared, by_policy, row_trial, tables_of, trials_of
 from experiments.papers.rush.trials import Environment, Inputs, Learnt, Oracle, classifier_at, contention_of, run_trial
 from experiments.runs.checkpoints import run_all
 from experiments.runs.clusters import Pool
@@ -379,3 +381,84 @@ def test_the_dose_response_by_hand():
     assert found.loc[RUSH, ["varying", "fewer_varying", "makespan_saved_s"]].tolist() == [1, 2, 0]
     assert (found.loc[RUSH, "low"], found.loc[RUSH, "high"]) == (1, 3)
     assert found.loc[EASY, "fewer_varying"] == 0
+
+
+# --- what asking costs ------------------------------------------------------------------------------------------------
+
+
+def test_each_row_has_both_thresholds_and_what_it_deals_comes_before():
+    rows = rows_of(AskSettings(thresholds=(3, 7)))
+    seen = set()
+    for policy, row in rows.items():
+        assert row.threshold in (3, 7) and policy.endswith(f"[{row.threshold}]")
+        assert not row.like or row.like in seen
+        seen.add(policy)
+    judges = {(row.judge, row.threshold) for row in rows.values()}
+    assert judges == {(judge, most) for judge in ("model", "random", "oracle") for most in (3, 7)}
+    timed = [row for row in rows.values() if row.probes == "timed"]
+    assert timed and all(row.ask_seconds == 20 and row.probing == 1e8 and row.use == "live" for row in timed)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"ask_seconds": 0}, "ask_seconds must be from 1 to 3600 s; got 0"),
+        ({"counter_lag": -1}, "counter_lag must be from 0"),
+        ({"thresholds": (10, 10)}, "must be different whole numbers"),
+        ({"window": 90}, "a multiple of 60 s; got 90"),
+        ({"lag": 3}, "lag"),
+    ],
+)
+def test_settings_of_asking_that_cannot_be(given, says):
+    with pytest.raises(JobcastError, match=says):
+        AskSettings.of(**given)
+
+
+def test_a_late_ring_answers_as_it_would_have_then():
+    rng, late, then = np.random.default_rng(0), CounterRing([0, 1], late=60.0), CounterRing([0, 1])
+    for k in range(50):
+        rates = rng.uniform(0, 9, (2, 90)).astype(np.float32)
+        late.push(10.0 * k, rates)
+        if 10.0 * k < 430:
+            then.push(10.0 * k, rates)
+    assert np.array_equal(late.window(430.0), then.window(430.0))
+    with pytest.raises(JobcastError, match="samples that are gone"):
+        late.window(400.0)
+
+
+def test_the_threshold_is_where_f1_is_highest_on_runs_left_out():
+    data = dataset()
+    threshold, f1 = threshold_of(data, "decision-forest", 0)
+    assert 0 < threshold <= 1 and f1 >= f1_on(data, "decision-forest", 0) - 1e-9
+
+
+def test_rows_beside_fcfs_easy_by_hand():
+    rows = rows_of(AskSettings(thresholds=(10,)))
+    free, dealt = "probes at each ask, free [10]", "random delays, as many as: probes at each ask, free [10]"
+    figures = {"makespan_saved_s": 5.0, "longest_shortened_pct": 1.0, "calls": 9, "skips": 4, "met": 0}
+    trials = pd.DataFrame([
+        {"experiment": "ADAA", "policy": policy, "seed": seed, "varying": varying, "fewer_varying": 9 - varying,
+         **figures}
+        for policy, counts in ((free, (4, 2)), (dealt, (5, 7))) for seed, varying in enumerate(counts)
+    ])  # fmt: skip
+    table = beside_easy(trials, rows).set_index("row")
+    assert len(table) == 2 and table.loc["probes at each ask, free", "fewer_varying"].startswith("6 (")
+    assert table.loc["probes at each ask, free", "fewer_than_random"].startswith("3 (")
+
+
+@pytest.mark.slow
+def test_a_row_that_pays_for_its_probes_starts_nobody_before_they_are_done(shared, model):
+    jobs, rows = jobs_of(EXPERIMENTS["PDPA"], 0), rows_of(AskSettings(thresholds=(2,)))
+    trial = row_trial(replace(shared, fitted={("adaboost", "live"): model}), rows[TIMED_ROW], jobs, 0, {})
+    assert trial.runs["start"].min() >= 20 and trial.calls >= 150 and trial.runs["skips"].max() <= 2
+
+
+TIMED_ROW = "probes that take their time and load [2]"
+
+
+def test_on_ten_days_by_hand():
+    data = dataset()
+    varies = np.zeros(len(data), dtype=bool)
+    assert np.isnan(on_ten_days(data, varies))
+    varies[:3] = True
+    assert on_ten_days(data, varies) == 1.0

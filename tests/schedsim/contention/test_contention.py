@@ -11,6 +11,7 @@ from predictors.core.errors import JobcastError
 from schedsim.contention.applications import ALONE, APPS, App, apps_named, placebo
 from schedsim.contention.background import Background, Noise
 from schedsim.contention.counters import Probes
+from schedsim.contention.episodes import Episodes
 from schedsim.contention.fabric import Fabric
 from schedsim.contention.model import ContentionModel
 from schedsim.engine.simulation import Simulation, simulate
@@ -18,6 +19,7 @@ from schedsim.explain.explain import explain
 from schedsim.machine.allocators import ALLOCATORS, make_allocator
 from schedsim.machine.topology import Topology
 from schedsim.policies.policy import POLICIES, make_policy
+from schedsim.policies.rush import Ask
 from schedsim.validate.validate import check
 from schedsim.workload.workload import Workload
 from tests.oracle import contention as slow
@@ -438,3 +440,70 @@ def test_the_page_tells_the_defaults_and_the_slowdowns():
         f"{f.files / 1e9:g} GB/s, {f.calls:,.0f} operations/s",
     ):
         assert told in page, told
+
+
+# --- two scales of time -----------------------------------------------------------------------------------------------
+
+
+@given(seed=st.integers(0, 99), hour=st.integers(0, 20_000))
+def test_slow_changes_are_of_one_application_and_of_its_hour(seed, hour):
+    episodes, clock = Episodes(every=20.0, length=3.0, low=0.3, high=0.5, drift=0.0), 3600 * hour
+    found = [episodes.factor(seed, name, clock + s) for name in NAMES[:2] for s in (0, 3599)]
+    assert found[0] == found[1] and found[2] == found[3]
+    assert all(factor == 1.0 or 1.3 <= factor <= 1.5 for factor in found)
+
+
+def test_episodes_last_and_come_as_often_as_they_say():
+    episodes = Episodes(every=20.0, length=4.0, drift=0.0)
+    slow = np.array([[episodes.factor(s, "AMG", 3600 * h) > 1 for h in range(0, 24 * 300, 6)] for s in range(12)])
+    assert np.mean(slow) == pytest.approx(4 / 24, abs=0.05)
+    again = np.mean(slow[:, 4:] & slow[:, :-4]) / np.mean(slow)  # a day later
+    assert again == pytest.approx(np.exp(-1 / 4), abs=0.08)
+
+
+def test_a_job_takes_its_work_times_the_factor_of_its_start():
+    episodes = Episodes(every=0.0, drift=0.3)
+    workload = jobs((0, 4, 900, 300))
+    world = ContentionModel(["AMG"], SMALL, background=QUIET, jitter=0, seed=4, episodes=episodes, origin=10**6)
+    simulation = Simulation(workload, EASY, kill=False, run_times=world, allocator=make_allocator("best-fit", SMALL, 4))
+    simulation.run()
+    factor = episodes.factor(4, "AMG", 10**6)
+    assert simulation.run_times.runs().run_time[0] == pytest.approx(300 * factor) and factor != 1.0
+
+
+def test_two_scales_are_ten_minutes_and_days():
+    block = Background.two_scales(spread=0.0, burst_leaves=0.0).block(seed=2, leaves=2, number=0)
+    stormy = block[:, 0] > 0.11
+    assert 0 < stormy.mean() < 0.5
+    runs = np.diff(np.flatnonzero(np.diff(np.concatenate([[0], stormy, [0]]))))[::2] * 60
+    assert runs.max() > 43_200, "an episode lasts for days, not for minutes"
+
+
+def test_probes_load_the_network_until_the_answer_comes():
+    world = ContentionModel(["AMG"], SMALL, background=QUIET, jitter=0, probing=1e10)
+    state = world.begun(jobs((0, 4, 900, 300)))
+    state.advance(0)
+    state.look()
+    before = state.load.copy()
+    nodes = np.array([0, 1, 8, 9])
+    state.asks[0] = Ask(20, "none", nodes)
+    state.look()
+    assert (state.load - before)[:2] * world.fabric.vector(SMALL)[0] == pytest.approx([1e10, 1e10])
+    assert np.array_equal((state.load - before)[2:], np.zeros(len(before) - 2))
+    state.advance(20)
+    state.look()
+    assert np.array_equal(state.load, before)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Episodes(every=-1), "every must be 0 or more; got -1"),
+        (lambda: Episodes(length=0), "length must be above 0 days; got 0"),
+        (lambda: Episodes(low=2.0), "low must not be above high"),
+        (lambda: ContentionModel([], probing=-1.0), "probes send 0 bytes/s or more; got -1"),
+    ],
+)
+def test_slow_changes_that_cannot_be(make, says):
+    with pytest.raises(JobcastError, match=says):
+        make()

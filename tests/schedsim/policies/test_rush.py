@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
+from schedsim.contention.background import Background
+from schedsim.contention.model import ContentionModel
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
@@ -303,7 +305,7 @@ def test_a_broken_gate_is_noticed(broken):
         ({"threshold": -1}, "threshold must be a whole number"),
         ({"threshold": np.array([1, -1])}, "threshold must be a whole number"),
         ({"recheck": 0}, "every 1 s or more"),
-        ({"count_on": "submission"}, "release, pass; got 'submission'"),
+        ({"count_on": "submission"}, "release, pass, window; got 'submission'"),
         ({"labels": ("many",)}, "none, little, variation"),
     ],
 )
@@ -343,3 +345,65 @@ def test_a_gate_answers_a_verdict_of_true_or_false(answer):
 def test_settings_of_wrong_types_are_refused(wrong):
     with pytest.raises(JobcastError, match="RUSH"):
         Rush(Scripted(np.zeros(1, dtype=np.int64)), **wrong)
+
+
+# --- patience as time, and asks that take time ------------------------------------------------------------------------
+
+
+def one_leaf(apps, **more):
+    """A machine of one leaf switch on which nobody disturbs anybody."""
+    about = {"background": Background.none(), "jitter": 0.0} | more
+    return ContentionModel(apps, Topology(1, 8), **about)
+
+
+def test_with_one_skip_a_window_only_the_first_ask_of_a_window_counts():
+    """Asked at 0, 60, …, 240 and 300: the first and the one at 300 s count; at 360 s both skips are used."""
+    one = three_jobs(submit=[0, 1000, 1000])
+    by_window = rush(EASY, Model(always), threshold=2, count_on="window")
+    assert simulate(one, by_window).start[0] == 360
+    assert (by_window.gate.tally.skips, by_window.gate.tally.met) == (6, 3)
+    assert simulate(one, rush(EASY, Model(always), threshold=2)).start[0] == 120
+
+
+def test_an_ask_takes_its_time_and_keeps_nodes_for_its_job():
+    """Two are asked about at once; the third, which needs the machine, waits for them, is asked at 55 and starts."""
+    model = Model(never)
+    policy = rush(EASY, model, ask_seconds=5)
+    found = simulate(three_jobs(), policy, kill=False, run_times=one_leaf(["AMG"] * 3))
+    assert found.start.tolist() == [5, 5, 60] and model.calls == [(0, 0), (0, 1), (55, 2)]
+    assert (policy.gate.tally.calls, policy.gate.tally.skips) == (3, 0)
+
+
+def test_the_answer_is_of_when_the_job_was_asked_about():
+    """Asked at 0 it would vary, though not any more at the answer at 5; asked again at 60, when counters come."""
+    policy = rush(EASY, Model(lambda row, now: now < 3), ask_seconds=5)
+    found = simulate(three_jobs(submit=[0, 900, 900]), policy, kill=False, run_times=one_leaf(["AMG"] * 3))
+    assert found.start[0] == 65 and policy.gate.tally.skips == 1
+
+
+def test_copies_have_their_own_asks():
+    policy = rush(EASY, Model(sometimes(3)), ask_seconds=7, threshold=4)
+    whole, half = (Simulation(three_jobs(), policy, kill=False, run_times=one_leaf(["AMG"] * 3)) for _ in range(2))
+    whole.run()
+    half.run(until=3)
+    copy = half.fork()
+    half.run()
+    copy.run()
+    assert half.schedule().start.tolist() == copy.schedule().start.tolist() == whole.schedule().start.tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"ask_seconds": -1}, "takes 0 to 3600 whole seconds; got -1"),
+        ({"count_on": "window", "window": 90}, "must be a multiple of recheck=60 s; got 90"),
+    ],
+)
+def test_asks_and_windows_that_cannot_be(options, says):
+    with pytest.raises(JobcastError, match=says):
+        rush(EASY, Model(never), **options)
+
+
+def test_asks_that_take_time_need_a_machine_that_keeps_them():
+    with pytest.raises(JobcastError, match="leave ask_seconds at 0"):
+        simulate(three_jobs(), rush(EASY, Model(never), ask_seconds=5))
