@@ -2,7 +2,7 @@
 
 Two hundred jobs on four nodes of eight processors, submitted by eight users in sessions of like jobs. Limits are asked
 several times too long, as people round. The rules for soft limits are `last-two`, `cesnet`, an estimate within a budget
-and the true run time, all held as by Slurm from 25.05.4 on. Beside them stands what such rules did on a real Slurm.
+and the true run time, all held as by Slurm from 25.05.4 on.
 """
 
 from dataclasses import dataclass
@@ -51,19 +51,6 @@ CASES: Final = (
 NARROW: Final = ("1", "2", "3-4")
 WIDE: Final = ("9-16", "17-32")
 """Classes of width that count as narrow, and as wide."""
-MEASURED: Final = {
-    "last-two": (-12, -15, -17, -23),
-    "cesnet": (-15, -21, 12, -3),
-    "perfect": (-1, -11, 14, -4),
-}
-"""Change of the mean wait beside the limits as asked [%], on a real Slurm 26.05.5 in accelerated time, four workloads
-of 200 jobs on as many processors from another generator of this kind; differences below 6 % mean nothing there."""
-MEASURED_WIDE: Final = {
-    "last-two": (1.2, 1.6, 0.95, 4.7),
-    "cesnet": (0.96, 0.86, 0.84, 0.97),
-    "perfect": (0.85, 0.65, 0.80, 0.93),
-}
-"""The same of the mean wait of jobs of 16 processors and more, as a ratio."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +150,7 @@ def run(setting: Setting) -> Report:
         experiment="live",
         log=f"{WORKLOADS} workloads of {Cluster().jobs} jobs",
         seeds=seeds,
-        tables={"over all workloads": whole, "each workload": each, "on a real Slurm": _measured()},
+        tables={"over all workloads": whole, "each workload": each},
         figures=tuple(paths),
         seconds=perf_counter() - begin,
         notes=_notes(len(seeds)),
@@ -213,17 +200,6 @@ def _whole(found: "Results") -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _measured() -> pd.DataFrame:
-    """Return what a real Slurm did, workload by workload."""
-    rows = []
-    for rule, changes in MEASURED.items():
-        for number, change in enumerate(changes):
-            wide = MEASURED_WIDE.get(rule)
-            rows.append({"rule": rule, "workload": f"there {number + 1}", "change_pct": change,
-                         "wide, ratio": float("nan") if wide is None else wide[number]})  # fmt: skip
-    return pd.DataFrame(rows)
-
-
 def _verdict(whole: pd.DataFrame) -> list[str]:
     lines = []
     for case in CASES[1:]:
@@ -243,9 +219,7 @@ def _notes(n_seeds: int) -> tuple[str, ...]:
         f"Each of {WORKLOADS} workloads was simulated as it is and in {n_seeds} shaken copies (submissions moved by up "
         "to 60 s, run times by up to 3 %). Ratios are geometric means over workloads and copies; intervals (95 %) "
         "resample both.",
-        "On a real Slurm: 26.05.5 in accelerated time, one to four runs a cell; the same rules, other workloads from a "
-        "generator of this kind. So directions can be compared, single figures cannot. There, too, launching and "
-        "ending a job takes time, and priorities are first come, first served.",
+        "The same workloads run on a real Slurm by tests/bench/bench_closed_loop.py.",
         "Wide: 16 processors and more; narrow: at most 4. Each workload has few wide jobs.",
     )
 
