@@ -1,6 +1,6 @@
 """How fast does the prediction service answer, store and rebuild? And it is killed a hundred times.
 
-Run as `python tests/bench/bench_service.py [SECONDS]`, or with `kills [TIMES] [postgresql | migration]`,
+Run as `python tests/bench/bench_service.py [SECONDS]`, or with `kills [TIMES] [sqlite | postgresql | migration]`,
 `memory [EVENTS]`, `live [JOBS]`, or `soak --minutes 60 --speed 100` (`tests.bench.soak`). All traffic is on this
 machine's loopback and bounded: a server on a free port, an open loop of 500 predictions a second beside 100 requests a
 second with three events each (the server learns from every job that ends), batches of 10,000 rows, wrk for the most
@@ -263,6 +263,14 @@ def bench_kills(folder: Path, times: int, where: str) -> None:
     print(f"{times} kills in {time.perf_counter() - begin:.0f} s: {found}; none lost, none twice")
 
 
+def kills_options(words: list[str]) -> argparse.Namespace:
+    """Return how often to kill the service, and on which database."""
+    options = argparse.ArgumentParser(prog="bench_service.py kills")
+    options.add_argument("times", type=int, nargs="?", default=100)
+    options.add_argument("where", nargs="?", default="sqlite", choices=("sqlite", "postgresql", "migration"))
+    return options.parse_args(words)
+
+
 def soak_options(words: list[str]) -> argparse.Namespace:
     """Return how to soak the service."""
     options = argparse.ArgumentParser(prog="bench_service.py soak")
@@ -326,8 +334,8 @@ def main() -> None:
         if words[:1] == ["soak"]:
             print(soak(folder, **vars(soak_options(words[1:]))))
             return
-        if "kills" in words:
-            bench_kills(folder, int((words[words.index("kills") + 1 :] or ["100"])[0]), words[-1])
+        if words[:1] == ["kills"]:
+            bench_kills(folder, **vars(kills_options(words[1:])))
             return
         if "live" in words:
             bench_live(int((words[words.index("live") + 1 :] or ["1000000"])[0]))

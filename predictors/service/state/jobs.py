@@ -251,15 +251,19 @@ class JobState:
             arrays |= {f"ledger_{name}": array for name, array in self.event_order.snapshot().items()}
             return self.sequence, arrays
 
-    def restore(self, sequence: int, arrays: Arrays) -> None:
+    def restore(self, sequence: int, arrays: Arrays, is_base: bool = False) -> None:
         """Go on from a snapshot of a service with the same settings.
+
+        A base, of which no events are left, may be of an earlier version: of the jobs that were live then, features
+        that it did not know stay unknown. Other snapshots of earlier versions are made anew from the events.
 
         Raises
         ------
         JobcastError
             If it was made by other settings, or by a version with another layout.
         """
-        history = JobHistory.restore(part(arrays, "history_"))
+        kept = part(arrays, "history_")
+        history = JobHistory.restore(_with_every_feature(kept) if is_base else kept)
         for name in ("features", "as_of", "epoch", "time_zone", "capacity", "machine_procs"):
             if getattr(history, name) != getattr(self.history, name):
                 raise JobcastError(f"The snapshot behind event {sequence} was made with another {name}.")
@@ -295,6 +299,16 @@ class JobState:
         kind, time = np.ascontiguousarray(table[:, _KIND]), np.ascontiguousarray(table[:, _TIME])
         described = table[:, [_TIME, *_DESCRIBED]]
         return take_in_many(self.history, time, kind, table[:, _JOB].tolist(), described, table[:, _STATUS])
+
+
+def _with_every_feature(kept: Arrays) -> Arrays:
+    """Return the arrays of a history with the features that came later, which are not known of its jobs."""
+    names = kept["features"].tolist()
+    if not set(names) < set(EVERY_FEATURE):
+        return kept
+    rows = np.full((len(kept["rows"]), len(EVERY_FEATURE)), np.nan)
+    rows[:, [EVERY_FEATURE.index(name) for name in names]] = kept["rows"]
+    return kept | {"rows": rows, "features": np.array(EVERY_FEATURE)}
 
 
 _JOB, _KIND, _TIME, _STATUS = (FIELDS.index(name) for name in ("job", "kind", "time", "status"))

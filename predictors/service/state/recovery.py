@@ -239,7 +239,7 @@ def _from_snapshot(store: Store, job_state: JobState, learner: Learner) -> int:
             if not all(states[role] or model.since >= sequence for role, model in models.items()):
                 continue
             resumed = {role: model.resumed(states[role], sequence) for role, model in models.items() if states[role]}
-            job_state.restore(sequence, arrays)
+            job_state.restore(sequence, arrays, is_base=sequence == store.base())
         except (JobcastError, KeyError, ValueError) as error:  # of another version, or damaged
             log.warning("the snapshot behind event %d is passed over: %s", sequence, error)
             continue

@@ -5,16 +5,17 @@ import threading
 
 import numpy as np
 import pytest
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
 from predictors.core.errors import JobcastError
+from predictors.history import _layout as at
 from predictors.service.event import Event
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.settings import Settings
 from predictors.service.state import corrections
-from predictors.service.state.jobs import unpacked
+from predictors.service.state.jobs import packed, unpacked
 from predictors.service.state.service import Service
 from predictors.service.storage.database import CORRECTIONS, SNAPSHOTS, StorageError
 from predictors.service.storage.store import Store
@@ -120,6 +121,32 @@ def test_an_erased_user_is_nobody_and_others_are_told_the_same(begin, tmp_path, 
     with pytest.raises(JobcastError, match="another name key"):
         corrections.erase_user(store, Pseudonymiser(b"j" * 16), "alice", "another key")
     store.close()
+
+
+def test_a_base_of_an_earlier_version_lacks_features_and_is_gone_on_with(begin):
+    """Its events are gone: nothing else can be gone on with."""
+    service, whole = begin(), begin("whole")
+    for one in (service, whole):
+        feed(one, EVENTS[:300])
+    corrected(service, lambda store: corrections.let_go(store, EVENTS[200].time, "kept long enough"))
+    store = Store(service.settings.db)
+    with store.engine.begin() as connection:
+        kept = connection.execute(select(SNAPSHOTS).where(SNAPSHOTS.c.sequence == store.base())).one()._asdict()
+        arrays = unpacked(kept["arrays"])
+        older = [name not in ("worst_ratio", "alike_mean", "place_mean") for name in arrays["history_features"]]
+        arrays["history_features"] = arrays["history_features"][older]
+        arrays["history_rows"] = arrays["history_rows"][:, older]
+        arrays["history_recent"] = arrays["history_recent"][:, : at.RECENT_COLUMNS]
+        connection.execute(
+            update(SNAPSHOTS).where(SNAPSHOTS.c.sequence == kept["sequence"]).values(arrays=packed(arrays))
+        )
+        connection.execute(delete(SNAPSHOTS).where(SNAPSHOTS.c.sequence != kept["sequence"]))
+    store.close()
+    service = begin()
+    for one in (service, whole):
+        feed(one, EVENTS[300:500])
+    assert service.job_state.history.now == whole.job_state.history.now
+    assert state(service)[1] == state(whole)[1]
 
 
 @pytest.mark.parametrize("model", ["online-linear", pytest.param("boosted", marks=pytest.mark.slow)])
