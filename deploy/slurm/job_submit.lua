@@ -79,7 +79,7 @@ local function soft_limit(job, partitions)
    local procs = is_set(job.min_cpus) and job.min_cpus or 1
    local row = find(job.user_name or "", partition, procs, job.time_limit, job.name or "")
    if not row then return "unknown" end
-   if row.minutes >= job.time_limit then return "no gain" end
+   if row.minutes < 1 or row.minutes >= job.time_limit then return "no gain" end
    job.time_min = row.minutes
    job.admin_comment = string.format("jobcast soft=%dm asked=%dm model=%s", row.minutes, job.time_limit, row.model)
    return "set"

@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
 MODEL: Final = "MLmodel"
 """The file that makes a folder a model."""
+DATABASE: Final = "sqlite:///"
+"""How a text that names a database in a file begins."""
 
 
 class CheckedCommand(TyperCommand):
     """A command whose outputs are none of its inputs, can be written, and differ.
 
     A parameter is an output if it is declared `writable`, and a folder if it is declared `file_okay=False`. Inputs are
-    all other paths, and texts that name a file. A model's folder is never written into.
+    all other paths, and texts that name a file or its database. A model's folder is never written into.
     """
 
     def invoke(self, ctx: Any) -> Any:
@@ -50,6 +52,8 @@ class CheckedCommand(TyperCommand):
                     continue
                 if isinstance(one, Path):
                     yield one
+                elif isinstance(one, str) and one.startswith(DATABASE):
+                    yield Path(one.removeprefix(DATABASE))
                 elif isinstance(one, str) and os.path.isfile(name := one.removeprefix("agent:")):  # noqa: PTH113
                     yield Path(name)  # a text may be too long for Path.is_file
 

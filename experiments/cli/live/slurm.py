@@ -206,7 +206,7 @@ def table(
     out: Annotated[Path, typer.Option(help="The table to write.", writable=True)],
     cluster: Annotated[str, typer.Option(help="The cluster's name; plug-ins take the table of no other.")],
     rules: RulesFile = None,
-    hours: Annotated[float, typer.Option(help="How long the table holds.", min=0.1)] = 26.0,
+    hours: Annotated[float, typer.Option(help="How long the table holds.", min=0.1, max=8784)] = 26.0,
     sets: Annotated[bool, typer.Option("--set", help="Plug-ins may set soft limits by it; else it is for advice.")] = (
         False
     ),

@@ -43,7 +43,7 @@ _ROW: Final = re.compile(
     rb"[ \t]+\S+[ \t]+-?\d[\d.,]*[ \t]+-?\d[\d.,]*[ \t]*\r?"
 )
 _COMMENT: Final = (b";", b"#", b"%")
-_ARRAY: Final = re.compile(r"(\d+)\[(\d+)\]")
+_ARRAY: Final = re.compile(r"(\d+)\[(\d{1,18})\]")
 
 
 def is_softwall(data: bytes) -> bool:

@@ -107,7 +107,7 @@ class TableMap(Declaration):
     """
 
     columns: dict[str, Text | Column]
-    delimiter: Annotated[str, Field(min_length=1, max_length=1)] = ","
+    delimiter: Annotated[str, Field(min_length=1, max_length=1, pattern=r"[\x01-\x7f]")] = ","
     decimal: Literal[".", ","] = "."
     unknown: Texts = ()
     time_zone: str = ""
