@@ -231,7 +231,8 @@ _ALONE: Final = frozenset(
         "bell", "contiguous", "disable-status", "exclusive", "get-user-env", "help", "hold", "ignore-pbs", "immediate",
         "kill-on-bad-exit", "label", "multi-prog", "nice", "no-allocate", "no-bell", "no-kill", "no-requeue",
         "no-shell", "oversubscribe", "overcommit", "parsable", "preserve-env", "propagate", "pty", "quiet", "reboot",
-        "requeue", "spread-job", "test-only", "unbuffered", "usage", "use-min-nodes", "verbose", "version", "wait", "x11",
+        "requeue", "spread-job", "test-only", "unbuffered", "usage", "use-min-nodes", "verbose", "version", "wait",
+        "x11",
     )
 )  # fmt: skip
 """Long options of sbatch, salloc and srun without a value of their own in the next word."""
