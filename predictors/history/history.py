@@ -295,8 +295,11 @@ class JobHistory:
         if self.tables.users.shape[1] < width:
             raise JobcastError(f"{log.name} cannot continue a history that kept users only: begin without it.")
         wanted, kept = run_columns(clock), run_columns(self.tables.clock)
-        if (wanted and not kept) or kept < wanted == at.SIGNED_RUN_COLUMNS:
-            raise JobcastError(f"{log.name} cannot continue a history that kept no single runs: begin without it.")
+        if kept < wanted:
+            what = "codes of single runs" if kept else "single runs"
+            raise JobcastError(
+                f"{log.name} cannot continue a history that kept no {what}: train the model again, or begin without it."
+            )
         if widths(clock)[0] > self.tables.jobs.shape[1]:
             raise JobcastError(f"{log.name} cannot continue a history that read no names: begin without it.")
         return self.ended_records(keys, begin, begin, clock)

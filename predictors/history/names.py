@@ -24,7 +24,8 @@ NAMED: Final = ("executable", "command", "directory")
 BITS: Final = 52
 """Bits of each of the two words of a signature, and of a stem's code: exact in a float64."""
 _PSEUDONYM: Final = re.compile(r"(~[0-9a-f]{14})")
-_OPTION: Final = re.compile(r"^\s*(?:\S*/)?(?:sbatch|srun|salloc|qsub|bsub)\b")
+NO_STEM: Final = "~" + "0" * 14
+"""Stands before the hash of a name that has no stem."""
 _ID: Final = re.compile(
     r"(?<![a-z0-9])(?=[0-9a-f]*[0-9])(?:[0-9a-f]{8,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![a-z0-9])"
 )
@@ -35,7 +36,7 @@ def stem(text: str) -> str:
     """Return a name without digits, dates, ids and the marks between its words; "" if nothing is left.
 
     A keyed hash in the place of a name is its own stem; of one that is made of a stem's hash and a name's, the stem's
-    counts.
+    counts, and `NO_STEM` there says that the name has none.
 
     Examples
     --------
@@ -43,10 +44,12 @@ def stem(text: str) -> str:
     ('relax sh', 'scratch ana run case b', 'job', '')
     >>> stem("~170331c6c2bf7d~0a1b2c3d4e5f60")
     '~170331c6c2bf7d'
+    >>> stem(NO_STEM + "~0a1b2c3d4e5f60")
+    ''
     """
     hashed = _PSEUDONYM.match(text)
     if hashed:
-        return hashed[1]
+        return "" if hashed[1] == NO_STEM else hashed[1]
     return _REST.sub(" ", _ID.sub(" ", text.lower())).strip()
 
 

@@ -10,6 +10,7 @@ every machine that has the same key. Two of n names share a number with a chance
 
 import os
 import re
+import tomllib
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -19,9 +20,11 @@ import numpy as np
 
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError
+from predictors.data.formats.lumos import STATUS as LUMOS_STATUS
+from predictors.data.formats.slurm import STATES, state_of
 from predictors.data.joblog import UNKNOWN, JobLog
 from predictors.data.report import Finding, ReadingReport
-from predictors.history.names import NAMED, stem
+from predictors.history.names import NAMED, NO_STEM, stem
 
 FIRST_NAME: Final = 1 << 52
 """Numbers from here on stand for names; those that clients give must lie below."""
@@ -147,8 +150,13 @@ def pseudonymous(log: JobLog, key: Pseudonymiser) -> tuple[JobLog, ReadingReport
     return replace(log, categories={**log.categories, **hashed}), ReadingReport(log.name, tuple(findings))
 
 
-_KEPT_NAMES: Final = ("state", "mode")
-"""Names that are words of the scheduler."""
+_WORDS: Final = ("state", "mode")
+"""Columns of words of the scheduler: those that are known to be such are kept."""
+_KNOWN_WORDS: Final = frozenset((*(state.lower() for state in STATES), *LUMOS_STATUS, "script", "interactive"))
+_MODE: Final = re.compile(r"c\d{1,3}")
+"""How many ranks a node had, as ALCF writes a mode."""
+_NUMBERED: Final = ("user", "group", "executable", "project")
+"""Columns whose numbers tell of people and programs."""
 _GONE: Final = ("label", "parents")
 """Columns of the scheduler's own ids."""
 _MOST_WEEKS: Final = 520
@@ -158,10 +166,12 @@ _WEEK: Final = 7 * 86_400
 def anonymous(log: JobLog, key: Pseudonymiser) -> tuple[JobLog, ReadingReport]:
     """Return a log that names nobody and nothing, and what was done to it.
 
-    * All names but the scheduler's words for states and modes are keyed hashes. Of job names, commands and directories
-      the stem (`predictors.history.names.stem`) has a hash of its own before that of the name, so that
-      `similar-names` predicts as before.
-    * Dates are shifted back by the same number of whole weeks, 1 to 520 by the key: weekdays, hours and intervals stay.
+    * All names but known words for states and modes are keyed hashes; one that is a hash already is hashed again. Of
+      job names, commands and directories the stem (`predictors.history.names.stem`) has a hash of its own before that
+      of the name, so that `similar-names` predicts as before.
+    * Users, groups, executables and projects without names get new numbers, in the order of their first jobs.
+    * Dates are shifted back by the same number of whole weeks of UTC, 1 to 520 by the key: intervals stay, and local
+      weekdays and hours but where the clocks are changed.
     * Jobs and arrays get new numbers; the scheduler's ids, the header and the log's name are left out.
 
     What can still be inferred is told in docs/how-to/log-formats.md.
@@ -177,24 +187,41 @@ def anonymous(log: JobLog, key: Pseudonymiser) -> tuple[JobLog, ReadingReport]:
     """
     findings = []
     hashed: dict[str, tuple[str, ...]] = {}
+    worded: dict[str, Ints] = {}
     for column, names in log.categories.items():
-        if column in _KEPT_NAMES or column in _GONE:
+        if column in _GONE:
             continue
-        hide = _with_stem if column in NAMED else Pseudonymiser.pseudonym
-        hashed[column] = tuple(hide(key, name) if name else "" for name in names)
-        if count := sum(map(bool, names)):
+        if column in _WORDS:
+            worded[column], hashed[column] = _words(key, log, column)
+            count = sum(word.startswith("~") for word in hashed[column])
+        else:
+            hide = _with_stem if column in NAMED else _hashed
+            hashed[column] = tuple(hide(key, name) if name else "" for name in names)
+            count = sum(map(bool, names))
+        if count:
             text = "a keyed hash stands for the name"
             findings.append(Finding("name-hashed", "noted", text, count, column=column))
-    hashed |= {column: log.categories[column] for column in _KEPT_NAMES if column in log.categories}
     new = np.arange(1, len(log) + 1)
-    columns = {**{column: array for column, array in log.values.items() if column not in _GONE}, "job_id": new}
+    columns = {
+        **{column: array for column, array in log.values.items() if column not in _GONE},
+        **worded,
+        "job_id": new,
+    }
     unknown = {column: log.unknown[column] for column in columns}
+    unknown |= {column: codes == UNKNOWN for column, codes in worded.items()}
     columns["preceding_job"] = _renumbered(log.filled("preceding_job"), log.filled("job_id"), new)
     unknown["preceding_job"] = columns["preceding_job"] == UNKNOWN
     if "array" in columns:
         arrays = np.unique(log.filled("array")[log.known("array")])
         columns["array"] = _renumbered(log.filled("array"), arrays, np.arange(1, len(arrays) + 1))
     findings.append(Finding("renumbered", "noted", "jobs and arrays have new numbers, by submission", len(log)))
+    for column in _NUMBERED:
+        if column in columns and (found := _numbered(log, column)) is not None:
+            columns[column], order = found
+            names = hashed.get(column, ())
+            hashed[column] = tuple(names[code] if code < len(names) else "" for code in order) if any(names) else ()
+            text = "new numbers, in the order of their first jobs"
+            findings.append(Finding("renumbered", "noted", text, len(order), column=column))
     for column in _GONE:
         if log.known(column).any():
             count = int(log.known(column).sum())
@@ -220,12 +247,54 @@ def anonymous(log: JobLog, key: Pseudonymiser) -> tuple[JobLog, ReadingReport]:
     return hidden, ReadingReport(log.name, tuple(findings))
 
 
+def _hashed(key: Pseudonymiser, name: str) -> str:
+    """Return the hash of a name; of one that is a hash already another, so that two receivers' logs differ."""
+    return key.pseudonym(f"\x1f{name}" if name.startswith("~") else name)
+
+
 def _with_stem(key: Pseudonymiser, name: str) -> str:
-    """Return the hash of a name's stem before that of the name; the hash of the name alone if it has no stem."""
+    """Return the hash of a name's stem before that of the name; `NO_STEM` before it if it has none."""
     found = stem(name)
-    if not found or found.startswith("~"):
-        return key.pseudonym(name)
-    return key.pseudonym(found) + key.pseudonym(name)
+    return (_hashed(key, found) if found else NO_STEM) + _hashed(key, name)
+
+
+def _words(key: Pseudonymiser, log: JobLog, column: str) -> tuple[Ints, tuple[str, ...]]:
+    """Return codes and words of a column of words: known ones as they are, without what follows them; else hashes."""
+    known = _KNOWN_WORDS | _words_of_map(log.header)
+    names = log.categories[column]
+    words = [text and _word(key, text, known) for text in names]
+    distinct = tuple(dict.fromkeys(words))
+    table = np.array([distinct.index(word) for word in words], dtype=np.int64)
+    codes = log.filled(column)
+    named = (codes >= 0) & (codes < len(names))
+    return np.where(named, table[np.where(named, codes, 0)], UNKNOWN), distinct
+
+
+def _word(key: Pseudonymiser, text: str, known: frozenset[str]) -> str:
+    if text.strip().lower() in known or _MODE.fullmatch(text):
+        return text.strip()
+    bare = state_of(text.strip())
+    return bare if bare in STATES else _hashed(key, text)
+
+
+def _words_of_map(header: tuple[tuple[str, str], ...]) -> frozenset[str]:
+    """Return the plain words for states in the map that a log was read by, in small letters."""
+    try:
+        told = tomllib.loads("\n".join(line for label, line in header if label == "Map")).get("status", {})
+    except tomllib.TOMLDecodeError:
+        return frozenset()
+    return frozenset(word.strip().lower() for word in told if re.fullmatch(r"[^\W\d]+", word.strip()))
+
+
+def _numbered(log: JobLog, column: str) -> tuple[Ints, tuple[int, ...]] | None:
+    """Return new codes by first use, and the old code of each; None if every code in use has a name."""
+    values, names = log.filled(column), log.names(column)
+    used, first = np.unique(values[log.known(column)], return_index=True)
+    if all(code < len(names) and names[code] for code in used.tolist()):
+        return None
+    old = used[np.argsort(first)]
+    begin = 0 if any(names) else 1  # places in a table of names, or numbers as SWF has them
+    return _renumbered(values, old, np.arange(begin, begin + len(old))), tuple(old.tolist())
 
 
 def _renumbered(values: Ints, old: Ints, new: Ints) -> Ints:

@@ -46,13 +46,25 @@ class Table:
 
 
 def header_names(data: bytes, delimiter: str) -> tuple[str, ...]:
-    """Return the names that the first line of a text holds."""
+    r"""Return the names that the first line of a text holds; a name in quotes may hold the delimiter.
+
+    Examples
+    --------
+    >>> header_names(b'Id,"Wait, s"\r\n', ",")
+    ('Id', 'Wait, s')
+    """
     begin = 0
     while data[begin : begin + 1] in (b"\r", b"\n"):
         begin += 1
     end = data.find(b"\n", begin)
     first = data[begin : end if end >= 0 else len(data)].decode("utf-8", "replace").strip("\r")
-    return tuple(name.strip().strip('"') for name in first.split(delimiter))
+    if '"' in first:
+        try:
+            names = next(csv.reader([first], delimiter=delimiter), [])
+        except csv.Error:  # far too long
+            names = first.split(delimiter)
+        return tuple(name.strip().strip('"') for name in names)
+    return tuple(name.strip() for name in first.split(delimiter))
 
 
 def quoted_table(data: bytes, source: str, wanted: Sequence[str], report: ReportBuilder, delimiter: str = ",") -> Table:

@@ -321,7 +321,16 @@ CUT_RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
 )
 """The rules of the report on cutting."""
 
-_AT_START: Final = ("wait", "allocated_procs", "nodes", "cores", "allocated_gpus", "location", "eligible_wait")
+_AT_START: Final = (
+    "wait",
+    "allocated_procs",
+    "nodes",
+    "cores",
+    "allocated_gpus",
+    "location",
+    "descriptor",
+    "eligible_wait",
+)
 _AT_END: Final = (
     "run_time",
     "cpu_time",

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from predictors.core.arrays import Bools, Ints
 from predictors.core.errors import JobcastError, counted
 from predictors.core.validation import known_zone
-from predictors.data.formats.columns import MISSING, Names, check_one_clock, timestamps, unix_time
+from predictors.data.formats.columns import MISSING, Names, Timestamps, check_one_clock, timestamps, unix_time
 from predictors.data.joblog import COLUMNS, JobLog
 from predictors.data.report import Effect, ReadingReport, ReportBuilder
 
@@ -300,7 +300,12 @@ _NOTE: Final = (
 )
 
 
-def clocked(columns: Mapping[str, Any], draft: Draft, time_zone: str | None) -> dict[str, Ints]:
+def clocked(
+    columns: Mapping[str, Any],
+    draft: Draft,
+    time_zone: str | None,
+    unix: Mapping[str, Ints] = MappingProxyType({}),
+) -> dict[str, Ints]:
     """Return columns of text as Unix time [s], `MISSING` where unknown.
 
     Parameters
@@ -311,6 +316,8 @@ def clocked(columns: Mapping[str, Any], draft: Draft, time_zone: str | None) -> 
         Its report gets texts that are no times, and local times that are taken as UTC.
     time_zone : str or None
         IANA name of the zone that local times are in.
+    unix : mapping of str to int64 array
+        The log's other columns of Unix time [s], which must be on the same clock.
 
     Raises
     ------
@@ -325,9 +332,12 @@ def clocked(columns: Mapping[str, Any], draft: Draft, time_zone: str | None) -> 
 
     def place(name: str, row: int) -> str:
         line = int(np.asarray(draft.places(np.array([row])))[0])
-        return f"{draft.source}:{line}: {name} {columns[name][row].as_py()!r}"
+        text = columns[name][row].as_py() if name in columns else str(unix[name][row])
+        return f"{draft.source}:{line}: {name} {text!r}"
 
-    fixed = check_one_clock(read, place)
+    none = np.empty(0, dtype=np.int64)
+    others = {name: Timestamps(seconds, np.ones(len(seconds), np.bool_), none) for name, seconds in unix.items()}
+    fixed = check_one_clock({**read, **others}, place)
     if fixed or not any((found.seconds != MISSING).any() for found in read.values()):
         return {name: found.seconds for name, found in read.items()}
     if time_zone is None:

@@ -6,6 +6,7 @@ The fields are those of sacct(1); `jobcast` reads those of `ALIASES` by name, in
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -82,6 +83,18 @@ def state_of(text: str) -> str:
         return word
     begun = [state for state in STATES if len(word) > 3 and state.startswith(word)]
     return begun[0] if len(begun) == 1 else _SHORT.get(word, word)
+
+
+def without_user(text: str) -> str:
+    """Return the text of a state without who cancelled the job; a text that is no state of Slurm's as it is.
+
+    Examples
+    --------
+    >>> without_user("CANCELLED by 1004"), without_user("Cancelled by ana"), without_user("Stopped by hand")
+    ('CANCELLED', 'Cancelled', 'Stopped by hand')
+    """
+    word, by, _ = text.partition(" by ")
+    return word if by and state_of(word) == "CANCELLED" else text
 
 
 def array_of(job: str) -> int:
@@ -215,13 +228,17 @@ def memory_of(text: str) -> int:
 
 _ALONE: Final = frozenset(
     (
-        "contiguous", "exclusive", "get-user-env", "hold", "ignore-pbs", "immediate", "no-kill", "no-requeue",
-        "oversubscribe", "overcommit", "parsable", "quiet", "requeue", "spread-job", "test-only", "use-min-nodes",
-        "verbose", "wait",
+        "bell", "contiguous", "disable-status", "exclusive", "get-user-env", "help", "hold", "ignore-pbs", "immediate",
+        "kill-on-bad-exit", "label", "multi-prog", "nice", "no-allocate", "no-bell", "no-kill", "no-requeue",
+        "no-shell", "oversubscribe", "overcommit", "parsable", "preserve-env", "propagate", "pty", "quiet", "reboot",
+        "requeue", "spread-job", "test-only", "unbuffered", "usage", "use-min-nodes", "verbose", "version", "wait",
+        "x11",
     )
 )  # fmt: skip
 """Long options of sbatch, salloc and srun without a value of their own in the next word."""
-_ALONE_SHORT: Final = frozenset("HIkOQsvWX")
+_ALONE_SHORT: Final = frozenset("EHIkKlOQRsuvVWXZ")
+_BUNDLED: Final = "EHlOQsuvX"
+"""Letters that never have a value, so that others may follow in one word."""
 _WANTED: Final = MappingProxyType(
     {
         **{name: name for name in ("dependency", "exclusive", "constraint", "licenses", "reservation")},
@@ -243,7 +260,7 @@ def submit_options(line: str) -> dict[str, str]:
     >>> submit_options("sbatch -N 2 --exclusive -d afterok:12:13 -C h100 job.sh --exclusive=no")
     {'exclusive': '', 'dependency': 'afterok:12:13', 'constraint': 'h100'}
     """
-    words = line.split()
+    words = _words(line)
     found: dict[str, str] = {}
     at = 1
     while at < len(words) and words[at].startswith("-") and words[at] != "--":
@@ -252,15 +269,26 @@ def submit_options(line: str) -> dict[str, str]:
             name, joined, value = word[2:].partition("=")
             alone = bool(joined) or name in _ALONE
         else:
-            name, value = word[1:2], word[2:].removeprefix("=")
+            letters = word[1:].lstrip(_BUNDLED) or word[-1]
+            name, value = letters[:1], letters[1:].removeprefix("=")
             alone = bool(value) or name in _ALONE_SHORT
-        if not alone:
+        if not alone and at + 1 < len(words) and not words[at + 1].startswith("-"):
             at += 1
-            value = words[at] if at < len(words) else ""
+            value = words[at]
         if name in _WANTED:
             found[_WANTED[name]] = value.strip("\"'")
         at += 1
     return found
+
+
+def _words(line: str) -> list[str]:
+    """Return the words of a line as a shell splits them; at blanks alone where a quote has no end."""
+    if "'" in line or '"' in line or "\\" in line:
+        try:
+            return shlex.split(line)
+        except ValueError:
+            pass
+    return line.split()
 
 
 def dependency_of(text: str) -> tuple[str, str]:
@@ -276,6 +304,8 @@ def dependency_of(text: str) -> tuple[str, str]:
         kind, *ids = part.strip().split(":")
         if kind.isalpha():
             kinds.add(kind.lower())
+            if kind.lower() == "on":  # PBS: so many others will name this job
+                continue
             parents |= dict.fromkeys(one for own in ids if (one := re.split(r"[+(.@]", own)[0]))
     return ",".join(sorted(kinds)), ":".join(parents)
 

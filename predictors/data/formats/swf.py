@@ -49,6 +49,7 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "negative": ("changed", "only -1 may be negative; read as unknown"),
         "too-large": ("changed", "beyond what the column can hold; read as unknown"),
         "fraction": ("noted", "rounded to a whole number, halves up"),
+        "no-nodes": ("changed", "field 21 gives no nodes; fields 5 and 8 may be nodes or cores: read as unknown"),
         "unsorted": ("noted", "submitted before the row above; sorted by submission"),
         "long-header": ("changed", f"comments beyond the first {MOST_COMMENTS:,} are left out"),
         "late-comment": ("noted", "a comment below the first job, moved to the header"),
@@ -222,6 +223,8 @@ def _more_columns(rows: Rows, kept: Bools, report: ReportBuilder) -> tuple[dict[
     places = np.where(has, columns["descriptor"], 0)
     columns["nodes"], columns["exclusive"] = (np.where(has, table[places, k], UNKNOWN) for k in (0, 1))
     if (columns["nodes"][kept] > 0).any():
+        sized = (rows.values[:, [FIELDS.index("allocated_procs"), FIELDS.index("requested_procs")]] > 0).any(axis=1)
+        report.add("no-nodes", rows.lines[kept & sized & (columns["nodes"] <= 0)])
         report.note("columns", "processors are the nodes of field 21; fields 5 and 8, nodes or cores, are not used")
     return {name: values[kept] for name, values in columns.items()}, tuple(words)
 
@@ -237,7 +240,7 @@ def _job_log(
     columns = {**dict(zip(FIELDS, np.ascontiguousarray(values.T), strict=True)), **more}
     max_procs = facts.max_procs
     if more and (more["nodes"] > 0).any():
-        columns["allocated_procs"] = columns["requested_procs"] = more["nodes"]
+        columns["allocated_procs"] = columns["requested_procs"] = np.where(more["nodes"] > 0, more["nodes"], UNKNOWN)
         max_procs = facts.max_nodes
     own = {"descriptor": descriptors} if descriptors else {}
     origin = int(columns["submit"].min()) if len(values) else 0

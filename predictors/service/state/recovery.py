@@ -38,7 +38,13 @@ from predictors.service.storage.database import shown
 from predictors.service.storage.store import Store
 
 log = logging.getLogger("jobcast.service")
-_COLUMNS: Final = {at.USER: "user", at.GROUP: "group", at.EXECUTABLE: "executable", at.QUEUE: "queue"}
+_COLUMNS: Final = {
+    at.USER: "user",
+    at.GROUP: "group",
+    at.EXECUTABLE: "executable",
+    at.QUEUE: "queue",
+    at.PARTITION: "partition",
+}
 _PLACES: Final = (at.CODE, at.CODE_2, at.CODE_3)
 
 
@@ -123,7 +129,9 @@ def history_of(empty: JobHistory, arrays: Arrays) -> JobHistory:
 
 def _in_hashes(users: Ints, recent: Floats, codes: dict[str, Codes], key: Pseudonymiser) -> tuple[Ints, Floats]:
     """Return records of groups with the service's codes; those of a name that was forgotten are left out."""
-    tables = {column: _table(codes[name], key) for column, name in _COLUMNS.items() if codes[name].names}
+    tables = {
+        column: _table(codes[name], key) for column, name in _COLUMNS.items() if name in codes and codes[name].names
+    }
     kept, users = np.ones(len(users), dtype=np.bool_), users.copy()
     for kind, columns in enumerate(at.KEYS):
         rows = np.flatnonzero(users[:, at.KIND] == kind)
@@ -138,11 +146,12 @@ def _in_hashes(users: Ints, recent: Floats, codes: dict[str, Codes], key: Pseudo
     users = users[kept]
     has_runs = users[:, at.RECENT] != at.NONE
     recent = recent[users[has_runs, at.RECENT]]
-    if at.QUEUE in tables:
-        queue = recent[:, at.R_QUEUE : at.R_PARTITION]  # 0: none, 1: unknown, else the code + 2
-        recent[:, at.R_QUEUE : at.R_PARTITION] = np.where(
-            queue < 2, queue, np.maximum(_looked_up(tables[at.QUEUE], queue.astype(np.int64) - 2) + 2, 1)
-        )
+    for column, begin in ((at.QUEUE, at.R_QUEUE), (at.PARTITION, at.R_PARTITION)):
+        if column in tables:
+            block = slice(begin, begin + at.MEMORY)
+            own = recent[:, block]  # 0: none, 1: unknown, else the code + 2
+            own = np.where(own < 2, own, np.maximum(_looked_up(tables[column], own.astype(np.int64) - 2) + 2, 1))
+            recent[:, block] = own
     users[has_runs, at.RECENT] = np.arange(len(recent))
     return users, recent
 

@@ -1,5 +1,7 @@
 """Names as knowledge: stems, signatures, groups of one stem, nearest neighbours; and what models hold of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -111,6 +113,9 @@ def test_models_of_an_anonymous_log_hold_no_name(named: JobLog, tmp_path) -> Non
 
 
 def test_an_anonymous_log_predicts_the_same(named: JobLog) -> None:
+    bare = ("2025-04-01", "7", "~0a1b2c3d4e5f60", "~170331c6c2bf7d~0a1b2c3d4e5f60")  # without stems, and hashed before
+    few = tuple(bare[k % 8] if k % 8 < 4 else name for k, name in enumerate(named.names("executable")))
+    named = replace(named, categories={**named.categories, "executable": few})
     hidden, _ = anonymous(named, KEY)
     assert set(hidden.names("user")) & set(named.names("user")) <= {""} and hidden.header != named.header
     for name in ("similar-names", "similar", "last-two"):
@@ -118,6 +123,43 @@ def test_an_anonymous_log_predicts_the_same(named: JobLog) -> None:
     assert (hidden["submit"] == named["submit"]).all() and (named.epoch - hidden.epoch) % (7 * 86_400) == 0
     other, _ = anonymous(named, Pseudonymiser(b"fedcba9876543210"))
     assert set(other.names("executable")).isdisjoint(hidden.names("executable"))
+
+
+def test_an_anonymous_log_tells_no_number_and_no_word_of_people(named: JobLog) -> None:
+    """Numbers of people are new; of states only words of schedulers stay; a hash is hashed again."""
+    states = (
+        "CANCELLED by 104217",
+        "CANCELLED by 7",
+        "Beendet von meier",
+        "meier",
+        "Fertig",
+        "node_fail",
+        "CANCELLED+",
+    )
+    codes = {
+        "user": [104217, 7, 104217, 0, 9, 9, 9],
+        "group": [1, 1, 2, 2, 0, 0, 0],
+        "queue": [4] * 7,
+        "state": [0, 1, 2, 3, 4, 5, 6],
+        "project": [0] * 7,
+    }
+    log = log_of(*[("md_1", 4, 600, 100)] * 7, **codes)
+    names = {"state": states, "group": ("", "b", "c"), "project": ("~0a1b2c3d4e5f60",)}
+    told = (("Map", "[status]"), ("Map", '"Fertig" = "completed"'), ("Map", '"Beendet von meier" = "failed"'))
+    log = replace(log, categories={**log.categories, **names}, header=told)
+    hidden, account = anonymous(log, KEY)
+    assert hidden["user"].tolist() == [1, 2, 1, 3, 4, 4, 4] and hidden["queue"].tolist() == [4] * 7
+    assert hidden["group"].tolist() == [0, 0, 1, 1, 2, 2, 2]
+    assert hidden.names("group") == (KEY.pseudonym("b"), KEY.pseudonym("c"), "")
+    words = [hidden.names("state")[code] for code in hidden.filled("state")]
+    assert words == ["CANCELLED"] * 2 + [KEY.pseudonym(one) for one in states[2:4]] + [
+        "Fertig",
+        "node_fail",
+        "CANCELLED",
+    ]
+    assert hidden.names("project")[0] not in ("~0a1b2c3d4e5f60", "") and account.count("renumbered") == 14
+    other, _ = anonymous(log, Pseudonymiser(b"fedcba9876543210"))
+    assert other.names("project") != hidden.names("project")
 
 
 @given(st.text(max_size=40))

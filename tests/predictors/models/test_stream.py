@@ -1,11 +1,17 @@
 """Learning in the loop: when an end may be learnt from, and what wrappers hand on."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from predictors.core.errors import JobcastError
+from predictors.data.synthetic.generate import generate_log
+from predictors.history import _layout as at
+from predictors.history.features import FEATURES
 from predictors.history.history import Outcome, Outcomes
-from predictors.history.replay import log_events
-from predictors.models.stream import forecast
+from predictors.history.replay import LogHistory, log_events
+from predictors.models.stream import ALL_FAMILIES, forecast, has_full_history, keep_full_history
 from predictors.registry import make_predictor
 from tests.oracle.history import LoggedJob, as_log
 
@@ -62,3 +68,24 @@ def test_a_copied_forecast_asks_itself_who_runs():
         asked = vars(twin.predictor.base_)["_running"](120)
         assert asked.seconds.tolist() == [20.0], name
         assert len(vars(live.predictor.base_)["_running"](200)) == 0
+
+
+@pytest.mark.parametrize("name", ["cesnet", "metastack"])
+def test_an_older_history_without_codes_of_runs_is_refused_not_passed_over(name):
+    """Its single runs cannot be told apart by request, queue and partition."""
+    log = generate_log(80, seed=2, users=3)
+    first, later = log.select(slice(0, 40)), log.select(slice(40, 80))
+    ended = int((first.filled("submit") + first.filled("wait") + first.filled("run_time")).max())
+    later = replace(later, epoch=later.epoch + ended)
+    model = make_predictor(name).fit(first)
+    keep_full_history(model, first)
+    assert len(model.predict(later, warm=True)) == 40
+    older = [feature for feature in ALL_FAMILIES if not FEATURES[feature].family & at.PRODUCTION_FAMILY]
+    history = LogHistory(first, older, model.as_of)
+    model.history_ = history.live(history.replayed())
+    assert has_full_history(model.history_)
+    with pytest.raises(JobcastError, match="kept no codes of single runs: train the model again"):
+        model.predict(later, warm=True)
+    likeness = make_predictor("similar").fit(first)  # features that need no codes go on
+    likeness.history_ = model.history_
+    assert len(likeness.predict(later, warm=True)) == 40

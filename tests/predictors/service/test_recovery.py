@@ -1,5 +1,7 @@
 """A service that begins with its model's own history: as if that log had been driven through it, whatever happens."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -127,9 +129,17 @@ def test_a_model_that_holds_no_name_knows_everyone_by_the_same_key(months, tmp_p
         np.testing.assert_array_equal(drive(client, april, batch=100).seconds, expected)
 
 
+def with_partitions(log):
+    """A log with a named partition beside each queue, numbered the other way round."""
+    names = tuple(f"p-{name}" for name in log.names("queue")[::-1])
+    codes = len(names) - 1 - log.filled("queue")
+    columns, categories = {**log.values, "partition": codes}, {**log.categories, "partition": names}
+    return replace(log, values=columns, unknown={**log.unknown, "partition": codes < 0}, categories=categories)
+
+
 def hashed(log, key):
     """A log's events, each code with a name being the hash of that."""
-    columns = ("user", "group", "executable", "queue")
+    columns = ("user", "group", "executable", "queue", "partition")
     names = {column: [key.code(text) for text in log.names(column)] for column in columns}
     found = []
     for event in events_of(log):
@@ -160,7 +170,8 @@ def test_it_knows_what_a_service_knows_through_which_the_log_was_driven(months, 
     """Every feature, whatever the model's own are, of names and numbers, to the last bit."""
     march, april = months
     key = Pseudonymiser()
-    for name, first, later in (("names", march, april), ("numbers", FIRST, LATER)):
+    places = [with_partitions(month) for month in months]
+    for name, first, later in (("names", march, april), ("places", *places), ("numbers", FIRST, LATER)):
         model = trained("last-two", first)
         service = started(tmp_path / name, loader_of(model, tmp_path / f"{name}-model"))
         driven = JobState()

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from predictors.core.parquet import MAGIC, parquet_table
+from predictors.core.parquet import MAGIC
 from predictors.data.formats._delimited import header_names
 from predictors.data.formats.parquet import is_own
 from predictors.data.formats.slurm import STATES
-from predictors.data.formats.tables.read import parquet_names, parse_table
+from predictors.data.formats.tables.read import parquet_names, parquet_texts, parse_table
 from predictors.data.formats.tables.table_map import Column, TableMap
 from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
@@ -88,8 +88,9 @@ class KnownTable:
 
         if not is_parquet:
             return "min"
-        column = parquet_table(data, self.title, columns=[self.minutes_or_seconds]).column(0)
-        longest = pc.max(pc.cast(column, "double")).as_py()
+        texts = parquet_texts(data, self.title, [self.minutes_or_seconds]).columns[self.minutes_or_seconds]
+        plain = texts.filter(pc.match_substring_regex(texts, r"^\d{1,15}(\.\d*)?$"))
+        longest = pc.max(pc.cast(plain, "double")).as_py()
         return "s" if longest is not None and longest > _WEEK_IN_MINUTES else "min"
 
 

@@ -19,8 +19,9 @@ from predictors.data.formats._delimited import Table, header_names, quoted_table
 from predictors.data.formats.columns import span
 from predictors.data.formats.lumos import STATUS as LUMOS_STATUS
 from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES
-from predictors.data.formats.tables.read import in_bytes, parquet_names, table_of
-from predictors.data.formats.tables.table_map import SECONDS, TARGETS, UNUSED, TableMap
+from predictors.data.formats.swf_header import SMALLEST_UNIX_TIME
+from predictors.data.formats.tables.read import in_bytes, parquet_names, parquet_texts
+from predictors.data.formats.tables.table_map import SECONDS, TARGETS, UNUSED
 from predictors.data.report import ReportBuilder
 
 LOOKED_AT: Final = 10_000
@@ -89,7 +90,7 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "command": ("submitline", "command", "commandline", "cmd", "script"),
         "location": ("nodelist", "nodes", "hosts", "hostlist", "exechost", "location", "allocatednodelist"),
         "constraint": ("constraint", "constraints", "features"),
-        "exclusive": ("exclusive", "shared"),
+        "exclusive": ("exclusive",),
         "reservation": ("reservation", "resvname", "reservationname"),
         "licenses": ("licenses", "licences"),
         "dependency": ("dependency", "dependencies", "depend"),
@@ -107,10 +108,11 @@ _UNIT_WORDS: Final = {
     "ms": ("ms", "msec", "millis", "milliseconds"),
 }
 _MEMORY_IN_NAME: Final = re.compile(r"(?:_|\W|^)(B|bytes|KB|KiB|MB|MiB|GB|GiB|TB)\W*$", re.IGNORECASE)
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d")
+_DATE: Final = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d)?)(?! *[AP]M)", re.IGNORECASE | re.ASCII)
 _PATTERNS: Final = (
     "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d/%m/%Y %H:%M:%S", "%d/%m/%Y %H:%M", "%Y/%m/%d %H:%M:%S",
     "%Y/%m/%d %H:%M", "%Y%m%dT%H%M%S", "%Y%m%d%H%M%S", "%Y-%m-%d %H:%M", "%m/%d/%Y %H:%M",
+    "%Y-%m-%d %I:%M %p", "%Y-%m-%d %I:%M:%S %p", "%m/%d/%Y %I:%M %p", "%m/%d/%Y %I:%M:%S %p",
 )  # fmt: skip
 _NEEDED: Final = {"submit": (), "start": ("wait",), "end": ("run_time",)}
 _UNSETTLED: Final = frozenset(("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "COMPLETING", "CONFIGURING", "RESIZING"))
@@ -203,8 +205,10 @@ def _top(data: bytes, source: str, delimiter: str) -> Table:
     """Return all columns of the first rows as text."""
     report = ReportBuilder(source, RULES)
     if data.startswith(MAGIC):
-        names = parquet_names(data)
-        return table_of(data, source, TableMap(columns=dict.fromkeys(names, UNUSED) | {names[0]: "job_id"}), report)
+        table = parquet_texts(data, source, parquet_names(data))
+        if not table.names:
+            raise JobcastError(f"{source}: is a Parquet file without columns; a table of jobs has some.")
+        return table
     text = in_bytes(data, source)
     end = 0
     for _ in range(LOOKED_AT + 1):
@@ -297,7 +301,8 @@ def _seconds(table: Table, chosen: Mapping[str, str]) -> Floats:
             return np.empty(0)
         column = table.columns[by[target].lower()].slice(0, LOOKED_AT).to_pylist()
         found.append(_instants(column))
-    between = found[1] - found[0]
+    with np.errstate(invalid="ignore"):  # numbers beyond all floats
+        between = found[1] - found[0]
     return between[np.isfinite(between) & (between > 0)]
 
 
@@ -324,8 +329,11 @@ def _by_pattern(texts: list[str], pattern: str) -> list[int | None]:
 def _instant(text: str, parts: float) -> float:
     if _is_number(text):
         return float(text.replace(",", ".")) / parts
-    if _DATE.match(text):
-        return float(np.datetime64(text[:19].replace(" ", "T")).astype("datetime64[s]").astype(np.int64))
+    if found := _DATE.match(text):
+        try:
+            return float(np.datetime64(f"{found[1]}T{found[2]}", "s").astype(np.int64))
+        except ValueError:  # a month 13
+            return float("nan")
     return float("nan")
 
 
@@ -339,8 +347,9 @@ def _proposal(table: Table, name: str, column: str, seconds: Floats) -> Proposal
         if unit in ("s", "ms", "us", "ns"):
             parts = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[unit]
             typical = _floats(texts[:1])[0] / parts
-            is_date = typical > 1e8
-            why = f"{np.datetime64(int(typical), 's')!s}"[:16].replace("T", " ") + " UTC" if is_date else "no dates"
+            why = "no dates"
+            if SMALLEST_UNIX_TIME <= typical < 1e11:
+                why = f"{np.datetime64(int(typical), 's')!s}"[:16].replace("T", " ") + " UTC"
     elif kind == "span" and texts and not any(":" in text for text in texts[:200]):
         unit, why = _span_unit(name, column, _floats(texts), seconds)
     elif kind == "memory" and texts:
@@ -380,7 +389,7 @@ def _memory_unit(name: str, texts: list[str]) -> tuple[str, str]:
 
 
 def _decimal(table: Table, found: Sequence[Proposal], delimiter: str) -> str:
-    numeric = [one.name for one in found if TARGETS[one.column] in ("memory", "span")]
+    numeric = [one.name for one in found if TARGETS[one.column] in ("memory", "span", "time")]
     texts = [text for name in numeric for text in _known(table, name)[:200]]
     return "," if delimiter != "," and any(re.fullmatch(r"\d+,\d+", text) for text in texts) else "."
 
@@ -394,6 +403,7 @@ def _status_of(table: Table, found: Sequence[Proposal]) -> dict[str, str]:
     meaning = {COMPLETED: "completed", FAILED: "failed", CANCELLED: "cancelled"}
     status = {}
     for word in list(words)[:50]:
+        word = slurm.without_user(word)
         bare = slurm.state_of(word)
         if bare in _UNSETTLED:
             status[word] = "unended"
@@ -431,4 +441,4 @@ def _entry(one: Proposal) -> str:
 
 
 def _text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,6 +1,6 @@
 """Tables of jobs read by a map: text with any delimiter, or Parquet of another program."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -10,8 +10,9 @@ from predictors.core.arrays import Bools, Ints
 from predictors.core.compressed import log_name
 from predictors.core.errors import JobcastError, percent, unknown_name
 from predictors.core.parquet import MAGIC, parquet_table
+from predictors.core.validation import known_zone
 from predictors.data.formats import slurm
-from predictors.data.formats._delimited import Table, quoted_table
+from predictors.data.formats._delimited import Table, picked_names, quoted_table
 from predictors.data.formats._swf_scan import LARGEST_QUANTITY
 from predictors.data.formats.columns import (
     MISSING,
@@ -22,7 +23,7 @@ from predictors.data.formats.columns import (
     numbers,
     spans_of,
 )
-from predictors.data.formats.parquet import flag_array, plain_array
+from predictors.data.formats.parquet import flag_array, plain_array, text_array
 from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES, Draft, clocked, finish
 from predictors.data.formats.swf_header import SMALLEST_UNIX_TIME
 from predictors.data.formats.tables.table_map import (
@@ -99,7 +100,7 @@ def table_of(data: bytes, source: str, table_map: TableMap, report: ReportBuilde
     """Return the mapped columns of a text or a Parquet file as text, without the texts that mean unknown."""
     wanted = list(table_map.columns)
     if data.startswith(MAGIC):
-        table = _from_parquet(data, source, wanted)
+        table = parquet_texts(data, source, wanted, [name for name, _, _ in table_map.by_target.values()])
     else:
         table = quoted_table(in_bytes(data, source), source, wanted, report, table_map.delimiter)
     lacking = [name for name in wanted if name.lower() not in table.columns]
@@ -121,23 +122,49 @@ def in_bytes(data: bytes, source: str) -> bytes:
         raise JobcastError(f"{source}: begins as UTF-16 and is none ({error.reason}); save it as UTF-8.") from error
 
 
-def _from_parquet(data: bytes, source: str, wanted: list[str]) -> Table:
-    """Return columns of a Parquet file as texts; a place in it is the row, counted from 1."""
-    import pyarrow as pa
-    from pyarrow import compute as pc
+def parquet_texts(data: bytes, source: str, wanted: Sequence[str], needed: Sequence[str] = ()) -> Table:
+    """Return columns of a Parquet file as texts, whatever the case of their names; a place is the row, from 1.
 
-    whole = parquet_table(data, source, columns=wanted)
+    Columns that have no texts, such as records and pictures, are empty.
+
+    Raises
+    ------
+    JobcastError
+        If the file is damaged, or one of the `needed` columns has no texts.
+    """
+    import pyarrow as pa
+
+    names = parquet_names(data)
+    whole = parquet_table(data, source, columns=picked_names(names, wanted, source))
+    required = {name.lower() for name in needed}
     texts: dict[str, Any] = {}
     for name in whole.column_names:
         column = whole.column(name).combine_chunks()
-        if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-            column = pc.binary_join(column.cast(pa.list_(pa.string())), ",")
-        elif pa.types.is_timestamp(column.type) and column.type.tz:
-            column = column.cast(pa.timestamp("s", "UTC"), safe=False).cast(pa.int64())
-        elif pa.types.is_floating(column.type):
-            column = _without_zeros(column)
-        texts[name.lower()] = pc.fill_null(column.cast(pa.string()), "")
-    return Table(parquet_names(data), texts, lambda rows: rows + 1)
+        try:
+            texts[name.lower()] = _as_text(column)
+        except pa.ArrowException as error:
+            if name.lower() in required:
+                raise JobcastError(
+                    f'{source}: its column "{name}" of type {str(column.type)[:60]} cannot be read as text; write it '
+                    "as text or numbers, or call it unused."
+                ) from error
+            texts[name.lower()] = text_array([""] * len(column))
+    return Table(names, texts, lambda rows: rows + 1)
+
+
+def _as_text(column: Any) -> Any:
+    import pyarrow as pa
+    from pyarrow import compute as pc
+
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        column = pc.binary_join(column.cast(pa.list_(pa.string())), ",")
+    elif pa.types.is_timestamp(column.type) and column.type.tz:
+        column = column.cast(pa.timestamp("s", "UTC"), safe=False).cast(pa.int64())
+    elif pa.types.is_floating(column.type):
+        column = _without_zeros(column)
+    text = pc.fill_null(column.cast(pa.string()), "")
+    text.validate(full=True)  # Parquet's texts may be no UTF-8
+    return text
 
 
 def _without_zeros(column: Any) -> Any:
@@ -186,7 +213,12 @@ def table_log(
     """
     table_map.require_complete(source)
     zone = time_zone or table_map.time_zone or None
-    used = {target: _cleaned(table.columns[name.lower()], table_map) for target, (name, _, _) in _of(table_map).items()}
+    if zone is not None:
+        known_zone(zone)
+    used = {
+        target: _cleaned(table.columns[name.lower()], target, table_map)
+        for target, (name, _, _) in _of(table_map).items()
+    }
     report.note_unused(table.names, [name for name, _, _ in _of(table_map).values()])
     draft = Draft(source, _ids(used, table, report), table.places, report)
     fixed = _times(draft, used, table_map, zone)
@@ -214,8 +246,8 @@ def _of(table_map: TableMap) -> Mapping[str, tuple[str, str, str]]:
     return table_map.by_target
 
 
-def _cleaned(column: Any, table_map: TableMap) -> Any:
-    """Return a column of text without the texts that mean unknown, and with points as decimal marks."""
+def _cleaned(column: Any, target: str, table_map: TableMap) -> Any:
+    """Return a column of text without the texts that mean unknown, and with points as decimal marks of its numbers."""
     from pyarrow import compute as pc
 
     if table_map.unknown:
@@ -224,6 +256,8 @@ def _cleaned(column: Any, table_map: TableMap) -> Any:
             known &= ~plain_array(pc.equal(column, text).cast("int8")).astype(np.bool_)
         if not known.all():
             column = pc.if_else(flag_array(known), column, "")
+    if table_map.decimal == "," and TARGETS[target] in ("time", "span", "count", "memory"):
+        column = pc.replace_substring_regex(column, r"^(\s*[+-]?\d+),(\d+)", r"\1.\2")
     return column
 
 
@@ -249,21 +283,30 @@ def _times(draft: Draft, used: Mapping[str, Any], table_map: TableMap, zone: str
         unit = _of(table_map)[target][1]
         if unit in _PARTS:
             draft.numbers[target] = _scaled(used[target], target, draft, 1.0 / _PARTS[unit])
-            known = draft.numbers[target][draft.numbers[target] != MISSING]
-            dates &= not len(known) or int(known.min()) >= SMALLEST_UNIX_TIME
+            happened = draft.numbers[target] > 0 if target != "submit" else draft.numbers[target] != MISSING
+            dates &= not happened.any() or int(draft.numbers[target][happened].min()) >= SMALLEST_UNIX_TIME
         else:
             texts[target] = _dated(used[target], target, unit, draft) if "%" in unit else used[target]
+    numeric = [target for target in TIMES if target in used and target not in texts]
+    if dates:
+        _without_noughts(draft, numeric)
     if texts:
-        draft.numbers |= clocked(texts, draft, zone)
-    for target in ("start", "end"):  # databases write 0 for what has not happened
-        values = draft.numbers.get(target)
-        if values is not None and dates:
-            values[values == 0] = MISSING
+        unix = {target: draft.numbers[target] for target in numeric} if dates and zone is None else {}
+        draft.numbers |= clocked(texts, draft, zone, unix)
+        if dates:
+            _without_noughts(draft, list(texts))
     if "eligible" in draft.numbers:
         eligible, start = draft.numbers.pop("eligible"), draft.number("start")
         known = (eligible != MISSING) & (start != MISSING) & (eligible <= start)
         draft.numbers["eligible_wait"] = np.where(known, start - np.where(known, eligible, 0), MISSING)
     return dates
+
+
+def _without_noughts(draft: Draft, targets: list[str]) -> None:
+    """Let dates of second 0 be unknown: databases write 0 for what has not happened."""
+    for target in targets:
+        if target != "submit":
+            draft.numbers[target][draft.numbers[target] == 0] = MISSING
 
 
 def _dated(column: Any, target: str, pattern: str, draft: Draft) -> Any:
@@ -274,7 +317,8 @@ def _dated(column: Any, target: str, pattern: str, draft: Draft) -> Any:
     stamps = pc.strptime(column, format=pattern, unit="s", error_is_null=True)
     bad = known & plain_array(stamps.is_null().cast("int8")).astype(np.bool_)
     draft.report("not-a-time", bad, target, column[int(np.argmax(bad))].as_py() if bad.any() else "")
-    return pc.fill_null(pc.strftime(stamps, "%Y-%m-%dT%H:%M:%S"), "")
+    universal = "Z" if "%z" in pattern else ""  # strptime has taken the offset off
+    return pc.fill_null(pc.strftime(stamps, f"%Y-%m-%dT%H:%M:%S{universal}"), "")
 
 
 def _start_from_wait(draft: Draft) -> None:
@@ -459,7 +503,7 @@ def _memory(draft: Draft, used: Mapping[str, Any], table_map: TableMap) -> None:
             draft.report("not-a-memory", read == -1, target)
             values = np.where(read < 0, MISSING, read)
         else:
-            values = _scaled(_points(used[target], table_map), target, draft, KILOBYTES[unit or "KB"])
+            values = _scaled(used[target], target, draft, KILOBYTES[unit or "KB"])
         own = "job" if "job" in target else "processor"
         known = values >= 0
         total = np.where(known, values, 0) * times[per or own]
@@ -467,12 +511,6 @@ def _memory(draft: Draft, used: Mapping[str, Any], table_map: TableMap) -> None:
         whole = {"requested_memory": "requested_job_memory", "used_memory": "used_job_memory"}.get(target)
         if whole and whole not in used and per == "job":
             draft.numbers[whole] = np.where(known, total, MISSING)
-
-
-def _points(column: Any, table_map: TableMap) -> Any:
-    from pyarrow import compute as pc
-
-    return pc.replace_substring(column, ",", ".") if table_map.decimal == "," else column
 
 
 def _status(draft: Draft, used: Mapping[str, Any], table_map: TableMap) -> None:
@@ -488,7 +526,7 @@ def _status(draft: Draft, used: Mapping[str, Any], table_map: TableMap) -> None:
         status = np.where(code == 0, COMPLETED, FAILED)
         draft.numbers["status"] = np.where(ended & (code != MISSING), status, MISSING)
     if "state" in used:
-        states = names(used["state"])
+        states = slurm.named_by(names(used["state"]), slurm.without_user)
         word = {key.strip().lower(): _WORDS[value] for key, value in table_map.status.items()}
         read: Callable[[str], int] = lambda text: word.get(text.strip().lower(), MISSING)  # noqa: E731
         draft.names["state"] = states

@@ -180,6 +180,19 @@ def test_a_part_of_a_log_names_nobody_else():
     assert new_names(log, codes_of(past, ["user"])) == {"user": (1, 2)}
 
 
+def test_a_cut_log_does_not_tell_what_a_waiting_job_got():
+    log = small([(1, 0, 0, 5, 0), (2, 5, 50, 5, 0)])
+    codes = np.array([0, 1])
+    log = JobLog.from_columns(
+        {**log.values, "descriptor": codes},
+        log.unknown,
+        epoch=EPOCH,
+        categories={"descriptor": ("m:excl:4x8", "m:-:2x8")},
+    )
+    past = between(log, None, str(EPOCH + 10))[0]
+    assert past["descriptor"].tolist() == [0, None] and past.names("descriptor") == ("m:excl:4x8",)
+
+
 def test_no_header_tells_of_jobs_of_the_other_part():
     """How many jobs there are, and until when, is so of the whole; what is so of the machine stays."""
     header = (("Computer", "C"), ("MaxJobs", "2"), ("MaxRecords", "2"), ("EndTime", "Fri Dec 31"), ("Note", "n"))

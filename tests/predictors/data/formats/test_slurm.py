@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
 from predictors.data.formats.detect import detect, read_log
-from predictors.data.formats.slurm import parse_sacct, parse_sacct_json
+from predictors.data.formats.slurm import dependency_of, parse_sacct, parse_sacct_json, submit_options
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
 from tests.support.places import DATA
@@ -545,3 +545,26 @@ def test_json_has_gpus_and_unused_keys() -> None:
     assert (log["requested_gpus"].tolist(), named(log, "constraint")) == ([4], ["bigmem"])
     assert log["requested_job_memory"].tolist() == [512 * 1024]
     assert any("wckey" in f.text for f in account.findings if f.rule == "unused")
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("sbatch --nice --exclusive a.sh", {"exclusive": ""}),
+        ("srun --pty --exclusive bash", {"exclusive": ""}),
+        ("sbatch --reboot -d afterok:12 a.sh", {"dependency": "afterok:12"}),
+        ("srun -l -u -E -d afterok:12 a", {"dependency": "afterok:12"}),
+        ("sbatch -Hd afterok:12 a.sh", {"dependency": "afterok:12"}),
+        ("sbatch --nice job.sh --exclusive", {}),
+        ("sbatch --new-flag --exclusive a.sh", {"exclusive": ""}),
+        ("sbatch --comment='a b' -C \"h100 & nvme\" a.sh", {"constraint": "h100 & nvme"}),
+        ("sbatch --comment='open -d afterok:12 a.sh", {"dependency": "afterok:12"}),
+        ("sbatch -d", {"dependency": ""}),
+    ],
+)
+def test_flags_of_a_submit_line_have_no_value(line, found):
+    assert submit_options(line) == found
+
+
+def test_a_count_of_others_is_no_parent():
+    assert dependency_of("on:2,afterok:7") == ("afterok,on", "7")

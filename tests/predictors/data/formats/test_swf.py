@@ -455,13 +455,20 @@ def test_gpus_soft_walltime_and_descriptor(careful: bool) -> None:
         f"{row(f1=2, f5=4)} -1 -1 -1",
         f"{row(f1=3)} 8 x frontier:excl:1x112",
         f"{row(f1=4)} 8.5 60 other",
+        row(f1=5),
+        f"{row(f1=6, f5=-1, f8=-1)} -1 -1 -1",
     )
     log, account = parse_swf(("\n".join(lines) + "\n").encode(), "a.swf", careful=careful)
-    assert log["allocated_gpus"].tolist() == [20_000, None, None, 9]
-    assert log["soft_walltime"].tolist() == [5400, None, None, 60]
-    assert log["nodes"].tolist() == [2500, None, None, None] == log["allocated_procs"].tolist()
-    assert (log["exclusive"].tolist(), log.max_procs) == ([1, None, None, None], 9408)
+    assert log["allocated_gpus"].tolist() == [20_000, None, None, 9, None, None]
+    assert log["soft_walltime"].tolist() == [5400, None, None, 60, None, None]
+    assert log["nodes"].tolist() == [2500, *[None] * 5] == log["allocated_procs"].tolist()
+    assert (log["exclusive"].tolist(), log.max_procs) == ([1, *[None] * 5], 9408)
     assert log.names("descriptor") == ("frontier:excl:2500x112", "other")
     rules = {f.rule: (f.effect, f.count, f.column) for f in account.findings}
     assert rules["surplus-fields"] == ("changed", 1, "") and rules["fraction"][1:] == (1, "allocated_gpus")
     assert rules["columns"][0] == "noted"
+    assert [f.places for f in account.findings if f.rule == "no-nodes"] == [(3, 4, 5, 6)]
+    with pytest.raises(JobcastError, match=r"a.swf:\d+: .*"):
+        parse_swf(("\n".join((*lines[:2], lines[5])) + "\n").encode(), "a.swf", strict=True, careful=careful)
+    log, account = parse_swf(f"{row(f1=1)} 8 60 other\n{row(f1=2)}\n".encode(), "a.swf", careful=careful)
+    assert (log["allocated_procs"].tolist(), account.count("no-nodes")) == ([4, 4], 0)  # no row has nodes

@@ -290,3 +290,111 @@ def parse_any(name: str, data: bytes):
     from predictors.data.formats.detect import FORMATS
 
     return FORMATS[name].parse(data, "a", False)
+
+
+# --- what clocks, marks and files hide --------------------------------------------------------------------------------
+
+TIMED = COLUMNS + '"G" = {column = "eligible", unit = "s"}\n"E" = {column = "end", unit = "s"}\n'
+
+
+def cancelled(n: int, never: int, begin: int = 1_700_000_000) -> bytes:
+    rows = [(k, s := begin + 600 * k, s + 60, s + 30, s + 3660) for k in range(n)]
+    rows += [(n + k, begin + 600 * (n + k), 0, 0, begin + 600 * (n + k) + 5) for k in range(never)]
+    return b"Id,S,B,G,E\n" + "\n".join(",".join(map(str, row)) for row in rows).encode() + b"\n"
+
+
+@pytest.mark.parametrize("never", [1, 4, 90])
+def test_a_time_of_zero_has_not_happened(never: int) -> None:
+    log, account = parse_table(cancelled(200, never), "a.csv", mapped(TIMED))
+    assert log.epoch == 1_700_000_000 and account.count("start-before-submission") == 0
+    assert log["wait"].tolist() == [60] * 200 + [None] * never
+    assert log["eligible_wait"].tolist() == [30] * 200 + [None] * never
+    log, _ = parse_table(cancelled(200, 0, begin=0), "a.csv", mapped(TIMED))
+    assert log.epoch is None and log["wait"].tolist() == [60] * 200  # a clock of the log's own
+
+
+def test_a_comma_is_the_decimal_mark_of_all_numbers() -> None:
+    text = 'delimiter = ";"\ndecimal = ","\n' + COLUMNS + '"R" = {column = "run_time", unit = "h"}\n'
+    text += '"L" = {column = "requested_time", unit = "ms"}\n"C" = "requested_procs"\n"N" = "executable"\n'
+    data = b"Id;S;B;R;L;C;N\n1;1700000000,0;1700000060,75;1,5;7200000,5;4,0;1,5\n"
+    log, account = parse_table(data, "a.csv", mapped(text))
+    assert (log["wait"].tolist(), log["run_time"].tolist(), log["requested_time"].tolist()) == ([60], [5400], [7200])
+    assert (log["requested_procs"].tolist(), named(log, "executable"), account.changed) == ([4], ["1,5"], 0)
+    log, account = parse_any("softwall", SOFTWALL.replace(b" 60 3600 ", b" 60,5 3600,25 "))
+    assert (log["wait"].tolist(), log["run_time"].tolist(), account.changed) == ([61, 60], [3600, 600], 0)
+
+
+def test_the_clocks_of_a_table_are_one() -> None:
+    numbers = b"Id,S,B,E\n1,1700000000,1700000060,1700000120\n"
+    text = COLUMNS + '"E" = "end"\n'
+    for zone, table_map in (("Mars/Base", mapped(text)), (None, mapped('time_zone = "Mars/Base"\n' + text))):
+        with pytest.raises(JobcastError, match="Mars/Base"):
+            parse_table(numbers, "a.csv", table_map, time_zone=zone)
+    local = b"Id,S,B,E\n1,1700000000,1700000060,2023-11-15 00:00:00\n"
+    with pytest.raises(JobcastError, match=r"a.csv:2: end '2023-11-15 00:00:00' has no time zone, but .* submit"):
+        parse_table(local, "a.csv", mapped(text))
+    log, _ = parse_table(local, "a.csv", mapped(text), time_zone="Europe/Berlin")
+    assert (log["run_time"].tolist(), log.epoch) == ([1_700_002_800 - 1_700_000_060], 1_700_000_000)
+
+
+def test_the_offset_of_a_pattern_counts_once() -> None:
+    pattern = '{column = "%s", unit = "%%d.%%m.%%Y %%H:%%M:%%S %%z"}'
+    text = f'[columns]\n"S" = {pattern % "submit"}\n"B" = {pattern % "start"}\n"E" = "end"\n'
+    data = b"S,B,E\n01.03.2025 10:00:00 +0100,01.03.2025 09:01:00 +0000,2025-03-01T10:02:00+01:00\n"
+    for zone in (None, "Europe/Berlin"):
+        log, _ = parse_table(data, "a.csv", mapped(text), time_zone=zone)
+        assert (log.epoch, log["wait"].tolist(), log["run_time"].tolist()) == (1_740_819_600, [60], [60])
+
+
+def test_who_cancelled_is_no_part_of_the_state() -> None:
+    text = COLUMNS + '"E" = "end"\n"State" = "state"\n[status]\nCANCELLED = "cancelled"\n'
+    data = b"Id,S,B,E,State\n1,5,6,7,CANCELLED by 104217\n2,6,7,8,cancelled\n3,6,7,8,Stopped by hand\n"
+    log, _ = parse_table(data, "a.csv", mapped(text))
+    assert (named(log, "state")[::2], log["status"].tolist()) == (["CANCELLED", "Stopped by hand"], [5, 5, None])
+    assert "104217" not in propose(data, "a.csv").split("[status]")[1]
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    ["2025-03-01 10:00 PM", "2025-03-01 10:00 CET", "2025-03-01 10:00:00 ", "2025-13-01 10:00:00", "1e300", "1e400"],
+)
+def test_odd_times_make_a_proposal_all_the_same(stamp: str) -> None:
+    text = propose(f"Id,Submit,Start,End,Lim\x7fit\n1,{stamp},{stamp},{stamp},60\n".encode(), "a.csv")
+    assert '"Id" = "job_id"' in text and mapped(text).columns["Lim\x7fit"]
+    assert mapped(text).columns["Submit"] != "unused"
+
+
+def test_half_days_have_a_pattern() -> None:
+    data = b"Id,Submit,Start,End\n1,2025-03-01 10:00 PM,2025-03-01 10:01 PM,2025-03-02 12:01 AM\n"
+    log, _ = parse_table(data, "a.csv", mapped(propose(data, "a.csv")))
+    assert (log["wait"].tolist(), log["run_time"].tolist()) == ([60], [7200])
+
+
+def test_names_of_columns_that_mislead() -> None:
+    data = b'Id,"Wait, sec",Shared,Submit,End\n1,60,1,1700000000,1700000100\n'
+    columns = mapped(propose(data, "a.csv")).columns
+    assert columns["Shared"] == "unused" and columns["Wait, sec"] != "unused"
+
+
+def test_parquet_without_texts_or_columns(tmp_path: Path) -> None:
+    table = PM100.select(["job_id", "submit_time", "start_time", "end_time"])
+    odd = table.append_column("parts", pa.array([{"a": 1}, {"a": 2}]))
+    odd = odd.append_column("raw", pa.array([b"\xff\xfe", b"a"]))
+    data = written(tmp_path, "a", odd).read_bytes()
+    text = propose(data, "a")
+    assert {mapped(text).columns[name] for name in ("parts", "raw")} == {"unused"}
+    assert len(parse_table(data, "a", mapped(text))[0]) == 2
+    for name in ("parts", "raw"):
+        with pytest.raises(JobcastError, match=rf'a: its column "{name}" of type .* cannot be read as text'):
+            parse_table(data, "a", mapped(text.replace(f'"{name}" = "unused"', f'"{name}" = "user"')))
+    with pytest.raises(JobcastError, match="a: is a damaged Parquet file"):
+        propose(data[:200] + data[300:], "a")
+    with pytest.raises(JobcastError, match="a: is a Parquet file without columns"):
+        propose(written(tmp_path, "b", pa.table({})).read_bytes(), "a")
+
+
+def test_limits_without_end_and_names_of_any_case(tmp_path: Path) -> None:
+    place = PM100.column_names.index("time_limit")
+    table = PM100.set_column(place, "Time_Limit", pa.array(["UNLIMITED", "10"]))
+    log, account = parse_any("pm100", written(tmp_path, "a", table).read_bytes())
+    assert log["requested_time"].tolist() == [None, 600] and account.count("no-limit") == 1
