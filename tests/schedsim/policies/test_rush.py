@@ -210,11 +210,12 @@ def test_equal_runs_are_equal():
         assert runs[0] == runs[1]
 
 
-@pytest.mark.parametrize("options", [{}, {"count_on": "window", "recheck": 7, "window": 21, "threshold": 3}])
-def test_copies_and_moments_keep_the_skips(options):
-    copied = 0
+@pytest.mark.parametrize("by_window", [False, True])
+def test_copies_and_moments_keep_the_skips(by_window):
+    copied, options = 0, {"count_on": "window", "recheck": 7, "window": 21, "threshold": 3} if by_window else {}
     for seed in range(10):
-        workload, policy = workload_of(seeded_workload(seed)), rush(EASY, Model(sometimes(seed)), **options)
+        model = Model(always if by_window else sometimes(seed))
+        workload, policy = workload_of(seeded_workload(seed)), rush(EASY, model, **options)
         whole = simulate(workload, policy)
         for until in np.unique(workload.submit)[1:].tolist():
             simulation = Simulation(workload, policy)
