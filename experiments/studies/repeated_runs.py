@@ -9,6 +9,7 @@ are known. No counters are needed. Two questions, each with the slow drift of an
   from both; with whole days left out, with one application left out, and on the last 30 %.
 
 A run is slow if its time is more than 1.5 standard deviations above the mean of its application and number of nodes.
+Where too few runs are alike to say so, or all took the same time, a run has no label: it is counted, and in no figure.
 Drift is taken out by dividing each time by the median of its application within seven days before and after.
 """
 
@@ -27,9 +28,10 @@ from experiments.runs.setting import Setting
 from predictors.core.arrays import Bools, Floats
 from predictors.core.errors import JobcastError
 from predictors.core.intervals import drawn_times, percentiles
+from predictors.data.report import Finding, ReadingReport
 from predictors.data.runs import NEAR, Runs, read_runs
 from predictors.variability.classifiers.registry import seeded
-from predictors.variability.labels import LEAST_RUNS
+from predictors.variability.labels import LEAST_RUNS, REASONS
 from predictors.variability.labels import label as label_runs
 from predictors.variability.selection.compare import answer
 from predictors.variability.selection.scores import scores
@@ -63,7 +65,7 @@ def run(setting: Setting) -> Report:
         raise JobcastError("repeated-runs needs a table of runs: give it with --runs TABLE.")
     read, account = read_runs(setting.runs)
     runs = read.select(np.argsort(read.start, kind="stable"))
-    check(runs, str(setting.runs))
+    unlabelled = check(runs, str(setting.runs))
     together, foreseen = [], []
     for name, out in DRIFT.items():
         part = without_drift(runs) if out else runs
@@ -83,7 +85,10 @@ def run(setting: Setting) -> Report:
         tables=tables,
         figures=tuple(paths),
         seconds=perf_counter() - begin,
-        notes=(account.summary(),),
+        notes=(
+            (account + unlabelled).summary(),
+            *(f"{one.count:,} without a label: {one.text} ({one.where()})." for one in unlabelled.findings),
+        ),
         verdict=(
             f"The highest F1 of any model, inputs and split is {best:.2f}: an upper figure, since it is the best of "
             f"{len(tables['F1 of slow runs'])}.",
@@ -91,16 +96,30 @@ def run(setting: Setting) -> Report:
     )
 
 
-def check(runs: Runs, source: str) -> None:
-    """Raise JobcastError if there are too few runs, days or applications."""
-    names, counts = np.unique(runs.application, return_counts=True)
-    if len(runs) < LEAST or len(names) < 2 or counts.min() < LEAST_RUNS:
-        raise JobcastError(
-            f"{source}: has {len(runs)} runs of {len(names)} applications, the fewest {counts.min()}; the study needs "
-            f"{LEAST} runs of two applications or more, each with at least {LEAST_RUNS}."
-        )
+def check(runs: Runs, source: str) -> ReadingReport:
+    """Return the account of the runs that have no label, by reason.
+
+    Raises
+    ------
+    JobcastError
+        If too few runs have one, or of too few applications, or a run has no length.
+    """
     if (runs.run_time <= 0).any():
         raise JobcastError(f"{source}: a run of no length cannot be compared with others; leave such runs out.")
+    found = label_runs(runs.application, runs.node_count, runs.run_time)
+    labelled, names = int(found.known.sum()), np.unique(runs.application[found.known])
+    if labelled < LEAST or len(names) < 2:
+        raise JobcastError(
+            f"{source}: has {labelled} of {len(runs)} runs, of {len(names)} applications, with at least {LEAST_RUNS} "
+            f"of the same application and number of nodes that differ in time; the study needs {LEAST} runs of two "
+            "applications or more."
+        )
+    findings = [
+        Finding(f"no-label-{reason}", "noted", f"{REASONS[reason]}: in no figure", count,
+                tuple(runs.job_id[found.reason == reason].tolist()), "job")
+        for reason, count in found.abstained().items()
+    ]  # fmt: skip
+    return ReadingReport(source, tuple(findings))
 
 
 def _leading(table: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -135,19 +154,20 @@ def without_drift(runs: Runs) -> Runs:
 # --- coincidence ------------------------------------------------------------------------------------------------------
 
 
-def slow(runs: Runs) -> tuple[Bools, Floats]:
-    """Return which runs are slow, and the z of each; NaN where it cannot be said."""
+def slow(runs: Runs) -> tuple[Bools, Bools]:
+    """Return which runs are slow, and of which that can be said."""
     found = label_runs(runs.application, runs.node_count, runs.run_time)
-    return found.classes == 1, found.z
+    return found.classes == 1, found.known
 
 
 def coincidence(runs: Runs, seed: int) -> pd.DataFrame:
     """Return how often a run is slow if one so long before it was slow, by lag and kind of pair.
 
     `p_slow_after_slow` is over the pairs whose earlier run is slow; `base` is the share of slow runs. The interval
-    resamples the days of the earlier runs.
+    resamples the days of the earlier runs. Runs without a label are in no pair and not in the base.
     """
-    is_slow, _ = slow(runs)
+    is_slow, known = slow(runs)
+    runs, is_slow = runs.select(np.flatnonzero(known)), is_slow[known]
     base, rows = float(is_slow.mean()), []
     start, names = runs.start, runs.application
     first, second = _pairs(start, LAGS[-1])

@@ -4,9 +4,10 @@ On real machines the congestion that applications share lasts some ten minutes, 
 last for days: another input, library or file layout, a step after an update. Such changes are no congestion: no counter
 shows them, and delaying a job by minutes does not avoid them. They lengthen the work of a job that starts meanwhile.
 
-The defaults are of the size that 418 and 391 public repeated runs on Frontier and Perlmutter show [1]_: in five months
-one of four applications had an episode of four days, up to three times as slow; drift makes the 95th percentile of an
-application 1.1 to 1.3 times its median.
+The defaults are ours, chosen so that a campaign of some months has some episodes. In 418 and 391 public repeated runs
+on Frontier and Perlmutter [1]_ these are four to eight times as rare: in five months one of four applications had one,
+on one of the two machines, for four days and up to three times as slow. The 95th percentile of an application was 1.1
+to 1.3 times its median there, by drift and all else; how much of that is drift was not measured.
 
 References
 ----------

@@ -192,6 +192,7 @@ def _ask_gate(policy: Policy, state: State, machine_state: MachineState | None) 
             now=int(record.now),
             free=int(record.free),
             holds=int(job.times_held),
+            held_at=state.held_at.get(int(job.row)),
             by_end=bool(record.causes & at.BY_END),
             by_timer=bool(record.causes & at.BY_TIMER),
             nodes=nodes,
@@ -204,8 +205,11 @@ def _ask_gate(policy: Policy, state: State, machine_state: MachineState | None) 
         )
     record.answer = at.MAY_START if verdict.start else at.HELD
     if verdict.start:
+        state.held_at.pop(int(job.row), None)
         return state
-    job.times_held += verdict.counts
+    if verdict.counts:
+        job.times_held += 1
+        state.held_at[int(job.row)] = int(record.now)
     if verdict.recheck is None:
         return state
     return with_timer(state, int(record.now) + verdict.recheck, at.RECHECK, 0, True)

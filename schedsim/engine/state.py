@@ -82,7 +82,10 @@ _NO_SITE_JOBS.flags.writeable = False  # as the others are: else the kernels are
 
 @dataclass(eq=False)
 class State:
-    """The arrays of records of a simulation, see `schedsim.kernels.records`; `one` is the array of its one `State`."""
+    """The arrays of records of a simulation, see `schedsim.kernels.records`; `one` is the array of its one `State`.
+
+    `held_at` has the second of the last hold by a gate that counted, by row of the waiting job; no kernel looks at it.
+    """
 
     jobs: Records[Job]
     site_jobs: Records[SiteJob]
@@ -107,6 +110,7 @@ class State:
     neurons: Singles
     seen: Seen
     choices: Choices
+    held_at: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.record = self.one[0]
@@ -285,6 +289,7 @@ class State:
             self.neurons,
             self.seen,
             self.choices,
+            dict(self.held_at),
         )
 
     def _scratch(self, slots: int) -> Ints:

@@ -27,6 +27,8 @@ class Candidate:
         The nodes that it would get, where there is an allocator; nothing is held until the verdict.
     run_times : Progress, optional
         The model of run times as of now, where there is one, see `schedsim.machine.run_times`.
+    held_at : int, optional
+        When a gate held it last, as counted by the verdicts [s]; None: never.
     """
 
     row: int
@@ -37,6 +39,7 @@ class Candidate:
     by_timer: bool
     nodes: Ints | None = None
     run_times: Progress | None = None
+    held_at: int | None = None
 
 
 class Verdict(NamedTuple):

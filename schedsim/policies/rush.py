@@ -9,7 +9,8 @@ Algorithms 1 and 2 of Nichols et al. [1]_ on any order and any backfilling that 
   job stays skipped, the classifier is not called and nothing is counted. With `count_on="pass"` every pass asks and
   counts, as the algorithm's letter has it; while jobs come thick and fast, all skips are then gone in a minute or two.
 * With `count_on="window"` patience is a time: the job is asked as often as before, but only its first skip and the
-  first of each new window of counters (`window` seconds) count. Asking again within a window is no new evidence.
+  first of each new window of counters (`window` seconds) count, at whatever second of the window the job fits. Asking
+  again within a window is no new evidence.
 * A job skipped `threshold` times is not asked about any more: it starts if it fits, and is blocked like any other.
 * An ask takes `ask_seconds`. Meanwhile as many nodes as the job needs stay idle for it, so that no other job is started
   or asked about that needs them; the answer is of what was known, and of the nodes that were free, when it was asked.
@@ -194,8 +195,7 @@ class Rush:
         if found not in self.labels:
             return Verdict(True)
         holds, most = candidate.holds, self.most(candidate.row)
-        asked = candidate.now - self.ask_seconds
-        counts = self.count_on != "window" or not holds or asked % self.window == 0
+        counts = self.count_on != "window" or self._in_new_window(candidate)
         self.tally.skips += counts
         until_counters = self.recheck - candidate.now % self.recheck
         why = f"RUSH foresees {found}: skip {holds + counts} of {most}"
@@ -226,6 +226,13 @@ class Rush:
     def fresh(self) -> Self:
         """Return the same gate with nothing counted."""
         return replace(self, tally=Tally())
+
+    def _in_new_window(self, candidate: Candidate) -> bool:
+        """Return whether the job was asked about in a later window of counters than at its last skip that counted."""
+        if candidate.held_at is None:
+            return True
+        last, asked = candidate.held_at - self.ask_seconds, candidate.now - self.ask_seconds
+        return asked // self.window > last // self.window
 
     def _news(self, candidate: Candidate) -> bool:
         """Return whether something has changed for a skipped job: a job ended, or counters arrived."""

@@ -28,7 +28,8 @@ from experiments.papers.ceil.cases import (
     marked,
     run_times_of,
 )
-from predictors.core.intervals import mean_interval
+from predictors.core.arrays import Floats
+from predictors.core.intervals import drawn_means, expanded
 from schedsim.engine.simulation import simulate
 from schedsim.results.site_metrics import user_figures
 from schedsim.workload.shaking import shaken
@@ -97,7 +98,10 @@ def by_month(runs: pd.DataFrame, months: Sequence[Month]) -> pd.DataFrame:
 
 
 def over_months(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return means over the months of each month's median change [%], with 95 % intervals that resample months."""
+    """Return means over the months of each month's median change [%], with 95 % intervals that resample months.
+
+    Months are few, so the intervals are widened, see `predictors.core.intervals`; one month has none.
+    """
     middle = runs.groupby(["month", "case", "share"], sort=False).median(numeric_only=True).reset_index()
     rows = []
     for case in (OURS, PASSED):
@@ -107,11 +111,18 @@ def over_months(runs: pd.DataFrame) -> pd.DataFrame:
             for name in _CHANGES:
                 values = own[f"{name}_change"].to_numpy(dtype=np.float64)
                 values = values[np.isfinite(values)]
-                low, high = mean_interval(values)
-                row[f"{name}_%"] = f"{values.mean():+.1f} [{low:+.1f}, {high:+.1f}]"
+                row[f"{name}_%"] = _mean_of(values)
                 row[f"months_with_less_{name}"] = int((values < 0).sum())
             rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _mean_of(values: Floats) -> str:
+    """Return a mean with its interval, as text."""
+    if len(values) < 2:
+        return f"{values[0]:+.1f}" if len(values) else "-"
+    low, high = expanded(drawn_means(values), len(values))
+    return f"{values.mean():+.1f} [{low:+.1f}, {high:+.1f}]"
 
 
 def like_the_papers(table: pd.DataFrame) -> pd.DataFrame:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from experiments.compare.relative import over_seeds
 from predictors.core.arrays import Floats
-from predictors.core.intervals import mean_interval, median_interval
+from predictors.core.intervals import drawn_means, expanded, mean_interval, median_interval
 from predictors.variability.labels import VARIATION_Z, Norms
 from predictors.variability.selection.scores import scores
 
@@ -108,6 +108,42 @@ def with_interval(values: Floats, of: Callable[[Floats], np.floating] = np.mean)
     """
     low, high = mean_interval(values) if of is np.mean else median_interval(values)
     return f"{_short(float(of(values)))} ({_short(low)}…{_short(high)})"
+
+
+def with_wide_interval(values: Floats) -> str:
+    """Return the mean of a few values with an interval that is widened for that, see `predictors.core.intervals`.
+
+    Values that do not exist (NaN) do not count; one value has no interval.
+
+    Examples
+    --------
+    >>> with_wide_interval(np.array([0.0, 1.0, 2.0, 3.0, 4.0, np.nan])), with_interval(np.arange(5.0))
+    ('2 (0.1…3.9)', '2 (0.8…3.2)')
+    """
+    known = values[~np.isnan(values)]
+    if len(known) < 2:
+        return _short(float(known[0])) if len(known) else "-"
+    low, high = expanded(drawn_means(known), len(known))
+    return f"{_short(float(known.mean()))} ({_short(low)}…{_short(high)})"
+
+
+def sign_flip_p(differences: Floats) -> float:
+    """Return the exact two-sided p of a paired difference: how many of all choices of signs give as large a sum.
+
+    Differences of 0 tell nothing: of n others the smallest p is 2^(1 - n).
+
+    Examples
+    --------
+    >>> sign_flip_p(np.array([3.0, 1.0, 2.0, 0.0])), sign_flip_p(np.array([3.0, -1.0])), sign_flip_p(np.zeros(2))
+    (0.25, 1.0, 1.0)
+    """
+    told = differences[differences != 0]
+    signs = 1 - 2 * ((np.arange(2 ** len(told))[:, None] >> np.arange(len(told))) & 1)
+    sums = np.abs(signs @ told)
+    return float((sums >= sums[0] - _SAME * max(1.0, sums[0])).mean())
+
+
+_SAME: Final = 1e-9  # sums that differ by less than this share are equal but for rounding
 
 
 def _short(value: float) -> str:

@@ -27,7 +27,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from experiments.papers.rush.asking import EXPERIMENT, AskSettings, Row, beside_easy, models_of, rows_of
+from experiments.papers.rush.asking import EXPERIMENT, AskSettings, Row, beside_easy, differences, models_of, rows_of
 from experiments.papers.rush.control import DAYS, MODEL, Control, collect, judged, learn
 from experiments.papers.rush.figures import draw_all
 from experiments.papers.rush.jobs import EXPERIMENTS, Experiment, Jobs, Scaling, jobs_of
@@ -61,7 +61,7 @@ from experiments.reports.figures import write_table
 from experiments.reports.report import Report
 from experiments.runs.checkpoints import run_all
 from experiments.runs.setting import Setting
-from predictors.core.errors import unknown_name
+from predictors.core.errors import JobcastError, unknown_name
 from predictors.variability.classifiers.base import Classifier
 from predictors.variability.labels import Norms
 from schedsim.policies.rush import Scripted
@@ -143,7 +143,11 @@ def run(setting: Setting) -> Report:
     found = run_all(setting, "Running trials", trials_of, shared, tasks, about)
     runs, trials = tables_of(found, control)
     if shared.rows:
-        tables = {"what asking costs, ADAA": beside_easy(trials, shared.rows), **tables}
+        tables = {
+            "what asking costs, ADAA": beside_easy(trials, shared.rows),
+            "paired differences, ADAA": differences(trials, shared.rows),
+            **tables,
+        }
     tables = {
         "beside the paper": beside_paper(trials),
         **tables,
@@ -186,7 +190,26 @@ SCALINGS: Final[tuple[Scaling, ...]] = ("none", "weak", "strong")
 
 
 def settings_of(setting: Setting) -> AskSettings:
-    """Return what asking costs, as the setting has it."""
+    """Return what asking costs, as the setting has it.
+
+    Raises
+    ------
+    JobcastError
+        If a setting is wrong, or would do nothing: the rows that it is for are not run.
+    """
+    given = {"--ask-seconds": setting.ask_seconds, "--probe-seconds": setting.probe_seconds,
+             "--counter-lag": setting.counter_lag, "--thresholds": setting.thresholds or None}  # fmt: skip
+    named = [name for name, value in given.items() if value is not None]
+    if named and setting.predictors:
+        raise JobcastError(
+            f"rush: {named[0]} is for the rows on what asking costs, whose models are trained with and without probes; "
+            "with --predictors they are not run. Leave one of the two out."
+        )
+    if named and EXPERIMENT not in {one.name for one in experiments_of(setting.experiments)}:
+        raise JobcastError(
+            f"rush: {named[0]} is for the rows on what asking costs, which are of {EXPERIMENT}; add {EXPERIMENT} to "
+            f"--experiments {','.join(setting.experiments)}, or leave {named[0]} out."
+        )
     return AskSettings.of(
         ask_seconds=setting.ask_seconds,
         probe_seconds=setting.probe_seconds,

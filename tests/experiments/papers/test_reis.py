@@ -1,12 +1,14 @@
 """The experiment on learning run times: its tables hold what they say, and its files are all there."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
 from experiments.papers.reis.figures import ratios, times
-from experiments.papers.reis.study import ONE_HOT, papers_forest_of, run
+from experiments.papers.reis.study import ONE_HOT, PAPER, PAPERS_FOREST, _over_seeds, papers_forest_of, run
 from experiments.runs.setting import Setting
 from predictors.data.formats.swf import read_swf
 from predictors.data.joblog import JobLog
@@ -43,10 +45,12 @@ def test_the_papers_forest_is_scikit_learns_of_ten_full_trees(report):
     by_seed = report.tables["papers_forest"]
     row = report.tables["table2"].set_index("predictor").loc["the paper's forest, mean of 2 seeds"]
     assert row["ratio_to_last_two"] == pytest.approx(by_seed["ratio_to_last_two"].mean())
-    assert (row["ratio_low"], row["ratio_high"]) == (
+    assert (row["seed_low"], row["seed_high"]) == (
         by_seed["ratio_to_last_two"].min(),
         by_seed["ratio_to_last_two"].max(),
     )
+    others = report.tables["table2"].drop(index=2)
+    assert np.isnan(row["ratio_low"]) and others["seed_low"].isna().all(), "users resampled, and seeds: two things"
     assert by_seed["seed"].tolist() == list(report.seeds) == [0, 1] and by_seed["sse_s2"].nunique() == 2
 
 
@@ -82,6 +86,14 @@ def test_last_two_on_curie_is_the_published_sum(trace):
     found = evaluate(log, ["last-two"], protocol="reis")
     assert found.n_test == 62_566
     assert found["last-two"].figures.sse_s2 == pytest.approx(1.241909e13, rel=1e-4)
+
+
+def test_the_papers_sum_stands_beside_the_papers_forest(report):
+    found = evaluate(generate_log(300, seed=3), ["last-two"], protocol="reis")
+    by_seed = report.tables["papers_forest"]
+    assert np.isnan(_over_seeds(by_seed, found)["paper_sse_s2"])
+    assert _over_seeds(by_seed, replace(found, log=PAPER["log"]))["paper_sse_s2"] == 9.897605e12
+    assert set(PAPER) == {"log", "last-two", PAPERS_FOREST}
 
 
 def test_paper_figures_are_shown_only_for_the_papers_log(report):

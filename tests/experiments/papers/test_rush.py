@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -10,13 +11,13 @@ from typer.testing import CliRunner
 
 from experiments.cli.main import app
 from experiments.papers.rush import measures
-from experiments.papers.rush.asking import AskSettings, beside_easy, f1_on, rows_of, threshold_of
+from experiments.papers.rush.asking import FREE, AskSettings, beside_easy, differences, f1_on, rows_of, threshold_of
 from experiments.papers.rush.control import Control, collect, learn
 from experiments.papers.rush.dose import LENGTH, Case, summed
 from experiments.papers.rush.episodes import on_ten_days
 from experiments.papers.rush.jobs import EXPERIMENTS, MACHINE, SIZES, jobs_of, scaled
 from experiments.papers.rush.measures import CALM_EASY, CALM_RUSH, EASY, ORACLE, RANDOM, RUSH
-from experiments.papers.rush.study import Shared, by_policy, row_trial, tables_of, trials_of
+from experiments.papers.rush.study import Shared, by_policy, row_trial, run, settings_of, tables_of, trials_of
 from experiments.papers.rush.trials import Environment, Inputs, Learnt, Oracle, classifier_at, contention_of, run_trial
 from experiments.runs.checkpoints import run_all
 from experiments.runs.clusters import Pool
@@ -414,6 +415,21 @@ def test_settings_of_asking_that_cannot_be(given, says):
         AskSettings.of(**given)
 
 
+@pytest.mark.parametrize(
+    ("about", "says"),
+    [
+        ({"ask_seconds": 5, "experiments": ("SS", "WS")}, "--ask-seconds is for .* of ADAA; add ADAA to .*SS,WS"),
+        ({"thresholds": (7,), "predictors": ("some/model",)}, "--thresholds is for .* with --predictors"),
+        ({"counter_lag": 0, "predictors": ("some/model",)}, "--counter-lag is for"),
+    ],
+)
+def test_settings_of_asking_that_would_do_nothing_are_refused(about, says, tmp_path):
+    with pytest.raises(JobcastError, match=says):
+        run(Setting(LOG, tmp_path, quick=True, **about))
+    assert settings_of(Setting(LOG, tmp_path, experiments=("SS",))) == AskSettings()
+    assert settings_of(Setting(LOG, tmp_path, probe_seconds=7)).probe_seconds == 7
+
+
 def test_a_late_ring_answers_as_it_would_have_then():
     rng, late, then = np.random.default_rng(0), CounterRing([0, 1], late=60.0), CounterRing([0, 1])
     for k in range(50):
@@ -444,6 +460,25 @@ def test_rows_beside_fcfs_easy_by_hand():
     table = beside_easy(trials, rows).set_index("row")
     assert len(table) == 2 and table.loc["probes at each ask, free", "fewer_varying"].startswith("6 (")
     assert table.loc["probes at each ask, free", "fewer_than_random"].startswith("3 (")
+
+
+def test_paired_differences_by_hand():
+    """Four seeds of which one has nothing to save: no p is below 2^(1 - 3)."""
+    rows = rows_of(AskSettings(thresholds=(10, 100)))
+    counts = {EASY: (9, 5, 4, 0), f"{FREE} [10]": (8, 5, 4, 0), f"{FREE} [100]": (4, 3, 3, 0), "no probes [100]":
+              (9, 5, 4, 0), f"random delays, as many as: {FREE} [100]": (9, 4, 4, 0)}  # fmt: skip
+    trials = pd.DataFrame([
+        {"experiment": "ADAA", "policy": policy, "seed": seed, "varying": varying}
+        for policy, each in counts.items() for seed, varying in enumerate(each)
+    ])  # fmt: skip
+    table = differences(trials, rows).set_index(["row", "threshold", "against"]).sort_index()
+    free = table.loc[FREE, 100]
+    assert set(free.index) == {"FCFS+EASY", "equal random delays", "10 skips", "no probes"}
+    assert free["p"].to_dict() == {"FCFS+EASY": 0.25, "equal random delays": 0.25, "10 skips": 0.25, "no probes": 0.25}
+    assert free.loc["10 skips", "fewer_varying"].startswith("1.8 (") and table.loc[FREE, 10]["p"].to_list() == [1.0]
+    values = np.array([3.0, -1.0, 2.0, 2.0, 0.0])
+    flips = [abs(sum(v * s for v, s in zip(values, signs, strict=True))) for signs in product((1, -1), repeat=5)]
+    assert measures.sign_flip_p(values) == np.mean(np.array(flips) >= 6)
 
 
 @pytest.mark.slow

@@ -1,11 +1,12 @@
 """The study on repeated runs: planted storms and drift come back, nothing looks ahead, bad tables are refused."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
-from experiments.studies.repeated_runs import coincidence, foreseen_by, inputs_of, last_runs, slow, without_drift
+from experiments.studies.repeated_runs import check, coincidence, foreseen_by, inputs_of, last_runs, slow, without_drift
 from predictors.core.errors import JobcastError
 from predictors.data.runs import read_runs
 from predictors.variability.splits import days_left_out
@@ -28,6 +29,22 @@ def test_storms_of_hours_are_shared_at_short_lags_and_gone_at_long_ones(tmp_path
     counted = [(int((runs.start[j] - runs.start[i] < 900) & (runs.application[i] != runs.application[j])))
                for i in np.flatnonzero(slow(runs)[0]) for j in range(i + 1, min(i + 40, len(runs)))]  # fmt: skip
     assert other.loc[0, "pairs"] == sum(counted)
+
+
+def test_runs_without_a_label_are_counted_and_in_no_figure(tmp_path):
+    """Three runs on 99 nodes, whatever they took, and six of equal length on 98: neither pairs nor base move."""
+    frame = table(a_day=20, days=30, storms=[(3, 4), (20, 20.5)])
+    runs = runs_of(frame, tmp_path)
+    odd = frame.head(9).assign(job_id=range(9001, 9010), node_count=[99] * 3 + [98] * 6)
+    odd["application"], odd["end"] = "alpha", odd["start"] + 700
+    more = runs_of(pd.concat([frame, odd]).sort_values("start"), tmp_path)
+    pd.testing.assert_frame_equal(coincidence(more, 0), coincidence(runs, 0))
+    account = {one.rule: one.count for one in check(more, "x").findings}
+    assert account == {"no-label-few": 3, "no-label-constant": 6}
+    assert not check(runs, "x").findings
+    with pytest.raises(JobcastError, match="has 0 of 600 runs, of 0 applications"):
+        each = frame.assign(node_count=range(1, len(frame) + 1))
+        check(runs_of(each, tmp_path), "x")
 
 
 def test_drift_is_taken_out(tmp_path):

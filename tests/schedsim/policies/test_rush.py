@@ -14,7 +14,7 @@ from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.machine.topology import Topology
-from schedsim.policies.gates import Verdict
+from schedsim.policies.gates import Candidate, Verdict
 from schedsim.policies.policy import Policy, make_policy
 from schedsim.policies.rush import Rush, Scripted, rush
 from schedsim.workload.workload import Workload
@@ -210,10 +210,12 @@ def test_equal_runs_are_equal():
         assert runs[0] == runs[1]
 
 
-def test_copies_and_moments_keep_the_skips():
-    copied = 0
+@pytest.mark.parametrize("by_window", [False, True])
+def test_copies_and_moments_keep_the_skips(by_window):
+    copied, options = 0, {"count_on": "window", "recheck": 7, "window": 21, "threshold": 3} if by_window else {}
     for seed in range(10):
-        workload, policy = workload_of(seeded_workload(seed)), rush(EASY, Model(sometimes(seed)))
+        model = Model(always if by_window else sometimes(seed))
+        workload, policy = workload_of(seeded_workload(seed)), rush(EASY, model, **options)
         whole = simulate(workload, policy)
         for until in np.unique(workload.submit)[1:].tolist():
             simulation = Simulation(workload, policy)
@@ -363,6 +365,38 @@ def test_with_one_skip_a_window_only_the_first_ask_of_a_window_counts():
     assert simulate(one, by_window).start[0] == 360
     assert (by_window.gate.tally.skips, by_window.gate.tally.met) == (6, 3)
     assert simulate(one, rush(EASY, Model(always), threshold=2)).start[0] == 120
+
+
+def test_a_window_counts_whenever_in_it_the_job_is_asked_about():
+    """The job fits at no multiple of 300 s: asked a few seconds later, each new window counts once all the same."""
+    gate, holds, held_at, counted = Rush(Model(always), threshold=4, count_on="window"), 0, None, []
+    for now in (10, 310, 590, 620, 910, 1230, 9999):
+        verdict = gate.ask(Candidate(0, now, 8, holds, True, False, held_at=held_at))
+        if verdict.start:
+            break
+        if verdict.counts:
+            holds, held_at = holds + 1, now
+            counted.append(now)
+    assert (counted, now, gate.tally.skips) == ([10, 310, 620, 910], 1230, 4)
+
+
+def test_the_engine_keeps_when_a_skip_counted():
+    """Another job has the machine from 290 to 310 s: asked at 10 and 310, both count, and the next start is allowed."""
+    w = Workload.from_columns(
+        [1, 2], submit=[10, 290], procs=[4, 8], requested=[50, 20], run_time=[50, 20], machine_procs=8
+    )
+    for name in ("easy", "sjf"):
+        found = simulate(w, policy := rush(make_policy(name), model := Model(lambda row, now: row == 0),
+                                           threshold=2, count_on="window"))  # fmt: skip
+        assert found.start.tolist() == [360, 290] and policy.gate.tally.met == 1
+        assert [now for now, row in model.calls if row == 0] == [10, 60, 120, 180, 240, 310]
+
+
+def test_with_asks_that_take_time_a_window_is_that_of_the_ask():
+    """Asked at 295, and at 305 when it was answered: two windows. By the answers, 300 and 310, it would be one."""
+    gate = Rush(Model(always), threshold=9, count_on="window", ask_seconds=5)
+    for last, now, new in ((300, 310, True), (305, 310, False), (300, 304, False)):
+        assert gate._in_new_window(Candidate(0, now, 8, 1, True, False, held_at=last)) == new
 
 
 def test_an_ask_takes_its_time_and_keeps_nodes_for_its_job():
