@@ -423,7 +423,7 @@ def test_job_submit_is_taken_away_in_the_order_of_the_page(slurm, tmp_path):
     text = text.replace('local CLUSTER = ""', 'local CLUSTER = "t"').replace("EVERY = 10", "EVERY = 1")
     (cluster.home / "job_submit.lua").write_text(text.replace("/var/lib/jobcast/soft-limits", f"{cluster.place}/table"))
     cluster.up()
-    blocker = cluster.submit("-N4", "-n32", "-t", 60)
+    blocker = cluster.submit("-N4", "-n32", "-t", 90)  # the table knows nothing of it
     cluster.wait_for(blocker, "RUNNING")
     job = cluster.submit("-n1", "-t", 60, "-J", "fit")
     assert cluster.show(job, "TimeMin") == "00:25:00"

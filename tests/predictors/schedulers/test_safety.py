@@ -11,8 +11,9 @@ from predictors.schedulers.adapter import Adapter
 from predictors.schedulers.journal import Journal
 from predictors.schedulers.operation import check_site, clear_all
 from predictors.schedulers.slurm import FILTERS, Slurm
+from predictors.schedulers.soft_limit import SiteRules
 from predictors.schedulers.submission import TablePlan
-from predictors.schedulers.table import parse
+from predictors.schedulers.table import Row, parse, table_of
 from tests.predictors.schedulers.conftest import CONFIG, Forecasts
 
 NO_OPTION = CONFIG | {"SchedulerParameters": "bf_interval=30"}
@@ -267,3 +268,18 @@ def test_the_books_say_the_same_by_text_and_base(cluster, adapter, tmp_path):
     with Journal(tmp_path / "journal") as journal:
         assert journal.ours(job) == {25, 75}
     assert json.loads(next((tmp_path / "journal").glob("*.jsonl")).read_text().splitlines()[0])["array"] is True
+
+
+def test_a_table_serves_no_partition_that_the_rules_leave_out_and_the_longest_of_two_accounts(
+    cluster, adapter, tmp_path
+):
+    rows = [Row("eve", "p", "4", 60, "fit", minutes, 500, 3, "m") for minutes in (30, 9)]
+    made = table_of("c", 100, 900, None, 0, rows)
+    assert (made.find("eve", "p", 4, 60, "fit").minutes, made.find("eve", "p", 4, 60, "fit").ended) == (30, 6)
+    cluster.job(1, State="COMPLETED", StartTime="9000", EndTime="9500")
+    place = tmp_path / "table"
+    for rules, found in ((SiteRules(), 25), (SiteRules(without_partitions=("debug",)), None)):
+        adapter(rules=rules, table=TablePlan(place, 600)).cycle()
+        table = parse(place.read_text(), "t", 10_100)
+        other = table.find("eve", "debug", 1, 240, "x")
+        assert (other and other.minutes) == found and table.find("eve", "p", 8, 240, "fit").minutes == 25
