@@ -25,7 +25,7 @@ from predictors.schedulers.journal import (
     Journal,
     Record,
 )
-from predictors.schedulers.slurm import Scheduler, called
+from predictors.schedulers.slurm import WAITING, Scheduler, called
 from predictors.schedulers.slurm_text import Config, Rows
 from predictors.schedulers.soft_limit import (
     CLEAR,
@@ -314,6 +314,7 @@ class Adapter:
         cases = self._cases(rows.jobs, pending, site or SiteState(config.now), done)
         if config.refusal and self._mode == WRITE:
             cases = [replace(one, decision=self._without_option(one, config)) for one in cases]
+            cases += self._held(rows.jobs, config)
         for one in cases:
             done.count(done.decisions, one.decision.code)
         self._note_left(cases, config, done)
@@ -368,6 +369,12 @@ class Adapter:
         if any(self._journal.is_ours(job) for job in case.jobs):
             return Decision(CLEAR, "option-gone", config.refusal)
         return case.decision if case.decision.action == LEAVE else Decision(LEAVE, "refused", config.refusal)
+
+    def _held(self, jobs: Sequence[QueuedJob], config: Config) -> list[Case]:
+        """Return held jobs that have a soft limit of ours, where the option is gone: they would be ended there."""
+        kept, decision = self._users(jobs), Decision(CLEAR, "option-gone", config.refusal)
+        held = [job for job in jobs if job.state in WAITING - {PENDING} and self._journal.is_ours(job)]
+        return [Case(job.target, (job,), Bound(None), decision, job.target not in kept) for job in held]
 
     def _note_gate(self, config: Config, done: Cycle) -> None:
         if config.refusal != self._was_refused:
@@ -432,7 +439,7 @@ class Adapter:
         jobs = self._scheduler.queue().jobs
         seen, kept, found = {job.key: job for job in jobs}, self._users(jobs), []
         for one in cases:
-            pending = tuple(job for job in one.jobs if job.key in seen and seen[job.key].state == PENDING)
+            pending = tuple(job for job in one.jobs if job.key in seen and seen[job.key].state == job.state)
             moved = any(seen[job.key].soft != job.soft for job in pending)
             if pending and not moved and not (one.whole and one.target in kept):
                 found.append(replace(one, jobs=pending))
@@ -455,7 +462,7 @@ class Adapter:
         records = []
         for one in tried:
             own = [shown[job.key] for job in one.jobs if job.key in shown]
-            pending = [job for job in own if job.state == PENDING]
+            pending = [job for job in own if job.state in WAITING]
             attempt = (one.target, one.minutes)
             changed = pending or own  # one that has started since shows the change, too
             if changed and all((job.soft or 0) == one.minutes * MINUTE for job in changed):

@@ -16,7 +16,7 @@ from predictors.probes.commands import run
 from predictors.schedulers.adapter import about
 from predictors.schedulers.feed import has_ended
 from predictors.schedulers.journal import CLEARED, INTENDED, NOT_DONE, Journal, Record
-from predictors.schedulers.slurm import FILTERS, Scheduler, called
+from predictors.schedulers.slurm import FILTERS, WAITING, Scheduler, called
 from predictors.schedulers.slurm_text import Config
 from predictors.schedulers.soft_limit import PENDING, QueuedJob
 from predictors.schedulers.table import parse
@@ -26,8 +26,6 @@ WARN: Final = "warn"
 FAIL: Final = "fail"
 _COMMANDS: Final = ("squeue", "scontrol", "sinfo", "sacct")
 _ROUNDS: Final = 5
-_WAITING: Final = frozenset((PENDING, "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"))
-"""States of jobs that wait, or are held, for Slurm: it takes changes of their soft limits."""
 _CLOCKS: Final = 60
 """Clocks may differ by so much [s]."""
 
@@ -83,8 +81,8 @@ def clear_all(scheduler: Scheduler, journal: Journal) -> Cleared:
         now = scheduler.config().now
         jobs = [job for job in scheduler.queue().jobs if job.soft and not has_ended(job)]
         ours = {job.key: job for job in jobs if journal.is_ours(job)}
-        waiting = {name: job for name, job in ours.items() if job.state in _WAITING}
-        done.others = sum(1 for job in jobs if job.state in _WAITING and job.key not in ours)
+        waiting = {name: job for name, job in ours.items() if job.state in WAITING}
+        done.others = sum(1 for job in jobs if job.state in WAITING and job.key not in ours)
         done.running = {name: job.state for name, job in ours.items() if name not in waiting}
         done.left = {name: why for name, why in done.left.items() if name in waiting}
         done.cleared = len(ever - ours.keys())

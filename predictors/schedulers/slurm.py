@@ -19,9 +19,11 @@ from predictors.schedulers.slurm_text import (
     parse_squeue,
     squeue_format,
 )
-from predictors.schedulers.soft_limit import QueuedJob, Reservation
+from predictors.schedulers.soft_limit import PENDING, QueuedJob, Reservation
 
 _ENVIRONMENT: Final = {"SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"}
+WAITING: Final = frozenset((PENDING, "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"))
+"""States of jobs that wait, or are held, for Slurm: it takes changes of their soft limits."""
 FILTERS: Final = ("SQUEUE_", "SACCT_", "SINFO_", "SCONTROL_", "SLURM_CLUSTERS")
 """Beginnings of variables that add options to Slurm's commands, and so hide jobs: no command gets them."""
 

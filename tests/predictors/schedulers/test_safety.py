@@ -119,6 +119,18 @@ def test_clearing_has_no_bound(cluster, adapter):
     assert adapter(most_changes=10).cycle().changed == {"set": 10}
 
 
+def test_without_the_option_held_jobs_are_cleared_too(cluster, adapter):
+    cluster.job(1)
+    array(cluster, 1, 2)
+    one = adapter()
+    one.cycle()
+    for number in (1, 51):
+        cluster.job(number, State="REQUEUE_HOLD", RestartCnt="1")
+    cluster.change(config=NO_OPTION)
+    assert one.cycle().changed == {"cleared": 3}
+    assert [cluster.time_min(n) for n in (1, 51, 52)] == ["0:00"] * 3
+
+
 def test_clear_reads_back_after_scontrol_gave_no_answer(cluster, adapter):
     cluster.job(1)
     one = adapter()
