@@ -178,7 +178,9 @@ def _about_rights() -> Finding:
     owner = re.search(r"^SlurmUser\s*= (\S+?)\(", told.out, re.MULTILINE)
     if user == "root" or (owner is not None and owner[1] == user):
         return Finding(OK, "rights", f"{user} is {'root' if user == 'root' else 'SlurmUser'}")
-    level = run(["sacctmgr", "-n", "-P", "show", "user", f"name={user}", "format=adminlevel"]).out.strip()
+    level = run(
+        ["sacctmgr", "-n", "-P", "show", "user", f"name={user}", "format=adminlevel"], without=FILTERS
+    ).out.strip()
     if level in ("Operator", "Administrator"):
         return Finding(OK, "rights", f"{user} is {level}")
     return Finding(
