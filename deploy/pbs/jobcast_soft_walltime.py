@@ -18,6 +18,7 @@ from pathlib import Path
 import pbs
 
 SOFT = "soft_walltime"
+MARK = "JOBCAST_SOFT_WALLTIME"  # variable of a job: the soft limit that this hook has set [min]
 
 
 def loaded(folder, name):
@@ -74,9 +75,9 @@ def set_soft_walltime(event):
     if limit is not None:
         row = known.find(user, queue, procs, limit // 60, str(job.Job_Name or ""))
     bound = soft_limit.Bound(float(row.seconds), row.model) if row else soft_limit.Bound(None, why="no such job yet")
-    ahead = (
-        [soft_limit.Reservation("that comes first", known.reservation, known.reservation)] if known.reservation else []
-    )
+    # One that has begun counts, too: the table knows the first only, and a second may follow.
+    near = limit is not None and known.reaches_reservation(now, limit)
+    ahead = [soft_limit.Reservation("of the table", now, now)] if near else []
     queued = soft_limit.QueuedJob(
         0,
         limit=limit,
@@ -87,11 +88,13 @@ def set_soft_walltime(event):
         name=str(job.Job_Name or ""),
         reservation=str(job.resv or "") if hasattr(job, "resv") else "",
     )
-    # Only managers, and so only this hook, may set a soft_walltime: at runjob it is ours; at queuejob, a manager's own.
-    ours = frozenset() if event.type == pbs.QUEUEJOB or not soft else frozenset([soft // 60])
+    # Managers may set a soft_walltime, too, at any time: ours is what the job's mark says, and no other is touched.
+    marked = "" if event.type == pbs.QUEUEJOB else str(job.Variable_List[MARK] or "")
+    ours = frozenset([int(marked)] if marked.isdigit() else [])
     one = soft_limit.decide(queued, bound, soft_limit.SiteState(now, ahead), rules, ours)
     if one.action == soft_limit.SET:
         resources[SOFT] = pbs.duration(60 * one.minutes)
+        job.Variable_List[MARK] = str(one.minutes)
     elif one.action == soft_limit.CLEAR:
         resources[SOFT] = None
     return one.action + ": " + one.why

@@ -40,6 +40,8 @@ TODAY: Final = "requests"
 """The case of the hard limits alone."""
 NOTICED: Final = 60
 """A start that moves by no more [s] counts as the same."""
+CLAIRVOYANT: Final = "clairvoyant"
+"""Refused: it looks ahead."""
 RUNS, GROUPS, MONTHS = "runs", "groups", "months"
 """Tables of a backtest."""
 
@@ -83,6 +85,11 @@ class Backtest:
             )
         for case in self.cases:
             case.check()
+        if self.predictor == CLAIRVOYANT:
+            raise JobcastError(
+                f"The predictor {CLAIRVOYANT} knows the run times, so no site could have had its soft limits: a "
+                "backtest learns from earlier jobs alone. Take another --predictor; docs/names.md lists them."
+            )
 
     @cached_property
     def cases(self) -> tuple[Case, Case]:

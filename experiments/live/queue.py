@@ -6,17 +6,22 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
+from predictors.core.declarations import declared
 from predictors.core.errors import JobcastError, printable
 from predictors.core.files import whole_file
 from predictors.probes.commands import run
-from predictors.schedulers.slurm import Slurm
+from predictors.schedulers.slurm import FILTERS, Slurm
 from predictors.schedulers.soft_limit import PENDING, QueuedJob, Reservation
 
 FORMAT: Final = "jobcast queue"
-RUNNING: Final = "RUNNING"
+CLEANED: Final = "COMPLETING"
+"""The state of a job that has ended and whose nodes are cleaned."""
+HOLDING: Final = frozenset(("RUNNING", "CONFIGURING", CLEANED, "STAGE_OUT", "SIGNALING", "STOPPED"))
+"""States of jobs that have processors."""
 MOST_TASKS: Final = 10_000
 """Waiting tasks of one array that are told apart."""
 MOST_BYTES: Final = 1 << 28
+_MOST: Final = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ class LiveQueue:
         now, rows = slurm.config().now, slurm.queue()
         if rows.bad:
             raise JobcastError(f"squeue: rows cannot be read ({rows.problems}): no start can be told from a part.")
-        done = run(["sinfo", "-h", "-a", "-o", "%R %C"], environment={"LC_ALL": "C.UTF-8"})
+        done = run(["sinfo", "-h", "-a", "-o", "%R %C"], environment={"LC_ALL": "C.UTF-8"}, without=FILTERS)
         if done.code != 0:
             raise JobcastError(f"sinfo: failed with status {done.code}: {printable(done.problem.strip())[:200]}.")
         return cls(now, tuple(_each(rows.jobs)), usable(done.out), slurm.partitions(), slurm.reservations())
@@ -90,17 +95,19 @@ class LiveQueue:
             if path.stat().st_size > MOST_BYTES:
                 raise JobcastError(f"{path}: is too big for a queue, {path.stat().st_size:,} bytes.")
             found = json.loads(path.read_bytes())
-            if not isinstance(found, dict) or found.get("format") != FORMAT:
-                raise JobcastError(f"{path}: is no queue that `jobcast start --save` wrote.")
-            return cls(
-                int(found["now"]),
-                tuple(QueuedJob(**job) for job in found["jobs"]),
-                {str(name): int(procs) for name, procs in found["procs"].items()},
-                {str(name): frozenset(nodes) for name, nodes in found["nodes"].items()},
-                tuple(_reservation(one) for one in found["reservations"]),
-            )
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise JobcastError(f"{path}: is no whole queue ({error}); save it again.") from error
+        if not isinstance(found, dict) or found.pop("format", None) != FORMAT:
+            raise JobcastError(f"{path}: is no queue that `jobcast start --save` wrote.")
+        made = declared(cls, found, f"{path}: the queue")
+        for at, job in enumerate(made.jobs):
+            times = (made.now, job.submit, job.eligible, job.start, job.end, job.limit, job.soft)
+            if not (0 < job.procs < _MOST and all(0 <= time < _MOST for time in times if time is not None)):
+                raise JobcastError(
+                    f"{path}: the queue: jobs[{at}] ({printable(job.key)[:40]}) has a time below 0, processors below "
+                    "1, or a number without measure; save it again."
+                )
+        return made
 
     def write(self, path: Path) -> None:
         """Write it as one JSON document, whole or not at all."""
@@ -166,8 +173,3 @@ def tasks_of(text: str) -> list[int]:
 def _plain(one: Reservation) -> dict[str, Any]:
     nodes = None if one.nodes is None else sorted(one.nodes)
     return {"name": one.name, "start": one.start, "end": one.end, "nodes": nodes, "flags": sorted(one.flags)}
-
-
-def _reservation(found: Mapping[str, Any]) -> Reservation:
-    nodes = None if found["nodes"] is None else frozenset(map(str, found["nodes"]))
-    return Reservation(str(found["name"]), int(found["start"]), int(found["end"]), nodes, frozenset(found["flags"]))

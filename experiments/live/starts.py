@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from experiments.live.queue import RUNNING, LiveQueue
+from experiments.live.queue import CLEANED, HOLDING, LiveQueue
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.models.similar_jobs import RecentRatios
@@ -56,7 +56,8 @@ class Start:
     learnt_from : int
         Ended jobs that the run times were drawn from.
     left_out : int
-        Waiting jobs of the partition that are not simulated: not eligible, without a limit, heterogeneous, too wide.
+        Waiting jobs of the partition that are not simulated: not eligible, without a limit, heterogeneous, too wide, or
+        given several partitions.
     """
 
     job: str
@@ -133,10 +134,16 @@ class Present:
     def __init__(self, queue: LiveQueue, partition: str, past: Past) -> None:
         if partition not in queue.procs:
             known = ", ".join(sorted(queue.procs)) or "none"
-            raise JobcastError(f"Nobody tells how many processors partition {partition!r} has; known: {known}.")
+            several = " A job that several partitions may take is not simulated." if "," in partition else ""
+            raise JobcastError(
+                f"Nobody tells how many processors partition {partition!r} has; known: {known}.{several}"
+            )
         self.queue, self.partition = queue, partition
         here = [job for job in queue.jobs if job.partition == partition]
-        running = [job for job in here if job.state == RUNNING and job.start is not None]
+        now = queue.now
+        begun_of = {one.name for one in queue.reservations if one.start <= now < one.end}
+        running = [job for job in here if job.state in HOLDING and job.start is not None]
+        running = [job for job in running if job.reservation not in begun_of]  # these are on what is reserved
         waiting = [job for job in here if job.state == PENDING and obstacle(job, queue.now) == ""]
         self.procs = max(queue.procs[partition], sum(job.procs for job in running), 1)
         waiting = [job for job in waiting if job.procs <= self.procs]
@@ -144,12 +151,13 @@ class Present:
         waiting.sort(key=lambda job: (job.eligible or 0, job.submit or 0, job.job_id, len(job.key), job.key))
         self.jobs: list[QueuedJob] = [*running, *waiting]
         self.n_running = len(running)
-        self.n_left_out = sum(job.state == PENDING for job in here) - len(waiting)
-        now = queue.now
+        self.n_busy = sum(job.procs for job in running)
+        shared = [job for job in queue.jobs if job.partition != partition and partition in job.partition.split(",")]
+        self.n_left_out = sum(job.state == PENDING for job in [*here, *shared]) - len(waiting)
         begun = np.array([min(job.start or now, now) for job in running] + [now] * len(waiting), dtype=np.int64)
         self.origin = int(begun.min()) if len(begun) else now
         elapsed = np.where(np.arange(len(self.jobs)) < len(running), now - begun, 0)
-        limit = np.array([job.limit or 1 for job in self.jobs], dtype=np.int64)
+        limit = np.array([0 if job.state == CLEANED else job.limit or 1 for job in self.jobs], dtype=np.int64)
         self.limit = np.maximum(limit, elapsed + 1)  # one that should be over by now ends at once
         self.soft = np.minimum([job.soft or job.limit or 1 for job in self.jobs], self.limit).astype(np.int64)
         self.workload = Workload.from_columns(
@@ -167,13 +175,16 @@ class Present:
             self.sampler.ended(codes.get(user, -1), ratio)
 
     def _outages(self) -> Outages | None:
-        """Return the coming reservations, each as the share of the partition's nodes that it takes."""
+        """Return the reservations from now on, each as the share of the partition's nodes that it takes."""
         nodes, found = self.queue.nodes.get(self.partition, frozenset()), []
         for one in self.queue.reservations:
             share = 1.0 if one.nodes is None or not nodes else len(one.nodes & nodes) / len(nodes)
             procs = round(share * self.procs)
-            if one.start > self.queue.now and one.end > one.start and procs:
-                found.append(Reservation(one.start - self.origin, one.end - self.origin, procs))
+            begin = max(one.start, self.queue.now)
+            if one.start <= self.queue.now:  # what runs there without it stays until it ends
+                procs = min(procs, self.procs - self.n_busy)
+            if one.end > begin and procs:
+                found.append(Reservation(begin - self.origin, one.end - self.origin, procs))
         return Outages(tuple(found)) if found else None
 
     def simulation(self) -> Simulation:

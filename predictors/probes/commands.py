@@ -24,6 +24,7 @@ def run(
     *,
     stdin: str | None = None,
     environment: Mapping[str, str] | None = None,
+    without: tuple[str, ...] = (),
     patience: float = PATIENCE,
 ) -> Done:
     r"""Run a command; one that cannot run or takes too long has a status of its own, as from a shell.
@@ -36,6 +37,8 @@ def run(
         What it reads; nothing if absent.
     environment : mapping of str to str, optional
         Variables beside those of this process.
+    without : tuple of str
+        Beginnings of names: variables of this process that the command does not get.
     patience : float
         Longest time [s]; then it is killed.
 
@@ -45,7 +48,10 @@ def run(
     Done(code=0, out='7 jobs\n', problem='')
     >>> run(["no-such-command"]).code
     127
+    >>> run(["sh", "-c", "echo $A_B$B"], environment={"B": "2"}, without=("A_",)).out
+    '2\n'
     """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(without)}
     try:
         done = subprocess.run(
             command,
@@ -54,7 +60,7 @@ def run(
             encoding="utf-8",
             errors="replace",
             timeout=patience,
-            env=None if environment is None else {**os.environ, **environment},
+            env={**kept, **(environment or {})},
         )
     except subprocess.TimeoutExpired:
         return Done(TIMED_OUT, "", f"gave no answer within {patience:.0f} s")

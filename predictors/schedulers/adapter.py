@@ -5,6 +5,7 @@ limits. Each cycle looks at the scheduler anew, its options included: where the 
 soft, nothing is set and what was set is cleared.
 """
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,8 +23,9 @@ from predictors.schedulers.journal import (
     WOULD_CLEAR,
     WOULD_SET,
     Journal,
+    Record,
 )
-from predictors.schedulers.slurm import Scheduler
+from predictors.schedulers.slurm import WAITING, Scheduler, called
 from predictors.schedulers.slurm_text import Config, Rows
 from predictors.schedulers.soft_limit import (
     CLEAR,
@@ -39,6 +41,7 @@ from predictors.schedulers.soft_limit import (
     decide,
 )
 from predictors.schedulers.submission import TablePlan, classes_in, submission_table, write_table
+from predictors.schedulers.table import table_of
 
 WATCH: Final = "watch"
 SHADOW: Final = "shadow"
@@ -92,6 +95,13 @@ class Case:
     jobs: tuple[QueuedJob, ...]
     bound: Bound
     decision: Decision
+    whole: bool = True
+    """Whether the id names them; else a user has given other tasks of the array a soft limit, and each is named."""
+
+    @property
+    def names(self) -> str:
+        """What scontrol calls them."""
+        return called(self.target, self.jobs, whole=self.whole)
 
     @property
     def minutes(self) -> int:
@@ -100,17 +110,23 @@ class Case:
 
     def record(self, now: int, what: str) -> dict[str, Any]:
         """Return the line of the journal on it."""
-        job = self.jobs[0]
-        found = {
-            "at": now, "what": what, "job": self.target, "submission": job.submit or 0, "minutes": self.minutes,
-            "limit": None if job.limit is None else job.limit // MINUTE, "quantile": self.bound.seconds,
-            "model": self.bound.model, "version": self.bound.version, "why": self.decision.why,
+        return about(self.jobs[0], now, what, self.minutes) | {
+            "quantile": self.bound.seconds, "model": self.bound.model, "version": self.bound.version,
+            "why": self.decision.why,
         }  # fmt: skip
-        if job.task:
-            found["array"] = True
-        if job.restarts or job.task:
-            found["requeued"] = True
-        return found
+
+
+def about(job: QueuedJob, now: int, what: str, minutes: int) -> dict[str, Any]:
+    """Return what each line of the journal on a job's soft limit [min] begins with."""
+    found: dict[str, Any] = {
+        "at": now, "what": what, "job": job.target, "submission": job.submit or 0, "minutes": minutes,
+        "limit": None if job.limit is None else job.limit // MINUTE,
+    }  # fmt: skip
+    if job.task:
+        found["array"] = True
+    if job.restarts or job.task:
+        found["requeued"] = True
+    return found
 
 
 def combined(decisions: Sequence[Decision]) -> Decision:
@@ -149,7 +165,7 @@ class Adapter:
     table : TablePlan, optional
         For plug-ins that act at submission.
     most_changes : int
-        Changes of one cycle; clearing comes first.
+        Changes of one cycle, beyond which nothing is set; what must be cleared is cleared, however much it is.
     """
 
     def __init__(
@@ -175,6 +191,7 @@ class Adapter:
         self._left: dict[int, str] = {}
         self._attempts: dict[tuple[int, int], tuple[int, int]] = {}
         self._was_refused = ""
+        self._advises = False
 
     def cycle(self) -> Cycle:
         """Look once, and do what is to be done.
@@ -182,11 +199,13 @@ class Adapter:
         Raises
         ------
         JobcastError
-            If the scheduler does not answer, or the journal cannot be written. Nothing has been changed that the
-            journal does not have as an intention.
+            If the scheduler does not answer. Nothing has been set that the journal does not have as an intention; where
+            it cannot be written, what must be cleared is cleared all the same.
         """
         begin, done = time.perf_counter(), Cycle()
         config = self._scheduler.config()
+        if self._table is not None and config.refusal and not self._advises:
+            self._empty_table(self._table, config, done)
         rows = self._scheduler.queue()
         done.now, done.jobs = config.now, len(rows.jobs)
         if rows.problems:
@@ -195,11 +214,12 @@ class Adapter:
         if backwards:
             done.troubles.append(f"the scheduler's clock went back by {self._last - config.now} s: nothing is set")
         self._last = config.now
+        is_kept = self._is_kept(done)
         accounted = self._accounts(config, done)
         self._tell(config, [*accounted, *rows.jobs], done)
         self._note_outcomes([*accounted, *rows.jobs], config, done)
         if self._mode != WATCH:
-            self._judge(config, rows, done, may_set=not backwards)
+            self._judge(config, rows, done, may_set=is_kept and not backwards)
         if self._table is not None:
             self._write_table(self._table, config, done)
         done.seconds = time.perf_counter() - begin
@@ -232,14 +252,42 @@ class Adapter:
             done.troubles.append(f"the service was not told: {error}")
         self._feed.forget(config.now)
 
+    def _is_kept(self, done: Cycle) -> bool:
+        """Return whether the journal can be gone on with; without it nothing is set."""
+        if self._journal.trouble:
+            done.troubles.append(self._journal.trouble)
+        try:
+            self._journal.catch_up()
+        except JobcastError as error:
+            done.troubles.append(f"nothing is set: {error}")
+            return False
+        return True
+
+    def _keep(self, records: Sequence[Record], done: Cycle) -> bool:
+        """Add records to the journal; return whether they are there. One that cannot be written stops no clearing."""
+        try:
+            self._journal.add(records)
+        except JobcastError as error:
+            done.troubles.append(str(error))
+            return False
+        return True
+
     def _note_outcomes(self, jobs: Sequence[QueuedJob], config: Config, done: Cycle) -> None:
         """Keep what became of jobs that ended: the length of their run, and whether their soft limit was too short."""
-        ended = self._journal.add_ended([job for job in jobs if has_ended(job)])
-        done.ended = len(ended)
-        records = []
+        try:
+            ended = self._journal.not_counted([job for job in jobs if has_ended(job)])
+            self._journal.add(self._outcomes(ended, config))
+            self._journal.add_ended(ended)  # after it: what ends in between is looked at again
+        except JobcastError as error:
+            done.troubles.append(str(error))
+        else:
+            done.ended = len(ended)
+
+    def _outcomes(self, ended: Sequence[QueuedJob], config: Config) -> list[Record]:
+        records: list[Record] = []
         for job in ended:
             known = self._journal.limit_of(job)
-            if known is None or known.minutes is None or not has_run(job):
+            if known is None or known.minutes is None or not has_run(job) or self._journal.has_outcome(job):
                 continue
             ran = (job.end or 0) - (job.start or 0)
             records.append(
@@ -252,22 +300,24 @@ class Adapter:
                     "wait": (job.start or 0) - (job.submit or 0),
                 }
             )  # fmt: skip
-        self._journal.add(records)
+        return records
 
     # --- deciding -----------------------------------------------------------------------------------------------------
 
     def _judge(self, config: Config, rows: Rows, done: Cycle, may_set: bool) -> None:
         done.refusal = config.refusal
-        self._note_gate(config)
+        self._note_gate(config, done)
+        self._note_shown(rows.jobs, config, done)
         site = self._site(config, done)
         pending = [job for job in rows.jobs if job.state == PENDING]
         done.pending = len(pending)
-        cases = self._cases(pending, site or SiteState(config.now), done)
+        cases = self._cases(rows.jobs, pending, site or SiteState(config.now), done)
         if config.refusal and self._mode == WRITE:
             cases = [replace(one, decision=self._without_option(one, config)) for one in cases]
+            cases += self._held(rows.jobs, config)
         for one in cases:
             done.count(done.decisions, one.decision.code)
-        self._note_left(cases, config)
+        self._note_left(cases, config, done)
         may_set = may_set and site is not None
         self._carry_out([one for one in cases if one.decision.action in ((SET, CLEAR) if may_set else (CLEAR,))], done)
 
@@ -279,8 +329,10 @@ class Adapter:
             done.troubles.append(f"nothing is set: {error}")
             return None
 
-    def _cases(self, pending: Sequence[QueuedJob], site: SiteState, done: Cycle) -> list[Case]:
-        """Return each job with the decision on it; the rows of an array have one in common."""
+    def _cases(
+        self, jobs: Sequence[QueuedJob], pending: Sequence[QueuedJob], site: SiteState, done: Cycle
+    ) -> list[Case]:
+        """Return each job with the decision on it; the tasks of an array have one in common."""
         try:
             given = bounds(self._forecaster, [described(job) for job in pending])
         except JobcastError as error:
@@ -291,30 +343,58 @@ class Adapter:
             seen, ours = self._as_if_written(job)
             decision = decide(seen, bound, site, self._rules, ours)
             grouped.setdefault(job.target, []).append((job, bound, decision))
-        return [
-            Case(target, tuple(job for job, _, _ in those), those[0][1], combined([one for _, _, one in those]))
-            for target, those in grouped.items()
-        ]
+        kept, found = self._users(jobs), []
+        for target, those in grouped.items():
+            free = [one for one in those if one[2].code != "user-soft-limit"] or those
+            decision = combined([one for _, _, one in free])
+            found.append(Case(target, tuple(job for job, _, _ in free), free[0][1], decision, target not in kept))
+        return found
+
+    def _users(self, jobs: Sequence[QueuedJob]) -> frozenset[int]:
+        """Return the ids of which a job, or a task, has a soft limit of its user's own; held ones count."""
+        return frozenset(job.target for job in jobs if self._journal.is_users(job) and not has_ended(job))
 
     def _as_if_written(self, job: QueuedJob) -> tuple[QueuedJob, frozenset[int]]:
         """Return a job, and which soft limits of it are ours; in shadow, with the one that it would have by now."""
-        known = self._journal.limit_of(job) if self._mode == SHADOW and not job.soft else None
+        ours = self._journal.ours(job)
+        known = self._journal.limit_of(job) if self._mode == SHADOW and not self._journal.is_users(job) else None
         if known is not None and known.what == WOULD_SET and known.minutes:
-            return replace(job, soft=known.minutes * MINUTE), frozenset({known.minutes})
-        return job, self._journal.ours(job)
+            return replace(job, soft=known.minutes * MINUTE), ours | {known.minutes}
+        if known is not None and known.what == WOULD_CLEAR:
+            return replace(job, soft=None), ours
+        return job, ours
 
     def _without_option(self, case: Case, config: Config) -> Decision:
         """Return what is to be done where soft limits are not soft: clear ours, set nothing."""
-        if any(job.soft and job.soft // MINUTE in self._journal.ours(job) for job in case.jobs):
+        if any(self._journal.is_ours(job) for job in case.jobs):
             return Decision(CLEAR, "option-gone", config.refusal)
         return case.decision if case.decision.action == LEAVE else Decision(LEAVE, "refused", config.refusal)
 
-    def _note_gate(self, config: Config) -> None:
+    def _held(self, jobs: Sequence[QueuedJob], config: Config) -> list[Case]:
+        """Return held jobs that have a soft limit of ours, where the option is gone: they would be ended there."""
+        kept, decision = self._users(jobs), Decision(CLEAR, "option-gone", config.refusal)
+        held = [job for job in jobs if job.state in WAITING - {PENDING} and self._journal.is_ours(job)]
+        return [Case(job.target, (job,), Bound(None), decision, job.target not in kept) for job in held]
+
+    def _note_gate(self, config: Config, done: Cycle) -> None:
         if config.refusal != self._was_refused:
-            self._journal.add([{"at": config.now, "what": "gate", "why": config.refusal or "soft limits are soft"}])
+            why = config.refusal or "soft limits are soft"
+            self._keep([{"at": config.now, "what": "gate", "why": why}], done)
         self._was_refused = config.refusal
 
-    def _note_left(self, cases: Sequence[Case], config: Config) -> None:
+    def _note_shown(self, jobs: Sequence[QueuedJob], config: Config, done: Cycle) -> None:
+        """Keep that a soft limit is set which was only intended: an adapter that ended then did not read it back."""
+        records: dict[int, Record] = {}
+        for job in jobs:
+            known = self._journal.limit_of(job)
+            if known is None or known.what not in (INTENDED, NOT_DONE) or has_ended(job):
+                continue
+            if self._journal.is_ours(job) and job.soft != (known.minutes or 0) * MINUTE:
+                minutes = (job.soft or 0) // MINUTE
+                records[job.target] = about(job, config.now, WAS_SET, minutes) | {"why": "the queue shows it"}
+        self._keep(list(records.values()), done)
+
+    def _note_left(self, cases: Sequence[Case], config: Config, done: Cycle) -> None:
         """Keep why jobs are left as they are, once for each reason."""
         records = []
         for one in cases:
@@ -322,7 +402,7 @@ class Adapter:
             if decision.action == LEAVE and decision.code not in _QUIET and decision.code != before:
                 records.append(one.record(config.now, "left") | {"code": decision.code})
         self._left = {one.target: one.decision.code for one in cases if one.decision.action == LEAVE}
-        self._journal.add(records)
+        self._keep(records, done)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
@@ -330,50 +410,90 @@ class Adapter:
         """Make the changes, clearing first; in shadow, keep what they would be."""
         if self._mode == SHADOW:
             would = [(WOULD_SET if one.decision.action == SET else WOULD_CLEAR, one) for one in cases]
-            self._journal.add([one.record(done.now, what) for what, one in would])
+            self._keep([one.record(done.now, what) for what, one in would], done)
             for what, _ in would:
                 done.count(done.changed, what)
             return
         tried = [one for one in cases if self._may_try(one, done.now)]
-        tried = sorted(tried, key=lambda one: one.decision.action == SET)[: self._most_changes]
+        clears = [one for one in tried if one.decision.action == CLEAR]
+        sets = [one for one in tried if one.decision.action == SET]
+        tried = clears + sets[: max(self._most_changes - len(clears), 0)]
+        if tried:
+            tried = self._intended(self._still_so(tried), done)
         if not tried:
             return
-        self._journal.add([one.record(done.now, INTENDED) for one in tried])
         try:
-            refused = self._scheduler.write({one.target: one.minutes for one in tried})
+            refused = self._scheduler.write({one.names: one.minutes for one in tried})
         except JobcastError as error:  # some changes may have been made: what is there is read below
             done.troubles.append(str(error))
             refused = {}
         self._read_back(tried, refused, done)
 
+    def _still_so(self, cases: Sequence[Case]) -> list[Case]:
+        """Leave out what has changed since the queue was read: predictions and accounts may have taken a minute.
+
+        That is a soft limit of another value, a job that does not wait any more, and the option. Who has given a task a
+        soft limit meanwhile keeps it, as the next look sees that.
+        """
+        refused = bool(self._scheduler.config().refusal)
+        jobs = self._scheduler.queue().jobs
+        seen, kept, found = {job.key: job for job in jobs}, self._users(jobs), []
+        for one in cases:
+            pending = tuple(job for job in one.jobs if job.key in seen and seen[job.key].state == job.state)
+            moved = any(seen[job.key].soft != job.soft for job in pending)
+            if pending and not moved and not (one.whole and one.target in kept):
+                found.append(replace(one, jobs=pending))
+        return [one for one in found if one.decision.action == CLEAR or not refused]
+
+    def _intended(self, cases: Sequence[Case], done: Cycle) -> list[Case]:
+        """Keep what is about to be done. What the journal does not take is not set; it is cleared all the same."""
+        clears = [one for one in cases if one.decision.action == CLEAR]
+        sets = [one for one in cases if one.decision.action == SET]
+        self._keep([one.record(done.now, INTENDED) for one in clears], done)
+        return clears + (sets if self._keep([one.record(done.now, INTENDED) for one in sets], done) else [])
+
     def _may_try(self, case: Case, now: int) -> bool:
         n, last = self._attempts.get((case.target, case.minutes), (0, 0))
         return case.minutes == 0 or n < _ATTEMPTS or now - last >= _AGAIN_AFTER
 
-    def _read_back(self, tried: Sequence[Case], refused: Mapping[int, str], done: Cycle) -> None:
+    def _read_back(self, tried: Sequence[Case], refused: Mapping[str, str], done: Cycle) -> None:
         """Look at the queue again: only what it shows has been changed."""
-        shown: dict[int, list[QueuedJob]] = {}
-        for job in self._scheduler.queue().jobs:
-            shown.setdefault(job.target, []).append(job)
+        shown = {job.key: job for job in self._scheduler.queue().jobs}
         records = []
         for one in tried:
-            pending = [job for job in shown.get(one.target, ()) if job.state == PENDING]
+            own = [shown[job.key] for job in one.jobs if job.key in shown]
+            pending = [job for job in own if job.state in WAITING]
             attempt = (one.target, one.minutes)
-            changed = pending or shown.get(one.target, [])  # one that has started since shows the change, too
+            changed = pending or own  # one that has started since shows the change, too
             if changed and all((job.soft or 0) == one.minutes * MINUTE for job in changed):
                 what, why = WAS_SET if one.minutes else CLEARED, one.decision.why
                 self._attempts.pop(attempt, None)
             else:
                 what = NOT_DONE
-                why = refused.get(one.target) or (
-                    "the scheduler took the change and did not make it" if pending else "it is not pending any more"
+                told = [refused[name] for name in (str(one.target), *(job.key for job in one.jobs)) if name in refused]
+                why = (
+                    told[0]
+                    if told
+                    else "the scheduler took the change and did not make it"
+                    if pending
+                    else "it is not pending any more"
                 )
                 self._attempts[attempt] = (self._attempts.get(attempt, (0, 0))[0] + 1, done.now)
                 if pending:
                     done.troubles.append(f"job {one.target}: {why}")
             records.append(one.record(done.now, what) | {"why": why})
             done.count(done.changed, what)
-        self._journal.add(records)
+        self._keep(records, done)
+
+    def _empty_table(self, plan: TablePlan, config: Config, done: Cycle) -> None:
+        """Take the table for submission back at once, where soft limits are not soft; nobody is asked before."""
+        try:
+            write_table(table_of(config.cluster, config.now, plan.lasts, None, 0, []), plan.path)
+            self._advises = True
+        except JobcastError as error:
+            done.troubles.append(f"the table for submission: {error}")
+            with contextlib.suppress(OSError):  # none at all is as good
+                plan.path.unlink(missing_ok=True)
 
     def _write_table(self, plan: TablePlan, config: Config, done: Cycle) -> None:
         """Write the table for submission; where it cannot be made anew, the old one expires by itself."""
@@ -389,5 +509,6 @@ class Adapter:
                 sets=self._mode == WRITE and not config.refusal,
             )
             write_table(made, plan.path)
+            self._advises = not made.sets
         except JobcastError as error:
             done.troubles.append(f"the table for submission: {error}")

@@ -126,14 +126,32 @@ class Journal:
             ) from error
         try:
             self._mend()
-            self._base = _opened(folder / "journal.db")
             self._limits: dict[int, SoftLimit] = {}
             self._looked_over, self._is_behind = 0, False
-            with self._named_troubles():
-                self._follow()
+            self.trouble = ""
+            self._base = self._followed(folder / "journal.db")
         except BaseException:
             os.close(self._lock)
             raise
+
+    def _followed(self, path: Path) -> sqlite3.Connection:
+        """Return the base, brought up to the text; where it cannot be written, one in memory, made of the text alone.
+
+        What is ours must be known to clear it, on a full disk, too.
+        """
+        try:
+            self._base = _opened(path)
+            self._follow()
+        except sqlite3.Error as error:
+            with contextlib.suppress(AttributeError):
+                self._base.close()
+            self.trouble = (
+                f"{path}: cannot be written ({error}); the text beside it holds everything, and is gone on with"
+            )
+            self._base = sqlite3.connect(":memory:")
+            self._base.executescript(_TABLES)
+            self._follow()
+        return self._base
 
     def close(self) -> None:
         """Give the journal back."""
@@ -165,6 +183,14 @@ class Journal:
         known = self.limit_of(job)
         mark = re.match(r"jobcast soft=(\d{1,7})m\b", job.mark)
         return (known.ours if known else frozenset()) | ({int(mark[1])} if mark else set())
+
+    def is_users(self, job: QueuedJob) -> bool:
+        """Return whether a job has a soft limit that is its user's own."""
+        return bool(job.soft) and not self.is_ours(job)
+
+    def is_ours(self, job: QueuedJob) -> bool:
+        """Return whether a job has a soft limit that is ours."""
+        return bool(job.soft) and not (job.soft or 0) % MINUTE and (job.soft or 0) // MINUTE in self.ours(job)
 
     def open_jobs(self) -> frozenset[int]:
         """Return the ids of jobs that have, or may have, a soft limit of ours by the journal."""
@@ -208,8 +234,47 @@ class Journal:
             if newest - self._looked_over > _DAY:  # so that memory does not grow for ever
                 self._limits, self._looked_over = self._stored(), newest
 
-    def add_ended(self, jobs: Iterable[QueuedJob]) -> list[QueuedJob]:
-        """Count jobs that ended in their classes, once each; return those that were new.
+    def catch_up(self) -> None:
+        """Bring a base that could not be written before up to the text.
+
+        Raises
+        ------
+        JobcastError
+            If it still cannot be.
+        """
+        if self._is_behind:
+            with self._named_troubles():
+                self._follow()
+                self._is_behind = False
+
+    def not_counted(self, jobs: Iterable[QueuedJob]) -> list[QueuedJob]:
+        """Return those of ended jobs that `add_ended` has not counted yet, once each.
+
+        Raises
+        ------
+        JobcastError
+            If the base cannot be read.
+        """
+        with self._named_troubles():
+            return [
+                job
+                for job in {(job.key, job.submit or 0): job for job in jobs}.values()
+                if self._base.execute(
+                    "SELECT 1 FROM ended WHERE job = ? AND submission = ?", (job.key, job.submit or 0)
+                ).fetchone()
+                is None
+            ]
+
+    def has_outcome(self, job: QueuedJob) -> bool:
+        """Return whether the outcome of a job is kept."""
+        with self._named_troubles():
+            found = self._base.execute(
+                "SELECT 1 FROM outcomes WHERE job = ? AND submission = ?", (job.key, job.submit or 0)
+            ).fetchone()
+        return found is not None
+
+    def add_ended(self, jobs: Iterable[QueuedJob]) -> None:
+        """Count jobs that ended in their classes, once each.
 
         Raises
         ------
@@ -235,7 +300,6 @@ class Journal:
                 )
             newest = max((job.end or 0 for job in new), default=0)
             self._base.execute("DELETE FROM ended WHERE at < ?", (newest - 7 * 86_400,))
-        return new
 
     # --- small steps --------------------------------------------------------------------------------------------------
 
@@ -284,28 +348,35 @@ class Journal:
                 self._remember(path.name, end)
 
     def _stored(self) -> dict[int, SoftLimit]:
-        """Return the soft limits that may still matter: not those of jobs that ended two months ago."""
+        """Return the soft limits that may still matter: not those of jobs that ended two months ago.
+
+        An array's stays: that one of its tasks has ended says nothing of the others.
+        """
         rows = self._base.execute(
             "SELECT job, submission, what, ours, minutes FROM soft_limits AS one WHERE NOT EXISTS "
             "(SELECT 1 FROM outcomes WHERE target = one.job AND submission = one.submission "
-            "AND at < (SELECT max(at) FROM soft_limits) - ?) ORDER BY at, rowid",
+            "AND job = CAST(one.job AS TEXT) AND at < (SELECT max(at) FROM soft_limits) - ?) ORDER BY at, rowid",
             (_OLD,),
         )
         return {row[0]: SoftLimit(row[0], row[1], row[2], frozenset(json.loads(row[3])), row[4]) for row in rows}
 
     def _project(self, records: Iterable[Record]) -> None:
+        records = list(records)
+        limits = [self._row_of(one) for one in records if one["what"] in ABOUT_JOBS]  # known, though the base be locked
         with self._base:
+            self._base.executemany(
+                "INSERT OR REPLACE INTO soft_limits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", limits
+            )
             for one in records:
-                if one["what"] in ABOUT_JOBS:
-                    self._project_limit(one)
-                elif one["what"] == OUTCOME:
+                if one["what"] == OUTCOME:
                     columns = ("job", "submission", "at", "target", "shadow", "minutes", "ran", "too_short", "state")
                     self._base.execute(
                         "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                         [*(one[name] for name in columns), one.get("procs"), one.get("wait")],
                     )
 
-    def _project_limit(self, one: Record) -> None:
+    def _row_of(self, one: Record) -> tuple[Any, ...]:
+        """Take a record into what is known of its job, and return the base's row on it."""
         job, submission, what = one["job"], one["submission"], one["what"]
         before = self._limits.get(job)
         if before is not None and before.submission != submission and not one.get("requeued"):
@@ -314,17 +385,16 @@ class Journal:
         if what == INTENDED and one["minutes"]:
             ours |= {one["minutes"]}
         elif what == WAS_SET:
-            ours = frozenset({one["minutes"]})
-        elif what == CLEARED:
+            ours = (ours if one.get("array") else frozenset()) | {one["minutes"]}
+        elif what == CLEARED and not one.get("array"):  # a task that runs keeps its own, and may be requeued
             ours = frozenset()
         minutes = one["minutes"] if what in (WAS_SET, WOULD_SET) else (before.minutes if before else None)
         if what in (CLEARED, WOULD_CLEAR):
             minutes = None
         self._limits[job] = SoftLimit(job, submission, what, ours, minutes)
-        self._base.execute(
-            "INSERT OR REPLACE INTO soft_limits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (job, submission, what, one["at"], minutes, json.dumps(sorted(ours)), one.get("limit"),
-             one.get("quantile"), one.get("model"), one.get("version"), one.get("why")),
+        return (
+            job, submission, what, one["at"], minutes, json.dumps(sorted(ours)), one.get("limit"),
+            one.get("quantile"), one.get("model"), one.get("version"), one.get("why"),
         )  # fmt: skip
 
     def _remember(self, name: str, end: int) -> None:
@@ -387,11 +457,17 @@ def _file_of(second: int) -> str:
 def _opened(path: Path) -> sqlite3.Connection:
     """Return the base, made anew where it is none."""
     for again in (False, True):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _SECRET))
-        base = sqlite3.connect(path)
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _SECRET))
+        except OSError as error:
+            raise sqlite3.OperationalError(error.strerror) from error
+        base = sqlite3.connect(path, timeout=1.0)  # clearing does not wait long for it
         try:
             base.execute("PRAGMA journal_mode=WAL")
             base.executescript(_TABLES)
+        except sqlite3.OperationalError:  # a full disk, or somebody who holds it: it is sound
+            base.close()
+            raise
         except sqlite3.DatabaseError as error:
             base.close()
             if again:

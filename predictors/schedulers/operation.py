@@ -1,20 +1,24 @@
 """What an operator does by hand: check the site before, and clear every soft limit after."""
 
+import fcntl
 import getpass
+import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from predictors.core.errors import JobcastError, counted
 from predictors.probes.commands import run
-from predictors.schedulers.journal import CLEARED, INTENDED, NOT_DONE, Journal
-from predictors.schedulers.slurm import Scheduler
+from predictors.schedulers.adapter import about
+from predictors.schedulers.feed import has_ended
+from predictors.schedulers.journal import CLEARED, INTENDED, NOT_DONE, Journal, Record
+from predictors.schedulers.slurm import FILTERS, WAITING, Scheduler, called
 from predictors.schedulers.slurm_text import Config
-from predictors.schedulers.soft_limit import MINUTE, PENDING, QueuedJob
+from predictors.schedulers.soft_limit import PENDING, QueuedJob
 from predictors.schedulers.table import parse
 
 OK: Final = "ok"
@@ -37,55 +41,91 @@ class Finding:
 
 @dataclass
 class Cleared:
-    """What became of the soft limits: how many were cleared, and which pending jobs still have one of ours."""
+    """What became of the soft limits.
+
+    Parameters
+    ----------
+    cleared : int
+        Jobs, and tasks of arrays, whose soft limit was cleared.
+    left : dict of str to str
+        Those that wait and still have one of ours, by id, and why.
+    running : dict of str to str
+        Those that have begun with one of ours and have not ended, by id, and their state. Slurm does not change these;
+        a requeue would bring such a soft limit back to the queue.
+    others : int
+        Those that wait with a soft limit that this journal knows nothing of.
+    troubles : list of str
+        What the journal could not take.
+    """
 
     cleared: int = 0
-    left: dict[int, str] = field(default_factory=dict)
+    left: dict[str, str] = field(default_factory=dict)
+    running: dict[str, str] = field(default_factory=dict)
     others: int = 0
-    """Pending jobs with a soft limit of their user's own."""
+    troubles: list[str] = field(default_factory=list)
 
 
 def clear_all(scheduler: Scheduler, journal: Journal) -> Cleared:
-    """Set TimeMin=0 on every pending job whose soft limit is ours by the journal, and read back.
+    """Set TimeMin=0 on every job that waits, or is held, and whose soft limit is ours by the journal, and read back.
 
-    Only then may the option be taken out of SchedulerParameters: without it, a job that still has a soft limit is ended
-    there.
+    Only then may the option be taken out of SchedulerParameters, and only if nothing runs with a soft limit of ours:
+    without the option, a job that still has one when it starts is ended there.
 
     Raises
     ------
     JobcastError
         If the scheduler does not answer.
     """
-    done = Cleared()
-    for _ in range(_ROUNDS):
+    done, ever = Cleared(troubles=[journal.trouble] if journal.trouble else []), set[str]()
+    for at in range(_ROUNDS):
         now = scheduler.config().now
-        pending = [job for job in scheduler.queue().jobs if job.state == PENDING and job.soft]
-        ours = {job.target: job for job in pending if job.soft and job.soft // MINUTE in journal.ours(job)}
-        done.others = len({job.target for job in pending} - ours.keys())
-        done.cleared += len(done.left.keys() - ours.keys())
-        if not ours:
-            done.left = {}
-            return done
-        journal.add([_record(job, now, INTENDED) for job in ours.values()])
-        refused = scheduler.write(dict.fromkeys(ours, 0))
-        shown = {job.target: job for job in scheduler.queue().jobs if job.state == PENDING and job.soft}
-        records, done.left = [], {}
-        for target, job in ours.items():
-            if target in shown and shown[target].soft == job.soft:
-                done.left[target] = refused.get(target, "the scheduler took the change and did not make it")
-                records.append(_record(job, now, NOT_DONE) | {"why": done.left[target]})
-            else:
-                done.cleared += 1
-                records.append(_record(job, now, CLEARED))
-        journal.add(records)
-        if not done.left:
-            return done
+        jobs = [job for job in scheduler.queue().jobs if job.soft and not has_ended(job)]
+        ours = {job.key: job for job in jobs if journal.is_ours(job)}
+        waiting = {name: job for name, job in ours.items() if job.state in WAITING}
+        done.others = sum(1 for job in jobs if job.state in WAITING and job.key not in ours)
+        done.running = {name: job.state for name, job in ours.items() if name not in waiting}
+        done.left = {name: why for name, why in done.left.items() if name in waiting}
+        done.cleared = len(ever - ours.keys())
+        if not waiting or at == _ROUNDS - 1:
+            break
+        ever |= waiting.keys()
+        _keep(journal, [_record(job, now, INTENDED) for job in waiting.values()], done)
+        users = {job.target for job in jobs if job.key not in ours}
+        grouped: dict[int, list[QueuedJob]] = {}
+        for job in waiting.values():
+            grouped.setdefault(job.target, []).append(job)
+        names = [called(target, those, whole=target not in users) for target, those in grouped.items()]
+        refused: Mapping[str, str] = {}
+        why = "the scheduler took the change and did not make it"
+        try:
+            refused = scheduler.write(dict.fromkeys(names, 0))
+        except JobcastError as error:  # a part may have been done: what is there is read
+            why = str(error)
+        shown = {job.key for job in scheduler.queue().jobs if journal.is_ours(job) and not has_ended(job)}
+        done.left = {
+            name: refused.get(name) or refused.get(str(job.target)) or why
+            for name, job in waiting.items()
+            if name in shown
+        }
+        records = [
+            _record(job, now, NOT_DONE) | {"why": done.left[name]} if name in shown else _record(job, now, CLEARED)
+            for name, job in waiting.items()
+        ]
+        _keep(journal, records, done)
     return done
 
 
+def _keep(journal: Journal, records: Sequence[Record], done: Cleared) -> None:
+    """Add records; a journal that cannot be written stops no clearing."""
+    try:
+        journal.add(records)
+    except JobcastError as error:
+        if str(error) not in done.troubles:
+            done.troubles.append(str(error))
+
+
 def _record(job: QueuedJob, now: int, what: str) -> dict[str, object]:
-    found: dict[str, object] = {"at": now, "what": what, "job": job.target, "submission": job.submit or 0, "minutes": 0}
-    return found | {"why": "jobcast slurm clear", "requeued": bool(job.restarts or job.task)}
+    return about(job, now, what, 0) | {"why": "jobcast slurm clear"}
 
 
 def check_site(scheduler: Scheduler, journal: Path, table: Path | None = None) -> Iterator[Finding]:
@@ -134,11 +174,13 @@ def _about_rights() -> Finding:
         user = getpass.getuser()
     except (KeyError, OSError):
         user = ""
-    told = run(["scontrol", "show", "config"])
+    told = run(["scontrol", "show", "config"], without=FILTERS)
     owner = re.search(r"^SlurmUser\s*= (\S+?)\(", told.out, re.MULTILINE)
     if user == "root" or (owner is not None and owner[1] == user):
         return Finding(OK, "rights", f"{user} is {'root' if user == 'root' else 'SlurmUser'}")
-    level = run(["sacctmgr", "-n", "-P", "show", "user", f"name={user}", "format=adminlevel"]).out.strip()
+    level = run(
+        ["sacctmgr", "-n", "-P", "show", "user", f"name={user}", "format=adminlevel"], without=FILTERS
+    ).out.strip()
     if level in ("Operator", "Administrator"):
         return Finding(OK, "rights", f"{user} is {level}")
     return Finding(
@@ -176,12 +218,40 @@ def _about_queue(scheduler: Scheduler, config: Config) -> Iterator[Finding]:
 
 
 def _about_journal(folder: Path) -> Finding:
+    """Tell whether a journal can be there; nothing is made, and one that is in use stays so."""
+    if not folder.exists():
+        above = next(one for one in folder.absolute().parents if one.exists())
+        if os.access(above, os.W_OK | os.X_OK):
+            return Finding(OK, "journal", f"{folder}: not there yet; the first adapter makes it")
+        return Finding(FAIL, "journal", f"{folder}: is not there, and {above} cannot be written by this user")
+    own = folder.stat().st_uid
     try:
-        with Journal(folder) as journal:
-            n_open = len(journal.open_jobs())
-    except JobcastError as error:
-        return Finding(FAIL, "journal", str(error))
-    return Finding(OK, "journal", f"{folder}: {counted(n_open, 'job')} with a soft limit of ours")
+        files = [one for one in folder.iterdir() if one.is_file()]
+        closed = [one for one in (folder, *files) if not os.access(one, os.R_OK | os.W_OK)]
+        apart = [one for one in files if one.stat().st_uid != own]
+    except OSError as error:
+        return Finding(FAIL, "journal", f"{folder}: cannot be read ({error.strerror})")
+    if closed or not folder.is_dir():
+        return Finding(FAIL, "journal", f"{closed[0] if closed else folder}: cannot be written by this user")
+    if apart:
+        return Finding(
+            FAIL,
+            "journal",
+            f"{apart[0]}: belongs to another user than its folder; chown it, or no adapter may write it",
+        )
+    used = "in use by an adapter" if _is_locked(folder / "lock") else f"{counted(len(files), 'file')}, not in use"
+    return Finding(OK, "journal", f"{folder}: {used}")
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
 
 
 def _about_table(path: Path, config: Config) -> Finding:

@@ -1,7 +1,7 @@
 """Slurm through its commands: squeue, sacct, sinfo and scontrol. Nothing is changed but by `write`."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, Protocol
 
@@ -19,9 +19,13 @@ from predictors.schedulers.slurm_text import (
     parse_squeue,
     squeue_format,
 )
-from predictors.schedulers.soft_limit import Reservation
+from predictors.schedulers.soft_limit import PENDING, QueuedJob, Reservation
 
 _ENVIRONMENT: Final = {"SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"}
+WAITING: Final = frozenset((PENDING, "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"))
+"""States of jobs that wait, or are held, for Slurm: it takes changes of their soft limits."""
+FILTERS: Final = ("SQUEUE_", "SACCT_", "SINFO_", "SCONTROL_", "SLURM_CLUSTERS")
+"""Beginnings of variables that add options to Slurm's commands, and so hide jobs: no command gets them."""
 
 
 class Scheduler(Protocol):
@@ -42,8 +46,11 @@ class Scheduler(Protocol):
     def partitions(self) -> Mapping[str, frozenset[str]]:
         """Return the nodes of each partition."""
 
-    def write(self, minutes: Mapping[int, int]) -> Mapping[int, str]:
-        """Set soft limits [min] by id, 0 to clear; return what was refused, by id. No refusal is no proof."""
+    def write(self, minutes: Mapping[str, int]) -> Mapping[str, str]:
+        """Set soft limits [min], 0 to clear, by what scontrol calls the jobs: 7, all of an array, or 7_1,7_3.
+
+        Returns what was refused, by the id that was refused. No refusal is no proof.
+        """
 
 
 class Slurm:
@@ -69,7 +76,7 @@ class Slurm:
         return parse_config(self._output("scontrol", "show", "config"))
 
     def queue(self) -> Rows:
-        """Return all jobs that slurmctld has in memory.
+        """Return all jobs that slurmctld has in memory; of an array each task, as each may have its own soft limit.
 
         Raises
         ------
@@ -77,7 +84,8 @@ class Slurm:
             If it does not answer, or the answer is cut off.
         """
         separator = _separator()
-        return parse_squeue(self._output("squeue", "-h", "-a", "-t", "all", "-O", squeue_format(separator)), separator)
+        fields = squeue_format(separator)
+        return parse_squeue(self._output("squeue", "-h", "-a", "-r", "-t", "all", "-O", fields), separator)
 
     def ended_since(self, second: int) -> Rows | None:
         """Return the jobs that ended since a second, by sacct; None where no accounts are kept.
@@ -120,14 +128,14 @@ class Slurm:
         """
         return parse_partitions(self._output("sinfo", "-h", "-a", "-N", "-o", "%R %N"))
 
-    def write(self, minutes: Mapping[int, int]) -> Mapping[int, str]:
+    def write(self, minutes: Mapping[str, int]) -> Mapping[str, str]:
         """Set soft limits by one scontrol, which reads all changes on stdin.
 
         Returns
         -------
-        mapping of int to str
-            Why a job was not changed, by id. A job that is missing here may still be unchanged: scontrol has status 0
-            for a running job, and changes nothing. Read the queue again.
+        mapping of str to str
+            Why a job was not changed, by id or by array and task. A job that is missing here may still be unchanged:
+            scontrol has status 0 for a running job, and changes nothing. Read the queue again.
 
         Raises
         ------
@@ -138,7 +146,11 @@ class Slurm:
             return {}
         lines = [f"update JobId={job} TimeMin={value}" for job, value in minutes.items()]
         done = run(
-            ["scontrol"], stdin="\n".join([*lines, "quit", ""]), environment=_ENVIRONMENT, patience=self._patience
+            ["scontrol"],
+            stdin="\n".join([*lines, "quit", ""]),
+            environment=_ENVIRONMENT,
+            without=FILTERS,
+            patience=self._patience,
         )
         refused = parse_refusals(done.problem)
         if done.code != 0 and not refused:
@@ -146,10 +158,22 @@ class Slurm:
         return refused
 
     def _run(self, *command: str) -> Done:
-        return run(command, environment=_ENVIRONMENT, patience=self._patience)
+        return run(command, environment=_ENVIRONMENT, without=FILTERS, patience=self._patience)
 
     def _output(self, *command: str) -> str:
         return _good(self._run(*command), command[0])
+
+
+def called(target: int, jobs: Sequence[QueuedJob], *, whole: bool) -> str:
+    """Return what scontrol calls jobs with one id: the id alone, or each task where others of the array must stay.
+
+    Examples
+    --------
+    >>> tasks = [QueuedJob(9, array_id=5, task="1"), QueuedJob(5, array_id=5, task="3")]
+    >>> called(5, tasks, whole=True), called(5, tasks, whole=False)
+    ('5', '5_1,5_3')
+    """
+    return str(target) if whole else ",".join(job.key for job in jobs)
 
 
 def _separator() -> str:

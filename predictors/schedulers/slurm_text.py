@@ -368,13 +368,16 @@ def _counted(word: str) -> list[str]:
     return [str(number).zfill(len(found[1])) for number in range(int(found[1]), int(found[2]) + 1)]
 
 
-def parse_refusals(text: str) -> Mapping[int, str]:
-    r"""Return what scontrol said on stderr of each job that it did not change, by id.
+def parse_refusals(text: str) -> Mapping[str, str]:
+    r"""Return what scontrol said on stderr of each job that it did not change, by id, or by array and task.
 
     Examples
     --------
     >>> dict(parse_refusals("Invalid job id specified for job 99\n"))
-    {99: 'Invalid job id specified'}
+    {'99': 'Invalid job id specified'}
+    >>> dict(parse_refusals("5_3: Job is no longer pending execution\n5_4: No error\n"))
+    {'5_3': 'Job is no longer pending execution'}
     """
-    found = re.findall(r"^(?:.*?error: )?(.+?) for job (\d+)\s*$", text, re.MULTILINE)
-    return MappingProxyType({int(job): printable(why.strip())[:160] for why, job in found})
+    found = re.findall(r"^(?:.*?error: )?(.+?) for job (\d+(?:_\S+)?)\s*$", text, re.MULTILINE)
+    found += [(why, job) for job, why in re.findall(r"^(\d+(?:_[^\s:]+)?): (.+)$", text, re.MULTILINE)]
+    return MappingProxyType({job: printable(why.strip())[:160] for why, job in found if why.strip() != "No error"})

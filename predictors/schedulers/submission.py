@@ -115,7 +115,8 @@ def submission_table(
             )
         )  # fmt: skip
     margin = rules.reservation_margin_minutes * MINUTE
-    return table_of(cluster, now, lasts, earliest(reservations, now), margin, rows, sets=sets)
+    everywhere = rules.partitions is None and not rules.without_partitions
+    return table_of(cluster, now, lasts, earliest(reservations, now), margin, rows, sets=sets, wide=everywhere)
 
 
 def write_table(table: Table, path: Path) -> None:

@@ -116,8 +116,12 @@ def table_of(
     rows: Iterable[Row],
     *,
     sets: bool = False,
+    wide: bool = True,
 ) -> Table:
     """Return the table of rows, with a row for all other jobs of each user and limit: the longest of theirs.
+
+    Of rows that differ in what a table does not tell, such as the account, the longest soft limit counts. Without
+    `wide` there are no rows for all other jobs: they would serve partitions that a site's rules leave out.
 
     Rows that cannot stand in a table, for a tab, a line break or a blank name of a user, are left out.
 
@@ -129,14 +133,22 @@ def table_of(
     >>> parse(made.text(), "c", 120) == made
     True
     """
-    kept = {one.key: one for one in rows if _sound(one)}
-    for one in list(kept.values()):
-        wide = (one.user, ANY, ANY, one.limit, ANY)
-        before = kept.get(wide)
-        ended = one.ended + (before.ended if before else 0)
-        longer = one if before is None or one.minutes > before.minutes else before
-        kept[wide] = Row(*wide, longer.minutes, longer.seconds, ended, longer.model)
+    kept: dict[tuple[str, str, str, int, str], Row] = {}
+    for one in rows:
+        if _sound(one):
+            _keep_longest(kept, one.key, one)
+    for one in list(kept.values()) if wide else ():
+        _keep_longest(kept, (one.user, ANY, ANY, one.limit, ANY), one)
     return Table(cluster, written, written + lasts, reservation or 0, margin, sets, kept)
+
+
+def _keep_longest(
+    kept: dict[tuple[str, str, str, int, str], Row], key: tuple[str, str, str, int, str], one: Row
+) -> None:
+    before = kept.get(key)
+    ended = one.ended + (before.ended if before else 0)
+    longer = one if before is None or one.minutes > before.minutes else before
+    kept[key] = Row(*key, longer.minutes, longer.seconds, ended, longer.model)
 
 
 def parse(text: str, cluster: str, now: int) -> Table:

@@ -192,7 +192,7 @@ def hook(tmp_path, monkeypatch):
         (library / f"{name}.py").write_text((DEPLOY.parent / "predictors" / "schedulers" / f"{name}.py").read_text())
     config = {"table": str(tmp_path / "table"), "cluster": "t", "library": str(library), "soft_limits": {}}
 
-    def run(text, event="QUEUEJOB", rules=None, **resources):
+    def run(text, event="QUEUEJOB", rules=None, variables=None, **resources):
         (tmp_path / "table").write_bytes(text if isinstance(text, bytes) else text.encode())
         (tmp_path / "config").write_text(json.dumps(config | {"soft_limits": rules or {}}))
         said = []
@@ -201,7 +201,8 @@ def hook(tmp_path, monkeypatch):
             raise Accepted
 
         job = types.SimpleNamespace(Resource_List=Resources(resources), queue="p", Job_Name="fit",
-                                    Job_Owner="eve@node1", resv=None)  # fmt: skip
+                                    Job_Owner="eve@node1", resv=None,
+                                    Variable_List=Resources() if variables is None else variables)  # fmt: skip
         of = types.SimpleNamespace(job=job, requestor="eve", type=event, accept=accept)
         pbs = types.ModuleType("pbs")
         pbs.__dict__.update(
@@ -228,10 +229,21 @@ def test_the_hook_takes_the_adapters_decision(hook):
     found, said = hook(table(), **JOB)
     assert str(found["soft_walltime"]) == "00:25:00" and "soft limit of 25 min" in said
     assert str(hook(table(), rules={"pad_minutes": 30}, **JOB)[0]["soft_walltime"]) == "00:40:00"
-    found, said = hook(table(), "RUNJOB", soft_walltime=Duration(50 * 60), **JOB)
+    own = Resources()
+    hook(table(), variables=own, **JOB)
+    assert own == {"JOBCAST_SOFT_WALLTIME": "25"}  # at runjob it is known as ours
+    earlier = Resources(JOBCAST_SOFT_WALLTIME="50")
+    found, said = hook(table(), "RUNJOB", variables=earlier, soft_walltime=Duration(50 * 60), **JOB)
     assert str(found["soft_walltime"]) == "00:25:00" and "after 50" in said
-    found, said = hook(table(reservation=NOW + 9000), "RUNJOB", soft_walltime=Duration(50 * 60), **JOB)
-    assert found["soft_walltime"] is None and "reservation" in said  # cleared
+    earlier = Resources(JOBCAST_SOFT_WALLTIME="50")
+    for begins in (NOW + 9000, NOW - 60):  # one that has begun may be followed by a second
+        given = table(reservation=begins)
+        found, said = hook(given, "RUNJOB", variables=earlier, soft_walltime=Duration(50 * 60), **JOB)
+        assert found["soft_walltime"] is None and "reservation" in said  # cleared
+        assert hook(given, **JOB)[0] == JOB
+    for variables in (None, earlier):  # a manager's own, from the beginning or instead of ours
+        managers = JOB | {"soft_walltime": Duration(70 * 60)}
+        assert hook(table(reservation=NOW + 9000), "RUNJOB", variables=variables, **managers)[0] == managers
     for change in ({"walltime": None}, {"soft_walltime": Duration(600)}, {"min_walltime": Duration(60)}):
         given = JOB | change
         assert hook(table(), **given)[0] == given

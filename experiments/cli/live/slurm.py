@@ -140,7 +140,9 @@ def write(
         Path | None, typer.Option(help="File of the users whose jobs may be changed, one a line.")
     ] = None,
     everybody: Annotated[bool, typer.Option("--all", help="All users' jobs may be changed.")] = False,
-    most_changes: Annotated[int, typer.Option(help="Changes of one look at most.", min=1)] = 2000,
+    most_changes: Annotated[
+        int, typer.Option(help="Beyond so many changes of one look nothing is set; clearing goes on.", min=1)
+    ] = 2000,
     no_feed: NoFeed = False,
     as_json: Json = False,
 ) -> None:
@@ -169,12 +171,17 @@ def write(
 
 
 @app.command()
-def clear(journal: JournalFolder = JOURNAL, as_json: Json = False) -> None:
-    """Clear the soft limits of all pending jobs that the journal has set: TimeMin=0, and read back.
+def clear(
+    journal: Annotated[
+        Path, typer.Option("--journal", help="Folder of the journal of the adapter that set them.", file_okay=False)
+    ],
+    as_json: Json = False,
+) -> None:
+    """Clear the soft limits of all waiting jobs that the journal has set: TimeMin=0, and read back.
 
-    The safe order to roll back: stop the adapter; `jobcast slurm clear`; take time_min_as_soft_limit out of
-    SchedulerParameters; scontrol reconfigure. The other way round, jobs that still have a soft limit would be ended
-    there. The status is 1 if one is left.
+    The status is 1 as long as one is left, or a job runs with one: then leave time_min_as_soft_limit in
+    SchedulerParameters, and clear again later. Without it, a job that starts with a soft limit is ended there. Before:
+    stop the adapter, and remove the table that job_submit.lua reads. docs/how-to/slurm.md has the whole order.
     """
     from experiments.console import print_json
     from predictors.core.errors import counted
@@ -182,6 +189,11 @@ def clear(journal: JournalFolder = JOURNAL, as_json: Json = False) -> None:
     from predictors.schedulers.operation import clear_all
     from predictors.schedulers.slurm import Slurm
 
+    if next(journal.glob("journal-*.jsonl"), None) is None:
+        raise JobcastError(
+            f"{journal}: has no journal-YYYY-MM.jsonl, so it is not known which soft limits are ours, and nothing was "
+            "cleared; give the --journal of the adapter that set them."
+        )
     with Journal(journal) as kept:
         done = clear_all(Slurm(), kept)
     if as_json:
@@ -190,11 +202,23 @@ def clear(journal: JournalFolder = JOURNAL, as_json: Json = False) -> None:
         say(f"{counted(done.cleared, 'soft limit')} cleared, {len(done.left)} left.")
         for job, why in list(done.left.items())[:20]:
             say(f"  job {job}: {why}")
+        if done.running:
+            say(
+                f"{counted(len(done.running), 'job')} that have not ended keep theirs, and a requeue would bring it "
+                "back: leave the option until these have ended, then clear again."
+            )
+            for job, state in list(done.running.items())[:20]:
+                say(f"  job {job}: {state}")
         if done.others:
-            say(f"{counted(done.others, 'pending job')} with a TimeMin of their users' own are as they were.")
-        if not done.left:
+            say(
+                f"{counted(done.others, 'waiting job')} with a TimeMin that this journal did not set, by their users "
+                "or by another adapter, are as they were."
+            )
+        if not done.left and not done.running:
             say("Now take time_min_as_soft_limit out of SchedulerParameters, if it shall go, and scontrol reconfigure.")
-    if done.left:
+        for trouble in done.troubles:
+            typer.echo(f"jobcast: {trouble}", err=True)
+    if done.left or done.running:
         raise typer.Exit(1)
 
 

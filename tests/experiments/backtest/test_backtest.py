@@ -36,6 +36,11 @@ def found(log, tmp_path_factory):
     return Backtest(log, seeds=5).run(tmp_path_factory.mktemp("backtest"))
 
 
+def test_what_looks_ahead_is_refused(log):
+    with pytest.raises(JobcastError, match="knows the run times"):
+        Backtest(log, "clairvoyant")
+
+
 def test_months_follow_the_calendar_and_the_clock_of_the_machine(log):
     months = Months.of(log)
     assert months.names == ("2025-09", "2025-10", "2025-11")

@@ -71,8 +71,24 @@ def test_clear_says_what_it_could_not_clear(cluster_on_path, adapter, command, t
     code, out, _ = command(f"slurm clear --journal {tmp_path / 'journal'}")
     assert code == 1
     assert (
-        "0 soft limits cleared, 1 left." in out and "did not make it" in out and "1 pending job with a TimeMin" in out
+        "0 soft limits cleared, 1 left." in out and "did not make it" in out and "1 waiting job with a TimeMin" in out
     )
+
+
+def test_clear_needs_the_journal_that_knows_and_names_what_runs(cluster_on_path, adapter, command, tmp_path):
+    cluster_on_path.job(1)
+    one = adapter()
+    one.cycle()
+    one.journal.close()
+    (tmp_path / "empty").mkdir()
+    code, _, err = command(f"slurm clear --journal {tmp_path / 'empty'}")
+    assert code == 2 and "nothing was cleared" in " ".join(err.split())
+    assert command("slurm clear")[0] == 2
+    cluster_on_path.job(1, State="RUNNING", StartTime="9000")
+    code, out, _ = command(f"slurm clear --journal {tmp_path / 'journal'}")
+    text = " ".join(out.split())
+    assert code == 1 and "leave the option until these have ended" in text and "job 1: RUNNING" in text
+    assert "Now take" not in text
 
 
 def test_check_names_what_is_wrong_a_line_each(cluster_on_path, cluster, command, tmp_path):

@@ -79,6 +79,32 @@ def test_a_soft_limit_and_a_reservation_are_planned_by(queue):
     assert starts_of(kept, Past(None), [narrow])[0].by_requests >= NOW + 9000
 
 
+def test_a_reservation_that_has_begun_keeps_its_processors(queue):
+    """Half the machine is reserved until NOW + 5000; its own job runs on it, so that four processors are left."""
+    course = Reservation("course", NOW - 900, NOW + 5000, frozenset(("n1",)))
+    jobs = (job(1, "RUNNING", start=NOW - 600, procs=4, reservation="course"), job(2), job(3, procs=4, submit=NOW - 9))
+    begun = replace(queue, jobs=jobs, reservations=(course,))
+    found = {one.job: one.by_requests - NOW for one in starts_of(begun, Past(None), list(jobs[1:]))}
+    assert found == {"2": 5000, "3": 0}
+    others = replace(begun, jobs=(job(1, "RUNNING", start=NOW - 600, procs=6), job(2)))
+    assert starts_of(others, Past(None), [others.job("2")])[0].by_requests - NOW == 5000  # it runs on as it does
+
+
+@pytest.mark.parametrize(("state", "start", "then"), [
+    ("CONFIGURING", NOW, 3600), ("COMPLETING", NOW - 600, 1), ("SUSPENDED", NOW - 600, 0),
+])  # fmt: skip
+def test_jobs_that_are_made_ready_or_cleaned_have_processors(queue, state, start, then):
+    found = replace(queue, jobs=(job(1, state, start=start), job(2)))
+    assert starts_of(found, Past(None), [found.job("2")])[0].by_requests - NOW == then
+
+
+def test_a_job_of_several_partitions_is_counted_and_refused_by_name(queue):
+    found = replace(queue, jobs=(*queue.jobs, job(6, partition="batch,gpu")))
+    assert starts_of(found, Past(None), [found.job("2")])[0].left_out == 2
+    with pytest.raises(JobcastError, match="several partitions may take"):
+        Present(found, "batch,gpu", Past(None))
+
+
 def test_why_names_the_jobs_by_their_own_ids(queue):
     present = Present(queue, "batch", Past(None))
     first = present.why(queue.job("3"))[0]
@@ -101,6 +127,13 @@ def test_a_queue_comes_back_from_its_file_and_no_other_file_is_one(queue, tmp_pa
     full = replace(queue, reservations=(Reservation("m", 1, 2, frozenset(("n1",)), frozenset(("DAILY",))),))
     full.write(tmp_path / "queue.json")
     assert LiveQueue.read(tmp_path / "queue.json") == full
+    about = json.loads((tmp_path / "queue.json").read_text())
+    for part in ({"now": "soon"}, {"jobs": [{"job_id": 1, "limit": "1:00:00"}]}, {"jobs": [{"job_id": 1, "procs": 0}]},
+                 {"procs": {"batch": [8]}}, {"nodes": 3}, {"reservations": [{"name": "m"}]},
+                 {"jobs": [{"job_id": 1, "start": 1 << 70}]}):  # fmt: skip
+        (tmp_path / "odd.json").write_text(json.dumps(about | part))
+        with pytest.raises(JobcastError, match=r"odd\.json: the queue"):
+            LiveQueue.read(tmp_path / "odd.json")
     for text in ("", "[]", "{}", '{"format": "jobcast queue"}', '{"format": "jobcast queue", "now": 1, "jobs": [7]}'):
         (tmp_path / "odd.json").write_text(text)
         with pytest.raises(JobcastError, match="queue"):

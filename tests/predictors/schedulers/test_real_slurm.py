@@ -77,10 +77,11 @@ def test_each_version_is_read_and_judged(version, slurm, tmp_path):
     assert config.version[:2] == tuple(map(int, version.split(".")))
     assert bool(config.refusal) == (version == "22.05") and bool(config.warning) == (version == "24.11")
     jobs = {job.job_id: job for job in rows.jobs}
-    assert rows.bad == {} and len(rows.jobs) == 8
+    assert rows.bad == {} and len(rows.jobs) == 7 + 20
     assert (jobs[running].state, jobs[running].limit, jobs[running].user) == ("RUNNING", 3600, "alice")
     assert (jobs[odd].name, jobs[odd].limit, jobs[odd].soft) == ("a|b\nü 7|x|", 93_600, None)
-    assert (jobs[array].array_id, jobs[array].task, jobs[array].target) == (array, "1-20%3", array)
+    tasks = [job for job in rows.jobs if job.array_id == array]
+    assert {job.task for job in tasks} == {str(n) for n in range(1, 21)} and {job.target for job in tasks} == {array}
     assert jobs[het].is_het and jobs[het + 1].is_het and not jobs[odd].is_het
     assert abs(jobs[late].deadline - config.now - 3 * 3600) < 5
     assert jobs[own].soft == 300 and jobs[free].limit is None
@@ -247,6 +248,58 @@ def test_two_thousand_pending_jobs_take_ten_seconds_a_cycle_at_most(slurm, tmp_p
     assert first.seconds <= 10 and again.seconds <= 10
 
 
+def soft_limits(array):
+    """Return the soft limit of each task of an array [min], None where there is none."""
+    jobs = [job for job in Slurm().queue().jobs if job.array_id == array and job.task]
+    return {int(job.task): job.soft and job.soft // 60 for job in jobs}
+
+
+def test_the_tasks_of_an_array_are_told_apart(slurm, tmp_path):
+    """A user's own soft limit of one task stays, in a cycle and in clearing; whatever is ours goes."""
+    cluster = slurm()
+    blocker = cluster.submit("-N4", "-n32", "-t", 60)
+    cluster.wait_for(blocker, "RUNNING")
+    array = cluster.submit("-n1", "-t", 60, "--array=1-4")
+    forecasts = Forecasts()
+    with beside(tmp_path / "j", forecasts) as one:
+        assert one.cycle().changed == {"set": 1} and soft_limits(array) == dict.fromkeys(range(1, 5), 11)
+        cluster.run("scontrol", "update", f"JobId={array}_2", "TimeMin=40", user="alice")
+        assert soft_limits(array) == {1: 11, 2: 40, 3: 11, 4: 11}
+        forecasts.seconds = 1200.0
+        assert one.cycle().changed == {"set": 1} and soft_limits(array) == {1: 21, 2: 40, 3: 21, 4: 21}
+        done = clear_all(Slurm(), one.journal)
+        assert (done.left, done.running, done.others) == ({}, {}, 1)
+        assert soft_limits(array) == {1: None, 2: 40, 3: None, 4: None}
+        assert {job.limit for job in Slurm().queue().jobs} == {3600}
+
+
+def test_what_runs_with_a_soft_limit_of_ours_is_named_and_cleared_when_it_comes_back(slurm, tmp_path):
+    """An array's task and a job start with one; cleared is what waits. Requeued and held, theirs is cleared, too."""
+    cluster = slurm()
+    blocker = cluster.submit("-N4", "-n32", "-t", 60)
+    cluster.wait_for(blocker, "RUNNING")
+    array = cluster.submit("-n1", "-t", 60, "--requeue", "--array=1-3%1", seconds=60)
+    single = cluster.submit("-n1", "-t", 60, "--requeue", seconds=60)
+    with beside(tmp_path / "j") as one:
+        assert one.cycle().changed == {"set": 2}
+        cluster.run("scancel", str(blocker))
+        cluster.wait_for(single, "RUNNING")
+        end = time.monotonic() + 20
+        while "RUNNING" not in {job.state for job in Slurm().queue().jobs if job.array_id == array and job.task}:
+            assert time.monotonic() < end
+            time.sleep(0.2)
+        done = clear_all(Slurm(), one.journal)
+        assert done.left == {} and done.running == {f"{array}_1": "RUNNING", str(single): "RUNNING"}
+        assert soft_limits(array) == {1: 11, 2: None, 3: None}
+        cluster.run("scontrol", "requeuehold", str(single))
+        cluster.run("scontrol", "requeuehold", f"{array}_1")
+        end = time.monotonic() + 30
+        while (done := clear_all(Slurm(), one.journal)).running:
+            assert time.monotonic() < end, done
+            time.sleep(0.5)
+        assert done.left == {} and {job.soft for job in Slurm().queue().jobs} == {None}
+
+
 # --- how Slurm behaves ------------------------------------------------------------------------------------------------
 
 
@@ -359,3 +412,32 @@ def test_the_plug_ins_of_slurm_set_advise_and_fail_open(slurm, tmp_path):
     with beside(tmp_path / "j", Forecasts(None)) as one:
         assert one.cycle().changed == {"cleared": 1}
     assert cluster.show(late, "TimeMin") == "N/A" and cluster.show(job, "TimeMin") == "00:25:00"
+
+
+def test_job_submit_is_taken_away_in_the_order_of_the_page(slurm, tmp_path):
+    """First the table, then the soft limits, then the plug-in's name and the option; the file goes last."""
+    cluster = slurm(more="JobSubmitPlugins=lua", up=False)
+    place, text = cluster.home / "table", (ROOT / "deploy" / "slurm" / "job_submit.lua").read_text()
+    rows = [Row("alice", "p", "1", 60, "fit", 25, 600, 14, "m@3")]
+    place.write_text(table_of("t", int(time.time()), 900, None, 600, rows, sets=True).text())
+    text = text.replace('local CLUSTER = ""', 'local CLUSTER = "t"').replace("EVERY = 10", "EVERY = 1")
+    (cluster.home / "job_submit.lua").write_text(text.replace("/var/lib/jobcast/soft-limits", f"{cluster.place}/table"))
+    cluster.up()
+    blocker = cluster.submit("-N4", "-n32", "-t", 90)  # the table knows nothing of it
+    cluster.wait_for(blocker, "RUNNING")
+    job = cluster.submit("-n1", "-t", 60, "-J", "fit")
+    assert cluster.show(job, "TimeMin") == "00:25:00"
+    place.unlink()
+    time.sleep(2.1)
+    later = cluster.submit("-n1", "-t", 60, "-J", "fit")
+    assert cluster.show(later, "TimeMin") == "N/A"
+    with beside(tmp_path / "j") as one:
+        done = clear_all(Slurm(), one.journal)
+    assert (done.cleared, done.left, done.running) == (1, {}, {}) and cluster.show(job, "TimeMin") == "N/A"
+    cluster.more = ""
+    cluster.configure("bf_interval=1,bf_resolution=1,sched_interval=1")
+    cluster.run("scontrol", "reconfigure")
+    (cluster.home / "job_submit.lua").unlink()
+    cluster.run("scontrol", "reconfigure")
+    last = cluster.submit("-n1", "-t", 60, "-J", "fit")
+    assert cluster.show(last, "TimeMin", "TimeLimit") == ["N/A", "01:00:00"]

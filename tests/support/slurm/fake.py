@@ -66,22 +66,34 @@ def scontrol(cluster, given):
     return "\n".join([*lines, *(f"{key:<23} = {value}" for key, value in cluster["config"].items()), ""])
 
 
+def named(cluster, text):
+    """Return the jobs that one of scontrol's names stands for: 7, an array's waiting tasks by 5, and 5_3 for one."""
+    array, _, task = text.partition("_")
+    return [
+        one
+        for job, one in cluster["jobs"].items()
+        if (task and (str(one.get("ArrayJobID")), str(one.get("ArrayTaskID"))) == (array, task))
+        or (not task and array in (job, str(one.get("ArrayJobID"))))
+    ]
+
+
 def updated(file, cluster, stdin, fault):
     problems = []
     for line in stdin.splitlines():
-        found = re.fullmatch(r"update JobId=(\d+) TimeMin=(\d+)", line)
+        found = re.fullmatch(r"update JobId=([0-9][^ ]*) TimeMin=(\d+)", line)
         if found is None or fault == "lies":
             continue
-        touched = [one for job, one in cluster["jobs"].items() if found[1] in (job, str(one.get("ArrayJobID")))]
-        if not touched:
-            problems.append(f"Invalid job id specified for job {found[1]}")
-        for job in touched:
-            if job.get("State", "PENDING") != "PENDING":
-                continue
-            if fault == "refuses":
-                problems.append(f"Access/permission denied for job {found[1]}")
-                continue
-            job["MinTime"] = f"{int(found[2])}:00"
+        for name in re.split(r",(?=\d+_|\d+$)", found[1]):
+            touched = named(cluster, name)
+            if not touched:
+                problems.append(f"Invalid job id specified for job {name}")
+            for job in touched:
+                if job.get("State", "PENDING") not in ("PENDING", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"):
+                    continue
+                if fault == "refuses":
+                    problems.append(f"Access/permission denied for job {name}")
+                    continue
+                job["MinTime"] = f"{int(found[2])}:00"
     for job in cluster.get("starts_while_written", ()):
         cluster["jobs"][job] |= {"State": "RUNNING", "StartTime": str(cluster["now"]), "MinTime": "0:00"}
     for job in cluster.get("starts_with_it", ()):
