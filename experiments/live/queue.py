@@ -135,7 +135,7 @@ def usable(text: str) -> dict[str, int]:
     for line in text.splitlines():
         name, _, counts = line.strip().rpartition(" ")
         parts = counts.split("/")
-        if not name or len(parts) != 4 or not all(part.isdigit() for part in parts):
+        if not name or len(parts) != 4 or not all(part.isdecimal() for part in parts):
             raise JobcastError(f"sinfo: printed {printable(line)[:60]!r}, not a partition and four numbers.")
         found[name] = found.get(name, 0) + int(parts[0]) + int(parts[1])
     return found
@@ -164,7 +164,7 @@ def tasks_of(text: str) -> list[int]:
     for part in text.partition("%")[0].split(","):
         span, _, step = part.partition(":")
         first, _, last = span.partition("-")
-        if not (first.isdigit() and (last or first).isdigit() and (step or "1").isdigit()):
+        if not (first.isdecimal() and (last or first).isdecimal() and (step or "1").isdecimal()):
             return []
         found.extend(range(int(first), int(last or first) + 1, max(1, int(step or 1)))[:MOST_TASKS])
     return found[:MOST_TASKS]

@@ -37,6 +37,7 @@ Record = Mapping[str, Any]
 """What a line holds: `at` [Unix time of the scheduler], `what`, and what belongs to that."""
 
 _SECRET: Final = 0o600
+_LARGEST: Final = 1 << 53
 _OLD: Final = 60 * 86_400
 _DAY: Final = 86_400
 _TABLES: Final = """
@@ -416,13 +417,26 @@ def read_journal(folder: Path) -> Iterator[Record]:
 
 
 def _parsed(line: bytes, path: Path) -> Record:
-    try:
+    with contextlib.suppress(ValueError, RecursionError):
         found = json.loads(line)
-        if isinstance(found, dict) and isinstance(found.get("at"), int) and isinstance(found.get("what"), str):
+        if isinstance(found, dict) and _is_record(found):
             return found
-    except ValueError:
-        pass
     raise JobcastError(f"{path}: has a line that is no record of a journal: {line[:60]!r}; move the file away.")
+
+
+def _is_record(found: dict[str, Any]) -> bool:
+    """Return whether a line has what its kind needs, in numbers that the base can hold."""
+    what = found.get("what")
+    numbers = ["at"]
+    if what in ABOUT_JOBS:
+        numbers += ["job", "submission", *(["minutes"] if found.get("minutes", 0) is not None else [])]
+    elif what == OUTCOME:
+        numbers += ["submission", "target", "shadow", "minutes", "ran", "too_short"]
+        if not (isinstance(found.get("job"), str) and isinstance(found.get("state"), str)):
+            return False
+    return isinstance(what, str) and all(
+        isinstance(found.get(name), int) and abs(found[name]) < _LARGEST for name in numbers
+    )
 
 
 def _append(path: Path, data: bytes) -> int:

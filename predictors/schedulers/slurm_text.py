@@ -171,7 +171,7 @@ def _accounted(row: dict[str, str]) -> QueuedJob:
         end=end,
         procs=_number(row, "ReqCPUS"),
         nodes=_nodes(row["NNodes"]),
-        restarts=int(row["Restarts"]) if row["Restarts"].isdigit() else 0,
+        restarts=int(row["Restarts"]) if row["Restarts"].isdecimal() else 0,
         name=row["JobName"],
     )
 
@@ -182,7 +182,7 @@ def _or_empty(text: str) -> str:
 
 def _number(row: dict[str, str], name: str) -> int:
     text = row[name].strip()
-    if not (text.isascii() and text.isdigit()) or len(text) > 15:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 15:
         raise ValueError(f"{name} is no whole number: {text[:20]!r}")
     return int(text)
 
@@ -195,7 +195,7 @@ def _nodes(text: str) -> int:
 
 def _span(row: dict[str, str], name: str) -> int:
     seconds = span(row[name])
-    if seconds is None or row[name].strip().isdigit():  # squeue writes minutes and seconds, 10:00, at least
+    if seconds is None or row[name].strip().isdecimal():  # squeue writes minutes and seconds, 10:00, at least
         raise ValueError(f"{name} is no span of time: {row[name][:20]!r}")
     return seconds
 
@@ -269,14 +269,14 @@ def parse_config(text: str) -> Config:
     >>> found.shown, found.refusal, found.cluster, found.now
     ('26.05.5', '', 'big', 1700000000)
     """
-    head = re.search(r"^Configuration data as of (\d+)$", text, re.MULTILINE)
+    head = re.search(r"^Configuration data as of (\d{1,11})$", text, re.MULTILINE)
     values = dict(re.findall(r"^(\w+)\s*= (.*)$", text, re.MULTILINE))
-    version = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", values.get("SLURM_VERSION", ""))
+    version = re.match(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?", values.get("SLURM_VERSION", ""))
     if head is None or version is None:
         lacks = "the time" if head is None else "SLURM_VERSION"
         raise JobcastError(f"scontrol show config: printed no {lacks.removeprefix('the ')}; is slurmctld up?")
     parameters = _or_empty(values.get("SchedulerParameters", "")).split(",")
-    age = re.match(r"\d+", values.get("MinJobAge", ""))
+    age = re.match(r"\d{1,9}", values.get("MinJobAge", ""))
     return Config(
         now=int(head[1]),
         version=tuple(int(part) for part in version.groups() if part is not None),
@@ -311,7 +311,7 @@ def parse_reservations(text: str) -> tuple[Reservation, ...]:
         if "ReservationName" not in values:
             continue
         start, end = values.get("StartTime", ""), values.get("EndTime", "")
-        if not (start.isdigit() and end.isdigit()):
+        if not (start.isdecimal() and end.isdecimal()):
             raise JobcastError(f"scontrol show reservation: {printable(line)[:80]!r} has no times that can be read.")
         nodes = _or_empty(values.get("Nodes", ""))
         found.append(

@@ -59,7 +59,7 @@ def test_every_command_declares_what_it_writes():
         ("log convert link.swf second.swf", "very file"),
         ("log join log.swf key.swf second.swf", "very file"),
         ("slurm table log.swf --model last-two --db sqlite:///runs.csv --cluster c --out runs.csv", "very file"),
-        ("slurm shadow --model last-two --db sqlite:///runs.csv --journal j --table ./runs.csv --cycles 1", "very file"),
+        ("slurm shadow --model last-two --db sqlite:///runs.csv --table ./runs.csv --cycles 1", "very file"),
         ("simulate log.swf --commands runs.csv --schedule runs.csv", "very file"),
         ("simulate log.swf --outages runs.csv --schedule runs.csv", "very file"),
         ("simulate log.swf --partitions runs.csv --schedule runs.csv", "very file"),

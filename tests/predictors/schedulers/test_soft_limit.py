@@ -140,6 +140,20 @@ def test_a_full_disk_adds_nothing_and_says_so(tmp_path, monkeypatch):
         assert journal.ours(QueuedJob(1, submit=5)) == {20}
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"at":1,"what":"set"}', '{"at":1,"what":"outcome","job":"7"}', "[" * 100_000,
+        '{"at":1,"what":"set","job":7,"submission":1,"minutes":[1]}',
+        '{"at":1,"what":"set","job":99999999999999999999999,"submission":1,"minutes":1}',
+    ],
+)  # fmt: skip
+def test_a_line_that_is_no_whole_record_is_told(line, tmp_path):
+    (tmp_path / "journal-1970-01.jsonl").write_text(line + "\n")
+    with pytest.raises(JobcastError, match="a line that is no record"):
+        Journal(tmp_path)
+
+
 def test_a_journal_that_is_none_is_named(tmp_path):
     (tmp_path / "journal-2023-11.jsonl").write_text(json.dumps({"what": 3}) + "\n")
     with pytest.raises(JobcastError, match="no record of a journal"):

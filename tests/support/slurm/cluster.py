@@ -279,7 +279,9 @@ PartitionName=p Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
             with contextlib.suppress(OSError):
                 if (path / "root").readlink() != self.root:
                     continue
-                if own in (path / "environ").read_bytes() or self.home in (path / "cwd").readlink().parents:
+                files = [one.readlink() for one in (path / "fd").iterdir()]  # slurmstepd shows no environment
+                places = [(path / "cwd").readlink(), *files]
+                if own in (path / "environ").read_bytes() or any(self.home in one.parents for one in places):
                     yield int(path.name)
 
     def _add_user(self, name):
