@@ -9,7 +9,7 @@ import pandas as pd
 from experiments.advise.advice import CLASSES, Advice
 from experiments.advise.sentences import RUN_TIMES, by, processors
 from experiments.compare.result import TOLERATED, Ratio
-from experiments.reports.figures import COLOURS, MARKERS, bar_lengths
+from experiments.reports.figures import COLOURS, MARKERS, bar_lengths, ticks_between
 from experiments.sweeps.report import ratios
 
 if TYPE_CHECKING:
@@ -83,31 +83,6 @@ def _ratio_axis(axes: "Axes", table: pd.DataFrame) -> None:
     axes.set_xticks(ticks_between(low, high))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
-
-
-def ticks_between(low: float, high: float) -> list[float]:
-    """Return ratios to name on a logarithmic axis, 1 among them, none so near to another that they would overlap.
-
-    Examples
-    --------
-    >>> ticks_between(0.8, 1.3)
-    [0.8, 0.9, 1.0, 1.1, 1.2]
-    >>> ticks_between(0.1, 34.0)
-    [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0]
-    """
-    gap = np.log(high / low) / 12
-    chosen = [1.0]
-    for tick in sorted(TICKS, key=lambda tick: (TICKS[tick], tick)):
-        if low <= tick <= high and min(abs(np.log(tick / other)) for other in chosen) >= gap:
-            chosen.append(tick)
-    return sorted(chosen)
-
-
-TICKS: Final = {
-    **{tick * ten: 0 for ten in (0.01, 0.1, 1.0, 10.0, 100.0) for tick in (1.0, 2.0, 5.0)},
-    **dict.fromkeys((0.3, 0.7, 0.8, 0.9, 1.1, 1.2, 1.5, 3.0, 7.0, 30.0, 70.0), 1),
-}
-"""What may be named on an axis of ratios; the lower number first."""
 
 
 def paint_by_class(current: str, cases: Sequence[str]) -> "Callable[[Axes, pd.DataFrame], None]":

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -221,3 +221,28 @@ def _title(figure: "Figure", name: str) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+def ticks_between(low: float, high: float) -> list[float]:
+    """Return ratios to name on a logarithmic axis, 1 among them, none so near to another that they would overlap.
+
+    Examples
+    --------
+    >>> ticks_between(0.8, 1.3)
+    [0.8, 0.9, 1.0, 1.1, 1.2]
+    >>> ticks_between(0.1, 34.0)
+    [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0]
+    """
+    gap = np.log(high / low) / 12
+    chosen = [1.0]
+    for tick in sorted(TICKS, key=lambda tick: (TICKS[tick], tick)):
+        if low <= tick <= high and min(abs(np.log(tick / other)) for other in chosen) >= gap:
+            chosen.append(tick)
+    return sorted(chosen)
+
+
+TICKS: Final = {
+    **{tick * ten: 0 for ten in (0.01, 0.1, 1.0, 10.0, 100.0) for tick in (1.0, 2.0, 5.0)},
+    **dict.fromkeys((0.3, 0.7, 0.8, 0.9, 1.1, 1.2, 1.5, 3.0, 7.0, 30.0, 70.0), 1),
+}
+"""What may be named on an axis of ratios; the lower number first."""

@@ -14,7 +14,7 @@ import pandas as pd
 
 from experiments.compare.compare import compare
 from experiments.compare.measures import AS_LOGGED
-from experiments.reports.figures import COLOURS, bar_lengths, draw, write_table
+from experiments.reports.figures import COLOURS, bar_lengths, draw, ticks_between, write_table
 from experiments.reports.report import Report
 from experiments.runs.setting import Setting
 from experiments.sweeps.plan import plan
@@ -237,7 +237,7 @@ def paint_changes(axes: "Axes", table: pd.DataFrame) -> None:
     axes.invert_yaxis()
     axes.set_xscale("log")
     low, high = float(table["low"].min()), float(table["high"].max())
-    ticks = [tick for tick in (0.2, 0.5, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0) if low <= tick <= high]
+    ticks = ticks_between(low, high)
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
     axes.set(title="Waits beside the limits as asked", xlabel="ratio of mean waits: below 1 is better")
