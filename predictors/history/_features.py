@@ -31,13 +31,13 @@ def write_facts(facts: Floats, job: Ints, now: int, jobs: Ints, users: Ints, clo
     if families & at.MACHINE_FAMILY:
         write_machine(facts, clock)
     if families & at.SIMILAR_FAMILY:
-        write_similar(facts, job, now, users)
+        write_most_specific(facts, job, now, users, at.BACK_OFF, at.F_SIMILAR)
     if families & at.GROUPS_FAMILY:
         write_groups(facts, job, now, users)
     if families & at.KERNEL_FAMILY:
         write_kernels(facts, job, now, users, recent)
     if families & at.NAMED_FAMILY:
-        write_named(facts, job, now, users)
+        write_most_specific(facts, job, now, users, at.NAMED_BACK_OFF, at.F_NAMED)
     if families & at.TEXT_FAMILY:
         write_near_text(facts, job, users, recent)
     if families & at.LOGGED_FAMILY:
@@ -179,31 +179,16 @@ def group_slot(job: Ints, kind: int) -> int:
 
 
 @compiled
-def write_similar(facts: Floats, job: Ints, now: int, users: Ints) -> None:
-    """Features of the most specific group with history."""
-    for k in range(at.F_SIMILAR, at.F_SIMILAR_RANK + 1):
+def write_most_specific(facts: Floats, job: Ints, now: int, users: Ints, kinds: tuple[int, ...], first: int) -> None:
+    """Features of the first group among `kinds` with history, from the place `first` on, and then its rank."""
+    for k in range(first, first + at.GROUP_FACTS + 1):
         facts[k] = np.nan
     rank = 0.0
-    for kind in at.BACK_OFF:
+    for kind in kinds:
         slot = group_slot(job, kind)
         if slot != NONE and users[slot, at.ENDED_COUNT] > 0:
-            write_group(facts, at.F_SIMILAR, now, users[slot])
-            facts[at.F_SIMILAR_RANK] = rank
-            return
-        rank += 1.0
-
-
-@compiled
-def write_named(facts: Floats, job: Ints, now: int, users: Ints) -> None:
-    """Features of the most specific group with history, groups of one stem before all others."""
-    for k in range(at.F_NAMED, at.F_NAMED_RANK + 1):
-        facts[k] = np.nan
-    rank = 0.0
-    for kind in at.NAMED_BACK_OFF:
-        slot = group_slot(job, kind)
-        if slot != NONE and users[slot, at.ENDED_COUNT] > 0:
-            write_group(facts, at.F_NAMED, now, users[slot])
-            facts[at.F_NAMED_RANK] = rank
+            write_group(facts, first, now, users[slot])
+            facts[first + at.GROUP_FACTS] = rank
             return
         rank += 1.0
 

@@ -302,6 +302,10 @@ def _site_rules(path: Path | None) -> "SiteRules":
     return SiteRules() if path is None else read_rules(path)
 
 
+_TROUBLES = 5
+"""Lines about what a look could not do, at most."""
+
+
 def _go_on(adapter: "Adapter", look: LookOptions, as_json: bool) -> None:
     """Look again and again. A look that fails changes nothing, and the next one may succeed."""
     import sys
@@ -341,5 +345,7 @@ def _tell(done: "Cycle", as_json: bool) -> None:
         f"{counted(done.jobs, 'job')}, {done.pending:,} pending; {counted(done.events, 'event')} told; {changes}; "
         f"{done.seconds:.2f} s"
     )
-    for trouble in done.troubles[:5]:
+    for trouble in done.troubles[:_TROUBLES]:
         typer.echo(f"jobcast: {printable(trouble)}", err=True)
+    if (more := len(done.troubles) - _TROUBLES) > 0:
+        typer.echo(f"jobcast: and {counted(more, 'trouble')} more; --json has all", err=True)
