@@ -87,6 +87,17 @@ class StepLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba is not typed
         """Forget an environment."""
 
 
+class RareLibrary(StepLibrary):
+    """The code of a step that stays a function of its own."""
+
+    def finalize(self) -> None:
+        """Forbid to put the function into those that call it."""
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.name.startswith(OURS):
+                function.add_function_attribute("noinline")
+        super().finalize()
+
+
 class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
     """The code of a function that Python calls, and of all steps that it reaches."""
 
@@ -121,12 +132,18 @@ def _reached(kernel: KernelLibrary) -> list[Any]:
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _StepLowering(NativeLowering):  # type: ignore[misc]
     _name = "step_lowering"
-    library = StepLibrary
+    library: type[JITCodeLibrary] = StepLibrary
 
     def run_pass(self, state: Any) -> bool:
         state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
         return bool(super().run_pass(state))
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _RareLowering(_StepLowering):
+    _name = "rare_lowering"
+    library = RareLibrary
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -149,4 +166,5 @@ def _compiler(lowering: type) -> type:
 
 
 StepCompiler = _compiler(_StepLowering)
+RareCompiler = _compiler(_RareLowering)
 KernelCompiler = _compiler(_KernelLowering)

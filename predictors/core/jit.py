@@ -17,11 +17,13 @@ import numba
 from numba.core import event
 
 STEP: dict[str, type] = {}
+RARE: dict[str, type] = {}
 KERNEL: dict[str, type] = {}
 with suppress(ImportError):  # parts of numba that are not public
     from predictors.core import _numba_linking as _linking
 
     STEP, KERNEL = {"pipeline_class": _linking.StepCompiler}, {"pipeline_class": _linking.KernelCompiler}
+    RARE = {"pipeline_class": _linking.RareCompiler}
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,6 +57,14 @@ def step(function: Callable[P, R]) -> Callable[P, R]:
     as a literal in a call (`True`, -1) makes a step of its own.
     """
     return _njit(function, STEP, _nrt=False, no_cpython_wrapper=True)
+
+
+def rare(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile `function` like `step`, for what most runs never reach, or seldom: it is not put into those that call it.
+
+    These stay short: what they do each time needs fewer registers, and nothing is made ready for what does not come.
+    """
+    return _njit(function, RARE, _nrt=False, no_cpython_wrapper=True)
 
 
 def door(function: Callable[P, R]) -> Callable[P, R]:

@@ -149,6 +149,7 @@ class State:
         all_groups, group_steps = _groups(lead_of, steps)
         one: Any = np.zeros(1, at.STATE)
         one[0].spare_slot = one[0].spare_row = -1
+        one["first_leaf"] = at.NO_LEAF
         return cls(
             jobs.view(at.JOB)[:, 0],  # type: ignore[arg-type]
             _NO_SITE_JOBS if site_jobs is None else site_jobs,

@@ -11,7 +11,7 @@ from typing import Final
 
 import schedsim.kernels.records as at
 from predictors.core.hash_random import unit
-from predictors.core.jit import step
+from predictors.core.jit import rare, step
 from schedsim.kernels.networks import keep_choice, pick_by_scores, shared_score
 from schedsim.kernels.ordered_lists import first_slot, leaf_at, list_slots, next_fitting, node_at
 from schedsim.kernels.profile import clears, free_for, keeps_promise
@@ -41,13 +41,13 @@ DECADE: Final = math.log(10.0)  # scale of the logarithms
 PICKING: Final = 71  # purpose of a random agent's draws
 
 
-@step
+@rare
 def pick_next(sim: Arrays) -> int:
     """Return the job that the agent picks from the front of the queue, which is not empty."""
     return _best_of(sim, list_slots(sim, at.QUEUE, sim.state[0].window), False)
 
 
-@step
+@rare
 def pick_backfill(sim: Arrays) -> int:
     """Return the job that the agent picks of those that may be backfilled; there is one at least."""
     return _best_of(sim, list_candidates(sim), True)
@@ -97,7 +97,7 @@ def _best_of(sim: Arrays, n: int, behind_head: bool) -> int:
 def longest_wait(sim: Arrays) -> int:
     """Return the longest wait in the queue, which is not empty [s]."""
     lists, state = sim.lists, sim.state[0]
-    first = sim.jobs[sim.jobs_now[first_slot(lists, at.QUEUE)].row].submit
+    first = sim.jobs[sim.jobs_now[first_slot(lists, state, at.QUEUE)].row].submit
     if state.order == at.FIRST_COME:
         return state.now - first
     for i in range(state.n_nodes[at.QUEUE]):

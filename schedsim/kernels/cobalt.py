@@ -10,7 +10,7 @@ and further jobs of the set start only if they end by then, or need no more than
 """
 
 import schedsim.kernels.records as at
-from predictors.core.jit import step
+from predictors.core.jit import rare, step
 from schedsim.kernels.keys import score_at
 from schedsim.kernels.ordered_lists import insert, leaf_at, list_slots, node_at, remove, slot_from
 from schedsim.kernels.queue import dequeue, enqueue, give_back
@@ -118,7 +118,7 @@ def _wait_until(sim: Arrays, job: JobNow, when: int) -> None:
     insert(sim.lists, state, at.TIMERS, when, state.n_timers, at.RELEASE_CHILD, job.row, at.YES)
 
 
-@step
+@rare
 def on_submit(sim: Arrays, slot: int) -> int:
     """Fill what the site's rules need of a newly submitted job's record; return why it is held, or 0."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
@@ -175,7 +175,7 @@ def _settle_child(sim: Arrays, job: JobNow, parent: JobNow, in_pass: int) -> int
     return 0
 
 
-@step
+@rare
 def release_child(sim: Arrays, row: int) -> None:
     """Let a job wait for its parent no more."""
     slot = dependant(sim, row)
@@ -183,7 +183,7 @@ def release_child(sim: Arrays, row: int) -> None:
         release_hold(sim, slot, at.BY_PARENT)
 
 
-@step
+@rare
 def on_start(sim: Arrays, job: JobNow) -> None:
     """Note the score with which a job starts, and count it in its node set."""
     state = sim.state[0]
@@ -199,7 +199,7 @@ def exit_state(sim: Arrays, job: JobNow) -> int:
     return at.BADLY if killed or sim.site_jobs[job.row].fails else at.WELL
 
 
-@step
+@rare
 def on_end(sim: Arrays, slot: int, how: int, in_pass: int) -> bool:
     """Charge a job that has ended, well or badly, and tell its children; return whether its record is needed no more.
 
@@ -234,7 +234,7 @@ def _charge(sim: Arrays, job: JobNow, number: int) -> None:
         _check_waiting(sim, number)
 
 
-@step
+@rare
 def set_allows(sim: Arrays, job: JobNow) -> bool:
     """Return whether a job's node set lets it start now; if not, it is not tried again in this pass."""
     state = sim.state[0]

@@ -12,7 +12,7 @@ Does not handle several reservations, or nodes with identities.
 
 import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
-from predictors.core.jit import lean, step
+from predictors.core.jit import lean, rare, step
 from schedsim.kernels.agents import is_asked, pick_backfill, take_answer
 from schedsim.kernels.cobalt import set_allows
 from schedsim.kernels.instant import until_pass
@@ -224,7 +224,7 @@ def _pass_over(sim: Arrays, slot: int) -> None:
         move_group_on(sim, slot)
 
 
-@step
+@rare
 def _look_ahead(sim: Arrays) -> None:
     """Find the shadow time of a head that holds no reservation, for the notes; the run goes on unchanged."""
     state = sim.state[0]
@@ -236,7 +236,7 @@ def _look_ahead(sim: Arrays) -> None:
     head.has_reservation = has_reservation
 
 
-@step
+@rare
 def _next_and_note(reasons: Reasons, sim: Arrays) -> int:
     """Return the next job of the list searched that fits beside the head, or -1; note why those before do not."""
     state = sim.state[0]

@@ -9,7 +9,7 @@ from typing import Final
 
 import predictors.core.events as event
 import schedsim.kernels.records as at
-from predictors.core.jit import lean, step
+from predictors.core.jit import lean, rare, step
 from schedsim.kernels.cobalt import on_submit, release_child
 from schedsim.kernels.keys import WFP3, next_tick
 from schedsim.kernels.ordered_lists import (
@@ -132,11 +132,11 @@ def _advance(sim: Arrays) -> int:
         return at.ASK_ENDS
     time = at.NEVER
     if state.n_running > 0:
-        time = first_key(lists, at.ENDS)
+        time = first_key(lists, state, at.ENDS)
     if state.next_submission < state.end_of_submissions:
         time = min(time, sim.jobs[state.next_submission].submit)
     if state.n_nodes[at.TIMERS] > 0:
-        time = min(time, first_key(lists, at.TIMERS))
+        time = min(time, first_key(lists, state, at.TIMERS))
     if time == at.NEVER:
         return at.FINISHED
     cause = 0
@@ -152,12 +152,12 @@ def _advance(sim: Arrays) -> int:
     return 0
 
 
-@step
+@rare
 def _fire_timers(sim: Arrays) -> int:
     """Take the timers that are due; return a pause for one that asks the client, else 0."""
     lists, state = sim.lists, sim.state[0]
     while state.n_nodes[at.TIMERS] > 0:
-        leaf = first_leaf(lists, at.TIMERS)
+        leaf = first_leaf(lists, state, at.TIMERS)
         if leaf.key[0] > state.now:
             return 0
         kind, argument, wakes = leaf.slot[0], leaf.procs[0], leaf.length[0]
@@ -293,25 +293,32 @@ def _correct_expired(sim: Arrays) -> None:
     if state.n_nodes[at.OVERDUE] > 0:
         _ask_again(sim)
     while state.n_running > 0:
-        if first_key(lists, at.RUNNING) > state.now:
+        if first_key(lists, state, at.RUNNING) > state.now:
             return
-        slot = first_slot(lists, at.RUNNING)
-        job = sim.jobs_now[slot]
-        remove_first(lists, state, at.RUNNING)
-        old, limit = job.current_estimate, job.requested_time
-        estimate = corrected(state.correction, old, job.first_estimate, limit, state.now - job.start)
-        job.current_estimate = estimate
-        insert(lists, state, at.RUNNING, job.start + estimate, job.row, slot, job.procs, limit)
-        if estimate > limit and state.keeps_limits:
-            remove(lists, state, at.LIMITS, job.start + max(limit, old), job.row)
-            insert(lists, state, at.LIMITS, job.start + estimate, job.row, slot, job.procs, limit)
-        if state.correction == HALF_OF_REST and not is_overdue(sim, slot):
-            insert(lists, state, at.OVERDUE, job.row, job.row, slot, job.procs, limit)
-        state.stale = True
-        state.causes |= at.CORRECTED
+        _correct_first(sim)
 
 
-@step
+@rare
+def _correct_first(sim: Arrays) -> None:
+    """Correct the estimate of the running job that was to end first."""
+    lists, state = sim.lists, sim.state[0]
+    slot = first_slot(lists, state, at.RUNNING)
+    job = sim.jobs_now[slot]
+    remove_first(lists, state, at.RUNNING)
+    old, limit = job.current_estimate, job.requested_time
+    estimate = corrected(state.correction, old, job.first_estimate, limit, state.now - job.start)
+    job.current_estimate = estimate
+    insert(lists, state, at.RUNNING, job.start + estimate, job.row, slot, job.procs, limit)
+    if estimate > limit and state.keeps_limits:
+        remove(lists, state, at.LIMITS, job.start + max(limit, old), job.row)
+        insert(lists, state, at.LIMITS, job.start + estimate, job.row, slot, job.procs, limit)
+    if state.correction == HALF_OF_REST and not is_overdue(sim, slot):
+        insert(lists, state, at.OVERDUE, job.row, job.row, slot, job.procs, limit)
+    state.stale = True
+    state.causes |= at.CORRECTED
+
+
+@rare
 def _ask_again(sim: Arrays) -> None:
     """Correct the estimates of all overdue jobs anew, by what is left to their requests now."""
     lists, state = sim.lists, sim.state[0]

@@ -18,7 +18,7 @@ import numpy as np
 
 import schedsim.kernels.records as at
 from predictors.core.hash_random import mixed
-from predictors.core.jit import lean, step
+from predictors.core.jit import lean, rare, step
 from schedsim.kernels.ordered_lists import first_key, leaf_at, node_at
 from schedsim.kernels.records import Arrays, Job, JobNow, State
 
@@ -210,7 +210,7 @@ def _first_passing(a: JobNow, b: JobNow, state: State, low: int, high: int) -> i
     return high + 1
 
 
-@step
+@rare
 def next_tick(sim: Arrays, time: int) -> int:
     """Return the first tick after now and before `time` at which a pass might start something, else `time`.
 
@@ -227,7 +227,7 @@ def next_tick(sim: Arrays, time: int) -> int:
         return (low + 1) * tick
     for which in (at.RUNNING, at.REVISIONS):
         if state.n_nodes[which] > 0:
-            found = min(found, max(low + 1, -(-first_key(lists, which) // tick)))
+            found = min(found, max(low + 1, -(-first_key(lists, state, which) // tick)))
     any_order = state.ticking == at.AT_NEW_ORDERS or state.node_set_waits
     if state.head >= 0 or any_order:
         before = -1 if any_order else state.head

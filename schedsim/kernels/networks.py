@@ -17,7 +17,7 @@ from typing import Any, Final
 import schedsim.kernels.records as at
 from predictors.core.arrays import Singles
 from predictors.core.hash_random import mixed, unit
-from predictors.core.jit import lean, step
+from predictors.core.jit import lean, rare, step
 from schedsim.kernels.ordered_lists import leaf_at, node_at
 from schedsim.kernels.profile import clears, free_for
 from schedsim.kernels.records import Arrays, JobNow, State
@@ -63,7 +63,7 @@ def shared_score(sim: Arrays) -> float:
     return float(hidden[source])
 
 
-@step
+@rare
 def take_nodes(sim: Arrays, slot: int) -> None:
     """Give a job that starts the free nodes of the lowest numbers."""
     left, holders = sim.jobs_now[slot].procs, sim.holders
@@ -75,7 +75,7 @@ def take_nodes(sim: Arrays, slot: int) -> None:
             left -= 1
 
 
-@step
+@rare
 def free_nodes(sim: Arrays, slot: int) -> None:
     """Take its nodes from a job that ends."""
     holders = sim.holders
@@ -199,7 +199,7 @@ def sum_of_rates(sim: Arrays) -> float:
     return total
 
 
-@step
+@rare
 def update_is_due(state: State) -> bool:
     """Return whether the learner is to be asked; without a pick it is not."""
     if state.n_passes < state.next_update:
@@ -210,7 +210,7 @@ def update_is_due(state: State) -> bool:
     return False
 
 
-@step
+@rare
 def choices_are_short(sim: Arrays) -> bool:
     """Return whether the picks of one pass might not fit into the memory: one a waiting job, and the job reserved."""
     state = sim.state[0]

@@ -10,7 +10,7 @@ import math
 from typing import Final
 
 import schedsim.kernels.records as at
-from predictors.core.jit import step
+from predictors.core.jit import rare, step
 from schedsim.kernels.agents import DECADE, FEATURES, list_candidates, longest_wait, see
 from schedsim.kernels.ordered_lists import leaf_at, list_slots, node_at
 from schedsim.kernels.records import Arrays
@@ -53,7 +53,7 @@ DAY: Final = 86_400
 WEEK: Final = 604_800
 
 
-@step
+@rare
 def ask_for_pick(sim: Arrays) -> int:
     """Return the pause that asks the client, with the window in `scratch`; show it the features if it wants those.
 

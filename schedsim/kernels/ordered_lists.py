@@ -3,25 +3,26 @@
 An entry is (key, tie, slot, procs, length), sorted by (key, tie), smaller first. A list is a sequence of nodes, a node
 of at most `FAN` leaves, a leaf of at most `BLOCK` entries; neighbours that together are at most half full are joined.
 The list searched for backfills knows of each leaf and node the job with fewest processors and, for each power of two,
-the shortest one below that number: a search reads two numbers to pass over a whole node. The lists of running jobs know
+the shortest one below that number: a search reads two numbers to pass over a whole node. Where such a job has gone, the
+row is loose: a search looks for the next ones before it enters one of several leaves. The lists of running jobs know
 sums of processors. Of each leaf and node it may be kept which job comes first under an order that changes with time.
 
 Does not handle: two entries with equal (key, tie); running out of rows (the caller grows in time).
 """
 
+import numpy as np
+
 import schedsim.kernels.records as at
-from predictors.core.jit import step
+from predictors.core.jit import rare, step
 from schedsim.kernels.records import Arrays, ListRow, Records, State
 
 
 @step
 def size_class(procs: int) -> int:
     """Return floor(log2(procs)); 0 for numbers below 2."""
-    c = 0
-    while procs > 1:
-        procs >>= 1
-        c += 1
-    return c
+    if procs < 2:
+        return 0
+    return int((np.float64(procs).view(np.int64) >> 52) - 1023)  # the exponent of the number
 
 
 @step
@@ -37,6 +38,7 @@ def take_row(lists: Records[ListRow], state: State) -> int:
     row.count = 0
     row.procs_sum = 0
     row.least_procs = at.NEVER
+    row.is_loose = False
     row.first_until = at.NOTHING
     for c in range(state.n_classes):
         row.least_length[c] = at.NEVER
@@ -71,7 +73,7 @@ def add(row: ListRow, state: State, searched: bool, procs: int, length: int) -> 
         row.least_length[c] = length
 
 
-@step
+@rare
 def sum_leaf(leaf: ListRow, state: State, searched: bool) -> None:
     """Compute a leaf's sums anew."""
     total, least = 0, at.NEVER
@@ -88,14 +90,16 @@ def sum_leaf(leaf: ListRow, state: State, searched: bool) -> None:
         leaf.least_length[c] = min(leaf.least_length[c], leaf.least_length[c - 1])
     leaf.procs_sum = total
     leaf.least_procs = least
+    leaf.is_loose = False
     leaf.first_until = at.NOTHING
 
 
-@step
+@rare
 def sum_node(lists: Records[ListRow], state: State, node: ListRow, searched: bool) -> None:
     """Compute a node's sums anew from those of its leaves."""
     node.procs_sum = 0
     node.least_procs = at.NEVER
+    node.is_loose = False
     node.first_until = at.NOTHING
     for c in range(state.n_classes):
         node.least_length[c] = at.NEVER
@@ -104,6 +108,7 @@ def sum_node(lists: Records[ListRow], state: State, node: ListRow, searched: boo
         node.procs_sum += leaf.procs_sum
         if searched:
             node.least_procs = min(node.least_procs, leaf.least_procs)
+            node.is_loose |= leaf.is_loose
             for c in range(state.n_classes):
                 node.least_length[c] = min(node.least_length[c], leaf.least_length[c])
 
@@ -142,6 +147,20 @@ def node_of(lists: Records[ListRow], state: State, which: int, key: int, tie: in
 
 
 @step
+def _node_among(lists: Records[ListRow], state: State, which: int, key: int, tie: int) -> int:
+    """Return the place of the first node that does not end before (key, tie); if all do, of the last; there is one."""
+    low, high = 0, state.n_nodes[which] - 1
+    while low < high:
+        middle = (low + high) >> 1
+        node = node_at(lists, which, middle)
+        if ends_before(leaf_at(lists, node, node.count - 1), key, tie):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@step
 def leaf_of(lists: Records[ListRow], node: ListRow, key: int, tie: int) -> int:
     """Return the place of the node's first leaf that does not end before (key, tie); if all do, of the last leaf."""
     low, high = 0, node.count - 1
@@ -157,33 +176,38 @@ def leaf_of(lists: Records[ListRow], node: ListRow, key: int, tie: int) -> int:
 @step
 def place_of(leaf: ListRow, key: int, tie: int) -> int:
     """Return the place of the leaf's first entry not before (key, tie), or the number of entries."""
-    low, high = 0, leaf.count
-    while low < high:
-        middle = (low + high) >> 1
-        k = leaf.key[middle]
-        if k < key or (k == key and leaf.tie[middle] < tie):
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    place, n = 0, leaf.count
+    for k in range(n):  # all at once, without a branch: halving would guess wrong at every other step
+        place += 1 if leaf.key[k] < key else 0
+    while place < n and leaf.key[place] == key and leaf.tie[place] < tie:
+        place += 1
+    return place
 
 
 @step
-def first_leaf(lists: Records[ListRow], which: int) -> ListRow:
+def first_leaf(lists: Records[ListRow], state: State, which: int) -> ListRow:
     """Return the first leaf of a list that is not empty; its first entry is the list's."""
-    return lists[lists[lists[0].node[which]].leaves[0]]
+    return lists[state.first_leaf[which]]
 
 
 @step
-def first_key(lists: Records[ListRow], which: int) -> int:
+def first_key(lists: Records[ListRow], state: State, which: int) -> int:
     """Return the key of the first entry of a list that is not empty."""
-    return first_leaf(lists, which).key[0]
+    return first_leaf(lists, state, which).key[0]
 
 
 @step
-def first_slot(lists: Records[ListRow], which: int) -> int:
+def first_slot(lists: Records[ListRow], state: State, which: int) -> int:
     """Return the slot of the first entry of a list that is not empty."""
-    return first_leaf(lists, which).slot[0]
+    return first_leaf(lists, state, which).slot[0]
+
+
+@step
+def _leaf_of_list(lists: Records[ListRow], state: State, which: int, i: int, j: int) -> ListRow:
+    """Return the j-th leaf of a list's i-th node; the first is known without a look at its node."""
+    if i + j == 0:
+        return first_leaf(lists, state, which)
+    return leaf_at(lists, node_at(lists, which, i), j)
 
 
 @step
@@ -220,6 +244,17 @@ def _may_fit(row: ListRow, c: int, free: int, slack: int, extra: int) -> bool:
     return row.least_procs <= free and (row.least_length[c] <= slack or row.least_procs <= extra)
 
 
+@rare
+def _tighten(lists: Records[ListRow], state: State, which: int, node: ListRow) -> None:
+    """Compute the sums of a loose node anew, and of its loose leaves."""
+    searched = is_searched(state, which)
+    for j in range(node.count):
+        leaf = leaf_at(lists, node, j)
+        if leaf.is_loose:
+            sum_leaf(leaf, state, searched)
+    sum_node(lists, state, node, searched)
+
+
 @step
 def next_fitting(
     lists: Records[ListRow], state: State, which: int, key: int, tie: int, free: int, slack: int, extra: int
@@ -234,11 +269,19 @@ def next_fitting(
         node = node_at(lists, which, i)
         if not _may_fit(node, c, free, slack, extra):
             continue
+        if node.is_loose and node.count > 1:
+            _tighten(lists, state, which, node)
+            if not _may_fit(node, c, free, slack, extra):
+                continue
         begin = leaf_of(lists, node, key, tie) if i == first else 0
         for j in range(begin, node.count):
             leaf = leaf_at(lists, node, j)
             if not _may_fit(leaf, c, free, slack, extra):
                 continue
+            if leaf.is_loose and node.count > 1:
+                sum_leaf(leaf, state, is_searched(state, which))
+                if not _may_fit(leaf, c, free, slack, extra):
+                    continue
             place = place_of(leaf, key, tie) if i == first and j == begin else 0
             for k in range(place, leaf.count):
                 procs = leaf.procs[k]
@@ -291,7 +334,7 @@ def released_by(lists: Records[ListRow], state: State, which: int, time: int) ->
     return released
 
 
-@step
+@rare
 def _open_node(lists: Records[ListRow], state: State, which: int, i: int) -> ListRow:
     """Put an empty node into a list as its i-th."""
     place = take_row(lists, state)
@@ -302,7 +345,7 @@ def _open_node(lists: Records[ListRow], state: State, which: int, i: int) -> Lis
     return lists[place]
 
 
-@step
+@rare
 def _open_leaf(lists: Records[ListRow], state: State, node: ListRow, j: int) -> ListRow:
     """Put an empty leaf into a node as its j-th."""
     place = take_row(lists, state)
@@ -323,7 +366,7 @@ def _copy_entry(source: ListRow, i: int, target: ListRow, j: int) -> None:
     target.length[j] = source.length[i]
 
 
-@step
+@rare
 def _split_node(lists: Records[ListRow], state: State, which: int, i: int, keep: int) -> None:
     """Move the leaves behind the first `keep` of the i-th node into a new one behind it."""
     node, upper = node_at(lists, which, i), _open_node(lists, state, which, i + 1)
@@ -336,7 +379,7 @@ def _split_node(lists: Records[ListRow], state: State, which: int, i: int, keep:
     sum_node(lists, state, upper, searched)
 
 
-@step
+@rare
 def _split_leaf(lists: Records[ListRow], state: State, which: int, node: ListRow, j: int) -> None:
     """Move the upper half of a full leaf into a new one behind it."""
     leaf, upper, half = leaf_at(lists, node, j), _open_leaf(lists, state, node, j + 1), at.BLOCK // 2
@@ -354,37 +397,56 @@ def insert(
     lists: Records[ListRow], state: State, which: int, key: int, tie: int, slot: int, procs: int, length: int
 ) -> None:
     """Add an entry to a list."""
-    n = state.n_nodes[which]
-    i = node_of(lists, state, which, key, tie)
-    if i == n:  # behind all: fill the last leaf, then begin another
-        i = max(0, n - 1)
-        if n == 0:
-            _open_leaf(lists, state, _open_node(lists, state, which, i), i)
-        node = node_at(lists, which, i)
-        j = node.count - 1
-        if leaf_at(lists, node, j).count == at.BLOCK:
-            if node.count == at.FAN:
-                i += 1
-                j = -1
-                node = _open_node(lists, state, which, i)
-            j += 1
-            _open_leaf(lists, state, node, j)
-    else:
-        node = node_at(lists, which, i)
-        if node.count == at.FAN:  # a leaf may have to be split: make room beforehand
-            _split_node(lists, state, which, i, at.FAN // 2)
-            if ends_before(leaf_at(lists, node, at.FAN // 2 - 1), key, tie):
-                node = node_at(lists, which, i + 1)
-        j = leaf_of(lists, node, key, tie)
-        if leaf_at(lists, node, j).count == at.BLOCK:
-            _split_leaf(lists, state, which, node, j)
-            if ends_before(leaf_at(lists, node, j), key, tie):
-                j += 1
-    leaf = leaf_at(lists, node, j)
+    if state.n_nodes[which] == 0:
+        _open_list(lists, state, which)
+    i = _node_among(lists, state, which, key, tie)
+    j = leaf_of(lists, node_at(lists, which, i), key, tie)
+    if _leaf_of_list(lists, state, which, i, j).count == at.BLOCK:
+        i, j = _make_room(lists, state, which, i, j, key, tie)
+    leaf, node = _leaf_of_list(lists, state, which, i, j), node_at(lists, which, i)
     _put(leaf, key, tie, slot, procs, length)
     searched = is_searched(state, which)
     add(leaf, state, searched, procs, length)
     add(node, state, searched, procs, length)
+
+
+@step
+def _open_list(lists: Records[ListRow], state: State, which: int) -> None:
+    """Give an empty list a node with a leaf: those that it had last, unless they were given back."""
+    if state.first_leaf[which] == at.NO_LEAF:
+        _open_leaf(lists, state, _open_node(lists, state, which, at.NOTHING), at.NOTHING)
+        state.first_leaf[which] = node_at(lists, which, at.NOTHING).leaves[0]
+    else:
+        state.n_nodes[which] = 1
+
+
+@rare
+def _make_room(
+    lists: Records[ListRow], state: State, which: int, i: int, j: int, key: int, tie: int
+) -> tuple[int, int]:
+    """Make room for an entry whose place is in a full leaf, the i-th node's j-th; return the same of a leaf with room.
+
+    Behind all entries another leaf begins; elsewhere the leaf is split.
+    """
+    node = node_at(lists, which, i)
+    if ends_before(leaf_at(lists, node, j), key, tie):  # so it is the last leaf of all
+        if node.count == at.FAN:
+            i += 1
+            j = -1
+            node = _open_node(lists, state, which, i)
+        j += 1
+        _open_leaf(lists, state, node, j)
+        return i, j
+    if node.count == at.FAN:
+        _split_node(lists, state, which, i, at.FAN // 2)
+        if ends_before(leaf_at(lists, node, at.FAN // 2 - 1), key, tie):
+            i += 1
+            node = node_at(lists, which, i)
+        j = leaf_of(lists, node, key, tie)
+    _split_leaf(lists, state, which, node, j)
+    if ends_before(leaf_at(lists, node, j), key, tie):
+        j += 1
+    return i, j
 
 
 @step
@@ -451,10 +513,16 @@ def _join_nodes(lists: Records[ListRow], state: State, which: int, i: int) -> bo
     return True
 
 
-@step
+@rare
 def _shrink(lists: Records[ListRow], state: State, which: int, i: int, j: int) -> None:
-    """Close or join what a removal has left too empty: the i-th node's j-th leaf, then the node."""
+    """Close or join what a removal has left too empty: the i-th node's j-th leaf, then the node.
+
+    An empty list keeps its last leaf, to be filled again.
+    """
     node = node_at(lists, which, i)
+    if node.count == 1 and state.n_nodes[which] == 1:
+        state.n_nodes[which] = 0
+        return
     if leaf_at(lists, node, j).count == 0:
         _close_leaf(lists, state, node, j)
         joined = True
@@ -468,13 +536,13 @@ def _shrink(lists: Records[ListRow], state: State, which: int, i: int, j: int) -
         _join_nodes(lists, state, which, i - 1)
     elif not _join_nodes(lists, state, which, i):
         _join_nodes(lists, state, which, i - 1)
+    state.first_leaf[which] = node_at(lists, which, at.NOTHING).leaves[0]
 
 
 @step
 def _take_out(lists: Records[ListRow], state: State, which: int, i: int, j: int, place: int) -> None:
     """Take out an entry."""
-    node = node_at(lists, which, i)
-    leaf = leaf_at(lists, node, j)
+    leaf, node = _leaf_of_list(lists, state, which, i, j), node_at(lists, which, i)
     procs, length = leaf.procs[place], leaf.length[place]
     leaf.count -= 1
     for k in range(place, leaf.count):
@@ -482,24 +550,22 @@ def _take_out(lists: Records[ListRow], state: State, which: int, i: int, j: int,
     leaf.procs_sum -= procs
     node.procs_sum -= procs
     leaf.first_until = node.first_until = at.NOTHING
-    searched = is_searched(state, which)
-    if searched:
+    if is_searched(state, which):
         c = size_class(procs)
         if procs == leaf.least_procs or length == leaf.least_length[c]:
-            sum_leaf(leaf, state, searched)
+            leaf.is_loose = True
             if procs == node.least_procs or length == node.least_length[c]:
-                sum_node(lists, state, node, searched)
-    if leaf.count <= at.BLOCK // 2:
+                node.is_loose = True
+    if leaf.count == 0 or (leaf.count <= at.BLOCK // 2 and node.count + state.n_nodes[which] > 2):
         _shrink(lists, state, which, i, j)
 
 
 @step
 def remove(lists: Records[ListRow], state: State, which: int, key: int, tie: int) -> None:
     """Take out the entry (key, tie), which must be there."""
-    i = node_of(lists, state, which, key, tie)
-    node = node_at(lists, which, i)
-    j = leaf_of(lists, node, key, tie)
-    _take_out(lists, state, which, i, j, place_of(leaf_at(lists, node, j), key, tie))
+    i = _node_among(lists, state, which, key, tie)
+    j = leaf_of(lists, node_at(lists, which, i), key, tie)
+    _take_out(lists, state, which, i, j, place_of(_leaf_of_list(lists, state, which, i, j), key, tie))
 
 
 @step
@@ -508,7 +574,7 @@ def remove_first(lists: Records[ListRow], state: State, which: int) -> None:
     _take_out(lists, state, which, at.NOTHING, at.NOTHING, at.NOTHING)
 
 
-@step
+@rare
 def clear(lists: Records[ListRow], state: State, which: int) -> None:
     """Take out all entries of a list."""
     for i in range(state.n_nodes[which]):
@@ -517,10 +583,12 @@ def clear(lists: Records[ListRow], state: State, which: int) -> None:
             give_back_row(lists, state, node.leaves[j])
     for i in range(state.n_nodes[which]):
         give_back_row(lists, state, lists[i].node[which])
+    if state.n_nodes[which] > 0:
+        state.first_leaf[which] = at.NO_LEAF
     state.n_nodes[which] = 0
 
 
-@step
+@rare
 def renew_keys(sim: Arrays, which: int, kind: int) -> None:
     """Take the keys of a list anew from its records, where they sort as before; `kind` is that of the keys."""
     lists, jobs_now, state = sim.lists, sim.jobs_now, sim.state[0]
@@ -532,7 +600,7 @@ def renew_keys(sim: Arrays, which: int, kind: int) -> None:
                 leaf.key[k] = jobs_now[leaf.slot[k]].keys[kind]
 
 
-@step
+@rare
 def renew_lengths(sim: Arrays, which: int) -> None:
     """Take the lengths of a list that is searched for backfills anew from its records."""
     lists, jobs_now, state = sim.lists, sim.jobs_now, sim.state[0]

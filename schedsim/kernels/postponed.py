@@ -6,7 +6,7 @@ time: `release_lead` seconds before it must start to end by its deadline if it r
 """
 
 import schedsim.kernels.records as at
-from predictors.core.jit import step
+from predictors.core.jit import rare, step
 from schedsim.kernels.ordered_lists import first_slot, insert, remove
 from schedsim.kernels.queue import candidate_key, enqueue, join_group, leave_group
 from schedsim.kernels.records import Arrays, JobNow
@@ -21,7 +21,7 @@ def release_time(sim: Arrays, row: int) -> int:
     return job.deadline - job.requested_time - sim.state[0].release_lead
 
 
-@step
+@rare
 def enlist(sim: Arrays, slot: int) -> None:
     """Put a job into the list of postponed ones."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
@@ -31,7 +31,7 @@ def enlist(sim: Arrays, slot: int) -> None:
     insert(lists, state, at.POSTPONED, candidate_key(job, state), job.row, slot, job.procs, job.candidate_estimate)
 
 
-@step
+@rare
 def unlist(sim: Arrays, job: JobNow) -> None:
     """Take a job out of the list of postponed ones."""
     state = sim.state[0]
@@ -41,7 +41,7 @@ def unlist(sim: Arrays, job: JobNow) -> None:
         job.group -= state.n_groups
 
 
-@step
+@rare
 def postpone(sim: Arrays, slot: int) -> None:
     """Postpone a job, and set the timer that releases it. Such timers come before others of their second."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
@@ -50,7 +50,7 @@ def postpone(sim: Arrays, slot: int) -> None:
     state.n_postponed += 1
 
 
-@step
+@rare
 def release(sim: Arrays, slot: int) -> None:
     """Let a postponed job join the queue."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
@@ -63,7 +63,7 @@ def release(sim: Arrays, slot: int) -> None:
     enqueue(sim, slot)
 
 
-@step
+@rare
 def release_if_idle(sim: Arrays) -> bool:
     """Let all postponed jobs join the queue if it is empty, or few processors are in use; return whether any did."""
     lists, state = sim.lists, sim.state[0]
@@ -71,5 +71,5 @@ def release_if_idle(sim: Arrays) -> bool:
     if state.n_postponed == 0 or (state.n_queued > 0 and in_use >= state.idle_below):
         return False
     while state.n_postponed > 0:
-        release(sim, first_slot(lists, at.POSTPONED))
+        release(sim, first_slot(lists, state, at.POSTPONED))
     return True

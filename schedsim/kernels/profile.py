@@ -10,7 +10,7 @@ worth. `dates` holds the seconds at which the reserved part grows, and what is l
 """
 
 import schedsim.kernels.records as at
-from predictors.core.jit import step
+from predictors.core.jit import rare, step
 from schedsim.kernels.ordered_lists import leaf_at, node_at, released_by
 from schedsim.kernels.records import Arrays, JobNow, State
 
@@ -33,7 +33,7 @@ def plan_running(sim: Arrays) -> None:
         read_dates(sim)
 
 
-@step
+@rare
 def plan_ends(sim: Arrays, which: int) -> None:
     """Begin a profile with the running jobs, ending as one of their lists has it, and what the machine reserves."""
     lists, state, profile = sim.lists, sim.state[0], sim.profile
@@ -69,7 +69,7 @@ def _plan_reserved(sim: Arrays) -> None:
                         profile[level].free -= leaf.procs[k]
 
 
-@step
+@rare
 def earliest(sim: Arrays, procs: int, length: int, limit: int) -> int:
     """Return the first second from which on `procs` processors are free for `length` seconds, or NEVER.
 
@@ -146,7 +146,7 @@ def _split_at(sim: Arrays, time: int) -> int:
     return i + 1
 
 
-@step
+@rare
 def book(sim: Arrays, start: int, procs: int, length: int, limit: int) -> None:
     """Take `procs` processors (give them back, if negative) for `length` seconds from `start` on.
 
@@ -180,7 +180,7 @@ def first_drop(sim: Arrays) -> int:
     return i
 
 
-@step
+@rare
 def read_dates(sim: Arrays) -> None:
     """Write the dates ahead, and the room that running jobs leave then by their requested times."""
     lists, state, dates = sim.lists, sim.state[0], sim.dates
@@ -201,7 +201,7 @@ def read_dates(sim: Arrays) -> None:
     state.n_dates = n
 
 
-@step
+@rare
 def conflict(sim: Arrays, start: int, procs: int, limit: int) -> int:
     """Return the first date within a job's requested time at which it would not fit, or NEVER."""
     state, dates = sim.state[0], sim.dates
@@ -230,7 +230,7 @@ def clears(sim: Arrays, job: JobNow) -> bool:
     return conflict(sim, state.now, job.procs, job.requested_time) == at.NEVER
 
 
-@step
+@rare
 def book_dates(sim: Arrays, start: int, procs: int, limit: int) -> None:
     """Take a job's processors (give them back, if negative) at the dates within its requested time."""
     state, dates = sim.state[0], sim.dates

@@ -10,7 +10,7 @@ next one stands for the group for the rest of the pass. A job's own record is br
 """
 
 import schedsim.kernels.records as at
-from predictors.core.jit import step
+from predictors.core.jit import rare, step
 from schedsim.kernels.keys import SCORE, score_key, static_key
 from schedsim.kernels.ordered_lists import insert, next_fitting, remove, slot_from
 from schedsim.kernels.records import Arrays, JobNow, State
@@ -52,7 +52,7 @@ def leave_queue(sim: Arrays, job: JobNow) -> None:
     state.n_queued -= 1
 
 
-@step
+@rare
 def join_group(sim: Arrays, slot: int) -> None:
     """Put a job among the waiting ones of its group."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
@@ -62,7 +62,7 @@ def join_group(sim: Arrays, slot: int) -> None:
         list_group(sim, job.group, slot)
 
 
-@step
+@rare
 def leave_group(sim: Arrays, job: JobNow) -> None:
     """Take a job from the waiting ones of its group."""
     group = sim.groups[job.group]
@@ -78,7 +78,7 @@ def _first_of_group(sim: Arrays, number: int, row: int) -> int:
     return slot if slot >= 0 and sim.jobs_now[slot].group == number else -1
 
 
-@step
+@rare
 def list_group(sim: Arrays, number: int, slot: int) -> None:
     """Let a job stand for its group in the list of groups, in the place of another; or none, for -1."""
     group, lists, state = sim.groups[number], sim.lists, sim.state[0]
@@ -96,7 +96,7 @@ def list_group(sim: Arrays, number: int, slot: int) -> None:
     insert(lists, state, which, group.key, job.row, number, job.procs, job.candidate_estimate)
 
 
-@step
+@rare
 def move_group_on(sim: Arrays, slot: int) -> None:
     """Let the next job of a group stand for it for the rest of the pass: this one was tried in vain."""
     job, state = sim.jobs_now[slot], sim.state[0]
@@ -109,7 +109,7 @@ def move_group_on(sim: Arrays, slot: int) -> None:
     list_group(sim, job.group, _first_of_group(sim, job.group, job.row + 1))
 
 
-@step
+@rare
 def move_groups_back(sim: Arrays) -> None:
     """Let the first of its jobs stand for each group again, after a pass."""
     state = sim.state[0]
@@ -133,10 +133,16 @@ def refresh(sim: Arrays, slot: int) -> None:
     job = sim.jobs_now[slot]
     if not sim.state[0].grouped or job.group < 0:
         return
+    if job.revision != sim.groups[sim.groups[job.group].lead].revision:
+        _take_over(sim, slot)
+
+
+@rare
+def _take_over(sim: Arrays, slot: int) -> None:
+    """Give a waiting job the estimates and steps of its group."""
+    job = sim.jobs_now[slot]
     lead = sim.groups[job.group].lead
     group = sim.groups[lead]
-    if job.revision == group.revision:
-        return
     job.current_estimate = group.current_estimate
     job.first_estimate = group.current_estimate
     job.candidate_estimate = group.candidate_estimate

@@ -206,7 +206,7 @@ class ListRow:
 
     count: int  # entries, or leaves
     procs_sum: int
-    least_procs: int
+    least_procs: int  # as `least_length`: where the row is loose, of a job that may have gone
     first: int  # row of the job that comes first, under an order that changes with time (see `keys.stays_ahead`)
     first_until: int  # it must be looked for anew from this second on
     least_length: Annotated[Numbers, CLASSES]  # element c: of jobs with fewer than 2**(c + 1) processors, the shortest
@@ -216,6 +216,7 @@ class ListRow:
     procs: Annotated[Numbers, BLOCK]
     length: Annotated[Numbers, BLOCK]
     leaves: Annotated[Numbers, FAN]  # of a node
+    is_loose: bool  # the narrowest or a shortest job has gone since these two were computed
     node: Annotated[Numbers, LISTS]  # not of this row: in the i-th row, the i-th node of each list
     next_spare: int  # of a row given back: the next such row, or -1
 
@@ -241,6 +242,7 @@ class State:
     spare_row: int  # the row of `lists` given back last, or -1
     n_rows: int  # rows from here on were never used
     n_nodes: Annotated[Numbers, LISTS]  # nodes of each list
+    first_leaf: Annotated[Numbers, LISTS]  # row of each list's first leaf, which an empty list keeps; or NO_LEAF
     n_classes: int  # of numbers of processors, by powers of two, on this machine
     causes: int  # what made this instant, bits below
     until: int  # stop before the first instant later than this
@@ -474,6 +476,7 @@ FIRST_KEY: Final = -(1 << 63)  # no key is smaller
 FIRST_TIE: Final = -1  # of those that are looked for
 # names, since a literal in a call makes numba compile another function
 NOTHING: Final = 0
+NO_LEAF: Final = -1
 NO: Final = 0
 YES: Final = 1
 DISPLACED: Final = -1

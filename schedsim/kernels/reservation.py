@@ -8,7 +8,7 @@ as well.
 
 import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
-from predictors.core.jit import step
+from predictors.core.jit import rare, step
 from schedsim.kernels.agents import is_asked, pick_next, take_answer
 from schedsim.kernels.cobalt import set_allows
 from schedsim.kernels.keys import WFP3
@@ -80,7 +80,7 @@ def _keeps_reserved(state: State) -> bool:
     return state.head >= 0 and state.reserve != at.PICKED_AGAIN
 
 
-@step
+@rare
 def _picked(sim: Arrays, oldest: int) -> int:
     """Return the job that is to start or to be reserved, or -1 if the agent declines; `oldest` leads the queue."""
     state = sim.state[0]
@@ -118,8 +118,8 @@ def _first(sim: Arrays) -> int:
     """Return the first job of the queue, which is not empty; where its list is by rows, the first in the order."""
     lists, state = sim.lists, sim.state[0]
     if not state.finds_first:
-        return first_slot(lists, at.QUEUE)
-    return first_now(sim) if state.order >= WFP3 else sim.groups[first_slot(lists, at.GROUPS)].listed
+        return first_slot(lists, state, at.QUEUE)
+    return first_now(sim) if state.order >= WFP3 else sim.groups[first_slot(lists, state, at.GROUPS)].listed
 
 
 @step
@@ -153,7 +153,7 @@ def promised(sim: Arrays, head: JobNow, shadow: int) -> int:
     return shadow + max(state.least_slack, min(state.most_slack, slack))
 
 
-@step
+@rare
 def _reserve_among_dates(sim: Arrays, head: JobNow) -> None:
     """Do so where processors are reserved or may fail: in the profile, which then holds the head's reservation."""
     state, profile, dates = sim.state[0], sim.profile, sim.dates

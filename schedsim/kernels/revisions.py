@@ -11,7 +11,7 @@ all of them: they take it over when they are looked at, or all at once before th
 import math
 
 import schedsim.kernels.records as at
-from predictors.core.jit import step
+from predictors.core.jit import rare, step
 from schedsim.kernels.keys import FCFS, USER, WFP3, dynamic_key
 from schedsim.kernels.ordered_lists import (
     clear,
@@ -74,7 +74,7 @@ def keep_steps(sim: Arrays, estimates: Estimates, slot: int) -> None:
     first_step(sim, slot)
 
 
-@step
+@rare
 def _write_steps(steps: Table[Step], place: int, estimates: Estimates, state: State, limit: int) -> None:
     """Write the estimate steps of the present revision, and go on to the next."""
     kept, room = 0, steps.shape[1]
@@ -121,14 +121,14 @@ def not_overdue(sim: Arrays, slot: int) -> None:
         remove(sim.lists, sim.state[0], at.OVERDUE, sim.jobs_now[slot].row, sim.jobs_now[slot].row)
 
 
-@step
+@rare
 def apply_revisions(sim: Arrays) -> None:
     """Give the running jobs that have reached an estimate step its estimate."""
     lists, state = sim.lists, sim.state[0]
     while state.n_nodes[at.REVISIONS] > 0:
-        if first_key(lists, at.REVISIONS) > state.now:
+        if first_key(lists, state, at.REVISIONS) > state.now:
             return
-        slot = first_slot(lists, at.REVISIONS)
+        slot = first_slot(lists, state, at.REVISIONS)
         job = sim.jobs_now[slot]
         remove_first(lists, state, at.REVISIONS)
         estimate = job.current_estimate
@@ -146,7 +146,7 @@ def apply_revisions(sim: Arrays) -> None:
         state.causes |= at.CORRECTED
 
 
-@step
+@rare
 def take_revisions(sim: Arrays, estimates: Estimates) -> int:
     """Take in the revisions of jobs that wait already; return BAD_ESTIMATE if one is no number, else 0."""
     state = sim.state[0]
@@ -203,7 +203,7 @@ def _revise_group(sim: Arrays, estimates: Estimates, row: int) -> bool:
     return True
 
 
-@step
+@rare
 def join_revision(sim: Arrays, slot: int) -> None:
     """Let what is forecast of a job that has just been submitted hold for the others of its group."""
     job = sim.jobs_now[slot]
@@ -238,7 +238,7 @@ def _tell_groups(sim: Arrays, lead: int, running: int, candidate: int, order: in
     state.postponed_outdated |= state.n_postponed > 0 and state.candidates != at.GROUPED
 
 
-@step
+@rare
 def update_waiting(sim: Arrays) -> None:
     """Let the jobs in the queue take over the estimates of their groups, and sort them anew.
 
@@ -254,7 +254,7 @@ def update_waiting(sim: Arrays) -> None:
             _list_anew(sim, at.BACKFILL, at.BACKFILL, list_slots(sim, at.BACKFILL, state.n_queued))
 
 
-@step
+@rare
 def update_postponed(sim: Arrays) -> None:
     """Let the postponed jobs do so."""
     state = sim.state[0]

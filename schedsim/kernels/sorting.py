@@ -8,13 +8,13 @@ only at those where it is not, or where a job has come or gone. The keys decide,
 import math
 
 import schedsim.kernels.records as at
-from predictors.core.jit import step
+from predictors.core.jit import rare, step
 from schedsim.kernels.keys import PRIORITY, SCORE, USER, WFP3, dynamic_key, priority_key, score_key, stays_ahead
 from schedsim.kernels.ordered_lists import clear, insert, leaf_at, list_slots, node_at, renew_keys, slot_from
 from schedsim.kernels.records import Arrays, ListRow
 
 
-@step
+@rare
 def reorder(sim: Arrays) -> int:
     """Sort the waiting lists by their keys now; return ASK_ORDER if the client must give the keys first, else 0."""
     state = sim.state[0]
@@ -34,7 +34,7 @@ def reorder(sim: Arrays) -> int:
     return 0
 
 
-@step
+@rare
 def first_now(sim: Arrays) -> int:
     """Return the job that comes first now, in a queue with jobs whose list is sorted by rows."""
     lists, state = sim.lists, sim.state[0]
@@ -92,7 +92,7 @@ def _key_of_row(sim: Arrays, row: int) -> int:
     return dynamic_key(state.order, state.now - job.submit, job.procs, job.requested_time)
 
 
-@step
+@rare
 def sort_postponed(sim: Arrays) -> None:
     """Sort the postponed jobs by their keys now, if these change with time."""
     state = sim.state[0]
@@ -121,7 +121,7 @@ def _sort(sim: Arrays, which: int, code: int, kind: int) -> None:
     put_in_order(sim, which, kind, n)
 
 
-@step
+@rare
 def put_in_order(sim: Arrays, which: int, kind: int, n: int) -> None:
     """Sort a list anew, whose slots `scratch` holds in their old order, by the jobs' keys of a kind."""
     jobs_now, lists, state, scratch = sim.jobs_now, sim.lists, sim.state[0], sim.scratch

@@ -48,9 +48,9 @@ def end_due(sim: Arrays) -> None:
     """End the jobs whose time has come, in the order (start, job id)."""
     lists, state = sim.lists, sim.state[0]
     while state.n_running > 0:
-        if first_key(lists, at.ENDS) > state.now:
+        if first_key(lists, state, at.ENDS) > state.now:
             return
-        slot = first_slot(lists, at.ENDS)
+        slot = first_slot(lists, state, at.ENDS)
         job = sim.jobs_now[slot]
         remove_first(lists, state, at.ENDS)
         remove(lists, state, at.RUNNING, job.start + job.current_estimate, job.row)
