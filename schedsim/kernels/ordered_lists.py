@@ -4,8 +4,9 @@ An entry is (key, tie, slot, procs, length), sorted by (key, tie), smaller first
 of at most `FAN` leaves, a leaf of at most `BLOCK` entries; neighbours that together are at most half full are joined.
 The list searched for backfills knows of each leaf and node the job with fewest processors and, for each power of two,
 the shortest one below that number: a search reads two numbers to pass over a whole node. Where such a job has gone, the
-row is loose: a search looks for the next ones before it enters one of several leaves. The lists of running jobs know
-sums of processors. Of each leaf and node it may be kept which job comes first under an order that changes with time.
+row is loose: a search that enters it looks for the next ones first. A list of one leaf has no such bounds. The lists of
+running jobs know sums of processors. Of each leaf and node it may be kept which job comes first under an order that
+changes with time.
 
 Does not handle: two entries with equal (key, tie); running out of rows (the caller grows in time).
 """
@@ -59,11 +60,17 @@ def is_searched(state: State, which: int) -> bool:
 
 
 @step
-def add(row: ListRow, state: State, searched: bool, procs: int, length: int) -> None:
+def _is_only_leaf(state: State, which: int, node: ListRow) -> bool:
+    """Return whether this node of a list is the only one and has one leaf: it is searched without a look at bounds."""
+    return node.count + state.n_nodes[which] == 2
+
+
+@step
+def add(row: ListRow, state: State, bounded: bool, procs: int, length: int) -> None:
     """Count an entry in the sums of its leaf or node."""
     row.procs_sum += procs
     row.first_until = at.NOTHING
-    if not searched:
+    if not bounded:
         return
     if procs < row.least_procs:
         row.least_procs = procs
@@ -263,13 +270,18 @@ def next_fitting(
 
     It may if it needs at most `free` processors, and its length is at most `slack` or it needs at most `extra`.
     """
+    if state.n_nodes[which] == 0:
+        return -1
+    if _is_only_leaf(state, which, node_at(lists, which, at.NOTHING)):
+        leaf = first_leaf(lists, state, which)
+        return _fitting_in(leaf, place_of(leaf, key, tie), free, slack, extra)
     c = size_class(free)
     first = node_of(lists, state, which, key, tie)
     for i in range(first, state.n_nodes[which]):
         node = node_at(lists, which, i)
         if not _may_fit(node, c, free, slack, extra):
             continue
-        if node.is_loose and node.count > 1:
+        if node.is_loose:
             _tighten(lists, state, which, node)
             if not _may_fit(node, c, free, slack, extra):
                 continue
@@ -278,15 +290,24 @@ def next_fitting(
             leaf = leaf_at(lists, node, j)
             if not _may_fit(leaf, c, free, slack, extra):
                 continue
-            if leaf.is_loose and node.count > 1:
+            if leaf.is_loose:
                 sum_leaf(leaf, state, is_searched(state, which))
                 if not _may_fit(leaf, c, free, slack, extra):
                     continue
             place = place_of(leaf, key, tie) if i == first and j == begin else 0
-            for k in range(place, leaf.count):
-                procs = leaf.procs[k]
-                if procs <= free and (leaf.length[k] <= slack or procs <= extra):
-                    return leaf.slot[k]
+            slot = _fitting_in(leaf, place, free, slack, extra)
+            if slot >= 0:
+                return slot
+    return -1
+
+
+@step
+def _fitting_in(leaf: ListRow, place: int, free: int, slack: int, extra: int) -> int:
+    """Return the slot of a leaf's first entry from a place on that may be backfilled, or -1."""
+    for k in range(place, leaf.count):
+        procs = leaf.procs[k]
+        if procs <= free and (leaf.length[k] <= slack or procs <= extra):
+            return leaf.slot[k]
     return -1
 
 
@@ -405,14 +426,14 @@ def insert(
         i, j = _make_room(lists, state, which, i, j, key, tie)
     leaf, node = _leaf_of_list(lists, state, which, i, j), node_at(lists, which, i)
     _put(leaf, key, tie, slot, procs, length)
-    searched = is_searched(state, which)
-    add(leaf, state, searched, procs, length)
-    add(node, state, searched, procs, length)
+    bounded = is_searched(state, which) and not _is_only_leaf(state, which, node)
+    add(leaf, state, bounded, procs, length)
+    add(node, state, bounded, procs, length)
 
 
 @step
 def _open_list(lists: Records[ListRow], state: State, which: int) -> None:
-    """Give an empty list a node with a leaf: those that it had last, unless they were given back."""
+    """Give an empty list a node with a leaf: the last ones that it had, unless they were given back."""
     if state.first_leaf[which] == at.NO_LEAF:
         _open_leaf(lists, state, _open_node(lists, state, which, at.NOTHING), at.NOTHING)
         state.first_leaf[which] = node_at(lists, which, at.NOTHING).leaves[0]
@@ -429,6 +450,10 @@ def _make_room(
     Behind all entries another leaf begins; elsewhere the leaf is split.
     """
     node = node_at(lists, which, i)
+    if _is_only_leaf(state, which, node):
+        searched = is_searched(state, which)
+        sum_leaf(leaf_at(lists, node, j), state, searched)
+        sum_node(lists, state, node, searched)
     if ends_before(leaf_at(lists, node, j), key, tie):  # so it is the last leaf of all
         if node.count == at.FAN:
             i += 1
@@ -515,14 +540,8 @@ def _join_nodes(lists: Records[ListRow], state: State, which: int, i: int) -> bo
 
 @rare
 def _shrink(lists: Records[ListRow], state: State, which: int, i: int, j: int) -> None:
-    """Close or join what a removal has left too empty: the i-th node's j-th leaf, then the node.
-
-    An empty list keeps its last leaf, to be filled again.
-    """
+    """Close or join what a removal has left too empty: the i-th node's j-th leaf, of several, then the node."""
     node = node_at(lists, which, i)
-    if node.count == 1 and state.n_nodes[which] == 1:
-        state.n_nodes[which] = 0
-        return
     if leaf_at(lists, node, j).count == 0:
         _close_leaf(lists, state, node, j)
         joined = True
@@ -550,13 +569,17 @@ def _take_out(lists: Records[ListRow], state: State, which: int, i: int, j: int,
     leaf.procs_sum -= procs
     node.procs_sum -= procs
     leaf.first_until = node.first_until = at.NOTHING
+    if _is_only_leaf(state, which, node):
+        if leaf.count == 0:
+            state.n_nodes[which] = 0
+        return
     if is_searched(state, which):
         c = size_class(procs)
         if procs == leaf.least_procs or length == leaf.least_length[c]:
             leaf.is_loose = True
             if procs == node.least_procs or length == node.least_length[c]:
                 node.is_loose = True
-    if leaf.count == 0 or (leaf.count <= at.BLOCK // 2 and node.count + state.n_nodes[which] > 2):
+    if leaf.count <= at.BLOCK // 2:
         _shrink(lists, state, which, i, j)
 
 

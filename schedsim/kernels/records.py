@@ -206,7 +206,7 @@ class ListRow:
 
     count: int  # entries, or leaves
     procs_sum: int
-    least_procs: int  # as `least_length`: where the row is loose, of a job that may have gone
+    least_procs: int  # this and `least_length` are lower bounds of what the row holds, if the list has several leaves
     first: int  # row of the job that comes first, under an order that changes with time (see `keys.stays_ahead`)
     first_until: int  # it must be looked for anew from this second on
     least_length: Annotated[Numbers, CLASSES]  # element c: of jobs with fewer than 2**(c + 1) processors, the shortest
@@ -216,7 +216,7 @@ class ListRow:
     procs: Annotated[Numbers, BLOCK]
     length: Annotated[Numbers, BLOCK]
     leaves: Annotated[Numbers, FAN]  # of a node
-    is_loose: bool  # the narrowest or a shortest job has gone since these two were computed
+    is_loose: bool  # a job has gone that one of these bounds was of
     node: Annotated[Numbers, LISTS]  # not of this row: in the i-th row, the i-th node of each list
     next_spare: int  # of a row given back: the next such row, or -1
 
