@@ -17,6 +17,7 @@ from schedsim.kernels.records import CLASSES
 MOST_PROCS: Final = (1 << CLASSES) - 1
 """Processors of the largest machine: the ordered lists keep jobs by so many classes of width."""
 _COLUMNS: Final = ("submit", "procs", "requested", "run_time", "job_id")
+_OPTIONAL: Final = ("user", "deadline", "asked_procs")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,8 @@ class Workload:
         Who submitted it, for tables by user; -1 is unknown.
     deadline : int64 array of shape (n_jobs,), optional
         Second by which a job that may be postponed should have ended, not before its submission; -1 for the others.
+    asked_procs : int64 array of shape (n_jobs,), optional
+        Processors asked for, 1 to `procs`, where jobs get more than that; by default `procs`.
     origin : int
         What the log's own clock showed at second 0; writers add it back.
     name : str
@@ -67,12 +70,13 @@ class Workload:
     machine_procs: int
     user: Ints | None = None
     deadline: Ints | None = None
+    asked_procs: Ints | None = None
     origin: int = 0
     name: str = "workload"
 
     def __post_init__(self) -> None:
         n_jobs = len(self.job_id)
-        for column in (*_COLUMNS, *(name for name in ("user", "deadline") if getattr(self, name) is not None)):
+        for column in (*_COLUMNS, *(name for name in _OPTIONAL if getattr(self, name) is not None)):
             array = np.array(whole_numbers(getattr(self, column), f"{self.name}: {column}"))
             if array.shape != (n_jobs,):
                 raise JobcastError(f"{self.name}: {column} has shape {array.shape}; one value a job is ({n_jobs},).")
@@ -100,6 +104,9 @@ class Workload:
         if self.deadline is not None:
             wrong = (self.deadline < self.submit) & (self.deadline != -1)
             self._refuse(wrong, "deadline", "it lies before the submission; -1 is none")
+        if self.asked_procs is not None:
+            wrong = (self.asked_procs < 1) | (self.asked_procs > self.procs)
+            self._refuse(wrong, "asked_procs", "it must be at least 1, and at most what the job gets")
         if (np.diff(np.sort(self.job_id)) == 0).any():
             raise JobcastError(f"{self.name}: two jobs have the same job id; number them anew.")
 
@@ -145,7 +152,7 @@ class Workload:
 
     def of_rows(self, rows: Ints) -> Self:
         """Return some of the jobs, rows ascending, on the same clock and machine."""
-        optional = {name: getattr(self, name) for name in ("user", "deadline") if getattr(self, name) is not None}
+        optional = {name: getattr(self, name) for name in _OPTIONAL if getattr(self, name) is not None}
         columns = {name: getattr(self, name) for name in _COLUMNS} | optional
         return replace(self, **{name: column[rows] for name, column in columns.items()})
 
