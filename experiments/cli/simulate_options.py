@@ -235,7 +235,7 @@ class CeilOptions:
 
         seed = self.postpone_seed or 0
         deadline = None if self.postponable is None else deadlines_by(self.postponable, cleaned, seed)
-        rule = with_limits(policy_named(policy), self.ceiling, self.release_below, self.queue_only)
+        rule = with_limits(policy_named(policy, cleaned), self.ceiling, self.release_below, self.queue_only)
         run_times = self._run_times()
         return {"rule": rule, "run_times": run_times, "deadline": deadline, "kill": kill and run_times is None}
 
@@ -274,6 +274,7 @@ def set_up(
     log: "JobLog", policy: str, kill: bool, machine: MachineOptions, ceil: CeilOptions, at_site: SiteOptions
 ) -> "tuple[dict[str, Any], ReadingReport]":
     """Return what a simulation of a cleaned log is given, by the fields of `NamedSimulation`; and what was left out."""
+    from experiments.runs.slurm import is_slurm, slurm_policy_of
     from predictors.data.cleaning import within_requests
     from schedsim.cobalt.rules import within_shares
     from schedsim.machine.partitions import widened
@@ -283,6 +284,8 @@ def set_up(
         log = within_requests(log)
     rules, log, account = at_site.built(log, policy, kill)
     options = machine.built(log) | ceil.built(log, policy, kill)
+    if is_slurm(policy):
+        account += slurm_policy_of(policy, log)[1]
     allocator = options["allocator"]
     if rules is not None and allocator is not None:  # queues with a share keep to nodes of their own
         options["allocator"] = within_shares(allocator, rules, widened(Workload.from_log(log), allocator))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from experiments.runs.slurm import is_slurm, slurm_policy_of
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
@@ -106,14 +107,20 @@ def agent_named(policy: str) -> NamedAgent:
         return read_agent(file)
 
 
-def policy_named(name: str) -> Policy:
+def policy_named(name: str, log: JobLog | None = None) -> Policy:
     """Return a policy by its name: an agent's (see `agent_named`), or one of `schedsim.policies.policy.make_policy`.
+
+    `slurm:FILE` is that of a slurm.conf (see `experiments.runs.slurm`) for the jobs of a cleaned log.
 
     Raises
     ------
     JobcastError
-        If there is no such policy, or its agent cannot be used.
+        If there is no such policy, or its agent or slurm.conf cannot be used.
     """
+    if is_slurm(name):
+        if log is None:
+            raise JobcastError(f"{name} ranks the jobs of one log: it is a policy of `jobcast simulate` alone.")
+        return slurm_policy_of(name, log)[0]
     return agent_named(name).policy if is_agent(name) else make_policy(name)
 
 
@@ -177,7 +184,8 @@ def check_names(
     JobcastError
         If there is no such policy, estimates, model, correction, budget or soft limits, or they do not go together.
     """
-    rule, _ = policy_named(policy), correction_code(correction)
+    kind = None if is_slurm(policy) else policy_named(policy).kind
+    correction_code(correction)
     estimates = estimates_name(estimates) if isinstance(estimates, str) else estimates
     roles = roles_of(estimates) if isinstance(estimates, str) else None
     if soft_limits is not None:
@@ -194,7 +202,7 @@ def check_names(
         loaded(estimates)
     elif isinstance(estimates, str) and estimates not in (*GIVEN, *REVISED_ESTIMATES, *PREDICTORS):
         raise unknown_name("estimates", estimates, _NAMES)
-    if rule.kind == "compress" and (not isinstance(estimates, str) or estimates in REVISED_ESTIMATES):
+    if kind == "compress" and (not isinstance(estimates, str) or estimates in REVISED_ESTIMATES):
         raise JobcastError(
             f"{policy} keeps reservations by the estimates that they were made with: revised estimates ({estimates}) "
             "do not go with it; take conservative-replan or EASY."
@@ -371,7 +379,7 @@ class NamedSimulation:
     outages: Outages | None = None
 
     def _rule(self) -> Policy:
-        return policy_named(self.policy) if self.rule is None else self.rule
+        return policy_named(self.policy, self.log) if self.rule is None else self.rule
 
     def _estimated(self, workload: Workload) -> Estimates | Separate | RevisedEstimates:
         return self._given(workload)[0]
