@@ -22,9 +22,9 @@ Nodes are numbered in the order of the file, and jobs placed in that order by fi
 * where the log tells its nodes (asked for, else given), a piece for each, on nodes of their own;
 * else a piece for each GPU; without GPUs a piece for each processor. As many pieces lie on a node as fit.
 
-Each piece takes its share of the job's processors, GPUs and memory, rounded up. What a log does not tell of a job (GPUs,
-memory, whether it is exclusive) it does not ask for. A job may use the nodes that serve its partition; one of unknown
-partition may use all.
+Each piece takes its share of the job's processors, GPUs and memory, rounded up. What a log does not tell of a job
+(GPUs, memory, whether it is exclusive) it does not ask for. A job may use the nodes that serve its
+partition; one of unknown partition may use all.
 """
 
 import os
@@ -331,6 +331,6 @@ def _no_place(log: JobLog, machine: Machine, demands: Demands, row: int, count: 
     room = counted(int(demands.room[shape]), "piece") if asked.pieces > 1 else "none"
     of_them = "" if asked.pieces == 1 else f" of its {int(asked.pieces):,}"
     return JobcastError(
-        f"{which}; the {counted(serving, 'node')} of {machine.source} that it may use have room for {room}{of_them}, even "
-        f"when no other job runs; {ways}"
+        f"{which}; the {counted(serving, 'node')} of {machine.source} that it may use have room for {room}{of_them}, "
+        f"even when no other job runs; {ways}"
     )

@@ -10,10 +10,10 @@ for equal pieces, each on one node of its set. First fit: nodes ascending, each 
 are spread. An exclusive job takes empty nodes alone and keeps others off; so does a node that serves one job at a
 time.
 
-A pass starts the queue's front while it has a place. The first job without one is the head; its shadow time is the first
-planned end at which it has a place once all are gone that are planned to end by then. The others, in the backfill order,
-start if they have a place now, and end by the shadow time or leave the head a place then. A job started behind the head
-counts in this pass by its candidate estimate, a job of length zero not at all.
+A pass starts the queue's front while it has a place. The first job without one is the head; its shadow time is the
+first planned end at which it has a place once all are gone that are planned to end by then. The others, in the backfill
+order, start if they have a place now, and end by the shadow time or leave the head a place then. A job of length zero
+takes nothing.
 """
 
 from dataclasses import dataclass

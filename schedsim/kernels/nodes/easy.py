@@ -1,10 +1,10 @@
 """The scheduling pass of EASY, and of its relatives, where jobs take processors, GPUs and memory of nodes.
 
 Jobs start in the queue's order until one has no place now: the head. Its **shadow time** is the first planned end of a
-running job at which it has a place, all jobs gone that are planned to end by then; so it counts every resource at once,
-and on which nodes it becomes free. There are no extra processors: a job behind the head starts if it has a place now and
-either ends by the shadow time, or leaves the head a place at that time, beside all that is planned to run then. With
-one node, or with nodes of one processor and nothing else, this is EASY (see `schedsim.kernels.easy`).
+running job at which it has a place, all jobs gone that are planned to end by then; so it counts every resource at
+once, and on which nodes it becomes free. There are no extra processors: a job behind the head starts if it has a place
+now and either ends by the shadow time, or leaves the head a place at that time, beside all that is planned to run then.
+With one node, or with nodes of one processor and nothing else, this is EASY (see `schedsim.kernels.easy`).
 
 A place is found by first fit (see `placement`) and not changed for the head's sake: a job whose place now is in the
 head's way does not look for another one.
@@ -77,8 +77,9 @@ def _pass(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
 def _only_newcomer_counts(sim: Arrays, places: NodeArrays) -> bool:
     """Return whether just the one job that was submitted now can start, since the last pass could start no other.
 
-    Since that pass began to search nodes were neither taken nor released, no estimate of a running job was corrected and
-    the head is the same: the jobs that waited then find the same places, and have less time left until the shadow time.
+    Since that pass began to search nodes were neither taken nor released, no estimate of a running job was corrected
+    and the head is the same: the jobs that waited then find the same places, and have less time left until the
+    shadow time.
     """
     state, one = sim.state[0], places.one[0]
     if state.causes != at.BY_SUBMISSION or state.stale or state.head < 0 or state.n_newcomers != 1:

@@ -1,8 +1,8 @@
 """Places on nodes: first fit of a job's pieces, in the order of the nodes' numbers.
 
-A job asks for equal pieces. A piece lies on one node, and takes processors, GPUs and memory of it. The place of a job is
-found by first fit: each node of its set, in ascending order, takes as many pieces as fit (one, if the pieces are to lie
-on different nodes), until all have a node. Pieces are equal and nodes independent, so that first fit finds a place
+A job asks for equal pieces. A piece lies on one node, and takes processors, GPUs and memory of it. The place of a job
+is found by first fit: each node of its set, in ascending order, takes as many pieces as fit (one, if the pieces are to
+lie on different nodes), until all have a node. Pieces are equal and nodes independent, so that first fit finds a place
 whenever there is one. While jobs only start, what had no place has none.
 """
 
