@@ -78,8 +78,8 @@ class MachineOptions:
         for option, given in (("--allocator", self.allocator), ("--outages", self.outages)):
             if given is not None:
                 raise JobcastError(
-                    f"{option} is for nodes that are alike, --machine {self.machine} declares nodes with GPUs and memory; "
-                    "leave one of them out."
+                    f"{option} is for nodes that are alike, --machine {self.machine} declares nodes with GPUs and "
+                    "memory; leave one of them out."
                 )
         return read_machine(self.machine)
 
@@ -97,7 +97,8 @@ class MachineOptions:
             return procs
         if procs is not None:
             raise JobcastError(
-                f"--procs {procs}, but the nodes of {self.machine} have {declared.procs:,} processors; leave --procs out."
+                f"--procs {procs}, but the nodes of {self.machine} have {declared.procs:,} processors; leave "
+                "--procs out."
             )
         return declared.procs
 

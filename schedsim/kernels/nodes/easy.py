@@ -55,7 +55,7 @@ def _pass(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
     if reasons is None:  # noqa: SIM102 - of longer conditions numba would compile both branches
         if _only_newcomer_counts(sim, places):
             if state.depth != at.NO_BACKFILL:
-                _try(sim, state.last_queued, reasons, places)
+                _search_from_newcomer(sim, reasons, places)
             return
     _start_in_order(sim, reasons, places)
     if state.head < 0:
@@ -199,6 +199,18 @@ def _leaves_head_room(sim: Arrays, places: NodeArrays, job: JobNow, n: int) -> b
 
 
 @step
+def _search_from_newcomer(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
+    """Start the newcomer if it may; then those behind it may find other places than before, and start too."""
+    state = sim.state[0]
+    job, n_queued = sim.jobs_now[state.last_queued], state.n_queued
+    state.after_key = candidate_key(job, state)
+    state.after_tie = job.row + 1
+    _try(sim, state.last_queued, reasons, places)
+    if state.n_queued < n_queued:
+        _search_on(sim, reasons, places)
+
+
+@step
 def _search(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
     """Start the jobs behind the head, in the backfill order, that have a place and do not delay it."""
     state, one = sim.state[0], places.one[0]
@@ -207,6 +219,13 @@ def _search(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
     one.head_at_scan = sim.jobs_now[state.head].row if state.head >= 0 else -1
     state.after_key = at.FIRST_KEY
     state.after_tie = at.FIRST_TIE
+    _search_on(sim, reasons, places)
+
+
+@step
+def _search_on(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
+    """Go on behind the last job tried."""
+    state = sim.state[0]
     while state.n_queued > 0:
         if reasons is None:
             slot = next_candidate(sim, state.candidates, state.free, state.shadow_time - state.now, state.extra_procs)

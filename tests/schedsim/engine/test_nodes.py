@@ -120,6 +120,10 @@ def test_every_start_and_place_equals_the_oracles(seed, policy):
     assert differing(seed, policy) is None
 
 
+def test_a_newcomer_that_starts_lets_those_behind_it_find_other_places():
+    assert differing(11_779, "saf-easy") is None  # an exclusive job's place moves off the head's nodes
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", sorted(BY_NODES))
 def test_every_start_and_place_equals_the_oracles_in_many_cases(policy):
