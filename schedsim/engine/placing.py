@@ -82,6 +82,6 @@ def refuse_counting(policy: Policy) -> None:
         if given:
             raise JobcastError(
                 f"This policy has {what}, which count processors alone, and the jobs take GPUs and memory of nodes. "
-                "Take an order (fcfs, sjf, wfp3, …), EASY on one (easy, easy-sjbf, wfp3-easy, …), binpacking or random; "
-                "or leave out the machine file."
+                "Take an order (fcfs, sjf, wfp3, …), EASY on one (easy, easy-sjbf, wfp3-easy, …), binpacking or "
+                "random; or leave out the machine file."
             )
