@@ -28,9 +28,11 @@ from schedsim.machine.run_times import RunTimes
 from schedsim.policies.corrections import correction_code
 from schedsim.policies.policy import Policy, make_policy, policy_name
 from schedsim.results.metrics import by_run_time, by_size, by_user, figures, how_started
+from schedsim.results.resource_metrics import resource_figures
 from schedsim.results.schedule import Schedule
 from schedsim.results.site_metrics import by_queue, disturbed_figures
 from schedsim.validate.validate import check
+from schedsim.workload.demands import Demands
 from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate, clairvoyant, requested
 from schedsim.workload.soft_limits import Given, Rounded, soft_limits_named
 from schedsim.workload.workload import Workload, row_of
@@ -361,6 +363,8 @@ class NamedSimulation:
         By when jobs that may be postponed must start.
     kill, allocator, run_times, rules, outages
         As of `schedsim.engine.simulation.simulate`.
+    demands : Demands or None
+        What the log's jobs ask of nodes, where these have GPUs and memory too.
     """
 
     log: JobLog
@@ -377,6 +381,7 @@ class NamedSimulation:
     run_times: RunTimes | None = None
     rules: Rules | None = None
     outages: Outages | None = None
+    demands: Demands | None = None
 
     def _rule(self) -> Policy:
         return policy_named(self.policy, self.log) if self.rule is None else self.rule
@@ -394,7 +399,7 @@ class NamedSimulation:
 
     def run(self) -> tuple[Schedule, dict[str, Any]]:
         """Return the schedule and its figures under the names of `jobcast simulate --json`."""
-        workload = widened(self.workload or Workload.from_log(self.log), self.allocator)
+        workload = widened(self.workload or Workload.from_log(self.log, self.demands), self.allocator)
         if self.deadline is not None:
             workload = replace(workload, deadline=self.deadline)
         estimated, limits = self._given(workload)
@@ -416,6 +421,7 @@ class NamedSimulation:
             "procs": workload.machine_procs,
             **figures(schedule),
             **disturbed_figures(schedule),
+            **resource_figures(schedule),
             "engine_seconds": schedule.engine_seconds,
             "jobs_per_second": len(workload) / schedule.engine_seconds,
             **({"n_fallback": asked.n_fallback} if isinstance(asked, LearningForecast) else {}),

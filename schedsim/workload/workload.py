@@ -13,6 +13,7 @@ from predictors.core.errors import JobcastError
 from predictors.core.validation import check_whole, whole_numbers
 from predictors.data.joblog import JobLog
 from schedsim.kernels.records import CLASSES
+from schedsim.workload.demands import Demands
 
 MOST_PROCS: Final = (1 << CLASSES) - 1
 """Processors of the largest machine: the ordered lists keep jobs by so many classes of width."""
@@ -48,6 +49,8 @@ class Workload:
         What the log's own clock showed at second 0; writers add it back.
     name : str
         What to call it in tables.
+    demands : Demands, optional
+        What the jobs ask of which nodes, where nodes have GPUs and memory too; without them processors are counted.
 
     Raises
     ------
@@ -73,6 +76,7 @@ class Workload:
     asked_procs: Ints | None = None
     origin: int = 0
     name: str = "workload"
+    demands: Demands | None = None
 
     def __post_init__(self) -> None:
         n_jobs = len(self.job_id)
@@ -109,6 +113,23 @@ class Workload:
             self._refuse(wrong, "asked_procs", "it must be at least 1, and at most what the job gets")
         if (np.diff(np.sort(self.job_id)) == 0).any():
             raise JobcastError(f"{self.name}: two jobs have the same job id; number them anew.")
+        if self.demands is not None:
+            self._validate_demands(self.demands)
+
+    def _validate_demands(self, demands: Demands) -> None:
+        if len(demands) != len(self):
+            raise JobcastError(f"{self.name}: there are demands of {len(demands)} jobs; one a job is {len(self)}.")
+        if (procs := demands.total("procs")) != self.machine_procs:
+            raise JobcastError(
+                f"{self.name}: is for a machine of {self.machine_procs} processors, the nodes have {procs}; both must "
+                "be the same."
+            )
+        if not (fits := demands.fits).all():
+            row = int(np.argmin(fits))
+            raise JobcastError(
+                f"{self.name}: job {self.job_id[row]} asks for {demands.words(row)}, and has no place even when no "
+                "other job runs; leave such jobs out."
+            )
 
     def _refuse(self, bad: npt.NDArray[np.bool_], column: str, rule: str) -> None:
         if bad.any():
@@ -123,13 +144,14 @@ class Workload:
         return cls(np.asarray(job_id), machine_procs=machine_procs, **arrays)  # type: ignore[arg-type]
 
     @classmethod
-    def from_log(cls, log: JobLog) -> Self:
-        """Take the jobs of a log cleaned by `predictors.data.cleaning.clean`.
+    def from_log(cls, log: JobLog, demands: Demands | None = None) -> Self:
+        """Take the jobs of a log cleaned by `predictors.data.cleaning.clean`, and what they ask of nodes.
 
         Raises
         ------
         JobcastError
-            If the log is not cleaned: a run time, request or width is unknown, or the machine's size is.
+            If the log is not cleaned: a run time, request or width is unknown, or the machine's size is; or the demands
+            are not of these jobs.
         """
         if log.max_procs is None:
             raise JobcastError(
@@ -145,6 +167,7 @@ class Workload:
             user=log.values["user"],
             origin=log.origin,
             name=log.name,
+            demands=demands,
         )
 
     def __len__(self) -> int:
@@ -154,7 +177,8 @@ class Workload:
         """Return some of the jobs, rows ascending, on the same clock and machine."""
         optional = {name: getattr(self, name) for name in _OPTIONAL if getattr(self, name) is not None}
         columns = {name: getattr(self, name) for name in _COLUMNS} | optional
-        return replace(self, **{name: column[rows] for name, column in columns.items()})
+        demands = None if self.demands is None else self.demands.of_rows(rows)
+        return replace(self, **{name: column[rows] for name, column in columns.items()}, demands=demands)
 
     @cached_property
     def jobs(self) -> Ints:
@@ -168,9 +192,10 @@ class Workload:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the jobs and the machine's size."""
+        """SHA-256 of the jobs and the machine's size, and of what they ask of its nodes."""
         sha = hashlib.sha256(str(self.machine_procs).encode())
         sha.update(np.ascontiguousarray(self.jobs, dtype="<i8").tobytes())
+        sha.update(b"" if self.demands is None else self.demands.digest.encode())
         return sha.hexdigest()
 
 
