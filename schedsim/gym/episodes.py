@@ -173,11 +173,6 @@ def _policy(base: Any, reserve: Any, window: int) -> Policy:
         raise JobcastError(
             f"The base of an environment is a policy without an agent of its own, such as easy; got {base!r}."
         )
-    if rule.promise is not None and rule.promise.kept:
-        raise JobcastError(
-            f"Under {base!r} a blocked head keeps its place, while an agent decides who is reserved. Take careful or "
-            "easy+promise as the base, and oldest as the rule for the reservation."
-        )
     if rule.kind == "greedy" and reserve != "kept":
         raise JobcastError(f"Under {base!r} no job is reserved: leave reserve out; got {reserve!r}.")
     check_whole(window, "the window")  # its bounds are the policy's
