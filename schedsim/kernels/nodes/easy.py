@@ -84,7 +84,7 @@ def _only_newcomer_counts(sim: Arrays, places: NodeArrays) -> bool:
     state, one = sim.state[0], places.one[0]
     if state.causes != at.BY_SUBMISSION or state.stale or state.head < 0 or state.n_newcomers != 1:
         return False
-    if one.head_at_scan != sim.jobs_now[state.head].row or first_slot(sim.lists, at.QUEUE) != state.head:
+    if one.head_at_scan != sim.jobs_now[state.head].row or first_slot(sim.lists, state, at.QUEUE) != state.head:
         return False
     return one.released_at_scan == one.n_released and one.occupied_at_scan == one.n_occupied
 
@@ -100,7 +100,7 @@ def _start_in_order(sim: Arrays, reasons: Reasons | None, places: NodeArrays) ->
     """Start jobs in the queue's order until one has no place: the head, or -1."""
     state = sim.state[0]
     while state.n_queued > 0:
-        slot = first_slot(sim.lists, at.QUEUE)
+        slot = first_slot(sim.lists, state, at.QUEUE)
         job = sim.jobs_now[slot]
         refresh(sim, slot)
         n = find_place(places, _demand_of(places, job.row))
