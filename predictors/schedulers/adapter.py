@@ -25,6 +25,7 @@ from predictors.schedulers.journal import (
     Journal,
     Record,
 )
+from predictors.schedulers.shadowed_holds import ShadowedHolds
 from predictors.schedulers.slurm import WAITING, Scheduler, called
 from predictors.schedulers.slurm_text import Config, Rows
 from predictors.schedulers.soft_limit import (
@@ -164,6 +165,8 @@ class Adapter:
         Whether the service is told of events; False where another program does that.
     table : TablePlan, optional
         For plug-ins that act at submission.
+    holds : ShadowedHolds, optional
+        Judges starts by a classifier of variability; in `shadow` alone.
     most_changes : int
         Changes of one cycle, beyond which nothing is set; what must be cleared is cleared, however much it is.
     """
@@ -178,11 +181,14 @@ class Adapter:
         *,
         feeds: bool = True,
         table: TablePlan | None = None,
+        holds: ShadowedHolds | None = None,
         most_changes: int = 2000,
     ) -> None:
         if mode not in MODES:
             raise JobcastError(f"An adapter's mode is one of {', '.join(MODES)}; got {mode!r}.")
-        self._scheduler, self._forecaster, self._journal = scheduler, forecaster, journal
+        if holds is not None and mode != SHADOW:
+            raise JobcastError(f"Jobs are held in shadow alone, so that nothing is held; got the mode {mode}.")
+        self._scheduler, self._forecaster, self._journal, self._holds = scheduler, forecaster, journal, holds
         self._rules, self._mode, self._feeds, self._table = rules, mode, feeds, table
         self._most_changes = most_changes
         self._feed: Feed | None = None
@@ -219,7 +225,11 @@ class Adapter:
         self._tell(config, [*accounted, *rows.jobs], done)
         self._note_outcomes([*accounted, *rows.jobs], config, done)
         if self._mode != WATCH:
-            self._judge(config, rows, done, may_set=is_kept and not backwards)
+            site = self._judge(config, rows, done, may_set=is_kept and not backwards)
+            if self._holds is not None and site is not None and not backwards:
+                records = self._holds.look([*accounted, *rows.jobs], site, done.troubles)
+                for one in records if self._keep(records, done) else ():
+                    done.count(done.changed, one["what"])
         if self._table is not None:
             self._write_table(self._table, config, done)
         done.seconds = time.perf_counter() - begin
@@ -304,7 +314,8 @@ class Adapter:
 
     # --- deciding -----------------------------------------------------------------------------------------------------
 
-    def _judge(self, config: Config, rows: Rows, done: Cycle, may_set: bool) -> None:
+    def _judge(self, config: Config, rows: Rows, done: Cycle, may_set: bool) -> SiteState | None:
+        """Decide on the soft limits, and carry it out; return what decisions depend on, as far as it is known."""
         done.refusal = config.refusal
         self._note_gate(config, done)
         self._note_shown(rows.jobs, config, done)
@@ -320,6 +331,7 @@ class Adapter:
         self._note_left(cases, config, done)
         may_set = may_set and site is not None
         self._carry_out([one for one in cases if one.decision.action in ((SET, CLEAR) if may_set else (CLEAR,))], done)
+        return site
 
     def _site(self, config: Config, done: Cycle) -> SiteState | None:
         """Return what decisions depend on; None where reservations are not known: then nothing may be set."""
