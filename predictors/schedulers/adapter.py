@@ -22,6 +22,7 @@ from predictors.schedulers.journal import (
     WAS_SET,
     WOULD_CLEAR,
     WOULD_SET,
+    JobClass,
     Journal,
     Record,
 )
@@ -42,7 +43,7 @@ from predictors.schedulers.soft_limit import (
     decide,
 )
 from predictors.schedulers.submission import TablePlan, classes_in, submission_table, write_table
-from predictors.schedulers.table import table_of
+from predictors.schedulers.table import ExpectedStart, table_of
 
 WATCH: Final = "watch"
 SHADOW: Final = "shadow"
@@ -231,6 +232,8 @@ class Adapter:
                 for one in records if self._keep(records, done) else ():
                     done.count(done.changed, one["what"])
         if self._table is not None:
+            if self._table.starts is not None:
+                self._table.starts.learn([*accounted, *rows.jobs])
             self._write_table(self._table, config, done)
         done.seconds = time.perf_counter() - begin
         return done
@@ -510,8 +513,9 @@ class Adapter:
     def _write_table(self, plan: TablePlan, config: Config, done: Cycle) -> None:
         """Write the table for submission; where it cannot be made anew, the old one expires by itself."""
         try:
+            classes = classes_in(self._journal, config.now)
             made = submission_table(
-                classes_in(self._journal, config.now),
+                classes,
                 self._forecaster,
                 config.cluster,
                 config.now,
@@ -519,8 +523,18 @@ class Adapter:
                 self._rules,
                 lasts=plan.lasts,
                 sets=self._mode == WRITE and not config.refusal,
+                starts=self._starts(plan, classes, done),
             )
             write_table(made, plan.path)
             self._advises = not made.sets
         except JobcastError as error:
             done.troubles.append(f"the table for submission: {error}")
+
+    @staticmethod
+    def _starts(plan: TablePlan, classes: Sequence[JobClass], done: Cycle) -> list[ExpectedStart]:
+        """Return when jobs submitted now would start; the table goes out without, where nobody can tell."""
+        try:
+            return [] if plan.starts is None else plan.starts.expected(classes)
+        except JobcastError as error:
+            done.troubles.append(f"expected starts: {error}")
+            return []

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from predictors.schedulers.adapter import Adapter, Cycle
     from predictors.schedulers.forecaster import Forecaster
     from predictors.schedulers.soft_limit import SiteRules
+    from predictors.schedulers.submission import StartSource
     from predictors.schedulers.verdicts import Judge
 
 app = typer.Typer(
@@ -86,6 +87,14 @@ class LookOptions:
     table: Annotated[
         Path | None, typer.Option(help="Table for submission to write each time; see deploy/slurm.", writable=True)
     ] = None
+    starts: Annotated[
+        Path | None,
+        typer.Option(
+            help="Into --table, too: when a job submitted now would start. Run times are drawn from the ended jobs of "
+            "LOG (sacct, …), then from those that end here.",
+            metavar="LOG",
+        ),
+    ] = None
     every: Annotated[float, typer.Option(help="Seconds from one look to the next.", min=1)] = 60.0
     cycles: Annotated[int | None, typer.Option(help="Leave after so many looks; else go on.", min=1)] = None
 
@@ -106,7 +115,10 @@ class LookOptions:
         from predictors.schedulers.slurm import Slurm
         from predictors.schedulers.submission import TablePlan
 
-        plan = None if self.table is None else TablePlan(self.table)
+        if self.starts is not None and self.table is None:
+            raise JobcastError(f"--starts {self.starts} goes into the table for submission; name it by --table.")
+        told = None if self.starts is None else _expected_starts(self.starts)
+        plan = None if self.table is None else TablePlan(self.table, starts=told)
         hold = HoldRules() if self.rules is None else read_hold_rules(self.rules)
         with Journal(self.journal) as journal:
             forecaster = who.built()
@@ -352,6 +364,16 @@ def check(
             say(f"{one.status:<5} {one.what:<13} {one.found}")
     if any(one.status == FAIL for one in found):
         raise typer.Exit(1)
+
+
+def _expected_starts(log: Path) -> "StartSource":
+    from experiments.console import working
+    from experiments.live.expected import ExpectedStarts
+    from experiments.live.starts import Past
+    from predictors.data.formats.detect import read_log
+
+    with working(f"Reading {log}"):
+        return ExpectedStarts(Past(read_log(log)[0]))
 
 
 def _site_rules(path: Path | None) -> "SiteRules":

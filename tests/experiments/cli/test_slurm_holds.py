@@ -99,6 +99,8 @@ RULES = {
 def test_a_rule_for_holds_that_is_none_is_refused_by_name(text, cluster_on_path, command, tmp_path):
     rules = tmp_path / "rules.toml"
     rules.write_text(f"[variability]\n{text}\n")
-    code, _, err = command(f"slurm shadow --url http://127.0.0.1:9 --rules {rules} --journal {tmp_path / 'j'} --cycles 1")
+    code, _, err = command(
+        f"slurm shadow --url http://127.0.0.1:9 --rules {rules} --journal {tmp_path / 'j'} --cycles 1"
+    )
     told = " ".join(err.split())
     assert code == 2 and RULES[text] in told and "[variability]" in told and "rules.toml" in told
