@@ -17,8 +17,8 @@ from predictors.schedulers.feed import has_ended, has_run
 from predictors.schedulers.forecaster import Forecaster, described
 from predictors.schedulers.hold import HOLD, Answer, HoldRules, decide_start
 from predictors.schedulers.journal import HOLD_OUTCOME, WOULD_HAVE_STARTED, WOULD_HOLD, WOULD_START, Journal, Record
+from predictors.schedulers.judge import Asked, Judge
 from predictors.schedulers.soft_limit import PENDING, Decision, QueuedJob, SiteRules, SiteState
-from predictors.schedulers.verdicts import Asked, Judge
 
 Key = tuple[str, int]
 """A job's key and its submission."""

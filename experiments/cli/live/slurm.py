@@ -15,9 +15,9 @@ from predictors.core.errors import JobcastError
 if TYPE_CHECKING:
     from predictors.schedulers.adapter import Adapter, Cycle
     from predictors.schedulers.forecaster import Forecaster
+    from predictors.schedulers.judge import Judge
     from predictors.schedulers.soft_limit import SiteRules
     from predictors.schedulers.submission import StartSource
-    from predictors.schedulers.verdicts import Judge
 
 app = typer.Typer(
     name="slurm",
@@ -153,7 +153,7 @@ class HoldOptions:
         JobcastError
             If the options do not go together, or the classifier cannot be used.
         """
-        from predictors.schedulers.verdicts import LocalJudge, ServiceJudge
+        from predictors.schedulers.judge import LocalJudge, ServiceJudge
         from predictors.service.client import Client
         from predictors.tracking.client import load_classifier
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from predictors.schedulers.journal import read_journal
-from predictors.schedulers.verdicts import Asked, LocalJudge
+from predictors.schedulers.judge import Asked, LocalJudge
 from predictors.tracking.client import load_classifier
 from tests.experiments.cli.test_variability import data, home, jobcast, load
 from tests.predictors.schedulers.conftest import cluster, cluster_on_path

@@ -9,9 +9,9 @@ import pytest
 from predictors.core.errors import JobcastError
 from predictors.data.telemetry.counters import COUNTERS
 from predictors.schedulers.hold import Answer, HoldRules, decide_start
+from predictors.schedulers.judge import Asked, LocalJudge, ServiceJudge
 from predictors.schedulers.shadowed_holds import ShadowedHolds
 from predictors.schedulers.soft_limit import QueuedJob, Reservation, SiteRules, SiteState
-from predictors.schedulers.verdicts import Asked, LocalJudge, ServiceJudge
 from predictors.service.client import Client
 from tests.predictors.schedulers.conftest import Forecasts
 from tests.predictors.service.test_variability import sample, variability_state
