@@ -69,6 +69,11 @@ local function minutes_of(text)
    return math.ceil((((days or 0) * 24 + h) * 3600 + m * 60 + s) / 60)
 end
 
+-- Returns an option's number; 1 where it is not given, for which Slurm says 0.
+local function at_least_one(text)
+   return math.max(tonumber(text) or 1, 1)
+end
+
 local function span(seconds)
    local minutes = math.max(math.ceil(seconds / 60), 1)
    if minutes < 60 then return minutes .. " min" end
@@ -91,7 +96,9 @@ function slurm_cli_pre_submit(options, offset)
       if options["type"] ~= nil and options["type"] ~= "sbatch" then return end
       local limit = options["time"] and minutes_of(options["time"])
       if not limit then return end
-      local procs = (tonumber(options["ntasks"]) or 1) * (tonumber(options["cpus-per-task"]) or 1)
+      local nodes = tonumber(tostring(options["nodes"]):match("^%d+"))
+      local tasks = math.max(at_least_one(options["ntasks"]), nodes or 1)
+      local procs = tasks * at_least_one(options["cpus-per-task"])
       asked = { limit = limit, procs = procs, name = options["job-name"] or "", partition = options["partition"] or "" }
    end)
    return slurm.SUCCESS

@@ -23,7 +23,8 @@ HARNESS = """
 slurm = { NO_VAL = 4294967294, SUCCESS = 0, log_debug = function() end }
 local job = { user_name = "eve", partition = "p", min_cpus = 8, time_limit = 240, name = "fit",
               time_min = slurm.NO_VAL, het_job_offset = slurm.NO_VAL }
-local options = { type = "sbatch", time = "4:00:00", ["job-name"] = "fit", partition = "p", ntasks = "8" }
+local options = { type = "sbatch", time = "4:00:00", ["job-name"] = "fit", partition = "p", ntasks = "8",
+                  ["cpus-per-task"] = "0", nodes = "1-0" }
 """
 
 
@@ -156,6 +157,8 @@ def test_the_line_says_when_a_job_submitted_now_would_start(lua):
     changes = {
         "options.partition, options.ntasks = 'q', '2'": "start expected now (as of 0 min ago)",
         "options.partition = nil": "start expected now (as of 0 min ago)",  # the default one
+        "options.ntasks, options['cpus-per-task'] = '2', '4'": "start expected",
+        "options.ntasks, options.nodes = '1', '5-6'": "start expected",
         "options.ntasks = '4'": None, "options.ntasks = '17'": None, "options.partition = 'x'": None,
     }  # fmt: skip
     for change, expected in changes.items():
