@@ -386,6 +386,7 @@ def predict(
         "learnt_from_this_log": loaded.origin.log_sha256 == jobs.digest(),
         "beside_last_two": None if found.standing is None else found.standing.to_json(),
         "beside_last_two_newest": None if found.newest is None else found.newest.to_json(),
+        "drift": found.drift.to_json(),
         "covered_share": found.covered,
         "account": account.to_dict(),
     }
@@ -394,7 +395,7 @@ def predict(
     else:
         print_lacks(lacks)
         _print_prediction(document)
-        for line in found.sentences(model):
+        for line in found.sentences(model, jobs.epoch):
             say(line)
         if found.worse:
             say(refit_with(loaded.predictor.name, loaded.name, loaded.alias, intervals=layer is not None))
