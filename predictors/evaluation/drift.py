@@ -41,6 +41,8 @@ ALARMS_PER_YEAR: Final = 0.05
 MOST_PER_YEAR: Final = 12.0
 _USUAL: Final = 120
 """Blocks that the usual total of errors is a mean of."""
+_HELD: Final = 20.0
+"""A block's total counts for so many times the usual one at most, in what is usual."""
 _SHARES: Final = np.array([0.05, 0.1, 0.2, 0.4, 0.8])
 _BLOCKS_PER_YEAR: Final = 365.25 * 86_400 / BLOCK
 
@@ -192,7 +194,8 @@ class DriftTest:
         at_least = np.maximum(total, self._usual)
         loss = np.divide(sums[::2] - sums[1::2], at_least, out=np.zeros(2), where=at_least > 0).min()
         self._n_blocks += 1
-        self._usual += (total - self._usual) / min(self._n_blocks, _USUAL)
+        held = np.where(self._usual > 0, np.minimum(total, _HELD * self._usual), total)  # one huge job is not usual
+        self._usual += (held - self._usual) / min(self._n_blocks, _USUAL)
         gain = 1 + _SHARES * loss
         self._evidence = np.minimum((self._evidence + 1) * gain, len(_SHARES) * self._needed)
         runs = self._runs
