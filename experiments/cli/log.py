@@ -283,6 +283,15 @@ def _print_figures(figures: dict[str, Any]) -> None:
         ("last submission", figures["last_submission"]),
         ("processors", figures["max_procs"]),
         ("nodes", figures["max_nodes"]),
+        *(
+            (title, figures[key])
+            for title, key in (
+                ("GPUs", "max_gpus"),
+                ("jobs that ask for GPUs", "jobs_with_gpus"),
+                ("jobs that ask for memory", "jobs_with_memory"),
+            )
+            if figures[key] is not None
+        ),
         ("time zone", figures["time_zone"]),
         *((f"{column}s", distinct[column]) for column in distinct),
         ("utilisation", None if figures["utilisation"] is None else percent(figures["utilisation"], 1)),

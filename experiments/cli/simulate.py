@@ -13,6 +13,7 @@ from experiments.cli.simulate_options import (
     fallback_note,
     ignored_note,
     outages_note,
+    print_resources,
     print_users,
     set_up,
     soft_limits_note,
@@ -44,7 +45,7 @@ def simulate(
         typer.Option(
             help="Who goes first, who may pass: fcfs, easy, easy-sjbf, careful, ceil, cobalt, … Most sites run easy; "
             "the first to try beside it is careful, with --estimates careful; balanced bounds every wait by a due "
-            "date. agent:FILE is one that jobcast tune made."
+            "date. agent:FILE is one that jobcast tune made; slurm:FILE is a slurm.conf's own order."
         ),
     ] = "easy",
     estimates: Annotated[
@@ -131,13 +132,16 @@ def simulate(
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
     with after_reading(account):
-        prepared = prepare(jobs, procs, drop_wide, partition, requests_from, account)
+        nodes = machine.declared()
+        prepared = prepare(jobs, machine.procs(procs, nodes), drop_wide, partition, requests_from, account)
         cleaned = prepared.used
         if shake is not None:
             cleaned = shaken(cleaned, shake, kill)
-        options, left_out = set_up(cleaned, policy, kill, machine, ceil, at_site)
+        options, left_out = set_up(cleaned, policy, kill, machine, ceil, at_site, nodes, drop_wide)
         cleaned = options["log"]
         lacks = lacks_for_schedules(prepared.log, cleaned, prepared.cleaning + left_out, options["kill"])
+        if nodes is not None:  # jobs may wait for GPUs or memory though all processors together suffice
+            lacks = tuple(lack for lack in lacks if lack.name != "no-queue")
         lacks = (*prepared.unread, *lacks)
         account = (account + prepared.account + left_out).using(len(cleaned))
         if by is not None:
@@ -199,6 +203,7 @@ def simulate(
 
 def _print_notes(found: dict[str, Any], widths: str | None) -> None:
     """Print what options add to the figures: users' waits, jobs that were widened, outages, commands that came late."""
+    print_resources(found)
     if "users" in found:
         print_users(found["users"])
     for note in (widths, outages_note(found), ignored_note(found), fallback_note(found), soft_limits_note(found)):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from predictors.data.report import ReadingReport
     from schedsim.cobalt.rules import Rules
     from schedsim.machine.allocators import Allocator
+    from schedsim.machine.node_groups import Machine
     from schedsim.machine.outages import Outages
     from schedsim.machine.run_times import RunTimes
     from schedsim.policies.policy import Policy
@@ -37,6 +38,14 @@ class MachineOptions:
     partitions: Annotated[
         Path | None, typer.Option(help="A TOML file with the machine's partitions.", metavar="FILE")
     ] = None
+    machine: Annotated[
+        Path | None,
+        typer.Option(
+            help="A TOML file with the machine's nodes: processors, GPUs and memory of each group, which jobs take "
+            "together.",
+            metavar="FILE",
+        ),
+    ] = None
     machine_seed: Annotated[
         int | None, typer.Option(help="Seed of what --allocator scattered, or chance in failures, draws.", min=0)
     ] = None
@@ -52,6 +61,46 @@ class MachineOptions:
             "--big-runs", help="After each maintenance of the whole machine, the largest capability jobs first."
         ),
     ] = False
+
+    def declared(self) -> "Machine | None":
+        """Return the nodes that the machine file declares.
+
+        Raises
+        ------
+        JobcastError
+            If the file cannot be used, or another option says otherwise which nodes jobs get.
+        """
+        from predictors.core.errors import JobcastError
+        from schedsim.machine.node_groups import read_machine
+
+        if self.machine is None:
+            return None
+        for option, given in (("--allocator", self.allocator), ("--outages", self.outages)):
+            if given is not None:
+                raise JobcastError(
+                    f"{option} is for nodes that are alike, --machine {self.machine} declares nodes with GPUs and "
+                    "memory; leave one of them out."
+                )
+        return read_machine(self.machine)
+
+    def procs(self, procs: int | None, declared: "Machine | None") -> int | None:
+        """Return the processors of the machine: as the machine file says, else as asked for.
+
+        Raises
+        ------
+        JobcastError
+            If these differ.
+        """
+        from predictors.core.errors import JobcastError
+
+        if declared is None or procs == declared.procs:
+            return procs
+        if procs is not None:
+            raise JobcastError(
+                f"--procs {procs}, but the nodes of {self.machine} have {declared.procs:,} processors; leave "
+                "--procs out."
+            )
+        return declared.procs
 
     def built(self, cleaned: "JobLog") -> dict[str, Any]:
         """Return the arguments that a simulation of a cleaned log takes for it.
@@ -235,7 +284,7 @@ class CeilOptions:
 
         seed = self.postpone_seed or 0
         deadline = None if self.postponable is None else deadlines_by(self.postponable, cleaned, seed)
-        rule = with_limits(policy_named(policy), self.ceiling, self.release_below, self.queue_only)
+        rule = with_limits(policy_named(policy, cleaned), self.ceiling, self.release_below, self.queue_only)
         run_times = self._run_times()
         return {"rule": rule, "run_times": run_times, "deadline": deadline, "kill": kill and run_times is None}
 
@@ -271,24 +320,61 @@ class CeilOptions:
 
 
 def set_up(
-    log: "JobLog", policy: str, kill: bool, machine: MachineOptions, ceil: CeilOptions, at_site: SiteOptions
+    log: "JobLog",
+    policy: str,
+    kill: bool,
+    machine: MachineOptions,
+    ceil: CeilOptions,
+    at_site: SiteOptions,
+    nodes: "Machine | None" = None,
+    drop_wide: bool = False,
 ) -> "tuple[dict[str, Any], ReadingReport]":
-    """Return what a simulation of a cleaned log is given, by the fields of `NamedSimulation`; and what was left out."""
+    """Return what a simulation of a cleaned log is given, by the fields of `NamedSimulation`; and what was left out.
+
+    `nodes` are those of a machine file; `drop_wide` leaves out the jobs that fit on none.
+    """
+    from experiments.runs.slurm import is_slurm, slurm_policy_of
     from predictors.data.cleaning import within_requests
     from schedsim.cobalt.rules import within_shares
+    from schedsim.machine.node_groups import demands_of
     from schedsim.machine.partitions import widened
     from schedsim.workload.workload import Workload
 
     if ceil.dilation is not None and kill:  # what is dilated are the runs that the requests left; dilated they run on
         log = within_requests(log)
     rules, log, account = at_site.built(log, policy, kill)
+    demands = None
+    if nodes is not None:
+        log, demands, left = demands_of(log, nodes, drop_wide)
+        account += left
     options = machine.built(log) | ceil.built(log, policy, kill)
+    if is_slurm(policy):
+        account += slurm_policy_of(policy, log)[1]
     allocator = options["allocator"]
     if rules is not None and allocator is not None:  # queues with a share keep to nodes of their own
         options["allocator"] = within_shares(allocator, rules, widened(Workload.from_log(log), allocator))
     procs = int(log.max_procs or 0)
     options["rule"], rules = machine.with_big_runs(options["rule"], rules, options["outages"], procs)
-    return options | {"log": log, "rules": rules}, account + ceil.account(log, options["deadline"])
+    return options | {"log": log, "rules": rules, "demands": demands}, account + ceil.account(log, options["deadline"])
+
+
+def print_resources(found: dict[str, Any]) -> None:
+    """Print the figures by resource, where jobs take GPUs and memory of nodes."""
+    from experiments.console import print_table
+    from predictors.core.errors import percent
+
+    if "resources" not in found:
+        return
+    names = {"processors": "processors", "gpus": "GPUs", "memory_kb": "memory [GB]"}
+    rows = []
+    for name, title in names.items():
+        have, waits = found["resources"].get(name), found["by_dominant"].get(name, {})
+        if have is not None:
+            shares = (percent(have[key], 1) for key in ("utilisation", "held"))
+            total = have["total"] >> 20 if name == "memory_kb" else have["total"]
+            rows.append((title, total, *shares, waits.get("jobs", 0), waits.get("mean_wait_s")))
+    columns = ("", "of the machine", "asked for", "held", "jobs it is dominant for", "their mean wait [s]")
+    print_table("By resource", columns, rows)
 
 
 USERS = (

@@ -40,6 +40,8 @@ class LiveQueue:
         Its nodes.
     reservations : tuple of Reservation
         What is kept free.
+    default : str
+        The partition of jobs that name none; empty: not known.
     """
 
     now: int
@@ -47,6 +49,7 @@ class LiveQueue:
     procs: Mapping[str, int]
     nodes: Mapping[str, frozenset[str]]
     reservations: tuple[Reservation, ...] = ()
+    default: str = ""
 
     def job(self, name: str) -> QueuedJob:
         """Return a job by its id, such as 123 or 123_4.
@@ -77,10 +80,13 @@ class LiveQueue:
         now, rows = slurm.config().now, slurm.queue()
         if rows.bad:
             raise JobcastError(f"squeue: rows cannot be read ({rows.problems}): no start can be told from a part.")
-        done = run(["sinfo", "-h", "-a", "-o", "%R %C"], environment={"LC_ALL": "C.UTF-8"}, without=FILTERS)
+        done = run(["sinfo", "-h", "-a", "-o", "%P %C"], environment={"LC_ALL": "C.UTF-8"}, without=FILTERS)
         if done.code != 0:
             raise JobcastError(f"sinfo: failed with status {done.code}: {printable(done.problem.strip())[:200]}.")
-        return cls(now, tuple(_each(rows.jobs)), usable(done.out), slurm.partitions(), slurm.reservations())
+        marked = usable(done.out)
+        procs = {name.removesuffix("*"): count for name, count in marked.items()}
+        default = next((name[:-1] for name in marked if name.endswith("*")), "")
+        return cls(now, tuple(_each(rows.jobs)), procs, slurm.partitions(), slurm.reservations(), default)
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -118,18 +124,21 @@ class LiveQueue:
             "procs": dict(self.procs),
             "nodes": {name: sorted(nodes) for name, nodes in self.nodes.items()},
             "reservations": [_plain(one) for one in self.reservations],
+            "default": self.default,
         }
         with whole_file(path) as part:
             part.write_text(json.dumps(document) + "\n", encoding="utf-8")
 
 
 def usable(text: str) -> dict[str, int]:
-    r"""Return the processors of each partition that are neither down nor drained, as `sinfo -o '%R %C'` printed them.
+    r"""Return the processors of each partition that are neither down nor drained, as `sinfo -o '%P %C'` printed them.
+
+    The default one's name ends in `*`.
 
     Examples
     --------
-    >>> usable("batch 16/8/8/32\ngpu 0/4/0/4\n")
-    {'batch': 24, 'gpu': 4}
+    >>> usable("batch* 16/8/8/32\ngpu 0/4/0/4\n")
+    {'batch*': 24, 'gpu': 4}
     """
     found: dict[str, int] = {}
     for line in text.splitlines():

@@ -107,6 +107,18 @@ class Past:
         self.user, self.end = users, end[order]
         self.ratio = np.minimum(values["run_time"] / values["requested_time"], 1.0)[order]
 
+    def add(self, user: str, end: int, ratio: float) -> None:
+        """Take in a job that has ended: its user, when, and run time / requested time."""
+        at = int(np.searchsorted(self.end, end, side="right"))
+        self.user.insert(at, user)
+        self.end = np.insert(self.end, at, end)
+        self.ratio = np.insert(self.ratio, at, min(ratio, 1.0))
+
+    def keep(self, newest: int) -> None:
+        """Forget all but so many jobs, those that ended last."""
+        first = max(len(self.user) - newest, 0)
+        self.user, self.end, self.ratio = self.user[first:], self.end[first:], self.ratio[first:]
+
     def before(self, now: int) -> list[tuple[str, float]]:
         """Return (user, ratio) of the jobs that had ended by a second, the oldest first."""
         count = int(np.searchsorted(self.end, now, side="right"))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from experiments.runs.slurm import is_slurm, slurm_policy_of
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
@@ -27,9 +28,11 @@ from schedsim.machine.run_times import RunTimes
 from schedsim.policies.corrections import correction_code
 from schedsim.policies.policy import Policy, make_policy, policy_name
 from schedsim.results.metrics import by_run_time, by_size, by_user, figures, how_started
+from schedsim.results.resource_metrics import resource_figures
 from schedsim.results.schedule import Schedule
 from schedsim.results.site_metrics import by_queue, disturbed_figures
 from schedsim.validate.validate import check
+from schedsim.workload.demands import Demands
 from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate, clairvoyant, requested
 from schedsim.workload.soft_limits import Given, Rounded, soft_limits_named
 from schedsim.workload.workload import Workload, row_of
@@ -106,14 +109,20 @@ def agent_named(policy: str) -> NamedAgent:
         return read_agent(file)
 
 
-def policy_named(name: str) -> Policy:
+def policy_named(name: str, log: JobLog | None = None) -> Policy:
     """Return a policy by its name: an agent's (see `agent_named`), or one of `schedsim.policies.policy.make_policy`.
+
+    `slurm:FILE` is that of a slurm.conf (see `experiments.runs.slurm`) for the jobs of a cleaned log.
 
     Raises
     ------
     JobcastError
-        If there is no such policy, or its agent cannot be used.
+        If there is no such policy, or its agent or slurm.conf cannot be used.
     """
+    if is_slurm(name):
+        if log is None:
+            raise JobcastError(f"{name} ranks the jobs of one log: it is a policy of `jobcast simulate` alone.")
+        return slurm_policy_of(name, log)[0]
     return agent_named(name).policy if is_agent(name) else make_policy(name)
 
 
@@ -177,7 +186,8 @@ def check_names(
     JobcastError
         If there is no such policy, estimates, model, correction, budget or soft limits, or they do not go together.
     """
-    rule, _ = policy_named(policy), correction_code(correction)
+    kind = None if is_slurm(policy) else policy_named(policy).kind
+    correction_code(correction)
     estimates = estimates_name(estimates) if isinstance(estimates, str) else estimates
     roles = roles_of(estimates) if isinstance(estimates, str) else None
     if soft_limits is not None:
@@ -194,7 +204,7 @@ def check_names(
         loaded(estimates)
     elif isinstance(estimates, str) and estimates not in (*GIVEN, *REVISED_ESTIMATES, *PREDICTORS):
         raise unknown_name("estimates", estimates, _NAMES)
-    if rule.kind == "compress" and (not isinstance(estimates, str) or estimates in REVISED_ESTIMATES):
+    if kind == "compress" and (not isinstance(estimates, str) or estimates in REVISED_ESTIMATES):
         raise JobcastError(
             f"{policy} keeps reservations by the estimates that they were made with: revised estimates ({estimates}) "
             "do not go with it; take conservative-replan or EASY."
@@ -353,6 +363,8 @@ class NamedSimulation:
         By when jobs that may be postponed must start.
     kill, allocator, run_times, rules, outages
         As of `schedsim.engine.simulation.simulate`.
+    demands : Demands or None
+        What the log's jobs ask of nodes, where these have GPUs and memory too.
     """
 
     log: JobLog
@@ -369,9 +381,10 @@ class NamedSimulation:
     run_times: RunTimes | None = None
     rules: Rules | None = None
     outages: Outages | None = None
+    demands: Demands | None = None
 
     def _rule(self) -> Policy:
-        return policy_named(self.policy) if self.rule is None else self.rule
+        return policy_named(self.policy, self.log) if self.rule is None else self.rule
 
     def _estimated(self, workload: Workload) -> Estimates | Separate | RevisedEstimates:
         return self._given(workload)[0]
@@ -386,7 +399,7 @@ class NamedSimulation:
 
     def run(self) -> tuple[Schedule, dict[str, Any]]:
         """Return the schedule and its figures under the names of `jobcast simulate --json`."""
-        workload = widened(self.workload or Workload.from_log(self.log), self.allocator)
+        workload = widened(self.workload or Workload.from_log(self.log, self.demands), self.allocator)
         if self.deadline is not None:
             workload = replace(workload, deadline=self.deadline)
         estimated, limits = self._given(workload)
@@ -408,6 +421,7 @@ class NamedSimulation:
             "procs": workload.machine_procs,
             **figures(schedule),
             **disturbed_figures(schedule),
+            **resource_figures(schedule),
             "engine_seconds": schedule.engine_seconds,
             "jobs_per_second": len(workload) / schedule.engine_seconds,
             **({"n_fallback": asked.n_fallback} if isinstance(asked, LearningForecast) else {}),

@@ -46,6 +46,9 @@ def summarise(log: JobLog) -> dict[str, Any]:
         "last_submission": date_of(log, int(submit[-1])) if len(log) else None,
         "max_procs": log.max_procs,
         "max_nodes": log.max_nodes,
+        "max_gpus": log.max_gpus,
+        "jobs_with_gpus": _asking(log, "requested_gpus", "allocated_gpus"),
+        "jobs_with_memory": _asking(log, "requested_job_memory", "requested_memory"),
         "time_zone": log.time_zone,
         "distinct": {column: _distinct(log, column) for column in (*CODES, *FURTHER_CODES) if column in log.values},
         "utilisation": utilisation(log),
@@ -59,6 +62,13 @@ def summarise(log: JobLog) -> dict[str, Any]:
         },
         "sha256": log.digest(),
     }
+
+
+def _asking(log: JobLog, *columns: str) -> int | None:
+    """Return how many jobs have a number above 0 in one of some columns; None where these are unknown for every job."""
+    if not any(log.known(column).any() for column in columns):
+        return None
+    return int(np.any([log.filled(column) > 0 for column in columns], axis=0).sum())
 
 
 def utilisation(log: JobLog) -> float | None:

@@ -4,8 +4,8 @@ Most of a row is unknown, a count or a time in whole seconds, so that a row of e
 its eight bytes a value. Two bits say of each value how it is kept; every bit of it comes back.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +63,32 @@ class PackedRows:
             ends = np.cumsum(np.fromiter(map(len, codes), dtype=np.int64, count=len(codes)))
             unpack(np.frombuffer(bytearray().join(codes), dtype=np.uint8), ends, rows[first : first + _AT_ONCE])
         return rows
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of slots, and values a row."""
+        return len(self._codes), self.width
+
+    def picked(self, slots: Sequence[int]) -> Self:
+        """Return the rows of slots, numbered anew from 0, as they are now; they stay packed, so that it costs little.
+
+        Examples
+        --------
+        >>> rows = PackedRows(2)
+        >>> rows.put([0, 1], np.array([[1.0, 2.0], [3.0, 4.0]]))
+        >>> kept = rows.picked([1])
+        >>> rows.put([1], np.array([[5.0, 6.0]]))
+        >>> kept.shape, [piece.tolist() for piece in kept.pieces()]
+        ((1, 2), [[[3.0, 4.0]]])
+        """
+        found = type(self)(self.width)
+        found._codes = [self._codes[slot] for slot in slots]
+        return found
+
+    def pieces(self) -> Iterator[Floats]:
+        """Yield all rows in order, some hundred at a time."""
+        for first in range(0, len(self._codes), _AT_ONCE):
+            yield self.of(range(first, min(first + _AT_ONCE, len(self._codes))))
 
 
 @compiled

@@ -250,7 +250,9 @@ def job_record(job: Job, slots: Sequence[int], wide: bool = False) -> tuple[int,
     )
 
 
-def packed(tables: Tables, live: Ints, rows: Floats, issued: Floats, capacity: int | None = None) -> Snapshot:
+def packed(
+    tables: Tables, live: Ints, rows: Floats | PackedRows, issued: Floats, capacity: int | None = None
+) -> dict[str, Any]:
     """Return copies of the tables that hold live jobs and kept users only.
 
     Parameters
@@ -259,8 +261,8 @@ def packed(tables: Tables, live: Ints, rows: Floats, issued: Floats, capacity: i
         Jobs, users, clock and recent runs.
     live : int64 array of shape (n_live,)
         Slots of the jobs that are queued, running or about to count as ended.
-    rows : float64 array of shape (n_live, n_features)
-        Their feature rows.
+    rows : float64 array of shape (n_live, n_features), or such rows packed
+        Their feature rows, which are passed on as they are.
     issued : float64 array
         The prediction issued for each slot.
     capacity : int, optional

@@ -22,9 +22,11 @@ from predictors.schedulers.journal import (
     WAS_SET,
     WOULD_CLEAR,
     WOULD_SET,
+    JobClass,
     Journal,
     Record,
 )
+from predictors.schedulers.shadowed_holds import ShadowedHolds
 from predictors.schedulers.slurm import WAITING, Scheduler, called
 from predictors.schedulers.slurm_text import Config, Rows
 from predictors.schedulers.soft_limit import (
@@ -41,7 +43,7 @@ from predictors.schedulers.soft_limit import (
     decide,
 )
 from predictors.schedulers.submission import TablePlan, classes_in, submission_table, write_table
-from predictors.schedulers.table import table_of
+from predictors.schedulers.table import ExpectedStart, table_of
 
 WATCH: Final = "watch"
 SHADOW: Final = "shadow"
@@ -164,6 +166,8 @@ class Adapter:
         Whether the service is told of events; False where another program does that.
     table : TablePlan, optional
         For plug-ins that act at submission.
+    holds : ShadowedHolds, optional
+        Judges starts by a classifier of variability; in `shadow` alone.
     most_changes : int
         Changes of one cycle, beyond which nothing is set; what must be cleared is cleared, however much it is.
     """
@@ -178,11 +182,14 @@ class Adapter:
         *,
         feeds: bool = True,
         table: TablePlan | None = None,
+        holds: ShadowedHolds | None = None,
         most_changes: int = 2000,
     ) -> None:
         if mode not in MODES:
             raise JobcastError(f"An adapter's mode is one of {', '.join(MODES)}; got {mode!r}.")
-        self._scheduler, self._forecaster, self._journal = scheduler, forecaster, journal
+        if holds is not None and mode != SHADOW:
+            raise JobcastError(f"Jobs are held in shadow alone, so that nothing is held; got the mode {mode}.")
+        self._scheduler, self._forecaster, self._journal, self._holds = scheduler, forecaster, journal, holds
         self._rules, self._mode, self._feeds, self._table = rules, mode, feeds, table
         self._most_changes = most_changes
         self._feed: Feed | None = None
@@ -219,8 +226,14 @@ class Adapter:
         self._tell(config, [*accounted, *rows.jobs], done)
         self._note_outcomes([*accounted, *rows.jobs], config, done)
         if self._mode != WATCH:
-            self._judge(config, rows, done, may_set=is_kept and not backwards)
+            site = self._judge(config, rows, done, may_set=is_kept and not backwards)
+            if self._holds is not None and site is not None and not backwards:
+                records = self._holds.look([*accounted, *rows.jobs], site, done.troubles)
+                for one in records if self._keep(records, done) else ():
+                    done.count(done.changed, one["what"])
         if self._table is not None:
+            if self._table.starts is not None:
+                self._table.starts.learn([*accounted, *rows.jobs])
             self._write_table(self._table, config, done)
         done.seconds = time.perf_counter() - begin
         return done
@@ -304,7 +317,8 @@ class Adapter:
 
     # --- deciding -----------------------------------------------------------------------------------------------------
 
-    def _judge(self, config: Config, rows: Rows, done: Cycle, may_set: bool) -> None:
+    def _judge(self, config: Config, rows: Rows, done: Cycle, may_set: bool) -> SiteState | None:
+        """Decide on the soft limits, and carry it out; return what decisions depend on, as far as it is known."""
         done.refusal = config.refusal
         self._note_gate(config, done)
         self._note_shown(rows.jobs, config, done)
@@ -320,6 +334,7 @@ class Adapter:
         self._note_left(cases, config, done)
         may_set = may_set and site is not None
         self._carry_out([one for one in cases if one.decision.action in ((SET, CLEAR) if may_set else (CLEAR,))], done)
+        return site
 
     def _site(self, config: Config, done: Cycle) -> SiteState | None:
         """Return what decisions depend on; None where reservations are not known: then nothing may be set."""
@@ -498,8 +513,9 @@ class Adapter:
     def _write_table(self, plan: TablePlan, config: Config, done: Cycle) -> None:
         """Write the table for submission; where it cannot be made anew, the old one expires by itself."""
         try:
+            classes = classes_in(self._journal, config.now)
             made = submission_table(
-                classes_in(self._journal, config.now),
+                classes,
                 self._forecaster,
                 config.cluster,
                 config.now,
@@ -507,8 +523,18 @@ class Adapter:
                 self._rules,
                 lasts=plan.lasts,
                 sets=self._mode == WRITE and not config.refusal,
+                starts=self._starts(plan, classes, done),
             )
             write_table(made, plan.path)
             self._advises = not made.sets
         except JobcastError as error:
             done.troubles.append(f"the table for submission: {error}")
+
+    @staticmethod
+    def _starts(plan: TablePlan, classes: Sequence[JobClass], done: Cycle) -> list[ExpectedStart]:
+        """Return when jobs submitted now would start; the table goes out without, where nobody can tell."""
+        try:
+            return [] if plan.starts is None else plan.starts.expected(classes)
+        except JobcastError as error:
+            done.troubles.append(f"expected starts: {error}")
+            return []

@@ -31,6 +31,11 @@ WAS_SET: Final = "set"
 CLEARED: Final = "cleared"
 NOT_DONE: Final = "not-done"
 OUTCOME: Final = "outcome"
+WOULD_START: Final = "would-start"
+WOULD_HOLD: Final = "would-hold"
+WOULD_HAVE_STARTED: Final = "would-have-started"
+HOLD_OUTCOME: Final = "hold-outcome"
+ABOUT_STARTS: Final = frozenset((WOULD_START, WOULD_HOLD, WOULD_HAVE_STARTED, HOLD_OUTCOME))
 ABOUT_JOBS: Final = frozenset((WOULD_SET, WOULD_CLEAR, INTENDED, WAS_SET, CLEARED, NOT_DONE))
 
 Record = Mapping[str, Any]
@@ -50,6 +55,10 @@ CREATE TABLE IF NOT EXISTS outcomes (
     shadow INTEGER NOT NULL, minutes INTEGER NOT NULL, ran INTEGER NOT NULL, too_short INTEGER NOT NULL,
     state TEXT NOT NULL, procs INTEGER, wait INTEGER, PRIMARY KEY (job, submission));
 CREATE INDEX IF NOT EXISTS outcomes_by_target ON outcomes (target, submission);
+CREATE TABLE IF NOT EXISTS starts (
+    job TEXT NOT NULL, submission INTEGER NOT NULL, start INTEGER NOT NULL, held INTEGER NOT NULL, code TEXT,
+    probability REAL, expected REAL, delay INTEGER, ran INTEGER, state TEXT, at INTEGER NOT NULL,
+    PRIMARY KEY (job, submission));
 CREATE TABLE IF NOT EXISTS read_until (file TEXT PRIMARY KEY, bytes INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS ended (job TEXT NOT NULL, submission INTEGER NOT NULL, at INTEGER NOT NULL,
     PRIMARY KEY (job, submission));
@@ -206,6 +215,17 @@ class Journal:
         )
         return [JobClass(*row) for row in found]
 
+    def open_starts(self) -> list[tuple[str, int, int, int, float | None, int | None]]:
+        """Return the judged starts of the last two months whose job, or whose hold, is not known to be over.
+
+        Each is its job's key, submission, start, whether it would have been held, the run time expected, and the delay.
+        """
+        return self._base.execute(
+            "SELECT job, submission, start, held, expected, delay FROM starts WHERE ran IS NULL "
+            "AND at >= (SELECT max(at) FROM starts) - ? ORDER BY at, rowid",
+            (_OLD,),
+        ).fetchall()
+
     # --- what it is told ----------------------------------------------------------------------------------------------
 
     def add(self, records: Sequence[Record]) -> None:
@@ -335,7 +355,7 @@ class Journal:
         for path in self._files():
             if known.get(path.name, 0) > path.stat().st_size:  # the text is another one
                 known = {}
-                for name in ("soft_limits", "outcomes", "read_until"):
+                for name in ("soft_limits", "outcomes", "starts", "read_until"):
                     self._base.execute(f"DELETE FROM {name}")
                 break
         self._limits = self._stored()
@@ -375,6 +395,23 @@ class Journal:
                         "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                         [*(one[name] for name in columns), one.get("procs"), one.get("wait")],
                     )
+                elif one["what"] in ABOUT_STARTS:
+                    self._project_start(one)
+
+    def _project_start(self, one: Record) -> None:
+        """Take a record on a judged start into the base; what it does not tell stays."""
+        delay = 0 if one["what"] == WOULD_START else one.get("delay")
+        told = {"code": one.get("code"), "probability": one.get("probability"), "expected": one.get("expected"),
+                "delay": delay, "ran": one.get("ran"), "state": one.get("state")}  # fmt: skip
+        if one["what"] == WOULD_HAVE_STARTED:
+            told["code"] = None  # why it would have been held is what counts
+        columns = ", ".join(told)
+        kept = ", ".join(f"{name} = coalesce(excluded.{name}, {name})" for name in told)
+        self._base.execute(
+            f"INSERT INTO starts (job, submission, start, held, at, {columns}) "
+            f"VALUES ({', '.join('?' * (5 + len(told)))}) ON CONFLICT DO UPDATE SET {kept}",
+            (one["job"], one["submission"], one["start"], one["held"], one["at"], *told.values()),
+        )
 
     def _row_of(self, one: Record) -> tuple[Any, ...]:
         """Take a record into what is known of its job, and return the base's row on it."""
@@ -430,6 +467,11 @@ def _is_record(found: dict[str, Any]) -> bool:
     numbers = ["at"]
     if what in ABOUT_JOBS:
         numbers += ["job", "submission", *(["minutes"] if found.get("minutes", 0) is not None else [])]
+    elif what in ABOUT_STARTS:
+        numbers += ["submission", "start", "held", *(["delay"] if what == WOULD_HAVE_STARTED else [])]
+        numbers += ["ran"] if what == HOLD_OUTCOME else []
+        if not isinstance(found.get("job"), str):
+            return False
     elif what == OUTCOME:
         numbers += ["submission", "target", "shadow", "minutes", "ran", "too_short"]
         if not (isinstance(found.get("job"), str) and isinstance(found.get("state"), str)):

@@ -6,9 +6,11 @@ from typing import Any, Final
 from predictors.core.compressed import read_text
 from predictors.core.declarations import declared, read_toml
 from predictors.core.errors import JobcastError, printable
+from predictors.schedulers.hold import HoldRules
 from predictors.schedulers.soft_limit import SiteRules
 
 _TABLE: Final = "soft_limits"
+_HOLDS: Final = "variability"
 
 
 def read_rules(path: str | os.PathLike[str]) -> SiteRules:
@@ -32,11 +34,37 @@ def read_rules(path: str | os.PathLike[str]) -> SiteRules:
     Traceback (most recent call last):
     predictors.core.errors.JobcastError: ...[soft_limits]: No key 'pad_minute'; did you mean 'pad_minutes'? ...
     """
+    return declared(SiteRules, _tables(path).get(_TABLE, {}), f"{path} [{_TABLE}]")
+
+
+def read_hold_rules(path: str | os.PathLike[str]) -> HoldRules:
+    r"""Return the rules for holding jobs in the table `[variability]` of the same file.
+
+    Raises
+    ------
+    JobcastError
+        As of `read_rules`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> file = Path(tempfile.mkdtemp()) / "site.toml"
+    >>> size = file.write_text('[variability]\nmost_minutes = 5\n[variability.workloads]\n"amg*" = "network"\n')
+    >>> read_hold_rules(file).workload_of("amg-large")
+    'network'
+    """
+    return declared(HoldRules, _tables(path).get(_HOLDS, {}), f"{path} [{_HOLDS}]")
+
+
+def _tables(path: str | os.PathLike[str]) -> dict[str, Any]:
     document: dict[str, Any] = read_toml(path, "the site's rules")
-    others = sorted(document.keys() - {_TABLE})
+    others = sorted(document.keys() - {_TABLE, _HOLDS})
     if others:
-        raise JobcastError(f"{path}: has {printable(others[0])!r}; a site's rules are one table, [{_TABLE}].")
-    return declared(SiteRules, document.get(_TABLE, {}), f"{path} [{_TABLE}]")
+        raise JobcastError(
+            f"{path}: has {printable(others[0])!r}; a site's rules are the tables [{_TABLE}] and [{_HOLDS}]."
+        )
+    return document
 
 
 def read_whitelist(path: str | os.PathLike[str]) -> tuple[str, ...]:

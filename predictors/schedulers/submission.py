@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from predictors.core.files import whole_file
 from predictors.data.joblog import JobLog
@@ -20,18 +20,29 @@ from predictors.schedulers.soft_limit import (
     forbidden,
     soft_minutes,
 )
-from predictors.schedulers.table import Row, Table, table_of
+from predictors.schedulers.table import ExpectedStart, Row, Table, table_of
 
 _SINCE: Final = 90 * 86_400
 _MOST: Final = 5000
 
 
+class StartSource(Protocol):
+    """Who tells when a job that is submitted now would start. The simulator that does lies above this package."""
+
+    def learn(self, jobs: Iterable[QueuedJob]) -> None:
+        """Take in the run times of those jobs that have ended; it may be told of a job again."""
+
+    def expected(self, classes: Sequence[JobClass]) -> list[ExpectedStart]:
+        """Return when a job like these would start, by partition and width."""
+
+
 @dataclass(frozen=True)
 class TablePlan:
-    """Where the table for submission goes, and how long it holds [s]."""
+    """Where the table for submission goes, how long it holds [s], and who tells expected starts, if they are told."""
 
     path: Path
     lasts: int = 900
+    starts: StartSource | None = None
 
 
 def classes_in(journal: Journal, now: int) -> list[JobClass]:
@@ -74,6 +85,7 @@ def submission_table(
     *,
     lasts: int = 900,
     sets: bool = False,
+    starts: Iterable[ExpectedStart] = (),
 ) -> Table:
     """Return the table for classes of jobs.
 
@@ -87,6 +99,8 @@ def submission_table(
         How long it holds [s].
     sets : bool
         Whether plug-ins may set soft limits by it, or only give advice.
+    starts : iterable of ExpectedStart
+        When jobs submitted now would start.
 
     Raises
     ------
@@ -116,7 +130,8 @@ def submission_table(
         )  # fmt: skip
     margin = rules.reservation_margin_minutes * MINUTE
     everywhere = rules.partitions is None and not rules.without_partitions
-    return table_of(cluster, now, lasts, earliest(reservations, now), margin, rows, sets=sets, wide=everywhere)
+    begins = earliest(reservations, now)
+    return table_of(cluster, now, lasts, begins, margin, rows, sets=sets, wide=everywhere, starts=starts)
 
 
 def write_table(table: Table, path: Path) -> None:

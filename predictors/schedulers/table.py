@@ -4,12 +4,15 @@ The first line says whose it is and how long it holds; the last one that it is w
 
     jobcast-table 1 CLUSTER MODE WRITTEN EXPIRES RESERVATION MARGIN ROWS
     user<TAB>partition<TAB>procs<TAB>limit [min]<TAB>name<TAB>soft [min]<TAB>quantile [s]<TAB>ended jobs<TAB>model
+    *<TAB>partition<TAB>procs<TAB>limit [min]<TAB>start<TAB>P50<TAB>P90<TAB>asked<TAB>-
     end ROWS
 
 MODE is `set`, or `advise`: then no soft limit may be set by it. Times are Unix time; RESERVATION is when the first one
 begins, 0 if none is coming, and no limit may end MARGIN seconds before it, or later. A row whose partition, procs and
-name are `*` stands for all other jobs of the user with that limit. A reader takes a table that is not of its cluster,
-not whole, or too old, for none.
+name are `*` stands for all other jobs of the user with that limit. A row of the user `*` is no soft limit: it says by
+when a job of up to so many processors would have started, with a chance of one half and of nine in ten, had it been
+submitted when that was asked; without a partition it stands for the default one. ROWS counts both. A reader takes a
+table that is not of its cluster, not whole, or too old, for none.
 
 This module needs the standard library only, so that a hook of a scheduler can use a copy of the file.
 """
@@ -17,7 +20,7 @@ This module needs the standard library only, so that a hook of a scheduler can u
 from __future__ import annotations  # for the older Python of a scheduler's hooks
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 VERSION = 1
 ANY = "*"
@@ -25,6 +28,7 @@ _HEAD = "jobcast-table"
 _SETS = "set"
 _ADVISES = "advise"
 _FIELDS = 9
+_START = "start"
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,51 @@ class Row:
 
 
 @dataclass(frozen=True)
+class ExpectedStart:
+    """When a job of one partition and width would start, had it been submitted at a second; times are Unix time.
+
+    Parameters
+    ----------
+    partition : str
+        Empty: the cluster's default one.
+    procs : int
+        Of jobs that ask for so many processors, or fewer: a `width_class`.
+    limit : int
+        The requested time that the job was given [min].
+    p50, p90 : int
+        It has started by then with a chance of one half, and of nine in ten.
+    asked : int
+        When that was asked.
+    """
+
+    partition: str
+    procs: int
+    limit: int
+    p50: int
+    p90: int
+    asked: int
+
+    @property
+    def row(self) -> Row:
+        """It as a row of the table."""
+        return Row(ANY, self.partition, str(self.procs), self.limit, _START, self.p50, self.p90, self.asked, "-")
+
+
+def width_class(procs: int) -> int:
+    """Return the most processors of a job's class of widths: the power of four that it does not exceed.
+
+    Examples
+    --------
+    >>> [width_class(procs) for procs in (1, 2, 4, 5, 64, 65)]
+    [1, 4, 4, 16, 64, 256]
+    """
+    found = 1
+    while found < procs:
+        found *= 4
+    return found
+
+
+@dataclass(frozen=True)
 class Table:
     """A table of soft limits.
 
@@ -75,6 +124,8 @@ class Table:
         So long before it no limit may end [s].
     sets : bool
         Whether soft limits may be set by it; else it is for advice.
+    starts : tuple of ExpectedStart
+        When jobs submitted now would start.
     """
 
     cluster: str
@@ -84,18 +135,16 @@ class Table:
     margin: int
     sets: bool = False
     rows: Mapping[tuple[str, str, str, int, str], Row] = field(default_factory=dict)
+    starts: tuple[ExpectedStart, ...] = ()
 
     def text(self) -> str:
         """Return the table as it stands in a file."""
         mode = _SETS if self.sets else _ADVISES
         times = (self.written, self.expires, self.reservation, self.margin)
-        head = (_HEAD, VERSION, self.cluster, mode, *times, len(self.rows))
-        lines = [
-            f"{one.user}\t{one.partition}\t{one.procs}\t{one.limit}\t{one.name}\t{one.minutes}\t{one.seconds}"
-            f"\t{one.ended}\t{one.model}"
-            for one in self.rows.values()
-        ]
-        return "\n".join([" ".join(map(str, head)), *lines, f"end {len(self.rows)}", ""])
+        rows = [*self.rows.values(), *(one.row for one in self.starts)]
+        head = (_HEAD, VERSION, self.cluster, mode, *times, len(rows))
+        lines = ["\t".join(map(str, astuple(one))) for one in rows]
+        return "\n".join([" ".join(map(str, head)), *lines, f"end {len(rows)}", ""])
 
     def find(self, user: str, partition: str, procs: int, limit: int, name: str) -> Row | None:
         """Return the row of a job with a limit of so many minutes; None if there is none."""
@@ -117,13 +166,14 @@ def table_of(
     *,
     sets: bool = False,
     wide: bool = True,
+    starts: Iterable[ExpectedStart] = (),
 ) -> Table:
     """Return the table of rows, with a row for all other jobs of each user and limit: the longest of theirs.
 
     Of rows that differ in what a table does not tell, such as the account, the longest soft limit counts. Without
     `wide` there are no rows for all other jobs: they would serve partitions that a site's rules leave out.
 
-    Rows that cannot stand in a table, for a tab, a line break or a blank name of a user, are left out.
+    Rows that cannot stand in a table, for a tab, a line break or a blank name of a user, are left out; so are starts.
 
     Examples
     --------
@@ -139,7 +189,8 @@ def table_of(
             _keep_longest(kept, one.key, one)
     for one in list(kept.values()) if wide else ():
         _keep_longest(kept, (one.user, ANY, ANY, one.limit, ANY), one)
-    return Table(cluster, written, written + lasts, reservation or 0, margin, sets, kept)
+    told = tuple(one for one in starts if not _is_odd(one.row))
+    return Table(cluster, written, written + lasts, reservation or 0, margin, sets, kept, told)
 
 
 def _keep_longest(
@@ -179,11 +230,14 @@ def parse(text: str, cluster: str, now: int) -> Table:
         raise ValueError(f"the table is not whole: {rows} rows were announced")
     if not written - 300 <= now <= expires:
         raise ValueError("the table has expired" if now > expires else "the table is from the future")
-    found = {}
+    found, starts = {}, []
     for line in lines[1:-2]:
         row = _row(line)
-        found[row.key] = row
-    return Table(cluster, written, expires, reservation, margin, head[3] == _SETS, found)
+        if row.user == ANY:
+            starts.append(_start(row))
+        else:
+            found[row.key] = row
+    return Table(cluster, written, expires, reservation, margin, head[3] == _SETS, found, tuple(starts))
 
 
 def _row(line: str) -> Row:
@@ -197,7 +251,17 @@ def _row(line: str) -> Row:
         raise ValueError("a row of the table is damaged") from None
 
 
+def _start(row: Row) -> ExpectedStart:
+    if row.name != _START or not row.procs.isdecimal():
+        raise ValueError("a row of the table is damaged")
+    return ExpectedStart(row.partition, int(row.procs), row.limit, row.minutes, row.seconds, row.ended)
+
+
 def _sound(row: Row) -> bool:
+    named = row.user not in ("", ANY) and row.name != ANY
+    return named and not _is_odd(row) and len(row.name) <= 256 and row.minutes >= 1
+
+
+def _is_odd(row: Row) -> bool:
     texts = (row.user, row.partition, row.procs, row.name, row.model)
-    odd = any(sign in text for text in texts for sign in "\t\n\r\0")
-    return bool(row.user) and not odd and row.name != ANY and len(row.name) <= 256 and row.minutes >= 1
+    return any(sign in text for text in texts for sign in "\t\n\r\0")

@@ -195,9 +195,9 @@ def least_capability(machine_procs: int, share: float = CAPABILITY_SHARE) -> int
 def mira_router(machine_procs: int = MIRA_NODES, capability: float = CAPABILITY_SHARE) -> Router:
     """Return the queues of Mira (Allcock et al., JSSPP 2017, doi:10.1007/978-3-319-77398-8_1), or scaled to a machine.
 
-    Jobs of `capability` of the machine or more (on Mira, of more than 4,096 nodes) go to prod-capability; else up to 6
-    h to prod-short, longer to prod-long, which may use a third of the nodes, so that two thirds, a 32 K partition, stay
-    free of it. Behind all: backfill.
+    Jobs of `capability` of the machine or more (on Mira, of more than 4,096 nodes) go to prod-capability, up to 24 h;
+    else up to 6 h to prod-short, longer to prod-long, which may use a third of the nodes, so that two thirds, a 32 K
+    partition, stay free of it. Behind all: backfill.
 
     Raises
     ------
@@ -218,7 +218,7 @@ def mira_router(machine_procs: int = MIRA_NODES, capability: float = CAPABILITY_
         )
     return Router(
         (
-            Queue("prod-capability", least_procs=small + 1, capability=True),
+            Queue("prod-capability", least_procs=small + 1, up_to=24 * HOUR, capability=True),
             Queue("prod-short", most_procs=small, up_to=6 * HOUR),
             Queue("prod-long", most_procs=small, longer_than=6 * HOUR, share=machine_procs // 3),
             Queue("backfill", behind=True),

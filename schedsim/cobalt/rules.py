@@ -127,8 +127,9 @@ class Rules:
             table["account"] = np.where(project < 0, -1, project)
             begins = np.array([*(each.begins_with for each in self.accounts.projects), 0.0])
             table["start_score"] = begins[project]
+        asked = workload.procs if workload.asked_procs is None else workload.asked_procs
         table["score_gain"] = self.score.growth(
-            workload.procs, workload.requested, workload.machine_procs, self.weights(workload)
+            asked, workload.requested, workload.machine_procs, self.weights(workload)
         )
         self._link(table, workload)
         self._hold_from_start(table, workload)

@@ -20,6 +20,7 @@ from schedsim.engine import learning
 from schedsim.engine.commands import SiteCommands
 from schedsim.engine.look_ahead import rank_by_look_ahead
 from schedsim.engine.machine_state import MachineState, allocator_for, failures_of
+from schedsim.engine.placing import Placing
 from schedsim.engine.requests import (
     answer,
     begin_outages,
@@ -33,12 +34,14 @@ from schedsim.engine.state import EventLog, State
 from schedsim.kernels import conservative, dissolve_groups, easy, knapsack, list_singly, rank
 from schedsim.kernels.keys import FCFS as FIRST_COME
 from schedsim.kernels.keys import RANDOM, UNICEP, WFP3, WIDEST
+from schedsim.kernels.nodes import easy as on_nodes
 from schedsim.kernels.reasons import Reasons, no_reasons
 from schedsim.kernels.records import Arrays
 from schedsim.machine.allocators import Allocator
 from schedsim.machine.failures import FailureProcess
 from schedsim.machine.nodes import placed
 from schedsim.machine.outages import Outages
+from schedsim.machine.placements import placements_of
 from schedsim.machine.run_times import Progress, RunTimes
 from schedsim.policies.agents import AgentArrays, ObservingAgent, Reserve, observation_size
 from schedsim.policies.backfilling import Knapsack, Pass
@@ -132,6 +135,14 @@ class Simulation:
         sets = policy.backfill
         columns = sets.sums(workload.machine_procs, policy.window) if isinstance(sets, Knapsack) else 0
         given, rules = rules, rules_for(policy, rules)
+        self._placing = Placing.of(
+            workload,
+            policy,
+            allocators=allocator,
+            models_of_run_times=run_times,
+            rules_of_a_site=rules,
+            outages=outages,
+        )
         site = (None, None, None) if rules is None else (rules.table(workload), rules.node_sets(), rules.ledger())
         groups = None if given is not None else self._source.groups(workload)
         n_groups = 0 if groups is None else len(groups[1])
@@ -175,6 +186,8 @@ class Simulation:
             self._state = begin_outages(workload, self._state, self._log, self._machine_state)
         self._write_source()
         self._commands = None
+        if self._placing is not None:
+            record.finds_first = False
         if rules is not None:
             record.finds_first = False
             rules.write(self._state.record, policy)
@@ -303,7 +316,11 @@ class Simulation:
         if outages is not None and self._failing is not None:
             disturbed = Disturbed.of(outages, self._failing.stopped, self._failing.dropped, len(self.workload))
         workload = self.workload if self._commands is None else self._commands.altered(self.workload)
-        return Schedule.from_events(workload, events, notes, self._seconds, nodes, stopped, disturbed)
+        placements = None
+        if workload.demands is not None:
+            placements = placements_of(workload, workload.demands, events)
+            nodes = placements.node_sets()
+        return Schedule.from_events(workload, events, notes, self._seconds, nodes, stopped, disturbed, placements)
 
     def snapshot(self) -> Snapshot:
         """Return this moment, in time proportional to the live jobs.
@@ -351,6 +368,7 @@ class Simulation:
         new._refuse_revised()
         new._machine_state = None if self._machine_state is None else self._machine_state.fork()
         new._commands = None if self._commands is None else self._commands.fork()
+        new._placing = None if self._placing is None else self._placing.fork()
         new._state = self._state.with_steps(new._source.n_steps)
         if estimates is not None and new._state.record.grouped:
             dissolve_groups(new._state.arrays(), candidates_of(self.policy))
@@ -367,6 +385,8 @@ class Simulation:
 
     def with_agent(self, agent: ObservingAgent, reserve: Reserve | None = None, window: int = 50) -> Self:
         """Return a fork in which an agent picks from now on, in place of the policy's orders."""
+        if self._placing is not None:
+            raise JobcastError("An agent counts processors; leave out what the jobs ask of nodes.")
         new = self.fork()
         new.policy = replace(self.policy, agent=agent, reserve=reserve, window=window)
         new._list_singly()
@@ -447,7 +467,7 @@ class Simulation:
         """
         policy = self.policy
         first_come, second = policy.order == FCFS, policy.backfill_order
-        if policy.agent is not None or (outages is not None and outages.changes):
+        if policy.agent is not None or self._placing is not None or (outages is not None and outages.changes):
             return False
         if policy.kind == "profile":
             return first_come and second == FCFS and outages is None and policy.promise is None
@@ -473,10 +493,12 @@ class Simulation:
         record.n_revisions = record.n_revised = 0
 
     def _run(self) -> int:
-        kernel, forecasts, revised = KERNELS[self.policy.kind], self._source.forecasts, self._source.revised
+        kernel = KERNELS[self.policy.kind] if self._placing is None else on_nodes.run
+        forecasts, revised = self._source.forecasts, self._source.revised
+        beside = () if self._placing is None else (self._placing.arrays,)
         while True:
             state, events, answers = self._state, self._log.events, self._source.answers
-            arguments = state.arrays(self._log), self._source.estimates, self._room_for_reasons()
+            arguments = state.arrays(self._log), self._source.estimates, self._room_for_reasons(), *beside
             n_revisions, n_revised = state.one["n_revisions"], state.one["n_revised"]
             stop = kernel(*arguments)
             go_on = machine_code(kernel) if stop >= 0 else kernel

@@ -69,6 +69,8 @@ class Explanation:
         Jobs submitted after it that started before it.
     instants, looked_at : int
         Scheduling instants from its submission to its start, and how many of them the chain is made from.
+    demand : str
+        What it asks of nodes, where jobs take GPUs and memory of them; else empty.
     """
 
     job_id: int
@@ -82,6 +84,7 @@ class Explanation:
     passed_by: tuple[tuple[int, int, str], ...]
     instants: int
     looked_at: int
+    demand: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain dictionaries, lists, words and numbers."""
@@ -178,6 +181,7 @@ def explain(
         passed_by=_passed_by(schedule, row),
         instants=instants,
         looked_at=looked_at,
+        demand="" if workload.demands is None else workload.demands.words(row),
     )
 
 

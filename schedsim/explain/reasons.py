@@ -7,17 +7,19 @@ from typing import Final, Literal, get_args
 import numpy as np
 
 from schedsim.kernels import reasons as why
+from schedsim.kernels.nodes import records as of
 from schedsim.kernels.records import NEVER
 
 Rule = Literal[
     "starts", "head", "processors", "place", "turn", "shadow", "promise", "reservation", "gate", "not chosen", "window",
-    "ceiling", "put off", "share", "outage", "held",
+    "ceiling", "put off", "share", "outage", "resources", "held",
 ]  # fmt: skip
 """What became of a waiting job at an instant: it starts; or it heads the queue blocked; too few processors are free;
 enough are, but not where it could have them; it may not pass the head; it would delay the head; it would break a
 promise; it would delay reservations; a gate holds it; the policy chose others; the policy does not look at it yet; its
 start would lift utilisation above the ceiling; it is postponed; its queue may not use so much of the machine, or has
-reserved it; by its requested time it would run into what is reserved of the machine; it is held. The passes note all
+reserved it; by its requested time it would run into what is reserved of the machine; its nodes have too little of some
+resource; it is held. The passes note all
 but the last, with the numbers of `schedsim.kernels.reasons`: the first is 1."""
 
 RULES: Final[tuple[Rule, ...]] = get_args(Rule)
@@ -55,6 +57,12 @@ class Reason:
         Where an agent picked the job: its place in the agent's window, from 1 on, and how many jobs that held.
     score : float, optional
         What the agent scored it, if it scores.
+    lacking : tuple of str, optional
+        Where jobs take GPUs and memory of nodes, which of `LACKING` a job without a place lacks; none: each of them
+        suffices, but not all on one node.
+    free_gpus, free_memory : int, optional
+        GPUs and memory [KB] free then on the nodes that it may use; `free` then is of these nodes, too. Memory that
+        does not count on a node is none.
     """
 
     rule: Rule
@@ -71,13 +79,22 @@ class Reason:
     place: int | None = None
     choices: int | None = None
     score: float | None = None
+    lacking: tuple[str, ...] | None = None
+    free_gpus: int | None = None
+    free_memory: int | None = None
 
 
+LACKING: Final = {of.PROCESSORS: "processors", of.GPUS: "gpus", of.MEMORY: "memory", of.EMPTY_NODES: "nodes"}
+"""What a job may lack, by the bits of the notes; nodes: such as no other job is on, or holds alone."""
 _WITHOUT_ROOM: Final = (why.STARTS, why.TURN, why.GATE)
 
 
-def reason_of(one: why.Reason, noted: why.Reasons, is_ceil: bool) -> Reason:
-    """Return one of the notes of an instant as a reason; `is_ceil` tells whether utilisation is limited."""
+def reason_of(one: why.Reason, noted: why.Reasons, is_ceil: bool, on_nodes: bool = False) -> Reason:
+    """Return one of the notes of an instant as a reason.
+
+    `is_ceil` tells whether utilisation is limited, `on_nodes` whether jobs take GPUs and memory of nodes.
+    """
+    blocked = on_nodes and one.rule in (why.HEAD, why.RESOURCES)
     picked = one.rule in (why.STARTS, why.HEAD) and one.place > 0
     limited = one.rule == why.SHARE or (is_ceil and one.rule not in _WITHOUT_ROOM)
     return Reason(
@@ -94,6 +111,9 @@ def reason_of(one: why.Reason, noted: why.Reasons, is_ceil: bool) -> Reason:
         place=int(one.place) if picked else None,
         choices=int(one.choices) if picked else None,
         score=float(one.score) if picked and math.isfinite(one.score) else None,
+        lacking=tuple(name for bit, name in LACKING.items() if one.lacking & bit) if blocked else None,
+        free_gpus=int(one.free_gpus) if on_nodes else None,
+        free_memory=int(one.free_memory) if on_nodes else None,
     )
 
 

@@ -7,6 +7,8 @@ from typing import Final
 
 from schedsim.explain.explain import Explanation, Stretch
 from schedsim.explain.reasons import Reason, Rule
+from schedsim.kernels.nodes.records import UNLIMITED
+from schedsim.workload.demands import KB_OF_GB
 
 MOST_LINES: Final = 12
 MOST_NAMES: Final = 8
@@ -51,8 +53,8 @@ def _dated(found: re.Match[str], clock: Callable[[int], str]) -> str:
 def _sentences(explanation: Explanation, most_lines: int) -> list[str]:
     e = explanation
     lines = [
-        f"Job {e.job_id} ({_processors(e.procs)}, {e.requested} s requested, {e.estimate} s estimated) was submitted "
-        f"at t={e.submit} and started at t={e.start}, after {e.start - e.submit} s."
+        f"Job {e.job_id} ({e.demand or _processors(e.procs)}, {e.requested} s requested, {e.estimate} s estimated) was "
+        f"submitted at t={e.submit} and started at t={e.start}, after {e.start - e.submit} s."
     ]
     chain = [_stretch(e, stretch) for stretch in e.chain]
     if len(chain) > most_lines:
@@ -109,6 +111,8 @@ def _picked(f: Reason) -> str:
 
 def _head(e: Explanation, stretch: Stretch, f: Reason) -> str:
     led = f"it held the reservation{_picked(f)}" if f.place is not None else "it headed the queue"
+    if f.lacking is not None:
+        return f"{led}, but {_lacking(e, f)}; by the estimates it has a place at t={f.shadow}"
     when = "it does not fit on what is up" if f.shadow is None else f"it may start at t={f.shadow}"
     if f.collides is not None:
         return (
@@ -122,6 +126,27 @@ def _head(e: Explanation, stretch: Stretch, f: Reason) -> str:
     if e.procs <= f.free:
         return f"{led}; {_no_place(e, stretch, f)}; by the estimates it has one at t={f.shadow}"
     return f"{led}, but needs {_processors(e.procs)} and {f.free} were free; by the estimates it fits at t={f.shadow}"
+
+
+_RESOURCES: Final = MappingProxyType({"processors": "processors", "gpus": "GPUs", "memory": "memory"})
+"""What nodes have, as sentences call it."""
+
+
+def _lacking(e: Explanation, f: Reason) -> str:
+    """Return which resources of its nodes a job lacks, what it asks for and what was free."""
+    lacks = [_RESOURCES[name] for name in f.lacking or () if name in _RESOURCES]
+    lacks += ["nodes that no other job holds"] if "nodes" in (f.lacking or ()) else []
+    what = "its nodes lacked " + " and ".join(lacks) if lacks else "no nodes had all at once that it asks for"
+    free = [_processors(f.free)]
+    free += [f"{f.free_gpus} GPU{'s' if f.free_gpus != 1 else ''}"] if f.free_gpus is not None else []
+    if f.free_memory is not None and f.free_memory < UNLIMITED:
+        free.append(f"{f.free_memory / KB_OF_GB:,.4g} GB")
+    return f"{what}: it asks for {e.demand}, and on the nodes that it may use {', '.join(free)} were free"
+
+
+def _resources(e: Explanation, stretch: Stretch, f: Reason) -> str:
+    head = "" if f.head is None else f"; job {f.head} headed the queue"
+    return f"{_lacking(e, f)}{head}"
 
 
 def _too_few(e: Explanation, stretch: Stretch, f: Reason) -> str:
@@ -245,6 +270,7 @@ _SENTENCES: Final[Mapping[Rule, Callable[[Explanation, Stretch, Reason], str]]] 
         "reservation": _reservation,
         "gate": _gate,
         "outage": _outage,
+        "resources": _resources,
         "not chosen": _not_chosen,
         "window": _window,
         "ceiling": _ceiling,

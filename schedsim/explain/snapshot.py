@@ -26,6 +26,8 @@ class Instant:
         What the passes have noted, in the order of the notes.
     is_ceil : bool
         Whether utilisation is limited, or jobs are postponed.
+    on_nodes : bool
+        Whether jobs take GPUs and memory of nodes.
     said : mapping of int to str
         What the gate says of the jobs that it holds, by row.
     held : mapping of int to str
@@ -36,6 +38,7 @@ class Instant:
     free: int
     notes: Reasons
     is_ceil: bool
+    on_nodes: bool
     said: Mapping[int, str]
     held: Mapping[int, str]
 
@@ -46,7 +49,7 @@ class Instant:
         place = np.flatnonzero(self.notes["row"] == row)
         if not place.size:
             return None
-        found = reason_of(self.notes[int(place[0])], self.notes, self.is_ceil)
+        found = reason_of(self.notes[int(place[0])], self.notes, self.is_ceil, self.on_nodes)
         return replace(found, reason=self.said.get(row, "")) if found.rule == "gate" else found
 
     def would_end(self, row: int) -> int:
@@ -147,6 +150,7 @@ class Stepper:
             free=simulation.free,
             notes=notes[np.argsort(notes["number"])],
             is_ceil=simulation.policy.is_ceil,
+            on_nodes=simulation.workload.demands is not None,
             said={row: answer.reason for row, answer in answers.items()},
             held={int(job.row): why_held(int(job.hold_reasons)) for job in waiting if job.hold_reasons},
         )

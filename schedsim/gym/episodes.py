@@ -54,7 +54,7 @@ class Episodes:
         Jobs and machine.
     base : str or Policy
         What the agent picks under: an order and EASY, with or without a promise, no backfilling or greedy; without an
-        agent, a gate or a ceiling, and without a head that keeps its place.
+        agent, a gate or a ceiling. A head that keeps its place (`balanced`) goes with `kept` and `oldest`.
     reserve : {"kept", "oldest", "again"}
         Which job holds the reservation, see `schedsim.policies.agents.RESERVES`; greedy backfilling has none.
     window : int

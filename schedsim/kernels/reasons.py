@@ -37,6 +37,11 @@ class Reason:
     place: int  # in the window that an agent picked the job from, from 1 on; 0: none has picked it
     choices: int  # jobs in that window
     score: float  # of the job, where the agent scores
+    free_gpus: (
+        int  # on the nodes that the job may use, where nodes have several resources; `free` then is of these, too
+    )
+    free_memory: int  # likewise [KB]
+    lacking: int  # resources that it lacks then, as bits, see `nodes.records`
 
 
 Reasons = Records[Reason]
@@ -58,6 +63,7 @@ CEILING: Final = 12
 POSTPONED: Final = 13
 SHARE: Final = 14
 OUTAGE: Final = 15
+RESOURCES: Final = 16
 
 
 def no_reasons(slots: int) -> Reasons:

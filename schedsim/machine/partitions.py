@@ -356,7 +356,9 @@ def allocated(allocator: Allocator, procs: Ints) -> Ints:
 
 
 def widened(workload: Workload, allocator: Allocator | None) -> Workload:
-    """Return a workload whose jobs ask for as many nodes as they get: where nodes come in partitions, more.
+    """Return a workload whose jobs take as many nodes as they get, where nodes come in partitions: `procs` may grow.
+
+    `asked_procs` keeps what they asked for, which Cobalt's score counts.
 
     Raises
     ------
@@ -367,8 +369,9 @@ def widened(workload: Workload, allocator: Allocator | None) -> Workload:
     --------
     >>> w = Workload.from_columns([1, 2], submit=[0, 5], procs=[3, 8], requested=[60, 60], run_time=[30, 60],
     ...                           machine_procs=8)
-    >>> widened(w, Partitions(Hierarchy.binary(8))).procs.tolist()
-    [4, 8]
+    >>> wide = widened(w, Partitions(Hierarchy.binary(8)))
+    >>> wide.procs.tolist(), wide.asked_procs.tolist()
+    ([4, 8], [3, 8])
     """
     if not isinstance(allocator, Partitions | Within):
         return workload
@@ -377,7 +380,8 @@ def widened(workload: Workload, allocator: Allocator | None) -> Workload:
             f"{workload.name} is for a machine of {workload.machine_procs} processors, the partitions are of one of "
             f"{allocator.topology.for_jobs} nodes; a processor is a node, so both must be the same."
         )
-    return replace(workload, procs=allocator.allocated(workload.procs))
+    asked = workload.procs if workload.asked_procs is None else workload.asked_procs
+    return replace(workload, procs=allocator.allocated(workload.procs), asked_procs=asked)
 
 
 ALLOCATOR_NAMES: Final = (*ALLOCATORS, "partitions")

@@ -88,9 +88,12 @@ class Policy:
             )
         if self.promise is not None and not isinstance(self.backfill, Easy):
             raise JobcastError("A promise needs EASY or hybrid backfilling: a depth of 1 or more.")
-        if self.promise is not None and self.promise.kept and (self.kind != "counts" or self.agent is not None):
+        if self.promise is not None and self.promise.kept and self.kind != "counts":
+            raise JobcastError("A head keeps its place under EASY backfilling with one reservation.")
+        if self.promise is not None and self.promise.kept and self.reserve == "again":
             raise JobcastError(
-                "A head keeps its place under EASY backfilling with one reservation, and without an agent."
+                "A head that keeps its place is reserved until it starts: the agent's reserve is kept or oldest; got "
+                "reserve='again'."
             )
         first, second = self.order.priority, self.backfill_order.priority
         if first is not None and second is not None and first != second:

@@ -15,6 +15,7 @@ from predictors.core.events import ENDED, JOB, KIND, STARTED, TIME
 from predictors.core.files import whole_file
 from schedsim.machine.nodes import NodeSets, interval_set
 from schedsim.machine.outages import Outages
+from schedsim.machine.placements import Placements
 from schedsim.workload.workload import Workload
 
 READY: Final = at.READY
@@ -78,6 +79,8 @@ class Schedule:
     disturbed : Disturbed, optional
         What was reserved of the machine and what failed; of a job that failures stopped, start and end are those of its
         last run.
+    placements : Placements, optional
+        Where the pieces of each job lay, where jobs take GPUs and memory of nodes.
     """
 
     workload: Workload
@@ -90,6 +93,7 @@ class Schedule:
     nodes: NodeSets | None = None
     stopped: Bools | None = None
     disturbed: Disturbed | None = None
+    placements: Placements | None = None
 
     @classmethod
     def from_events(
@@ -101,6 +105,7 @@ class Schedule:
         nodes: NodeSets | None = None,
         stopped: Sequence[int] | None = None,
         disturbed: Disturbed | None = None,
+        placements: Placements | None = None,
     ) -> "Schedule":
         """Build the schedule from a finished simulation's log.
 
@@ -122,14 +127,20 @@ class Schedule:
         if stopped is not None:
             marked = np.zeros(len(workload), dtype=np.bool_)
             marked[list(stopped)] = True
-        return cls(workload, *columns, engine_seconds=engine_seconds, nodes=nodes, stopped=marked, disturbed=disturbed)
+        return cls(
+            workload, *columns, engine_seconds=engine_seconds, nodes=nodes, stopped=marked, disturbed=disturbed,
+            placements=placements,
+        )  # fmt: skip
 
     def of_rows(self, rows: Ints) -> Self:
         """Return the schedule of some of the jobs, rows ascending, for figures of them; without their nodes."""
         columns = {name: getattr(self, name)[rows] for name in _BY_ROW}
         stopped = None if self.stopped is None else self.stopped[rows]
         workload = self.workload.of_rows(rows)
-        return replace(self, workload=workload, **columns, stopped=stopped, nodes=None, disturbed=None)
+        return replace(
+            self, workload=workload, **columns, stopped=stopped, nodes=None, disturbed=None,
+            placements=None,
+        )  # fmt: skip
 
     @property
     def wait(self) -> Ints:

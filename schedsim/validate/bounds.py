@@ -31,6 +31,8 @@ def is_bounded(policy: Policy) -> bool:
     (True, False)
     """
     priority, promise = policy.order.priority, policy.promise
+    if policy.agent is not None:  # it may let jobs that were submitted later start first
+        return False
     return priority is not None and priority.grace is not None and promise is not None and promise.kept
 
 

@@ -20,6 +20,7 @@ STARTS: Final = "every job starts once, not before its submission"
 ENDS: Final = "a job runs as long as it runs, or to its request where it is killed there"
 CAPACITY: Final = "never more processors than the machine has"
 NODES: Final = "every job has its number of nodes, and no node two jobs at once"
+ON_NODES: Final = "no node gives more processors, GPUs or memory than it has, and one held alone serves one job"
 INSTANTS: Final = "jobs start in seconds in which something ends or is submitted"
 RANGE: Final = "estimates lie from 1 s to the request, and are those that were given"
 CORRECTED: Final = "an estimate is corrected if, and only if, an instant finds it outlived"
@@ -84,6 +85,8 @@ REVISED: Final = Excuse(
 )
 _BEYOND = Excuse("jobs may run beyond their request", lambda r: not r.kill)
 _UNPLACED = Excuse("nodes have no numbers", lambda r: r.schedule.nodes is None)
+_SHARED = Excuse("jobs share nodes", lambda r: r.schedule.placements is not None)
+_NOT_SHARED = Excuse("jobs ask for processors alone", lambda r: r.schedule.placements is None)
 BY_PLACE: Final = Excuse(
     "where free nodes lie may decide who fits", lambda r: r.schedule.nodes is not None and r.schedule.nodes.by_identity
 )
@@ -113,7 +116,8 @@ EXCUSES: Final[Mapping[str, tuple[Excuse, ...]]] = MappingProxyType(
         STARTS: (),
         ENDS: (BY_RUN_TIMES,),
         CAPACITY: (),
-        NODES: (_UNPLACED,),
+        NODES: (_UNPLACED, _SHARED),
+        ON_NODES: (_NOT_SHARED,),
         INSTANTS: (_GATED, _TICKS, _RULED, _BY_OUTAGE),
         RANGE: (),
         CORRECTED: (_GATED, REVISED, _POSTPONED, _TICKS, _RULED, _BY_OUTAGE),

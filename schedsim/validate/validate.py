@@ -18,6 +18,7 @@ from schedsim.kernels.keys import static_key
 from schedsim.policies.backfilling import Promise
 from schedsim.policies.ceil import most_in_use, share_of
 from schedsim.policies.policy import Policy
+from schedsim.results.resource_metrics import overfull
 from schedsim.results.schedule import BACKFILLED, Schedule
 from schedsim.results.site_metrics import available
 from schedsim.validate import laws as known
@@ -107,7 +108,7 @@ def _check_jobs(run: Run, laws: frozenset[str]) -> None:
         _refuse(known.RANGE, first != given, "was planned with {} s; {} s was given", first, given)
     if run.kill:
         _refuse(known.RANGE, last > most, "has a last estimate of {} s, a request of {} s", last, most)
-    if schedule.nodes is not None:
+    if known.NODES in laws and schedule.nodes is not None:
         count = schedule.nodes.counts
         _refuse(known.NODES, count != workload.procs, "has {} nodes and needs {}", count, workload.procs)
     instants = np.unique(np.concatenate([workload.submit, end]))
@@ -142,6 +143,8 @@ def _check_use(run: Run, laws: frozenset[str]) -> None:
     schedule, machine = run.schedule, run.schedule.workload.machine_procs
     all_jobs = np.ones(len(schedule.start), dtype=np.bool_)
     _refuse_use(known.CAPACITY, schedule, all_jobs, machine, "")
+    if known.ON_NODES in laws and (found := overfull(schedule)) is not None:
+        raise Broken(known.ON_NODES, *found)
     if known.AVAILABLE in laws and schedule.disturbed is not None:
         left = available(schedule.disturbed.outages, machine)
         _refuse_use(known.AVAILABLE, schedule, all_jobs, left, " that are available")
@@ -216,7 +219,7 @@ class Replay:
         self.planned: Ends = []
         self.latest: Ends = []
         self.promise, self.submit = policy.promise or Promise(), workload.submit.tolist()
-        nodes = schedule.nodes
+        nodes = schedule.nodes if schedule.placements is None else None  # shared ones are looked at elsewhere
         self.holder = np.full(0 if nodes is None else int(nodes.last.max(initial=-1)) + 1, -1)
         self.seen_head = [False] * len(workload)
         self.queue: list[tuple[int, int]] = []  # a heap by (key, row)
@@ -258,7 +261,7 @@ class Replay:
         if self.end[row] <= self.start[row]:
             return
         self.free -= sign * self.procs[row]
-        if self.schedule.nodes is not None:
+        if self.schedule.nodes is not None and self.schedule.placements is None:
             mine = self.schedule.nodes[row]
             if sign > 0 and (self.holder[mine] >= 0).any():
                 node = int(mine[np.argmax(self.holder[mine])])

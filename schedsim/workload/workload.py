@@ -13,10 +13,12 @@ from predictors.core.errors import JobcastError
 from predictors.core.validation import check_whole, whole_numbers
 from predictors.data.joblog import JobLog
 from schedsim.kernels.records import CLASSES
+from schedsim.workload.demands import Demands
 
 MOST_PROCS: Final = (1 << CLASSES) - 1
 """Processors of the largest machine: the ordered lists keep jobs by so many classes of width."""
 _COLUMNS: Final = ("submit", "procs", "requested", "run_time", "job_id")
+_OPTIONAL: Final = ("user", "deadline", "asked_procs")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +43,14 @@ class Workload:
         Who submitted it, for tables by user; -1 is unknown.
     deadline : int64 array of shape (n_jobs,), optional
         Second by which a job that may be postponed should have ended, not before its submission; -1 for the others.
+    asked_procs : int64 array of shape (n_jobs,), optional
+        Processors asked for, 1 to `procs`, where jobs get more than that; by default `procs`.
     origin : int
         What the log's own clock showed at second 0; writers add it back.
     name : str
         What to call it in tables.
+    demands : Demands, optional
+        What the jobs ask of which nodes, where nodes have GPUs and memory too; without them processors are counted.
 
     Raises
     ------
@@ -67,12 +73,14 @@ class Workload:
     machine_procs: int
     user: Ints | None = None
     deadline: Ints | None = None
+    asked_procs: Ints | None = None
     origin: int = 0
     name: str = "workload"
+    demands: Demands | None = None
 
     def __post_init__(self) -> None:
         n_jobs = len(self.job_id)
-        for column in (*_COLUMNS, *(name for name in ("user", "deadline") if getattr(self, name) is not None)):
+        for column in (*_COLUMNS, *(name for name in _OPTIONAL if getattr(self, name) is not None)):
             array = np.array(whole_numbers(getattr(self, column), f"{self.name}: {column}"))
             if array.shape != (n_jobs,):
                 raise JobcastError(f"{self.name}: {column} has shape {array.shape}; one value a job is ({n_jobs},).")
@@ -100,8 +108,28 @@ class Workload:
         if self.deadline is not None:
             wrong = (self.deadline < self.submit) & (self.deadline != -1)
             self._refuse(wrong, "deadline", "it lies before the submission; -1 is none")
+        if self.asked_procs is not None:
+            wrong = (self.asked_procs < 1) | (self.asked_procs > self.procs)
+            self._refuse(wrong, "asked_procs", "it must be at least 1, and at most what the job gets")
         if (np.diff(np.sort(self.job_id)) == 0).any():
             raise JobcastError(f"{self.name}: two jobs have the same job id; number them anew.")
+        if self.demands is not None:
+            self._validate_demands(self.demands)
+
+    def _validate_demands(self, demands: Demands) -> None:
+        if len(demands) != len(self):
+            raise JobcastError(f"{self.name}: there are demands of {len(demands)} jobs; one a job is {len(self)}.")
+        if (procs := demands.total("procs")) != self.machine_procs:
+            raise JobcastError(
+                f"{self.name}: is for a machine of {self.machine_procs} processors, the nodes have {procs}; both must "
+                "be the same."
+            )
+        if not (fits := demands.fits).all():
+            row = int(np.argmin(fits))
+            raise JobcastError(
+                f"{self.name}: job {self.job_id[row]} asks for {demands.words(row)}, and has no place even when no "
+                "other job runs; leave such jobs out."
+            )
 
     def _refuse(self, bad: npt.NDArray[np.bool_], column: str, rule: str) -> None:
         if bad.any():
@@ -116,13 +144,14 @@ class Workload:
         return cls(np.asarray(job_id), machine_procs=machine_procs, **arrays)  # type: ignore[arg-type]
 
     @classmethod
-    def from_log(cls, log: JobLog) -> Self:
-        """Take the jobs of a log cleaned by `predictors.data.cleaning.clean`.
+    def from_log(cls, log: JobLog, demands: Demands | None = None) -> Self:
+        """Take the jobs of a log cleaned by `predictors.data.cleaning.clean`, and what they ask of nodes.
 
         Raises
         ------
         JobcastError
-            If the log is not cleaned: a run time, request or width is unknown, or the machine's size is.
+            If the log is not cleaned: a run time, request or width is unknown, or the machine's size is; or the demands
+            are not of these jobs.
         """
         if log.max_procs is None:
             raise JobcastError(
@@ -138,6 +167,7 @@ class Workload:
             user=log.values["user"],
             origin=log.origin,
             name=log.name,
+            demands=demands,
         )
 
     def __len__(self) -> int:
@@ -145,9 +175,10 @@ class Workload:
 
     def of_rows(self, rows: Ints) -> Self:
         """Return some of the jobs, rows ascending, on the same clock and machine."""
-        optional = {name: getattr(self, name) for name in ("user", "deadline") if getattr(self, name) is not None}
+        optional = {name: getattr(self, name) for name in _OPTIONAL if getattr(self, name) is not None}
         columns = {name: getattr(self, name) for name in _COLUMNS} | optional
-        return replace(self, **{name: column[rows] for name, column in columns.items()})
+        demands = None if self.demands is None else self.demands.of_rows(rows)
+        return replace(self, **{name: column[rows] for name, column in columns.items()}, demands=demands)
 
     @cached_property
     def jobs(self) -> Ints:
@@ -161,9 +192,10 @@ class Workload:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the jobs and the machine's size."""
+        """SHA-256 of the jobs and the machine's size, and of what they ask of its nodes."""
         sha = hashlib.sha256(str(self.machine_procs).encode())
         sha.update(np.ascontiguousarray(self.jobs, dtype="<i8").tobytes())
+        sha.update(b"" if self.demands is None else self.demands.digest.encode())
         return sha.hexdigest()
 
 

@@ -313,7 +313,7 @@ def bench_live(n_jobs: int) -> None:
         f"{2**20 * (now - mine) / n_jobs:,.0f} bytes each; {1e6 * cpu / (1.5 * n_jobs):.1f} us of CPU an event"
     )
     cpu = time.process_time()
-    _, stored = snapshot_of(*job_state.snapshot(), learner.models.values())
+    _, stored = snapshot_of(*job_state.streamed_snapshot(), learner.models.values())
     cpu = time.process_time() - cpu
     print(
         f"snapshot: {len(stored) / 2**20:,.0f} MiB in {cpu:.1f} s of CPU; {memory_of(os.getpid(), 'VmHWM'):,.0f} MiB "

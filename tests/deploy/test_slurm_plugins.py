@@ -9,7 +9,7 @@ import types
 
 import pytest
 
-from predictors.schedulers.table import Row, parse, table_of
+from predictors.schedulers.table import ExpectedStart, Row, parse, table_of
 from tests.deploy.test_deploy import DEPLOY, needed
 
 NOW = int(time.time())
@@ -23,12 +23,13 @@ HARNESS = """
 slurm = { NO_VAL = 4294967294, SUCCESS = 0, log_debug = function() end }
 local job = { user_name = "eve", partition = "p", min_cpus = 8, time_limit = 240, name = "fit",
               time_min = slurm.NO_VAL, het_job_offset = slurm.NO_VAL }
-local options = { type = "sbatch", time = "4:00:00", ["job-name"] = "fit", partition = "p", ntasks = "8" }
+local options = { type = "sbatch", time = "4:00:00", ["job-name"] = "fit", partition = "p", ntasks = "8",
+                  ["cpus-per-task"] = "0", nodes = "1-0" }
 """
 
 
-def table(reservation=None, sets=True, written=NOW, cluster="t", rows=ROWS):
-    return table_of(cluster, written, 900, reservation, 600, rows, sets=sets).text()
+def table(reservation=None, sets=True, written=NOW, cluster="t", rows=ROWS, starts=()):
+    return table_of(cluster, written, 900, reservation, 600, rows, sets=sets, starts=starts).text()
 
 
 @pytest.fixture
@@ -136,13 +137,60 @@ def test_advice_is_one_line_and_silent_where_it_knows_little(lua):
         assert "ran at most 10 min" not in lua("cli_filter.lua", table(), f"{change} {ask}")[1]
 
 
+def when(second):
+    return time.strftime("%H:%M" if time.localtime(second)[:3] == time.localtime(NOW)[:3] else "%a %H:%M",
+                         time.localtime(second))  # fmt: skip
+
+
+ADVISE = "slurm_cli_pre_submit(options, 0) print(slurm_cli_post_submit(0, 1, 0))"
+
+
+def test_the_line_says_when_a_job_submitted_now_would_start(lua):
+    soon = ExpectedStart("p", 16, 240, NOW + 4000, NOW + 9000, NOW - 250)
+    starts = [soon, ExpectedStart("q", 4, 60, NOW - 30, NOW + 20, NOW), ExpectedStart("", 16, 240, NOW, NOW, NOW)]
+    text = table(starts=starts)
+    assert parse(text, "t", NOW).starts == tuple(starts) and parse(text, "t", NOW).text() == text
+    told = f"start expected {when(NOW + 4000)} (9 of 10 by {when(NOW + 9000)}, as of 4 min ago)."
+    said = lua("cli_filter.lua", text, ADVISE)
+    assert said == ("0", f"sbatch: jobs like this ran at most 10 min (9 of 10, 14 jobs); you asked for 4 h 00; {told}")
+    assert lua("cli_filter.lua", text, f"options.time = '9:00:00' {ADVISE}")[1] == f"sbatch: {told}"
+    changes = {
+        "options.partition, options.ntasks = 'q', '2'": "start expected now (as of 0 min ago)",
+        "options.partition = nil": "start expected now (as of 0 min ago)",  # the default one
+        "options.ntasks, options['cpus-per-task'] = '2', '4'": "start expected",
+        "options.ntasks, options.nodes = '1', '5-6'": "start expected",
+        "options.ntasks = '4'": None, "options.ntasks = '17'": None, "options.partition = 'x'": None,
+    }  # fmt: skip
+    for change, expected in changes.items():
+        said = lua("cli_filter.lua", text, f"{change} {ADVISE}")[1]
+        assert expected in said if expected else "start" not in said, (change, said)
+    assert submitted(lua, text)[0] == "25"  # soft limits are as before
+
+
+@pytest.mark.parametrize("late", [901, -301])
+def test_an_expected_start_that_is_old_or_from_the_future_is_not_said(late, lua):
+    starts = [ExpectedStart("p", 16, 240, NOW + 4000, NOW + 9000, int(time.time()) - late)]
+    for text in (table(starts=starts), table(starts=starts).replace("\tstart\t", "\tother\t")):
+        assert "start" not in lua("cli_filter.lua", text, ADVISE)[1]
+
+
+def test_a_start_whose_partition_cannot_stand_in_a_table_is_left_out():
+    odd = ExpectedStart("p\tq", 4, 60, NOW, NOW, NOW)
+    assert parse(table(starts=[odd]), "t", NOW).starts == ()
+    with pytest.raises(ValueError, match="damaged"):
+        parse(table(starts=[ExpectedStart("p", 4, 60, 1, 1, 1)]).replace("\tstart\t", "\tx\t"), "t", NOW)
+    nobody = Row("*", "p", "4", 60, "f", 9, 9, 9, "m")
+    assert parse(table(rows=[nobody]), "t", NOW).rows == {}
+
+
 def test_both_plug_ins_take_fifty_milliseconds_at_most_with_five_thousand_rows(lua):
     rows = [Row(f"user{n % 300}", "p", "8", 240, f"job{n}", 25, 600, 9, "m@3") for n in range(5000)]
-    text = table(rows=[*rows, ROWS[0]])
+    starts = [ExpectedStart(f"p{n}", 16, 60, NOW + 900, NOW + 900, NOW) for n in range(200)]
+    text = table(rows=[*rows, ROWS[0]], starts=[*starts, ExpectedStart("p", 16, 60, NOW, NOW, NOW)])
     clock = "local t = os.clock() {} print(math.floor(1000 * (os.clock() - t)))"
     submit, _ = lua("job_submit.lua", text, clock.format("slurm_job_submit(job, {}, 1)"))
     advise, said = lua("cli_filter.lua", text, clock.format("slurm_cli_pre_submit(options) slurm_cli_post_submit(0)"))
-    assert said and int(submit) <= 50 and int(advise) <= 50, (submit, advise)
+    assert "start expected now" in said and int(submit) <= 50 and int(advise) <= 50, (submit, advise)
 
 
 def test_lua_and_python_find_the_same_rows(lua):

@@ -105,7 +105,7 @@ def test_predictions_in_the_loop(name):
     pinned("predictions", f"in the loop, {name}", in_the_loop(made(), name))
 
 
-@pytest.mark.parametrize("name", LIBRARIES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=slow_if(name in MIXED[1:])) for name in LIBRARIES])
 def test_predictions_of_libraries_in_the_loop(name):
     pinned("predictions", f"in the loop, {name}", in_the_loop(made(None, 500), name))
 

@@ -24,7 +24,7 @@ def score_of(simulation, job):
     return score_now(state.arrays(), int(slots[-1]), simulation.now)
 
 
-def two_jobs(blocked_for=400_000, procs=49_152, requested=300, **kw):
+def two_jobs(blocked_for=86_400, procs=49_152, requested=300, **kw):
     """Job 1 has the machine for long; job 2 waits."""
     return Workload.from_columns(
         [1, 2], submit=[0, 0], procs=[49_152, procs], requested=[blocked_for, requested], run_time=[blocked_for, 60],

@@ -15,7 +15,9 @@ from predictors.core.errors import JobcastError
 if TYPE_CHECKING:
     from predictors.schedulers.adapter import Adapter, Cycle
     from predictors.schedulers.forecaster import Forecaster
+    from predictors.schedulers.judge import Judge
     from predictors.schedulers.soft_limit import SiteRules
+    from predictors.schedulers.submission import StartSource
 
 app = typer.Typer(
     name="slurm",
@@ -85,6 +87,14 @@ class LookOptions:
     table: Annotated[
         Path | None, typer.Option(help="Table for submission to write each time; see deploy/slurm.", writable=True)
     ] = None
+    starts: Annotated[
+        Path | None,
+        typer.Option(
+            help="Into --table, too: when a job submitted now would start. Run times are drawn from the ended jobs of "
+            "LOG (sacct, …), then from those that end here.",
+            metavar="LOG",
+        ),
+    ] = None
     every: Annotated[float, typer.Option(help="Seconds from one look to the next.", min=1)] = 60.0
     cycles: Annotated[int | None, typer.Option(help="Leave after so many looks; else go on.", min=1)] = None
 
@@ -93,20 +103,71 @@ class LookOptions:
         return _site_rules(self.rules)
 
     @contextmanager
-    def adapter(self, mode: str, rules: "SiteRules", who: ForecasterOptions, **options: Any) -> Iterator["Adapter"]:
+    def adapter(
+        self, mode: str, rules: "SiteRules", who: ForecasterOptions, judge: "Judge | None" = None, **options: Any
+    ) -> Iterator["Adapter"]:
         """Make an adapter; its journal is claimed first, so that a second one ends before it loads a model."""
         from predictors.schedulers.adapter import Adapter
+        from predictors.schedulers.hold import HoldRules
         from predictors.schedulers.journal import Journal
+        from predictors.schedulers.rules import read_hold_rules
+        from predictors.schedulers.shadowed_holds import ShadowedHolds
         from predictors.schedulers.slurm import Slurm
         from predictors.schedulers.submission import TablePlan
 
-        plan = None if self.table is None else TablePlan(self.table)
+        if self.starts is not None and self.table is None:
+            raise JobcastError(f"--starts {self.starts} goes into the table for submission; name it by --table.")
+        told = None if self.starts is None else _expected_starts(self.starts)
+        plan = None if self.table is None else TablePlan(self.table, starts=told)
+        hold = HoldRules() if self.rules is None else read_hold_rules(self.rules)
         with Journal(self.journal) as journal:
             forecaster = who.built()
+            if judge is not None:
+                options["holds"] = ShadowedHolds(judge, hold, rules, journal, forecaster)
             try:
                 yield Adapter(Slurm(), forecaster, journal, rules, mode, table=plan, **options)
             finally:
                 forecaster.close()
+
+
+@dataclass(frozen=True)
+class HoldOptions:
+    """Options on holds by a classifier of variability, which are shadowed."""
+
+    variability: Annotated[
+        str | None,
+        typer.Option(
+            help="Note, too, which starts a classifier of variability would delay: a CLASSIFIER as of `jobcast serve "
+            "--classifier`, or `service` for that of --url."
+        ),
+    ] = None
+    telemetry: Annotated[
+        Path | None, typer.Option(help="Folder into which the counters for that CLASSIFIER come.", metavar="FOLDER")
+    ] = None
+
+    def judge(self, who: ForecasterOptions) -> "Judge | None":
+        """Return who says whether now is a bad moment; None where nobody is asked.
+
+        Raises
+        ------
+        JobcastError
+            If the options do not go together, or the classifier cannot be used.
+        """
+        from predictors.schedulers.judge import LocalJudge, ServiceJudge
+        from predictors.service.client import Client
+        from predictors.tracking.client import load_classifier
+
+        if self.variability is None:
+            if self.telemetry is not None:
+                raise JobcastError("--telemetry has the counters for a classifier; name it by --variability.")
+            return None
+        if self.variability == "service":
+            if who.url is None or self.telemetry is not None:
+                raise JobcastError("--variability service asks the service at --url, which has the counters itself.")
+            return ServiceJudge(Client(who.url, who.token, timeout=30.0))
+        if self.telemetry is None:
+            raise JobcastError(f"--variability {self.variability} needs --telemetry, the folder of its counters.")
+        return LocalJudge(load_classifier(self.variability), self.telemetry)
 
 
 NoFeed = Annotated[bool, typer.Option("--no-feed", help="Another program tells the service of events.")]
@@ -122,12 +183,14 @@ def watch(who: ForecasterOptions, look: LookOptions, as_json: Json = False) -> N
 
 @app.command()
 @grouped
-def shadow(who: ForecasterOptions, look: LookOptions, no_feed: NoFeed = False, as_json: Json = False) -> None:
+def shadow(
+    who: ForecasterOptions, look: LookOptions, holds: HoldOptions, no_feed: NoFeed = False, as_json: Json = False
+) -> None:
     """Decide on the soft limit of each pending job, and keep that in the journal alone: nothing is changed.
 
     A table for submission that is written meanwhile is for advice only.
     """
-    with look.adapter("shadow", look.site_rules(), who, feeds=not no_feed) as adapter:
+    with look.adapter("shadow", look.site_rules(), who, holds.judge(who), feeds=not no_feed) as adapter:
         _go_on(adapter, look, as_json)
 
 
@@ -143,6 +206,9 @@ def write(
     most_changes: Annotated[
         int, typer.Option(help="Beyond so many changes of one look nothing is set; clearing goes on.", min=1)
     ] = 2000,
+    variability: Annotated[
+        str | None, typer.Option(help="Refused: starts are delayed in shadow alone; see shadow --variability.")
+    ] = None,
     no_feed: NoFeed = False,
     as_json: Json = False,
 ) -> None:
@@ -155,6 +221,11 @@ def write(
     from predictors.schedulers.rules import read_whitelist
     from predictors.schedulers.slurm import Slurm
 
+    if variability is not None:
+        raise JobcastError(
+            "--variability delays no job: what a classifier would hold is only noted. Take it out, and run `jobcast "
+            "slurm shadow --variability` beside this, with a --journal of its own."
+        )
     if everybody == (whitelist is not None):
         raise JobcastError("Give --whitelist FILE with the users whose jobs may be changed, or --all; not both.")
     rules = look.site_rules()
@@ -293,6 +364,16 @@ def check(
             say(f"{one.status:<5} {one.what:<13} {one.found}")
     if any(one.status == FAIL for one in found):
         raise typer.Exit(1)
+
+
+def _expected_starts(log: Path) -> "StartSource":
+    from experiments.console import working
+    from experiments.live.expected import ExpectedStarts
+    from experiments.live.starts import Past
+    from predictors.data.formats.detect import read_log
+
+    with working(f"Reading {log}"):
+        return ExpectedStarts(Past(read_log(log)[0]))
 
 
 def _site_rules(path: Path | None) -> "SiteRules":

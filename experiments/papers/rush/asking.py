@@ -55,7 +55,7 @@ class AskSettings:
     counter_lag : int
         Counters are known so long after they were sampled, in the rows where asking costs [s].
     thresholds : tuple of int
-        Skip thresholds of all rows; those with patience as time have the first alone, as that many windows.
+        Skip thresholds of all rows; in those with patience as time they count windows.
     window : int
         One skip a window of so long, in the rows with patience as time [s].
 
@@ -182,11 +182,7 @@ def rows_of(settings: AskSettings) -> dict[str, Row]:
         "chosen model, no probes, asks take time, counters lag": {"model": CHOSEN, "probes": "absent", **cost},
         "chosen model, no probes, one skip a window": {"model": CHOSEN, "probes": "absent", **by_time},
     }
-    rows = [
-        Row(name, most, **more)
-        for name, more in kinds.items()
-        for most in (settings.thresholds[:1] if "count_on" in more else settings.thresholds)
-    ]
+    rows = [Row(name, most, **more) for name, more in kinds.items() for most in settings.thresholds]
     dealt = [one for one in rows if one.name in (FREE, f"chosen model, {FREE}", f"chosen model, {ABSENT}")]
     rows += [Row(RANDOM_LIKE + one.name, one.threshold, "random", like=one.policy) for one in dealt]
     rows += [Row("oracle of the present", most, "oracle") for most in settings.thresholds]

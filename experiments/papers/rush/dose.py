@@ -21,7 +21,7 @@ import pandas as pd
 
 from experiments.papers.rush import episodes
 from experiments.papers.rush.control import MODEL, collect, judged, learn
-from experiments.papers.rush.episodes import EpisodePlan, foreseen_with
+from experiments.papers.rush.episodes import EpisodePlan, beside_none, foreseen_with, over_campaigns
 from experiments.papers.rush.jobs import EXPERIMENTS, jobs_of
 from experiments.papers.rush.measures import EASY, ORACLE, RUSH, means_over_seeds, with_z
 from experiments.papers.rush.study import TRIAL_SEEDS
@@ -120,6 +120,7 @@ def run(setting: Setting) -> Report:
     slow, placed = slow if "tau" in parts else [], placed if "placement" in parts else []
     sources = [Case(source=name) for name in SOURCES] if "source" in parts else []
     cases = list(dict.fromkeys([*slow, *placed, *sources]))
+    campaigns = episodes.QUICK_CAMPAIGNS if quick else episodes.CAMPAIGNS
     plan = Plan(setting.seed, QUICK_SEEDS if quick else SEEDS, QUICK_DAYS if quick else DAYS)
     found = dict(zip(cases, run_all(setting, "Trying cases", trials_of, plan, cases), strict=True))
     tables: dict[str, pd.DataFrame] = {}
@@ -138,12 +139,16 @@ def run(setting: Setting) -> Report:
     if sources:
         tables["by source of load"] = _shown(summed(pd.concat([found[case] for case in sources]), "source"), "source")
     if "episodes" in parts:
-        days = EpisodePlan(setting.seed, episodes.QUICK_DAYS if quick else episodes.DAYS)
-        foreseen = run_all(setting, "Foreseeing control jobs", foreseen_with, days, list(episodes.CASES))
-        tables["F1 on control jobs, by episodes"] = pd.concat(foreseen, ignore_index=True).round(2)
+        days = EpisodePlan(episodes.QUICK_DAYS if quick else episodes.DAYS)
+        tasks = [(case, setting.seed + k) for case in episodes.CASES for k in range(campaigns)]
+        foreseen = pd.concat(run_all(setting, "Foreseeing control jobs", foreseen_with, days, tasks), ignore_index=True)
+        paths.append(write_table(foreseen, setting.folder / "campaigns.csv"))
+        tables["F1 on control jobs, by episodes"] = over_campaigns(foreseen)
+        tables["F1 with episodes less F1 without"] = beside_none(foreseen)
     paths += [write_table(table, setting.folder / f"{sub('[^A-Za-z0-9]+', '_', name)}.csv")
               for name, table in tables.items()]  # fmt: skip
-    seeds = tuple(range(plan.seed, plan.seed + plan.seeds))
+    drawn = max(plan.seeds if cases else 0, campaigns if "episodes" in parts else 0)
+    seeds = tuple(range(plan.seed, plan.seed + drawn))
     return Report(
         experiment="rush-dose",
         log="contention world",

@@ -3,7 +3,8 @@
 The paper's Figure 1 has a spike in December in all applications. Where runs are slow for days, a model that knows the
 days foresees them, though nothing can be gained by delaying a job for minutes. Each case is the same campaign on the
 same machine, with other slow changes: none; shared episodes, which load all uplinks and the file system; episodes and
-drift of single applications, which no counter shows.
+drift of single applications, which no counter shows. A campaign is one draw: each case has several, and the seeds are
+the same in all cases, so that cases are compared campaign by campaign.
 """
 
 from collections.abc import Mapping
@@ -15,8 +16,10 @@ import numpy as np
 import pandas as pd
 
 from experiments.papers.rush.control import MODEL, collect
+from experiments.papers.rush.measures import sign_flip_p
 from experiments.papers.rush.trials import TAU, Environment
-from predictors.core.arrays import Bools
+from predictors.core.arrays import Bools, Floats
+from predictors.core.intervals import drawn_means, expanded
 from predictors.variability.classifiers.registry import seeded
 from predictors.variability.dataset import Dataset
 from predictors.variability.features import FEATURES
@@ -28,6 +31,8 @@ from schedsim.contention.episodes import Episodes
 
 DAYS: Final = 150
 QUICK_DAYS: Final = 16
+CAMPAIGNS: Final = 6
+QUICK_CAMPAIGNS: Final = 2
 SCOPE: Final = "all"
 _DAY: Final = 86_400
 _TEN: Final = 10  # days
@@ -44,20 +49,29 @@ CASES: Final[Mapping[str, Environment]] = MappingProxyType(
 """Machines by their slow changes; the load from outside changes within ten minutes in all."""
 
 
+WITHOUT: Final = "none"
+"""The case that the others are set against."""
+MEASURED: Final = (
+    "base_rate", "f1_application_left_out", "pr_auc_application_left_out", "f1_last_30", "varying_on_ten_days",
+)  # fmt: skip
+COMPARED: Final = ("f1_application_left_out", "f1_last_30")
+"""Of which the difference from the case without episodes is told."""
+
+
 @dataclass(frozen=True)
 class EpisodePlan:
-    """How many control jobs, and of which seed."""
+    """How many days of control jobs in a campaign."""
 
-    seed: int
     days: int
 
 
-def foreseen_with(plan: EpisodePlan, case: str) -> pd.DataFrame:
-    """Return one row: how well AdaBoost foresees the control jobs of a case, by kind of split."""
-    control = collect(CASES[case], plan.seed, plan.days)
+def foreseen_with(plan: EpisodePlan, task: tuple[str, int]) -> pd.DataFrame:
+    """Return one row: how well AdaBoost foresees the control jobs of a case and a seed, by kind of split."""
+    case, seed = task
+    control = collect(CASES[case], seed, plan.days)
     dataset = control.datasets[SCOPE]
-    row: dict[str, object] = {"episodes": case, "control_jobs": len(dataset)}
-    left_out = [_scored(dataset, fold, plan.seed) for fold in leave_one_application_out(dataset.runs) if fold.teaches]
+    row: dict[str, object] = {"episodes": case, "seed": seed, "control_jobs": len(dataset)}
+    left_out = [_scored(dataset, fold, seed) for fold in leave_one_application_out(dataset.runs) if fold.teaches]
     last, *_ = chronological(dataset.runs)
     labels = dataset.labels()
     varies = labels.classes == 1
@@ -65,10 +79,58 @@ def foreseen_with(plan: EpisodePlan, case: str) -> pd.DataFrame:
         "base_rate": float(varies[labels.known].mean()),
         "f1_application_left_out": float(np.nanmean([f1 for f1, _ in left_out])),
         "pr_auc_application_left_out": float(np.nanmean([area for _, area in left_out])),
-        "f1_last_30": _scored(dataset, last, plan.seed)[0],
+        "f1_last_30": _scored(dataset, last, seed)[0],
         "varying_on_ten_days": on_ten_days(dataset, varies),
     }
     return pd.DataFrame([row])
+
+
+def over_campaigns(found: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a case: means over its campaigns with 95 % intervals, widened because campaigns are few.
+
+    A figure that a campaign does not have (no slow run in its last 30 %) is left out of the mean.
+
+    Examples
+    --------
+    >>> one = {"episodes": "none", **dict.fromkeys(MEASURED, 0.5)}
+    >>> found = pd.DataFrame([one | {"seed": seed, "base_rate": 0.04 + 0.01 * seed} for seed in range(5)])
+    >>> over_campaigns(found)[["campaigns", "base_rate", "f1_last_30"]].to_dict("records")
+    [{'campaigns': 5, 'base_rate': '0.06 (0.04…0.08)', 'f1_last_30': '0.50 (0.50…0.50)'}]
+    """
+    rows = []
+    for case, own in found.groupby("episodes", sort=False):
+        told = {name: with_interval_of(own[name].to_numpy(np.float64)) for name in MEASURED}
+        rows.append({"episodes": case, "campaigns": len(own), **told})
+    return pd.DataFrame(rows)
+
+
+def beside_none(found: pd.DataFrame) -> pd.DataFrame:
+    """Return how much higher F1 is in each case than without episodes, paired by seed, with the exact p of sign flips.
+
+    A pair with a figure missing is left out.
+    """
+    base, rows = found[found["episodes"] == WITHOUT].set_index("seed"), []
+    for case, own in found[found["episodes"] != WITHOUT].groupby("episodes", sort=False):
+        for name in COMPARED:
+            higher = (own.set_index("seed")[name] - base[name]).dropna().to_numpy(np.float64)
+            rows.append({"episodes": case, "figure": name, "pairs": len(higher), "higher_by": with_interval_of(higher),
+                         "p": round(sign_flip_p(higher), 3)})  # fmt: skip
+    return pd.DataFrame(rows, columns=["episodes", "figure", "pairs", "higher_by", "p"])
+
+
+def with_interval_of(values: Floats) -> str:
+    """Return the mean of some figures between -1 and 1 with its interval, see `predictors.core.intervals.expanded`.
+
+    Examples
+    --------
+    >>> with_interval_of(np.array([0.25])), with_interval_of(np.array([np.nan]))
+    ('0.25', '-')
+    """
+    known = values[~np.isnan(values)]
+    if len(known) < 2:
+        return f"{known[0]:.2f}" if len(known) else "-"
+    low, high = expanded(drawn_means(known), len(known))
+    return f"{known.mean():.2f} ({low:.2f}…{high:.2f})"
 
 
 def on_ten_days(dataset: Dataset, varies: Bools) -> float:

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import threading
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -17,6 +18,7 @@ from predictors.core.errors import JobcastError
 from predictors.core.events import ENDED, FORGOTTEN, STARTED, SUBMITTED
 from predictors.core.model_files import part
 from predictors.history import _layout as at
+from predictors.history._packed_rows import PackedRows
 from predictors.history.features import NAMELESS_FEATURES
 from predictors.history.history import Job, JobHistory, fits, rows_of_many, take_in_many
 from predictors.service.event import FIELDS, UNKNOWN, Event
@@ -65,6 +67,8 @@ class ReadersWriterLock:
 
 
 Arrays = dict[str, npt.NDArray[Any]]
+Streamed = Mapping[str, npt.NDArray[Any] | PackedRows]
+"""Arrays, of which some are unpacked piece by piece as they are written."""
 
 EVERY_FEATURE: Final = NAMELESS_FEATURES
 """A row holds all there are: a model that comes later finds its own among them."""
@@ -246,8 +250,16 @@ class JobState:
 
     def snapshot(self) -> tuple[int, Arrays]:
         """Return the event that all this stands behind, and everything as arrays without objects."""
+        sequence, streamed = self.streamed_snapshot()
+        return sequence, {
+            name: array.of(range(array.shape[0])) if isinstance(array, PackedRows) else array
+            for name, array in streamed.items()
+        }
+
+    def streamed_snapshot(self) -> tuple[int, Streamed]:
+        """Return what `snapshot` does, for `packed`: the rows of live jobs are unpacked as they are written."""
         with self._lock.reading():
-            arrays = {f"history_{name}": array for name, array in self.history.snapshot().items()}
+            arrays = {f"history_{name}": array for name, array in self.history.streamed_snapshot().items()}
             arrays |= {f"ledger_{name}": array for name, array in self.event_order.snapshot().items()}
             return self.sequence, arrays
 
@@ -330,11 +342,22 @@ def _happened(table: Ints, rows: Floats, seconds: Ints) -> list[Happened]:
 _MAGIC: Final = b"jobcast-snapshot-1\n"
 
 
-def packed(arrays: Arrays) -> bytes:
-    """Return arrays as bytes, compressed (zstd), behind their SHA-256; one that holds objects is refused."""
+def packed(arrays: Streamed) -> bytes:
+    """Return arrays as bytes, compressed (zstd), behind their SHA-256; one that holds objects is refused.
+
+    They are an npz file, written piece by piece: the rows of live jobs never stand in memory unpacked.
+    """
     sink = pyarrow.BufferOutputStream()
-    with pyarrow.CompressedOutputStream(sink, "zstd") as stream:
-        np.savez(stream, allow_pickle=False, **arrays)
+    with pyarrow.CompressedOutputStream(sink, "zstd") as stream, zipfile.ZipFile(stream, "w") as file:
+        for name, array in arrays.items():
+            with file.open(f"{name}.npy", "w", force_zip64=True) as member:
+                if isinstance(array, PackedRows):
+                    about = {"descr": "<f8", "fortran_order": False, "shape": array.shape}
+                    np.lib.format.write_array_header_1_0(member, about)
+                    for piece in array.pieces():
+                        member.write(piece.data)
+                else:
+                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
     kept = sink.getvalue()
     return b"".join((_MAGIC, hashlib.sha256(kept).digest(), kept))
 

@@ -30,7 +30,7 @@ from predictors.models.stream import has_full_history
 from predictors.service.event import Event
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.settings import Settings
-from predictors.service.state.jobs import EVERY_FEATURE, Arrays, JobState, packed, unpacked
+from predictors.service.state.jobs import EVERY_FEATURE, Arrays, JobState, Streamed, packed, unpacked
 from predictors.service.state.learner import Learner
 from predictors.service.state.model import Identity, Model
 from predictors.service.state.ordering import EventOrder
@@ -183,7 +183,7 @@ class Rebuilt(NamedTuple):
     """The event behind which the newest snapshot stands; 0 if there is none that can be used."""
 
 
-def snapshot_of(sequence: int, job_state: Arrays, models: Iterable[Model]) -> tuple[int, bytes]:
+def snapshot_of(sequence: int, job_state: Streamed, models: Iterable[Model]) -> tuple[int, bytes]:
     """Return an event, and as bytes the job state and all models that can be stored as they stand behind it."""
     arrays = dict(job_state)
     for model in models:

@@ -215,7 +215,7 @@ class Service:
             self.learner.stop()
             self.writer.flush()
             if self.job_state.sequence > self._snapshot_at:
-                self._store_snapshot(*snapshot_of(*self.job_state.snapshot(), self.learner.models.values()))
+                self._store_snapshot(*snapshot_of(*self.job_state.streamed_snapshot(), self.learner.models.values()))
         self.store.close()
 
     # --- requests
@@ -390,7 +390,7 @@ class Service:
 
     def _take_snapshot(self) -> None:
         """Begin a snapshot between two commits; the learner completes it when it stands behind the same event."""
-        sequence, arrays = self.job_state.snapshot()
+        sequence, arrays = self.job_state.streamed_snapshot()
 
         def complete() -> None:
             found = snapshot_of(sequence, arrays, self.learner.models.values())

@@ -199,3 +199,23 @@ def test_a_kill_at_any_moment_leaves_a_journal_that_knows_what_is_ours(cluster_o
     )  # fmt: skip
     assert re.match(r"\d+ soft limits cleared, 0 left", done.stdout), done.stdout + done.stderr
     assert 'MinTime": "25' not in cluster_on_path.file.read_text()
+
+
+def test_the_table_says_when_a_job_submitted_now_would_start(cluster_on_path, cluster, command, tmp_path):
+    """Sixteen processors run an hour's job with all of them; jobs of that user have needed half their requests."""
+    log, now = tmp_path / "sacct.txt", T + 100_000
+    lines = [f"{n}|eve|bio|p|16|60|{T + 10 * n}|{T + 20 * n}|{T + 20 * n + 1800}|COMPLETED|fit" for n in range(1, 40)]
+    log.write_text("JobID|User|Account|Partition|ReqCPUS|TimelimitRaw|Submit|Start|End|State|JobName\n"
+                   + "\n".join(lines) + "\n")  # fmt: skip
+    run = {"State": "RUNNING", "NumCPUs": "16", "TimeLimit": "1:00:00", "StartTime": str(now - 600)}
+    cluster_on_path.change(now=now, jobs={"1": run | {"SubmitTime": str(now - 900), "EligibleTime": str(now - 900)}})
+    line = (f"slurm watch --model last-two --db sqlite:///{tmp_path}/own.db --journal {tmp_path / 'j'} --cycles 1 "
+            f"--json --table {tmp_path / 'table'}")  # fmt: skip
+    code, out, err = command(f"{line} --starts {log}")
+    assert code == 0 and json.loads(out)["troubles"] == [], out + err
+    found = parse((tmp_path / "table").read_text(), "t", now)
+    assert [(one.partition, one.procs, one.limit, one.p50 - now, one.asked) for one in found.starts] == [
+        ("p", 16, 60, 1200, now), ("", 16, 60, 1200, now)]  # fmt: skip
+    assert command(line)[0] == 0 and parse((tmp_path / "table").read_text(), "t", now).starts == ()
+    code, _, err = command(f"slurm watch --model last-two --journal {tmp_path / 'j'} --starts {log} --cycles 1")
+    assert code == 2 and "name it by --table" in " ".join(err.split())

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
+from experiments.live.expected import ExpectedStarts
 from experiments.live.queue import LiveQueue
 from experiments.live.starts import Past, starts_of
 from tests.support.slurm.cluster import SlurmCluster
@@ -50,3 +51,17 @@ def test_starts_by_requests_are_those_that_slurm_expects(cluster, tmp_path):
     called = ["why", str(small), "--queue", str(tmp_path / "queue.json"), "--json"]
     told = json.loads(CliRunner().invoke(app, called, catch_exceptions=False).stdout)
     assert f"job {whole} headed the queue" in told["reasons"][0]
+
+
+def test_the_start_that_is_expected_of_a_job_is_the_one_that_slurm_tells_after_its_submission(cluster):
+    """Behind a running job of the whole machine one more waits; a third one is asked about, and then submitted."""
+    running = cluster.submit("-N4", "-n32", "-t", "1:00:00")
+    cluster.wait_for(running, "RUNNING")
+    cluster.submit("-N4", "-n32", "-t", "1:00:00")
+    found = ExpectedStarts(Past(None)).expected([])
+    assert [(one.partition, one.procs, one.limit) for one in found] == [("p", 64, 60), ("", 64, 60)]
+    last, end = cluster.submit("-N4", "-n32", "-t", "1:00:00"), time.monotonic() + 30
+    while (told := LiveQueue.from_slurm().job(str(last)).start) is None:
+        assert time.monotonic() < end, "Slurm expects no start"
+        time.sleep(0.2)
+    assert abs(found[0].p50 - told) <= 60 and found[0].p50 - found[0].asked > 7000

@@ -10,10 +10,16 @@ from typer.testing import CliRunner
 from experiments.cli.main import app
 from experiments.live.queue import LiveQueue
 from experiments.live.starts import Past, Present, Start, scored, starts_of
+from experiments.studies import start_times as study
 from predictors.core.errors import JobcastError
+from predictors.data.cleaning import clean
 from predictors.data.formats.swf import write_swf
 from predictors.data.joblog import JobLog
+from predictors.data.synthetic.generate import generate_log
 from predictors.schedulers.soft_limit import QueuedJob, Reservation
+from schedsim.engine.simulation import simulate
+from schedsim.policies.policy import make_policy
+from schedsim.workload.workload import Workload
 
 NOW = 1_700_000_000
 
@@ -155,3 +161,35 @@ def test_forecasts_are_held_against_a_later_log(queue, tmp_path):
     assert scored([one], {"2": NOW + 30})["later_than_p90"] == 1.0
     told = CliRunner().invoke(app, called[:-1], catch_exceptions=False).stdout
     assert "The scheduler's own expectation of 1 of them was off by 25 min" in told
+
+
+@pytest.mark.slow
+def test_the_live_forecast_is_that_of_the_study():
+    """A replayed log, read as a live queue at each submission, is answered as the study answers it."""
+    log, _ = clean(generate_log(500, seed=4, procs=64, users=12), 64)
+    schedule = simulate(Workload.from_log(log), make_policy("easy"))
+    table = study.ask(log, 40, 50, 0).set_index("job_id")
+    values = {name: log.filled(name) for name in ("job_id", "submit", "requested_time", "user")}
+    start, end = schedule.start + NOW, schedule.start + schedule.workload.run_time + NOW
+    submit, procs = values["submit"] + NOW, log.procs
+    columns = {name: log.filled(name) for name in ("job_id", "submit", "run_time", "requested_time", "user")}
+    past = Past(JobLog.from_columns({**columns, "wait": schedule.wait, "requested_procs": procs}, {}, epoch=NOW))
+    inside, inside_study, differ = [], [], []
+    for row in np.flatnonzero(np.isin(values["job_id"], table.index)):
+        now = int(submit[row])
+        live = np.flatnonzero((submit <= now) & (np.arange(len(log)) <= row) & (end > now))
+        jobs = tuple(
+            job(int(k), "RUNNING" if start[k] < now else "PENDING", limit=int(values["requested_time"][k]),
+                procs=int(procs[k]), user=str(values["user"][k]), submit=int(submit[k]),
+                start=int(start[k]) if start[k] < now else None)
+            for k in live
+        )  # fmt: skip
+        queue = LiveQueue(now, jobs, {"batch": 64}, {"batch": frozenset()})
+        found = starts_of(queue, past, [queue.job(str(row))], draws=50)[0]
+        told = table.loc[int(values["job_id"][row])]
+        assert found.by_requests - now == told["by_requests"]
+        inside.append(found.p10 <= start[row] <= found.p90)
+        inside_study.append(told["p10"] <= told["wait"] <= told["p90"])
+        differ.append(abs(found.p50 - now - told["p50"]) / max(told["p50"], 60))
+    assert abs(np.mean(inside) - np.mean(inside_study)) <= 0.1, (np.mean(inside), inside_study)
+    assert np.median(differ) < 0.2, differ  # other numbers are drawn

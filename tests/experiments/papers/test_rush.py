@@ -14,7 +14,7 @@ from experiments.papers.rush import measures
 from experiments.papers.rush.asking import FREE, AskSettings, beside_easy, differences, f1_on, rows_of, threshold_of
 from experiments.papers.rush.control import Control, collect, learn
 from experiments.papers.rush.dose import LENGTH, Case, summed
-from experiments.papers.rush.episodes import on_ten_days
+from experiments.papers.rush.episodes import MEASURED, beside_none, on_ten_days
 from experiments.papers.rush.jobs import EXPERIMENTS, MACHINE, SIZES, jobs_of, scaled
 from experiments.papers.rush.measures import CALM_EASY, CALM_RUSH, EASY, ORACLE, RANDOM, RUSH
 from experiments.papers.rush.study import Shared, by_policy, row_trial, run, settings_of, tables_of, trials_of
@@ -497,3 +497,16 @@ def test_on_ten_days_by_hand():
     assert np.isnan(on_ten_days(data, varies))
     varies[:3] = True
     assert on_ten_days(data, varies) == 1.0
+
+
+def test_campaigns_are_compared_seed_by_seed():
+    rows = [
+        {"episodes": case, "seed": seed, **dict.fromkeys(MEASURED, 0.1 * seed + more)}
+        for case, more in (("none", 0.0), ("shared, of about four days", 0.25))
+        for seed in range(1, 7)
+    ]
+    rows[-1]["f1_last_30"] = np.nan  # a campaign without a slow run at its end has no pair
+    found = beside_none(pd.DataFrame(rows)).set_index("figure")
+    assert found["pairs"].to_dict() == {"f1_application_left_out": 6, "f1_last_30": 5}
+    assert found["higher_by"].tolist() == ["0.25 (0.25…0.25)"] * 2  # the seeds differ by .1, the pairs do not
+    assert found["p"].tolist() == [0.031, 0.062]

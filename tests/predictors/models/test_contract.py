@@ -22,10 +22,10 @@ from predictors.serialise import load, save
 SMALL = {
     "forest": {"n_estimators": 4, "max_nodes": 400, "refit_every": 6 * 3600},
     "boosted": {"n_estimators": 4, "refit_every": 12 * 3600},
-    "average": {"n_boosted": 2, "n_forest": 2, "refit_every": 24 * 3600},
-    "stack": {"n_boosted": 2, "n_forest": 2, "refit_every": 24 * 3600},
+    "average": {"n_boosted": 2, "n_forest": 2, "refit_every": 40 * 3600},
+    "stack": {"n_boosted": 2, "n_forest": 2, "refit_every": 40 * 3600},
     "censored": {"n_estimators": 4, "refit_every": 12 * 3600},
-    "chain": {"settings": {"n_boosted": 2, "n_forest": 2, "refit_every": 24 * 3600}},
+    "chain": {"predictor": "boosted", "settings": {"n_estimators": 4, "refit_every": 12 * 3600}},
 }
 
 

@@ -19,7 +19,7 @@ from predictors.schedulers.journal import Journal, read_journal
 from predictors.schedulers.operation import check_site, clear_all
 from predictors.schedulers.slurm import Slurm
 from predictors.schedulers.soft_limit import SiteRules
-from predictors.schedulers.table import Row, table_of
+from predictors.schedulers.table import ExpectedStart, Row, table_of
 from tests.predictors.schedulers.conftest import Forecasts
 from tests.support.places import ROOT
 from tests.support.slurm.cluster import SUITES, SlurmCluster
@@ -401,8 +401,13 @@ def test_the_plug_ins_of_slurm_set_advise_and_fail_open(slurm, tmp_path):
         assert (cluster.show(job, "TimeMin"), said) == ("N/A", "")
     place.write_text(made)
     job, said = sbatch("-J", "fit")
-    assert said == "sbatch: jobs like this ran at most 10 min (9 of 10, 14 jobs); you asked for 1 h 00."
+    line = "sbatch: jobs like this ran at most 10 min (9 of 10, 14 jobs); you asked for 1 h 00"
+    assert said == f"{line}."
     assert cluster.show(job, "TimeMin", "TimeLimit") == ["00:25:00", "01:00:00"]
+    starts = [ExpectedStart("p", 4, 60, now, now, now), ExpectedStart("p", 16, 60, now + 900, now + 900, now)]
+    place.write_text(table_of("t", now, 900, None, 600, rows, sets=True, starts=starts).text())
+    job, said = sbatch("-J", "fit")
+    assert said.startswith(f"{line}; start expected now (as of ") and cluster.show(job, "TimeMin") == "00:25:00"
     own, _ = sbatch("-J", "fit", "--time-min=7")
     assert cluster.show(own, "TimeMin") == "00:07:00"
     array, _ = sbatch("-J", "fit", "--array=1-3")

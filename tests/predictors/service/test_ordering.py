@@ -103,7 +103,7 @@ def test_a_restored_ledger_goes_on_as_one_that_never_stopped(rows, cut):
     whole.take(events)
     first.take(events[:cut])
     second = JobState()
-    sequence, arrays = first.snapshot()
+    sequence, arrays = first.streamed_snapshot()
     second.restore(sequence, unpacked(packed(arrays)))
     if events[cut:]:
         second.take(events[cut:])

@@ -115,8 +115,12 @@ def equal(one, other):
 
 
 @pytest.mark.parametrize(
-    "model", ["last-two", "online-linear", "with-budget", "boosted", "forest", "chain", "online-tree"]
-)
+    "model",
+    [
+        "last-two", "online-linear", "with-budget", "forest", "online-tree",
+        pytest.param("boosted", marks=pytest.mark.slow), pytest.param("chain", marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
 def test_a_rebuilt_state_equals_one_that_never_stopped(start, tmp_path, model):
     about = Settings(model=model, db=f"sqlite:///{tmp_path}/whole.db", poll=0)
     whole = Service(about, small(model))

@@ -5,10 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from predictors.core.errors import JobcastError
+from schedsim import Workload
 from schedsim.cobalt.commands import Command
+from schedsim.cobalt.queues import mira_router
+from schedsim.cobalt.rules import Rules
 from schedsim.cobalt.score import Score
 from schedsim.kernels.keys import squares
-from tests.support.cobalt_runs import score_of, waiting
+from schedsim.machine.partitions import Hierarchy, Partitions, widened
+from tests.support.cobalt_runs import score_of, two_jobs, waiting
 
 
 def test_the_score_of_a_full_machine_after_an_hour():
@@ -67,3 +72,20 @@ def test_an_alteration_to_another_queue_resets_the_score_and_one_within_the_queu
     assert score_of(reset, 2) == Score().gained(3600, 512, 43_200, 49_152)
     within = waiting((Command(7200, "alter", 2, procs=16_384, requested=600),), 7200)
     assert score_of(within, 2) == pytest.approx(before, rel=0.01)
+
+
+def test_the_score_counts_the_nodes_asked_for_not_those_of_the_partition():
+    asked = Workload.from_columns(
+        [1, 2], submit=[0, 0], procs=[49_152, 4_097], requested=[7200, 3600], run_time=[7200, 60], machine_procs=49_152
+    )
+    wide = widened(asked, Partitions(Hierarchy.mira()))
+    assert wide.procs.tolist() == [49_152, 8_192] and wide.asked_procs.tolist() == [49_152, 4_097]
+    gains = Rules(mira_router()).table(wide)["score_gain"]
+    assert gains.tolist() == Rules(mira_router()).table(asked)["score_gain"].tolist()
+    assert gains[1] == Score().growth(np.array([4_097]), np.array([3600]), 49_152)[0]
+
+
+def test_a_capability_job_of_more_than_a_day_has_no_queue_on_mira():
+    jobs = two_jobs(blocked_for=86_401)
+    with pytest.raises(JobcastError, match="no queue takes job 1 with 49152 processors for 86401 s"):
+        Rules(mira_router()).routes(jobs)

@@ -163,4 +163,5 @@ class Every3rd:
 def test_the_rules_have_the_numbers_of_the_kernels():
     codes = [why.STARTS, why.HEAD, why.PROCESSORS, why.NO_PLACE, why.TURN, why.DELAYS_HEAD, why.PROMISE]
     codes += [why.RESERVATION, why.GATE, why.NOT_CHOSEN, why.WINDOW, why.CEILING, why.POSTPONED, why.SHARE, why.OUTAGE]
+    codes += [why.RESOURCES]
     assert codes == list(range(1, len(RULES))) and RULES[why.SHARE - 1] == "share" and RULES[-1] == "held"

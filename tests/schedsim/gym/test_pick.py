@@ -138,6 +138,25 @@ def test_under_a_promise_too(base):
         assert np.array_equal(warm.starts[before], ruled.start[first:end][before])
 
 
+@pytest.mark.parametrize("reserve", ["kept", "oldest"])
+def test_the_base_may_be_balanced(reserve):
+    """Place 0 is the first by its priority: then it is `balanced`, warm and cold; other picks are an agent's."""
+    jobs, policy = busy_workload(), make_policy("balanced")
+    ruled = simulate(jobs, policy)
+    assert not np.array_equal(ruled.start, simulate(jobs, make_policy("easy")).start)
+    env = made(jobs, base="balanced", reserve=reserve, episode="log")
+    played(env, seed=0)
+    assert np.array_equal(env.starts, ruled.start)
+    played(env, Drawing(3), seed=0)
+    drawn = simulate(jobs, replace(policy, agent=Drawing(3), reserve=reserve))
+    assert np.array_equal(env.starts, drawn.start) and not np.array_equal(env.starts, ruled.start)
+    warm = made(jobs, base="balanced", reserve=reserve, episode=50)
+    for number, (first, end) in enumerate(warm.episodes.rows.tolist()):
+        played(warm, seed=0, options={"episode": number})
+        before = ruled.start[first:end] < jobs.submit[end - 1]
+        assert np.array_equal(warm.starts[before], ruled.start[first:end][before])
+
+
 def test_an_environment_may_be_greedy():
     jobs, policy = busy_workload(), make_policy("binpacking")
     env = made(jobs, base="binpacking", episode="log")
@@ -348,7 +367,7 @@ def test_published_estimates_are_those_of_their_roles():
         ({"workload": None}, "needs workload="),
         ({"workload": "no/such/file.swf"}, "no/such/file.swf"),
         ({"reward": "waiting"}, "No reward 'waiting'"),
-        ({"base": "balanced"}, "keeps its place"),
+        ({"base": "balanced", "reserve": "again"}, "keeps its place is reserved until it starts"),
         ({"base": replace(make_policy("easy"), agent=RandomPicks())}, "without an agent"),
         ({"base": "binpacking", "reserve": "again"}, "no job is reserved: leave reserve out"),
         ({"base": "conservative-replan"}, "'counts'"),

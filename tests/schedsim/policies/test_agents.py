@@ -20,6 +20,7 @@ from schedsim.explain.sentences import in_words
 from schedsim.kernels.agents import DECADE, FEATURES
 from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear, RandomPicks
 from schedsim.policies.backfilling import Promise
+from schedsim.policies.orders import Order, Priority
 from schedsim.policies.policy import make_policy
 from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.workload import Workload
@@ -96,6 +97,41 @@ def same(one, other):
 def test_an_agent_that_picks_the_first_of_the_queue_is_the_policy_without_it(seed, base, reserve):
     jobs, policy = random_workload(seed), make_policy(base)
     assert same(simulate(jobs, replace(policy, agent=Oldest(), reserve=reserve)), simulate(jobs, policy))
+
+
+@given(seed=st.integers(0, 10**9), reserve=st.sampled_from(["kept", "oldest"]), quick=st.booleans())
+def test_under_balanced_the_first_of_the_queue_is_balanced(seed, reserve, quick):
+    """Due dates and promises of seconds, so that the order changes and heads are overtaken but for their place."""
+    jobs, policy = random_workload(seed), make_policy("balanced")
+    if quick:
+        order = Order.by_priority(Priority(head_start=5, estimate=1.0, procs=0.1, grace=20, share=0.35))
+        policy = replace(policy, order=order, promise=Promise(slack=10, growth=-0.15, least=5, most=10, kept=True))
+    short = np.maximum(1, jobs.requested // 3)
+    for agent in (Oldest(), First()):
+        for estimates in (None, short):
+            ruled = simulate(jobs, policy, estimates)
+            assert same(simulate(jobs, replace(policy, agent=agent, reserve=reserve), estimates), ruled)
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 10**6), draws=st.integers(0, 99), reserve=st.sampled_from(["kept", "oldest"]))
+def test_under_balanced_the_job_reserved_starts_as_promised(seed, draws, reserve):
+    jobs = small_workload(seed)
+    promise = Promise(slack=10, growth=-0.15, least=5, most=10, kept=True)
+    policy = replace(make_policy("balanced"), agent=RandomPicks(draws), reserve=reserve, promise=promise)
+    simulation, held, promised = Simulation(jobs, policy, np.maximum(1, jobs.requested // 3)), None, {}
+    for second in range(int(jobs.submit.max()) + int(jobs.requested.sum()) + 2):
+        done = simulation.run(until=second)
+        record, queued = simulation._state.record, simulation.queued.tolist()
+        now = int(simulation._state.jobs_now[record.head].row) if record.head >= 0 else None
+        assert held is None or now == held or held not in queued
+        if now is not None:
+            assert promised.setdefault(now, int(record.guaranteed_start)) == int(record.guaranteed_start)
+        held = now
+        if done:
+            break
+    start = simulation.schedule().start
+    assert all(start[row] <= latest for row, latest in promised.items())
 
 
 @settings(max_examples=40)
@@ -337,6 +373,7 @@ def test_an_agent_that_cannot_pick_is_refused(agent):
         (lambda: replace(EASY, agent=OLDEST_FIRST, reserve="never"), "got reserve='never'"),
         (lambda: replace(make_policy("conservative-replan"), agent=OLDEST_FIRST), "'counts'"),
         (lambda: replace(make_policy("binpacking"), agent=OLDEST_FIRST, reserve="kept"), "Greedy backfilling"),
+        (lambda: replace(make_policy("balanced"), agent=OLDEST_FIRST, reserve="again"), "is kept or oldest; got"),
     ],
 )  # fmt: skip
 def test_what_is_no_agent_is_refused(make, message):

@@ -68,6 +68,7 @@ def test_what_is_checked_and_what_is_not():
         assert not set(checked.kept) & set(checked.left_out)
     assert set(check(run("easy"), make_policy("easy")).left_out) == {
         known.NODES,
+        known.ON_NODES,
         known.CEILING,
         known.IN_ORDER,
         known.PROMISE,

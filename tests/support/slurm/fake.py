@@ -56,6 +56,9 @@ def sacct(cluster, given):
 
 
 def sinfo(cluster, given):
+    if given[-1] == "%P %C":  # eight processors a node; the first partition is the default one
+        counts = [(name, 8 * len(nodes)) for name, nodes in cluster["partitions"].items()]
+        return "".join(f"{name}{'' if n else '*'} 0/{c}/0/{c}\n" for n, (name, c) in enumerate(counts))
     return "".join(f"{name} {node}\n" for name, nodes in cluster["partitions"].items() for node in nodes)
 
 

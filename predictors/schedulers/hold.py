@@ -1,0 +1,150 @@
+"""The decision on a job's start: hold it for a while, or let it start, by a classifier of variability.
+
+It asks RUSH's question [1]_ from outside the scheduler. RUSH asks at the moment of a start, and delays that job alone;
+an adapter sees the queue once a minute, so it can only hold a job that waits, before the scheduler would start it. So
+far that is done in shadow: what would have been held is noted, and no job is.
+
+This module needs the standard library only, as the decision on soft limits does.
+
+References
+----------
+.. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource Utilization Aware Job Scheduling to Mitigate
+   Performance Variability. International Parallel and Distributed Processing Symposium, 2022.
+   doi:10.1109/IPDPS53621.2022.00040
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from predictors.schedulers.soft_limit import (
+    LEAVE,
+    MINUTE,
+    PENDING,
+    Decision,
+    QueuedJob,
+    SiteRules,
+    SiteState,
+    forbidden,
+)
+
+HOLD = "hold"
+START = "start"
+VARIATION = "variation"
+"""What a classifier calls the class of which jobs are held."""
+WORKLOADS = ("compute", "network", "io")
+
+
+@dataclass(frozen=True)
+class HoldRules:
+    """A site's rules for holding jobs.
+
+    Parameters
+    ----------
+    least_probability : float or None
+        Of variation, from which on a job is held; None: where the classifier says variation.
+    most_minutes : int
+        No job is held longer.
+    workloads : mapping of str to str
+        Whether jobs compute, speak over the network or read and write (compute, network, io), by patterns of their
+        names; the first that fits counts. A classifier does not answer where it is not known.
+
+    Examples
+    --------
+    >>> HoldRules(workloads={"lammps*": "network"}).workload_of("lammps-7")
+    'network'
+    """
+
+    least_probability: float | None = None
+    most_minutes: int = 10
+    workloads: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.least_probability is not None and not 0 < self.least_probability <= 1:
+            raise ValueError(f"least_probability must be above 0 and at most 1; got {self.least_probability}.")
+        if not 1 <= self.most_minutes <= 1440:
+            raise ValueError(f"most_minutes must be from 1 to 1440; got {self.most_minutes}.")
+        for pattern, word in self.workloads.items():
+            if word not in WORKLOADS:
+                raise ValueError(f"workloads: {pattern!r} must be one of {', '.join(WORKLOADS)}; got {word!r}.")
+
+    def is_bad(self, answer: Answer) -> bool:
+        """Return whether an answer speaks against a start now."""
+        if answer.probability is None:
+            return False
+        if self.least_probability is None:
+            return answer.label == VARIATION
+        return answer.probability >= self.least_probability
+
+    def workload_of(self, name: str) -> str:
+        """Return the workload of jobs with a name; empty where no pattern fits."""
+        return next((word for pattern, word in self.workloads.items() if fnmatchcase(name, pattern)), "")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a classifier says of a start now.
+
+    Parameters
+    ----------
+    probability : float or None
+        Of variation; None where it abstains, or nobody answers.
+    why : str
+        Why there is none.
+    """
+
+    probability: float | None
+    label: str = ""
+    model: str = ""
+    version: str = ""
+    why: str = ""
+
+
+def decide_start(
+    job: QueuedJob, answer: Answer, held: int, site: SiteState, rules: SiteRules, hold: HoldRules
+) -> Decision:
+    """Return whether a waiting job would be held now, or may start. Nothing else is looked at.
+
+    Jobs that may have no soft limit are never held, either: heterogeneous ones, with a deadline, in a reservation or
+    before one, and those whose users or partitions the site leaves out.
+
+    Parameters
+    ----------
+    job : QueuedJob
+        As the scheduler shows it now.
+    answer : Answer
+        Of the classifier.
+    held : int
+        How long it has been held already [s].
+    site : SiteState
+        Clock, reservations and partitions.
+    rules : SiteRules
+        Whose jobs may be touched.
+    hold : HoldRules
+        When to hold.
+
+    Examples
+    --------
+    >>> job, site = QueuedJob(1, limit=3600), SiteState(now=0)
+    >>> decide_start(job, Answer(0.8, "variation"), 0, site, SiteRules(), HoldRules()).action
+    'hold'
+    >>> decide_start(job, Answer(0.8, "variation"), 600, site, SiteRules(), HoldRules()).code
+    'long-enough'
+    >>> decide_start(job, Answer(None, why="no telemetry"), 0, site, SiteRules(), HoldRules()).why
+    'no telemetry'
+    """
+    if job.state != PENDING:
+        return Decision(LEAVE, "not-pending", f"it is {job.state or 'in an unknown state'}, not pending")
+    never = forbidden(job, site, rules)
+    if never is not None:
+        return Decision(START, never[0], f"its soft limit is left alone, and so is its start: {never[1]}")
+    if answer.probability is None:
+        return Decision(START, "no-answer", answer.why or "the classifier does not answer")
+    told = f"variation has a probability of {answer.probability:.2f}"
+    if not hold.is_bad(answer):
+        return Decision(START, "quiet", told)
+    if held >= hold.most_minutes * MINUTE:
+        return Decision(START, "long-enough", f"{told}, and it has been held for {held // MINUTE} min")
+    return Decision(HOLD, "variation", told)

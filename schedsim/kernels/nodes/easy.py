@@ -1,0 +1,287 @@
+"""The scheduling pass of EASY, and of its relatives, where jobs take processors, GPUs and memory of nodes.
+
+Jobs start in the queue's order until one has no place now: the head. Its **shadow time** is the first planned end of a
+running job at which it has a place, all jobs gone that are planned to end by then; so it counts every resource at
+once, and on which nodes it becomes free. There are no extra processors: a job behind the head starts if it has a place
+now and either ends by the shadow time, or leaves the head a place at that time, beside all that is planned to run then.
+With one node, or with nodes of one processor and nothing else, this is EASY (see `schedsim.kernels.easy`).
+
+A place is found by first fit (see `placement`) and not changed for the head's sake: a job whose place now is in the
+head's way does not look for another one.
+
+Does not handle several reservations, promises, gates, agents, ceilings, reservations of the machine and failures.
+"""
+
+import predictors.core.events as event
+import schedsim.kernels.nodes.records as of
+import schedsim.kernels.reasons as why
+import schedsim.kernels.records as at
+from predictors.core.jit import lean, step
+from schedsim.kernels.instant import until_pass
+from schedsim.kernels.nodes.placement import change, find_place, lacking, occupy, room_on, vacate
+from schedsim.kernels.nodes.records import Demand, NodeArrays
+from schedsim.kernels.ordered_lists import first_slot, list_slots, slot_from
+from schedsim.kernels.queue import candidate_key, next_candidate, refresh
+from schedsim.kernels.reasons import Reasons
+from schedsim.kernels.records import Arrays, Estimates, JobNow
+from schedsim.kernels.start_end import start
+
+
+@lean
+def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None, places: NodeArrays) -> int:
+    """Go on until a pause; return why (see `records`). With `reasons` the passes note what becomes of each job."""
+    state = sim.state[0]
+    while True:
+        read = state.n_logged
+        stop = until_pass(sim, estimates)
+        for i in range(read, state.n_logged):
+            if sim.log[i, 1] == event.ENDED:
+                vacate(places, sim.log[i, 2])
+        if stop != at.PASS_IS_DUE:
+            return stop
+        _pass(sim, reasons, places)
+        state.phase = at.AT_ADVANCE
+
+
+@step
+def _pass(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
+    """Start what may start now."""
+    state = sim.state[0]
+    if state.depth == at.GREEDY:
+        state.head = -1
+        state.shadow_time = at.NEVER
+        _search(sim, reasons, places)
+        return
+    if reasons is None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if _only_newcomer_counts(sim, places):
+            if state.depth != at.NO_BACKFILL:
+                _search_from_newcomer(sim, reasons, places)
+            return
+    _start_in_order(sim, reasons, places)
+    if state.head < 0:
+        return
+    if state.depth != at.NO_BACKFILL:
+        sim.jobs_now[state.head].has_reservation = True
+        _reserve(sim, places)
+    elif reasons is not None:
+        _reserve(sim, places)  # for the notes alone
+    if reasons is not None:
+        _note_behind(reasons, sim, state.head, places, why.HEAD)
+        if state.depth == at.NO_BACKFILL:
+            why.note_turns(reasons, sim)
+    if state.depth != at.NO_BACKFILL:
+        _search(sim, reasons, places)
+
+
+@step
+def _only_newcomer_counts(sim: Arrays, places: NodeArrays) -> bool:
+    """Return whether just the one job that was submitted now can start, since the last pass could start no other.
+
+    Since that pass began to search nodes were neither taken nor released, no estimate of a running job was corrected
+    and the head is the same: the jobs that waited then find the same places, and have less time left until the
+    shadow time.
+    """
+    state, one = sim.state[0], places.one[0]
+    if state.causes != at.BY_SUBMISSION or state.stale or state.head < 0 or state.n_newcomers != 1:
+        return False
+    if one.head_at_scan != sim.jobs_now[state.head].row or first_slot(sim.lists, state, at.QUEUE) != state.head:
+        return False
+    return one.released_at_scan == one.n_released and one.occupied_at_scan == one.n_occupied
+
+
+@step
+def _demand_of(places: NodeArrays, row: int) -> Demand:
+    demand: Demand = places.demands[places.shape_of[row]]
+    return demand
+
+
+@step
+def _start_in_order(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
+    """Start jobs in the queue's order until one has no place: the head, or -1."""
+    state = sim.state[0]
+    while state.n_queued > 0:
+        slot = first_slot(sim.lists, state, at.QUEUE)
+        job = sim.jobs_now[slot]
+        refresh(sim, slot)
+        n = find_place(places, _demand_of(places, job.row))
+        if n == 0:
+            state.head = slot
+            return
+        if reasons is not None:
+            why.note(reasons, sim, slot, why.STARTS)
+            _note_nodes(reasons, sim, slot, places)
+        _start(sim, places, slot, n, at.BY_RESERVATION if job.has_reservation else at.READY)
+    state.head = -1
+
+
+@step
+def _start(sim: Arrays, places: NodeArrays, slot: int, n: int, how: int) -> None:
+    """Start a job in the place found last; one of length zero takes none."""
+    row, lasts = sim.jobs_now[slot].row, sim.jobs_now[slot].run_time > 0
+    start(sim, slot, how)
+    if lasts:
+        occupy(places, row, _demand_of(places, row), n)
+
+
+@step
+def _reserve(sim: Arrays, places: NodeArrays) -> None:
+    """Find the head's shadow time, and what is free on the nodes then."""
+    state, one, nodes, later = sim.state[0], places.one[0], places.nodes, places.later
+    head = _demand_of(places, sim.jobs_now[state.head].row)
+    head_set = head.node_set
+    procs = 0
+    for i in range(len(nodes)):
+        later[i].procs = nodes[i].procs
+        later[i].gpus = nodes[i].gpus
+        later[i].memory = nodes[i].memory
+        later[i].n_jobs = nodes[i].n_jobs
+        later[i].taken_whole = nodes[i].taken_whole
+        procs += nodes[i].procs
+    one.head_room = 0
+    for i in range(head.first_member, head.end_member):
+        one.head_room += room_on(later[places.members[i]], head)
+    n = list_slots(sim, at.RUNNING, len(sim.jobs_now))
+    state.shadow_time = at.NEVER
+    for i in range(n):
+        job = sim.jobs_now[sim.scratch[i]]
+        demand, number = _demand_of(places, job.row), places.first_part[job.row]
+        while number >= 0:
+            part = places.parts[number]
+            _change_later(places, part.node, demand, part.pieces, of.RELEASE, head, head_set)
+            procs += part.pieces * demand.procs
+            number = part.next
+        end = _planned_end(job)
+        if one.head_room >= head.pieces and (i == n - 1 or _planned_end(sim.jobs_now[sim.scratch[i + 1]]) > end):
+            state.shadow_time = end
+            break
+    state.extra_procs = procs - head.pieces * head.procs  # no backfill that ends later can need more
+    state.stale = False
+    one.moment += 1
+
+
+@step
+def _planned_end(job: JobNow) -> int:
+    return job.start + job.current_estimate
+
+
+@step
+def _change_later(
+    places: NodeArrays, number: int, demand: Demand, pieces: int, sign: int, head: Demand, head_set: int
+) -> None:
+    """Take pieces from a node at the shadow time, or release them, and count the room that the head has then."""
+    node, one = places.later[number], places.one[0]
+    if not places.serves[head_set, number]:
+        change(node, demand, pieces, sign)
+        return
+    before = room_on(node, head)
+    change(node, demand, pieces, sign)
+    one.head_room += room_on(node, head) - before
+
+
+@step
+def _leaves_head_room(sim: Arrays, places: NodeArrays, job: JobNow, n: int) -> bool:
+    """Return whether the head has a place at its shadow time beside a job in the place found last.
+
+    If so, that place is then taken at the shadow time; a job of length zero takes none.
+    """
+    state, one, demand = sim.state[0], places.one[0], _demand_of(places, job.row)
+    head = _demand_of(places, sim.jobs_now[state.head].row)
+    head_set = head.node_set
+    for i in range(n):
+        _change_later(places, places.chosen[i], demand, places.chosen_pieces[i], of.TAKE, head, head_set)
+    leaves = one.head_room >= head.pieces
+    if leaves and job.run_time > 0:
+        state.extra_procs -= demand.pieces * demand.procs
+        return True
+    for i in range(n):
+        _change_later(places, places.chosen[i], demand, places.chosen_pieces[i], of.RELEASE, head, head_set)
+    return leaves
+
+
+@step
+def _search_from_newcomer(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
+    """Start the newcomer if it may; then those behind it may find other places than before, and start too."""
+    state = sim.state[0]
+    job, n_queued = sim.jobs_now[state.last_queued], state.n_queued
+    state.after_key = candidate_key(job, state)
+    state.after_tie = job.row + 1
+    _try(sim, state.last_queued, reasons, places)
+    if state.n_queued < n_queued:
+        _search_on(sim, reasons, places)
+
+
+@step
+def _search(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
+    """Start the jobs behind the head, in the backfill order, that have a place and do not delay it."""
+    state, one = sim.state[0], places.one[0]
+    one.released_at_scan = one.n_released
+    one.occupied_at_scan = one.n_occupied
+    one.head_at_scan = sim.jobs_now[state.head].row if state.head >= 0 else -1
+    state.after_key = at.FIRST_KEY
+    state.after_tie = at.FIRST_TIE
+    _search_on(sim, reasons, places)
+
+
+@step
+def _search_on(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
+    """Go on behind the last job tried."""
+    state = sim.state[0]
+    while state.n_queued > 0:
+        if reasons is None:
+            slot = next_candidate(sim, state.candidates, state.free, state.shadow_time - state.now, state.extra_procs)
+        else:
+            slot = slot_from(sim.lists, state, state.candidates, state.after_key, state.after_tie)
+        if slot < 0:
+            return
+        job = sim.jobs_now[slot]
+        state.after_key = candidate_key(job, state)
+        state.after_tie = job.row + 1
+        if slot != state.head:
+            _try(sim, slot, reasons, places)
+
+
+@step
+def _try(sim: Arrays, slot: int, reasons: Reasons | None, places: NodeArrays) -> None:
+    """Start a job if it has a place and does not delay the head."""
+    state, one, job = sim.state[0], places.one[0], sim.jobs_now[slot]
+    refresh(sim, slot)
+    tried, demand = places.tried[places.shape_of[job.row]], _demand_of(places, job.row)
+    is_late = state.now + job.candidate_estimate > state.shadow_time
+    n = 0 if tried.in_vain_at == one.n_released else find_place(places, demand)
+    if n == 0:
+        tried.in_vain_at = one.n_released
+        if reasons is not None:
+            _note_behind(reasons, sim, slot, places, why.RESOURCES)
+        return
+    if is_late and (tried.in_the_way_at == one.moment or not _leaves_head_room(sim, places, job, n)):
+        tried.in_the_way_at = one.moment
+        if reasons is not None:
+            _note_behind(reasons, sim, slot, places, why.DELAYS_HEAD)
+        return
+    if reasons is not None:
+        _note_behind(reasons, sim, slot, places, why.STARTS)
+    _start(sim, places, slot, n, at.READY if state.depth == at.GREEDY else at.BACKFILLED)
+
+
+@step
+def _note_behind(reasons: Reasons, sim: Arrays, slot: int, places: NodeArrays, rule: int) -> None:
+    """Note what becomes of a job behind the head, if there is one; of the head, what it lacks."""
+    why.note_behind(reasons, sim, slot, rule)
+    reasons[slot].extra = at.NEVER
+    _note_nodes(reasons, sim, slot, places)
+
+
+@step
+def _note_nodes(reasons: Reasons, sim: Arrays, slot: int, places: NodeArrays) -> None:
+    """Note what is free on the nodes that a job may use, and what it lacks if it has no place."""
+    one, demand = reasons[slot], _demand_of(places, sim.jobs_now[slot].row)
+    procs = gpus = memory = 0
+    for i in range(demand.first_member, demand.end_member):
+        node = places.nodes[places.members[i]]
+        procs += node.procs
+        gpus += node.gpus
+        memory += node.memory
+    one.free = procs
+    one.free_gpus = gpus
+    one.free_memory = memory
+    one.lacking = lacking(places, demand) if one.rule == why.HEAD or one.rule == why.RESOURCES else at.NOTHING

@@ -1,0 +1,170 @@
+"""Places on nodes: first fit of a job's pieces, in the order of the nodes' numbers.
+
+A job asks for equal pieces. A piece lies on one node, and takes processors, GPUs and memory of it. The place of a job
+is found by first fit: each node of its set, in ascending order, takes as many pieces as fit (one, if the pieces are to
+lie on different nodes), until all have a node. Pieces are equal and nodes independent, so that first fit finds a place
+whenever there is one. While jobs only start, what had no place has none.
+"""
+
+import schedsim.kernels.nodes.records as of
+from predictors.core.arrays import Ints
+from predictors.core.jit import compiled, lean, step
+from schedsim.kernels.nodes.records import Demand, Node, NodeArrays
+
+
+@step
+def room_on(node: Node, demand: Demand) -> int:
+    """Return for how many pieces of a job a node has room; at most one, if they are to be spread."""
+    if node.procs < demand.procs or node.gpus < demand.gpus or node.memory < demand.memory:
+        return 0
+    if node.taken_whole or (node.n_jobs > 0 and (demand.exclusive or node.one_job)):
+        return 0
+    if demand.spread:
+        return 1
+    pieces = node.procs // demand.procs
+    if demand.gpus > 0:
+        pieces = min(pieces, node.gpus // demand.gpus)
+    if demand.memory > 0:
+        pieces = min(pieces, node.memory // demand.memory)
+    return pieces
+
+
+@step
+def find_place(places: NodeArrays, demand: Demand) -> int:
+    """Write the place of a job on the nodes as they are now into `chosen`; return its number of nodes, 0 for none."""
+    left, n = demand.pieces, 0
+    for i in range(demand.first_member, demand.end_member):
+        number = places.members[i]
+        pieces = min(left, room_on(places.nodes[number], demand))
+        if pieces > 0:
+            places.chosen[n] = number
+            places.chosen_pieces[n] = pieces
+            n += 1
+            left -= pieces
+            if left == 0:
+                return n
+    return 0
+
+
+@step
+def change(node: Node, demand: Demand, pieces: int, sign: int) -> None:
+    """Take pieces of a job from what is free on a node, or release them."""
+    node.procs -= sign * pieces * demand.procs
+    node.gpus -= sign * pieces * demand.gpus
+    node.memory -= sign * pieces * demand.memory
+    node.n_jobs += sign
+    node.taken_whole = demand.exclusive and sign > 0
+
+
+@step
+def occupy(places: NodeArrays, row: int, demand: Demand, n: int) -> None:
+    """Give a job the place found last, of `n` nodes."""
+    one, parts = places.one[0], places.parts
+    before = -1
+    for i in range(n - 1, -1, -1):
+        number = one.spare_part
+        if number >= 0:
+            one.spare_part = parts[number].next
+        else:
+            number = one.n_parts
+            one.n_parts += 1
+        part = parts[number]
+        part.node = places.chosen[i]
+        part.pieces = places.chosen_pieces[i]
+        part.next = before
+        before = number
+        change(places.nodes[part.node], demand, part.pieces, of.TAKE)
+    places.first_part[row] = before
+    one.n_occupied += 1
+    one.moment += 1
+
+
+@step
+def vacate(places: NodeArrays, row: int) -> None:
+    """Take the nodes of a job that has ended back, if it had any: one of length zero has none."""
+    one, parts, number = places.one[0], places.parts, places.first_part[row]
+    if number < 0:
+        return
+    demand = places.demands[places.shape_of[row]]
+    while number >= 0:
+        part = parts[number]
+        change(places.nodes[part.node], demand, part.pieces, of.RELEASE)
+        following = part.next
+        part.next = one.spare_part
+        one.spare_part = number
+        number = following
+    places.first_part[row] = -1
+    one.n_released += 1
+    one.moment += 1
+
+
+@step
+def lacking(places: NodeArrays, demand: Demand) -> int:
+    """Return which resources a job lacks that has no place now, as bits; 0: each alone suffices, but not on one node.
+
+    A job lacks a resource if it would have no place were all others without limit and its nodes shared. It lacks empty
+    nodes if those without a job, with all that they have, hold too few of its pieces, and it needs such nodes.
+    """
+    procs = gpus = memory = empty = 0
+    for i in range(demand.first_member, demand.end_member):
+        node, whole = places.nodes[places.members[i]], places.empty[places.members[i]]
+        most = 1 if demand.spread else demand.pieces
+        procs += min(most, node.procs // demand.procs)
+        gpus += most if demand.gpus == 0 else min(most, node.gpus // demand.gpus)
+        memory += most if demand.memory == 0 else min(most, node.memory // demand.memory)
+        if node.n_jobs == 0 or (not demand.exclusive and not node.taken_whole and not node.one_job):
+            empty += room_on(whole, demand)
+    short = of.PROCESSORS if procs < demand.pieces else 0
+    short += of.GPUS if gpus < demand.pieces else 0
+    short += of.MEMORY if memory < demand.pieces else 0
+    short += of.EMPTY_NODES if empty < demand.pieces else 0
+    return short
+
+
+@lean
+def rooms_when_empty(places: NodeArrays, rooms: Ints) -> None:
+    """Write for how many pieces of each shape the machine has room when no job runs."""
+    for shape in range(len(places.demands)):
+        demand = places.demands[shape]
+        rooms[shape] = 0
+        for i in range(demand.first_member, demand.end_member):
+            rooms[shape] += room_on(places.empty[places.members[i]], demand)
+
+
+@step
+def _put(found: Ints, size: int, places: NodeArrays, row: int, n: int) -> None:
+    """Write a place found behind `size` others: row, node, pieces."""
+    for i in range(n):
+        found[size + i, 0] = row
+        found[size + i, 1] = places.chosen[i]
+        found[size + i, 2] = places.chosen_pieces[i]
+
+
+@compiled
+def places_of(places: NodeArrays, rows: Ints, ends: Ints, keeps: Ints, found: Ints) -> int:
+    """Go through starts and ends in their order; write the place of each start, return the rows written.
+
+    Parameters
+    ----------
+    places : NodeArrays
+        Of an empty machine.
+    rows, ends, keeps : int64 arrays of shape (n_events,)
+        Job row of each start or end; 1 for an end; 1 where the job takes time, and so keeps its place until its end.
+    found : int64 array of shape (room, 3)
+        Rows (job row, node, pieces); when it is full, -1 is returned.
+    """
+    size = 0
+    for i in range(len(rows)):
+        row = rows[i]
+        if ends[i] == 1:
+            vacate(places, row)
+            continue
+        demand = places.demands[places.shape_of[row]]
+        n = find_place(places, demand)
+        if size + n > len(found):
+            return -1
+        _put(found, size, places, row, n)
+        size += n
+        if keeps[i] == 1:
+            occupy(places, row, demand, n)
+    return size

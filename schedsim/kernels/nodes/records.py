@@ -1,0 +1,102 @@
+"""Records of nodes with several resources: what is free on each, what jobs ask for, and which job has what.
+
+These arrays stand beside those of `schedsim.kernels.records`; simulations that count processors alone do not have them.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from predictors.core.arrays import Bools, Ints
+from schedsim.kernels.records import Records, record_type
+
+
+class Node:
+    """What is free on a node now; also what it has in all."""
+
+    procs: int
+    gpus: int
+    memory: int  # [KB]
+    n_jobs: int  # that run on it
+    taken_whole: bool  # by a job that shares its nodes with none
+    one_job: bool  # the node serves one job at a time, whoever it is
+
+
+class Demand:
+    """What jobs of one shape ask for: equal pieces, each on one node."""
+
+    pieces: int
+    procs: int  # of a piece, at least 1
+    gpus: int
+    memory: int  # [KB]
+    spread: bool  # each piece lies on a node of its own; else a node takes as many as fit
+    exclusive: bool  # it shares its nodes with no other job
+    node_set: int  # number of the set of nodes that it may use
+    first_member: int  # the nodes of that set are `members[first_member:end_member]`, ascending
+    end_member: int
+
+
+class Tried:
+    """When a place for jobs of one shape was last looked for in vain."""
+
+    in_vain_at: int  # number of jobs that had released nodes by then, or -1: since then none may have a place
+    in_the_way_at: int  # moment at which it would have taken the head's place, or -1
+
+
+class Part:
+    """Pieces of a running job on one node."""
+
+    node: int
+    pieces: int
+    next: int  # another part of the job; or of a record given back the next such record; or -1
+
+
+class Places:
+    """Where the search for places stands."""
+
+    n_released: int  # jobs that have released nodes so far
+    n_occupied: int  # jobs that have taken nodes so far
+    moment: int  # moves on where the answer about the head's place may change
+    spare_part: int  # the record given back last, or -1
+    n_parts: int  # records from here on were never used
+    head_room: int  # pieces of the head for which there is room at its shadow time
+    released_at_scan: int  # `n_released` and `n_occupied` when the last search for backfills began
+    occupied_at_scan: int
+    head_at_scan: int  # row of its head, or -1
+
+
+class NodeArrays(NamedTuple):
+    """All arrays of the nodes of a simulation, as the kernels pass them on."""
+
+    nodes: Records[Node]  # now
+    later: Records[Node]  # at the head's shadow time, by the estimates; written anew before it is read
+    empty: Records[Node]  # without a job; read-only
+    demands: Records[Demand]  # by shape; read-only
+    shape_of: Ints  # number of each job's shape, by row; read-only
+    members: Ints  # nodes of each node set; read-only
+    serves: Bools  # whether a node is in a node set, shape (node sets, nodes); read-only
+    tried: Records[Tried]  # by shape
+    parts: Records[Part]
+    first_part: Ints  # of each running job, by row, or -1
+    chosen: Ints  # nodes of the place found last, ascending
+    chosen_pieces: Ints  # pieces on each of them
+    one: Records[Places]  # one
+
+
+NODE: Final = record_type(Node)
+DEMAND: Final = record_type(Demand)
+TRIED: Final = record_type(Tried)
+PART: Final = record_type(Part)
+PLACES: Final = record_type(Places)
+
+UNLIMITED: Final = np.int64(1 << 50)
+"""Memory of a node whose memory does not count [KB]."""
+
+# resources that a job lacks, as bits
+PROCESSORS: Final = 1
+GPUS: Final = 2
+MEMORY: Final = 4
+EMPTY_NODES: Final = 8
+
+TAKE: Final = 1
+RELEASE: Final = -1

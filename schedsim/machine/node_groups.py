@@ -1,0 +1,336 @@
+"""Machines of nodes that differ: groups of nodes with processors, GPUs and memory, from a TOML file.
+
+```toml
+[[nodes]]
+name = "thin"
+count = 100
+processors = 64            # of each node
+memory_gb = 256            # left out: memory does not count on these nodes
+partitions = ["batch"]     # left out: the nodes serve every partition
+[[nodes]]
+name = "gpu"
+count = 20
+processors = 64
+gpus = 4
+memory_gb = 512
+partitions = ["gpu", "batch"]
+one_job = true             # a node serves one job at a time
+```
+
+Nodes are numbered in the order of the file, and jobs placed in that order by first fit. A job asks for equal pieces:
+
+* where the log tells its nodes (asked for, else given), a piece for each, on nodes of their own;
+* else a piece for each GPU; without GPUs a piece for each processor. As many pieces lie on a node as fit.
+
+Each piece takes its share of the job's processors, GPUs and memory, rounded up. What a log does not tell of a job
+(GPUs, memory, whether it is exclusive) it does not ask for. A job may use the nodes that serve its
+partition; one of unknown partition may use all.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Final
+
+import numpy as np
+from pydantic import Field
+
+import schedsim.kernels.nodes.records as of
+from predictors.core.arrays import Bools, Ints
+from predictors.core.declarations import STRICT, check_fields, declared, read_toml
+from predictors.core.errors import JobcastError, counted
+from predictors.data.joblog import JobLog
+from predictors.data.report import ReadingReport, ReportBuilder
+from schedsim.machine.topology import MOST_NODES
+from schedsim.workload.demands import KB_OF_GB, Demands
+from schedsim.workload.workload import MOST_PROCS
+
+RULES: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "no-place": ("dropped", "it fits on no node of the machine, even when no other job runs"),
+        "constraint": ("noted", "features that its nodes must have are not looked at: the machine file has none"),
+        "unknown-memory": ("noted", "memory asked for unknown; it takes none of the nodes' memory"),
+        "unknown-partition": ("noted", "partition unknown; it may use every node"),
+    }
+)
+MOST_IN_A_NODE: Final = 1_000_000
+
+
+@dataclass(frozen=True)
+class NodeGroup:
+    """Nodes that are alike.
+
+    Parameters
+    ----------
+    name : str
+        What messages call it.
+    count : int
+        How many nodes.
+    processors, gpus : int
+        Of each node.
+    memory_gb : float, optional
+        Of each node, 1 GB being 2**20 KB; without it memory does not count on these nodes.
+    partitions : tuple of str
+        The partitions that they serve; none: every one.
+    one_job : bool
+        Whether a node serves one job at a time.
+    """
+
+    __pydantic_config__: ClassVar[Any] = STRICT
+
+    name: Annotated[str, Field(min_length=1)]
+    count: Annotated[int, Field(ge=1, le=MOST_NODES)]
+    processors: Annotated[int, Field(ge=1, le=MOST_IN_A_NODE)]
+    gpus: Annotated[int, Field(ge=0, le=MOST_IN_A_NODE)] = 0
+    memory_gb: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = None
+    partitions: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    one_job: bool = False
+
+    @property
+    def memory(self) -> int:
+        """Memory of each node [KB]."""
+        return int(of.UNLIMITED) if self.memory_gb is None else int(self.memory_gb * KB_OF_GB)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine of groups of nodes, numbered from 0 in their order.
+
+    Parameters
+    ----------
+    nodes : tuple of NodeGroup
+        The groups.
+    source : str
+        Where it was read, for messages.
+
+    Raises
+    ------
+    JobcastError
+        If it has no node, too many nodes or processors, or two groups of one name.
+
+    Examples
+    --------
+    >>> machine = Machine((NodeGroup("thin", 2, 8), NodeGroup("gpu", 1, 8, gpus=4, memory_gb=64)))
+    >>> machine.procs, machine.gpus, machine.n_nodes
+    (24, 4, 3)
+    """
+
+    __pydantic_config__: ClassVar[Any] = STRICT
+
+    nodes: tuple[NodeGroup, ...]
+    source: str = "the machine"
+
+    def __post_init__(self) -> None:
+        if not self.nodes:
+            raise JobcastError(f"{self.source}: needs a [[nodes]] for each group of nodes.")
+        for group in self.nodes:
+            check_fields(group, f"{self.source}: nodes")
+        names = [group.name for group in self.nodes]
+        for name in names:
+            if names.count(name) > 1:
+                raise JobcastError(f"{self.source}: {names.count(name)} groups of nodes are called {name!r}; rename.")
+        if self.n_nodes > MOST_NODES:
+            raise JobcastError(f"{self.source}: a machine has at most {MOST_NODES:,} nodes; got {self.n_nodes:,}.")
+        if self.procs > MOST_PROCS:
+            raise JobcastError(
+                f"{self.source}: a machine has at most {MOST_PROCS:,} processors; got {self.procs:,}. Count sockets or "
+                "nodes in place of processors, in the log too."
+            )
+
+    @property
+    def n_nodes(self) -> int:
+        """How many nodes it has."""
+        return sum(group.count for group in self.nodes)
+
+    @property
+    def procs(self) -> int:
+        """How many processors its nodes have."""
+        return sum(group.count * group.processors for group in self.nodes)
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs its nodes have."""
+        return sum(group.count * group.gpus for group in self.nodes)
+
+    @cached_property
+    def partitions(self) -> tuple[str, ...]:
+        """The partitions that its groups name."""
+        return tuple(dict.fromkeys(name for group in self.nodes for name in group.partitions))
+
+    def table(self) -> Any:
+        """Return a record of each node when no job runs, see `schedsim.kernels.nodes.records.Node`."""
+        table = np.zeros(self.n_nodes, of.NODE)
+        counts = [group.count for group in self.nodes]
+        for field, values in (
+            ("procs", [group.processors for group in self.nodes]),
+            ("gpus", [group.gpus for group in self.nodes]),
+            ("memory", [group.memory for group in self.nodes]),
+            ("one_job", [group.one_job for group in self.nodes]),
+        ):
+            table[field] = np.repeat(values, counts)
+        table.flags.writeable = False
+        return table
+
+    def serving(self, names: tuple[str, ...]) -> Bools:
+        """Return which nodes serve one of these partitions, shape (n_nodes,); none named: all do."""
+        served = [
+            not names or not group.partitions or not set(names).isdisjoint(group.partitions) for group in self.nodes
+        ]
+        return np.repeat(served, [group.count for group in self.nodes])
+
+
+def read_machine(path: str | os.PathLike[str]) -> Machine:
+    """Return the machine that a TOML file declares.
+
+    Raises
+    ------
+    JobcastError
+        If the file cannot be read, or a value cannot be; the message names the file, the group and the key.
+    """
+    table = read_toml(path, "a machine, a TOML file")
+    if "source" in table:
+        raise JobcastError(f"{os.fspath(path)}: No key 'source'; known: nodes.")
+    made = declared(Machine, table, os.fspath(path))
+    return Machine(made.nodes, os.fspath(path))
+
+
+def demands_of(log: JobLog, machine: Machine, drop: bool = False) -> tuple[JobLog, Demands, ReadingReport]:
+    """Return what the jobs of a cleaned log ask of a machine's nodes.
+
+    Parameters
+    ----------
+    log : JobLog
+        Cleaned by `predictors.data.cleaning.clean` for as many processors as the machine has.
+    machine : Machine
+        The nodes.
+    drop : bool
+        Leave out jobs that fit on no node instead of refusing the log.
+
+    Returns
+    -------
+    log : JobLog
+        The jobs that have a place.
+    demands : Demands
+        Of these jobs.
+    account : ReadingReport
+        What was left out, or is not known, by job id.
+
+    Raises
+    ------
+    JobcastError
+        If a job has no place even when no other runs, or none is left. The message names the first one.
+
+    Examples
+    --------
+    >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 5], "requested_procs": [12, 4],
+    ...                            "requested_gpus": [0, 2], "requested_nodes": [2, 1]}, {})
+    >>> _, demands, _ = demands_of(log, Machine((NodeGroup("gpu", 2, 8, gpus=4),)))
+    >>> demands.words(0), demands.words(1)
+    ('2 nodes with 6 processors each', '1 node with 4 processors and 2 GPUs')
+    """
+    report = ReportBuilder(log.name, RULES, place="job")
+    found = _demands(log, machine)
+    fits = found.fits
+    if not fits.all():
+        if not drop:
+            raise _no_place(log, machine, found, int(np.argmin(fits)), int((~fits).sum()))
+        report.add("no-place", log.values["job_id"][~fits])
+        if not fits.any():
+            raise JobcastError(
+                f"{log.name}: no job fits on {machine.source}; compare its nodes with what the log asks."
+            )
+        log, found = log.select(fits), found.of_rows(np.flatnonzero(fits))
+    job_id = log.values["job_id"]
+    report.add("constraint", job_id[log.known("constraint")], "constraint")
+    if (found.nodes["memory"] < of.UNLIMITED).any():
+        report.add("unknown-memory", job_id[_memory(log) <= 0], "requested_memory")
+    if machine.partitions:
+        report.add("unknown-partition", job_id[~log.known("partition")], "partition")
+    return log, found, report.close()
+
+
+def _demands(log: JobLog, machine: Machine) -> Demands:
+    """Return what the jobs of a log ask for, those that fit nowhere included."""
+    nodes, procs = machine.table(), log.procs
+    gpus = _first_known(log, "requested_gpus", "allocated_gpus")
+    memory = _memory(log) if (nodes["memory"] < of.UNLIMITED).any() else np.zeros_like(procs)
+    n_nodes = _first_known(log, "requested_nodes", "nodes")
+    pieces = np.where(n_nodes > 0, n_nodes, np.where(gpus > 0, gpus, procs))
+    node_set, sets = _node_sets(log, machine)
+    table = np.stack(
+        [
+            pieces,
+            np.maximum(1, -(-procs // pieces)),
+            -(-gpus // pieces),
+            -(-memory // pieces),
+            n_nodes > 0,
+            log.filled("exclusive") == 1,
+            node_set,
+        ],
+        axis=1,
+    )
+    unique, shape_of = np.unique(table, axis=0, return_inverse=True)
+    shapes = np.zeros(len(unique), of.DEMAND)
+    names = ("pieces", "procs", "gpus", "memory", "spread", "exclusive", "node_set")
+    for place, name in enumerate(names):
+        shapes[name] = unique[:, place]
+    ends = np.cumsum(sets.sum(axis=1))
+    shapes["end_member"] = ends[shapes["node_set"]]
+    shapes["first_member"] = shapes["end_member"] - sets.sum(axis=1)[shapes["node_set"]]
+    members, shape_of = np.nonzero(sets)[1].astype(np.int64), shape_of.reshape(-1).astype(np.int64)
+    for array in (members, sets, shapes, shape_of):
+        array.flags.writeable = False
+    return Demands(nodes, members, sets, shapes, shape_of)  # type: ignore[arg-type]
+
+
+def _first_known(log: JobLog, *columns: str) -> Ints:
+    """Return the first of some columns that is above 0 in each row, else 0."""
+    found = np.zeros(len(log), dtype=np.int64)
+    for column in columns:
+        found = np.where(found > 0, found, np.maximum(0, log.filled(column)))
+    return found
+
+
+def _memory(log: JobLog) -> Ints:
+    """Return the memory that each job asks for in all [KB], 0 where it is not known."""
+    whole, by_processor = log.filled("requested_job_memory"), log.filled("requested_memory")
+    return np.where(whole > 0, whole, np.maximum(0, by_processor) * log.procs)
+
+
+def _node_sets(log: JobLog, machine: Machine) -> tuple[Ints, Bools]:
+    """Return the number of each job's node set, and which nodes are in each set, shape (n_sets, n_nodes)."""
+    if not machine.partitions:
+        return np.zeros(len(log), dtype=np.int64), machine.serving(())[None, :]
+    codes, number = np.unique(np.where(log.known("partition"), log.filled("partition"), -1), return_inverse=True)
+    names = log.names("partition")
+    sets = []
+    for code in codes.tolist():
+        text = "" if code < 0 else names[code] if code < len(names) else str(code)
+        sets.append(machine.serving(tuple(one.strip() for one in text.split(",") if one.strip())))
+    return number.reshape(-1).astype(np.int64), np.stack(sets)
+
+
+def _no_place(log: JobLog, machine: Machine, demands: Demands, row: int, count: int) -> JobcastError:
+    """Return the error for a job that has no place even when no other runs."""
+    shape = int(demands.shape_of[row])
+    asked, serving = demands.shapes[shape], int(demands.serves[demands.shapes[shape].node_set].sum())
+    more = f" ({counted(count - 1, 'more job')} likewise)" if count > 1 else ""
+    which = f"{log.name}: job {log.values['job_id'][row]} asks for {demands.words(row)}{more}"
+    ways = "give the nodes that it needs, or --drop-wide to leave such jobs out."
+    if asked.gpus > 0 and machine.gpus == 0:
+        return JobcastError(f"{which}, but {machine.source} has no GPU: set gpus of a [[nodes]]; {ways}")
+    if serving == 0:
+        names, code = log.names("partition"), int(log.filled("partition")[row])
+        name = names[code] if code < len(names) else str(code)
+        known = ", ".join(machine.partitions)
+        return JobcastError(
+            f"{which} in the partition {name!r}, which no node of {machine.source} serves ({known}); {ways}"
+        )
+    room = counted(int(demands.room[shape]), "piece") if asked.pieces > 1 else "none"
+    of_them = "" if asked.pieces == 1 else f" of its {int(asked.pieces):,}"
+    return JobcastError(
+        f"{which}; the {counted(serving, 'node')} of {machine.source} that it may use have room for {room}{of_them}, "
+        f"even when no other job runs; {ways}"
+    )

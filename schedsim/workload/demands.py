@@ -1,0 +1,123 @@
+"""Demands: what jobs ask of nodes with processors, GPUs and memory, and the nodes themselves.
+
+A workload with demands is scheduled on nodes: its jobs take processors, GPUs and memory of single nodes (see
+`schedsim.kernels.nodes`); one without is scheduled by numbers of processors alone. `schedsim.machine.node_groups` makes
+them from a job log and a machine file.
+"""
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, Self
+
+import numpy as np
+
+import schedsim.kernels.nodes.records as of
+from predictors.core.arrays import Bools, Ints
+from predictors.core.errors import counted
+from schedsim.kernels.nodes.placement import rooms_when_empty
+from schedsim.kernels.nodes.records import Demand, Node, NodeArrays
+from schedsim.kernels.records import Records
+
+RESOURCES: Final = ("processors", "gpus", "memory_kb")
+"""What nodes have, as figures name it."""
+FIELDS: Final = ("procs", "gpus", "memory")
+"""The fields of the records of nodes and demands, in the same order."""
+KB_OF_GB: Final = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Demands:
+    """What each job asks of which nodes; rows as in the workload.
+
+    Parameters
+    ----------
+    nodes : array of records of shape (n_nodes,)
+        What each node has when no job runs.
+    members : int64 array
+        The nodes of each node set, one set behind the other, ascending within a set.
+    serves : bool array of shape (n_sets, n_nodes)
+        The same as a table.
+    shapes : array of records of shape (n_shapes,)
+        What jobs of each shape ask for.
+    shape_of : int64 array of shape (n_jobs,)
+        The number of each job's shape.
+    """
+
+    nodes: Records[Node]
+    members: Ints
+    serves: Bools
+    shapes: Records[Demand]
+    shape_of: Ints
+
+    def __len__(self) -> int:
+        return len(self.shape_of)
+
+    def of_rows(self, rows: Ints) -> Self:
+        """Return the demands of some of the jobs, on the same nodes."""
+        return replace(self, shape_of=self.shape_of[rows])
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the nodes and the demands."""
+        sha = hashlib.sha256()
+        for part in (self.nodes, self.members, self.shapes, self.shape_of):
+            sha.update(np.ascontiguousarray(part).tobytes())
+        return sha.hexdigest()
+
+    def total(self, field: str) -> int | None:
+        """Return what the machine has in all of one of `FIELDS`; None if it counts on no node."""
+        amounts = self.nodes[field]
+        counted_on = amounts[amounts < of.UNLIMITED]
+        return int(counted_on.sum()) if len(counted_on) == len(amounts) else None
+
+    def held(self, field: str) -> Ints:
+        """Return what each job takes of one of `FIELDS`, shape (n_jobs,): what it asks for, in whole pieces."""
+        return np.asarray((self.shapes["pieces"] * self.shapes[field])[self.shape_of])
+
+    def arrays(self) -> NodeArrays:
+        """Return the arrays of the nodes before the first second, see `schedsim.kernels.nodes.records`."""
+        tried, one, n_nodes = np.full(len(self.shapes), -1, of.TRIED), np.zeros(1, of.PLACES), len(self.nodes)
+        one[0].spare_part = one[0].released_at_scan = one[0].occupied_at_scan = one[0].head_at_scan = -1
+        parts: Any = np.empty(int(self.nodes["procs"].sum()), of.PART)  # each takes a processor at least
+        return NodeArrays(
+            self.nodes.copy(),
+            self.nodes.copy(),
+            self.nodes,
+            self.shapes,
+            self.shape_of,
+            self.members,
+            self.serves,
+            tried,  # type: ignore[arg-type]
+            parts,
+            np.full(len(self), -1),
+            np.empty(n_nodes, dtype=np.int64),
+            np.empty(n_nodes, dtype=np.int64),
+            one,  # type: ignore[arg-type]
+        )
+
+    @cached_property
+    def room(self) -> Ints:
+        """For how many pieces of each shape the machine has room when no job runs, shape (n_shapes,)."""
+        rooms = np.empty(len(self.shapes), dtype=np.int64)
+        rooms_when_empty(self.arrays(), rooms)
+        return rooms
+
+    @property
+    def fits(self) -> Bools:
+        """Whether each job has a place when no other runs, shape (n_jobs,)."""
+        return np.asarray((self.room >= self.shapes["pieces"])[self.shape_of])
+
+    def words(self, row: int) -> str:
+        """Return what a job asks for in words, such as `2 nodes with 16 processors and 4 GPUs each`."""
+        shape = self.shapes[int(self.shape_of[row])]
+        parts = [counted(int(shape.procs), "processor")]
+        parts += [counted(int(shape.gpus), "GPU")] if shape.gpus else []
+        parts += [f"{shape.memory / KB_OF_GB:,.4g} GB"] if shape.memory else []
+        text = " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else parts[0]
+        alone = ", shared with no other job" if shape.exclusive else ""
+        if shape.spread:
+            return f"{counted(int(shape.pieces), 'node')} with {text}{' each' if shape.pieces > 1 else ''}{alone}"
+        if shape.pieces == 1 or len(parts) == 1:
+            return f"{counted(int(shape.pieces * shape.procs), 'processor') if len(parts) == 1 else text}{alone}"
+        return f"{counted(int(shape.pieces), 'piece')} of {text}{alone}"

@@ -1,0 +1,161 @@
+"""The order of a site's own slurm.conf: arithmetic by hand, a plain second reading of the formula, and bad files."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from experiments.runs.simulate import run_by_name
+from experiments.runs.slurm import slurm_policy_of
+from predictors.core.errors import JobcastError
+from predictors.data.joblog import JobLog
+from predictors.schedulers.slurm_conf import read_slurm_conf
+from schedsim.engine.simulation import simulate
+from schedsim.policies.multifactor import Multifactor
+from schedsim.policies.orders import Waiting
+from schedsim.policies.policy import make_policy
+from schedsim.workload.workload import Workload
+
+CONF = """# a site
+ClusterName=t
+priorityTYPE=priority/multifactor
+PriorityWeightAge=1000
+PriorityWeightJobSize=500 # the larger first
+PriorityWeightPartition=300
+PriorityMaxAge=1-0
+SchedulerParameters=bf_max_job_test=50,\\
+bf_interval=30
+Include nodes.conf
+"""
+NODES = """NodeName=DEFAULT CPUs=4
+NodeName=n[1-2]
+PartitionName=DEFAULT State=UP
+PartitionName=low PriorityJobFactor=5 Nodes=ALL
+PartitionName=high PriorityJobFactor=10 Nodes=ALL
+PartitionName=urgent PriorityTier=2 Nodes=ALL
+"""
+
+
+@pytest.fixture
+def conf(tmp_path):
+    (tmp_path / "slurm.conf").write_text(CONF)
+    (tmp_path / "nodes.conf").write_text(NODES)
+    return tmp_path / "slurm.conf"
+
+
+def made_log(rows, names=("low", "high", "urgent")):
+    """Return a log of rows (submit, procs, run time, partition's code) on 8 processors."""
+    submit, procs, run, queue = np.array(rows, dtype=np.int64).T
+    columns = {
+        "job_id": np.arange(1, len(rows) + 1), "submit": submit, "run_time": run, "requested_time": run,
+        "requested_procs": procs, "queue": queue,
+    }  # fmt: skip
+    return JobLog.from_columns(columns, {}, max_procs=8, categories={"queue": names})
+
+
+def test_a_conf_is_read_with_what_it_includes_and_what_is_not_used_is_told(conf):
+    found = read_slurm_conf(conf)
+    assert (found.nodes, found.procs, sorted(found.partitions)) == (2, 8, ["high", "low", "urgent"])
+    assert found.seconds("PriorityMaxAge", 0) == 86_400
+    assert found.settings["schedulerparameters"].place.endswith("slurm.conf:8")
+    assert found.partitions["low"]["state"].value == "UP"
+    policy, account = slurm_policy_of(f"slurm:{conf}", made_log([(0, 8, 9, 0)]))
+    assert policy.depth == 50
+    told = {one.rule: one.text for one in account.findings}
+    assert "ClusterName" in told["slurm-unused-parameter"]
+    assert "bf_interval" in told["slurm-unused-option"]
+    assert "Nodes, State" in told["slurm-unused-of-partitions"]
+    assert account.dropped == account.changed == 0
+
+
+def test_the_order_follows_from_the_published_formula(conf):
+    """Behind a job that takes the machine wait six others, of one width, then of others; worked out by hand."""
+    rows = [(0, 8, 1000, 0), (1, 8, 10, 0), (2, 8, 10, 1), (3, 4, 10, 1), (4, 8, 10, 2)]
+    start = run_by_name(made_log(rows), f"slurm:{conf}")[0].start.tolist()
+    # urgent: tier 2. high, 8: 500 + 300; high, 4: 250 + 300; low, 8: 500 + 150; ages at 900 s count 10 each
+    assert start == [0, 1020, 1010, 1030, 1000]
+
+
+@pytest.mark.parametrize("favour_small", [False, True])
+@pytest.mark.parametrize("relative", [False, True])
+def test_keys_equal_a_plain_second_reading(favour_small, relative):
+    rng = np.random.default_rng(3)
+    n = 50
+    workload = Workload.from_columns(
+        np.arange(n), submit=np.sort(rng.integers(0, 5000, n)), procs=rng.integers(1, 65, n),
+        requested=60 * rng.integers(1, 500, n), run_time=np.full(n, 9), machine_procs=64,
+    )  # fmt: skip
+    rule = Multifactor(1000, 700, 300, 3000, 300, favour_small, relative)
+    nodes, tier, part = -(-workload.procs // 8), rng.integers(1, 3, n), rng.random(n)
+    now, rows = 6100, np.arange(n)
+    order = rule.order(workload, nodes, 8, part, tier)
+    asked = Waiting(now, rows, now - workload.submit, workload.requested, workload.requested, workload.procs)
+    keys = order.keys(asked)
+
+    def priority(i):
+        cpus, own, minutes = int(workload.procs[i]), int(nodes[i]), int(workload.requested[i]) // 60
+        if relative:
+            size = max(own * 64 / 8, cpus) / minutes / 64
+            size = 1 - size if favour_small else size
+        elif favour_small:
+            size = ((8 - own) / 8 + (64 - cpus) / 64) / 2
+        else:
+            size = (own / 8 + cpus / 64) / 2
+        age = min(1.0, max(0, 6000 - int(workload.submit[i])) / 3000)
+        return -int(tier[i]), -math.floor(1000 * age + 700 * min(1, max(0, size)) + 300 * part[i]), i
+
+    assert np.lexsort((rows, keys)).tolist() == sorted(range(n), key=priority)
+
+
+def test_basic_is_the_order_of_submission_and_builtin_does_not_backfill(conf, tmp_path):
+    rows = [(0, 6, 100, 0), (1, 8, 10, 0), (2, 2, 50, 0)]
+    log = made_log(rows)
+    for text, same in (("SchedulerType=sched/builtin", "fcfs"), ("SchedulerType=sched/backfill", "hybrid-500")):
+        (tmp_path / "basic.conf").write_text(f"PriorityType=priority/basic\n{text}\n")
+        found = run_by_name(log, f"slurm:{tmp_path / 'basic.conf'}")[0]
+        assert found.start.tolist() == simulate(Workload.from_log(log), make_policy(same)).start.tolist()
+
+
+def test_without_weights_jobs_come_by_submission_and_it_is_told(tmp_path):
+    (tmp_path / "slurm.conf").write_text("ClusterName=t\nPriorityWeightFairshare=1000\n")
+    _, account = slurm_policy_of(f"slurm:{tmp_path / 'slurm.conf'}", made_log([(0, 8, 9, 0)]))
+    assert account.count("slurm-no-weights") == 1
+    assert "PriorityWeightFairshare" in account.findings[0].text
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("job_id,submit\n1,2\n", "slurm.conf:1: 'job_id,submit' is no line of a slurm.conf"),
+        ("", "holds no parameter of Slurm"),
+        ("Include slurm.conf\n", "is included in a circle"),
+        ("Include gone.conf\n", "gone.conf: cannot be read: No such file"),
+        ("PriorityWeightAge=many\n", "slurm.conf:1: PriorityWeightAge is a whole number"),
+        ("PriorityMaxAge=soon\n", "slurm.conf:1: PriorityMaxAge is a time, such as 7-0"),
+        ("PriorityCalcPeriod=0\n", "calc_period is 1 s or more"),
+        ("PriorityType=priority/own\n", "slurm.conf:1: PriorityType is priority/multifactor or priority/basic"),
+        ("SchedulerParameters=bf_max_job_test=0\n", "slurm.conf:1: bf_max_job_test is 1 to 999,999"),
+        ("PartitionName=other\n", "Job 1: No partition in"),
+        ("PartitionName=low PriorityTier=x\n", "slurm.conf:1: PriorityTier is a whole number"),
+    ],
+)
+def test_bad_files_are_refused_with_the_place(text, says, tmp_path):
+    (tmp_path / "slurm.conf").write_text(text)
+    with pytest.raises(JobcastError, match=says):
+        slurm_policy_of(f"slurm:{tmp_path / 'slurm.conf'}", made_log([(0, 8, 9, 0)]))
+
+
+def test_no_look_ahead(conf):
+    """What comes later changes no earlier start."""
+    rng = np.random.default_rng(1)
+    rows = sorted((int(t), int(p), int(r), int(q)) for t, p, r, q in zip(
+        rng.integers(0, 40_000, 60), rng.integers(1, 9, 60), rng.integers(60, 4000, 60), rng.integers(0, 3, 60),
+        strict=True,
+    ))  # fmt: skip
+    log = made_log(rows)
+    whole = run_by_name(log, f"slurm:{conf}")[0]
+    cut = run_by_name(replace(log.select(slice(0, 40))), f"slurm:{conf}")[0]
+    known = whole.start[:40] < whole.workload.submit[40]
+    assert known.any()
+    assert (whole.start[:40][known] == cut.start[known]).all()

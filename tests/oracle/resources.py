@@ -1,0 +1,152 @@
+"""When does each job start on nodes with processors, GPUs and memory? A slow simulator, written from the definitions.
+
+It shares no code with `schedsim`. Whole-number seconds, plain Python; every question is answered from the list of the
+running jobs anew: no memo, no running sums.
+
+The rules
+---------
+At second t: ends; submissions, by job id; estimates that expired become the requested time; one pass. A job asks
+for equal pieces, each on one node of its set. First fit: nodes ascending, each takes as many pieces as fit, one if they
+are spread. An exclusive job takes empty nodes alone and keeps others off; so does a node that serves one job at a
+time.
+
+A pass starts the queue's front while it has a place. The first job without one is the head; its shadow time is the
+first planned end at which it has a place once all are gone that are planned to end by then. The others, in the backfill
+order, start if they have a place now, and end by the shadow time or leave the head a place then. A job of length zero
+takes nothing.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One job; times in seconds, pieces as (processors, GPUs, memory)."""
+
+    job_id: int
+    submit: int
+    requested: int
+    run_time: int
+    pieces: int
+    piece: tuple[int, int, int]
+    spread: bool = False
+    exclusive: bool = False
+    nodes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Box:
+    """What a node has, and whether it serves one job at a time."""
+
+    has: tuple[int, int, int]
+    one_job: bool = False
+
+
+def room(box, ask, there):
+    """Return for how many pieces a node has room beside the jobs there: pairs of a job and its pieces."""
+    if there and (ask.exclusive or box.one_job or any(other.exclusive for other, _ in there)):
+        return 0
+    count = 0
+    while all(
+        have >= (count + 1) * need + sum(n * other.piece[k] for other, n in there)
+        for k, (have, need) in enumerate(zip(box.has, ask.piece, strict=True))
+    ):
+        count += 1
+    return min(count, 1) if ask.spread else count
+
+
+def place(boxes, ask, running):
+    """Return the place of a job beside placed jobs, as {node: pieces}, or None."""
+    found, left = {}, ask.pieces
+    for node in ask.nodes:
+        there = [(other, spot[node]) for other, spot in running if node in spot]
+        if n := min(left, room(boxes[node], ask, there)):
+            found[node] = n
+            left -= n
+    return None if left else found
+
+
+def order_key(name, ask, estimate):
+    """Return the key of a job in an order, smaller first."""
+    procs = ask.pieces * ask.piece[0]
+    keys = {"fcfs": 0, "sjf": estimate, "ljf": -estimate, "widest": -procs}
+    keys |= {"saf": estimate * procs, "laf": -estimate * procs}
+    return (keys[name], ask.submit, ask.job_id)
+
+
+class Site:
+    """The machine and its jobs at one second."""
+
+    def __init__(self, asks, boxes, estimates):
+        self.asks, self.boxes, self.estimates, self.now = asks, boxes, estimates, 0
+        self.start, self.spots, self.planned = {}, {}, {}
+        self.queue, self.running = [], []  # rows
+
+    def end(self, row):
+        """Return when a job that has started ends."""
+        return self.start[row] + min(self.asks[row].run_time, self.asks[row].requested)
+
+    def placed(self, rows):
+        """Return jobs with their places."""
+        return [(self.asks[row], self.spots[row]) for row in rows]
+
+    def begin(self, row, spot):
+        """Start a job now."""
+        self.start[row], self.spots[row], self.planned[row] = self.now, spot, self.now + self.estimates[row]
+        self.queue.remove(row)
+        if self.end(row) > self.now:
+            self.running.append(row)
+
+    def sorted(self, order):
+        """Return the queue in an order."""
+        return sorted(self.queue, key=lambda row: order_key(order, self.asks[row], self.estimates[row]))
+
+    def has_place(self, row, others):
+        """Return whether a job has a place beside others."""
+        return place(self.boxes, self.asks[row], others) is not None
+
+    def start_in_order(self, order):
+        """Start jobs in order; return the first without a place, or None."""
+        for row in self.sorted(order):
+            spot = place(self.boxes, self.asks[row], self.placed(self.running))
+            if spot is None:
+                return row
+            self.begin(row, spot)
+        return None
+
+    def beyond(self, second):
+        """Return the running jobs that are planned to end later."""
+        return self.placed(row for row in self.running if self.planned[row] > second)
+
+    def backfill(self, order, head):
+        """Start jobs that do not delay the head; None is no head."""
+        shadow = None
+        if head is not None:
+            ends = sorted({self.planned[row] for row in self.running})
+            shadow = next(second for second in ends if self.has_place(head, self.beyond(second)))
+        for row in self.sorted(order):
+            spot = None if row == head else place(self.boxes, self.asks[row], self.placed(self.running))
+            if spot is None:
+                continue
+            late = head is not None and self.now + self.estimates[row] > shadow
+            if late and not self.has_place(head, [*self.beyond(shadow), (self.asks[row], spot)]):
+                continue
+            self.begin(row, spot)
+
+
+def simulate(asks, boxes, order="fcfs", backfill="fcfs", depth=1, estimates=None, greedy=False):
+    """Return start and place of each job, rows as in `asks`, which are sorted by (submit, job id)."""
+    site = Site(asks, boxes, [max(1, min(e, a.requested)) for e, a in zip(estimates, asks, strict=True)])
+    while len(site.start) < len(asks):
+        coming = [ask.submit for row, ask in enumerate(asks) if row not in site.start and row not in site.queue]
+        site.now = min([*coming, *(site.end(row) for row in site.running)])
+        site.running = [row for row in site.running if site.end(row) > site.now]
+        site.queue += [row for row, ask in enumerate(asks) if ask.submit == site.now]
+        for row in site.running:
+            if site.planned[row] <= site.now:
+                site.planned[row] = site.start[row] + asks[row].requested
+        head = None if greedy else site.start_in_order(order)
+        if greedy or (head is not None and depth > 0):
+            site.backfill(backfill, head)
+    rows = range(len(asks))
+    return [site.start[row] for row in rows], [site.spots[row] for row in rows]

@@ -1,0 +1,154 @@
+"""Starts that a classifier of variability would delay: judged before they happen, noted, and never held."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from predictors.core.errors import JobcastError
+from predictors.data.telemetry.counters import COUNTERS
+from predictors.schedulers.hold import Answer, HoldRules, decide_start
+from predictors.schedulers.judge import Asked, LocalJudge, ServiceJudge
+from predictors.schedulers.shadowed_holds import ShadowedHolds
+from predictors.schedulers.soft_limit import QueuedJob, Reservation, SiteRules, SiteState
+from predictors.service.client import Client
+from tests.predictors.schedulers.conftest import Forecasts
+from tests.predictors.service.test_variability import sample, variability_state
+from tests.support.service_in_thread import running
+
+RULES = HoldRules(most_minutes=10, workloads={"fit*": "network"})
+
+
+class Moods:
+    """Answers as it is told to, and keeps what it was asked."""
+
+    def __init__(self, label="variation"):
+        self.label, self.asked, self.trouble = label, [], ""
+
+    def answers(self, starts, now):
+        """Answer all alike."""
+        if self.trouble:
+            raise JobcastError(self.trouble)
+        self.asked.append((now, list(starts)))
+        return [Answer(0.9 if self.label == "variation" else 0.1, self.label, "moods", "3")] * len(starts)
+
+
+@pytest.fixture
+def shadow(adapter):
+    """Makes an adapter in shadow that judges starts."""
+
+    def make(judge, forecasts=None, rules=None):
+        forecasts = forecasts or Forecasts()
+        plain = adapter("shadow", forecasts, rules)
+        plain._holds = ShadowedHolds(judge, RULES, rules or SiteRules(), plain.journal, forecasts)
+        return plain
+
+    return make
+
+
+def started(cluster, number, now, **more):
+    cluster.job(number, State="RUNNING", StartTime=str(now - 20), **more)
+    cluster.change(now=now)
+
+
+def test_a_start_that_would_be_held_is_noted_with_its_delay_and_what_became_of_it(cluster, shadow, records):
+    cluster.job(1)
+    judge = Moods()
+    one = shadow(judge)
+    one.cycle()
+    assert judge.asked == [(10_000, [Asked("fit", "network")])]
+    judge.label = "none"  # after the last look before the start: it does not count for it
+    started(cluster, 1, 10_060)
+    judge.label = "variation"
+    one.cycle()
+    held = records("would-hold")[0]
+    assert (held["job"], held["start"], held["asked"], held["code"]) == ("1", 10_040, 10_000, "variation")
+    assert (held["probability"], held["model"], held["expected"]) == (0.9, "moods", 300.0)
+    one = shadow(judge)  # the adapter begins again: the hold goes on
+    cluster.change(now=10_120)
+    assert "would-have-started" not in one.cycle().changed
+    judge.label = "none"
+    cluster.change(now=10_180)
+    one.cycle()
+    assert [(r["delay"], r["code"]) for r in records("would-have-started")] == [(140, "quiet")]
+    cluster.job(1, State="COMPLETED", EndTime="10640")
+    cluster.change(now=10_700)
+    one.cycle(), one.cycle()
+    assert [(r["ran"], r["expected"], r["held"], r["state"]) for r in records("hold-outcome")] == [
+        (600, 300.0, 1, "COMPLETED")
+    ]
+    base = one.journal._base.execute("SELECT held, delay, ran, expected, code FROM starts").fetchall()
+    assert base == [(1, 140, 600, 300.0, "variation")]
+    assert not [call for call in cluster.calls("scontrol") if call.startswith(("scontrol hold", "scontrol update"))]
+    assert "scontrol " not in cluster.calls("scontrol")  # nothing was written
+
+
+def test_no_job_would_be_held_longer_than_the_site_says(cluster, shadow, records):
+    cluster.job(1)
+    one = shadow(Moods())
+    one.cycle()
+    started(cluster, 1, 10_060)
+    for now in range(10_060, 10_800, 60):
+        cluster.change(now=now)
+        one.cycle()
+    assert [(r["delay"], r["code"]) for r in records("would-have-started")] == [(620, "long-enough")]
+
+
+def test_a_judge_that_is_gone_holds_nothing_and_stops_nothing(cluster, shadow, records):
+    cluster.job(1)
+    judge = Moods()
+    judge.trouble = "the classifier's service is gone"
+    one = shadow(judge)
+    found = one.cycle()
+    assert "the classifier's service is gone" in found.troubles[0] and found.changed == {"would-set": 1}
+    started(cluster, 1, 10_060)
+    one.cycle()
+    assert [(r["what"], r["code"]) for r in records("would-hold", "would-start")] == [("would-start", "no-answer")]
+
+
+@pytest.mark.parametrize("kind", ["het", "deadline", "in-reservation", "reservation-ahead", "user-not-chosen"])
+def test_whose_start_is_never_delayed(kind):
+    job = QueuedJob(1, limit=3600, user="eve", partition="p")
+    job = {"het": dataclasses.replace(job, is_het=True), "deadline": dataclasses.replace(job, deadline=9),
+           "in-reservation": dataclasses.replace(job, reservation="course")}.get(kind, job)  # fmt: skip
+    ahead = [Reservation("maint", 3000, 9000)] if kind == "reservation-ahead" else []
+    rules = SiteRules(without_users=("eve",)) if kind == "user-not-chosen" else SiteRules()
+    found = decide_start(job, Answer(0.9, "variation"), 0, SiteState(0, ahead), rules, RULES)
+    assert (found.action, found.code) == ("start", kind)
+
+
+def test_a_trained_classifier_answers_from_the_files_and_from_a_service(tmp_path):
+    loaded = variability_state().loaded
+    names = [counter.name for counter in COUNTERS]
+    assert len(names) == 90
+    starts = [Asked("fit", "network"), Asked("fit", "")]
+    with pytest.raises(JobcastError, match="judges by the job's own nodes"):
+        LocalJudge(variability_state("job").loaded, tmp_path)
+    with pytest.raises(JobcastError):
+        LocalJudge(loaded, tmp_path / "nothing").answers(starts, 1000)
+    with running(tmp_path, variability_state=variability_state()) as service, service.client(retries=0) as client:
+        judge = ServiceJudge(client)
+        assert [one.probability for one in judge.answers(starts, 1310)] == [None, None]
+        for time in range(1000, 1310, 10):
+            client.ask("POST", "/v1/telemetry", sample(float(time), 5.0))
+        loud, unknown = judge.answers(starts, 1310)
+        assert (loud.label, loud.model, loud.version) == ("variation", "moments", "3")
+        assert unknown.probability is None and unknown.why == "the workload type is not known"
+        old = judge.answers(starts, 2000)[0]
+        assert old.probability is None and "700 s before now" in old.why
+    assert isinstance(client, Client) and not np.isnan(loud.probability)
+
+
+def test_holds_are_refused_where_soft_limits_are_written(adapter):
+    one = adapter("shadow")
+    with pytest.raises(JobcastError, match="in shadow alone"):
+        adapter("write", holds=ShadowedHolds(Moods(), RULES, SiteRules(), one.journal, Forecasts()))
+
+
+def test_a_line_on_a_start_that_lacks_its_numbers_is_no_record(cluster, shadow, tmp_path):
+    shadow(Moods()).journal.close()
+    file = tmp_path / "journal" / "journal-1970-01.jsonl"
+    file.write_text(json.dumps({"at": 1, "what": "would-hold", "job": "1", "submission": 1}) + "\n")
+    with pytest.raises(JobcastError, match="is no record"):
+        shadow(Moods())

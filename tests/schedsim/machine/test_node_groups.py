@@ -1,0 +1,199 @@
+"""Machine files: what jobs ask of nodes, bad files, jobs that fit nowhere; figures, laws and words of schedules."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from experiments.cli.main import app
+from predictors.core.errors import JobcastError
+from predictors.data.formats.detect import writer_for
+from predictors.data.joblog import JobLog
+from schedsim.engine.simulation import simulate
+from schedsim.explain.explain import explain
+from schedsim.explain.sentences import in_words
+from schedsim.machine.node_groups import Machine, NodeGroup, demands_of, read_machine
+from schedsim.policies.policy import make_policy
+from schedsim.results.resource_metrics import resource_figures
+from schedsim.validate.laws import ON_NODES
+from schedsim.validate.validate import check
+from schedsim.workload.demands import KB_OF_GB
+from schedsim.workload.workload import Workload
+
+THIN_AND_GPU = """
+[[nodes]]
+name = "thin"
+count = 2
+processors = 8
+memory_gb = 16
+partitions = ["batch"]
+[[nodes]]
+name = "gpu"
+count = 1
+processors = 8
+gpus = 2
+memory_gb = 32
+partitions = ["gpu"]
+"""
+GPU = Machine((NodeGroup("gpu", 1, 8, gpus=2, memory_gb=16),))
+
+
+def log_of(jobs, machine_procs, partitions=None):
+    """A log of jobs: (requested, processors, and other columns by name), submitted a second apart."""
+    names = sorted({name for _, _, more in jobs for name in more})
+    values = {
+        "job_id": range(1, len(jobs) + 1),
+        "submit": range(len(jobs)),
+        "run_time": [job[0] for job in jobs],
+        "requested_time": [job[0] for job in jobs],
+        "requested_procs": [job[1] for job in jobs],
+        "wait": [0] * len(jobs),
+        **{name: [job[2].get(name, 0) for job in jobs] for name in names},
+    }
+    unknown = {name: [name not in job[2] for job in jobs] for name in names}
+    categories = {} if partitions is None else {"partition": partitions}
+    return JobLog.from_columns(values, unknown, max_procs=machine_procs, categories=categories)
+
+
+def schedule_of(jobs, machine, policy="easy", **about):
+    log, demands, _ = demands_of(log_of(jobs, machine.procs, **about), machine)
+    return simulate(Workload.from_log(log, demands), make_policy(policy))
+
+
+def test_pieces_are_those_of_nodes_else_of_gpus_else_of_processors():
+    log = log_of(
+        [
+            (9, 12, {"requested_nodes": 2, "requested_gpus": 3, "requested_job_memory": 2 * KB_OF_GB}),
+            (9, 6, {"requested_gpus": 2}),
+            (9, 6, {"requested_memory": KB_OF_GB, "exclusive": 1}),
+        ],
+        16,
+    )
+    _, demands, account = demands_of(log, Machine((NodeGroup("gpu", 2, 8, gpus=2, memory_gb=8),)))
+    assert [demands.words(row) for row in range(3)] == [
+        "2 nodes with 6 processors, 2 GPUs and 1 GB each",
+        "2 pieces of 3 processors and 1 GPU",
+        "6 pieces of 1 processor and 1 GB, shared with no other job",
+    ]
+    assert account.count("unknown-memory") == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("count = 2", "count = 0", r'nodes 1 \("thin"\): count must be at least 1; got 0'),
+        ("gpus = 2", "gpus = -1", r'nodes 2 \("gpu"\): gpus must be at least 0; got -1'),
+        ("gpus = 2", 'gpus = "2"', "gpus must be a whole number"),
+        ("gpus = 2", "gpu = 2", "did you mean 'gpus'"),
+        ("memory_gb = 16", "memory_gb = nan", "memory_gb"),
+        ("processors = 8\ngpus", "gpus", "'processors' is missing"),
+        ('name = "gpu"', 'name = "thin"', "2 groups of nodes are called 'thin'"),
+        ("count = 2", "count = 99999999", "count must be at most"),
+        ("[[nodes]]", "[[node]]", "did you mean 'nodes'"),
+    ],
+)
+def test_a_machine_file_with_odd_values_is_refused(tmp_path, old, new, says):
+    path = tmp_path / "machine.toml"
+    path.write_text(THIN_AND_GPU.replace(old, new) if "[[" not in old else THIN_AND_GPU.replace(old, new, 1))
+    with pytest.raises(JobcastError, match=says) as error:
+        read_machine(path)
+    assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("job", "says"),
+    [
+        ((9, 4, {"requested_gpus": 3}), "job 2 asks for 3 pieces .* 3 nodes of .* have room for 2 pieces of its 3"),
+        ((9, 8, {"requested_job_memory": 99 * KB_OF_GB}), "job 2 asks for 8 pieces"),
+        ((9, 4, {"partition": 2}), "partition 'debug', which no node of .* serves .batch, gpu."),
+        ((9, 4, {"partition": 0, "requested_gpus": 1}), "2 nodes of .* room for none"),
+    ],
+)
+def test_a_job_that_fits_on_no_node_is_named_or_left_out(tmp_path, job, says):
+    path = tmp_path / "machine.toml"
+    path.write_text(THIN_AND_GPU)
+    machine = read_machine(path)
+    log = log_of([(9, 2, {"partition": 1}), job], machine.procs, partitions=("batch", "gpu", "debug"))
+    with pytest.raises(JobcastError, match=says) as error:
+        demands_of(log, machine)
+    assert "--drop-wide" in str(error.value)
+    left, demands, account = demands_of(log, machine, drop=True)
+    assert (len(left), len(demands), account.count("no-place")) == (1, 1, 1)
+
+
+def test_gpus_on_a_machine_that_has_none_are_refused():
+    with pytest.raises(JobcastError, match=r"job 1 asks for 1 processor and 1 GPU, but .* has no GPU: set gpus"):
+        demands_of(log_of([(9, 1, {"requested_gpus": 1})], 8), Machine((NodeGroup("thin", 1, 8),)))
+
+
+@pytest.mark.parametrize(
+    ("jobs", "machine", "lacks"),
+    [
+        ([(9, 2, {"requested_gpus": 2}), (9, 1, {"requested_gpus": 1})], GPU, ("gpus",)),
+        ([(9, 7, {}), (9, 2, {})], GPU, ("processors",)),
+        ([(9, 1, {"requested_job_memory": 9 * KB_OF_GB})] * 2, GPU, ("memory",)),
+        ([(9, 1, {}), (9, 1, {"exclusive": 1})], GPU, ("nodes",)),
+        ([(9, 1, {"exclusive": 1}), (9, 1, {})], GPU, ("nodes",)),
+        (
+            [(9, 8, {}), (9, 2, {"requested_gpus": 1})],
+            Machine((NodeGroup("gpu", 1, 8, gpus=2), NodeGroup("thin", 1, 8))),
+            (),
+        ),
+    ],
+)
+def test_an_explanation_says_which_resource_held_the_job(jobs, machine, lacks):
+    schedule = schedule_of(jobs, machine)
+    found = explain(schedule, 2, make_policy("easy"))
+    assert (found.chain[0].finding.rule, found.chain[0].finding.lacking) == ("head", lacks)
+    assert schedule.start.tolist() == [0, 9]
+    words = in_words(found)[1]
+    assert ("no nodes had all at once" if not lacks else "its nodes lacked") in words
+    behind = explain(schedule_of([*jobs, jobs[1]], machine), 3, make_policy("easy")).chain[0].finding
+    assert (behind.rule, behind.head, behind.lacking) == ("resources", 2, lacks)
+
+
+def test_figures_by_resource_and_the_law_of_nodes():
+    jobs = [(10, 2, {"requested_gpus": 2}), (10, 2, {"requested_gpus": 2}), (20, 1, {})]
+    schedule = schedule_of(jobs, GPU)
+    found = resource_figures(schedule)
+    assert found["resources"]["gpus"] == {
+        "total": 2,
+        "utilisation": pytest.approx(40 / 44),
+        "held": pytest.approx(40 / 44),
+    }
+    assert found["by_dominant"]["gpus"]["mean_wait_s"] == 4.5
+    assert ON_NODES in check(schedule, make_policy("easy")).kept
+    broken = schedule.start.copy()
+    broken[1] = 1
+    object.__setattr__(schedule, "start", broken)
+    object.__setattr__(schedule, "end", broken + schedule.workload.run_time)
+    with pytest.raises(JobcastError, match="job 2 starts at 1 s on node 0, when 4 of its 2 gpus are in use"):
+        check(schedule, make_policy("easy"))
+
+
+def test_the_command_simulates_explains_and_refuses(tmp_path):
+    machine, log = tmp_path / "machine.toml", tmp_path / "log.parquet"
+    machine.write_text(THIN_AND_GPU)
+    jobs = [(100, 2, {"requested_gpus": 2, "partition": 1}), (100, 2, {"requested_gpus": 1, "partition": 1})]
+    writer_for(log)(log_of(jobs, 24, partitions=("batch", "gpu")), log)
+    run = lambda *more: CliRunner().invoke(app, ["simulate", str(log), "--machine", str(machine), *more])  # noqa: E731
+    found = json.loads(run("--json", "--explain", "2", "--paranoid").stdout)
+    assert found["by_dominant"]["gpus"]["jobs"] == 2
+    assert found["explanation"]["chain"][0]["finding"]["lacking"] == ["gpus"]
+    assert "its nodes lacked GPUs" in run("--explain", "2").stdout
+    out = tmp_path / "out.csv"
+    assert run("--schedule", str(out)).exit_code == 0
+    assert out.read_text().splitlines()[1].endswith(",2")  # node 2 is the one with GPUs
+    for more, says in (
+        (["--policy", "careful"], "count processors alone"),
+        (["--procs", "7"], "have 24 processors; leave --procs out"),
+        (["--allocator", "first-fit"], "leave one of them out"),
+    ):
+        refused = run(*more)
+        assert isinstance(refused.exception, JobcastError)
+        assert says in str(refused.exception)
+    told = json.loads(CliRunner().invoke(app, ["log", "info", str(log), "--json"]).stdout)
+    assert told["jobs_with_gpus"] == 2
+    assert told["jobs_with_memory"] is None
+    assert np.isclose(found["resources"]["gpus"]["utilisation"], 300 / (2 * 200), atol=0.01)
