@@ -254,6 +254,18 @@ def train(
     intervals: Intervals = False,
     kill: Kill = False,
     even_if_worse: EvenIfWorse = False,
+    if_drift: Annotated[
+        str | None,
+        typer.Option(
+            "--if-drift",
+            help="Train only if the service at URL says that its champion has become worse than last-two; with "
+            "--alias champion, which then goes to a model that beats that champion, too.",
+            metavar="URL",
+        ),
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option("--token", help="Bearer token for --if-drift.", envvar="JOBCAST_TOKEN")
+    ] = None,
     seed: Seed = 0,
     list_account: ListAccount = False,
     as_json: Json = False,
@@ -263,11 +275,12 @@ def train(
     Its figures are made first: learnt from the earliest jobs (--train), scored on the others. The model that is kept
     then learns from all jobs of the log. With --alias, a model whose squared error is not below that of last-two on
     those others is refused and not kept, unless --even-if-worse says so. With --intervals they calibrate P10, P50 and
-    P90, which the model then carries.
+    P90, which the model then carries. With --if-drift nothing is read or trained until the service says so.
     """
     from experiments.console import after_reading, print_account, print_json, print_lacks, working
+    from experiments.runs.refit import CHAMPION, DriftThere, check_beaten, drift_at
     from experiments.runs.train import figures_of, files_of_run, fitted, learnt_until
-    from predictors.core.errors import percent
+    from predictors.core.errors import JobcastError, percent
     from predictors.data.formats.combine import read_logs
     from predictors.data.summary import lacks_of_reading
     from predictors.evaluation.evaluate import check, evaluate
@@ -282,6 +295,18 @@ def train(
     checked_name(register)
     if alias is not None:
         checked_alias(alias)
+    there: DriftThere | None = None
+    if if_drift is not None:
+        if alias != CHAMPION:
+            raise JobcastError("--if-drift trains the next champion: give --alias champion, too.")
+        there = drift_at(if_drift, token, register)
+        if not there.drift.stands:
+            if as_json:
+                print_json({"trained": False, "drift": there.drift.to_json()})
+            else:
+                say(f"{there.sentence} Nothing was trained.")
+            return
+        typer.echo(there.sentence, err=True)
     begin, began = time.perf_counter(), time.time()
     with working(f"Reading {', '.join(map(str, logs))}"):
         jobs, account = read_logs(logs)
@@ -295,6 +320,9 @@ def train(
         if alias is not None and not even_if_worse and predictor != LastTwo.name:
             what = f"{predictor} on the last {percent(1 - share)} of {jobs.name} ({evaluation.n_test:,} jobs)"
             refuse_worse(what, score.figures.sse_ratio_to_last_two, alias)
+        beside_champion = None
+        if there is not None and not even_if_worse:
+            beside_champion = check_beaten(evaluation, predictor, jobs, there)
     with working(f"Training {predictor} on {len(jobs):,} jobs"):
         model, until = fitted(jobs, predictor, seed)
         keep_quantiles(model, None if score.followed is None else score.followed.layer)
@@ -310,7 +338,9 @@ def train(
             files=files_of_run(evaluation, predictor, Path(scratch)),
             source=str(logs[0].absolute()) if len(logs) == 1 else None,
         )  # fmt: skip
-        kept = tracking.register(run, register, alias)
+        kept = tracking.register(run, register, alias if there is None else None)
+        if there is not None:  # written down on the version, with the reason
+            kept = tracking.promote(kept.uri, CHAMPION, there.sentence, even_if_worse=even_if_worse)
     lacks = (*unread, *evaluation.lacks)
     document = {
         "lacks": [lack.to_dict() for lack in lacks],
@@ -320,6 +350,8 @@ def train(
         | score.to_json(),
         "model": about_model(kept, run) | {"n_jobs": n_learnt, "trained_until_s": until},
         "store": str(store),
+        **({} if there is None else {"trained": True, "drift": there.drift.to_json()}),
+        **({} if beside_champion is None else {"squared_error_ratio_to_champion": beside_champion}),
         "account": account.to_dict(),
         "seconds": time.perf_counter() - begin,
     }
@@ -386,6 +418,7 @@ def predict(
         "learnt_from_this_log": loaded.origin.log_sha256 == jobs.digest(),
         "beside_last_two": None if found.standing is None else found.standing.to_json(),
         "beside_last_two_newest": None if found.newest is None else found.newest.to_json(),
+        "drift": found.drift.to_json(),
         "covered_share": found.covered,
         "account": account.to_dict(),
     }
@@ -394,7 +427,7 @@ def predict(
     else:
         print_lacks(lacks)
         _print_prediction(document)
-        for line in found.sentences(model):
+        for line in found.sentences(model, jobs.epoch):
             say(line)
         if found.worse:
             say(refit_with(loaded.predictor.name, loaded.name, loaded.alias, intervals=layer is not None))

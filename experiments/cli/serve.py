@@ -91,6 +91,9 @@ def serve(
             help="Whether the site ends jobs at their request: P90 stays within it. Default: as MODEL was trained.",
         ),
     ] = None,
+    drift_alarms: Annotated[
+        float, typer.Option(help="False alarms a year, at most, that a model is worse than last-two; to 12.")
+    ] = 0.05,
     name_key: Annotated[Path | None, typer.Option(help="File with a secret key for the hashes of names.")] = None,
     forget_after: Annotated[
         str | None,
@@ -160,6 +163,7 @@ def serve(
         poll=poll,
         machine_procs=machine_procs,
         kills=kill,
+        drift_alarms=drift_alarms,
         forget_after=None if forget_after is None else seconds_of(forget_after, "--forget-after"),
     )
     copies = model_copies or folder_beside(db)
@@ -201,6 +205,7 @@ def replay(
     from experiments.console import after_reading, print_account, print_json, print_lacks, working
     from predictors.data.formats.detect import read_log
     from predictors.data.summary import lacks_for_predictions, lacks_of_reading
+    from predictors.evaluation.drift import Drift
     from predictors.evaluation.evaluate import jobs_that_count
     from predictors.service.client import Client
     from predictors.service.replay_check import drive
@@ -219,7 +224,8 @@ def replay(
     with Client(url, token, timeout=300.0, retries=1000) as client, working(f"Replaying {len(ran):,} jobs"):
         warm = client.models()["began"] is not None
         found = drive(client, ran, batch)
-        beside = {one["role"]: one["beside_last_two"] for one in client.models()["models"]}
+        models = client.models()
+    beside, drift = ({one["role"]: one[key] for one in models["models"]} for key in ("beside_last_two", "drift"))
     seconds = time.perf_counter() - begin
     document: dict[str, Any] = {
         "lacks": [lack.to_dict() for lack in lacks],
@@ -230,6 +236,7 @@ def replay(
         "jobs_per_second": len(ran) / seconds,
         "answered_by": {who: found.answered_by.count(who) for who in sorted(set(found.answered_by))},
         "beside_last_two": beside,
+        "drift": drift,
     }
     if check is not None:
         with working(f"Evaluating {check} on {len(ran):,} jobs"):
@@ -246,6 +253,9 @@ def replay(
     )
     for line in _beside_lines(beside):
         say(line)
+    for role, one in drift.items():
+        if one["stands"]:
+            say(Drift.from_json(one).sentence(f"The {role}", 0 if models["clock"] == "unix" else None))
     if check is not None:
         same = document["check"]
         say(

@@ -1,11 +1,13 @@
 """A model in use, monitored: its errors beside last-two's on the same jobs, and its P10, P50 and P90.
 
 What was issued at a submission is judged when the job has ended: the prediction beside what last-two said at that very
-submission, by the same as-of rule, and the quantiles by whether they held. A model is called **worse** than last-two by
-a rule that leaves room for noise. The newest 2,000 ended jobs, at least 400, are cut into twenty blocks in the order
-of their ends. The ratio of the sums of errors, ours over last-two's, gets a standard error from what the blocks say of
-it [1]_. One of the two, squared or absolute error, must lie above 1 by three standard errors, and the other must not
-lie below 1: what is learnt for squared errors may pay with absolute ones, and the median the other way round.
+submission, by the same as-of rule, and the quantiles by whether they held. Who follows a model for months goes by
+`predictors.evaluation.drift`: a test that may be looked at for ever. One look, at a log or at the newest jobs, calls a
+model **worse** than last-two by a rule that leaves room for noise. The newest 2,000 ended jobs, at least 400, are cut
+into twenty blocks in the order of their ends. The ratio of the sums of errors, ours over last-two's, gets a standard
+error from what the blocks say of it [1]_. One of the two, squared or absolute error, must lie above 1 by three standard
+errors, and the other must not lie below 1: what is learnt for squared errors may pay with absolute ones, and the median
+the other way round.
 
 References
 ----------
@@ -25,6 +27,7 @@ from predictors.core.errors import JobcastError
 from predictors.core.events import ENDED, SUBMITTED
 from predictors.core.model_files import part
 from predictors.data.joblog import JobLog
+from predictors.evaluation.drift import ALARMS_PER_YEAR, Drift, DriftTest
 from predictors.evaluation.metrics import coverage, ratio
 from predictors.evaluation.weekly import WeeklyErrors
 from predictors.history.features import families_of
@@ -174,9 +177,13 @@ class Monitor:
         What the quantiles go on from: it is changed. Default: nothing is known.
     as_of : {"strict", "reis"}
         What counts as ended at a submission.
+    drift_alarms : float
+        False alarms of drift a year at most.
 
     Attributes
     ----------
+    drift : DriftTest
+        Whether the model has become worse than last-two.
     outcomes : int
         Ended jobs that had a prediction.
     weeks : WeeklyErrors
@@ -192,10 +199,17 @@ class Monitor:
     (1, [60.0])
     """
 
-    def __init__(self, quantiles: ConformalQuantiles | None = None, *, as_of: str = "strict") -> None:
+    def __init__(
+        self,
+        quantiles: ConformalQuantiles | None = None,
+        *,
+        as_of: str = "strict",
+        drift_alarms: float = ALARMS_PER_YEAR,
+    ) -> None:
         self.quantiles = ConformalQuantiles() if quantiles is None else quantiles
         self.outcomes = 0
         self.weeks = WeeklyErrors()
+        self.drift: Final = DriftTest(drift_alarms)
         self._standing: Standing | None = None
         self._judged_at = 0
         self._same_second: Final = as_of_rule(as_of).same_second
@@ -271,6 +285,7 @@ class Monitor:
             held = float("nan") if ends is None else float(ends[0] <= seconds <= ends[2])
             self._recent.append((issued.predicted, issued.baseline, seconds, held))
             self.weeks.add(time, issued.predicted, issued.baseline, seconds, held)
+            self.drift.add(time, issued.predicted - seconds, issued.baseline - seconds)
             self.outcomes += 1
         self._due.clear()
 
@@ -287,10 +302,13 @@ class Monitor:
             "recent": np.array(self._recent, dtype=np.float64).reshape(-1, 4),
             "outcomes": np.array(self.outcomes, dtype=np.int64),
             "weeks": self.weeks.table(),
+            "drift": self.drift.get_state(),
         }
 
     def set_state(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Go on from what `get_state` returned; whether the site kills stays as it was told to this one.
+
+        A state from before there was a test of drift begins that test.
 
         Raises
         ------
@@ -303,6 +321,8 @@ class Monitor:
         self._live.put_many(arrays["jobs"], arrays["issued"])
         due = zip(arrays["due"].tolist(), arrays["due_issued"].tolist(), strict=True)
         self._due = [_Ended(int(time), seconds, _Issued.of(*row)) for (time, seconds), row in due]
+        if "drift" in arrays:
+            self.drift.set_state(arrays["drift"])
         self._recent.clear()
         self._recent.extend((one, two, three, four) for one, two, three, four in arrays["recent"].tolist())
         self.quantiles, self.outcomes = found, int(arrays["outcomes"])
@@ -324,6 +344,8 @@ class Monitored:
         Share of the jobs with a known run time that ran for P10 to P90; NaN if there is none.
     layer : ConformalQuantiles
         With all learnt that the log tells.
+    drift : Drift
+        Whether the model has become worse than last-two, as of the log's end.
     """
 
     quantiles: Floats
@@ -331,18 +353,23 @@ class Monitored:
     newest: Standing | None
     covered: float
     layer: ConformalQuantiles
+    drift: Drift
 
     @property
     def worse(self) -> bool:
-        """Whether the model is surely worse than last-two, on all ended jobs or on the newest."""
-        return any(one is not None and one.worse for one in (self.standing, self.newest))
+        """Whether the model is surely worse than last-two, on all ended jobs or on the newest, or has become so."""
+        return self.drift.stands or any(one is not None and one.worse for one in (self.standing, self.newest))
 
-    def sentences(self, name: str) -> list[str]:
-        """Return what to say of a model of that name beside last-two; nothing where too few jobs ended."""
+    def sentences(self, name: str, epoch: int | None = None) -> list[str]:
+        """Return what to say of a model of that name beside last-two; nothing where too few jobs ended.
+
+        The log's second 0 is `epoch` in Unix time, if that is known.
+        """
         if self.standing is None or self.newest is None:
             return []
         newest = [self.newest.sentence("the newest", name)] if self.newest.n_jobs < self.standing.n_jobs else []
-        return [self.standing.sentence("all", name), *newest]
+        drift = [self.drift.sentence(name, epoch)] if self.drift.stands else []
+        return [self.standing.sentence("all", name), *newest, *drift]
 
     @property
     def typical_width(self) -> float:
@@ -394,7 +421,7 @@ def monitored(
     standing = standing_of(predicted[at_end], baseline[at_end], run_time[at_end])
     told = at_end[~np.isnan(quantiles[at_end, 0])]
     covered = coverage(run_time[told], quantiles[told, 0], quantiles[told, 2])
-    return Monitored(quantiles, standing, monitor.judged(), covered, monitor.quantiles)
+    return Monitored(quantiles, standing, monitor.judged(), covered, monitor.quantiles, monitor.drift.now)
 
 
 def last_two_of(predictor: Predictor, log: JobLog, *, warm: bool) -> Floats:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from predictors.core.errors import JobcastError
 from predictors.core.validation import LATEST, check_whole, known_zone
+from predictors.evaluation.drift import ALARMS_PER_YEAR, checked_rate
 from predictors.history.history import AS_OF_RULES
 
 
@@ -44,6 +45,8 @@ class Settings:
         Processors of the machine; None if unknown.
     kills : bool or None
         Whether the site ends jobs at their request: P90 then stays within it. None: as each model was calibrated.
+    drift_alarms : float
+        False alarms of drift a year and model at most; see `predictors.evaluation.drift`.
     """
 
     model: str
@@ -61,6 +64,7 @@ class Settings:
     capacity: int = 100_000
     machine_procs: int | None = None
     kills: bool | None = None
+    drift_alarms: float = ALARMS_PER_YEAR
 
     def __post_init__(self) -> None:
         if self.clock not in ("unix", "log"):
@@ -78,5 +82,6 @@ class Settings:
             check_whole(self.machine_procs, "a service's machine_procs", 1, LATEST)
         if self.forget_after is not None and not self.forget_after >= 3600:
             raise JobcastError(f"A service gives jobs up after an hour of silence or more; got {self.forget_after} s.")
+        checked_rate(self.drift_alarms)
         if not self.poll >= 0:
             raise JobcastError(f"A service's poll must be 0 s or more; got {self.poll}.")

@@ -160,8 +160,12 @@ class Metrics:
                        [((m.role, why), float(n)) for m in models for why, n in m.failures.items()])  # fmt: skip
         yield _counter("learning_errors", "Outcomes that a model failed to learn from.", ("role",),
                        [((model.role,), float(model.learning_errors)) for model in models])  # fmt: skip
-        yield _gauge("model_worse", "1 if a model is surely worse than last-two on the newest ended jobs.", ("role",),
+        yield _gauge("model_worse", "1 if a model has become worse than last-two: the alarm of drift.", ("role",),
                      [((model.role,), float(model.worse)) for model in models])  # fmt: skip
+        yield _gauge("model_drift_evidence_ratio", "Evidence of drift over that of an alarm.", ("role",),
+                     [((model.role,), model.drift.evidence) for model in models])  # fmt: skip
+        yield _gauge("model_drift_false_alarms_per_year", "False alarms of drift a year at most.", ("role",),
+                     [((model.role,), model.drift.alarms_per_year) for model in models])  # fmt: skip
         figures = [(model.role, model.figures) for model in models]
         for key, (name, text) in RECENT.items():
             yield _gauge(name, text, ("role",), [((role,), of[key]) for role, of in figures if key in of])

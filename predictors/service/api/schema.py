@@ -308,6 +308,7 @@ class RoleOut(ModelOut, kw_only=True):
     codes: Annotated[dict[str, str], _about("Whether it learnt names or numbers, by column.")]
     recent: Annotated[dict[str, float], _about("Figures over the newest jobs that ended.")]
     beside_last_two: dict[str, Any] | None
+    drift: Annotated[dict[str, Any], _about("Whether the model has become worse than last-two, since when; the rate.")]
     failures: dict[str, int]
     trouble: Annotated[str | None, _about("Why the role's newest model is not in use.")]
 

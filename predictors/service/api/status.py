@@ -68,6 +68,7 @@ class StateRoutes:
                 "codes": model.goes_by,
                 "recent": dict(model.figures),
                 "beside_last_two": beside_last_two(model),
+                "drift": model.drift.to_json(),
                 "failures": dict(model.failures),
                 "trouble": "its newest version is not in use; the log tells why" if model.role in trouble else None,
             }
@@ -123,7 +124,7 @@ def beside_last_two(model: Model) -> dict[str, Any] | None:
     standing = model.standing
     if standing is None:
         return None
-    return standing.to_json() | {"advice": model.advice() if standing.worse else None}
+    return standing.to_json() | {"advice": model.advice() if standing.worse or model.worse else None}
 
 
 def _known(value: int) -> int | None:

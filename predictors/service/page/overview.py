@@ -196,7 +196,8 @@ class Collector:
         live, newest = service.live_jobs()
         now = max(newest, int(time.time())) if unix else newest
         rows = [_row(one, forecasts.found.get(one.job_id)) for one in live]
-        models = tuple(_model(one, service.model_trouble.get(one.role)) for one in service.learner.models.values())
+        roles, epoch = service.learner.models.values(), 0 if unix else None
+        models = tuple(_model(one, service.model_trouble.get(one.role), epoch) for one in roles)
         alarms = [f"{one.role}: {one.verdict} {one.advice}".strip() for one in models if one.advice]
         alarms += [f"{one.role}: {one.trouble}" for one in models if one.trouble]
         return Overview(
@@ -233,8 +234,11 @@ def _row(job: LiveJob, forecast: tuple[int, int, int] | None) -> JobRow:
     )  # fmt: skip
 
 
-def _model(model: Model, trouble: str | None) -> ModelView:
+def _model(model: Model, trouble: str | None, epoch: int | None) -> ModelView:
     identity, standing = model.identity, model.standing
+    verdicts = [] if standing is None else [standing.sentence("the newest", identity.name)]
+    if model.worse:
+        verdicts.append(model.drift.sentence(identity.name, epoch))
     return ModelView(
         role=model.role,
         name=identity.name,
@@ -246,7 +250,7 @@ def _model(model: Model, trouble: str | None) -> ModelView:
         figures=dict(model.figures),
         failures=sum(model.failures.values()),
         trouble=trouble,
-        verdict="" if standing is None else standing.sentence("the newest", identity.name),
+        verdict=" ".join(verdicts),
         advice=model.advice() if model.worse else "",
         weeks=tuple(reversed(tuple(model.monitor.weeks))),
     )

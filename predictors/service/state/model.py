@@ -12,6 +12,7 @@ from predictors.core.errors import JobcastError
 from predictors.core.events import ENDED, STARTED, SUBMITTED
 from predictors.core.model_files import part
 from predictors.data.names import Codes
+from predictors.evaluation.drift import ALARMS_PER_YEAR, Drift
 from predictors.evaluation.monitoring import Monitor, Standing, refit_with
 from predictors.history.features import REQUESTED_TIME
 from predictors.history.history import Outcome
@@ -86,6 +87,8 @@ class Model:
         Of the hashes of names: a model that knows names finds its own by it.
     kills : bool or None
         Whether the site ends jobs at their request; None: as the model was calibrated, else not.
+    drift_alarms : float
+        False alarms of drift a year at most.
 
     Attributes
     ----------
@@ -108,6 +111,7 @@ class Model:
         since: int = 0,
         key: Pseudonymiser = Pseudonymiser(),  # noqa: B008 - a value
         kills: bool | None = None,
+        drift_alarms: float = ALARMS_PER_YEAR,
     ) -> None:
         predictor.check()
         self.identity: Final = identity
@@ -126,7 +130,7 @@ class Model:
         self._intervals = kept is not None
         if kills is not None:
             layer.set_kills(kills)
-        self.monitor = Monitor(layer, as_of=predictor.as_of)
+        self.monitor = Monitor(layer, as_of=predictor.as_of, drift_alarms=drift_alarms)
         self.published = self._published(since)
 
     @property
@@ -157,9 +161,14 @@ class Model:
         return self.monitor.standing
 
     @property
+    def drift(self) -> Drift:
+        """Whether it has become worse than last-two, by the test that is looked at for ever."""
+        return self.monitor.drift.now
+
+    @property
     def worse(self) -> bool:
-        """Whether it is surely worse than last-two on the newest ended jobs."""
-        return self.standing is not None and self.standing.worse
+        """Whether it is worse than last-two: the alarm of drift stands."""
+        return self.drift.stands
 
     def advice(self) -> str:
         """Return the command that trains it again."""
@@ -259,6 +268,7 @@ class Model:
         """
         kills = self.monitor.quantiles.kills
         about: dict[str, Any] = {"learns": self.learns, "since": self.since, "key": self._key, "kills": kills}
+        about["drift_alarms"] = self.monitor.drift.alarms_per_year
         found = Model(self.identity, copy.copy(self.predictor), self.role, **about)
         found.number, found._intervals = self.number, self._intervals
         found.predictor.set_state(part(state, "learnt_"))

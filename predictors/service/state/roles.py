@@ -112,7 +112,10 @@ class Roles:
     def _loaded(self, uri: str, role: str) -> Model:
         identity, predictor = self._load(uri)
         settings = self._settings
-        model = Model(identity, predictor, role, learns=settings.learn, key=self._key, kills=settings.kills)
+        model = Model(
+            identity, predictor, role, learns=settings.learn, key=self._key, kills=settings.kills,
+            drift_alarms=settings.drift_alarms,
+        )  # fmt: skip
         return checked_for(model, settings.as_of)
 
     def _reload(self, role: str, uri: str) -> Model | None:

@@ -358,13 +358,13 @@ class Service:
 
     def _say_who_is_worse(self, before: set[int]) -> set[int]:
         """Log each model that has become worse than last-two, or better again; return the numbers of those worse."""
-        models = list(self.learner.models.values())
+        models, epoch = list(self.learner.models.values()), 0 if self.settings.clock == "unix" else None
         for model in models:
-            standing, name = model.standing, f"{model.role} {model.identity.name}"
-            if standing is not None and model.worse and model.number not in before:
-                log.warning("%s %s", standing.sentence("the newest", name), model.advice())
-            elif standing is not None and not model.worse and model.number in before:
-                log.warning("%s It is no longer worse than last-two.", standing.sentence("the newest", name))
+            name = f"{model.role} {model.identity.name}"
+            if model.worse and model.number not in before:
+                log.warning("%s %s", model.drift.sentence(name, epoch), model.advice())
+            elif not model.worse and model.number in before:
+                log.warning("%s is no longer worse than last-two.", name)
         return {model.number for model in models if model.worse}
 
     def _crashed(self, error: Exception) -> None:
