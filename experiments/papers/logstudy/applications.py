@@ -16,6 +16,7 @@ import pandas as pd
 from experiments.papers.logstudy.jobs import StudyJobs
 from experiments.papers.logstudy.observations import normal_exit
 from predictors.core.arrays import Floats, Ints
+from predictors.history.programs import program_of
 from schedsim.results.timelines import in_use
 
 BOUNDARY: Final = 0.95
@@ -28,6 +29,8 @@ LEAST_RUNS: Final = 30
 LEAST_IN_GROUP: Final = 10
 SIGNIFICANCE: Final = 0.10
 WEEK: Final = 7 * 86_400
+NOT_TOLD, NO_LINE = "a line that does not tell it", "no command line"
+"""Why a job has no executable from its command line."""
 _KEY: Final = ("user", "project", "nodes", "executable", "command", "directory")
 
 
@@ -46,12 +49,15 @@ class Applications:
         What stands in for what the log lacks.
     funnel : DataFrame
         How many runs and applications each step of the choice left.
+    sources : DataFrame
+        How many jobs got their executable from what; empty where the log has no command lines.
     """
 
     runs: pd.DataFrame
     key: tuple[str, ...]
     notes: tuple[str, ...]
     funnel: pd.DataFrame
+    sources: pd.DataFrame
 
 
 def mean_utilisation(start: Ints, end: Ints, procs: Ints, machine: int) -> Floats:
@@ -87,7 +93,8 @@ def applications(jobs: StudyJobs) -> Applications:
             jobs.table["procs"].to_numpy(np.int64), jobs.machine,
         )
     )  # fmt: skip
-    key, notes = _key(jobs)
+    table, sources = with_programs(table)
+    key, notes = _key(table)
     steps = [("all jobs that ran", len(table), 0)]
     table = table[normal_exit(jobs)]
     steps.append(("ended well", len(table), 0))
@@ -109,12 +116,59 @@ def applications(jobs: StudyJobs) -> Applications:
     letters = {application: _letter(k) for k, application in enumerate(order)}
     table = table.assign(application=table["application"].map(letters))
     kept = table[["application", "family", "nodes", "run_time", "utilisation", "start"]].reset_index(drop=True)
-    return Applications(kept, key, notes, pd.DataFrame(steps, columns=["step", "runs", "applications"]))
+    funnel = pd.DataFrame(steps, columns=["step", "runs", "applications"])
+    return Applications(kept, key, (*notes, *_read_from(sources)), funnel, sources)
 
 
-def _key(jobs: StudyJobs) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def with_programs(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return jobs with the executable and the arguments' stem of their command lines, and where these were read.
+
+    A job whose line does not tell its executable keeps its own executable, or job name, and the whole line.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row a job; without `command` nothing changes.
+
+    Returns
+    -------
+    table : DataFrame
+        With `executable` and `command` anew.
+    sources : DataFrame
+        `source`, `jobs`: every job is counted once.
+    """
+    if "command" not in table:
+        return table, pd.DataFrame({"source": [], "jobs": []})
+    lines = table["command"]
+    found = {line: program_of(line) for line in lines.dropna().unique()}
+    told = {line: program for line, program in found.items() if program is not None}
+    source = lines.map({line: program.source for line, program in told.items()})
+    source = source.fillna(lines.map(dict.fromkeys(found, NOT_TOLD))).fillna(NO_LINE)
+    counts = source.value_counts().rename_axis("source").reset_index(name="jobs")
+    known = lines.isin(list(told))
+    own = table["executable"] if "executable" in table else lines.where(~known)
+    table = table.assign(
+        executable=lines.map({line: program.executable for line, program in told.items()}).where(known, own),
+        command=lines.map({line: program.arguments for line, program in told.items()}).where(known, lines),
+    )
+    return table, counts
+
+
+def _read_from(sources: pd.DataFrame) -> tuple[str, ...]:
+    """Return the account of executables in words."""
+    if sources.empty:
+        return ()
+    read = sources[~sources["source"].isin((NOT_TOLD, NO_LINE))]["jobs"].sum()
+    parts = ", ".join(f"{row.source} {row.jobs:,}" for row in sources.itertuples())
+    return (
+        f"executables and stems of arguments of {read:,} of {sources['jobs'].sum():,} jobs are read from command lines "
+        f"({parts}); a line that does not tell its executable counts whole, with the job's own name",
+    )
+
+
+def _key(table: pd.DataFrame) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the columns in which runs of one application are equal, and notes on those that the log lacks."""
-    key = [column for column in _KEY if column == "nodes" or column in jobs.table]
+    key = [column for column in _KEY if column == "nodes" or column in table]
     lacking = [column for column in _KEY if column not in key]
     notes = []
     if not {"executable", "command"} & set(key):

@@ -93,6 +93,8 @@ def _failures(setting: Setting) -> tuple[Failures | None, tuple[str, ...]]:
 def _utilisation(found: li.Applications, folder: Path) -> tuple[dict[str, pd.DataFrame], list[Path], tuple[str, ...]]:
     """Return tables, files and sentences on run times under High and Normal utilisation."""
     tables, files, sentences = {"choice of runs": found.funnel}, [], []
+    if len(found.sources):
+        tables["executables are read from"] = found.sources
     tables["runs of an application are equal in"] = pd.DataFrame({"column": found.key})
     if found.runs.empty:
         return tables, [], (f"No application has {li.LEAST_RUNS} runs that pass Li et al.'s rules.",)

@@ -7,7 +7,7 @@ The fields are those of sacct(1); `jobcast` reads those of `ALIASES` by name, in
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -226,7 +226,7 @@ def memory_of(text: str) -> int:
     return MISSING
 
 
-_ALONE: Final = frozenset(
+ALONE: Final = frozenset(
     (
         "bell", "contiguous", "disable-status", "exclusive", "get-user-env", "help", "hold", "ignore-pbs", "immediate",
         "kill-on-bad-exit", "label", "multi-prog", "nice", "no-allocate", "no-bell", "no-kill", "no-requeue",
@@ -236,7 +236,7 @@ _ALONE: Final = frozenset(
     )
 )  # fmt: skip
 """Long options of sbatch, salloc and srun without a value of their own in the next word."""
-_ALONE_SHORT: Final = frozenset("EHIkKlOQRsuvVWXZ")
+ALONE_SHORT: Final = frozenset("EHIkKlOQRsuvVWXZ")
 _BUNDLED: Final = "EHlOQsuvX"
 """Letters that never have a value, so that others may follow in one word."""
 _WANTED: Final = MappingProxyType(
@@ -260,28 +260,47 @@ def submit_options(line: str) -> dict[str, str]:
     >>> submit_options("sbatch -N 2 --exclusive -d afterok:12:13 -C h100 job.sh --exclusive=no")
     {'exclusive': '', 'dependency': 'afterok:12:13', 'constraint': 'h100'}
     """
-    words = _words(line)
-    found: dict[str, str] = {}
-    at = 1
+    options, _ = split_options(words_of(line)[1:])
+    return {_WANTED[name]: value.strip("\"'") for name, value in options if name in _WANTED}
+
+
+def split_options(
+    words: Sequence[str], alone: Set[str] = ALONE, short: Set[str] = ALONE_SHORT
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return the options of sbatch, salloc or srun with their values, and the words from the script or program on.
+
+    Parameters
+    ----------
+    words : sequence of str
+        The line's words after the command's own name.
+    alone, short : set of str
+        Long names and letters without a value in the next word.
+
+    Examples
+    --------
+    >>> split_options(["-N2", "--mem", "4G", "--exclusive", "job.sh", "-x"])
+    ([('N', '2'), ('mem', '4G'), ('exclusive', '')], ['job.sh', '-x'])
+    """
+    found: list[tuple[str, str]] = []
+    at = 0
     while at < len(words) and words[at].startswith("-") and words[at] != "--":
         word = words[at]
         if word.startswith("--"):
             name, joined, value = word[2:].partition("=")
-            alone = bool(joined) or name in _ALONE
+            single = bool(joined) or name in alone
         else:
             letters = word[1:].lstrip(_BUNDLED) or word[-1]
             name, value = letters[:1], letters[1:].removeprefix("=")
-            alone = bool(value) or name in _ALONE_SHORT
-        if not alone and at + 1 < len(words) and not words[at + 1].startswith("-"):
+            single = bool(value) or name in short
+        if not single and at + 1 < len(words) and not words[at + 1].startswith("-"):
             at += 1
             value = words[at]
-        if name in _WANTED:
-            found[_WANTED[name]] = value.strip("\"'")
+        found.append((name, value))
         at += 1
-    return found
+    return found, list(words[at:])
 
 
-def _words(line: str) -> list[str]:
+def words_of(line: str) -> list[str]:
     """Return the words of a line as a shell splits them; at blanks alone where a quote has no end."""
     if "'" in line or '"' in line or "\\" in line:
         try:

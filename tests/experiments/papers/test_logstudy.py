@@ -29,6 +29,7 @@ from predictors.data.joblog import JobLog
 
 NODES = 1000
 EPOCH_H = 6
+EPOCH = 1_600_000_000
 
 
 def planted(increase: float, apps: int = 5, epochs: int = 160, seed: int = 0) -> JobLog:
@@ -57,7 +58,7 @@ def planted(increase: float, apps: int = 5, epochs: int = 160, seed: int = 0) ->
         "wait": np.zeros(n, int),
     }
     columns["status"] = np.where(np.arange(n) % 997 == 5, 0, 1)
-    return JobLog.from_columns(columns, {}, max_procs=NODES, epoch=1_600_000_000, name="planted")
+    return JobLog.from_columns(columns, {}, max_procs=NODES, epoch=EPOCH, name="planted")
 
 
 # Li et al. ------------------------------------------------------------------------------------------------------------
@@ -151,6 +152,49 @@ def test_mean_utilisation_by_the_second(jobs: list[tuple[int, int, int]]) -> Non
         busy[s : s + n] += p
     slow = [busy[s : s + n].mean() / 50 for s, n, _ in jobs]
     assert li.mean_utilisation(start, start + length, procs, 50) == pytest.approx(slow)
+
+
+def accounting(path: Path, log: JobLog) -> Path:
+    """Write a planted log as sacct's text: each run with a job name and an input of its own, beside lines of no use."""
+    rows = [
+        "JobIDRaw|JobID|User|AllocCPUS|AllocNodes|TimelimitRaw|Submit|Start|End|ElapsedRaw|State|JobName|SubmitLine"
+    ]
+    columns = (log.filled(name).tolist() for name in ("submit", "run_time", "allocated_procs", "user"))
+    for k, (submit, length, procs, user) in enumerate(zip(*columns, strict=True)):
+        at = EPOCH + submit
+        name = f"run{k:05d}"
+        line = (f"sbatch -N {procs} --job-name {name} app.sh", f"srun -N {procs} -J {name} ./app -in in.{k:04d}")[
+            user % 2
+        ]
+        line = line if user < 90 else ("srun --pty bash", "")[user % 2]
+        rows.append(
+            f"{k + 1}|{k + 1}|u{user}|{procs}|{procs}|360|{at}|{at}|{at + length}|{length}|COMPLETED|{name}|{line}"
+        )
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+def test_runs_of_other_job_names_are_one_application_by_their_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, _ = read_log(accounting(tmp_path / "sacct.txt", planted(0.12)))
+    jobs = study_jobs(log, NODES)
+    found = li.applications(jobs)
+    assert found.key == ("user", "nodes", "executable", "command")
+    table = li.comparisons(found.runs)
+    assert len(table) == 5
+    assert table["increase"].mean() == pytest.approx(0.12, abs=0.012)
+    assert (table["p_z"] < li.SIGNIFICANCE).all()
+    assert dict(zip(found.sources["source"], found.sources["jobs"], strict=True)) == {
+        "batch script": 480, "launcher": 320, li.NOT_TOLD: 800, li.NO_LINE: 160,
+    }  # fmt: skip
+    assert "of 800 of 1,760 jobs" in found.notes[-1]
+    by_name = replace(jobs, table=jobs.table.drop(columns="command"))
+    assert li.applications(by_name).runs.empty  # each job name is another application
+    assert li.applications(by_name).sources.empty
+    monkeypatch.setattr(logstudy, "draw", lambda *_, **__: [])
+    report = run(Setting(log, tmp_path, procs=NODES))
+    assert report.tables["executables are read from"]["jobs"].sum() == len(log)
 
 
 # Allcock et al. -------------------------------------------------------------------------------------------------------
