@@ -61,13 +61,17 @@ def slurm_policy_of(policy: str, log: JobLog) -> tuple[Policy, ReadingReport]:
     if rule.age == rule.size == rule.partition == 0:
         text = "no weight of age, size or partition is above 0: jobs start in the order of submission"
         findings.append(Finding("slurm-no-weights", "noted", text))
+    if rule.age > 0 and not conf.text("AccountingStorageType", "none").lower().endswith("slurmdbd"):
+        text = f"{conf.source} names no accounting_storage/slurmdbd: Slurm 26.05 then takes the weight of age for 0"
+        findings.append(Finding("slurm-no-slurmdbd", "noted", f"{text}; here it counts as written"))
     workload = Workload.from_log(log)
     factor, tier = _partitions(conf, log)
     machine, per_node = workload.machine_procs, max(1, conf.procs // max(1, conf.nodes))
     if conf.procs and conf.procs != machine:
         text = f"{conf.source} has {conf.procs:,} processors, the simulated machine {machine:,}: factors are of these"
         findings.append(Finding("slurm-other-size", "noted", text))
-    nodes = -(-workload.procs // per_node)
+    asked = log.filled("requested_nodes") if log.known("requested_nodes").any() else np.zeros(len(log), dtype=np.int64)
+    nodes = np.where(asked > 0, asked, -(-workload.procs // per_node))
     order = rule.order(workload, nodes, max(1, -(-machine // per_node)), factor, tier)
     return slurm_policy(order, reservations), ReadingReport(log.name, tuple(findings))
 

@@ -159,3 +159,12 @@ def test_no_look_ahead(conf):
     known = whole.start[:40] < whole.workload.submit[40]
     assert known.any()
     assert (whole.start[:40][known] == cut.start[known]).all()
+
+
+def test_nodes_asked_for_count_instead_of_the_fewest_that_hold_a_job(conf):
+    """Behind a job that takes the machine, the one of two like jobs that asks for two nodes is the larger."""
+    log = made_log([(0, 8, 100, 0), (1, 5, 10, 0), (2, 5, 10, 0)])
+    nodes = {"requested_nodes": np.array([2, 1, 2])}
+    asked = JobLog.from_columns(log.values | nodes, {}, max_procs=8, categories=log.categories)
+    assert run_by_name(log, f"slurm:{conf}")[0].start.tolist() == [0, 100, 110]
+    assert run_by_name(asked, f"slurm:{conf}")[0].start.tolist() == [0, 110, 100]
