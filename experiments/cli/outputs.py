@@ -54,7 +54,11 @@ class CheckedCommand(TyperCommand):
                     yield one
                 elif isinstance(one, str) and one.startswith(DATABASE):
                     yield Path(one.removeprefix(DATABASE))
-                elif isinstance(one, str) and os.path.isfile(name := one.removeprefix("agent:").removeprefix("slurm:")):  # noqa: PTH113
+                elif isinstance(one, str) and one.startswith("slurm:"):
+                    from predictors.schedulers.slurm_conf import files_of
+
+                    yield from files_of(one.removeprefix("slurm:"))
+                elif isinstance(one, str) and os.path.isfile(name := one.removeprefix("agent:")):  # noqa: PTH113
                     yield Path(name)  # a text may be too long for Path.is_file
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from predictors.core.arrays import Floats, Ints
+from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.errors import JobcastError, printable, unknown_name
 from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
@@ -55,7 +55,7 @@ def slurm_policy_of(policy: str, log: JobLog) -> tuple[Policy, ReadingReport]:
         partition=conf.whole("PriorityWeightPartition", 0),
         max_age=conf.seconds("PriorityMaxAge", 604_800),
         calc_period=conf.seconds("PriorityCalcPeriod", 300),
-        favour_small=conf.text("PriorityFavorSmall", "no").lower() == "yes",
+        favour_small=not _is(conf, "PriorityFavorSmall", "", "no", "yes"),
         relative_to_time="small_relative_to_time" in conf.options("PriorityFlags"),
     )
     if rule.age == rule.size == rule.partition == 0:
@@ -66,6 +66,9 @@ def slurm_policy_of(policy: str, log: JobLog) -> tuple[Policy, ReadingReport]:
         findings.append(Finding("slurm-no-slurmdbd", "noted", f"{text}; here it counts as written"))
     workload = Workload.from_log(log)
     factor, tier = _partitions(conf, log)
+    if conf.partitions and (unnamed := int((~_told(log)).sum())):
+        text = "the log does not name their partition; its factor is 0 and its tier 1"
+        findings.append(Finding("slurm-unnamed-partition", "noted", text, unnamed))
     machine, per_node = workload.machine_procs, max(1, conf.procs // max(1, conf.nodes))
     if conf.procs and conf.procs != machine:
         text = f"{conf.source} has {conf.procs:,} processors, the simulated machine {machine:,}: factors are of these"
@@ -116,15 +119,23 @@ def _partitions(conf: SlurmConf, log: JobLog) -> tuple[Floats, Ints]:
 
     rows = {name: dict(row) for name, row in conf.partitions.items()}
     factors = {name: number(row, "priorityjobfactor") for name, row in rows.items()}
+    tiers = {name: number(row, "prioritytier") for name, row in rows.items()}
     most = max([1, *factors.values()])
-    codes, names = log.filled("queue"), log.names("queue")
-    for code in np.unique(codes[log.known("queue")]).tolist() if rows and names else ():
-        name, jobs = names[code], codes == code
+    column = log.partition_column
+    codes, names, told = log.filled(column), log.names(column), _told(log)
+    for code in np.unique(codes[told]).tolist() if rows else ():
+        name, jobs = names[code] if 0 <= code < len(names) else str(code), told & (codes == code)
         if name not in rows:
             job = int(log.values["job_id"][int(np.argmax(jobs))])
             raise JobcastError(f"Job {job}: {unknown_name(f'partition in {conf.source}', name, rows)}")
-        factor[jobs], tier[jobs] = factors[name] / most, number(rows[name], "prioritytier")
+        factor[jobs], tier[jobs] = factors[name] / most, tiers[name]
     return factor, tier
+
+
+def _told(log: JobLog) -> Bools:
+    """Return which jobs' partitions a log names; without names there are none, as numbers are not Slurm's."""
+    column = log.partition_column
+    return log.known(column) if log.names(column) else np.zeros(len(log), dtype=np.bool_)
 
 
 def _unused(conf: SlurmConf) -> list[Finding]:

@@ -217,6 +217,12 @@ class JobLog:
         return self.categories.get(column, ())
 
     @property
+    def partition_column(self) -> str:
+        """The column that tells partitions: `partition`, or `queue`, as in Slurm's accounting; one with names first."""
+        told = [column for column in ("partition", "queue") if self.known(column).any()]
+        return next((column for column in told if self.names(column)), (*told, "partition")[0])
+
+    @property
     def procs(self) -> Ints:
         """Processors of each job: requested if > 0, else allocated; `UNKNOWN` if neither is known."""
         requested = self.values["requested_procs"]

@@ -7,16 +7,20 @@ file, from the folder of the one that names it. `DEFAULT` lines give values to t
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from predictors.core.compressed import read_text
 from predictors.core.errors import JobcastError, printable
 from predictors.data.formats.columns import span
-from predictors.schedulers.slurm_text import hostnames
+from predictors.schedulers.slurm_text import host_count
 
 MOST_INCLUDES: Final = 8
 """Files that include one another, at most so deep."""
+MOST_FILES: Final = 256
+"""Files that one includes in all."""
 _PAIR: Final = re.compile(r'(\w[\w.-]*)\s*=\s*("[^"]*"|\S*)')
 _ENDLESS: Final = frozenset(("INFINITE", "UNLIMITED"))
 _BIGGEST: Final = 1 << 32
@@ -90,7 +94,7 @@ class SlurmConf:
             if kind == "partitionname":
                 partitions[pairs[0].value] = MappingProxyType(row)
                 continue
-            count = len(hostnames(pairs[0].value))
+            count = _nodes_of(pairs[0])
             nodes += count
             procs += count * _procs_of(row)
         return cls(source, MappingProxyType(settings), MappingProxyType(partitions), nodes, procs)
@@ -116,7 +120,7 @@ class SlurmConf:
         Raises
         ------
         JobcastError
-            If it is none.
+            If it is none, or 0.
         """
         found = self.settings.get(name.lower())
         if found is None:
@@ -124,9 +128,9 @@ class SlurmConf:
         if found.value.upper() in _ENDLESS:
             return _BIGGEST
         seconds = 60 * int(found.value) if re.fullmatch(r"\d{1,9}", found.value) else span(found.value)
-        if seconds is None:
+        if not seconds:
             raise JobcastError(
-                f"{found.place}: {found.name} is a time, such as 7-0 (days-hours) or 5 (minutes); found "
+                f"{found.place}: {found.name} is a time above 0, such as 7-0 (days-hours) or 5 (minutes); found "
                 f"{printable(found.value)[:40]!r}."
             )
         return seconds
@@ -148,8 +152,23 @@ def _procs_of(row: Mapping[str, Setting]) -> int:
     """Return the processors of one node."""
     if "cpus" in row:
         return _whole(row["cpus"], 1)
-    sockets = _whole(row.get("sockets") or row.get("boards"), 1)
-    return sockets * _whole(row.get("corespersocket"), 1) * _whole(row.get("threadspercore"), 1)
+    parts = ("sockets",) if "sockets" in row else ("boards", "socketsperboard")
+    procs = prod(_whole(row.get(name), 1) for name in (*parts, "corespersocket", "threadspercore"))
+    if procs >= _BIGGEST:
+        place = next(iter(row.values())).place
+        raise JobcastError(f"{place}: a node has at most {_BIGGEST - 1:,} processors; found {procs:,}.")
+    return procs
+
+
+def _nodes_of(names: Setting) -> int:
+    """Return how many nodes a list of names has."""
+    count = host_count(names.value)
+    if not 0 < count < _BIGGEST or names.value.count("[") != names.value.count("]"):
+        raise JobcastError(
+            f"{names.place}: {names.name} is a list of nodes such as n[1-64], of 1 to {_BIGGEST - 1:,}; found "
+            f"{printable(names.value)[:40]!r}."
+        )
+    return count
 
 
 def _whole(found: Setting | None, usual: int) -> int:
@@ -171,22 +190,42 @@ def read_slurm_conf(path: str | Path) -> SlurmConf:
     JobcastError
         If a file cannot be read, is no slurm.conf, or includes itself.
     """
-    found = SlurmConf.of_lines(str(path), list(_lines(Path(path), ())))
+    found = SlurmConf.of_lines(str(path), list(_lines(Path(path), (), [])))
     if not found.settings and not found.partitions:
         raise JobcastError(f"{path}: holds no parameter of Slurm; name the site's slurm.conf.")
     return found
 
 
-def _lines(path: Path, above: tuple[Path, ...]) -> Iterator[tuple[str, str]]:
-    """Give the lines of a file, without comments, and those of included files; each with its place."""
-    if path in above or len(above) > MOST_INCLUDES:
+def files_of(path: str | Path) -> tuple[Path, ...]:
+    """Return a slurm.conf and the files that it includes.
+
+    Raises
+    ------
+    JobcastError
+        If a file cannot be read, or includes itself.
+    """
+    files: list[Path] = []
+    for _ in _lines(Path(path), (), files):
+        pass
+    return tuple(files)
+
+
+def _lines(path: Path, above: tuple[Path, ...], files: list[Path]) -> Iterator[tuple[str, str]]:
+    """Give the lines of a file, without comments, and those of included files; each with its place.
+
+    Each file is added to `files`, all that are read.
+    """
+    if path.resolve() in [one.resolve() for one in above] or len(above) > MOST_INCLUDES:
         raise JobcastError(f"{path}: is included in a circle, or more than {MOST_INCLUDES} deep; take that line out.")
+    if len(files) >= MOST_FILES:
+        raise JobcastError(f"{path}: is included behind {MOST_FILES} other files; take that line out.")
+    files.append(path)
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        who = f"{above[-1]} includes it; " if above else ""
-        raise JobcastError(f"{path}: cannot be read: {why}. {who}name a slurm.conf that is there.") from error
+        text = read_text(path, "a slurm.conf")
+    except JobcastError as error:
+        if not above:
+            raise
+        raise JobcastError(f"{error} {above[-1]} includes it.") from error
     begun, first = "", 0
     for number, raw in enumerate(text.splitlines(), 1):
         line = begun + re.split(r"(?<!\\)#", raw)[0].rstrip()
@@ -197,6 +236,6 @@ def _lines(path: Path, above: tuple[Path, ...]) -> Iterator[tuple[str, str]]:
             continue
         included = re.fullmatch(r"\s*include\s+(\S+)\s*", line, re.IGNORECASE)
         if included is not None:
-            yield from _lines(path.parent / included[1], (*above, path))
+            yield from _lines(path.parent / included[1], (*above, path), files)
         elif line.strip():
             yield f"{path}:{first}", line

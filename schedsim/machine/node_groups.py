@@ -24,10 +24,11 @@ Nodes are numbered in the order of the file, and jobs placed in that order by fi
 
 Each piece takes its share of the job's processors, GPUs and memory, rounded up. What a log does not tell of a job
 (GPUs, memory, whether it is exclusive) it does not ask for. A job may use the nodes that serve its
-partition; one of unknown partition may use all.
+partition (its queue, where the log tells no partition); one of unknown partition may use all.
 """
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,7 +40,7 @@ from pydantic import Field
 
 import schedsim.kernels.nodes.records as of
 from predictors.core.arrays import Bools, Ints
-from predictors.core.declarations import STRICT, check_fields, declared, read_toml
+from predictors.core.declarations import STRICT, check_fields, declared, known_keys, read_toml
 from predictors.core.errors import JobcastError, counted
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport, ReportBuilder
@@ -56,6 +57,8 @@ RULES: Final[Mapping[str, Any]] = MappingProxyType(
     }
 )
 MOST_IN_A_NODE: Final = 1_000_000
+MOST_MEMORY: Final = 1 << 62
+"""What a job asks for that asks for more [KB]: no machine has it."""
 
 
 @dataclass(frozen=True)
@@ -127,10 +130,9 @@ class Machine:
             raise JobcastError(f"{self.source}: needs a [[nodes]] for each group of nodes.")
         for group in self.nodes:
             check_fields(group, f"{self.source}: nodes")
-        names = [group.name for group in self.nodes]
-        for name in names:
-            if names.count(name) > 1:
-                raise JobcastError(f"{self.source}: {names.count(name)} groups of nodes are called {name!r}; rename.")
+        for name, groups in Counter(group.name for group in self.nodes).items():
+            if groups > 1:
+                raise JobcastError(f"{self.source}: {groups} groups of nodes are called {name!r}; rename.")
         if self.n_nodes > MOST_NODES:
             raise JobcastError(f"{self.source}: a machine has at most {MOST_NODES:,} nodes; got {self.n_nodes:,}.")
         if self.procs > MOST_PROCS:
@@ -189,9 +191,7 @@ def read_machine(path: str | os.PathLike[str]) -> Machine:
     JobcastError
         If the file cannot be read, or a value cannot be; the message names the file, the group and the key.
     """
-    table = read_toml(path, "a machine, a TOML file")
-    if "source" in table:
-        raise JobcastError(f"{os.fspath(path)}: No key 'source'; known: nodes.")
+    table = known_keys(read_toml(path, "a machine, a TOML file"), ("nodes",), os.fspath(path))
     made = declared(Machine, table, os.fspath(path))
     return Machine(made.nodes, os.fspath(path))
 
@@ -247,7 +247,8 @@ def demands_of(log: JobLog, machine: Machine, drop: bool = False) -> tuple[JobLo
     if (found.nodes["memory"] < of.UNLIMITED).any():
         report.add("unknown-memory", job_id[_memory(log) <= 0], "requested_memory")
     if machine.partitions:
-        report.add("unknown-partition", job_id[~log.known("partition")], "partition")
+        column = log.partition_column
+        report.add("unknown-partition", job_id[~log.known(column)], column)
     return log, found, report.close()
 
 
@@ -296,15 +297,18 @@ def _first_known(log: JobLog, *columns: str) -> Ints:
 def _memory(log: JobLog) -> Ints:
     """Return the memory that each job asks for in all [KB], 0 where it is not known."""
     whole, by_processor = log.filled("requested_job_memory"), log.filled("requested_memory")
-    return np.where(whole > 0, whole, np.maximum(0, by_processor) * log.procs)
+    most = np.maximum(0, by_processor)
+    product = np.where(most > MOST_MEMORY // log.procs, MOST_MEMORY, most * log.procs)  # not beyond an int64
+    return np.where(whole > 0, whole, product)
 
 
 def _node_sets(log: JobLog, machine: Machine) -> tuple[Ints, Bools]:
     """Return the number of each job's node set, and which nodes are in each set, shape (n_sets, n_nodes)."""
     if not machine.partitions:
         return np.zeros(len(log), dtype=np.int64), machine.serving(())[None, :]
-    codes, number = np.unique(np.where(log.known("partition"), log.filled("partition"), -1), return_inverse=True)
-    names = log.names("partition")
+    column = log.partition_column
+    codes, number = np.unique(np.where(log.known(column), log.filled(column), -1), return_inverse=True)
+    names = log.names(column)
     sets = []
     for code in codes.tolist():
         text = "" if code < 0 else names[code] if code < len(names) else str(code)
@@ -322,7 +326,7 @@ def _no_place(log: JobLog, machine: Machine, demands: Demands, row: int, count: 
     if asked.gpus > 0 and machine.gpus == 0:
         return JobcastError(f"{which}, but {machine.source} has no GPU: set gpus of a [[nodes]]; {ways}")
     if serving == 0:
-        names, code = log.names("partition"), int(log.filled("partition")[row])
+        names, code = log.names(log.partition_column), int(log.filled(log.partition_column)[row])
         name = names[code] if code < len(names) else str(code)
         known = ", ".join(machine.partitions)
         return JobcastError(

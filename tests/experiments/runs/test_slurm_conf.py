@@ -5,10 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from experiments.cli.main import app
 from experiments.runs.simulate import run_by_name
 from experiments.runs.slurm import slurm_policy_of
 from predictors.core.errors import JobcastError
+from predictors.data.formats.detect import writer_for
 from predictors.data.joblog import JobLog
 from predictors.schedulers.slurm_conf import read_slurm_conf
 from schedsim.engine.simulation import simulate
@@ -130,10 +133,17 @@ def test_without_weights_jobs_come_by_submission_and_it_is_told(tmp_path):
         ("job_id,submit\n1,2\n", "slurm.conf:1: 'job_id,submit' is no line of a slurm.conf"),
         ("", "holds no parameter of Slurm"),
         ("Include slurm.conf\n", "is included in a circle"),
-        ("Include gone.conf\n", "gone.conf: cannot be read: No such file"),
+        ("Include gone.conf\n", r"gone.conf: cannot be read \(no such file\).*slurm.conf includes it"),
+        ("Include ../{folder}/slurm.conf\n", "is included in a circle"),
+        ("Include /dev/zero\n", "/dev/zero: is a device"),
         ("PriorityWeightAge=many\n", "slurm.conf:1: PriorityWeightAge is a whole number"),
-        ("PriorityMaxAge=soon\n", "slurm.conf:1: PriorityMaxAge is a time, such as 7-0"),
-        ("PriorityCalcPeriod=0\n", "calc_period is 1 s or more"),
+        ("PriorityMaxAge=soon\n", "slurm.conf:1: PriorityMaxAge is a time above 0, such as 7-0"),
+        ("PriorityCalcPeriod=0\n", "slurm.conf:1: PriorityCalcPeriod is a time above 0"),
+        ("PriorityFavorSmall=maybe\n", "slurm.conf:1: PriorityFavorSmall is no or yes here; found 'maybe'"),
+        ("NodeName=n[1-9000000000] CPUs=4\n", "slurm.conf:1: NodeName is a list of nodes"),
+        ("NodeName=n[5-1] CPUs=4\n", "slurm.conf:1: NodeName is a list of nodes"),
+        ("NodeName=n[1- CPUs=4\n", "slurm.conf:1: NodeName is a list of nodes"),
+        (f"NodeName=n Sockets={1 << 31} CoresPerSocket={1 << 31}\n", "slurm.conf:1: a node has at most"),
         ("PriorityType=priority/own\n", "slurm.conf:1: PriorityType is priority/multifactor or priority/basic"),
         ("SchedulerParameters=bf_max_job_test=0\n", "slurm.conf:1: bf_max_job_test is 1 to 999,999"),
         ("PartitionName=other\n", "Job 1: No partition in"),
@@ -141,9 +151,38 @@ def test_without_weights_jobs_come_by_submission_and_it_is_told(tmp_path):
     ],
 )
 def test_bad_files_are_refused_with_the_place(text, says, tmp_path):
-    (tmp_path / "slurm.conf").write_text(text)
+    (tmp_path / "slurm.conf").write_text(text.replace("{folder}", tmp_path.name))
     with pytest.raises(JobcastError, match=says):
         slurm_policy_of(f"slurm:{tmp_path / 'slurm.conf'}", made_log([(0, 8, 9, 0)]))
+
+
+def test_nodes_are_counted_by_boards_and_sockets_and_a_byte_order_mark_is_none_of_the_text(tmp_path):
+    text = "\ufeffNodeName=n[1-2] Boards=2 SocketsPerBoard=3 CoresPerSocket=4 ThreadsPerCore=2\nNodeName=m Sockets=5\n"
+    (tmp_path / "slurm.conf").write_text(text + "PartitionName=p\n")
+    found = read_slurm_conf(tmp_path / "slurm.conf")
+    assert (found.nodes, found.procs) == (3, 2 * 48 + 5)
+
+
+def test_partitions_that_the_log_does_not_name_are_told(conf):
+    log = made_log([(0, 8, 9, 0), (1, 8, 9, 0)])
+    some = JobLog.from_columns(
+        dict(log.values), {"queue": [False, True]}, max_procs=8, categories={"queue": ("low", "high", "urgent")}
+    )
+    told = slurm_policy_of(f"slurm:{conf}", some)[1]
+    assert told.count("slurm-unnamed-partition") == 1
+    numbers = slurm_policy_of(f"slurm:{conf}", made_log([(0, 8, 9, 0), (1, 8, 9, 1)], names=()))[1]
+    assert numbers.count("slurm-unnamed-partition") == 2
+
+
+def test_an_included_file_is_an_input_that_no_output_replaces(conf, tmp_path):
+    log = tmp_path / "log.parquet"
+    writer_for(log)(made_log([(0, 8, 9, 0)]), log)
+    (tmp_path / "out.csv").symlink_to("nodes.conf")
+    for out in ("nodes.conf", "out.csv"):
+        given = ["simulate", str(log), "--policy", f"slurm:{conf}", "--schedule", str(tmp_path / out)]
+        refused = CliRunner().invoke(app, given)
+        assert "is the very file that is read" in str(refused.exception)
+    assert (tmp_path / "nodes.conf").read_text() == NODES
 
 
 def test_no_look_ahead(conf):

@@ -91,6 +91,7 @@ def test_pieces_are_those_of_nodes_else_of_gpus_else_of_processors():
         ('name = "gpu"', 'name = "thin"', "2 groups of nodes are called 'thin'"),
         ("count = 2", "count = 99999999", "count must be at most"),
         ("[[nodes]]", "[[node]]", "did you mean 'nodes'"),
+        ("[[nodes]]", "source = 'x'\n[[nodes]]", "No key 'source'. Known: nodes"),
     ],
 )
 def test_a_machine_file_with_odd_values_is_refused(tmp_path, old, new, says):
@@ -120,6 +121,30 @@ def test_a_job_that_fits_on_no_node_is_named_or_left_out(tmp_path, job, says):
     assert "--drop-wide" in str(error.value)
     left, demands, account = demands_of(log, machine, drop=True)
     assert (len(left), len(demands), account.count("no-place")) == (1, 1, 1)
+
+
+def test_where_the_log_tells_no_partition_its_queue_does_as_in_slurms_accounting(tmp_path):
+    path = tmp_path / "machine.toml"
+    path.write_text(THIN_AND_GPU)
+    jobs = log_of([(9, 1, {}), (9, 1, {}), (9, 1, {})], 24)
+    columns = {
+        name: jobs.values[name] for name in ("job_id", "submit", "run_time", "requested_time", "requested_procs")
+    }
+    named = {"categories": {"queue": ("gpu", "batch", "x")}, "max_procs": 24}
+    log = JobLog.from_columns(columns | {"queue": [0, 1, 0]}, {"queue": [False, False, True]}, **named)
+    _, demands, account = demands_of(log, read_machine(path))
+    assert [demands.serves[demands.shapes[shape].node_set].tolist() for shape in demands.shape_of] == [
+        [False, False, True], [True, True, False], [True, True, True],
+    ]  # fmt: skip
+    assert account.count("unknown-partition") == 1
+    with pytest.raises(JobcastError, match=r"job 1 .* in the partition 'x', which no node of"):
+        demands_of(JobLog.from_columns(columns | {"queue": [2, 1, 0]}, {}, **named), read_machine(path))
+
+
+def test_memory_of_all_processors_beyond_64_bits_is_refused_and_not_lost():
+    jobs = [(9, 8, {"requested_memory": 1 << 61}), (9, 1, {"requested_memory": 1})]
+    with pytest.raises(JobcastError, match="job 1 asks for 8 pieces"):
+        demands_of(log_of(jobs, 8), GPU)
 
 
 def test_gpus_on_a_machine_that_has_none_are_refused():
