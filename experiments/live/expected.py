@@ -5,9 +5,10 @@ request, as jobs of its partition and class of widths are in the middle. Jobs th
 """
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from threading import Thread
 from typing import Final
 
 from experiments.live.queue import LiveQueue
@@ -16,6 +17,7 @@ from predictors.core.errors import JobcastError
 from predictors.schedulers.feed import has_ended, has_run
 from predictors.schedulers.journal import JobClass
 from predictors.schedulers.soft_limit import MINUTE, PENDING, QueuedJob
+from predictors.schedulers.submission import StartSource
 from predictors.schedulers.table import ExpectedStart, width_class
 
 EVERY: Final = 300
@@ -24,7 +26,8 @@ DRAWS: Final = 50
 MOST_ENDED: Final = 20_000
 """Jobs that ended last, of which run times are drawn."""
 MOST_SECONDS: Final = 20.0
-"""One round takes no longer; the classes of which fewest jobs are known are asked last, and left out then."""
+"""After so long no further class is asked about; those of which fewest jobs are known are asked last. Nobody waits
+longer for a round, either."""
 Typical = dict[tuple[str, int], tuple[int, int]]
 
 
@@ -100,6 +103,59 @@ class ExpectedStarts:
         present = Present(replace(queue, jobs=(*queue.jobs, job)), partition, self._past)
         found = present.start(job, present.simulation(), DRAWS)
         return found.p50, found.p90
+
+
+class Aside:
+    """Asks who tells starts in a thread of its own, so that a look at the queue waits for it at most 20 s.
+
+    The first round compiles the simulator, and one class in a long queue can take long. Nothing that goes wrong there
+    ends the caller.
+
+    Parameters
+    ----------
+    source : StartSource
+        Who tells; only one round runs at a time.
+    patience : float
+        How long a look waits for the round that it begins [s].
+    """
+
+    def __init__(self, source: StartSource, patience: float = MOST_SECONDS) -> None:
+        self._source, self._patience = source, patience
+        self._ended: deque[QueuedJob] = deque(maxlen=MOST_ENDED)
+        self._round: Thread | None = None
+        self._found: list[ExpectedStart] = []
+        self._trouble = ""
+
+    def learn(self, jobs: Iterable[QueuedJob]) -> None:
+        """Keep the jobs that have ended for the next round."""
+        self._ended.extend(job for job in jobs if has_ended(job))
+
+    def expected(self, classes: Sequence[JobClass]) -> list[ExpectedStart]:
+        """Return what the newest round has found; an earlier one's, where it takes longer.
+
+        Raises
+        ------
+        JobcastError
+            If that round failed.
+        """
+        if self._round is None or not self._round.is_alive():
+            ended = list(self._ended)
+            self._ended.clear()
+            self._round = Thread(target=self._ask, args=(ended, classes), name="expected starts", daemon=True)
+            self._round.start()
+            self._round.join(self._patience)
+        if self._trouble:
+            raise JobcastError(self._trouble)
+        return self._found
+
+    def _ask(self, ended: Sequence[QueuedJob], classes: Sequence[JobClass]) -> None:
+        try:
+            self._source.learn(ended)
+            self._found, self._trouble = self._source.expected(classes), ""
+        except JobcastError as error:
+            self._found, self._trouble = [], str(error)
+        except Exception as error:  # whatever it is: soft limits go on without forecasts
+            self._found, self._trouble = [], f"{type(error).__name__}: {error}"
 
 
 def typical(classes: Sequence[JobClass], queue: LiveQueue) -> Typical:

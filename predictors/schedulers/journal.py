@@ -43,8 +43,12 @@ Record = Mapping[str, Any]
 
 _SECRET: Final = 0o600
 _LARGEST: Final = 1 << 53
-_OLD: Final = 60 * 86_400
+FORGOTTEN_AFTER: Final = 60 * 86_400
+"""What is not known to be over after so long [s] is not asked about any more."""
 _DAY: Final = 86_400
+_KEPT: Final = ("limit", "quantile", "model", "version", "why", "procs", "wait", "code", "probability", "expected",
+                "delay", "ran", "state")  # fmt: skip
+"""What goes into the base as it stands in the text."""
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS soft_limits (
     job INTEGER NOT NULL, submission INTEGER NOT NULL, what TEXT NOT NULL, at INTEGER NOT NULL, minutes INTEGER,
@@ -216,15 +220,21 @@ class Journal:
         return [JobClass(*row) for row in found]
 
     def open_starts(self) -> list[tuple[str, int, int, int, float | None, int | None]]:
-        """Return the judged starts of the last two months whose job, or whose hold, is not known to be over.
+        """Return the judged starts of the last two months whose job is not known to have ended.
 
         Each is its job's key, submission, start, whether it would have been held, the run time expected, and the delay.
+
+        Raises
+        ------
+        JobcastError
+            If the base cannot be read.
         """
-        return self._base.execute(
-            "SELECT job, submission, start, held, expected, delay FROM starts WHERE ran IS NULL "
-            "AND at >= (SELECT max(at) FROM starts) - ? ORDER BY at, rowid",
-            (_OLD,),
-        ).fetchall()
+        with self._named_troubles():
+            return self._base.execute(
+                "SELECT job, submission, start, held, expected, delay FROM starts WHERE ran IS NULL "
+                "AND at >= (SELECT max(at) FROM starts) - ? ORDER BY at, rowid",
+                (FORGOTTEN_AFTER,),
+            ).fetchall()
 
     # --- what it is told ----------------------------------------------------------------------------------------------
 
@@ -377,7 +387,7 @@ class Journal:
             "SELECT job, submission, what, ours, minutes FROM soft_limits AS one WHERE NOT EXISTS "
             "(SELECT 1 FROM outcomes WHERE target = one.job AND submission = one.submission "
             "AND job = CAST(one.job AS TEXT) AND at < (SELECT max(at) FROM soft_limits) - ?) ORDER BY at, rowid",
-            (_OLD,),
+            (FORGOTTEN_AFTER,),
         )
         return {row[0]: SoftLimit(row[0], row[1], row[2], frozenset(json.loads(row[3])), row[4]) for row in rows}
 
@@ -476,8 +486,11 @@ def _is_record(found: dict[str, Any]) -> bool:
         numbers += ["submission", "target", "shadow", "minutes", "ran", "too_short"]
         if not (isinstance(found.get("job"), str) and isinstance(found.get("state"), str)):
             return False
-    return isinstance(what, str) and all(
-        isinstance(found.get(name), int) and abs(found[name]) < _LARGEST for name in numbers
+    if not isinstance(what, str) or not all(isinstance(found.get(name), int) for name in numbers):
+        return False
+    kept = [*(found[name] for name in numbers), *(found.get(name) for name in _KEPT)]
+    return all(
+        one is None or isinstance(one, str) or (isinstance(one, int | float) and abs(one) < _LARGEST) for one in kept
     )
 
 

@@ -17,6 +17,10 @@ MOST_OLD: Final = 120
 """Counters of a service that are older than this [s] say nothing about now."""
 
 
+MOST_AT_ONCE: Final = 1000
+"""Starts in one request; a service takes no more."""
+
+
 class Asked(NamedTuple):
     """A start that is being considered, as the classifier knows it."""
 
@@ -51,6 +55,10 @@ class ServiceJudge:
         JobcastError
             If it does not answer, has no classifier, or one that judges by the job's own nodes.
         """
+        parts = [starts[at : at + MOST_AT_ONCE] for at in range(0, len(starts), MOST_AT_ONCE)]
+        return [answer for part in parts for answer in self._part(part, now)]
+
+    def _part(self, starts: Sequence[Asked], now: int) -> list[Answer]:
         body = {"starts": [{"application": one.application[:256], "workload": one.workload} for one in starts]}
         found = self._client.ask("POST", "/v1/predictions/variability", body)
         newest, model, version = found["newest_sample"], found["classifier"], found["version"]

@@ -16,9 +16,17 @@ from predictors.core.errors import JobcastError
 from predictors.schedulers.feed import has_ended, has_run
 from predictors.schedulers.forecaster import Forecaster, described
 from predictors.schedulers.hold import HOLD, Answer, HoldRules, decide_start
-from predictors.schedulers.journal import HOLD_OUTCOME, WOULD_HAVE_STARTED, WOULD_HOLD, WOULD_START, Journal, Record
+from predictors.schedulers.journal import (
+    FORGOTTEN_AFTER,
+    HOLD_OUTCOME,
+    WOULD_HAVE_STARTED,
+    WOULD_HOLD,
+    WOULD_START,
+    Journal,
+    Record,
+)
 from predictors.schedulers.judge import Asked, Judge
-from predictors.schedulers.soft_limit import PENDING, Decision, QueuedJob, SiteRules, SiteState
+from predictors.schedulers.soft_limit import MINUTE, PENDING, Decision, QueuedJob, SiteRules, SiteState
 
 Key = tuple[str, int]
 """A job's key and its submission."""
@@ -121,6 +129,9 @@ class ShadowedHolds:
         }
         records += self._released(held, given, site)
         records += self._ends(site.now)
+        for key, one in list(self._begun.items()):  # requeued, or ended where no account tells it
+            if key not in shown and site.now - one.start > FORGOTTEN_AFTER:
+                del self._begun[key]
         return records
 
     @staticmethod
@@ -147,7 +158,7 @@ class ShadowedHolds:
             waits = replace(one.job, state=PENDING)
             found = decide_start(waits, given[key], site.now - one.start, site, self._rules, self._hold)
             if found.action != HOLD:
-                one.delay = max(site.now - one.start, 0)
+                one.delay = min(max(site.now - one.start, 0), self._hold.most_minutes * MINUTE)
                 yield one.record(site.now, WOULD_HAVE_STARTED, delay=one.delay, code=found.code, why=found.why)
 
     def _ends(self, now: int) -> Iterator[Record]:
@@ -171,8 +182,11 @@ class ShadowedHolds:
             found = dict(zip(different, self._judge.answers(different, now), strict=True))
         except JobcastError as error:
             troubles.append(f"no answer about starts: {error}")
-            return [Answer(None, why="nobody answered")] * len(jobs)
-        return [found[one] for one in asked]
+        except Exception as error:  # half a file, another service's answer: whatever it is, the queue is looked at on
+            troubles.append(f"no answer about starts: {type(error).__name__}: {error}")
+        else:
+            return [found[one] for one in asked]
+        return [Answer(None, why="nobody answered")] * len(jobs)
 
     def _expected(self, jobs: Sequence[QueuedJob], troubles: list[str]) -> list[float | None]:
         """Return the run times that are expected [s]; None where there is no prediction."""

@@ -368,12 +368,12 @@ def check(
 
 def _expected_starts(log: Path) -> "StartSource":
     from experiments.console import working
-    from experiments.live.expected import ExpectedStarts
+    from experiments.live.expected import Aside, ExpectedStarts
     from experiments.live.starts import Past
     from predictors.data.formats.detect import read_log
 
     with working(f"Reading {log}"):
-        return ExpectedStarts(Past(read_log(log)[0]))
+        return Aside(ExpectedStarts(Past(read_log(log)[0])))
 
 
 def _site_rules(path: Path | None) -> "SiteRules":

@@ -1,10 +1,11 @@
 """When a job that is submitted now would start: by partition and width, of a queue and of what has ended."""
 
 from dataclasses import replace
+from threading import Event
 
 import pytest
 
-from experiments.live.expected import EVERY, ExpectedStarts, typical
+from experiments.live.expected import EVERY, Aside, ExpectedStarts, typical
 from experiments.live.queue import LiveQueue
 from experiments.live.starts import Past, starts_of
 from predictors.core.errors import JobcastError
@@ -81,3 +82,32 @@ def test_the_typical_job_is_the_one_in_the_middle(queue):
     classes = [JobClass("a", "", "batch", 5, 10, "", 2), JobClass("b", "", "batch", 7, 90, "", 3)]
     assert typical(classes, replace(queue, jobs=())) == {("batch", 16): (7, 5400)}
     assert list(typical(CLASSES, queue)) == [("batch", 16), ("batch", 4)]
+
+
+def test_a_forecast_that_hangs_or_breaks_does_not_keep_a_look_waiting(queue):
+    gate, told = Event(), ExpectedStart("batch", 4, 20, NOW, NOW, NOW)
+
+    class Slow:
+        learnt, rounds = [], 0
+
+        def learn(self, jobs):
+            self.learnt += jobs
+
+        def expected(self, classes):
+            self.rounds += 1
+            assert gate.wait(30)
+            if self.rounds == 2:
+                raise ZeroDivisionError("odd")
+            return [told]
+
+    slow = Slow()
+    aside = Aside(slow, patience=0.01)
+    ended = job(9, "COMPLETED", start=NOW - 1800, end=NOW - 900)
+    assert aside.expected(CLASSES) == [] and aside.expected(CLASSES) == [] and slow.rounds == 1
+    aside.learn([ended, *queue.jobs])  # while the round goes on
+    gate.set()
+    aside._round.join(30)
+    aside._patience = 30
+    with pytest.raises(JobcastError, match="ZeroDivisionError"):
+        aside.expected(CLASSES)
+    assert aside.expected(CLASSES) == [told] and slow.learnt == [ended]

@@ -12,6 +12,7 @@ from predictors.schedulers.hold import Answer, HoldRules, decide_start
 from predictors.schedulers.judge import Asked, LocalJudge, ServiceJudge
 from predictors.schedulers.shadowed_holds import ShadowedHolds
 from predictors.schedulers.soft_limit import QueuedJob, Reservation, SiteRules, SiteState
+from predictors.service.api.schema import MOST_STARTS
 from predictors.service.client import Client
 from tests.predictors.schedulers.conftest import Forecasts
 from tests.predictors.service.test_variability import sample, variability_state
@@ -92,7 +93,7 @@ def test_no_job_would_be_held_longer_than_the_site_says(cluster, shadow, records
     for now in range(10_060, 10_800, 60):
         cluster.change(now=now)
         one.cycle()
-    assert [(r["delay"], r["code"]) for r in records("would-have-started")] == [(620, "long-enough")]
+    assert [(r["delay"], r["code"]) for r in records("would-have-started")] == [(600, "long-enough")]
 
 
 def test_a_judge_that_is_gone_holds_nothing_and_stops_nothing(cluster, shadow, records):
@@ -105,6 +106,44 @@ def test_a_judge_that_is_gone_holds_nothing_and_stops_nothing(cluster, shadow, r
     started(cluster, 1, 10_060)
     one.cycle()
     assert [(r["what"], r["code"]) for r in records("would-hold", "would-start")] == [("would-start", "no-answer")]
+
+
+def test_after_a_long_break_a_hold_was_no_longer_than_the_rules_allow(cluster, shadow, records):
+    cluster.job(1)
+    one = shadow(Moods())
+    one.cycle()
+    started(cluster, 1, 10_060)
+    one.cycle()
+    cluster.change(now=20_000)
+    shadow(Moods("none")).cycle()
+    assert [(r["delay"], r["code"]) for r in records("would-have-started")] == [(600, "quiet")]
+
+
+def test_an_answer_of_any_other_form_stops_nothing_and_nothing_is_kept_for_ever(cluster, shadow):
+    class Odd:
+        def answers(self, starts, now):
+            raise KeyError("newest_sample")
+
+    cluster.job(1)
+    one = shadow(Odd())
+    assert "KeyError" in one.cycle().troubles[0]
+    started(cluster, 1, 10_060)
+    one.cycle()
+    assert len(one._holds._begun) == 1
+    cluster.change(now=10_000 + 61 * 86_400, jobs={})  # its end was never told
+    one.cycle()
+    assert not one._holds._begun
+
+
+def test_more_starts_than_a_service_takes_at_once_are_asked_in_parts():
+    class Takes1000:
+        def ask(self, method, path, body):
+            assert len(body["starts"]) <= MOST_STARTS
+            told = [{"probability": 0.1, "label": one["application"], "why": None} for one in body["starts"]]
+            return {"newest_sample": 5.0, "classifier": "m", "version": 1, "predictions": told}
+
+    found = ServiceJudge(Takes1000()).answers([Asked(f"job{i}", "io") for i in range(2500)], 10)
+    assert [one.label for one in found] == [f"job{i}" for i in range(2500)]
 
 
 @pytest.mark.parametrize("kind", ["het", "deadline", "in-reservation", "reservation-ahead", "user-not-chosen"])
@@ -146,9 +185,10 @@ def test_holds_are_refused_where_soft_limits_are_written(adapter):
         adapter("write", holds=ShadowedHolds(Moods(), RULES, SiteRules(), one.journal, Forecasts()))
 
 
-def test_a_line_on_a_start_that_lacks_its_numbers_is_no_record(cluster, shadow, tmp_path):
+@pytest.mark.parametrize("more", [{}, {"start": 1, "held": 1, "expected": {}}, {"start": 1, "held": 1, "code": [1]}])
+def test_a_line_on_a_start_without_what_the_base_can_hold_is_no_record(more, cluster, shadow, tmp_path):
     shadow(Moods()).journal.close()
     file = tmp_path / "journal" / "journal-1970-01.jsonl"
-    file.write_text(json.dumps({"at": 1, "what": "would-hold", "job": "1", "submission": 1}) + "\n")
+    file.write_text(json.dumps({"at": 1, "what": "would-hold", "job": "1", "submission": 1} | more) + "\n")
     with pytest.raises(JobcastError, match="is no record"):
         shadow(Moods())
