@@ -29,7 +29,7 @@ PARTITIONS = ("p", "urgent")
 SHARE_URGENT = 0.3
 TOLERANCE = 120
 """How far two starts may lie apart and count as equal [s of the cluster]: half a real second at the usual speed."""
-# No age: without slurmdbd, which the chroot lacks, Slurm 26.05 takes PriorityWeightAge for 0.
+# No age: this Slurm, without slurmdbd, was seen to take PriorityWeightAge for 0.
 PRIORITIES = """PriorityType=priority/multifactor
 PriorityWeightJobSize=400
 PriorityWeightPartition=300
