@@ -62,8 +62,8 @@ def slurm_policy_of(policy: str, log: JobLog) -> tuple[Policy, ReadingReport]:
         text = "no weight of age, size or partition is above 0: jobs start in the order of submission"
         findings.append(Finding("slurm-no-weights", "noted", text))
     if rule.age > 0 and not conf.text("AccountingStorageType", "none").lower().endswith("slurmdbd"):
-        text = f"{conf.source} names no accounting_storage/slurmdbd: without it a Slurm 26.05 was seen to take the weight of age for 0"
-        findings.append(Finding("slurm-no-slurmdbd", "noted", f"{text}; here it counts as written"))
+        text = f"{conf.source} names no slurmdbd: a Slurm 26.05 without it took the weight of age for 0"
+        findings.append(Finding("slurm-no-slurmdbd", "noted", f"{text}, here it counts as written"))
     workload = Workload.from_log(log)
     factor, tier = _partitions(conf, log)
     if conf.partitions and (unnamed := int((~_told(log)).sum())):
