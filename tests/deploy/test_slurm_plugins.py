@@ -29,7 +29,7 @@ local options = { type = "sbatch", time = "4:00:00", ["job-name"] = "fit", parti
 
 
 def table(reservation=None, sets=True, written=NOW, cluster="t", rows=ROWS, starts=()):
-    return table_of(cluster, written, 900, reservation, 600, rows, sets=sets, starts=starts).text()
+    return table_of(cluster, written, 7200, reservation, 600, rows, sets=sets, starts=starts).text()
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ BAD = {
     "half written": WHOLE[: len(WHOLE) // 2],
     "without its last line": WHOLE[: WHOLE.rindex("end ")],
     "without its last sign": WHOLE[:-1],
-    "stale": table(written=NOW - 3600),
+    "stale": table(written=NOW - 3 * 3600),
     "from the future": table(written=NOW + 3600),
     "of another cluster": table(cluster="other"),
     "of another version": WHOLE.replace("jobcast-table 1", "jobcast-table 2"),
@@ -146,11 +146,12 @@ ADVISE = "slurm_cli_pre_submit(options, 0) print(slurm_cli_post_submit(0, 1, 0))
 
 
 def test_the_line_says_when_a_job_submitted_now_would_start(lua):
-    soon = ExpectedStart("p", 16, 240, NOW + 4000, NOW + 9000, NOW - 250)
-    starts = [soon, ExpectedStart("q", 4, 60, NOW - 30, NOW + 20, NOW), ExpectedStart("", 16, 240, NOW, NOW, NOW)]
-    text = table(starts=starts)
-    assert parse(text, "t", NOW).starts == tuple(starts) and parse(text, "t", NOW).text() == text
-    told = f"start expected {when(NOW + 4000)} (9 of 10 by {when(NOW + 9000)}, as of 4 min ago)."
+    now = int(time.time())  # minutes may have passed since NOW
+    soon = ExpectedStart("p", 16, 240, now + 4000, now + 9000, now - 250)
+    starts = [soon, ExpectedStart("q", 4, 60, now - 30, now + 20, now), ExpectedStart("", 16, 240, now, now, now)]
+    text = table(starts=starts, written=now)
+    assert parse(text, "t", now).starts == tuple(starts) and parse(text, "t", now).text() == text
+    told = f"start expected {when(now + 4000)} (9 of 10 by {when(now + 9000)}, as of 4 min ago)."
     said = lua("cli_filter.lua", text, ADVISE)
     assert said == ("0", f"sbatch: jobs like this ran at most 10 min (9 of 10, 14 jobs); you asked for 4 h 00; {told}")
     assert lua("cli_filter.lua", text, f"options.time = '9:00:00' {ADVISE}")[1] == f"sbatch: {told}"
