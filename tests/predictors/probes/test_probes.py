@@ -184,7 +184,7 @@ def test_a_message_that_arrives_changed_is_not_taken_for_a_measurement():
 # The program itself, under MPI
 
 
-@pytest.mark.parametrize(("ranks", "pattern"), [(2, "token"), (3, "exchange")])
+@pytest.mark.parametrize(("ranks", "pattern"), [(2, "token"), pytest.param(3, "exchange", marks=pytest.mark.slow)])
 def test_the_program_writes_one_row_under_mpi(tmp_path, ranks, pattern):
     out = tmp_path / "probes.csv"
     for _ in range(2):
@@ -206,6 +206,7 @@ def test_one_rank_that_fails_ends_them_all(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_one_rank_is_no_ring():
     done = mpirun(1, "-m", "predictors.probes", *SMALL)
     assert done.returncode == 2

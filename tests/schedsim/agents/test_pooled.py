@@ -61,7 +61,7 @@ def test_its_scores_follow_the_jobs_wherever_they_stand(seed):
     assert alone != pytest.approx(NETWORK.scores(jobs, context)[0]), "what else waits counts"
 
 
-@pytest.mark.parametrize("entropy", [0.0, 0.3])
+@pytest.mark.parametrize("entropy", [pytest.param(0.0, marks=pytest.mark.slow), 0.3])
 def test_the_gradient_is_that_of_differences(entropy):
     jobs, contexts, places = drawn(1)
     batch, worth = PooledBatch(NETWORK.hidden), np.random.default_rng(2).normal(size=len(OF))

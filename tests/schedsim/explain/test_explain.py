@@ -16,8 +16,12 @@ from schedsim.workload.workload import Workload
 from tests.support.engine_runs import EVERY_POLICY, workload_of
 from tests.support.strategies import seeded_estimates, seeded_workload
 
+LONGER = ("conservative-compress", "knapsack")
 
-@pytest.mark.parametrize("name", EVERY_POLICY)
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONGER else []) for name in EVERY_POLICY]
+)
 def test_every_job_is_explained_up_to_its_start_and_no_further(name):
     for seed in range(3):
         jobs = seeded_workload(seed, least_run=0)

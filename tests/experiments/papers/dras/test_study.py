@@ -293,6 +293,7 @@ def test_options_that_cannot_be(tmp_path):
             study.plan_of(Setting(LOG, tmp_path, **given))
 
 
+@pytest.mark.slow
 def test_the_full_machine_has_the_papers_networks_and_keeps_its_training(tmp_path):
     plan = study.plan_of(Setting(LOG, tmp_path, scale="full", job_sets=3))
     whole = Work(split(LOG, "6w", "3w", plan.nodes), plan, first_seed=1)
