@@ -114,7 +114,7 @@ class SlurmCluster:
         if host not in (hosts.read_text() if hosts.exists() else ""):
             hosts.write_text(f"127.0.0.1 localhost {host}\n")
         self.configure()
-        self._commands(folder)
+        self.commands(folder)
 
     def configure(self, parameters=None):
         """Write slurm.conf; with other SchedulerParameters if they are given."""
@@ -310,6 +310,18 @@ PartitionName=p Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
             time.sleep(0.02)
         self._clock = [line for line in told.read_text().splitlines() if line.startswith(("FAKETIME", "LD_PRELOAD"))]
 
+    def commands(self, folder, user="root"):
+        """Put Slurm's commands into a folder, as scripts that speak to this cluster, as a user."""
+        folder.mkdir(exist_ok=True)
+        for name in ("squeue", "scontrol", "sinfo", "sacct", "sbatch", "scancel", "sacctmgr", "srun"):
+            script = folder / name
+            script.write_text(
+                f"#!/bin/sh\nexec chroot --userspec={user}:{user} {self.root} /usr/bin/env -i {_PATH} "
+                f"SLURM_CONF={self.place}/slurm.conf "
+                f'${{SLURM_TIME_FORMAT:+SLURM_TIME_FORMAT="$SLURM_TIME_FORMAT"}} LC_ALL=C.UTF-8 {name} "$@"\n'
+            )
+            script.chmod(0o755)
+
     def _own_processes(self):
         own = f"SLURM_CONF={self.place}/slurm.conf".encode()
         for path in Path("/proc").glob("[0-9]*"):
@@ -324,14 +336,3 @@ PartitionName=p Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
     def _add_user(self, name):
         if f"{name}:" not in (self.root / "etc" / "passwd").read_text():
             subprocess.run(["chroot", str(self.root), "useradd", "-m", name], check=True, capture_output=True)
-
-    def _commands(self, folder):
-        """Put Slurm's commands into a folder, as scripts that speak to this cluster."""
-        folder.mkdir(exist_ok=True)
-        for name in ("squeue", "scontrol", "sinfo", "sacct", "sbatch", "sacctmgr"):
-            script = folder / name
-            script.write_text(
-                f"#!/bin/sh\nexec chroot {self.root} /usr/bin/env -i {_PATH} SLURM_CONF={self.place}/slurm.conf "
-                f'${{SLURM_TIME_FORMAT:+SLURM_TIME_FORMAT="$SLURM_TIME_FORMAT"}} LC_ALL=C.UTF-8 {name} "$@"\n'
-            )
-            script.chmod(0o755)
