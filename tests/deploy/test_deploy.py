@@ -303,8 +303,8 @@ def test_what_is_installed_starts_as_its_user_reloads_and_is_private(installed):
 
 @pytest.mark.slow
 def test_the_adapters_unit_shadows_as_a_user_who_may_do_nothing_else(installed):
-    """The command of jobcast-slurm.service, with its umask and environment, beside a service and a stand-in of Slurm."""
-    root, about = installed
+    """The command of jobcast-slurm.service with its umask and environment, beside a service and a stand-in of Slurm."""
+    root, _ = installed
     lib, slurm = root / "var/lib/jobcast", root / "slurm"
     slurm.mkdir()
     for name in ("squeue", "scontrol", "sacct", "sinfo"):
