@@ -90,6 +90,22 @@ def test_no_folder_holds_too_many_modules():
     assert {folder: n for folder, n in count.items() if n > most[folder]} == {}
 
 
+def test_every_folder_stands_in_the_tree_of_contributing():
+    """But the papers' own folders, and what the database's tables have been."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("```text\n")[2].partition("```")[0]
+    parents: dict[int, str] = {}
+    shown = set()
+    for line in text.splitlines():
+        names = re.match(r"( *)((?:[\w./]+, )*[\w.]+/?)", line)
+        depth = len(names.group(1)) // 2
+        for name in names.group(2).split(", "):
+            parents[depth] = name.removesuffix("/")
+            shown.add("/".join(parents[level] for level in range(depth + 1)))
+    folders = {name_of(path.parent) for path in SOURCES if path.name != "__init__.py"}
+    left = re.compile(r"experiments/papers/.*|predictors/service/storage/migrations.*")
+    assert sorted(folder for folder in folders - shown if not left.fullmatch(folder)) == []
+
+
 def test_no_module_is_too_long():
     lines = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
     assert {name: n for name, n in lines.items() if n > MOST_LINES} == {}
