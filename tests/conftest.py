@@ -52,13 +52,14 @@ def pytest_runtest_setup() -> None:
 def pytest_collection() -> Generator[None, object, object]:
     """Keep Python's search for cycles away from what is imported and collected: all of it stays until the end.
 
-    More than half a million objects would be gone through again and again, for nothing.
+    More than half a million objects would be gone through again and again, for nothing. Later it looks less often.
     """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(50_000, 20, 20)
         gc.enable()
 
 
@@ -106,7 +107,8 @@ def _without_waiting_for_the_disk(connection: object, _record: object) -> None:
 
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory):
-    """An empty store: making one takes a second, copying it nothing."""
+    """An empty store: making one takes a second, copying it nothing; workers that share the tests make one for all."""
+    from filelock import FileLock
     from sqlalchemy import event
     from sqlalchemy.pool import Pool
 
@@ -114,12 +116,16 @@ def empty_store(tmp_path_factory):
     from predictors.tracking.store import Store
 
     event.listen(Pool, "connect", _without_waiting_for_the_disk)  # MLflow commits dozens of times for each model
-    folder = tmp_path_factory.mktemp("template")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JOBCAST_HOME", str(folder))
-        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-        with tracking._client(Store.current()):
-            return folder / "mlruns"
+    alone = "PYTEST_XDIST_WORKER" not in os.environ
+    folder = tmp_path_factory.mktemp("template") if alone else tmp_path_factory.getbasetemp().parent / "template"
+    folder.mkdir(exist_ok=True)
+    with FileLock(folder / "lock"), pytest.MonkeyPatch.context() as patch:
+        if not (folder / "mlruns").is_dir():
+            patch.setenv("JOBCAST_HOME", str(folder))
+            patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+            with tracking._client(Store.current()):
+                pass
+    return folder / "mlruns"
 
 
 @pytest.fixture(autouse=True)
