@@ -11,8 +11,9 @@ RUN := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 .venv/bin
 demo: .venv/installed  ## the whole story on a synthetic log
 	$(RUN)/jobcast demo
 
+# Three for two processors: a worker waits a fifth of its time for sockets, files and other processes.
 test: .venv/developer  ## every fast test, doctests included
-	$(RUN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
+	$(RUN)/python -m pytest -q -n 3 --dist worksteal -m "not slow"
 
 test-slow: .venv/developer  ## tests longer than a few seconds, or of several processes
 	$(RUN)/python -m pytest -q -n 2 --dist worksteal -m "slow and not digests_whole and not slurm"

@@ -1,9 +1,11 @@
 """Real logs and reference schedules, where the machine has them; an empty MLflow store."""
 
+import gc
 import logging
 import os
 import shutil
 import signal
+import sqlite3
 import sys
 import time
 from collections.abc import Callable, Generator
@@ -47,6 +49,21 @@ def pytest_runtest_setup() -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep Python's search for cycles away from what is imported and collected: all of it stays until the end.
+
+    More than half a million objects would be gone through again and again, for nothing. Later it looks less often.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 20)
+        gc.enable()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Let workers that share the whole suite compile no kernel twice."""
     from tests.support.kernels import MANY_TESTS, compile_in_turn
@@ -82,18 +99,33 @@ def reference() -> Finder:
     return _finder("JOBCAST_REFERENCE", ("", ".csv.gz"))
 
 
+def _without_waiting_for_the_disk(connection: object, _record: object) -> None:
+    """Let SQLite go on at once: no test cuts the power. The service says afterwards that its own database waits."""
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("PRAGMA synchronous=OFF")
+
+
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory):
-    """An empty store: making one takes a second, copying it nothing."""
+    """An empty store: making one takes a second, copying it nothing; workers that share the tests make one for all."""
+    from filelock import FileLock
+    from sqlalchemy import event
+    from sqlalchemy.pool import Pool
+
     from predictors.tracking import client as tracking
     from predictors.tracking.store import Store
 
-    folder = tmp_path_factory.mktemp("template")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JOBCAST_HOME", str(folder))
-        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-        with tracking._client(Store.current()):
-            return folder / "mlruns"
+    event.listen(Pool, "connect", _without_waiting_for_the_disk)  # MLflow commits dozens of times for each model
+    alone = "PYTEST_XDIST_WORKER" not in os.environ
+    folder = tmp_path_factory.mktemp("template") if alone else tmp_path_factory.getbasetemp().parent / "template"
+    folder.mkdir(exist_ok=True)
+    with FileLock(folder / "lock"), pytest.MonkeyPatch.context() as patch:
+        if not (folder / "mlruns").is_dir():
+            patch.setenv("JOBCAST_HOME", str(folder))
+            patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+            with tracking._client(Store.current()):
+                pass
+    return folder / "mlruns"
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
 """How tests run the engine on the oracle's jobs, and look at its schedule as the oracle's outcome."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 
@@ -43,6 +44,31 @@ def estimates_of(workload, estimates):
     if estimates == "clairvoyant":
         return clairvoyant(workload)
     return workload.requested if estimates == "requested" else np.array(estimates)
+
+
+def with_another_future(jobs, policy, estimates):
+    """Return an instant in the middle, and all starts twice: as it is, and if jobs that run then used all their time.
+
+    `estimates` makes estimates of the jobs, or is None.
+    """
+    first = simulate(jobs, policy, estimates and estimates(jobs))
+    instant = int(np.median(first.end))
+    other = replace(jobs, run_time=np.where(first.end > instant, jobs.requested, jobs.run_time))
+    return instant, first.start, simulate(other, policy, estimates and estimates(other)).start
+
+
+def knows_nothing_of_the_future(jobs, policy, estimates=None):
+    """Fail if a start hangs on how long a job runs that has not ended by then."""
+    instant, first, second = with_another_future(jobs, policy, estimates)
+    before = first <= instant
+    assert np.array_equal(first[before], second[before])
+    assert (second[~before] > instant).all()
+
+
+def knows_the_future(jobs, policy, estimates):
+    """Return whether a start hangs on how long a job runs that has not ended by then."""
+    instant, first, second = with_another_future(jobs, policy, estimates)
+    return not np.array_equal(first[first <= instant], second[first <= instant])
 
 
 def engine(jobs, policy, estimates="requested", correction="requested", kill=True, procs=PROCS):

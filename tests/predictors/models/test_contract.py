@@ -20,13 +20,14 @@ from predictors.registry import PREDICTORS, make_predictor
 from predictors.serialise import load, save
 
 SMALL = {
-    "forest": {"n_estimators": 4, "max_nodes": 400, "refit_every": 6 * 3600},
-    "boosted": {"n_estimators": 4, "refit_every": 12 * 3600},
-    "average": {"n_boosted": 2, "n_forest": 2, "refit_every": 40 * 3600},
-    "stack": {"n_boosted": 2, "n_forest": 2, "refit_every": 40 * 3600},
-    "censored": {"n_estimators": 4, "refit_every": 12 * 3600},
-    "chain": {"predictor": "boosted", "settings": {"n_estimators": 4, "refit_every": 12 * 3600}},
+    "forest": {"n_estimators": 4, "max_nodes": 400, "refit_every": 12 * 3600},
+    "boosted": {"n_estimators": 4, "refit_every": 24 * 3600},
+    "average": {"n_boosted": 2, "n_forest": 2, "refit_every": 50 * 3600},
+    "stack": {"n_boosted": 2, "n_forest": 2, "refit_every": 50 * 3600},
+    "censored": {"n_estimators": 4, "refit_every": 24 * 3600},
+    "chain": {"predictor": "boosted", "settings": {"n_estimators": 4, "refit_every": 24 * 3600}},
 }
+"""Models that are quick to learn, learnt anew twice to eight times within the log."""
 
 
 @pytest.fixture(scope="module")

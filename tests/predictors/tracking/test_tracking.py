@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 
@@ -51,16 +52,52 @@ def logged(name="last-two", predictor=None):
     return tracking.log_run(predictor, LOG, figures, split="first 80 % of jobs", seed=7, trained_until=900)
 
 
-@pytest.fixture(scope="module")
-def champion_store(tmp_path_factory, empty_store):
-    """A folder with a store that holds one model, for tests that only read."""
-    folder = tmp_path_factory.mktemp("champion")
-    shutil.copytree(empty_store, folder / "mlruns")
+@contextmanager
+def store_in(folder, template):
+    """A copy of a store, in use."""
+    shutil.copytree(template, folder / "mlruns")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JOBCAST_HOME", str(folder))
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-        tracking.register(logged(), "runtime", "champion")
-    return folder
+        yield folder
+
+
+def put_aside(folder):
+    """Return a store that was moved, so that copies of it are read themselves: it holds absolute paths."""
+    return (folder / "mlruns").rename(folder / "template")
+
+
+@pytest.fixture(scope="module")
+def champion(tmp_path_factory, empty_store):
+    """A store that holds one model, and the model's run."""
+    with store_in(tmp_path_factory.mktemp("champion"), empty_store) as folder:
+        run = logged()
+        tracking.register(run, "runtime", "champion")
+        return put_aside(folder), run
+
+
+@pytest.fixture
+def kept(champion, tmp_path):
+    """The run of a model that is there, in a copy of its store: keeping one takes a quarter of a second."""
+    template, run = champion
+    with store_in(tmp_path, template):
+        yield run
+
+
+@pytest.fixture(scope="module")
+def champion_classifier(tmp_path_factory, empty_store):
+    with store_in(tmp_path_factory.mktemp("champion"), empty_store) as folder:
+        run, model = logged_classifier()
+        tracking.register(run, "variability", "champion")
+        return put_aside(folder), run, model
+
+
+@pytest.fixture
+def kept_classifier(champion_classifier, tmp_path):
+    """The run of a classifier that is there, and the classifier."""
+    template, run, model = champion_classifier
+    with store_in(tmp_path, template):
+        yield run, model
 
 
 def client():
@@ -70,8 +107,9 @@ def client():
 
 
 def folder_of(run):
-    """Where the store keeps the files of a run's model."""
-    return Path(client().get_logged_model(run.model_id).artifact_location)
+    """Where the store keeps the files of a run's model, also of one that was kept before the store was copied."""
+    location = client().get_logged_model(run.model_id).artifact_location
+    return Store.current().artifacts / location.rpartition("/mlruns/artifacts/")[2]
 
 
 @pytest.mark.parametrize("name", PREDICTORS)
@@ -91,18 +129,16 @@ def test_a_predictor_comes_back_exactly_by_every_address(home, name):
         assert model.predictor.named_params() == predictor.named_params()
 
 
-def test_a_loaded_model_says_which_version_it_is(home):
-    run = logged()
-    tracking.register(run, "runtime", "champion")
+def test_a_loaded_model_says_which_version_it_is(kept):
     about = tracking.load_model("models:/runtime@champion").about()
     assert about["name"] == "runtime" and about["version"] == 1 and about["alias"] == "champion"
-    assert about["run_id"] == run.run_id and about["log_sha256"] == LOG.digest()
+    assert about["run_id"] == kept.run_id and about["log_sha256"] == LOG.digest()
     assert about["trained_until_utc"].endswith("Z")
 
 
-def test_a_runs_page_shows_figures_parameters_and_origin(home):
+def test_a_runs_page_shows_figures_parameters_and_origin(kept):
     """One run: metrics with units, parameters, tags with the log's digest; a figure that does not exist is left out."""
-    run = client().get_run(logged().run_id)
+    run = client().get_run(kept.run_id)
     assert run.data.metrics == {"mae_s": 12.5} and run.info.status == "FINISHED"
     assert run.data.params["predictor"] == "last-two" and run.data.params["seed"] == "7"
     assert set(make_predictor("last-two").get_params()) <= set(run.data.params)
@@ -148,10 +184,10 @@ def test_mlflow_serves_feature_rows(home, name):
     np.testing.assert_array_equal(got, predictor.predict_rows(without))
 
 
-def test_an_alias_moves_to_the_newest_version(home):
-    for version in (1, 2):
-        assert tracking.register(logged(), "runtime", "champion").version == version
-    tracking.register(logged(), "runtime", "shadow")
+def test_an_alias_moves_to_the_newest_version(kept):
+    assert tracking.load_model("models:/runtime@champion").version == 1
+    assert tracking.register(kept, "runtime", "champion").version == 2
+    tracking.register(kept, "runtime", "shadow")
     assert tracking.load_model("models:/runtime@champion").version == 2
     assert tracking.load_model("models:/runtime@shadow").version == 3
 
@@ -176,9 +212,7 @@ def test_an_alias_moves_to_the_newest_version(home):
         (__file__, "is a file"),
     ],
 )
-def test_a_wrong_address_is_told_with_the_right_one(champion_store, monkeypatch, uri, message):
-    monkeypatch.setenv("JOBCAST_HOME", str(champion_store))
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+def test_a_wrong_address_is_told_with_the_right_one(kept, uri, message):
     with pytest.raises(JobcastError, match=message):
         tracking.load_model(uri)
 
@@ -224,11 +258,9 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("message", DAMAGE)
-def test_a_damaged_model_is_refused(home, message):
-    run = logged()
-    tracking.register(run, "runtime", "champion")
-    DAMAGE[message](folder_of(run) / "data" / "predictor")
-    for uri in ("models:/runtime@champion", run.uri):
+def test_a_damaged_model_is_refused(kept, message):
+    DAMAGE[message](folder_of(kept) / "data" / "predictor")
+    for uri in ("models:/runtime@champion", kept.uri):
         with pytest.raises(JobcastError, match=message):
             tracking.load_model(uri)
 
@@ -252,8 +284,8 @@ class Bomb:
         return Path.touch, (self.trace,)
 
 
-def test_a_planted_pickle_is_refused_and_never_read(home, tmp_path):
-    run, trace = logged(), tmp_path / "exploded"
+def test_a_planted_pickle_is_refused_and_never_read(kept, tmp_path):
+    run, trace = kept, tmp_path / "exploded"
     for place, name in product(
         (".", "data", "data/predictor"), ("python_model.pkl", "model.joblib", "state", "MLmodel.pickle")
     ):
@@ -268,12 +300,11 @@ def test_a_planted_pickle_is_refused_and_never_read(home, tmp_path):
     assert trace.exists(), "the bomb must work, or this test shows nothing"
 
 
-def test_a_link_out_of_the_model_is_refused(home, tmp_path):
-    run = logged()
+def test_a_link_out_of_the_model_is_refused(kept, tmp_path):
     (tmp_path / "elsewhere.json").write_text("{}")
-    (folder_of(run) / "data" / "predictor" / "more.json").symlink_to(tmp_path / "elsewhere.json")
+    (folder_of(kept) / "data" / "predictor" / "more.json").symlink_to(tmp_path / "elsewhere.json")
     with pytest.raises(JobcastError, match="not a file of a jobcast model"):
-        tracking.load_model(run.uri)
+        tracking.load_model(kept.uri)
 
 
 def test_somebody_elses_model_is_refused(home, tmp_path):
@@ -348,16 +379,14 @@ def test_the_tracking_uri_of_the_environment_is_used_unchanged(home, empty_store
         tracking.load_model("models:/runtime@champion")
 
 
-def test_a_store_may_be_moved(home, tmp_path_factory, monkeypatch):
+def test_a_store_may_be_moved(kept, tmp_path, tmp_path_factory, monkeypatch):
     """Models are found in the new place, and new runs are written there: logged on the cluster, read on the laptop."""
-    run = logged()
-    tracking.register(run, "runtime", "champion")
     moved = tmp_path_factory.mktemp("moved")
-    shutil.move(home / "mlruns", moved / "mlruns")
+    shutil.move(tmp_path / "mlruns", moved / "mlruns")
     monkeypatch.setenv("JOBCAST_HOME", str(moved))
-    assert tracking.load_model("models:/runtime@champion").sha256 == run.sha256
-    assert folder_of(logged()).is_relative_to(moved)
-    assert not (home / "mlruns").exists()
+    assert tracking.load_model("models:/runtime@champion").sha256 == kept.sha256
+    assert Path(client().get_logged_model(logged().model_id).artifact_location).is_relative_to(moved)
+    assert not (tmp_path / "mlruns").exists()
 
 
 WORK = """
@@ -463,9 +492,7 @@ def test_a_classifier_comes_back_exactly_by_every_address(home, name):
         assert back.classifier.get_params() == model.get_params()
 
 
-def test_a_loaded_classifier_says_where_it_came_from(home):
-    run, _ = logged_classifier()
-    tracking.register(run, "variability", "champion")
+def test_a_loaded_classifier_says_where_it_came_from(kept_classifier):
     loaded = tracking.load_classifier("models:/variability@champion")
     about = loaded.about()
     assert (about["name"], about["version"], about["alias"]) == ("variability", 1, "champion")
@@ -475,10 +502,10 @@ def test_a_loaded_classifier_says_where_it_came_from(home):
     assert loaded.origin.norms_of() == DATA.labels().norms
 
 
-def test_mlflow_serves_rows_of_inputs(home):
+def test_mlflow_serves_rows_of_inputs(kept_classifier):
     import mlflow.pyfunc
 
-    run, model = logged_classifier()
+    run, model = kept_classifier
     served = mlflow.pyfunc.load_model(str(folder_of(run)))
     table = DATA.to_frame()[list(model.features_)]
     found = served.predict(table)
@@ -502,8 +529,8 @@ def test_a_classifier_for_known_applications_asks_which_it_is(home):
     assert (served.predict(table)["why"] == "unseen").sum() == 40
 
 
-def test_a_model_is_never_taken_for_one_of_another_kind(home, tmp_path):
-    run, _ = logged_classifier()
+def test_a_model_is_never_taken_for_one_of_another_kind(kept_classifier):
+    run, _ = kept_classifier
     with pytest.raises(JobcastError, match="model of variability, not of run time; use it with `jobcast variability"):
         tracking.load_model(run.uri)
     log = generate_log(50, seed=1)
@@ -512,8 +539,8 @@ def test_a_model_is_never_taken_for_one_of_another_kind(home, tmp_path):
         tracking.load_classifier(other.uri)
 
 
-def test_a_changed_classifier_is_refused(home):
-    run, _ = logged_classifier()
+def test_a_changed_classifier_is_refused(kept_classifier):
+    run, _ = kept_classifier
     path = folder_of(run) / "data" / "predictor" / "classifier.json"
     path.write_text(path.read_text().replace('"params"', '"Params"'))
     with pytest.raises(JobcastError, match="was changed since the model was saved"):
@@ -570,12 +597,10 @@ def test_a_run_shows_its_data_its_files_and_how_long_it_took(home, tmp_path):
     assert kept == {"figures/error.png", "tables/scores.csv"}
 
 
-def test_a_version_has_a_description_and_its_metrics(home):
-    run = logged()
-    kept = tracking.register(run, "runtime")
-    version = client().get_model_version("runtime", str(kept.version))
+def test_a_version_has_a_description_and_its_metrics(kept):
+    version = client().get_model_version("runtime", str(tracking.register(kept, "runtime").version))
     assert "**last-two**" in version.description and "| mae_s | 12.5 |" in version.description
-    (metric,) = client().get_logged_model(run.model_id).metrics
+    (metric,) = client().get_logged_model(kept.model_id).metrics
     assert (metric.key, metric.value, metric.dataset_name) == ("mae_s", 12.5, LOG.name)
     assert client().get_registered_model("runtime").description
 
@@ -624,11 +649,11 @@ def test_ctrl_c_ends_the_server(home, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_pages_show_the_store(champion_store):
+def test_the_pages_show_the_store(kept, tmp_path):
     """The real server, as `jobcast ui` starts it."""
     port = free_port()
     command = [sys.executable, "-m", "experiments.cli", "ui", "--port", str(port)]
-    place = {**os.environ, "JOBCAST_HOME": str(champion_store)}
+    place = {**os.environ, "JOBCAST_HOME": str(tmp_path)}
     place.pop("MLFLOW_TRACKING_URI", None)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=place) as pages:
         assert f"http://127.0.0.1:{port}" in pages.stdout.readline()

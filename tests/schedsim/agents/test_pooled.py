@@ -13,7 +13,7 @@ from schedsim.engine.simulation import Simulation, simulate
 from schedsim.policies.agents import RESERVES
 from schedsim.policies.policy import make_policy
 from schedsim.policies.pooled import Pooled
-from tests.support.engine_runs import busy_workload, random_workload
+from tests.support.engine_runs import busy_workload, knows_nothing_of_the_future, random_workload
 
 EASY = make_policy("easy")
 NETWORK = first_pooled(3)
@@ -95,13 +95,7 @@ def test_without_the_place_in_it_the_window_changes_no_pick_while_few_jobs_wait(
 
 @given(seed=st.integers(0, 10**9), reserve=st.sampled_from(list(RESERVES)))
 def test_no_pick_depends_on_how_long_a_job_that_has_not_ended_will_run(seed, reserve):
-    jobs, policy = random_workload(seed), replace(EASY, agent=first_pooled(seed), reserve=reserve)
-    first = simulate(jobs, policy)
-    instant = int(np.median(first.end))
-    other = replace(jobs, run_time=np.where(first.end > instant, jobs.requested, jobs.run_time))
-    second = simulate(other, policy)
-    before = first.start <= instant
-    assert np.array_equal(first.start[before], second.start[before])
+    knows_nothing_of_the_future(random_workload(seed), replace(EASY, agent=first_pooled(seed), reserve=reserve))
 
 
 def test_forks_and_stops_change_no_pick():

@@ -76,13 +76,23 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize("rule", RULES, ids=str)
-def test_equals_the_slow_oracle(rule):
-    for seed in range(150):
+def equals_the_slow_oracle(rule, seeds):
+    for seed in seeds:
         jobs = random_jobs(seed)
         log, expected = as_log(jobs), oracle.simulate(jobs, PROCS, rule)
         found = simulate(Workload.from_log(log), policy_of(rule), outlook_of(rule).forecast(log))
         assert found.start.tolist() == [expected.started[job] for job in range(len(jobs))], seed
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_equals_the_slow_oracle(rule):
+    equals_the_slow_oracle(rule, range(60))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_equals_the_slow_oracle_on_many_workloads(rule):
+    equals_the_slow_oracle(rule, range(60, 500))
 
 
 def test_the_promise_with_slack_is_kept_and_binds():
@@ -363,11 +373,25 @@ BY_GROUP = [
 ]
 
 
-@pytest.mark.parametrize(("name", "parts"), BY_GROUP, ids=lambda part: part if isinstance(part, str) else part.__name__)
+def by_name(part):
+    return part if isinstance(part, str) else part.__name__
+
+
+@pytest.mark.parametrize(("name", "parts"), BY_GROUP, ids=by_name)
 def test_revisions_by_group_and_by_job_give_one_schedule(name, parts):
     """Also of what is noted of each waiting job, and of a fork that takes other estimates in the middle."""
+    give_one_schedule(name, parts, range(6))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "parts"), BY_GROUP, ids=by_name)
+def test_revisions_by_group_and_by_job_give_one_schedule_of_many_workloads(name, parts):
+    give_one_schedule(name, parts, range(6, 40))
+
+
+def give_one_schedule(name, parts, seeds):
     policy = OWN[name] if name in OWN else make_policy(name)
-    for seed in range(12):
+    for seed in seeds:
         log = as_log(random_jobs(seed, most=90))
         workload, rule = Workload.from_log(log), list(REVISED_ESTIMATES.values())[seed % 2]
         if policy.postpone is not None:

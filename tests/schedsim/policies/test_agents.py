@@ -24,7 +24,7 @@ from schedsim.policies.orders import Order, Priority
 from schedsim.policies.policy import make_policy
 from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.workload import Workload
-from tests.support.engine_runs import busy_workload, random_workload
+from tests.support.engine_runs import busy_workload, knows_nothing_of_the_future, random_workload
 
 EASY = make_policy("easy")
 BASES = ["easy", "easy-sjbf", "easy+promise", "fcfs", "default"]
@@ -290,16 +290,8 @@ def test_forks_and_stops_change_no_pick(seed, stop, agent):
 
 @given(seed=st.integers(0, 10**9), reserve=st.sampled_from(list(RESERVES)))
 def test_no_pick_depends_on_how_long_a_job_that_has_not_ended_will_run(seed, reserve):
-    jobs = random_workload(seed)
     weights = tuple(np.random.default_rng(seed).normal(size=12))
-    policy = replace(EASY, agent=Linear(weights), reserve=reserve)
-    first = simulate(jobs, policy)
-    instant = int(np.median(first.end))
-    other = replace(jobs, run_time=np.where(first.end > instant, jobs.requested, jobs.run_time))
-    second = simulate(other, policy)
-    before = first.start <= instant
-    assert np.array_equal(first.start[before], second.start[before])
-    assert (second.start[~before] > instant).all()
+    knows_nothing_of_the_future(random_workload(seed), replace(EASY, agent=Linear(weights), reserve=reserve))
 
 
 def test_other_seeds_pick_otherwise_and_the_same_seed_alike():

@@ -124,11 +124,21 @@ def test_they_agree_on_longer_workloads_whatever_the_estimates(base):
         compare(base, jobs, estimates, seed, correction, kill)
 
 
-@pytest.mark.parametrize("base", ["easy", "wfp3-easy", "easy-sjbf"])
-def test_they_agree_on_long_queues(base):
-    for seed in range(4):
+def agree_on_long_queues(base, seeds):
+    for seed in seeds:
         jobs, procs = crowded_workload(seed, n_jobs=80)
         compare(base, jobs, seeded_estimates(seed, jobs), seed, procs=procs)
+
+
+@pytest.mark.parametrize("base", ["easy", "wfp3-easy", "easy-sjbf"])
+def test_they_agree_on_long_queues(base):
+    agree_on_long_queues(base, range(2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("base", ["easy", "wfp3-easy", "easy-sjbf"])
+def test_they_agree_on_many_long_queues(base):
+    agree_on_long_queues(base, range(2, 12))
 
 
 def seen(base, seed, kill=True):
