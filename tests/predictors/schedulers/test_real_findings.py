@@ -53,6 +53,19 @@ def test_finding_a_soft_end_that_has_passed_becomes_half_of_what_is_left(more, s
     assert after[-1][1] > after[0][1]
 
 
+def test_finding_before_25_05_running_jobs_are_planned_by_their_hard_limit(slurm):
+    """Of which the adapter warns: the option is there, and waiting jobs alone are planned by soft limits."""
+    cluster = slurm("24.11", speed=60, parameters=SOFT)
+    running = cluster.submit(*ONE_NODE, "-n8", "-t", 60, "--time-min=5", seconds=60)
+    cluster.wait_for(running, "RUNNING")
+    head, end = cluster.submit(*ONE_NODE, "-n8", "-t", 60), time.monotonic() + 20
+    while cluster.show(head, "StartTime") == "Unknown":
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    planned, hard = seconds(cluster.show(head, "StartTime")), seconds(cluster.show(running, "EndTime"))
+    assert abs(planned - hard) <= 60
+
+
 def test_finding_a_soft_limit_lets_a_job_begin_that_its_deadline_forbids(slurm):
     """It fits by its soft limit, and its hard one, which alone ends it, lies behind the deadline."""
     cluster = slurm()
@@ -74,6 +87,9 @@ def test_finding_the_option_taken_away_first_ends_jobs_at_their_soft_limit(slurm
     cluster.run("scontrol", "update", f"JobId={job}", "TimeMin=10")
     cluster.configure(BF)
     cluster.run("scontrol", "reconfigure")
+    alone = cluster.submit("-w", "n2", "-N1", "-n1", "-t", 200, "--time-min=10")
+    cluster.wait_for(alone, "RUNNING")
+    assert cluster.show(alone, "TimeLimit") == "03:20:00"  # nobody else wants its node
     cluster.submit(*ONE_NODE, "-n8", "-t", 60)  # the head, before which it may be backfilled
     cluster.run("scontrol", "update", f"JobId={job}", "NumCPUs=4", "NumTasks=4")
     cluster.run("scontrol", "release", str(job))
@@ -146,7 +162,7 @@ def test_finding_what_a_broken_plug_in_does(slurm):
     assert cluster.show(int(cluster.run(*submit, user="alice")), "TimeMin") == "00:07:00"
     assert cluster.run("scontrol", "reconfigure") == ""
     end = time.monotonic() + 15
-    while "DOWN" not in cluster.run("scontrol", "ping", check=False):
+    while cluster.is_running("slurmctld"):
         assert time.monotonic() < end
         time.sleep(0.2)
     (cluster.home / "job_submit.lua").write_text(good["job_submit"])
