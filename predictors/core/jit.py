@@ -74,7 +74,7 @@ def door(function: Callable[P, R]) -> Callable[P, R]:
     return lean(function.py_func)  # type: ignore[attr-defined]  # of numba's functions
 
 
-@numba.extending.intrinsic  # type: ignore[misc]  # numba is not typed
+@numba.extending.intrinsic  # type: ignore[untyped-decorator]  # numba
 def move(_typing: Any, numbers: Any, target: Any, source: Any, n: Any) -> Any:
     """Move `n` numbers of an array within it, all at once: a few instructions where `n` is a constant.
 
