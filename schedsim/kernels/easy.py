@@ -36,6 +36,8 @@ from schedsim.kernels.reservation import (
     nothing_changed,
     reserve_head,
     start_in_order,
+    start_newcomer,
+    tries_newcomers,
     use_extra_procs,
     verdict_on,
 )
@@ -47,6 +49,7 @@ from schedsim.kernels.start_end import start
 def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
     """Go on until a pause; return why (see `records`). With `reasons` the passes note what becomes of each job."""
     state = sim.state[0]
+    state.tries_newcomers = reasons is None and tries_newcomers(state)
     while True:
         if state.learns and state.phase == at.AT_ADVANCE and update_is_due(state):
             return at.ASK_LEARNER
@@ -54,7 +57,7 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
             stop = until_pass(sim, estimates)
             if stop != at.PASS_IS_DUE:
                 return stop
-            if nothing_changed(sim) and reasons is None:
+            if start_newcomer(sim) or (nothing_changed(sim) and reasons is None):
                 state.phase = _next_phase(sim)
                 continue
             if state.dated:

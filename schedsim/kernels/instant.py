@@ -98,7 +98,7 @@ def until_pass(sim: Arrays, estimates: Estimates) -> int:
             state.n_passes += 1
             state.phase = at.AT_ORDER
         if state.phase == at.AT_ORDER or state.phase == at.AT_REORDER:
-            if state.n_queued == 0:
+            if state.n_queued == 0 and not state.is_apart:
                 state.phase = at.AT_ADVANCE
                 continue
             if state.outdated:
@@ -198,12 +198,11 @@ def _submit(sim: Arrays) -> int:
 def _log_is_short(sim: Arrays) -> bool:
     """Return whether all that may happen before the next look might not fit into the log."""
     state = sim.state[0]
+    if not state.restarts and state.n_logged + 3 * len(sim.jobs) - state.n_events <= len(sim.log):
+        return False
     waiting = state.n_queued + state.n_postponed + state.n_held
     present = state.n_running + waiting + state.next_submission - state.next_queued
-    most = 3 * (present + 1)
-    if not state.restarts:
-        most = min(most, 3 * len(sim.jobs) - state.n_events)
-    return state.n_logged + most > len(sim.log)
+    return state.n_logged + 3 * (present + 1) > len(sim.log)
 
 
 @step
@@ -218,6 +217,8 @@ def _forecast_is_due(state: State) -> bool:
 def _take_in_submitted(sim: Arrays, estimates: Estimates) -> int:
     """Give the jobs submitted now a record and a place in the queue; return 0 or a pause."""
     state = sim.state[0]
+    is_alone = state.n_newcomers == 0 and state.next_queued + 1 == state.next_submission
+    state.is_apart = state.tries_newcomers and is_alone
     while state.next_queued < state.next_submission:
         row = state.next_queued
         running, candidate, order = estimates_of(estimates, state, row, sim.jobs[row].requested_time)
@@ -246,7 +247,7 @@ def _take_in_submitted(sim: Arrays, estimates: Estimates) -> int:
         if state.postpones and release_time(sim, row) > state.now:
             job.release_time = release_time(sim, row)
             postpone(sim, slot)
-        else:
+        elif not state.is_apart:
             enqueue(sim, slot)
         state.n_newcomers += 1
         state.last_queued = slot

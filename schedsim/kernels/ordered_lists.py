@@ -1,7 +1,10 @@
 """Ordered lists of jobs: insert, remove, the next job that fits, and when processors come free.
 
 An entry is (key, tie, slot, procs, length), sorted by (key, tie), smaller first. A list is a sequence of nodes, a node
-of at most `FAN` leaves, a leaf of at most `BLOCK` entries; neighbours that together are at most half full are joined.
+of at most `FAN` leaves, a leaf of at most `BLOCK` entries; neighbours that together are at most half full are joined,
+leaves up to three quarters. A leaf has twice as many places: the empty ones behind its entries hold the greatest key
+and more processors than any machine, and to make or close a gap as many places as a leaf has entries move at once.
+Neither a search within a leaf nor a move depends on how many entries there are: a processor does both without a guess.
 The list searched for backfills knows of each leaf and node the job with fewest processors and, for each power of two,
 the shortest one below that number: a search reads two numbers to pass over a whole node. Where such a job has gone, the
 row is loose: a search that enters it looks for the next ones first. A list of one leaf has no such bounds. The lists of
@@ -14,7 +17,7 @@ Does not handle: two entries with equal (key, tie); running out of rows (the cal
 import numpy as np
 
 import schedsim.kernels.records as at
-from predictors.core.jit import rare, step
+from predictors.core.jit import move, rare, step
 from schedsim.kernels.records import Arrays, ListRow, Records, State
 
 
@@ -43,7 +46,16 @@ def take_row(lists: Records[ListRow], state: State) -> int:
     row.first_until = at.NOTHING
     for c in range(state.n_classes):
         row.least_length[c] = at.NEVER
+    _empty_places(row, at.NOTHING, at.PLACES)
     return place
+
+
+@step
+def _empty_places(leaf: ListRow, begin: int, end: int) -> None:
+    """Mark places of a leaf as empty: no search finds them."""
+    for k in range(begin, end):
+        leaf.key[k] = at.LAST_KEY
+        leaf.procs[k] = at.NEVER
 
 
 @step
@@ -184,7 +196,7 @@ def leaf_of(lists: Records[ListRow], node: ListRow, key: int, tie: int) -> int:
 def place_of(leaf: ListRow, key: int, tie: int) -> int:
     """Return the place of the leaf's first entry not before (key, tie), or the number of entries."""
     place, n = 0, leaf.count
-    for k in range(n):  # all at once, without a branch: halving would guess wrong at every other step
+    for k in range(at.BLOCK):  # all at once, without a branch: halving would guess wrong at every other step
         place += 1 if leaf.key[k] < key else 0
     while place < n and leaf.key[place] == key and leaf.tie[place] < tie:
         place += 1
@@ -406,6 +418,7 @@ def _split_leaf(lists: Records[ListRow], state: State, which: int, node: ListRow
     leaf, upper, half = leaf_at(lists, node, j), _open_leaf(lists, state, node, j + 1), at.BLOCK // 2
     for k in range(half, at.BLOCK):
         _copy_entry(leaf, k, upper, k - half)
+    _empty_places(leaf, half, at.BLOCK)
     leaf.count = half
     upper.count = at.BLOCK - half
     searched = is_searched(state, which)
@@ -475,11 +488,20 @@ def _make_room(
 
 
 @step
+def _move_entries(leaf: ListRow, target: int, source: int) -> None:
+    """Move the entries of a leaf from a place on to another, and as many places behind them as a leaf has entries."""
+    move(leaf.key, target, source, at.BLOCK)
+    move(leaf.tie, target, source, at.BLOCK)
+    move(leaf.slot, target, source, at.BLOCK)
+    move(leaf.procs, target, source, at.BLOCK)
+    move(leaf.length, target, source, at.BLOCK)
+
+
+@step
 def _put(leaf: ListRow, key: int, tie: int, slot: int, procs: int, length: int) -> None:
     """Put an entry into a leaf with room."""
     place = place_of(leaf, key, tie)
-    for k in range(leaf.count, place, -1):
-        _copy_entry(leaf, k - 1, leaf, k)
+    _move_entries(leaf, place + 1, place)
     leaf.key[place] = key
     leaf.tie[place] = tie
     leaf.slot[place] = slot
@@ -508,11 +530,11 @@ def _close_node(lists: Records[ListRow], state: State, which: int, i: int) -> No
 
 @step
 def _join_leaves(lists: Records[ListRow], state: State, which: int, node: ListRow, j: int) -> bool:
-    """Join the j-th leaf and the next if together they are at most half full."""
+    """Join the j-th leaf and the next if together they fill at most three quarters of one."""
     if j < 0 or j + 1 >= node.count:
         return False
     leaf, following = leaf_at(lists, node, j), leaf_at(lists, node, j + 1)
-    if leaf.count + following.count > at.BLOCK // 2:
+    if leaf.count + following.count > 3 * at.BLOCK // 4:
         return False
     for k in range(following.count):
         _copy_entry(following, k, leaf, leaf.count + k)
@@ -564,8 +586,7 @@ def _take_out(lists: Records[ListRow], state: State, which: int, i: int, j: int,
     leaf, node = _leaf_of_list(lists, state, which, i, j), node_at(lists, which, i)
     procs, length = leaf.procs[place], leaf.length[place]
     leaf.count -= 1
-    for k in range(place, leaf.count):
-        _copy_entry(leaf, k + 1, leaf, k)
+    _move_entries(leaf, place, place + 1)
     leaf.procs_sum -= procs
     node.procs_sum -= procs
     leaf.first_until = node.first_until = at.NOTHING

@@ -32,6 +32,7 @@ Observed = npt.NDArray[np.float32]
 
 # sizes of the ordered lists
 BLOCK: Final = 16  # entries of a leaf at most
+PLACES: Final = 2 * BLOCK  # of a leaf: BLOCK of them, from any entry on, can move by one (see `ordered_lists`)
 FAN: Final = 32  # leaves of a node at most
 CLASSES: Final = 29  # of numbers of processors, by powers of two
 LISTS: Final = 13  # ordered lists, see below
@@ -210,11 +211,11 @@ class ListRow:
     first: int  # row of the job that comes first, under an order that changes with time (see `keys.stays_ahead`)
     first_until: int  # it must be looked for anew from this second on
     least_length: Annotated[Numbers, CLASSES]  # element c: of jobs with fewer than 2**(c + 1) processors, the shortest
-    key: Annotated[Numbers, BLOCK]  # of a leaf's entries, and so on
-    tie: Annotated[Numbers, BLOCK]
-    slot: Annotated[Numbers, BLOCK]
-    procs: Annotated[Numbers, BLOCK]
-    length: Annotated[Numbers, BLOCK]
+    key: Annotated[Numbers, PLACES]  # of a leaf's entries, and so on
+    tie: Annotated[Numbers, PLACES]
+    slot: Annotated[Numbers, PLACES]
+    procs: Annotated[Numbers, PLACES]
+    length: Annotated[Numbers, PLACES]
     leaves: Annotated[Numbers, FAN]  # of a node
     is_loose: bool  # a job has gone that one of these bounds was of
     node: Annotated[Numbers, LISTS]  # not of this row: in the i-th row, the i-th node of each list
@@ -261,6 +262,8 @@ class State:
     n_kills: int
     last_queued: int  # slot
     n_newcomers: int  # jobs queued at this instant
+    tries_newcomers: bool  # a job that is submitted alone is tried before it joins the queue, see `reservation`
+    is_apart: bool  # the job queued last has not joined the queue yet
     n_timers: int  # set so far
     profile_size: int  # levels of the availability profile; 0: there is none
     n_reservations: int  # in the profile
@@ -473,6 +476,7 @@ REVISED_STEP: Final = record_type(RevisedStep)
 NEVER: Final = 1 << 62
 FAR: Final = 1 << 50  # seconds; no simulation takes so long
 FIRST_KEY: Final = -(1 << 63)  # no key is smaller
+LAST_KEY: Final = (1 << 63) - 1  # no key is greater
 FIRST_TIE: Final = -1  # of those that are looked for
 # names, since a literal in a call makes numba compile another function
 NOTHING: Final = 0

@@ -14,12 +14,12 @@ from schedsim.kernels.cobalt import set_allows
 from schedsim.kernels.keys import WFP3
 from schedsim.kernels.observation import ask_for_pick
 from schedsim.kernels.ordered_lists import first_slot, released_by, slot_from, time_of_release
-from schedsim.kernels.profile import book, clears, earliest, free_for, level_at, note_start, plan_ends
-from schedsim.kernels.queue import move_group_on, refresh
+from schedsim.kernels.profile import book, clears, earliest, free_for, keeps_promise, level_at, note_start, plan_ends
+from schedsim.kernels.queue import enqueue, move_group_on, refresh
 from schedsim.kernels.reasons import Reasons
 from schedsim.kernels.records import Arrays, JobNow, State
 from schedsim.kernels.sorting import first_now
-from schedsim.kernels.start_end import start
+from schedsim.kernels.start_end import begin, start
 
 
 @step
@@ -203,6 +203,58 @@ def nothing_changed(sim: Arrays) -> bool:
     if state.depth == at.NO_BACKFILL:
         return True
     return state.n_newcomers == 1 and not fits_beside_head(sim.jobs_now[state.last_queued], state)
+
+
+@step
+def tries_newcomers(state: State) -> bool:
+    """Return whether a job that is submitted alone may be tried before it joins the queue (see `start_newcomer`).
+
+    Not where a pass has more to ask about it: an agent, a gate, a site's rules, reservations of the machine, or orders
+    and estimates that change while jobs wait.
+    """
+    if state.agent != at.NO_AGENT or state.gated or state.site_rules or state.n_node_sets > 0 or state.scored:
+        return False
+    if state.dated or state.placed or state.asks_ends or state.restarts or state.postpones or state.passes_over:
+        return False
+    if state.revises or state.grouped or state.by_row or state.finds_first or state.keeps_head:
+        return False
+    return max(state.order, state.backfill_order) < WFP3
+
+
+@step
+def start_newcomer(sim: Arrays) -> bool:
+    """Start a job that is submitted alone, without a pass, if it may start at once; else let it join the queue.
+
+    If nobody waits it starts if it fits. If somebody does, and nothing has changed for the blocked head since the last
+    pass, then of all waiting jobs only the newcomer can start (see `nothing_changed`), by the rule of EASY. Such jobs,
+    often every second one, are in no list of waiting jobs, and nobody looks for them there. Returns whether it started.
+    """
+    state = sim.state[0]
+    if not state.is_apart:
+        return False
+    state.is_apart = False
+    slot = state.last_queued
+    job = sim.jobs_now[slot]
+    if state.n_queued == 0:
+        if job.procs <= free_for(state, job.procs):
+            state.head = -1
+            begin(sim, slot, at.READY)
+            return True
+    elif _is_all_that_counts(sim, job) and fits_beside_head(job, state) and keeps_promise(job, state):
+        use_extra_procs(job, state)
+        begin(sim, slot, at.BACKFILLED)
+        return True
+    enqueue(sim, slot)
+    return False
+
+
+@step
+def _is_all_that_counts(sim: Arrays, job: JobNow) -> bool:
+    """Return whether the head is still blocked and first, also before this newcomer, and all else is as it was."""
+    state = sim.state[0]
+    if state.causes != at.BY_SUBMISSION or state.stale or state.head < 0 or state.depth == at.NO_BACKFILL:
+        return False
+    return _first(sim) == state.head and sim.jobs_now[state.head].keys[at.QUEUE] <= job.keys[at.QUEUE]
 
 
 @step

@@ -45,11 +45,10 @@ def in_range(seconds: float, limit: int) -> int:
 def estimates_of(estimates: Estimates, state: State, row: int, limit: int) -> tuple[int, int, int]:
     """Return the estimates [s] of a job once it runs, as a candidate and for the order; -1 where there is none."""
     if not state.revises:
-        return (
-            in_range(estimates.running[row], limit),
-            in_range(estimates.candidate[row], limit),
-            in_range(estimates.order[row], limit),
-        )
+        running = in_range(estimates.running[row], limit)
+        if not state.several_estimates:
+            return running, running, running
+        return running, in_range(estimates.candidate[row], limit), in_range(estimates.order[row], limit)
     if state.n_revised >= state.n_revisions or estimates.revisions[state.n_revised].row != row:
         return -1, -1, -1
     answer = estimates.revisions[state.n_revised]

@@ -14,9 +14,15 @@ from schedsim.kernels.revisions import cancel_revision, not_overdue, schedule_re
 @step
 def start(sim: Arrays, slot: int, how: int) -> None:
     """Start a waiting job now. A job of length zero ends at once."""
-    job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
     refresh(sim, slot)
-    leave_queue(sim, job)
+    leave_queue(sim, sim.jobs_now[slot])
+    begin(sim, slot, how)
+
+
+@step
+def begin(sim: Arrays, slot: int, how: int) -> None:
+    """Let a job that is not in the queue start now."""
+    job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
     if state.site_rules:
         on_start(sim, job)
     record(sim, event.STARTED, job.row, 4 * job.current_estimate + how)

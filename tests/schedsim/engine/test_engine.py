@@ -297,6 +297,22 @@ def test_engine_equals_oracle_with_hundreds_waiting(order):
     assert simulate(jobs, make_policy(f"{order}-easy")).start.tolist() == expected.start
 
 
+def test_jobs_of_one_second_are_tried_in_their_order_wherever_memory_ends():
+    """The last of them may find no room for its record; it is then still no newcomer that came alone."""
+    for n in range(250, 260):
+        procs = [7, 10] + [1] * n
+        w = Workload.from_columns(
+            range(n + 2),
+            submit=[0, 1] + [10] * n,
+            procs=procs,
+            requested=[10**6] * 2 + [50] * n,
+            run_time=[10**6] * 2 + [50] * n,
+            machine_procs=10,
+        )
+        start = simulate(w, make_policy("easy")).start
+        assert start[2:].tolist() == [10 + 50 * (i // 3) for i in range(n)], n
+
+
 def test_random_starts_in_the_order_of_a_hash_of_the_job():
     """Nothing but seed and job id decides: the draw of one job does not depend on what else there is."""
     jobs = random_workload(3)

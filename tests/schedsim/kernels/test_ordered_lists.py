@@ -59,6 +59,7 @@ def check_bounds(state, which):
             count = lists[leaf].count
             procs, length = lists[leaf].procs[:count], lists[leaf].length[:count]
             assert 0 < count <= at.BLOCK and lists[leaf].procs_sum == procs.sum()
+            assert (lists[leaf].key[count:] == at.LAST_KEY).all() and (lists[leaf].procs[count:] == at.NEVER).all()
             for row in (lists[leaf], lists[node]) if several else ():
                 assert row.least_procs <= procs.min()
                 for c in range(one.n_classes):
