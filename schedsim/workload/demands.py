@@ -83,6 +83,7 @@ class Demands:
         return NodeArrays(
             self.nodes.copy(),
             self.nodes.copy(),
+            self.nodes.copy(),
             self.nodes,
             self.shapes,
             self.shape_of,

@@ -14,6 +14,10 @@ A pass starts the queue's front while it has a place. The first job without one 
 first planned end at which it has a place once all are gone that are planned to end by then. The others, in the backfill
 order, start if they have a place now, and end by the shadow time or leave the head a place then. A job of length zero
 takes nothing.
+
+Under a promise a job that is the head for the first time is promised its shadow time by requested times, and some
+slack; a job behind it must also end by the promise by its requested time, or leave the head a place then beside all
+that may run then by requested times. A head that keeps its place stays the head until it starts, whoever comes first.
 """
 
 from dataclasses import dataclass
@@ -32,6 +36,17 @@ class Ask:
     spread: bool = False
     exclusive: bool = False
     nodes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Promise:
+    """Slack of a promise [s]: what it is, what it grows by for each second waited, and between what it lies."""
+
+    slack: int = 0
+    growth: float = 0.0
+    least: int = 0
+    most: int = 10**12
+    kept: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,8 +92,9 @@ def order_key(name, ask, estimate):
 class Site:
     """The machine and its jobs at one second."""
 
-    def __init__(self, asks, boxes, estimates):
+    def __init__(self, asks, boxes, estimates, promise):
         self.asks, self.boxes, self.estimates, self.now = asks, boxes, estimates, 0
+        self.promise, self.promised, self.head = promise, {}, None
         self.start, self.spots, self.planned = {}, {}, {}
         self.queue, self.running = [], []  # rows
 
@@ -107,7 +123,10 @@ class Site:
 
     def start_in_order(self, order):
         """Start jobs in order; return the first without a place, or None."""
-        for row in self.sorted(order):
+        rows = self.sorted(order)
+        if self.promise and self.promise.kept and self.head is not None:
+            rows = [self.head, *(row for row in rows if row != self.head)]
+        for row in rows:
             spot = place(self.boxes, self.asks[row], self.placed(self.running))
             if spot is None:
                 return row
@@ -118,12 +137,26 @@ class Site:
         """Return the running jobs that are planned to end later."""
         return self.placed(row for row in self.running if self.planned[row] > second)
 
+    def beyond_by_request(self, second):
+        """Return the running jobs that may run beyond a second by their requested times."""
+        return self.placed(row for row in self.running if self.start[row] + self.asks[row].requested > second)
+
+    def promise_of(self, head):
+        """Return by when the head starts at the latest."""
+        if head not in self.promised:
+            ends = sorted({self.start[row] + self.asks[row].requested for row in self.running})
+            shadow = next(second for second in ends if self.has_place(head, self.beyond_by_request(second)))
+            slack = self.promise.slack + int(self.promise.growth * (self.now - self.asks[head].submit))
+            self.promised[head] = shadow + max(self.promise.least, min(self.promise.most, slack))
+        return self.promised[head]
+
     def backfill(self, order, head):
         """Start jobs that do not delay the head; None is no head."""
         shadow = None
         if head is not None:
             ends = sorted({self.planned[row] for row in self.running})
             shadow = next(second for second in ends if self.has_place(head, self.beyond(second)))
+        by = self.promise_of(head) if self.promise and head is not None else None
         for row in self.sorted(order):
             spot = None if row == head else place(self.boxes, self.asks[row], self.placed(self.running))
             if spot is None:
@@ -131,12 +164,15 @@ class Site:
             late = head is not None and self.now + self.estimates[row] > shadow
             if late and not self.has_place(head, [*self.beyond(shadow), (self.asks[row], spot)]):
                 continue
+            beyond = by is not None and self.now + self.asks[row].requested > by
+            if beyond and not self.has_place(head, [*self.beyond_by_request(by), (self.asks[row], spot)]):
+                continue
             self.begin(row, spot)
 
 
-def simulate(asks, boxes, order="fcfs", backfill="fcfs", depth=1, estimates=None, greedy=False):
+def simulate(asks, boxes, order="fcfs", backfill="fcfs", depth=1, estimates=None, greedy=False, promise=None):
     """Return start and place of each job, rows as in `asks`, which are sorted by (submit, job id)."""
-    site = Site(asks, boxes, [max(1, min(e, a.requested)) for e, a in zip(estimates, asks, strict=True)])
+    site = Site(asks, boxes, [max(1, min(e, a.requested)) for e, a in zip(estimates, asks, strict=True)], promise)
     while len(site.start) < len(asks):
         coming = [ask.submit for row, ask in enumerate(asks) if row not in site.start and row not in site.queue]
         site.now = min([*coming, *(site.end(row) for row in site.running)])
@@ -145,7 +181,7 @@ def simulate(asks, boxes, order="fcfs", backfill="fcfs", depth=1, estimates=None
         for row in site.running:
             if site.planned[row] <= site.now:
                 site.planned[row] = site.start[row] + asks[row].requested
-        head = None if greedy else site.start_in_order(order)
+        site.head = head = None if greedy else site.start_in_order(order)
         if greedy or (head is not None and depth > 0):
             site.backfill(backfill, head)
     rows = range(len(asks))

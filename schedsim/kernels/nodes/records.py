@@ -41,6 +41,7 @@ class Tried:
 
     in_vain_at: int  # number of jobs that had released nodes by then, or -1: since then none may have a place
     in_the_way_at: int  # moment at which it would have taken the head's place, or -1
+    breaks_promise_at: int  # moment at which it would have taken the place promised to the head, or -1
 
 
 class Part:
@@ -60,6 +61,7 @@ class Places:
     spare_part: int  # the record given back last, or -1
     n_parts: int  # records from here on were never used
     head_room: int  # pieces of the head for which there is room at its shadow time
+    promise_room: int  # and at the start that it was promised
     released_at_scan: int  # `n_released` and `n_occupied` when the last search for backfills began
     occupied_at_scan: int
     head_at_scan: int  # row of its head, or -1
@@ -70,6 +72,7 @@ class NodeArrays(NamedTuple):
 
     nodes: Records[Node]  # now
     later: Records[Node]  # at the head's shadow time, by the estimates; written anew before it is read
+    at_promise: Records[Node]  # at the start promised to the head, by requested times; likewise
     empty: Records[Node]  # without a job; read-only
     demands: Records[Demand]  # by shape; read-only
     shape_of: Ints  # number of each job's shape, by row; read-only

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 import schedsim.kernels.nodes.records as of
 from predictors.core.errors import JobcastError
 from schedsim.engine.simulation import Simulation, simulate
-from schedsim.policies.policy import POLICIES, make_policy
+from schedsim.policies.backfilling import Easy, Promise
+from schedsim.policies.orders import ORDERS
+from schedsim.policies.policy import POLICIES, Policy, make_policy
 from schedsim.workload.demands import Demands
 from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.workload import Workload
@@ -28,7 +30,20 @@ BY_NODES = {
     "saf-easy": {"order": "saf", "backfill": "saf"},
     "laf-easy": {"order": "laf", "backfill": "laf"},
     "binpacking": {"backfill": "widest", "greedy": True},
+    "easy+promise": {"promise": oracle.Promise()},
+    "easy-sjbf+promise": {"backfill": "sjf", "promise": oracle.Promise()},
+    "sjf-easy+promise": {"order": "sjf", "backfill": "sjf", "promise": oracle.Promise()},
+    "with slack": {"backfill": "sjf", "promise": oracle.Promise(60, -0.5, 5, 120)},
+    "head kept": {"order": "sjf", "backfill": "sjf", "promise": oracle.Promise(10, 0.2, 0, 60, kept=True)},
 }
+
+
+def rule_of(policy):
+    """The policy of one of these names."""
+    if policy in ("with slack", "head kept"):
+        order = ORDERS["sjf" if policy == "head kept" else "fcfs"]
+        return Policy(order, Easy(ORDERS["sjf"]), Promise(**vars(BY_NODES[policy]["promise"])))
+    return make_policy(policy)
 
 
 def demands(boxes, asks):
@@ -103,7 +118,7 @@ def drawn(seed):
 def differing(seed, policy):
     """The first job that starts, or lies, elsewhere than the oracle says; None if all are equal."""
     boxes, asks, estimates = drawn(seed)
-    schedule = simulate(workload(boxes, asks), make_policy(policy), np.array(estimates))
+    schedule = simulate(workload(boxes, asks), rule_of(policy), np.array(estimates))
     start, spots = oracle.simulate(asks, boxes, estimates=estimates, **BY_NODES[policy])
     parts = schedule.placements
     for row in range(len(asks)):
@@ -142,6 +157,7 @@ def on_one_node(counted):
 
 ALIKE = [name for name, one in POLICIES.items() if one.kind in ("counts", "greedy") and one.depth in (0, 1, None)]
 ALIKE = [name for name in ALIKE if name not in ("cobalt", "score", "score-easy", "priority", "priority-easy")]
+ALIKE += ["careful", "balanced", "easy+promise", "wfp3-easy+promise"]
 
 
 @pytest.mark.parametrize("policy", sorted(ALIKE))
@@ -171,7 +187,7 @@ def test_a_fork_goes_on_like_the_original_and_leaves_it_alone():
     assert fork.schedule().start.tolist() == one.schedule().start.tolist() == whole.start.tolist()
 
 
-@pytest.mark.parametrize("policy", ["conservative-replan", "careful", "hybrid-2", "easy+promise", "ceil", "look-ahead"])
+@pytest.mark.parametrize("policy", ["conservative-replan", "hybrid-2", "hybrid-2+promise", "ceil", "look-ahead"])
 def test_policies_that_count_processors_are_refused(policy):
     boxes, asks, _ = drawn(3)
     with pytest.raises(JobcastError, match=r"count processors alone.*easy-sjbf.*leave out the machine file"):
