@@ -184,10 +184,12 @@ def _remedy(stretch: Stretch, f: Reason) -> str:
 
 
 def _promise(e: Explanation, stretch: Stretch, f: Reason) -> str:
+    place = "would lie in its place then"
+    if f.extra is not None:
+        place = f"it needs {_processors(e.procs)} where {f.extra} are free beside it then"
     return (
         f"job {e.job_id} was not backfilled: by its requested time it would end at t={stretch.last + e.requested}, "
-        f"after t={f.shadow}, which job {f.head} was promised, and it needs {_processors(e.procs)} where {f.extra} are "
-        "free beside it then"
+        f"after t={f.shadow}, which job {f.head} was promised, and {place}"
     )
 
 

@@ -171,7 +171,7 @@ class Site:
 
 
 def simulate(asks, boxes, order="fcfs", backfill="fcfs", depth=1, estimates=None, greedy=False, promise=None):
-    """Return start and place of each job, rows as in `asks`, which are sorted by (submit, job id)."""
+    """Return start and place of each job, and the promises; rows as in `asks`, sorted by (submit, job id)."""
     site = Site(asks, boxes, [max(1, min(e, a.requested)) for e, a in zip(estimates, asks, strict=True)], promise)
     while len(site.start) < len(asks):
         coming = [ask.submit for row, ask in enumerate(asks) if row not in site.start and row not in site.queue]
@@ -185,4 +185,4 @@ def simulate(asks, boxes, order="fcfs", backfill="fcfs", depth=1, estimates=None
         if greedy or (head is not None and depth > 0):
             site.backfill(backfill, head)
     rows = range(len(asks))
-    return [site.start[row] for row in rows], [site.spots[row] for row in rows]
+    return [site.start[row] for row in rows], [site.spots[row] for row in rows], site.promised

@@ -10,9 +10,13 @@ from hypothesis import strategies as st
 import schedsim.kernels.nodes.records as of
 from predictors.core.errors import JobcastError
 from schedsim.engine.simulation import Simulation, simulate
+from schedsim.explain.explain import explain
+from schedsim.explain.sentences import in_words
 from schedsim.policies.backfilling import Easy, Promise
 from schedsim.policies.orders import ORDERS
 from schedsim.policies.policy import POLICIES, Policy, make_policy
+from schedsim.validate.laws import ON_NODES
+from schedsim.validate.validate import check
 from schedsim.workload.demands import Demands
 from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.workload import Workload
@@ -119,7 +123,9 @@ def differing(seed, policy):
     """The first job that starts, or lies, elsewhere than the oracle says; None if all are equal."""
     boxes, asks, estimates = drawn(seed)
     schedule = simulate(workload(boxes, asks), rule_of(policy), np.array(estimates))
-    start, spots = oracle.simulate(asks, boxes, estimates=estimates, **BY_NODES[policy])
+    start, spots, promised = oracle.simulate(asks, boxes, estimates=estimates, **BY_NODES[policy])
+    if "order" not in BY_NODES[policy] or policy == "head kept":  # else a later job may become the head
+        assert all(int(schedule.start[row]) <= by for row, by in promised.items())
     parts = schedule.placements
     for row in range(len(asks)):
         own = slice(parts.offsets[row], parts.offsets[row + 1])
@@ -173,6 +179,23 @@ def test_on_one_node_schedules_are_those_of_counts(policy):
                 nodes = simulate(on_one_node(counted), rule, believed, correction)
                 assert nodes.start.tolist() == plain.start.tolist(), (seed, correction)
                 assert nodes.started_by.tolist() == plain.started_by.tolist()
+
+
+def test_an_explanation_names_the_promise_that_held_a_job():
+    boxes = [oracle.Box((1, 1, 0)), oracle.Box((1, 1, 0))]
+    one, both = (1, (1, 1, 0)), (2, (1, 1, 0))
+    asks = [
+        oracle.Ask(1, 0, 10, 10, *one, nodes=(0, 1)),
+        oracle.Ask(2, 1, 10, 10, *both, nodes=(0, 1)),
+        oracle.Ask(3, 2, 20, 2, *one, nodes=(0, 1)),
+    ]
+    jobs, guess, rule = workload(boxes, asks), np.array([10, 10, 2]), make_policy("easy+promise")
+    assert simulate(jobs, make_policy("easy"), guess).start.tolist() == [0, 10, 2]
+    schedule = simulate(jobs, rule, guess)
+    assert schedule.start.tolist() == [0, 10, 20]
+    found = explain(schedule, 3, rule, guess)
+    assert "after t=10, which job 2 was promised, and would lie in its place then" in "\n".join(in_words(found))
+    assert ON_NODES in check(schedule, rule, guess).kept
 
 
 def test_a_fork_goes_on_like_the_original_and_leaves_it_alone():

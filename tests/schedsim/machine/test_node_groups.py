@@ -205,13 +205,14 @@ def test_the_command_simulates_explains_and_refuses(tmp_path):
     run = lambda *more: CliRunner().invoke(app, ["simulate", str(log), "--machine", str(machine), *more])  # noqa: E731
     found = json.loads(run("--json", "--explain", "2", "--paranoid").stdout)
     assert found["by_dominant"]["gpus"]["jobs"] == 2
+    assert run("--policy", "careful", "--estimates", "careful", "--paranoid").exit_code == 0
     assert found["explanation"]["chain"][0]["finding"]["lacking"] == ["gpus"]
     assert "its nodes lacked GPUs" in run("--explain", "2").stdout
     out = tmp_path / "out.csv"
     assert run("--schedule", str(out)).exit_code == 0
     assert out.read_text().splitlines()[1].endswith(",2")  # node 2 is the one with GPUs
     for more, says in (
-        (["--policy", "careful"], "count processors alone"),
+        (["--policy", "hybrid-2"], "count processors alone"),
         (["--procs", "7"], "have 24 processors; leave --procs out"),
         (["--allocator", "first-fit"], "leave one of them out"),
     ):
