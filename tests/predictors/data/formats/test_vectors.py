@@ -11,7 +11,7 @@ from pyarrow import parquet
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
-from predictors.data.formats.detect import read_log, writer_for
+from predictors.data.formats.detect import FORMATS, detect, read_log, writer_for
 from predictors.data.formats.tables.read import parse_table
 from predictors.data.formats.tables.table_map import TableMap
 from predictors.data.formats.tables.vectors import signatures
@@ -21,6 +21,7 @@ from predictors.history.names import called, called_in
 from predictors.registry import make_predictor
 from predictors.serialise import load, save
 from predictors.service.pseudonyms import Pseudonymiser, anonymous, pseudonymous
+from tests.predictors.data.formats.test_tables import F_DATA
 
 KEY = Pseudonymiser(b"0123456789abcdef")
 MAP = TableMap(columns={"id": "job_id", "at": "submit", "from": "start", "to": "end", "user": "user", "v": "vector"})
@@ -116,6 +117,16 @@ def test_knn_text_goes_by_the_vectors_and_so_does_its_saved_model(tmp_path):
     assert loaded.predict(log).tolist() == make_predictor("knn-text").predict(log).tolist()
     forest = make_predictor("forest", features=["requested_time", "near_text"], trees=5, seed=0)
     assert np.abs(forest.fit(log).predict(log) - run_time)[late].mean() < 60
+
+
+def test_the_embeddings_of_f_data_are_read():
+    sink = pa.BufferOutputStream()
+    parquet.write_table(F_DATA, sink)
+    data = sink.getvalue().to_pybytes()
+    assert detect(data, "a") == "f-data"
+    log, account = FORMATS["f-data"].parse(data, "a", False)
+    assert log.known("signature").all() and len(np.unique(log.filled("signature"))) == 2
+    assert "embedding" not in "".join(f.text for f in account.findings if f.rule == "unused")
 
 
 def test_vectors_and_names_are_never_compared():
