@@ -279,8 +279,8 @@ def reserving(demands: Demands, outages: Outages) -> Demands:
     for one in outages.reservations:
         if one.procs is not None:
             raise JobcastError(
-                f"{where(one)}nodes of a machine file differ: name those that are reserved, such as 0-{n_nodes - 1}, in "
-                f"place of their number {one.procs}."
+                f"{where(one)}nodes of a machine file differ: name those that are reserved, such as 0-{n_nodes - 1}, "
+                f"in place of their number {one.procs}."
             )
     outages.check_machine(n_nodes)
     windows = np.array([(one.start, one.end) for one in outages.reservations], dtype=np.int64).reshape(-1, 2)

@@ -193,7 +193,7 @@ def simulate(
     )
     while len(site.start) < len(asks):
         coming = [ask.submit for row, ask in enumerate(asks) if row not in site.start and row not in site.queue]
-        site.now = min([*coming, *(site.end(row) for row in site.running), *(site.openings() if site.queue else ())])
+        site.now = min([*coming, *(site.end(row) for row in site.running), *site.openings()])
         site.running = [row for row in site.running if site.end(row) > site.now]
         site.queue += [row for row, ask in enumerate(asks) if ask.submit == site.now]
         for row in site.running:
