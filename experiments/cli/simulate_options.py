@@ -69,12 +69,11 @@ class MachineOptions:
 
         if self.machine is None:
             return None
-        for option, given in (("--allocator", self.allocator), ("--outages", self.outages)):
-            if given is not None:
-                raise JobcastError(
-                    f"{option} is for nodes that are alike, --machine {self.machine} declares nodes with GPUs and "
-                    "memory; leave one of them out."
-                )
+        if self.allocator is not None:
+            raise JobcastError(
+                f"--allocator is for nodes that are alike, --machine {self.machine} declares nodes with GPUs and "
+                "memory; leave one of them out."
+            )
         return read_machine(self.machine)
 
     def built(self, cleaned: "JobLog") -> dict[str, Any]:

@@ -51,6 +51,11 @@ class Placing:
                     "processors or nodes that are alike; leave them out, or the machine file."
                 )
         refuse_counting(policy)
+        if policy.promise is not None and workload.demands.windows is not None and len(workload.demands.windows):
+            raise JobcastError(
+                "Promises on nodes know of no reservations of the machine: take a policy without promises (easy, "
+                "easy-sjbf, …), or leave --outages out."
+            )
         return cls(workload.demands.arrays())
 
     def fork(self) -> Self:

@@ -111,6 +111,11 @@ def _picked(f: Reason) -> str:
 
 def _head(e: Explanation, stretch: Stretch, f: Reason) -> str:
     led = f"it held the reservation{_picked(f)}" if f.place is not None else "it headed the queue"
+    if f.lacking is not None and f.collides is not None:
+        return (
+            f"{led}, but by its requested time it would run into what is reserved of the machine from t={f.collides} "
+            f"on; by the estimates it has a place at t={f.shadow}"
+        )
     if f.lacking is not None:
         return f"{led}, but {_lacking(e, f)}; by the estimates it has a place at t={f.shadow}"
     when = "it does not fit on what is up" if f.shadow is None else f"it may start at t={f.shadow}"

@@ -12,7 +12,11 @@ head's way does not look for another one.
 Under a **promise** the head's first shadow time by requested times, and some slack, is kept as well: a job behind the
 head must also end by the promise by its requested time, or leave the head a place then, beside all that may run then.
 
-Does not handle several reservations, gates, agents, ceilings, reservations of the machine and failures.
+**Reservations** of nodes for maintenance are known from the beginning: a job is placed on a node only if by its
+requested time it ends before the node is reserved. The shadow time is the first planned end of a job, or end of a
+reservation, at which the head has such a place; at the promise likewise, by requested times.
+
+Does not handle several reservations of jobs, gates, agents, ceilings and failures.
 """
 
 import predictors.core.events as event
@@ -21,7 +25,7 @@ import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
 from predictors.core.jit import lean, step
 from schedsim.kernels.instant import until_pass
-from schedsim.kernels.nodes.placement import change, find_place, lacking, occupy, room_on, vacate
+from schedsim.kernels.nodes.placement import change, date_nodes, find_place, lacking, occupy, room_on, vacate
 from schedsim.kernels.nodes.records import Demand, Node, NodeArrays
 from schedsim.kernels.ordered_lists import first_slot, list_slots, slot_from
 from schedsim.kernels.queue import candidate_key, next_candidate, refresh
@@ -50,7 +54,9 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None, places: Node
 @step
 def _pass(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
     """Start what may start now."""
-    state = sim.state[0]
+    state, one = sim.state[0], places.one[0]
+    if state.now >= one.dated_until:
+        one.dated_until = date_nodes(places, places.nodes, state.now)
     if state.depth == at.GREEDY:
         state.head = -1
         state.shadow_time = at.NEVER
@@ -88,6 +94,8 @@ def _only_newcomer_counts(sim: Arrays, places: NodeArrays) -> bool:
     state, one = sim.state[0], places.one[0]
     if state.causes != at.BY_SUBMISSION or state.stale or state.head < 0 or state.n_newcomers != 1:
         return False
+    if len(places.windows) > 0:  # as they come nearer, jobs find other places
+        return False
     if one.head_at_scan != sim.jobs_now[state.head].row or first_slot(sim.lists, state, at.QUEUE) != state.head:
         return False
     return one.released_at_scan == one.n_released and one.occupied_at_scan == one.n_occupied
@@ -109,7 +117,7 @@ def _start_in_order(sim: Arrays, reasons: Reasons | None, places: NodeArrays) ->
             slot = state.head
         job = sim.jobs_now[slot]
         refresh(sim, slot)
-        n = find_place(places, _demand_of(places, job.row))
+        n = find_place(places, _demand_of(places, job.row), state.now + job.requested_time)
         if n == 0:
             state.head = slot
             return
@@ -133,27 +141,57 @@ def _start(sim: Arrays, places: NodeArrays, slot: int, n: int, how: int) -> None
 @step
 def _reserve(sim: Arrays, places: NodeArrays) -> None:
     """Find the head's shadow time, what is free on the nodes then, and what it is promised."""
-    state, one = sim.state[0], places.one[0]
-    head = _demand_of(places, sim.jobs_now[state.head].row)
-    one.head_room = _as_now(places, places.later, head)
+    state, one, later = sim.state[0], places.one[0], places.later
+    job = sim.jobs_now[state.head]
+    head = _demand_of(places, job.row)
+    one.head_end = at.NOTHING
+    one.head_room = _as_now(places, later, head, one.head_end)
     procs = 0
     for i in range(len(places.nodes)):
         procs += places.nodes[i].procs
     n = list_slots(sim, at.RUNNING, len(sim.jobs_now))
     state.shadow_time = at.NEVER
-    for i in range(n):
-        job = sim.jobs_now[sim.scratch[i]]
-        end = _planned_end(job)
-        one.head_room += _without(places, places.later, job.row, head)
-        procs += _procs_of(places, job.row)
-        if one.head_room >= head.pieces and (i == n - 1 or _planned_end(sim.jobs_now[sim.scratch[i + 1]]) > end):
-            state.shadow_time = end
+    i, time = 0, state.now
+    while True:
+        time = min(_planned_end(sim.jobs_now[sim.scratch[i]]) if i < n else at.NEVER, _next_opening(places, time))
+        if time == at.NEVER:
+            break
+        while i < n and _planned_end(sim.jobs_now[sim.scratch[i]]) <= time:
+            row = sim.jobs_now[sim.scratch[i]].row
+            one.head_room += _without(places, later, row, head, one.head_end)
+            procs += _procs_of(places, row)
+            i += 1
+        if len(places.windows) > 0:
+            one.head_end = time + job.requested_time
+            one.head_room = _room_at(places, later, head, time, one.head_end)
+        if one.head_room >= head.pieces:
+            state.shadow_time = time
             break
     state.extra_procs = procs - head.pieces * head.procs  # no backfill that ends later can need more
     if state.promises:
         _keep_promise(sim, places, head)
     state.stale = False
     one.moment += 1
+
+
+@step
+def _next_opening(places: NodeArrays, time: int) -> int:
+    """Return the first end of a reservation of nodes after a time, or NEVER."""
+    found = at.NEVER
+    for k in range(len(places.windows)):
+        if places.windows[k, 1] > time:
+            found = min(found, places.windows[k, 1])
+    return found
+
+
+@step
+def _room_at(places: NodeArrays, nodes: Records[Node], head: Demand, time: int, end: int) -> int:
+    """Find from when on the nodes are reserved, seen from a time; return for how many pieces of the head is room."""
+    date_nodes(places, nodes, time)
+    room = 0
+    for i in range(head.first_member, head.end_member):
+        room += room_on(nodes[places.members[i]], head, end)
+    return room
 
 
 @step
@@ -172,14 +210,14 @@ def _keep_promise(sim: Arrays, places: NodeArrays, demand: Demand) -> None:
     """Find the start that the head was promised, or promise one, and what is free on the nodes then by requests."""
     state, one = sim.state[0], places.one[0]
     head = sim.jobs_now[state.head]
-    one.promise_room = _as_now(places, places.at_promise, demand)
+    one.promise_room = _as_now(places, places.at_promise, demand, at.NOTHING)
     n = list_slots(sim, at.LIMITS, len(sim.jobs_now))
     for i in range(n):
         job = sim.jobs_now[sim.scratch[i]]
         end = _latest_end(job)
         if end > head.guaranteed_start:
             break
-        one.promise_room += _without(places, places.at_promise, job.row, demand)
+        one.promise_room += _without(places, places.at_promise, job.row, demand, at.NOTHING)
         if head.guaranteed_start == at.NEVER and one.promise_room >= demand.pieces:  # noqa: SIM102 - for numba
             if i == n - 1 or _latest_end(sim.jobs_now[sim.scratch[i + 1]]) > end:
                 head.guaranteed_start = promised(sim, head, end)
@@ -187,7 +225,7 @@ def _keep_promise(sim: Arrays, places: NodeArrays, demand: Demand) -> None:
 
 
 @step
-def _as_now(places: NodeArrays, nodes: Records[Node], head: Demand) -> int:
+def _as_now(places: NodeArrays, nodes: Records[Node], head: Demand, end: int) -> int:
     """Write what is free on the nodes now into `nodes`; return for how many pieces of the head there is room."""
     room = 0
     for i in range(len(nodes)):
@@ -197,8 +235,9 @@ def _as_now(places: NodeArrays, nodes: Records[Node], head: Demand) -> int:
         node.memory = now.memory
         node.n_jobs = now.n_jobs
         node.taken_whole = now.taken_whole
+        node.reserved_from = now.reserved_from
     for i in range(head.first_member, head.end_member):
-        room += room_on(nodes[places.members[i]], head)
+        room += room_on(nodes[places.members[i]], head, end)
     return room
 
 
@@ -210,36 +249,46 @@ def _procs_of(places: NodeArrays, row: int) -> int:
 
 
 @step
-def _without(places: NodeArrays, nodes: Records[Node], row: int, head: Demand) -> int:
+def _without(places: NodeArrays, nodes: Records[Node], row: int, head: Demand, end: int) -> int:
     """Release what a running job has from `nodes`; return by how much the head's room grows."""
     demand, number, more = _demand_of(places, row), places.first_part[row], 0
     while number >= 0:
         part = places.parts[number]
-        more += _change_at(places, nodes, part.node, demand, part.pieces, of.RELEASE, head)
+        more += _change_at(places, nodes, part.node, demand, part.pieces, of.RELEASE, head, end)
         number = part.next
     return more
 
 
 @step
 def _change_at(
-    places: NodeArrays, nodes: Records[Node], number: int, demand: Demand, pieces: int, sign: int, head: Demand
+    places: NodeArrays,
+    nodes: Records[Node],
+    number: int,
+    demand: Demand,
+    pieces: int,
+    sign: int,
+    head: Demand,
+    end: int,
 ) -> int:
-    """Take pieces from what is free on a node at a time, or release them; return by how much the head's room grows."""
+    """Take pieces from what is free on a node at a time, or release them; return by how much the head's room grows.
+
+    By its requested time the head would run until `end`.
+    """
     node = nodes[number]
     if not places.serves[head.node_set, number]:
         change(node, demand, pieces, sign)
         return 0
-    before = room_on(node, head)
+    before = room_on(node, head, end)
     change(node, demand, pieces, sign)
-    return room_on(node, head) - before
+    return room_on(node, head, end) - before
 
 
 @step
-def _book(places: NodeArrays, nodes: Records[Node], demand: Demand, head: Demand, n: int, sign: int) -> int:
+def _book(places: NodeArrays, nodes: Records[Node], demand: Demand, head: Demand, n: int, sign: int, end: int) -> int:
     """Take the place found last from what is free at a time, or release it; return how much the head's room grows."""
     more = 0
     for i in range(n):
-        more += _change_at(places, nodes, places.chosen[i], demand, places.chosen_pieces[i], sign, head)
+        more += _change_at(places, nodes, places.chosen[i], demand, places.chosen_pieces[i], sign, head, end)
     return more
 
 
@@ -247,14 +296,14 @@ def _book(places: NodeArrays, nodes: Records[Node], demand: Demand, head: Demand
 def _book_later(sim: Arrays, places: NodeArrays, job: JobNow, n: int, sign: int) -> None:
     """Take the place that was found last for a job from what is free at the head's shadow time, or release it."""
     demand, head = _demand_of(places, job.row), _demand_of(places, sim.jobs_now[sim.state[0].head].row)
-    places.one[0].head_room += _book(places, places.later, demand, head, n, sign)
+    places.one[0].head_room += _book(places, places.later, demand, head, n, sign, places.one[0].head_end)
 
 
 @step
 def _book_at_promise(sim: Arrays, places: NodeArrays, job: JobNow, n: int, sign: int) -> None:
     """Take the place that was found last for a job from what is free at the head's promise, or release it."""
     demand, head = _demand_of(places, job.row), _demand_of(places, sim.jobs_now[sim.state[0].head].row)
-    places.one[0].promise_room += _book(places, places.at_promise, demand, head, n, sign)
+    places.one[0].promise_room += _book(places, places.at_promise, demand, head, n, sign, at.NOTHING)
 
 
 @step
@@ -327,13 +376,18 @@ def _try(sim: Arrays, slot: int, reasons: Reasons | None, places: NodeArrays) ->
     tried, demand = places.tried[places.shape_of[job.row]], _demand_of(places, job.row)
     late = state.now + job.candidate_estimate > state.shadow_time
     beyond = state.promises and state.now + job.requested_time > state.guaranteed_start
-    n = 0 if tried.in_vain_at == one.n_released else find_place(places, demand)
+    keeps = len(places.windows) == 0  # else the place of a job hangs on its requested time too
+    n = (
+        0
+        if keeps and tried.in_vain_at == one.n_released
+        else find_place(places, demand, state.now + job.requested_time)
+    )
     if n == 0:
         tried.in_vain_at = one.n_released
         if reasons is not None:
             _note_behind(reasons, sim, slot, places, why.RESOURCES)
         return
-    if late and (tried.in_the_way_at == one.moment or not _leaves_head_room(sim, places, job, n)):
+    if late and ((keeps and tried.in_the_way_at == one.moment) or not _leaves_head_room(sim, places, job, n)):
         tried.in_the_way_at = one.moment
         if reasons is not None:
             _note_behind(reasons, sim, slot, places, why.DELAYS_HEAD)
@@ -379,4 +433,15 @@ def _note_nodes(reasons: Reasons, sim: Arrays, slot: int, places: NodeArrays) ->
     one.free = procs
     one.free_gpus = gpus
     one.free_memory = memory
-    one.lacking = lacking(places, demand) if one.rule == why.HEAD or one.rule == why.RESOURCES else at.NOTHING
+    one.lacking = at.NOTHING
+    if one.rule != why.HEAD and one.rule != why.RESOURCES:
+        return
+    job, now = sim.jobs_now[slot], sim.state[0].now
+    one.lacking = lacking(places, demand, now)
+    if len(places.windows) > 0 and find_place(places, demand, now) > 0:  # but for what is reserved it has a place
+        for i in range(demand.first_member, demand.end_member):
+            begins = places.nodes[places.members[i]].reserved_from
+            if now < begins < now + job.requested_time:
+                one.collides = min(one.collides, begins)
+        if one.rule == why.RESOURCES:
+            one.rule = why.OUTAGE

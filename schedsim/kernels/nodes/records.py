@@ -20,6 +20,7 @@ class Node:
     n_jobs: int  # that run on it
     taken_whole: bool  # by a job that shares its nodes with none
     one_job: bool  # the node serves one job at a time, whoever it is
+    reserved_from: int  # no job may run on it beyond this second, by its requested time; NEVER: it is not reserved
 
 
 class Demand:
@@ -65,6 +66,8 @@ class Places:
     released_at_scan: int  # `n_released` and `n_occupied` when the last search for backfills began
     occupied_at_scan: int
     head_at_scan: int  # row of its head, or -1
+    dated_until: int  # from this second on `reserved_from` of the nodes must be found anew; NEVER: it stays
+    head_end: int  # when the head would end by its requested time if it started at its shadow time
 
 
 class NodeArrays(NamedTuple):
@@ -78,6 +81,8 @@ class NodeArrays(NamedTuple):
     shape_of: Ints  # number of each job's shape, by row; read-only
     members: Ints  # nodes of each node set; read-only
     serves: Bools  # whether a node is in a node set, shape (node sets, nodes); read-only
+    windows: Ints  # from when to when some nodes are reserved, shape (n, 2); read-only
+    closed: Bools  # which ones, shape (n, nodes); read-only
     tried: Records[Tried]  # by shape
     parts: Records[Part]
     first_part: Ints  # of each running job, by row, or -1

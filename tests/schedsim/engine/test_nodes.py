@@ -12,9 +12,12 @@ from predictors.core.errors import JobcastError
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
+from schedsim.kernels.records import NEVER
+from schedsim.machine.outages import Change, Outages, Reservation
 from schedsim.policies.backfilling import Easy, Promise
 from schedsim.policies.orders import ORDERS
 from schedsim.policies.policy import POLICIES, Policy, make_policy
+from schedsim.results.site_metrics import disturbed_figures
 from schedsim.validate.laws import ON_NODES
 from schedsim.validate.validate import check
 from schedsim.workload.demands import Demands
@@ -56,6 +59,7 @@ def demands(boxes, asks):
     for node, box in zip(nodes, boxes, strict=True):
         node.procs, node.gpus, node.memory = box.has
         node.one_job = box.one_job
+        node.reserved_from = NEVER
     sets = sorted({ask.nodes for ask in asks})
     serves = np.array([[node in one for node in range(len(boxes))] for one in sets])
     ends = np.cumsum([len(one) for one in sets])
@@ -119,11 +123,25 @@ def drawn(seed):
     return boxes, asks, [min(g, a.requested) for g, a in zip(guesses, asks, strict=True)]
 
 
-def differing(seed, policy):
+def calendar(seed, boxes, asks):
+    """A few reservations of some nodes, or of all, that may overlap."""
+    random, last = Random(-1 - seed), max(ask.submit for ask in asks) + 2 * max(ask.requested for ask in asks)
+    windows = []
+    for _ in range(random.randint(1, 4)):
+        begin = random.randint(-5, last)
+        nodes = tuple(sorted(random.sample(range(len(boxes)), random.randint(1, len(boxes)))))
+        windows.append((begin, begin + random.randint(1, last), nodes))
+    return windows
+
+
+def differing(seed, policy, reserved=False):
     """The first job that starts, or lies, elsewhere than the oracle says; None if all are equal."""
     boxes, asks, estimates = drawn(seed)
-    schedule = simulate(workload(boxes, asks), rule_of(policy), np.array(estimates))
-    start, spots, promised = oracle.simulate(asks, boxes, estimates=estimates, **BY_NODES[policy])
+    windows = calendar(seed, boxes, asks) if reserved else []
+    parts = [Reservation(begin, end, nodes=tuple((n, n + 1) for n in nodes)) for begin, end, nodes in windows]
+    outages = Outages(parts) if reserved else None
+    schedule = simulate(workload(boxes, asks), rule_of(policy), np.array(estimates), outages=outages)
+    start, spots, promised = oracle.simulate(asks, boxes, estimates=estimates, windows=windows, **BY_NODES[policy])
     if "order" not in BY_NODES[policy] or policy == "head kept":  # else a later job may become the head
         assert all(int(schedule.start[row]) <= by for row, by in promised.items())
     parts = schedule.placements
@@ -139,6 +157,46 @@ def differing(seed, policy):
 @given(st.integers(0, 1 << 40), st.sampled_from(sorted(BY_NODES)))
 def test_every_start_and_place_equals_the_oracles(seed, policy):
     assert differing(seed, policy) is None
+
+
+UNPROMISED = sorted(name for name, about in BY_NODES.items() if "promise" not in about)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 1 << 40), st.sampled_from(UNPROMISED))
+def test_every_start_and_place_equals_the_oracles_where_nodes_are_reserved(seed, policy):
+    assert differing(seed, policy, reserved=True) is None
+
+
+def test_reservations_are_told_and_kept():
+    boxes = [oracle.Box((2, 0, 0)), oracle.Box((2, 1, 0))]
+    ask = lambda number, at, asked, procs, gpus=0: oracle.Ask(  # noqa: E731
+        number, at, asked, asked, 1, (procs, gpus, 0), nodes=(0, 1)
+    )
+    jobs = workload(boxes, [ask(1, 0, 10, 1, 1), ask(2, 1, 5, 1, 1), ask(3, 2, 3, 2)])
+    outages, rule = Outages([Reservation(12, 30, nodes=((1, 2),))]), make_policy("easy")
+    schedule = simulate(jobs, rule, outages=outages)
+    assert schedule.start.tolist() == [0, 30, 2]  # from 10 to 12 the GPU is free, but not for 5 s
+    assert ON_NODES in check(schedule, rule, jobs.requested).kept
+    found = disturbed_figures(schedule)
+    assert found["available"] == pytest.approx(1 - 2 * 18 / (4 * 35))
+    told = "\n".join(in_words(explain(schedule, 2, rule, outages=outages)))
+    assert "reserved of the machine from t=12 on" in told
+
+
+@pytest.mark.parametrize(
+    ("policy", "outages", "says"),
+    [
+        ("careful", Outages([Reservation(5, 9)]), "Promises on nodes know of no reservations"),
+        ("easy", Outages([Reservation(5, 9, procs=2)]), "name those that are reserved"),
+        ("easy", Outages([Reservation(5, 9, nodes=((7, 90),))]), "node 89 is unknown"),
+        ("easy", Outages((), [Change(3, "fail", nodes=((0, 1),))]), "do not fail or come under repair"),
+    ],
+)
+def test_what_of_outages_does_not_go_on_nodes_is_refused(policy, outages, says):
+    boxes, asks, _ = drawn(3)
+    with pytest.raises(JobcastError, match=says):
+        simulate(workload(boxes, asks), make_policy(policy), outages=outages)
 
 
 def test_a_newcomer_that_starts_lets_those_behind_it_find_other_places():

@@ -219,6 +219,12 @@ def test_the_command_simulates_explains_and_refuses(tmp_path):
         refused = run(*more)
         assert isinstance(refused.exception, JobcastError)
         assert says in str(refused.exception)
+    outages = tmp_path / "outages.csv"
+    outages.write_text("time,until,kind,count,nodes\n50,400,reserve,,2\n")
+    kept = json.loads(run("--outages", str(outages), "--paranoid", "--json").stdout)
+    assert kept["mean_wait_s"] == (400 + 499) / 2 and 0 < kept["available"] < 1
+    outages.write_text("time,until,kind,count,nodes\n50,,fail,,2\n")
+    assert "do not fail or come under repair" in str(run("--outages", str(outages)).exception)
     told = json.loads(CliRunner().invoke(app, ["log", "info", str(log), "--json"]).stdout)
     assert told["jobs_with_gpus"] == 2
     assert told["jobs_with_memory"] is None
