@@ -64,6 +64,7 @@ USED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "partition": ("reis", *_SIMULATING),
         "procs": _SIMULATING,
+        "machine": ("backfilling",),
         "requests_from": ("reis", *_SIMULATING),
         "predictors": ("runtime", "rush"),
         "failures": ("logstudy",),

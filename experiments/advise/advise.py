@@ -14,6 +14,7 @@ from experiments.advise.production import KNOWN, cases_of_scheduler
 from experiments.compare.measures import COMPARED
 from experiments.compare.result import LEAST, PRICES
 from experiments.runs.clusters import Pool
+from experiments.runs.on_nodes import check_goes_on, goes_on
 from experiments.runs.pool import HERE
 from experiments.runs.simulate import usual_estimates
 from experiments.sweeps.plan import Plan, plan
@@ -25,6 +26,7 @@ from predictors.data.joblog import JobLog
 from predictors.data.summary import Lack
 from predictors.models.similar_jobs import estimates_name
 from schedsim.agents.files import PREFIX, is_agent
+from schedsim.machine.node_groups import Machine
 from schedsim.policies.policy import policy_name
 
 if TYPE_CHECKING:
@@ -84,8 +86,10 @@ def case_of(agent: str) -> Case:
     return case
 
 
-def cases_with(current: str, *more: Case) -> tuple[Case, tuple[Case, ...]]:
+def cases_with(current: str, *more: Case, nodes: Machine | None = None) -> tuple[Case, tuple[Case, ...]]:
     """Return what the site runs today, and all cases, that one first and perfect knowledge last.
+
+    On a machine of nodes the short list has those alone that can plan there.
 
     Raises
     ------
@@ -98,12 +102,13 @@ def cases_with(current: str, *more: Case) -> tuple[Case, tuple[Case, ...]]:
     ('EASY', 'sjf-easy', 9)
     """
     current = policy_name(current)
+    able = tuple(case for case in SHORT_LIST if goes_on(nodes, case.policy))
     for case in SHORT_LIST:
         if current.lower() in (case.name.lower(), case.policy if case.estimates in ("requested", case.policy) else ""):
-            return case, (case, *(other for other in SHORT_LIST if other is not case), *more, PERFECT)
+            return case, (case, *(other for other in able if other is not case), *more, PERFECT)
     own = Case(current, current)
     own.check()
-    return own, (own, *SHORT_LIST, *more, PERFECT)
+    return own, (own, *able, *more, PERFECT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +133,8 @@ class Question:
         What the log lacks; it may carry no verdict.
     soft_limits : str, optional
         Ask instead what the site's own scheduler would gain by soft limits, see `experiments.advise.production`.
+    machine : Machine, optional
+        The nodes whose processors, GPUs and memory the jobs take; without it processors count alone.
 
     Raises
     ------
@@ -143,6 +150,7 @@ class Question:
     agent: str | None = None
     lacks: tuple[Lack, ...] = ()
     soft_limits: str | None = None
+    machine: Machine | None = None
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES_OF_SCHEDULES:
@@ -151,7 +159,8 @@ class Question:
             raise JobcastError(
                 f"Of {self.seeds} shaken copies of a log nothing can be said; take --seeds {LEAST} or more."
             )
-        self.cases  # noqa: B018 - unknown names are refused before anything is run
+        for case in self.cases:  # unknown names are refused before anything is run, and what cannot plan on nodes
+            check_goes_on(self.machine, case.name, case.policy, case.rule)
 
     @cached_property
     def cases(self) -> tuple[Case, ...]:
@@ -161,7 +170,14 @@ class Question:
                 raise JobcastError("--soft-limits has a list of its own; leave --predictor and --agent out.")
             return cases_of_scheduler(cases_with(self.current)[0], self.soft_limits)
         agents = (case_of(self.agent),) if self.agent else ()
-        return cases_with(self.current, *self._own, *agents)[1]
+        return cases_with(self.current, *self._own, *agents, nodes=self.machine)[1]
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The ways of the short list that cannot plan on these nodes."""
+        if self.soft_limits is not None:
+            return ()
+        return tuple(case.name for case in SHORT_LIST if not goes_on(self.machine, case.policy))
 
     @cached_property
     def _own(self) -> tuple[Case, ...]:
@@ -171,7 +187,8 @@ class Question:
     def plan(self) -> Plan:
         """The runs."""
         seeds = first_seeds(self.seeds)
-        return plan(Sweep(cases=self.cases, seeds=seeds, by=(*CLASSES, "user"), beside=self.cases[0].name), [self.log])
+        sweep = Sweep(cases=self.cases, seeds=seeds, by=(*CLASSES, "user"), beside=self.cases[0].name)
+        return plan(sweep, [self.log], self.machine)
 
     def run(self, folder: Path, pool: Pool = HERE) -> Results:
         """Do the runs; what is done is kept in a folder within `folder`, and started again it goes on there."""

@@ -12,7 +12,7 @@ from experiments.advise.figures import all_jobs, by_class, paint_all_jobs, paint
 from experiments.advise.production import WAYS as SOFT_WAYS
 from experiments.advise.production import what_it_can_do
 from experiments.advise.sentences import verdict, who
-from experiments.compare.measures import AS_LOGGED, COMPARED, MEASURES
+from experiments.compare.measures import AS_LOGGED, BY_RESOURCE, COMPARED, MEASURES
 from experiments.compare.result import LEVEL, PRICES, TOLERATED
 from experiments.compare.sentences import allowed, together
 from experiments.reports.figures import draw, write_table
@@ -43,6 +43,7 @@ def report_on(
     source: str,
     begin: float,
     soft_limits: str | None = None,
+    left_out: tuple[str, ...] = (),
 ) -> Report:
     """Write tables and pictures of an advice into a folder and return its report.
 
@@ -54,6 +55,8 @@ def report_on(
         When the work began, as of `perf_counter`.
     soft_limits : str, optional
         Where the ways are soft limits of the site's own scheduler: which one.
+    left_out : tuple of str
+        Ways of the short list that cannot plan on the machine's nodes.
     """
     columns = [name for name in found.runs if name not in ("log_sha256", "budget", "look_ahead", "seconds")]
     runs, classes = found.runs[columns], by_class(advice)
@@ -85,7 +88,10 @@ def report_on(
         tables=tables,
         figures=tuple(written),
         seconds=perf_counter() - begin,
-        notes=_notes(n_seeds, len(advice.comparisons), WAYS if soft_limits is None else SOFT_WAYS),
+        notes=(
+            *_notes(n_seeds, len(advice.comparisons), WAYS if soft_limits is None else SOFT_WAYS),
+            *([f"Not tried, since they count processors alone: {', '.join(left_out)}."] if left_out else []),
+        ),
         verdict=tuple(verdict(advice)),
         question=QUESTION if soft_limits is None else SOFT_QUESTION,
         details=(
@@ -133,7 +139,12 @@ def _commands(runs: pd.DataFrame, source: str) -> pd.DataFrame:
         f"--correction {row.correction}{_limited(row)}"
         for row in table.itertuples()
     ]
-    return table[["case", *FIGURES]].assign(command=given)
+    return table[["case", *_figures(table)]].assign(command=given)
+
+
+def _figures(runs: pd.DataFrame) -> list[str]:
+    """Return the figures to show: by resource too, where jobs take GPUs and memory of nodes."""
+    return [*FIGURES, *(name for name in BY_RESOURCE if name in runs)]
 
 
 def _limited(row: Any) -> str:
@@ -147,8 +158,8 @@ def _means(runs: pd.DataFrame) -> pd.DataFrame:
     """Return geometric means over the shakes, whose quotients are the ratios; of the utilisation the mean."""
     shaken = runs[runs["seed"] != AS_LOGGED].groupby("case", sort=False)
     return (
-        shaken[list(FIGURES)]
-        .agg({name: geometric_mean if name in COMPARED else "mean" for name in FIGURES})
+        shaken[_figures(runs)]
+        .agg({name: geometric_mean if name in COMPARED else "mean" for name in _figures(runs)})
         .reset_index()
     )
 

@@ -12,6 +12,7 @@ from experiments.cli.options import (
     DropWide,
     Json,
     ListAccount,
+    MachineFile,
     Partition,
     PoolOptions,
     Procs,
@@ -53,6 +54,7 @@ def advise(
         ),
     ] = None,
     procs: Procs = None,
+    machine: MachineFile = None,
     partition: Partition = None,
     drop_wide: DropWide = False,
     requests_from: RequestsFrom = None,
@@ -74,11 +76,12 @@ def advise(
     from experiments.reports.figures import report_folder
     from experiments.reports.manifest import slug
     from experiments.reports.page import files_of, write_report
+    from experiments.runs.on_nodes import ready_for
     from experiments.runs.simulate import learnt_from, loaded, tuned_on
     from predictors.core.errors import JobcastError
     from predictors.data.cleaning import RequestsFrom
     from predictors.data.formats.detect import read_log
-    from predictors.data.summary import prepare
+    from schedsim.machine.node_groups import read_machine
 
     begin, workers = perf_counter(), pool.built()
     if requests_from is not None:
@@ -86,9 +89,10 @@ def advise(
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
     with after_reading(account):
-        prepared = prepare(jobs, procs, drop_wide, partition, requests_from, account)
-        cleaned, lacks = prepared.used, prepared.lacks()
-        question = Question(cleaned, current, seeds, measure, predictor, agent, lacks, soft_limits)
+        nodes = None if machine is None else read_machine(machine)
+        ready = ready_for(nodes, jobs, procs, drop_wide, partition, requests_from, account)
+        cleaned, lacks = ready.used, ready.lacks()
+        question = Question(cleaned, current, seeds, measure, predictor, agent, lacks, soft_limits, nodes)
         if predictor and learnt_from(loaded(predictor), jobs, cleaned):
             raise JobcastError(
                 f"{predictor} learnt from this very log, its future included: nothing can be advised from that. Name "
@@ -104,10 +108,10 @@ def advise(
         with resumable():
             found = question.run(folder, workers)
     with working("Drawing"):
-        advice, source = question.advice(found), _source(log, procs, partition, drop_wide, requests_from)
-        report = report_on(advice, found, cleaned, folder, source, begin, soft_limits)
+        advice, source = question.advice(found), _source(log, procs, partition, drop_wide, requests_from, machine)
+        report = report_on(advice, found, cleaned, folder, source, begin, soft_limits, question.left_out)
         page = write_report(folder, report)
-    total = account + prepared.account
+    total = account + ready.account
     if as_json:
         more: dict[str, Any] = {"lacks": [lack.to_dict() for lack in lacks]}
         more |= {"advice": advice.to_json(), "account": total.to_dict(), "page": str(page), "files": files_of(folder)}
@@ -265,11 +269,19 @@ def tune(
     say(f"Every number: {page} ({made.seconds:.0f} s)")
 
 
-def _source(log: Path, procs: int | None, partition: int | None, drop_wide: bool, requests_from: str | None) -> str:
+def _source(
+    log: Path,
+    procs: int | None,
+    partition: int | None,
+    drop_wide: bool,
+    requests_from: str | None,
+    machine: Path | None,
+) -> str:
     """Return the log and the options by which it is read, as `jobcast simulate` takes them."""
     parts = [str(log)]
     parts += ["--procs", str(procs)] if procs is not None else []
     parts += ["--partition", str(partition)] if partition is not None else []
+    parts += ["--machine", str(machine)] if machine is not None else []
     parts += ["--drop-wide"] if drop_wide else []
     parts += ["--requests-from", requests_from] if requests_from is not None else []
     return shlex.join(parts)

@@ -10,6 +10,7 @@ from experiments.cli.options import (
     MOST_SEED,
     Json,
     ListAccount,
+    MachineFile,
     Partition,
     PoolOptions,
     RequestsFrom,
@@ -44,6 +45,7 @@ def experiment(
     ] = Path("reports"),
     partition: Partition = None,
     procs: Annotated[int | None, typer.Option(help="Processors of the machine to simulate.")] = None,
+    machine: MachineFile = None,
     requests_from: RequestsFrom = None,
     predictors: Annotated[
         str,
@@ -116,6 +118,7 @@ def experiment(
     from predictors.data.cleaning import RequestsFrom, of_partition
     from predictors.data.report import ReadingReport
     from predictors.data.summary import lacks_of_requests
+    from schedsim.machine.node_groups import read_machine
 
     experiment_by_name(name)  # an unknown name is refused before a log is read
     own = {"train": train, "test": test, "seeds": seeds, "orders": orders, "job_sets": job_sets, "scale": scale}
@@ -128,7 +131,7 @@ def experiment(
         "counter_lag": counter_lag,
         "thresholds": _whole_numbers(thresholds),
     }
-    check_options(name, {**about, **own, **asking, "requests_from": requests_from})
+    check_options(name, {**about, **own, **asking, "requests_from": requests_from, "machine": machine})
     rule = None if requests_from is None else RequestsFrom(requests_from)
     if name in WITHOUT_LOG and log is not None:
         raise JobcastError(f"{name} looks at no log; leave --log out.")
@@ -143,6 +146,7 @@ def experiment(
         jobs, account, lacks = rule.apply(jobs)[0], account + made, lacks_of_requests(len(part), made)
     if failures is not None:
         read_bytes(failures)  # refused before anything is written
+    nodes = None if machine is None else read_machine(machine)
     folder = report_folder(out, name)
     what = f"Running {name}" + ("" if name in WITHOUT_LOG else f" on {len(jobs):,} jobs")
     setting = Setting(
@@ -162,6 +166,7 @@ def experiment(
         job_sets,
         scale,
         requests_from,
+        machine=nodes,
         **asking,  # type: ignore[arg-type]
     )
     with after_reading(account), resumable() if name in MANY else nullcontext(), working(what):

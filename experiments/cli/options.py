@@ -69,6 +69,14 @@ ListAccount = Annotated[
 Procs = Annotated[int | None, typer.Option(help="Processors of the machine; by default as the log tells.")]
 DropWide = Annotated[bool, typer.Option("--drop-wide", help="Leave out jobs wider than the machine.")]
 Partition = Annotated[int | None, typer.Option(help="Only the jobs of this partition.")]
+MachineFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="A TOML file with the machine's nodes: processors, GPUs and memory of each group, which jobs take "
+        "together.",
+        metavar="FILE",
+    ),
+]
 RequestsFrom = Annotated[
     str | None,
     typer.Option(

@@ -103,6 +103,7 @@ def simulate(
 ) -> None:
     """Replay a log's submissions under a scheduling policy and measure waits, slowdown and who pays."""
     from experiments.console import after_reading, print_account, print_json, print_lacks, working
+    from experiments.runs.on_nodes import processors, without_no_queue
     from experiments.runs.simulate import (
         NamedSimulation,
         check_names,
@@ -133,16 +134,14 @@ def simulate(
         jobs, account = read_log(log)
     with after_reading(account):
         nodes = machine.declared()
-        prepared = prepare(jobs, machine.procs(procs, nodes), drop_wide, partition, requests_from, account)
+        prepared = prepare(jobs, processors(procs, nodes), drop_wide, partition, requests_from, account)
         cleaned = prepared.used
         if shake is not None:
             cleaned = shaken(cleaned, shake, kill)
         options, left_out = set_up(cleaned, policy, kill, machine, ceil, at_site, nodes, drop_wide)
         cleaned = options["log"]
         lacks = lacks_for_schedules(prepared.log, cleaned, prepared.cleaning + left_out, options["kill"])
-        if nodes is not None:  # jobs may wait for GPUs or memory though all processors together suffice
-            lacks = tuple(lack for lack in lacks if lack.name != "no-queue")
-        lacks = (*prepared.unread, *lacks)
+        lacks = (*prepared.unread, *without_no_queue(lacks, nodes))
         account = (account + prepared.account + left_out).using(len(cleaned))
         if by is not None:
             check_table(by, queues=options["rules"] is not None)

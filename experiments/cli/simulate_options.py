@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.cli.options import MachineFile
 from experiments.compare.measures import titled
 
 if TYPE_CHECKING:
@@ -38,14 +39,7 @@ class MachineOptions:
     partitions: Annotated[
         Path | None, typer.Option(help="A TOML file with the machine's partitions.", metavar="FILE")
     ] = None
-    machine: Annotated[
-        Path | None,
-        typer.Option(
-            help="A TOML file with the machine's nodes: processors, GPUs and memory of each group, which jobs take "
-            "together.",
-            metavar="FILE",
-        ),
-    ] = None
+    machine: MachineFile = None
     machine_seed: Annotated[
         int | None, typer.Option(help="Seed of what --allocator scattered, or chance in failures, draws.", min=0)
     ] = None
@@ -75,32 +69,12 @@ class MachineOptions:
 
         if self.machine is None:
             return None
-        for option, given in (("--allocator", self.allocator), ("--outages", self.outages)):
-            if given is not None:
-                raise JobcastError(
-                    f"{option} is for nodes that are alike, --machine {self.machine} declares nodes with GPUs and "
-                    "memory; leave one of them out."
-                )
-        return read_machine(self.machine)
-
-    def procs(self, procs: int | None, declared: "Machine | None") -> int | None:
-        """Return the processors of the machine: as the machine file says, else as asked for.
-
-        Raises
-        ------
-        JobcastError
-            If these differ.
-        """
-        from predictors.core.errors import JobcastError
-
-        if declared is None or procs == declared.procs:
-            return procs
-        if procs is not None:
+        if self.allocator is not None:
             raise JobcastError(
-                f"--procs {procs}, but the nodes of {self.machine} have {declared.procs:,} processors; leave "
-                "--procs out."
+                f"--allocator is for nodes that are alike, --machine {self.machine} declares nodes with GPUs and "
+                "memory; leave one of them out."
             )
-        return declared.procs
+        return read_machine(self.machine)
 
     def built(self, cleaned: "JobLog") -> dict[str, Any]:
         """Return the arguments that a simulation of a cleaned log takes for it.

@@ -5,7 +5,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from experiments.cli.options import DropWide, Json, PoolOptions, Procs, RequestsFrom, SoftLimits, grouped, resumable
+from experiments.cli.options import (
+    DropWide,
+    Json,
+    MachineFile,
+    PoolOptions,
+    Procs,
+    RequestsFrom,
+    SoftLimits,
+    grouped,
+    resumable,
+)
 from experiments.compare.measures import heading
 from experiments.console import say
 
@@ -14,7 +24,8 @@ if TYPE_CHECKING:
 
 Names = Annotated[str, typer.Option(help="Names, separated by commas.")]
 LISTS: Final = ("policies", "estimates", "corrections", "predictors", "by")
-DECLARED: Final = (*LISTS, "kind", "seeds", "procs", "drop_wide", "requests_from", "budget", "soft_limits", "train")
+OWN: Final = ("kind", "seeds", "procs", "machine", "drop_wide", "requests_from", "budget", "soft_limits", "train")
+DECLARED: Final = (*LISTS, *OWN)
 
 
 @grouped
@@ -29,6 +40,7 @@ def sweep(
         int | None, typer.Option(help="Shakes of each log (default 10), or seeds of predictors.", min=0)
     ] = None,
     procs: Procs = None,
+    machine: MachineFile = None,
     drop_wide: DropWide = False,
     requests_from: RequestsFrom = None,
     budget: Annotated[float | None, typer.Option(help="Share of jobs that may run longer than estimated.")] = None,
@@ -121,13 +133,13 @@ def _declared(files: list[Path], given: dict[str, Any], beside: str | None, meas
             raise JobcastError(f"{files[0]}: declares the whole sweep; leave out {odd}, or put it into the file.")
         text = read_text(files[0], "a sweep, a TOML file")
         return replace(Sweep.from_toml(text, str(files[0]), files[0].parent), **wanted)
-    procs, seeds, rule = (set_ones.pop(name, None) for name in ("procs", "seeds", "requests_from"))
+    procs, seeds, rule, machine = (set_ones.pop(name, None) for name in ("procs", "seeds", "requests_from", "machine"))
+    nodes = None if machine is None else str(machine)
     declared: dict[str, Any] = {name: names_of(v) if name in LISTS else v for name, v in set_ones.items()}
     first, usual = (1, 10) if declared.get("kind", "simulate") == "simulate" else (0, 1)
     drawn = first_seeds(usual if seeds is None else seeds, first)
-    return Sweep(
-        logs=tuple(LogFile(str(path), procs, requests_from=rule) for path in files), seeds=drawn, **declared, **wanted
-    )
+    logs = tuple(LogFile(str(path), procs, requests_from=rule, machine=nodes) for path in files)
+    return Sweep(logs=logs, seeds=drawn, **declared, **wanted)
 
 
 def _stem(files: list[Path]) -> str:

@@ -59,6 +59,17 @@ MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(
         "sse_ratio_to_last_two": Measure("error / last-two", as_ratio=False),
         "r2": Measure("R²", lower_is_better=False, as_ratio=False),
         "mean_accuracy": Measure("mean accuracy", lower_is_better=False, as_ratio=False),
+        **{
+            f"{name}_{figure}": Measure(
+                title.format(resource), unit, lower_is_better=figure != "utilisation", as_ratio=False
+            )
+            for name, resource in (("processors", "processors"), ("gpus", "GPUs"), ("memory_kb", "memory"))
+            for figure, title, unit in (
+                ("utilisation", "share of the {} asked for", "of makespan"),
+                ("held", "share of the {} held", "of makespan"),
+                ("mean_wait_s", "mean wait of jobs that ask for {} above all", "s"),
+            )
+        },
         "time_above_share": Measure("time above 95 % utilisation", "of makespan", as_ratio=False),
         "mean_user_wait_s": Measure("mean user wait", "s", as_ratio=False),
         "mean_user_wait_regular_s": Measure("mean user wait of regular jobs", "s", as_ratio=False),
@@ -71,6 +82,11 @@ MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(
     }
 )
 """By column of `results.parquet` and key of `--json`."""
+
+BY_RESOURCE: Final = tuple(
+    f"{name}_{figure}" for name in ("processors", "gpus", "memory_kb") for figure in ("utilisation", "mean_wait_s")
+)
+"""Figures by resource that tables show, where jobs take GPUs and memory of nodes."""
 
 COMPARED: Final = tuple(name for name, one in MEASURES.items() if one.as_ratio and one.lower_is_better)
 """What can be compared: ratios make sense, and less is better."""

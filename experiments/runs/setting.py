@@ -10,6 +10,7 @@ from predictors.data.cleaning import of_partition
 
 if TYPE_CHECKING:
     from predictors.data.joblog import JobLog
+    from schedsim.machine.node_groups import Machine
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class Setting:
         Skip thresholds of these rows; none: the experiment's own.
     requests_from : str or None
         By which rule requested times of the log were made, see `predictors.data.cleaning.RequestsFrom`.
+    machine : Machine or None
+        The nodes whose processors, GPUs and memory jobs take, for the experiments that place them; None: none.
     checkpoints : Path or None
         Where those keep runs as they are done, see `experiments.runs.checkpoints`; None: nowhere.
     """
@@ -78,6 +81,7 @@ class Setting:
     probe_seconds: int | None = None
     counter_lag: int | None = None
     thresholds: tuple[int, ...] = ()
+    machine: "Machine | None" = None
     checkpoints: Path | None = None
 
     def jobs(self) -> "JobLog":

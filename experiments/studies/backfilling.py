@@ -32,12 +32,12 @@ from experiments.compare.relative import (
 )
 from experiments.reports.figures import draw, legend_of_points, look_of, number_beside, write_table
 from experiments.reports.report import Report
+from experiments.runs.on_nodes import goes_on, ready_for
 from experiments.runs.setting import Setting
 from experiments.studies.frontier import along, curves_of, family_cases
 from experiments.sweeps.run import run_sweep
 from experiments.sweeps.sweep import Case, Sweep
 from predictors.core.errors import percent
-from predictors.data.cleaning import clean
 from predictors.models.similar_jobs import REVISED_ESTIMATES, SimilarRuns
 
 if TYPE_CHECKING:
@@ -152,19 +152,28 @@ def run(setting: Setting) -> Report:
     cases and seeds, the frontier, the curves and a table over all of them are made as well, by the seeds that all have.
     """
     begin = perf_counter()
-    log, account = clean(setting.jobs(), setting.procs, drop_wide=True)
+    ready = ready_for(setting.machine, setting.jobs(), setting.procs, drop_wide=True)
+    log, account = ready.used, ready.account
     seeds = tuple(range(setting.seed + 1, setting.seed + (4 if setting.quick else 11)))
     cases = tuple(case for case in CASES if not setting.quick or case.name in QUICK)
-    further = tuple(case for case in family_cases() if case.name not in {one.name for one in cases})
+    able, further = _able(cases, setting), _able(family_cases(), setting)
+    left = [case.name for case in cases if case not in able]
+    cases = able
+    further = tuple(case for case in further if case.name not in {one.name for one in cases})
     place = setting.checkpoints
     found = run_sweep(
-        Sweep(cases=cases, seeds=seeds, by=("user",)), [log], pool=setting.pool, folder=place and place / "sweep"
+        Sweep(cases=cases, seeds=seeds, by=("user",)),
+        [log],
+        pool=setting.pool,
+        folder=place and place / "sweep",
+        machine=setting.machine,
     )
     moved = run_sweep(
         Sweep(cases=further, seeds=seeds, as_logged=False),
         [log],
         pool=setting.pool,
         folder=place and place / "families",
+        machine=setting.machine,
     )
     runs = with_users(beside_easy(found.runs), found.groups)
     names = {case.name for case in family_cases()}
@@ -179,6 +188,8 @@ def run(setting: Setting) -> Report:
     written += _drawn(setting.folder, f"_{log.name}", medians, curves, log.name)
     account = account.using(len(log))
     notes, verdict = [account.summary()], list(_who_pays(medians))
+    if left:
+        notes.append(f"Not run, since they count processors alone: {', '.join(left)}.")
     everything, all_families = alike(runs, setting.folder), alike(families, setting.folder, "families")
     logs = sorted(everything["log"].unique())
     if len(logs) > 1:
@@ -197,6 +208,11 @@ def run(setting: Setting) -> Report:
         verdict=tuple(verdict),
         account=account,
     )
+
+
+def _able(cases: tuple[Case, ...], setting: Setting) -> tuple[Case, ...]:
+    """Return the cases that can plan on the machine."""
+    return tuple(case for case in cases if goes_on(setting.machine, case.policy, case.rule))
 
 
 def _drawn(folder: Path, stem: str, medians: pd.DataFrame, curves: pd.DataFrame, about: str) -> list[Path]:

@@ -1,10 +1,11 @@
 """Plan of a sweep: its logs, read once, and its runs, dealt into batches."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from experiments.runs.checkpoints import code_identity, digest_of_values, log_identity
+from experiments.runs.on_nodes import check_goes_on, ready_for
 from experiments.runs.simulate import agent_named
 from experiments.sweeps.sweep import Case, Cell, Learner, LogFile, Sweep
 from predictors.core.errors import JobcastError
@@ -12,7 +13,7 @@ from predictors.data.cleaning import RequestsFrom, machine_size, of_partition
 from predictors.data.formats.detect import read_log
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
-from predictors.data.summary import Lack, lacks_for_predictions, lacks_of_reading, prepare
+from predictors.data.summary import Lack, lacks_for_predictions, lacks_of_reading
 from predictors.evaluation.evaluate import jobs_that_count
 from predictors.models.baselines import ColumnPredictor
 from predictors.models.online.base import OnlinePredictor
@@ -21,6 +22,7 @@ from predictors.tracking.client import version_of
 from predictors.tracking.describe import code_tags
 from predictors.tracking.uri import ModelUri
 from schedsim.agents.files import NamedAgent, is_agent
+from schedsim.machine.node_groups import Machine, read_machine
 from schedsim.policies.networks import Dras
 from schedsim.policies.policy import make_policy
 
@@ -41,6 +43,8 @@ class PlannedLog:
         SHA-256 as used, and as read: a kept model that learnt from either knows the future.
     lacks : tuple of Lack
         What the log lacks, so that its runs may mislead.
+    machine : Machine or None
+        The nodes whose processors, GPUs and memory its jobs take; None: processors count alone.
     """
 
     jobs: JobLog
@@ -48,6 +52,7 @@ class PlannedLog:
     path: str
     digests: tuple[str, str]
     lacks: tuple[Lack, ...] = ()
+    machine: Machine | None = None
 
     @property
     def sha256(self) -> str:
@@ -67,6 +72,7 @@ class PlannedLog:
             "jobs": len(self.jobs),
             "account": self.account.to_dict(),
             "lacks": [lack.to_dict() for lack in self.lacks],
+            **({} if self.machine is None else {"machine": asdict(self.machine)}),
         }
 
 
@@ -107,14 +113,19 @@ class Plan:
     def identity(self) -> str:
         """Return a digest of all that results depend on: what is run on which jobs, by which code."""
         about = self.about()
-        logs = [log_identity(log.jobs) for log in self.logs.values()]
+        logs = [
+            log_identity(log.jobs) | ({} if log.machine is None else {"machine": asdict(log.machine)["nodes"]})
+            for log in self.logs.values()
+        ]
         sweep = {key: value for key, value in about["sweep"].items() if key not in ("logs", "beside", "measure")}
         known = [sweep, about["cases"], logs, about["versions"], about["code"]]
         return digest_of_values([*known, about["agents"]] if self.agents else known)
 
 
-def plan(sweep: Sweep, logs: Sequence[JobLog] = ()) -> Plan:
+def plan(sweep: Sweep, logs: Sequence[JobLog] = (), machine: Machine | None = None) -> Plan:
     """Read a sweep's logs, or take them from memory, and list its runs.
+
+    `machine` has the nodes of the logs in memory; each log that is read names its own.
 
     Raises
     ------
@@ -127,7 +138,8 @@ def plan(sweep: Sweep, logs: Sequence[JobLog] = ()) -> Plan:
     given = [_read(one) for one in sweep.logs] or [(log, ReadingReport(log.name), LogFile(log.name)) for log in logs]
     found: dict[str, PlannedLog] = {}
     for jobs, account, source in given:
-        planned = _planned(sweep, jobs, account, source, from_file=bool(sweep.logs))
+        nodes = machine if source.machine is None else read_machine(source.machine)
+        planned = _planned(sweep, jobs, account, source, nodes, from_file=bool(sweep.logs))
         if planned.sha256 in found:
             raise JobcastError(
                 f"{source.path}: holds the same jobs as {found[planned.sha256].jobs.name}; give it once."
@@ -155,12 +167,17 @@ def _read(source: LogFile) -> tuple[JobLog, ReadingReport, LogFile]:
     return *read_log(source.path), source
 
 
-def _planned(sweep: Sweep, jobs: JobLog, account: ReadingReport, source: LogFile, *, from_file: bool) -> PlannedLog:
+def _planned(
+    sweep: Sweep, jobs: JobLog, account: ReadingReport, source: LogFile, nodes: Machine | None, *, from_file: bool
+) -> PlannedLog:
     path = source.path if from_file else ""
     if sweep.kind == "simulate":
-        ready = prepare(jobs, source.procs, sweep.drop_wide, source.partition, source.requests_from, account)
-        digests = (ready.used.digest(), ready.log.digest())
-        return PlannedLog(ready.used, account + ready.account, path, digests, ready.lacks(sweep.kill))
+        for case in sweep.all_cases:
+            if isinstance(case, Case):
+                check_goes_on(nodes, case.name, case.policy, case.rule)
+        ready = ready_for(nodes, jobs, source.procs, sweep.drop_wide, source.partition, source.requests_from, account)
+        digests = (ready.used.digest(), ready.prepared.log.digest())
+        return PlannedLog(ready.used, account + ready.account, path, digests, ready.lacks(sweep.kill), nodes)
     part, others = of_partition(jobs, source.partition)
     if source.requests_from is not None:
         part, made = RequestsFrom(source.requests_from).apply(part)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from experiments.compare import sentences
 from experiments.compare.compare import choose, compare_all
-from experiments.compare.measures import AS_LOGGED, COMPARED, MEASURES
+from experiments.compare.measures import AS_LOGGED, BY_RESOURCE, COMPARED, MEASURES
 from experiments.compare.result import LEVEL, PRICES, Choice, Comparison
 from experiments.reports.figures import COLOURS, MARKERS, draw, write_table
 from experiments.reports.report import Report
@@ -35,6 +35,7 @@ SHOWN: Final = {
         "utilisation",
         "killed",
         "soft_too_short",
+        *BY_RESOURCE,
     ),
     "evaluate": ("sse_ratio_to_last_two", "mae_s", "median_ae_s", "r2", "mean_accuracy", "underestimation_rate"),
 }

@@ -23,6 +23,7 @@ from predictors.data.formats.parquet import write_parquet
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log
 from schedsim.agents.files import is_agent
+from schedsim.machine.node_groups import Machine, NodeGroup
 from schedsim.policies.policy import make_policy
 
 WARM: Final = "warm"
@@ -30,7 +31,14 @@ OPTIONS: Final = ("kill", "by", "train", "protocol")
 DOING: Final = {"simulate": "Simulating", "evaluate": "Evaluating", "train": "Training"}
 
 
-def run_sweep(sweep: Sweep, logs: Sequence[JobLog] = (), *, pool: Pool = HERE, folder: Path | None = None) -> Results:
+def run_sweep(
+    sweep: Sweep,
+    logs: Sequence[JobLog] = (),
+    *,
+    pool: Pool = HERE,
+    folder: Path | None = None,
+    machine: Machine | None = None,
+) -> Results:
     """Run a sweep, or the part that is not done yet, and return its table.
 
     Parameters
@@ -44,6 +52,8 @@ def run_sweep(sweep: Sweep, logs: Sequence[JobLog] = (), *, pool: Pool = HERE, f
     folder : Path, optional
         Where runs are kept as they are done, and the table in the end; started again with the same folder a sweep goes
         on where it stopped. Without one nothing is kept but what is returned.
+    machine : Machine, optional
+        The nodes whose processors, GPUs and memory the jobs of these logs take; a log that is read names its own.
 
     Raises
     ------
@@ -51,7 +61,7 @@ def run_sweep(sweep: Sweep, logs: Sequence[JobLog] = (), *, pool: Pool = HERE, f
         If a log cannot be used, the folder is another sweep's, workers fail, or some runs cannot be done: the others
         are done first, and kept.
     """
-    return run_plan(plan(sweep, logs), pool, folder)
+    return run_plan(plan(sweep, logs, machine), pool, folder)
 
 
 def run_plan(planned: Plan, pool: Pool = HERE, folder: Path | None = None) -> Results:
@@ -117,7 +127,7 @@ def _batches(planned: Plan, missing: Sequence[Cell], pool: Pool) -> Iterator[Bat
     options = _options(planned)
     for cells in batches(planned, missing, pool.workers):
         log = planned.logs[cells[0].log]
-        yield Batch(planned.sweep.kind, log.key, log.digests, cells, options)
+        yield Batch(planned.sweep.kind, log.key, log.digests, cells, options, log.machine)
 
 
 def _warm(planned: Plan) -> list[tuple[str, Batch]]:
@@ -132,7 +142,14 @@ def _warm(planned: Plan) -> list[tuple[str, Batch]]:
     options = _options(planned)
     cells = tuple(Cell(WARM, case, 1) for case in cases.values())
     kind = "evaluate" if planned.sweep.kind == "train" else planned.sweep.kind
-    return [(WARM, Batch(kind, WARM, ("", ""), cells, options))]
+    one_node = Machine((NodeGroup(WARM, 1, int(_warm_log().max_procs or 1)),))
+    machines = dict.fromkeys(None if log.machine is None else one_node for log in planned.logs.values())
+    return [(WARM, Batch(kind, WARM, ("", ""), cells, options, machine)) for machine in machines]
+
+
+def _warm_log() -> JobLog:
+    """Return a few jobs that workers compile on."""
+    return clean(generate_log(200, seed=0))[0]
 
 
 def _options(planned: Plan) -> dict[str, Any]:
@@ -147,7 +164,7 @@ def _shared(planned: Plan, pool: Pool) -> Iterator[dict[str, bytes | JobLog]]:
     if pool.alone:
         yield dict(logs)
         return
-    logs[WARM] = clean(generate_log(200, seed=0))[0]
+    logs[WARM] = _warm_log()
     with TemporaryDirectory(prefix="jobcast-") as scratch:
         file = Path(scratch, "log.parquet")
         packed: dict[str, bytes | JobLog] = {}

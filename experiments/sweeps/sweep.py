@@ -168,7 +168,7 @@ MOST_SEEDS: Final = 100_000
 
 @dataclass(frozen=True)
 class LogFile:
-    """A log to read, with what it does not have: the size of its machine, requested times."""
+    """A log to read, with what it does not have: the size of its machine or its nodes, requested times."""
 
     __pydantic_config__: ClassVar[Any] = STRICT
 
@@ -176,6 +176,7 @@ class LogFile:
     procs: Annotated[int, Field(ge=1)] | None = None
     partition: Annotated[int, Field(ge=0)] | None = None
     requests_from: str | None = None
+    machine: Name | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, f"Log {self.path!r}")
@@ -284,6 +285,8 @@ class Sweep:
             for name in own:
                 if name not in KINDS[self.kind] and getattr(self, name) != usual[name]:
                     raise JobcastError(f"{name} is for sweeps that {kind}; this one is to {self.kind}.")
+        if self.kind != "simulate" and any(log.machine is not None for log in self.logs):
+            raise JobcastError(f"machine is for sweeps that simulate; this one is to {self.kind}.")
         if self.kind == "simulate":
             if self.cases and (
                 self.policies
@@ -394,7 +397,8 @@ def _agent_in_folder(policy: str, folder: Path) -> str:
 
 def _in_folder(log: LogFile, folder: Path, where: str) -> LogFile:
     try:
-        return replace(log, path=str(folder / Path(log.path).expanduser()))
+        machine = None if log.machine is None else str(folder / Path(log.machine).expanduser())
+        return replace(log, path=str(folder / Path(log.path).expanduser()), machine=machine)
     except RuntimeError as error:
         raise JobcastError(f"{where}: log {log.path}: there is no such user; write the path out.") from error
 

@@ -24,7 +24,9 @@ from predictors.evaluation.evaluate import evaluate
 from predictors.models.similar_jobs import REVISED_ESTIMATES, SimilarRuns
 from predictors.tracking.describe import LoadedModel
 from predictors.tracking.model_folder import Origin, save_model
+from schedsim.machine.node_groups import Machine, demands_of
 from schedsim.results.metrics import estimate_errors, past_request
+from schedsim.results.resource_metrics import flat
 from schedsim.workload.shaking import shaken
 from schedsim.workload.workload import Workload
 
@@ -50,6 +52,8 @@ class Batch:
         The runs.
     options : dict
         The fields of the sweep that runs look at (kill, by, train, protocol), and its agents by the policy's name.
+    machine : Machine or None
+        The nodes whose processors, GPUs and memory the jobs take; None: processors count alone.
     """
 
     kind: str
@@ -57,6 +61,7 @@ class Batch:
     digests: tuple[str, str]
     cells: tuple[Cell, ...]
     options: dict[str, Any]
+    machine: Machine | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +113,7 @@ def model_folder(cell: Cell) -> str:
 
 _MOST_LOGS: Final = 4
 _logs: dict[str, JobLog] = {}  # what this process has opened, by key
-_shakes: dict[tuple[str, int, bool], tuple[JobLog, Workload]] = {}
+_shakes: dict[tuple[str, int, bool, Machine | None], tuple[JobLog, Workload]] = {}
 
 
 def _opened(log: bytes | JobLog, key: str) -> JobLog:
@@ -122,13 +127,16 @@ def _opened(log: bytes | JobLog, key: str) -> JobLog:
     return _logs[key]
 
 
-def _jobs_of(log: JobLog, key: str, seed: int, kill: bool) -> tuple[JobLog, Workload]:
+def _jobs_of(log: JobLog, batch: Batch, seed: int) -> tuple[JobLog, Workload]:
     """Return the jobs of a run; those of the last seed are kept, since all its cases need them."""
-    if (key, seed, kill) not in _shakes:
+    kill, machine = batch.options["kill"], batch.machine
+    which = batch.key, seed, kill, machine
+    if which not in _shakes:
         _shakes.clear()
         jobs = log if seed == AS_LOGGED else shaken(log, seed, kill)
-        _shakes[key, seed, kill] = jobs, Workload.from_log(jobs)
-    return _shakes[key, seed, kill]
+        demands = None if machine is None else demands_of(jobs, machine)[1]
+        _shakes[which] = jobs, Workload.from_log(jobs, demands)
+    return _shakes[which]
 
 
 _loaded = lru_cache(maxsize=8)(loaded)
@@ -137,7 +145,7 @@ _loaded = lru_cache(maxsize=8)(loaded)
 def _simulated(log: JobLog, cell: Cell, batch: Batch) -> tuple[Row, list[Row], None]:
     case = cell.case
     assert isinstance(case, Case)
-    jobs, workload = _jobs_of(log, batch.key, cell.seed, batch.options["kill"])
+    jobs, workload = _jobs_of(log, batch, cell.seed)
     given = _loaded(case.estimates) if isinstance(case.estimates, str) else case.estimates
     agent = batch.options.get("agents", {}).get(case.policy)
     schedule, found = run_by_name(
@@ -147,7 +155,7 @@ def _simulated(log: JobLog, cell: Cell, batch: Batch) -> tuple[Row, list[Row], N
     )  # fmt: skip
     timed = ("log", "policy", "estimates", "correction", "budget", "soft_limits", "engine_seconds",
              "jobs_per_second")  # fmt: skip
-    row = {key: value for key, value in found.items() if key not in timed}
+    row = {key: value for key, value in flat(found).items() if key not in timed}
     if not (isinstance(given, SimilarRuns) or given in REVISED_ESTIMATES):  # these have no single estimate of a job
         row |= estimate_errors(schedule.estimate, schedule.run_time)
     row["past_request"] = past_request(schedule)

@@ -72,10 +72,14 @@ FURTHER: Final[Mapping[str, str]] = MappingProxyType(
         "licenses": "licences asked for (code)",
         "soft_walltime": "run time that the site's own system predicted for it [s]",
         "descriptor": "the site's own words on what it ran on (code)",
+        "signature": "first 52 of the 104 signs of its vector, see predictors.data.formats.tables.vectors",
+        "signature_2": "the other 52",
     }
 )
 """Columns that SWF lacks: in a log only if its source has them; Parquet keeps them."""
 
+SIGNATURE_BITS: Final = 52
+"""Signs in each word of a signature; a word of a vector's signature has the next bit set too."""
 KNOWN_COLUMNS: Final = (*COLUMNS, *FURTHER)
 CODED: Final = tuple(name for name, text in {**COLUMNS, **FURTHER}.items() if "(code)" in text)
 """Columns whose values are codes that names may stand behind."""

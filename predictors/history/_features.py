@@ -226,10 +226,15 @@ def write_near_text(facts: Floats, job: Ints, users: Ints, recent: Floats) -> No
 
 @compiled
 def apart(one: int, other: int) -> int:
-    """Return the bits in which two words of signatures differ: none if both are unknown, half of all if one is."""
+    """Return the bits in which two words of signatures differ: none if both are unknown, half of all if one is.
+
+    Half of all, too, if one is of names and the other of a vector.
+    """
     if one < 0 or other < 0:
         return 0 if one < 0 and other < 0 else 26
     bits, count = one ^ other, 0
+    if bits >> at.SIGNATURE_BITS:
+        return 26
     while bits:
         bits &= bits - 1
         count += 1

@@ -152,6 +152,8 @@ SIGNED_RUN_COLUMNS: Final = 10 * MEMORY
 NEIGHBOURS: Final = 5
 AMONG: Final = 50
 """The nearest so many of the newest so many runs make `near_text`."""
+SIGNATURE_BITS: Final = 52
+"""Of a word; the next bit is set in words of vectors, so that these are not compared with words of names."""
 BITS_APART: Final = 26.0
 NEAR_REQUEST: Final = 0.1
 NEAR_PROCS: Final = 0.5

@@ -3,7 +3,8 @@
 A stem is a name without what changes from run to run: digits, dates, ids. Jobs of one stem tend to be one program. A
 signature is 104 bits of the hashed groups of three letters of all names of a job: the fewer bits of two of them differ,
 the more the names have in common (Charikar, Similarity Estimation Techniques from Rounding Algorithms, STOC 2002,
-doi 10.1145/509907.509965). Both are hashes: the history and the models hold no name.
+doi 10.1145/509907.509965). Both are hashes: the history and the models hold no name. Where a log has a vector for each
+job, its signature stands in the place of that of the names; the two are never compared.
 """
 
 import re
@@ -17,11 +18,11 @@ import numpy.typing as npt
 
 from predictors.core.arrays import Ints
 from predictors.core.jit import compiled
-from predictors.data.joblog import UNKNOWN, JobLog
+from predictors.data.joblog import SIGNATURE_BITS, UNKNOWN, JobLog
 
 NAMED: Final = ("executable", "command", "directory")
 """Columns whose names tell what a job is, the surest first."""
-BITS: Final = 52
+BITS: Final = SIGNATURE_BITS
 """Bits of each of the two words of a signature, and of a stem's code: exact in a float64."""
 _PSEUDONYM: Final = re.compile(r"(~[0-9a-f]{14})")
 NO_STEM: Final = "~" + "0" * 14
@@ -112,6 +113,8 @@ def _code(text: str) -> int:
 def called_in(log: JobLog) -> Ints:
     """Return what each job of a log is called, int64 of shape (n_jobs, 4), the columns those of `Called`.
 
+    Where the log has vectors, the signatures are theirs: a job without one has none.
+
     Examples
     --------
     >>> log = JobLog.from_columns({"job_id": [1, 2, 3], "submit": [0, 1, 2], "executable": [0, 1, 2]}, {},
@@ -120,6 +123,13 @@ def called_in(log: JobLog) -> Ints:
     >>> bool(found[0, 1] == found[1, 1]), found[2, :2].tolist()
     (True, [-1, -1])
     """
+    result = _by_names(log)
+    if log.known("signature").any():
+        result[:, 2], result[:, 3] = log.filled("signature"), log.filled("signature_2")
+    return result
+
+
+def _by_names(log: JobLog) -> Ints:
     result = np.full((len(log), 4), UNKNOWN, dtype=np.int64)
     columns = [column for column in NAMED if column in log.values and any(log.names(column))]
     if not columns:

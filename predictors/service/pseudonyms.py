@@ -144,10 +144,26 @@ def pseudonymous(log: JobLog, key: Pseudonymiser) -> tuple[JobLog, ReadingReport
             hashed[column] = tuple(key.pseudonym(name) if name else "" for name in names)
             text = "a keyed hash stands for the name"
             findings.append(Finding("name-hashed", "noted", text, len(names), column=column))
-    if not findings:
+    log, gone = without_vectors(log)
+    if not findings and not gone:
         text = "the log tells no names of people or programs to be hashed; its numbers stay as they are"
         findings.append(Finding("no-names", "noted", text))
+    findings += gone
     return replace(log, categories={**log.categories, **hashed}), ReadingReport(log.name, tuple(findings))
+
+
+_SIGNATURES: Final = ("signature", "signature_2")
+
+
+def without_vectors(log: JobLog) -> tuple[JobLog, list[Finding]]:
+    """Return a log without the signatures of its vectors, and what was left out: who has the model can test names."""
+    if not log.known(_SIGNATURES[0]).any():
+        return log, []
+    kept = {column: array for column, array in log.values.items() if column not in _SIGNATURES}
+    count = int(log.known(_SIGNATURES[0]).sum())
+    text = "of vectors of names, by which names can be tested"
+    left = replace(log, values=kept, unknown={column: log.unknown[column] for column in kept})
+    return left, [Finding("left-out", "changed", text, count, column=_SIGNATURES[0])]
 
 
 _WORDS: Final = ("state", "mode")
@@ -185,7 +201,7 @@ def anonymous(log: JobLog, key: Pseudonymiser) -> tuple[JobLog, ReadingReport]:
     >>> one[:15] == two[:15], one[15:] == two[15:], hidden["job_id"].tolist(), (log.epoch - hidden.epoch) % (7 * 86_400)
     (True, False, [1, 2], 0)
     """
-    findings = []
+    log, findings = without_vectors(log)
     hashed: dict[str, tuple[str, ...]] = {}
     worded: dict[str, Ints] = {}
     for column, names in log.categories.items():

@@ -10,7 +10,7 @@ from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.policies.policy import Policy
 from schedsim.workload.workload import Workload
 
-_MUTABLE = ("nodes", "later", "tried", "parts", "first_part", "chosen", "chosen_pieces", "one")
+_MUTABLE = ("nodes", "later", "at_promise", "tried", "parts", "first_part", "chosen", "chosen_pieces", "one")
 """The arrays that a fork copies; it shares the others."""
 
 
@@ -51,6 +51,11 @@ class Placing:
                     "processors or nodes that are alike; leave them out, or the machine file."
                 )
         refuse_counting(policy)
+        if policy.promise is not None and workload.demands.windows is not None and len(workload.demands.windows):
+            raise JobcastError(
+                "Promises on nodes know of no reservations of the machine: take a policy without promises (easy, "
+                "easy-sjbf, …), or leave --outages out."
+            )
         return cls(workload.demands.arrays())
 
     def fork(self) -> Self:
@@ -62,6 +67,25 @@ class Placing:
         return type(self)(self.arrays._replace(parts=parts, **copies))
 
 
+def counts_alone(policy: Policy) -> str | None:
+    """Return what of a policy counts processors alone, so that it cannot plan on nodes; None if nothing does.
+
+    Examples
+    --------
+    >>> from schedsim.policies.policy import make_policy
+    >>> counts_alone(make_policy("easy-sjbf")), counts_alone(make_policy("hybrid-2"))
+    (None, 'several reservations')
+    """
+    reasons = {
+        "several reservations": policy.kind not in ("counts", "greedy"),
+        "gates": policy.gate is not None,
+        "agents": policy.agent is not None,
+        "ceilings on utilisation and postponed jobs": policy.is_ceil,
+        "a look-ahead": policy.order.look_ahead is not None,
+    }
+    return next((what for what, given in reasons.items() if given), None)
+
+
 def refuse_counting(policy: Policy) -> None:
     """Refuse a policy that plans by numbers of processors alone.
 
@@ -70,18 +94,10 @@ def refuse_counting(policy: Policy) -> None:
     JobcastError
         Naming what does not go with nodes, and the policies that do.
     """
-    reasons = {
-        "several reservations": policy.kind not in ("counts", "greedy"),
-        "promises": policy.promise is not None,
-        "gates": policy.gate is not None,
-        "agents": policy.agent is not None,
-        "ceilings on utilisation and postponed jobs": policy.is_ceil,
-        "a look-ahead": policy.order.look_ahead is not None,
-    }
-    for what, given in reasons.items():
-        if given:
-            raise JobcastError(
-                f"This policy has {what}, which count processors alone, and the jobs take GPUs and memory of nodes. "
-                "Take an order (fcfs, sjf, wfp3, …), EASY on one (easy, easy-sjbf, wfp3-easy, …), binpacking or "
-                "random; or leave out the machine file."
-            )
+    what = counts_alone(policy)
+    if what is not None:
+        raise JobcastError(
+            f"This policy has {what}, which count processors alone, and the jobs take GPUs and memory of nodes. "
+            "Take an order (fcfs, sjf, wfp3, …), EASY on one (easy, easy-sjbf, wfp3-easy, …), "
+            "careful, balanced, binpacking or random; or leave out the machine file."
+        )

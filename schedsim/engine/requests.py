@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import schedsim.kernels.records as at
+from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError
 from schedsim.engine.machine_state import MachineState
 from schedsim.engine.state import EventLog, State
@@ -148,6 +149,14 @@ def begin_outages(workload: Workload, state: State, log: EventLog, machine_state
             state = with_timer(state, second, at.CALENDAR, level - before, level < before)
         before = level
     return state if first is None else with_change(state, first)
+
+
+def open_nodes(state: State, windows: Ints) -> State:
+    """Set the timers of the ends of reservations of nodes: each is an instant."""
+    for second in np.unique(windows[:, 1]).tolist() if len(windows) else ():
+        if second > 0:
+            state = with_timer(state, second, at.CALENDAR, 0, True)
+    return state
 
 
 def with_change(state: State, when: int) -> State:

@@ -25,6 +25,7 @@ from schedsim.engine.requests import (
     answer,
     begin_outages,
     candidates_of,
+    open_nodes,
     suppose,
     with_change,
     write_machine_state,
@@ -39,6 +40,7 @@ from schedsim.kernels.reasons import Reasons, no_reasons
 from schedsim.kernels.records import Arrays
 from schedsim.machine.allocators import Allocator
 from schedsim.machine.failures import FailureProcess
+from schedsim.machine.node_groups import in_processors, reserving
 from schedsim.machine.nodes import placed
 from schedsim.machine.outages import Outages
 from schedsim.machine.placements import placements_of
@@ -128,6 +130,10 @@ class Simulation:
         outages: Outages | None = None,
     ) -> None:
         check_parts(workload, policy, kill, allocator, run_times, outages)
+        on_named = outages if workload.demands is not None else None
+        if on_named is not None and workload.demands is not None:  # these are kept beside the nodes
+            workload = replace(workload, demands=reserving(workload.demands, on_named))
+            outages = None
         self.workload = workload
         self.policy = policy
         self._source = Source.of(workload.requested if estimates is None else estimates, workload)
@@ -141,7 +147,6 @@ class Simulation:
             allocators=allocator,
             models_of_run_times=run_times,
             rules_of_a_site=rules,
-            outages=outages,
         )
         site = (None, None, None) if rules is None else (rules.table(workload), rules.node_sets(), rules.ledger())
         groups = None if given is not None else self._source.groups(workload)
@@ -158,7 +163,7 @@ class Simulation:
         self._seconds = 0.0
         self._look_aheads = 0
         self._allocator = allocator_for(allocator, run_times)
-        self._outages = outages
+        self._outages = outages if on_named is None else on_named
         if rules is not None:
             rules.refuse_nodes(self._allocator, run_times)
         self._setting = self._allocator, run_times, kill, given, outages
@@ -188,6 +193,7 @@ class Simulation:
         self._commands = None
         if self._placing is not None:
             record.finds_first = False
+            self._state = open_nodes(self._state, self._placing.arrays.windows)
         if rules is not None:
             record.finds_first = False
             rules.write(self._state.record, policy)
@@ -315,6 +321,8 @@ class Simulation:
         disturbed = None
         if outages is not None and self._failing is not None:
             disturbed = Disturbed.of(outages, self._failing.stopped, self._failing.dropped, len(self.workload))
+        elif outages is not None and self.workload.demands is not None:
+            disturbed = Disturbed.of(in_processors(self.workload.demands, outages), [], [], len(self.workload))
         workload = self.workload if self._commands is None else self._commands.altered(self.workload)
         placements = None
         if workload.demands is not None:

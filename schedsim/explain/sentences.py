@@ -111,6 +111,11 @@ def _picked(f: Reason) -> str:
 
 def _head(e: Explanation, stretch: Stretch, f: Reason) -> str:
     led = f"it held the reservation{_picked(f)}" if f.place is not None else "it headed the queue"
+    if f.lacking is not None and f.collides is not None:
+        return (
+            f"{led}, but by its requested time it would run into what is reserved of the machine from t={f.collides} "
+            f"on; by the estimates it has a place at t={f.shadow}"
+        )
     if f.lacking is not None:
         return f"{led}, but {_lacking(e, f)}; by the estimates it has a place at t={f.shadow}"
     when = "it does not fit on what is up" if f.shadow is None else f"it may start at t={f.shadow}"
@@ -184,10 +189,12 @@ def _remedy(stretch: Stretch, f: Reason) -> str:
 
 
 def _promise(e: Explanation, stretch: Stretch, f: Reason) -> str:
+    place = "would lie in its place then"
+    if f.extra is not None:
+        place = f"it needs {_processors(e.procs)} where {f.extra} are free beside it then"
     return (
         f"job {e.job_id} was not backfilled: by its requested time it would end at t={stretch.last + e.requested}, "
-        f"after t={f.shadow}, which job {f.head} was promised, and it needs {_processors(e.procs)} where {f.extra} are "
-        "free beside it then"
+        f"after t={f.shadow}, which job {f.head} was promised, and {place}"
     )
 
 

@@ -44,6 +44,8 @@ from predictors.core.declarations import STRICT, check_fields, declared, known_k
 from predictors.core.errors import JobcastError, counted
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport, ReportBuilder
+from schedsim.kernels.records import NEVER
+from schedsim.machine.outages import Outages, Reservation, mask_of, where
 from schedsim.machine.topology import MOST_NODES
 from schedsim.workload.demands import KB_OF_GB, Demands
 from schedsim.workload.workload import MOST_PROCS
@@ -170,6 +172,7 @@ class Machine:
             ("gpus", [group.gpus for group in self.nodes]),
             ("memory", [group.memory for group in self.nodes]),
             ("one_job", [group.one_job for group in self.nodes]),
+            ("reserved_from", [NEVER] * len(counts)),
         ):
             table[field] = np.repeat(values, counts)
         table.flags.writeable = False
@@ -250,6 +253,62 @@ def demands_of(log: JobLog, machine: Machine, drop: bool = False) -> tuple[JobLo
         column = log.partition_column
         report.add("unknown-partition", job_id[~log.known(column)], column)
     return log, found, report.close()
+
+
+def reserving(demands: Demands, outages: Outages) -> Demands:
+    """Return demands on nodes parts of which are reserved for maintenance or for others.
+
+    Raises
+    ------
+    JobcastError
+        If nodes fail, or a reservation names no nodes but a number of processors, or nodes that the machine lacks.
+
+    Examples
+    --------
+    >>> log = JobLog.from_columns({"job_id": [1], "submit": [0], "requested_procs": [2]}, {})
+    >>> _, demands, _ = demands_of(log, Machine((NodeGroup("thin", 2, 4),)))
+    >>> reserving(demands, Outages([Reservation(5, 9, nodes=((1, 2),))])).closed.tolist()
+    [[False, True]]
+    """
+    n_nodes = len(demands.nodes)
+    for change in outages.changes:
+        raise JobcastError(
+            f"{where(change)}nodes of a machine file do not fail or come under repair; leave failures out, or the "
+            "machine file."
+        )
+    for one in outages.reservations:
+        if one.procs is not None:
+            raise JobcastError(
+                f"{where(one)}nodes of a machine file differ: name those that are reserved, such as 0-{n_nodes - 1}, "
+                f"in place of their number {one.procs}."
+            )
+    outages.check_machine(n_nodes)
+    windows = np.array([(one.start, one.end) for one in outages.reservations], dtype=np.int64).reshape(-1, 2)
+    whole = ((0, n_nodes),)
+    closed = [mask_of(whole if one.nodes is None else one.nodes, n_nodes) for one in outages.reservations]
+    return demands.reserving(windows, np.array(closed, dtype=np.bool_).reshape(-1, n_nodes))
+
+
+def in_processors(demands: Demands, outages: Outages) -> Outages:
+    """Return what is reserved of nodes as numbers of processors: spans that do not overlap.
+
+    Examples
+    --------
+    >>> log = JobLog.from_columns({"job_id": [1], "submit": [0], "requested_procs": [2]}, {})
+    >>> _, demands, _ = demands_of(log, Machine((NodeGroup("thin", 2, 4),)))
+    >>> both = Outages([Reservation(5, 9, nodes=((1, 2),)), Reservation(7, 20)])
+    >>> [(one.start, one.end, one.procs) for one in in_processors(demands, both).reservations]
+    [(5, 7, 4), (7, 9, 8), (9, 20, 8)]
+    """
+    found = reserving(demands, outages)
+    assert found.windows is not None and found.closed is not None
+    seconds, procs = np.unique(found.windows), found.nodes["procs"]
+    spans = []
+    for begin, end in zip(seconds[:-1].tolist(), seconds[1:].tolist(), strict=True):
+        closed = found.closed[(found.windows[:, 0] < end) & (found.windows[:, 1] > begin)].any(axis=0)
+        if closed.any():
+            spans.append(Reservation(begin, end, int(procs[closed].sum())))
+    return Outages(tuple(spans))
 
 
 def _demands(log: JobLog, machine: Machine) -> Demands:

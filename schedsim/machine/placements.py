@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from predictors.core.arrays import Ints
-from predictors.core.events import ENDED, JOB, KIND, STARTED
+from predictors.core.events import ENDED, JOB, KIND, STARTED, TIME
 from schedsim.kernels.nodes.placement import places_of
 from schedsim.machine.nodes import NodeSets
 from schedsim.workload.demands import Demands
@@ -45,10 +45,11 @@ def placements_of(workload: Workload, demands: Demands, events: Ints) -> Placeme
     rows = np.ascontiguousarray(moves[:, JOB])
     ends = (moves[:, KIND] == ENDED).astype(np.int64)
     keeps = (workload.run_time[rows] > 0).astype(np.int64)
+    times = np.ascontiguousarray(moves[:, TIME])
     room = 4 * len(workload)
     while True:
         found: Any = np.empty((room, 3), dtype=np.int64)
-        size = places_of(demands.arrays(), rows, ends, keeps, found)
+        size = places_of(demands.arrays(), rows, ends, keeps, times, workload.requested[rows], found)
         if size >= 0:
             break
         room *= 2

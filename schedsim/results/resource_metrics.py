@@ -4,6 +4,7 @@ A job's **dominant** resource is the one of which it asks for the greatest share
 resource fairness, NSDI 2011); of equal shares the first of processors, GPUs and memory.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,22 @@ def resource_figures(schedule: Schedule) -> dict[str, Any]:
             "held": _share(held * lasts[placements.job], total, span),
         }
     return {"resources": resources, "by_dominant": _by_dominant(schedule, demands)}
+
+
+def flat(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return figures with those by resource as columns of their own: `gpus_utilisation`, `gpus_mean_wait_s`, ….
+
+    Examples
+    --------
+    >>> flat({"killed": 0, "resources": {"gpus": {"held": 0.5}}, "by_dominant": {"gpus": {"jobs": 2}}})
+    {'killed': 0, 'gpus_held': 0.5, 'gpus_jobs': 2}
+    """
+    tables = ("resources", "by_dominant")
+    row = {name: value for name, value in found.items() if name not in tables}
+    for table in tables:
+        for resource, figures in found.get(table, {}).items():
+            row |= {f"{resource}_{name}": value for name, value in figures.items()}
+    return row
 
 
 def _share(work: Floats, total: int, span: int) -> float:

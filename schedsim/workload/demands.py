@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 import schedsim.kernels.nodes.records as of
+import schedsim.kernels.records as at
 from predictors.core.arrays import Bools, Ints
 from predictors.core.errors import counted
 from schedsim.kernels.nodes.placement import rooms_when_empty
@@ -24,6 +25,10 @@ RESOURCES: Final = ("processors", "gpus", "memory_kb")
 FIELDS: Final = ("procs", "gpus", "memory")
 """The fields of the records of nodes and demands, in the same order."""
 KB_OF_GB: Final = 1 << 20
+FIRST_SECOND: Final = -(1 << 62)
+"""Before every second."""
+_NO_WINDOWS: Final = np.empty((0, 2), dtype=np.int64)
+_NO_WINDOWS.flags.writeable = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +47,10 @@ class Demands:
         What jobs of each shape ask for.
     shape_of : int64 array of shape (n_jobs,)
         The number of each job's shape.
+    windows : int64 array of shape (n_windows, 2)
+        From which second to before which second nodes are reserved, so that no job may have them.
+    closed : bool array of shape (n_windows, n_nodes)
+        Which nodes.
     """
 
     nodes: Records[Node]
@@ -49,6 +58,8 @@ class Demands:
     serves: Bools
     shapes: Records[Demand]
     shape_of: Ints
+    windows: Ints | None = None
+    closed: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.shape_of)
@@ -57,11 +68,18 @@ class Demands:
         """Return the demands of some of the jobs, on the same nodes."""
         return replace(self, shape_of=self.shape_of[rows])
 
+    def reserving(self, windows: Ints, closed: Bools) -> Self:
+        """Return the same demands on nodes that are reserved from time to time."""
+        for array in (windows, closed):
+            array.flags.writeable = False
+        return replace(self, windows=windows, closed=closed)
+
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the nodes and the demands."""
+        """SHA-256 of the nodes, the demands and what is reserved."""
         sha = hashlib.sha256()
-        for part in (self.nodes, self.members, self.shapes, self.shape_of):
+        reserved = [part for part in (self.windows, self.closed) if part is not None and len(part)]
+        for part in (self.nodes, self.members, self.shapes, self.shape_of, *reserved):
             sha.update(np.ascontiguousarray(part).tobytes())
         return sha.hexdigest()
 
@@ -79,8 +97,13 @@ class Demands:
         """Return the arrays of the nodes before the first second, see `schedsim.kernels.nodes.records`."""
         tried, one, n_nodes = np.full(len(self.shapes), -1, of.TRIED), np.zeros(1, of.PLACES), len(self.nodes)
         one[0].spare_part = one[0].released_at_scan = one[0].occupied_at_scan = one[0].head_at_scan = -1
+        one[0].dated_until = FIRST_SECOND if self.windows is not None and len(self.windows) else at.NEVER
+        windows = _NO_WINDOWS if self.windows is None else self.windows
+        closed = np.zeros((0, n_nodes), dtype=np.bool_) if self.closed is None else self.closed
+        closed.flags.writeable = False
         parts: Any = np.empty(int(self.nodes["procs"].sum()), of.PART)  # each takes a processor at least
         return NodeArrays(
+            self.nodes.copy(),
             self.nodes.copy(),
             self.nodes.copy(),
             self.nodes,
@@ -88,6 +111,8 @@ class Demands:
             self.shape_of,
             self.members,
             self.serves,
+            windows,
+            closed,
             tried,  # type: ignore[arg-type]
             parts,
             np.full(len(self), -1),

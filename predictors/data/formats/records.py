@@ -35,6 +35,7 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "too-large": ("changed", "beyond what the column can hold; read as unknown"),
         "not-a-time": ("changed", "read as unknown"),
         "not-a-memory": ("changed", "read as unknown"),
+        "not-a-vector": ("changed", "of another length than most, not finite, or noughts alone; read as unknown"),
         "start-before-submission": ("changed", "the wait is read as unknown"),
         "end-before-start": ("changed", "the run time is read as unknown"),
         "delimiter-in-text": ("changed", "the end of a field is not certain; fields in doubt are read as unknown"),

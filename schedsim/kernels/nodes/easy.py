@@ -9,7 +9,14 @@ With one node, or with nodes of one processor and nothing else, this is EASY (se
 A place is found by first fit (see `placement`) and not changed for the head's sake: a job whose place now is in the
 head's way does not look for another one.
 
-Does not handle several reservations, promises, gates, agents, ceilings, reservations of the machine and failures.
+Under a **promise** the head's first shadow time by requested times, and some slack, is kept as well: a job behind the
+head must also end by the promise by its requested time, or leave the head a place then, beside all that may run then.
+
+**Reservations** of nodes for maintenance are known from the beginning: a job is placed on a node only if by its
+requested time it ends before the node is reserved. The shadow time is the first planned end of a job, or end of a
+reservation, at which the head has such a place; at the promise likewise, by requested times.
+
+Does not handle several reservations of jobs, gates, agents, ceilings and failures.
 """
 
 import predictors.core.events as event
@@ -18,12 +25,13 @@ import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
 from predictors.core.jit import lean, step
 from schedsim.kernels.instant import until_pass
-from schedsim.kernels.nodes.placement import change, find_place, lacking, occupy, room_on, vacate
-from schedsim.kernels.nodes.records import Demand, NodeArrays
+from schedsim.kernels.nodes.placement import change, date_nodes, find_place, lacking, occupy, room_on, vacate
+from schedsim.kernels.nodes.records import Demand, Node, NodeArrays
 from schedsim.kernels.ordered_lists import first_slot, list_slots, slot_from
 from schedsim.kernels.queue import candidate_key, next_candidate, refresh
 from schedsim.kernels.reasons import Reasons
-from schedsim.kernels.records import Arrays, Estimates, JobNow
+from schedsim.kernels.records import Arrays, Estimates, JobNow, Records
+from schedsim.kernels.reservation import promised
 from schedsim.kernels.start_end import start
 
 
@@ -46,7 +54,9 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None, places: Node
 @step
 def _pass(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
     """Start what may start now."""
-    state = sim.state[0]
+    state, one = sim.state[0], places.one[0]
+    if state.now >= one.dated_until:
+        one.dated_until = date_nodes(places, places.nodes, state.now)
     if state.depth == at.GREEDY:
         state.head = -1
         state.shadow_time = at.NEVER
@@ -84,6 +94,8 @@ def _only_newcomer_counts(sim: Arrays, places: NodeArrays) -> bool:
     state, one = sim.state[0], places.one[0]
     if state.causes != at.BY_SUBMISSION or state.stale or state.head < 0 or state.n_newcomers != 1:
         return False
+    if len(places.windows) > 0:  # as they come nearer, jobs find other places
+        return False
     if one.head_at_scan != sim.jobs_now[state.head].row or first_slot(sim.lists, state, at.QUEUE) != state.head:
         return False
     return one.released_at_scan == one.n_released and one.occupied_at_scan == one.n_occupied
@@ -101,9 +113,11 @@ def _start_in_order(sim: Arrays, reasons: Reasons | None, places: NodeArrays) ->
     state = sim.state[0]
     while state.n_queued > 0:
         slot = first_slot(sim.lists, state, at.QUEUE)
+        if state.keeps_head and state.head >= 0:
+            slot = state.head
         job = sim.jobs_now[slot]
         refresh(sim, slot)
-        n = find_place(places, _demand_of(places, job.row))
+        n = find_place(places, _demand_of(places, job.row), state.now + job.requested_time)
         if n == 0:
             state.head = slot
             return
@@ -111,6 +125,7 @@ def _start_in_order(sim: Arrays, reasons: Reasons | None, places: NodeArrays) ->
             why.note(reasons, sim, slot, why.STARTS)
             _note_nodes(reasons, sim, slot, places)
         _start(sim, places, slot, n, at.BY_RESERVATION if job.has_reservation else at.READY)
+        state.head = -1
     state.head = -1
 
 
@@ -125,38 +140,58 @@ def _start(sim: Arrays, places: NodeArrays, slot: int, n: int, how: int) -> None
 
 @step
 def _reserve(sim: Arrays, places: NodeArrays) -> None:
-    """Find the head's shadow time, and what is free on the nodes then."""
-    state, one, nodes, later = sim.state[0], places.one[0], places.nodes, places.later
-    head = _demand_of(places, sim.jobs_now[state.head].row)
-    head_set = head.node_set
+    """Find the head's shadow time, what is free on the nodes then, and what it is promised."""
+    state, one, later = sim.state[0], places.one[0], places.later
+    job = sim.jobs_now[state.head]
+    head = _demand_of(places, job.row)
+    one.head_end = at.NOTHING
+    one.head_room = _as_now(places, later, head, one.head_end)
     procs = 0
-    for i in range(len(nodes)):
-        later[i].procs = nodes[i].procs
-        later[i].gpus = nodes[i].gpus
-        later[i].memory = nodes[i].memory
-        later[i].n_jobs = nodes[i].n_jobs
-        later[i].taken_whole = nodes[i].taken_whole
-        procs += nodes[i].procs
-    one.head_room = 0
-    for i in range(head.first_member, head.end_member):
-        one.head_room += room_on(later[places.members[i]], head)
+    for i in range(len(places.nodes)):
+        procs += places.nodes[i].procs
     n = list_slots(sim, at.RUNNING, len(sim.jobs_now))
     state.shadow_time = at.NEVER
-    for i in range(n):
-        job = sim.jobs_now[sim.scratch[i]]
-        demand, number = _demand_of(places, job.row), places.first_part[job.row]
-        while number >= 0:
-            part = places.parts[number]
-            _change_later(places, part.node, demand, part.pieces, of.RELEASE, head, head_set)
-            procs += part.pieces * demand.procs
-            number = part.next
-        end = _planned_end(job)
-        if one.head_room >= head.pieces and (i == n - 1 or _planned_end(sim.jobs_now[sim.scratch[i + 1]]) > end):
-            state.shadow_time = end
+    i, time = 0, state.now
+    while True:
+        time = min(_planned_end(sim.jobs_now[sim.scratch[i]]) if i < n else at.NEVER, _next_opening(places, time))
+        if time == at.NEVER:
+            break
+        while i < n and _planned_end(sim.jobs_now[sim.scratch[i]]) <= time:
+            row = sim.jobs_now[sim.scratch[i]].row
+            one.head_room += _without(places, later, row, head, one.head_end)
+            procs += _procs_of(places, row)
+            i += 1
+        if len(places.windows) > 0:
+            one.head_end = time + job.requested_time
+            one.head_room = _room_at(places, later, head, time, one.head_end)
+        if one.head_room >= head.pieces:
+            state.shadow_time = time
             break
     state.extra_procs = procs - head.pieces * head.procs  # no backfill that ends later can need more
+    if state.promises:
+        _keep_promise(sim, places, head)
     state.stale = False
     one.moment += 1
+
+
+@step
+def _next_opening(places: NodeArrays, time: int) -> int:
+    """Return the first end of a reservation of nodes after a time, or NEVER."""
+    found = at.NEVER
+    for k in range(len(places.windows)):
+        if places.windows[k, 1] > time:
+            found = min(found, places.windows[k, 1])
+    return found
+
+
+@step
+def _room_at(places: NodeArrays, nodes: Records[Node], head: Demand, time: int, end: int) -> int:
+    """Find from when on the nodes are reserved, seen from a time; return for how many pieces of the head is room."""
+    date_nodes(places, nodes, time)
+    room = 0
+    for i in range(head.first_member, head.end_member):
+        room += room_on(nodes[places.members[i]], head, end)
+    return room
 
 
 @step
@@ -165,37 +200,130 @@ def _planned_end(job: JobNow) -> int:
 
 
 @step
-def _change_later(
-    places: NodeArrays, number: int, demand: Demand, pieces: int, sign: int, head: Demand, head_set: int
-) -> None:
-    """Take pieces from a node at the shadow time, or release them, and count the room that the head has then."""
-    node, one = places.later[number], places.one[0]
-    if not places.serves[head_set, number]:
+def _latest_end(job: JobNow) -> int:
+    """Return when a running job ends by its requested time; one that is not stopped then by its estimate."""
+    return job.start + max(job.requested_time, job.current_estimate)
+
+
+@step
+def _keep_promise(sim: Arrays, places: NodeArrays, demand: Demand) -> None:
+    """Find the start that the head was promised, or promise one, and what is free on the nodes then by requests."""
+    state, one = sim.state[0], places.one[0]
+    head = sim.jobs_now[state.head]
+    one.promise_room = _as_now(places, places.at_promise, demand, at.NOTHING)
+    n = list_slots(sim, at.LIMITS, len(sim.jobs_now))
+    for i in range(n):
+        job = sim.jobs_now[sim.scratch[i]]
+        end = _latest_end(job)
+        if end > head.guaranteed_start:
+            break
+        one.promise_room += _without(places, places.at_promise, job.row, demand, at.NOTHING)
+        if head.guaranteed_start == at.NEVER and one.promise_room >= demand.pieces:  # noqa: SIM102 - for numba
+            if i == n - 1 or _latest_end(sim.jobs_now[sim.scratch[i + 1]]) > end:
+                head.guaranteed_start = promised(sim, head, end)
+    state.guaranteed_start = head.guaranteed_start
+
+
+@step
+def _as_now(places: NodeArrays, nodes: Records[Node], head: Demand, end: int) -> int:
+    """Write what is free on the nodes now into `nodes`; return for how many pieces of the head there is room."""
+    room = 0
+    for i in range(len(nodes)):
+        node, now = nodes[i], places.nodes[i]
+        node.procs = now.procs
+        node.gpus = now.gpus
+        node.memory = now.memory
+        node.n_jobs = now.n_jobs
+        node.taken_whole = now.taken_whole
+        node.reserved_from = now.reserved_from
+    for i in range(head.first_member, head.end_member):
+        room += room_on(nodes[places.members[i]], head, end)
+    return room
+
+
+@step
+def _procs_of(places: NodeArrays, row: int) -> int:
+    """Return how many processors a running job has; none, if it has no nodes."""
+    demand = _demand_of(places, row)
+    return demand.pieces * demand.procs if places.first_part[row] >= 0 else 0
+
+
+@step
+def _without(places: NodeArrays, nodes: Records[Node], row: int, head: Demand, end: int) -> int:
+    """Release what a running job has from `nodes`; return by how much the head's room grows."""
+    demand, number, more = _demand_of(places, row), places.first_part[row], 0
+    while number >= 0:
+        part = places.parts[number]
+        more += _change_at(places, nodes, part.node, demand, part.pieces, of.RELEASE, head, end)
+        number = part.next
+    return more
+
+
+@step
+def _change_at(
+    places: NodeArrays,
+    nodes: Records[Node],
+    number: int,
+    demand: Demand,
+    pieces: int,
+    sign: int,
+    head: Demand,
+    end: int,
+) -> int:
+    """Take pieces from what is free on a node at a time, or release them; return by how much the head's room grows.
+
+    By its requested time the head would run until `end`.
+    """
+    node = nodes[number]
+    if not places.serves[head.node_set, number]:
         change(node, demand, pieces, sign)
-        return
-    before = room_on(node, head)
+        return 0
+    before = room_on(node, head, end)
     change(node, demand, pieces, sign)
-    one.head_room += room_on(node, head) - before
+    return room_on(node, head, end) - before
+
+
+@step
+def _book(places: NodeArrays, nodes: Records[Node], demand: Demand, head: Demand, n: int, sign: int, end: int) -> int:
+    """Take the place found last from what is free at a time, or release it; return how much the head's room grows."""
+    more = 0
+    for i in range(n):
+        more += _change_at(places, nodes, places.chosen[i], demand, places.chosen_pieces[i], sign, head, end)
+    return more
+
+
+@step
+def _book_later(sim: Arrays, places: NodeArrays, job: JobNow, n: int, sign: int) -> None:
+    """Take the place that was found last for a job from what is free at the head's shadow time, or release it."""
+    demand, head = _demand_of(places, job.row), _demand_of(places, sim.jobs_now[sim.state[0].head].row)
+    places.one[0].head_room += _book(places, places.later, demand, head, n, sign, places.one[0].head_end)
+
+
+@step
+def _book_at_promise(sim: Arrays, places: NodeArrays, job: JobNow, n: int, sign: int) -> None:
+    """Take the place that was found last for a job from what is free at the head's promise, or release it."""
+    demand, head = _demand_of(places, job.row), _demand_of(places, sim.jobs_now[sim.state[0].head].row)
+    places.one[0].promise_room += _book(places, places.at_promise, demand, head, n, sign, at.NOTHING)
 
 
 @step
 def _leaves_head_room(sim: Arrays, places: NodeArrays, job: JobNow, n: int) -> bool:
-    """Return whether the head has a place at its shadow time beside a job in the place found last.
-
-    If so, that place is then taken at the shadow time; a job of length zero takes none.
-    """
-    state, one, demand = sim.state[0], places.one[0], _demand_of(places, job.row)
-    head = _demand_of(places, sim.jobs_now[state.head].row)
-    head_set = head.node_set
-    for i in range(n):
-        _change_later(places, places.chosen[i], demand, places.chosen_pieces[i], of.TAKE, head, head_set)
-    leaves = one.head_room >= head.pieces
-    if leaves and job.run_time > 0:
-        state.extra_procs -= demand.pieces * demand.procs
+    """Return whether the head has a place at its shadow time beside a job in the place found last, which takes it."""
+    _book_later(sim, places, job, n, of.TAKE)
+    if places.one[0].head_room >= _demand_of(places, sim.jobs_now[sim.state[0].head].row).pieces:
         return True
-    for i in range(n):
-        _change_later(places, places.chosen[i], demand, places.chosen_pieces[i], of.RELEASE, head, head_set)
-    return leaves
+    _book_later(sim, places, job, n, of.RELEASE)
+    return False
+
+
+@step
+def _keeps_promise(sim: Arrays, places: NodeArrays, job: JobNow, n: int) -> bool:
+    """Return whether the head has a place at its promise beside a job in the place found last, which takes it."""
+    _book_at_promise(sim, places, job, n, of.TAKE)
+    if places.one[0].promise_room >= _demand_of(places, sim.jobs_now[sim.state[0].head].row).pieces:
+        return True
+    _book_at_promise(sim, places, job, n, of.RELEASE)
+    return False
 
 
 @step
@@ -246,18 +374,39 @@ def _try(sim: Arrays, slot: int, reasons: Reasons | None, places: NodeArrays) ->
     state, one, job = sim.state[0], places.one[0], sim.jobs_now[slot]
     refresh(sim, slot)
     tried, demand = places.tried[places.shape_of[job.row]], _demand_of(places, job.row)
-    is_late = state.now + job.candidate_estimate > state.shadow_time
-    n = 0 if tried.in_vain_at == one.n_released else find_place(places, demand)
+    late = state.now + job.candidate_estimate > state.shadow_time
+    beyond = state.promises and state.now + job.requested_time > state.guaranteed_start
+    keeps = len(places.windows) == 0  # else the place of a job hangs on its requested time too
+    n = (
+        0
+        if keeps and tried.in_vain_at == one.n_released
+        else find_place(places, demand, state.now + job.requested_time)
+    )
     if n == 0:
         tried.in_vain_at = one.n_released
         if reasons is not None:
             _note_behind(reasons, sim, slot, places, why.RESOURCES)
         return
-    if is_late and (tried.in_the_way_at == one.moment or not _leaves_head_room(sim, places, job, n)):
+    if late and ((keeps and tried.in_the_way_at == one.moment) or not _leaves_head_room(sim, places, job, n)):
         tried.in_the_way_at = one.moment
         if reasons is not None:
             _note_behind(reasons, sim, slot, places, why.DELAYS_HEAD)
         return
+    if beyond and (tried.breaks_promise_at == one.moment or not _keeps_promise(sim, places, job, n)):
+        tried.breaks_promise_at = one.moment
+        if late:
+            _book_later(sim, places, job, n, of.RELEASE)
+        if reasons is not None:
+            _note_behind(reasons, sim, slot, places, why.PROMISE)
+            reasons[slot].shadow = state.guaranteed_start
+        return
+    if job.run_time > 0:
+        state.extra_procs -= demand.pieces * demand.procs if late else 0
+    else:  # it takes nothing
+        if late:
+            _book_later(sim, places, job, n, of.RELEASE)
+        if beyond:
+            _book_at_promise(sim, places, job, n, of.RELEASE)
     if reasons is not None:
         _note_behind(reasons, sim, slot, places, why.STARTS)
     _start(sim, places, slot, n, at.READY if state.depth == at.GREEDY else at.BACKFILLED)
@@ -284,4 +433,15 @@ def _note_nodes(reasons: Reasons, sim: Arrays, slot: int, places: NodeArrays) ->
     one.free = procs
     one.free_gpus = gpus
     one.free_memory = memory
-    one.lacking = lacking(places, demand) if one.rule == why.HEAD or one.rule == why.RESOURCES else at.NOTHING
+    one.lacking = at.NOTHING
+    if one.rule != why.HEAD and one.rule != why.RESOURCES:
+        return
+    job, now = sim.jobs_now[slot], sim.state[0].now
+    one.lacking = lacking(places, demand, now)
+    if len(places.windows) > 0 and find_place(places, demand, now) > 0:  # but for what is reserved it has a place
+        for i in range(demand.first_member, demand.end_member):
+            begins = places.nodes[places.members[i]].reserved_from
+            if now < begins < now + job.requested_time:
+                one.collides = min(one.collides, begins)
+        if one.rule == why.RESOURCES:
+            one.rule = why.OUTAGE

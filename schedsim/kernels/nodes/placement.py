@@ -3,18 +3,43 @@
 A job asks for equal pieces. A piece lies on one node, and takes processors, GPUs and memory of it. The place of a job
 is found by first fit: each node of its set, in ascending order, takes as many pieces as fit (one, if the pieces are to
 lie on different nodes), until all have a node. Pieces are equal and nodes independent, so that first fit finds a place
-whenever there is one. While jobs only start, what had no place has none.
+whenever there is one. While jobs only start, what had no place has none. A node that is reserved from some second on
+takes no job that by its requested time would run beyond it.
 """
 
 import schedsim.kernels.nodes.records as of
+import schedsim.kernels.records as at
 from predictors.core.arrays import Ints
 from predictors.core.jit import compiled, lean, step
 from schedsim.kernels.nodes.records import Demand, Node, NodeArrays
+from schedsim.kernels.records import Records
 
 
 @step
-def room_on(node: Node, demand: Demand) -> int:
-    """Return for how many pieces of a job a node has room; at most one, if they are to be spread."""
+def date_nodes(places: NodeArrays, nodes: Records[Node], time: int) -> int:
+    """Find for each node from when on it is reserved, seen from a time; return the second until which that holds."""
+    until = at.NEVER
+    for i in range(len(nodes)):
+        nodes[i].reserved_from = at.NEVER
+    for k in range(len(places.windows)):
+        begin, end = places.windows[k, 0], places.windows[k, 1]
+        if end <= time:
+            continue
+        until = min(until, end)
+        for i in range(len(nodes)):
+            if places.closed[k, i]:
+                nodes[i].reserved_from = min(nodes[i].reserved_from, begin)
+    return until
+
+
+@step
+def room_on(node: Node, demand: Demand, end: int) -> int:
+    """Return for how many pieces of a job a node has room; at most one, if they are to be spread.
+
+    By its requested time the job runs until `end`, and the node must not be reserved before.
+    """
+    if end > node.reserved_from:
+        return 0
     if node.procs < demand.procs or node.gpus < demand.gpus or node.memory < demand.memory:
         return 0
     if node.taken_whole or (node.n_jobs > 0 and (demand.exclusive or node.one_job)):
@@ -30,12 +55,15 @@ def room_on(node: Node, demand: Demand) -> int:
 
 
 @step
-def find_place(places: NodeArrays, demand: Demand) -> int:
-    """Write the place of a job on the nodes as they are now into `chosen`; return its number of nodes, 0 for none."""
+def find_place(places: NodeArrays, demand: Demand, end: int) -> int:
+    """Write the place of a job on the nodes as they are now into `chosen`; return its number of nodes, 0 for none.
+
+    By its requested time it runs until `end`.
+    """
     left, n = demand.pieces, 0
     for i in range(demand.first_member, demand.end_member):
         number = places.members[i]
-        pieces = min(left, room_on(places.nodes[number], demand))
+        pieces = min(left, room_on(places.nodes[number], demand, end))
         if pieces > 0:
             places.chosen[n] = number
             places.chosen_pieces[n] = pieces
@@ -99,7 +127,7 @@ def vacate(places: NodeArrays, row: int) -> None:
 
 
 @step
-def lacking(places: NodeArrays, demand: Demand) -> int:
+def lacking(places: NodeArrays, demand: Demand, end: int) -> int:
     """Return which resources a job lacks that has no place now, as bits; 0: each alone suffices, but not on one node.
 
     A job lacks a resource if it would have no place were all others without limit and its nodes shared. It lacks empty
@@ -108,12 +136,14 @@ def lacking(places: NodeArrays, demand: Demand) -> int:
     procs = gpus = memory = empty = 0
     for i in range(demand.first_member, demand.end_member):
         node, whole = places.nodes[places.members[i]], places.empty[places.members[i]]
+        if end > node.reserved_from:
+            continue
         most = 1 if demand.spread else demand.pieces
         procs += min(most, node.procs // demand.procs)
         gpus += most if demand.gpus == 0 else min(most, node.gpus // demand.gpus)
         memory += most if demand.memory == 0 else min(most, node.memory // demand.memory)
         if node.n_jobs == 0 or (not demand.exclusive and not node.taken_whole and not node.one_job):
-            empty += room_on(whole, demand)
+            empty += room_on(whole, demand, end)
     short = of.PROCESSORS if procs < demand.pieces else 0
     short += of.GPUS if gpus < demand.pieces else 0
     short += of.MEMORY if memory < demand.pieces else 0
@@ -128,7 +158,7 @@ def rooms_when_empty(places: NodeArrays, rooms: Ints) -> None:
         demand = places.demands[shape]
         rooms[shape] = 0
         for i in range(demand.first_member, demand.end_member):
-            rooms[shape] += room_on(places.empty[places.members[i]], demand)
+            rooms[shape] += room_on(places.empty[places.members[i]], demand, 0)
 
 
 @step
@@ -141,7 +171,7 @@ def _put(found: Ints, size: int, places: NodeArrays, row: int, n: int) -> None:
 
 
 @compiled
-def places_of(places: NodeArrays, rows: Ints, ends: Ints, keeps: Ints, found: Ints) -> int:
+def places_of(places: NodeArrays, rows: Ints, ends: Ints, keeps: Ints, times: Ints, limits: Ints, found: Ints) -> int:
     """Go through starts and ends in their order; write the place of each start, return the rows written.
 
     Parameters
@@ -150,6 +180,8 @@ def places_of(places: NodeArrays, rows: Ints, ends: Ints, keeps: Ints, found: In
         Of an empty machine.
     rows, ends, keeps : int64 arrays of shape (n_events,)
         Job row of each start or end; 1 for an end; 1 where the job takes time, and so keeps its place until its end.
+    times, limits : int64 arrays of shape (n_events,)
+        When it happens, and the requested time of the job [s].
     found : int64 array of shape (room, 3)
         Rows (job row, node, pieces); when it is full, -1 is returned.
     """
@@ -160,7 +192,9 @@ def places_of(places: NodeArrays, rows: Ints, ends: Ints, keeps: Ints, found: In
             vacate(places, row)
             continue
         demand = places.demands[places.shape_of[row]]
-        n = find_place(places, demand)
+        if times[i] >= places.one[0].dated_until:
+            places.one[0].dated_until = date_nodes(places, places.nodes, times[i])
+        n = find_place(places, demand, times[i] + limits[i])
         if size + n > len(found):
             return -1
         _put(found, size, places, row, n)

@@ -20,6 +20,7 @@ class Node:
     n_jobs: int  # that run on it
     taken_whole: bool  # by a job that shares its nodes with none
     one_job: bool  # the node serves one job at a time, whoever it is
+    reserved_from: int  # no job may run on it beyond this second, by its requested time; NEVER: it is not reserved
 
 
 class Demand:
@@ -41,6 +42,7 @@ class Tried:
 
     in_vain_at: int  # number of jobs that had released nodes by then, or -1: since then none may have a place
     in_the_way_at: int  # moment at which it would have taken the head's place, or -1
+    breaks_promise_at: int  # moment at which it would have taken the place promised to the head, or -1
 
 
 class Part:
@@ -60,9 +62,12 @@ class Places:
     spare_part: int  # the record given back last, or -1
     n_parts: int  # records from here on were never used
     head_room: int  # pieces of the head for which there is room at its shadow time
+    promise_room: int  # and at the start that it was promised
     released_at_scan: int  # `n_released` and `n_occupied` when the last search for backfills began
     occupied_at_scan: int
     head_at_scan: int  # row of its head, or -1
+    dated_until: int  # from this second on `reserved_from` of the nodes must be found anew; NEVER: it stays
+    head_end: int  # when the head would end by its requested time if it started at its shadow time
 
 
 class NodeArrays(NamedTuple):
@@ -70,11 +75,14 @@ class NodeArrays(NamedTuple):
 
     nodes: Records[Node]  # now
     later: Records[Node]  # at the head's shadow time, by the estimates; written anew before it is read
+    at_promise: Records[Node]  # at the start promised to the head, by requested times; likewise
     empty: Records[Node]  # without a job; read-only
     demands: Records[Demand]  # by shape; read-only
     shape_of: Ints  # number of each job's shape, by row; read-only
     members: Ints  # nodes of each node set; read-only
     serves: Bools  # whether a node is in a node set, shape (node sets, nodes); read-only
+    windows: Ints  # from when to when some nodes are reserved, shape (n, 2); read-only
+    closed: Bools  # which ones, shape (n, nodes); read-only
     tried: Records[Tried]  # by shape
     parts: Records[Part]
     first_part: Ints  # of each running job, by row, or -1

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 import schedsim.kernels.nodes.records as of
 from predictors.core.errors import JobcastError
 from schedsim.engine.simulation import Simulation, simulate
-from schedsim.policies.policy import POLICIES, make_policy
+from schedsim.explain.explain import explain
+from schedsim.explain.sentences import in_words
+from schedsim.kernels.records import NEVER
+from schedsim.machine.outages import Change, Outages, Reservation
+from schedsim.policies.backfilling import Easy, Promise
+from schedsim.policies.orders import ORDERS
+from schedsim.policies.policy import POLICIES, Policy, make_policy
+from schedsim.results.site_metrics import disturbed_figures
+from schedsim.validate.laws import ON_NODES
+from schedsim.validate.validate import check
 from schedsim.workload.demands import Demands
 from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.workload import Workload
@@ -28,7 +37,20 @@ BY_NODES = {
     "saf-easy": {"order": "saf", "backfill": "saf"},
     "laf-easy": {"order": "laf", "backfill": "laf"},
     "binpacking": {"backfill": "widest", "greedy": True},
+    "easy+promise": {"promise": oracle.Promise()},
+    "easy-sjbf+promise": {"backfill": "sjf", "promise": oracle.Promise()},
+    "sjf-easy+promise": {"order": "sjf", "backfill": "sjf", "promise": oracle.Promise()},
+    "with slack": {"backfill": "sjf", "promise": oracle.Promise(60, -0.5, 5, 120)},
+    "head kept": {"order": "sjf", "backfill": "sjf", "promise": oracle.Promise(10, 0.2, 0, 60, kept=True)},
 }
+
+
+def rule_of(policy):
+    """The policy of one of these names."""
+    if policy in ("with slack", "head kept"):
+        order = ORDERS["sjf" if policy == "head kept" else "fcfs"]
+        return Policy(order, Easy(ORDERS["sjf"]), Promise(**vars(BY_NODES[policy]["promise"])))
+    return make_policy(policy)
 
 
 def demands(boxes, asks):
@@ -37,6 +59,7 @@ def demands(boxes, asks):
     for node, box in zip(nodes, boxes, strict=True):
         node.procs, node.gpus, node.memory = box.has
         node.one_job = box.one_job
+        node.reserved_from = NEVER
     sets = sorted({ask.nodes for ask in asks})
     serves = np.array([[node in one for node in range(len(boxes))] for one in sets])
     ends = np.cumsum([len(one) for one in sets])
@@ -100,11 +123,27 @@ def drawn(seed):
     return boxes, asks, [min(g, a.requested) for g, a in zip(guesses, asks, strict=True)]
 
 
-def differing(seed, policy):
+def calendar(seed, boxes, asks):
+    """A few reservations of some nodes, or of all, that may overlap."""
+    random, last = Random(-1 - seed), max(ask.submit for ask in asks) + 2 * max(ask.requested for ask in asks)
+    windows = []
+    for _ in range(random.randint(1, 4)):
+        begin = random.randint(-5, last)
+        nodes = tuple(sorted(random.sample(range(len(boxes)), random.randint(1, len(boxes)))))
+        windows.append((begin, begin + random.randint(1, last), nodes))
+    return windows
+
+
+def differing(seed, policy, reserved=False):
     """The first job that starts, or lies, elsewhere than the oracle says; None if all are equal."""
     boxes, asks, estimates = drawn(seed)
-    schedule = simulate(workload(boxes, asks), make_policy(policy), np.array(estimates))
-    start, spots = oracle.simulate(asks, boxes, estimates=estimates, **BY_NODES[policy])
+    windows = calendar(seed, boxes, asks) if reserved else []
+    parts = [Reservation(begin, end, nodes=tuple((n, n + 1) for n in nodes)) for begin, end, nodes in windows]
+    outages = Outages(parts) if reserved else None
+    schedule = simulate(workload(boxes, asks), rule_of(policy), np.array(estimates), outages=outages)
+    start, spots, promised = oracle.simulate(asks, boxes, estimates=estimates, windows=windows, **BY_NODES[policy])
+    if "order" not in BY_NODES[policy] or policy == "head kept":  # else a later job may become the head
+        assert all(int(schedule.start[row]) <= by for row, by in promised.items())
     parts = schedule.placements
     for row in range(len(asks)):
         own = slice(parts.offsets[row], parts.offsets[row + 1])
@@ -118,6 +157,46 @@ def differing(seed, policy):
 @given(st.integers(0, 1 << 40), st.sampled_from(sorted(BY_NODES)))
 def test_every_start_and_place_equals_the_oracles(seed, policy):
     assert differing(seed, policy) is None
+
+
+UNPROMISED = sorted(name for name, about in BY_NODES.items() if "promise" not in about)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 1 << 40), st.sampled_from(UNPROMISED))
+def test_every_start_and_place_equals_the_oracles_where_nodes_are_reserved(seed, policy):
+    assert differing(seed, policy, reserved=True) is None
+
+
+def test_reservations_are_told_and_kept():
+    boxes = [oracle.Box((2, 0, 0)), oracle.Box((2, 1, 0))]
+    ask = lambda number, at, asked, procs, gpus=0: oracle.Ask(  # noqa: E731
+        number, at, asked, asked, 1, (procs, gpus, 0), nodes=(0, 1)
+    )
+    jobs = workload(boxes, [ask(1, 0, 10, 1, 1), ask(2, 1, 5, 1, 1), ask(3, 2, 3, 2)])
+    outages, rule = Outages([Reservation(12, 30, nodes=((1, 2),))]), make_policy("easy")
+    schedule = simulate(jobs, rule, outages=outages)
+    assert schedule.start.tolist() == [0, 30, 2]  # from 10 to 12 the GPU is free, but not for 5 s
+    assert ON_NODES in check(schedule, rule, jobs.requested).kept
+    found = disturbed_figures(schedule)
+    assert found["available"] == pytest.approx(1 - 2 * 18 / (4 * 35))
+    told = "\n".join(in_words(explain(schedule, 2, rule, outages=outages)))
+    assert "reserved of the machine from t=12 on" in told
+
+
+@pytest.mark.parametrize(
+    ("policy", "outages", "says"),
+    [
+        ("careful", Outages([Reservation(5, 9)]), "Promises on nodes know of no reservations"),
+        ("easy", Outages([Reservation(5, 9, procs=2)]), "name those that are reserved"),
+        ("easy", Outages([Reservation(5, 9, nodes=((7, 90),))]), "node 89 is unknown"),
+        ("easy", Outages((), [Change(3, "fail", nodes=((0, 1),))]), "do not fail or come under repair"),
+    ],
+)
+def test_what_of_outages_does_not_go_on_nodes_is_refused(policy, outages, says):
+    boxes, asks, _ = drawn(3)
+    with pytest.raises(JobcastError, match=says):
+        simulate(workload(boxes, asks), make_policy(policy), outages=outages)
 
 
 def test_a_newcomer_that_starts_lets_those_behind_it_find_other_places():
@@ -142,6 +221,7 @@ def on_one_node(counted):
 
 ALIKE = [name for name, one in POLICIES.items() if one.kind in ("counts", "greedy") and one.depth in (0, 1, None)]
 ALIKE = [name for name in ALIKE if name not in ("cobalt", "score", "score-easy", "priority", "priority-easy")]
+ALIKE += ["careful", "balanced", "easy+promise", "wfp3-easy+promise"]
 
 
 @pytest.mark.parametrize("policy", sorted(ALIKE))
@@ -159,6 +239,23 @@ def test_on_one_node_schedules_are_those_of_counts(policy):
                 assert nodes.started_by.tolist() == plain.started_by.tolist()
 
 
+def test_an_explanation_names_the_promise_that_held_a_job():
+    boxes = [oracle.Box((1, 1, 0)), oracle.Box((1, 1, 0))]
+    one, both = (1, (1, 1, 0)), (2, (1, 1, 0))
+    asks = [
+        oracle.Ask(1, 0, 10, 10, *one, nodes=(0, 1)),
+        oracle.Ask(2, 1, 10, 10, *both, nodes=(0, 1)),
+        oracle.Ask(3, 2, 20, 2, *one, nodes=(0, 1)),
+    ]
+    jobs, guess, rule = workload(boxes, asks), np.array([10, 10, 2]), make_policy("easy+promise")
+    assert simulate(jobs, make_policy("easy"), guess).start.tolist() == [0, 10, 2]
+    schedule = simulate(jobs, rule, guess)
+    assert schedule.start.tolist() == [0, 10, 20]
+    found = explain(schedule, 3, rule, guess)
+    assert "after t=10, which job 2 was promised, and would lie in its place then" in "\n".join(in_words(found))
+    assert ON_NODES in check(schedule, rule, guess).kept
+
+
 def test_a_fork_goes_on_like_the_original_and_leaves_it_alone():
     boxes, asks, estimates = drawn(7)
     jobs = workload(boxes, asks)
@@ -171,7 +268,7 @@ def test_a_fork_goes_on_like_the_original_and_leaves_it_alone():
     assert fork.schedule().start.tolist() == one.schedule().start.tolist() == whole.start.tolist()
 
 
-@pytest.mark.parametrize("policy", ["conservative-replan", "careful", "hybrid-2", "easy+promise", "ceil", "look-ahead"])
+@pytest.mark.parametrize("policy", ["conservative-replan", "hybrid-2", "hybrid-2+promise", "ceil", "look-ahead"])
 def test_policies_that_count_processors_are_refused(policy):
     boxes, asks, _ = drawn(3)
     with pytest.raises(JobcastError, match=r"count processors alone.*easy-sjbf.*leave out the machine file"):

@@ -205,19 +205,26 @@ def test_the_command_simulates_explains_and_refuses(tmp_path):
     run = lambda *more: CliRunner().invoke(app, ["simulate", str(log), "--machine", str(machine), *more])  # noqa: E731
     found = json.loads(run("--json", "--explain", "2", "--paranoid").stdout)
     assert found["by_dominant"]["gpus"]["jobs"] == 2
+    assert run("--policy", "careful", "--estimates", "careful", "--paranoid").exit_code == 0
     assert found["explanation"]["chain"][0]["finding"]["lacking"] == ["gpus"]
     assert "its nodes lacked GPUs" in run("--explain", "2").stdout
     out = tmp_path / "out.csv"
     assert run("--schedule", str(out)).exit_code == 0
     assert out.read_text().splitlines()[1].endswith(",2")  # node 2 is the one with GPUs
     for more, says in (
-        (["--policy", "careful"], "count processors alone"),
+        (["--policy", "hybrid-2"], "count processors alone"),
         (["--procs", "7"], "have 24 processors; leave --procs out"),
         (["--allocator", "first-fit"], "leave one of them out"),
     ):
         refused = run(*more)
         assert isinstance(refused.exception, JobcastError)
         assert says in str(refused.exception)
+    outages = tmp_path / "outages.csv"
+    outages.write_text("time,until,kind,count,nodes\n50,400,reserve,,2\n")
+    kept = json.loads(run("--outages", str(outages), "--paranoid", "--json").stdout)
+    assert kept["mean_wait_s"] == (400 + 499) / 2 and 0 < kept["available"] < 1
+    outages.write_text("time,until,kind,count,nodes\n50,,fail,,2\n")
+    assert "do not fail or come under repair" in str(run("--outages", str(outages)).exception)
     told = json.loads(CliRunner().invoke(app, ["log", "info", str(log), "--json"]).stdout)
     assert told["jobs_with_gpus"] == 2
     assert told["jobs_with_memory"] is None

@@ -114,13 +114,13 @@ KNOWN: Final[Mapping[str, KnownTable]] = MappingProxyType(
                     job_id="jid", user="usr", executable="jnam", requested_procs="cnumr", allocated_procs="cnumat",
                     requested_nodes="nnumr", nodes="nnuma", submit="adt", eligible="qdt", start="sdt", end="edt",
                     run_time=("duration", "s"), requested_time=("elpl", "s"), exit_code="ec", state="exit state",
-                    descriptor="jobenv_req",
+                    descriptor="jobenv_req", vector="embedding",
                 ),
                 status={"completed": "completed", "failed": "failed"},
                 time_zone="Asia/Tokyo",
             ),
-            "a processor is a core; names are anonymised, so that stems of them say nothing; the vector of embeddings, "
-            "power and performance are not used",
+            "a processor is a core; names are anonymised, so that stems of them say nothing; power and performance are "
+            "not used",
         ),
         "pm100": KnownTable(
             "PM100 (Marconi100)",

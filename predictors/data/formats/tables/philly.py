@@ -5,7 +5,7 @@ Jeon et al., Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -68,18 +68,29 @@ def parse_philly(
     rows = [_row(job) for job in sound]
     columns = {name: text_array([row[name] for row in rows]) for name in MAP.columns}
     others = sorted({key for job in sound for key in job} - {"attempts"})
+    others += sorted(_within(sound))
     table = Table((*others, "start_time", "end_time", "gpus", "servers", "retries"), columns, lambda at: at + 1)
     report.note("columns", "Philly: no requested times are given, and of several attempts the last is the job's run")
     procs = np.array([int(row["gpus"] or MISSING) for row in rows], dtype=np.int64)
     return table_log(table, source, MAP, report, strict, time_zone, more={"requested_procs": procs})
 
 
+def _within(jobs: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return what attempts and their servers tell that is not read, such as attempts.detail.ip."""
+    attempts = [one for job in jobs for one in _records(job.get("attempts"))]
+    servers = [server for one in attempts for server in _records(one.get("detail"))]
+    found = {f"attempts.{key}" for one in attempts for key in one if key not in ("start_time", "end_time", "detail")}
+    return found | {f"attempts.detail.{key}" for server in servers for key in server if key != "gpus"}
+
+
+def _records(found: Any) -> list[Mapping[str, Any]]:
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+
+
 def _row(job: Mapping[str, Any]) -> dict[str, str]:
-    found = job.get("attempts")
-    attempts = [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+    attempts = _records(job.get("attempts"))
     last = attempts[-1] if attempts else {}
-    servers = last.get("detail")
-    servers = [one for one in servers if isinstance(one, Mapping)] if isinstance(servers, list) else []
+    servers = _records(last.get("detail"))
     gpus = sum(len(one["gpus"]) for one in servers if isinstance(one.get("gpus"), list))
     return {
         **{key: _text(job.get(key)) for key in ("jobid", "user", "vc", "status", "submitted_time")},

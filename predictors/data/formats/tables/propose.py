@@ -22,6 +22,7 @@ from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES
 from predictors.data.formats.swf_header import SMALLEST_UNIX_TIME
 from predictors.data.formats.tables.read import in_bytes, parquet_names, parquet_texts
 from predictors.data.formats.tables.table_map import SECONDS, TARGETS, UNUSED
+from predictors.data.formats.tables.vectors import vector_of
 from predictors.data.report import ReportBuilder
 
 LOOKED_AT: Final = 10_000
@@ -96,6 +97,7 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "dependency": ("dependency", "dependencies", "depend"),
         "requested_tres": ("reqtres", "tresreq"),
         "allocated_tres": ("alloctres", "tresalloc"),
+        "vector": ("embedding", "embeddings", "vector", "embeddingvector"),
     }
 )  # fmt: skip
 """Names that a column has in tables of schedulers, small letters and digits alone, the surest first."""
@@ -261,6 +263,8 @@ def _may_be(texts: list[str], kind: str) -> bool:
         fitting = sum(_is_number(text) or slurm.memory(text) is not None for text in sample)
     elif kind == "list":
         fitting = sum("=" in text for text in sample)
+    elif kind == "vector":
+        fitting = sum(len(vector_of(text)) > 1 for text in sample)
     else:
         return True
     return fitting >= 0.5 * len(sample)

@@ -36,8 +36,10 @@ from predictors.data.formats.tables.table_map import (
     TARGETS,
     TIMES,
     UNITS,
+    VECTOR,
     TableMap,
 )
+from predictors.data.formats.tables.vectors import sign_vectors
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport, ReportBuilder
 
@@ -100,7 +102,8 @@ def table_of(data: bytes, source: str, table_map: TableMap, report: ReportBuilde
     """Return the mapped columns of a text or a Parquet file as text, without the texts that mean unknown."""
     wanted = list(table_map.columns)
     if data.startswith(MAGIC):
-        table = parquet_texts(data, source, wanted, [name for name, _, _ in table_map.by_target.values()])
+        vectors = [name for target, (name, _, _) in table_map.by_target.items() if target == VECTOR]
+        table = parquet_texts(data, source, wanted, [name for name, _, _ in table_map.by_target.values()], vectors)
     else:
         table = quoted_table(in_bytes(data, source), source, wanted, report, table_map.delimiter)
     lacking = [name for name in wanted if name.lower() not in table.columns]
@@ -122,10 +125,12 @@ def in_bytes(data: bytes, source: str) -> bytes:
         raise JobcastError(f"{source}: begins as UTF-16 and is none ({error.reason}); save it as UTF-8.") from error
 
 
-def parquet_texts(data: bytes, source: str, wanted: Sequence[str], needed: Sequence[str] = ()) -> Table:
+def parquet_texts(
+    data: bytes, source: str, wanted: Sequence[str], needed: Sequence[str] = (), vectors: Sequence[str] = ()
+) -> Table:
     """Return columns of a Parquet file as texts, whatever the case of their names; a place is the row, from 1.
 
-    Columns that have no texts, such as records and pictures, are empty.
+    Columns that have no texts, such as records and pictures, are empty; lists of `vectors` stay lists.
 
     Raises
     ------
@@ -136,10 +141,13 @@ def parquet_texts(data: bytes, source: str, wanted: Sequence[str], needed: Seque
 
     names = parquet_names(data)
     whole = parquet_table(data, source, columns=picked_names(names, wanted, source))
-    required = {name.lower() for name in needed}
+    required, as_lists = ({name.lower() for name in some} for some in (needed, vectors))
     texts: dict[str, Any] = {}
     for name in whole.column_names:
         column = whole.column(name).combine_chunks()
+        if name.lower() in as_lists and _is_list(column):
+            texts[name.lower()] = column
+            continue
         try:
             texts[name.lower()] = _as_text(column)
         except pa.ArrowException as error:
@@ -150,6 +158,16 @@ def parquet_texts(data: bytes, source: str, wanted: Sequence[str], needed: Seque
                 ) from error
             texts[name.lower()] = text_array([""] * len(column))
     return Table(names, texts, lambda rows: rows + 1)
+
+
+def _is_list(column: Any) -> bool:
+    """Return whether a column holds lists of numbers."""
+    import pyarrow as pa
+
+    kinds = pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list
+    if not any(kind(column.type) for kind in kinds):
+        return False
+    return bool(pa.types.is_floating(column.type.value_type) or pa.types.is_integer(column.type.value_type))
 
 
 def _as_text(column: Any) -> Any:
@@ -234,6 +252,8 @@ def table_log(
     if "array" in used:  # databases write 0 for a job of no array
         draft.numbers["array"][draft.numbers["array"] == 0] = MISSING
     draft.numbers |= more
+    if VECTOR in used:
+        sign_vectors(used[VECTOR], _of(table_map)[VECTOR][0], draft)
     _texts(draft, used)
     _sizes(draft)
     _memory(draft, used, table_map)
@@ -250,6 +270,8 @@ def _cleaned(column: Any, target: str, table_map: TableMap) -> Any:
     """Return a column of text without the texts that mean unknown, and with points as decimal marks of its numbers."""
     from pyarrow import compute as pc
 
+    if target == VECTOR:
+        return column
     if table_map.unknown:
         known = np.ones(len(column), dtype=np.bool_)
         for text in table_map.unknown:

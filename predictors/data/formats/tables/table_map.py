@@ -25,6 +25,9 @@ NAMES: Final = tuple(name for name in CODED if name not in ("label", "parents"))
 LISTS: Final = ("requested_tres", "allocated_tres")
 """Slurm's lists of trackable resources: GPUs and memory are taken from them."""
 
+VECTOR: Final = "vector"
+"""A list of numbers of each job, such as an embedding of its names: see `predictors.data.formats.tables.vectors`."""
+
 TARGETS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "job_id": "id",
@@ -37,6 +40,7 @@ TARGETS: Final[Mapping[str, str]] = MappingProxyType(
         "overburn": "flag",
         **dict.fromkeys(NAMES, "name"),
         **dict.fromkeys(LISTS, "list"),
+        VECTOR: "vector",
         UNUSED: "unused",
     }
 )

@@ -272,6 +272,33 @@ def test_public_data_sets_are_recognised_and_read(tmp_path, name, content, limit
         assert account.count("columns") >= 1
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("f-data", F_DATA),
+        ("pm100", PM100),
+        ("eagle", EAGLE),
+        ("mit-supercloud", SUPERCLOUD),
+        ("helios", HELIOS),
+        ("philly", PHILLY),
+    ],
+)
+def test_a_column_of_which_nothing_is_used_is_counted(tmp_path, name, content) -> None:
+    if isinstance(content, pa.Table):
+        content = content.append_column("zzz", pa.array([1, 2]))
+    elif name == "philly":
+        jobs = json.loads(content)
+        jobs[0]["zzz"] = jobs[0]["attempts"][0]["yyy"] = 1
+        content = json.dumps(jobs).encode()
+    else:
+        head, *rows = content.splitlines()
+        content = b"\n".join([head + b",zzz", *(row + b",1" for row in rows)]) + b"\n"
+    before = "attempts.detail.ip, attempts.yyy" if name == "philly" else ""
+    log, account = read_log(written(tmp_path, "a", content))
+    told = " ".join(finding.text for finding in account.findings if finding.rule == "unused")
+    assert len(log) == 2 and "zzz" in told and before in told
+
+
 def test_what_each_data_set_hides() -> None:
     log, _ = parse_any("softwall", SOFTWALL)
     assert (log["soft_walltime"].tolist(), log["array"].tolist()) == ([5400, None], [5, None])

@@ -1,0 +1,169 @@
+"""Sweeps, advice and the study of backfilling on machines of nodes with GPUs and memory."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from experiments.advise.advise import Question
+from experiments.cli.main import app
+from experiments.runs.clusters import Pool
+from experiments.sweeps.plan import plan
+from experiments.sweeps.results import TIMES, read_results
+from experiments.sweeps.run import run_sweep
+from experiments.sweeps.sweep import LogFile, Sweep
+from predictors.core.errors import JobcastError
+from predictors.data.formats.detect import writer_for
+from predictors.data.joblog import JobLog
+from schedsim.machine.node_groups import Machine, NodeGroup
+
+MACHINE = """
+[[nodes]]
+name = "thin"
+count = 2
+processors = 8
+[[nodes]]
+name = "gpu"
+count = 2
+processors = 4
+gpus = 2
+"""
+NODES = Machine((NodeGroup("thin", 2, 8), NodeGroup("gpu", 2, 4, gpus=2)))
+
+
+def log_of(n=120, seed=3, name="site"):
+    """Jobs that want one to four GPUs or none, submitted faster than the GPUs can serve them."""
+    random = np.random.default_rng(seed)
+    gpus = random.choice([0, 0, 1, 2, 4], n)
+    run = random.integers(60, 4000, n)
+    columns = {
+        "job_id": np.arange(1, n + 1),
+        "submit": np.sort(random.integers(0, 200 * n, n)),
+        "wait": np.zeros(n, dtype=int),
+        "run_time": run,
+        "requested_time": run * random.integers(1, 5, n),
+        "requested_procs": np.where(gpus > 0, gpus, random.choice([1, 2, 8], n)),
+        "requested_gpus": gpus,
+        "user": random.integers(0, 6, n),
+    }
+    return JobLog.from_columns({key: value.tolist() for key, value in columns.items()}, {}, name=name)
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A log and a machine file side by side."""
+    (tmp_path / "machine.toml").write_text(MACHINE)
+    writer_for(tmp_path / "site.parquet")(log_of(), tmp_path / "site.parquet")
+    return tmp_path
+
+
+def told(table):
+    """What a table says but for times."""
+    return table.drop(columns=list(set(TIMES) & set(table.columns)))
+
+
+@pytest.mark.slow
+def test_a_sweep_on_nodes_is_the_same_for_any_number_of_workers_and_goes_on(place, monkeypatch):
+    sweep = Sweep(
+        logs=(LogFile(str(place / "site.parquet"), machine=str(place / "machine.toml")),),
+        policies=("easy", "careful", "binpacking"),
+        seeds=(1, 2),
+    )
+    alone = run_sweep(sweep, folder=place / "one")
+    import pandas as pd
+
+    pd.testing.assert_frame_equal(told(run_sweep(sweep, pool=Pool(workers=2)).runs), told(alone.runs))
+    pd.testing.assert_frame_equal(told(read_results(place / "one").runs), told(alone.runs))
+
+
+def test_each_row_is_what_simulate_prints_and_tells_of_the_machine(place, monkeypatch):
+    monkeypatch.chdir(place)
+    run = CliRunner().invoke
+    swept = run(
+        app,
+        [
+            "sweep",
+            "site.parquet",
+            "--machine",
+            "machine.toml",
+            "--policies",
+            "easy,easy-sjbf",
+            "--seeds",
+            "1",
+            "--json",
+        ],
+    )
+    assert swept.exit_code == 0, swept.output
+    found = json.loads(swept.stdout)
+    table = read_results(place / found["folder"]).runs
+    one = json.loads(
+        run(app, ["simulate", "site.parquet", "--machine", "machine.toml", "--shake", "1", "--json"]).stdout
+    )
+    row = table[(table["case"] == "easy") & (table["seed"] == 1)].iloc[0]
+    assert row["mean_wait_s"] == one["mean_wait_s"]
+    assert row["gpus_utilisation"] == one["resources"]["gpus"]["utilisation"]
+    assert row["gpus_mean_wait_s"] == one["by_dominant"]["gpus"]["mean_wait_s"]
+    assert found["tables"]["by case and log"][0]["gpus_utilisation"] > 0
+    machine = found["about"]["logs"][0]["machine"]
+    assert [group["name"] for group in machine["nodes"]] == ["thin", "gpu"]
+
+
+def test_another_machine_is_another_sweep_and_the_same_file_is_the_same():
+    sweep, log = Sweep(seeds=(1,)), log_of()
+    assert plan(sweep, [log], NODES).identity() == plan(sweep, [log], Machine(NODES.nodes, "elsewhere")).identity()
+    larger = Machine((NodeGroup("thin", 2, 8), NodeGroup("gpu", 2, 4, gpus=4)))
+    assert plan(sweep, [log], NODES).identity() != plan(sweep, [log], larger).identity()
+
+
+def test_advice_leaves_out_what_cannot_plan_on_nodes_and_says_so(place, monkeypatch):
+    question = Question(log_of(), seeds=5, machine=NODES)
+    assert question.left_out == ("conservative",)
+    assert [case.name for case in question.cases] == [
+        "EASY", "EASY-SJBF", "EASY++", "careful", "balanced", "WFP", "EASY-SJBF with run times known",
+    ]  # fmt: skip
+    monkeypatch.chdir(place)
+    run = CliRunner().invoke
+    asked = run(app, ["advise", "site.parquet", "--machine", "machine.toml", "--seeds", "5", "--json"])
+    assert asked.exit_code == 0, asked.output
+    found = json.loads(asked.stdout)
+    assert "Not tried, since they count processors alone: conservative." in found["notes"]
+    first = found["tables"]["as logged, with commands"][0]
+    assert "--machine machine.toml" in first["command"]
+    again = json.loads(run(app, [*first["command"].split()[1:], "--json"]).stdout)
+    assert first["mean_wait_s"] == again["mean_wait_s"]
+    assert first["gpus_utilisation"] == again["resources"]["gpus"]["utilisation"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("sweep site.parquet --machine machine.toml --policies easy,hybrid-2", "Case 'hybrid-2': .*several reserv"),
+        ("sweep site.parquet --machine machine.toml --procs 5", "have 24 processors; leave --procs out"),
+        ("sweep site.parquet --machine machine.toml --predictors last-two --kind evaluate", "machine is for sweeps"),
+        ("sweep site.parquet --machine gone.toml", "gone.toml"),
+        ("advise site.parquet --machine machine.toml --current conservative", "Case 'conservative': .*several reserv"),
+        ("experiment runtime --log site.parquet --machine machine.toml", "runtime has no use for --machine"),
+    ],
+)
+def test_what_does_not_go_on_nodes_is_refused_in_one_line(place, monkeypatch, words, says):
+    monkeypatch.chdir(place)
+    refused = CliRunner().invoke(app, words.split())
+    assert isinstance(refused.exception, JobcastError)
+    with pytest.raises(JobcastError, match=says):
+        raise refused.exception
+
+
+def test_a_declared_sweep_names_the_machine_beside_its_file(place):
+    text = 'logs = [{path = "site.parquet", machine = "machine.toml"}]\nseeds = 1\n'
+    sweep = Sweep.from_toml(text, "sweep.toml", place)
+    assert plan(sweep).logs[next(iter(plan(sweep).logs))].machine.gpus == 4
+
+
+@pytest.mark.slow
+def test_the_study_of_backfilling_runs_on_nodes(place, monkeypatch):
+    monkeypatch.chdir(place)
+    words = ["experiment", "backfilling", "--log", "site.parquet", "--machine", "machine.toml", "--quick", "--json"]
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 0, found.output
+    assert {row["case"] for row in json.loads(found.stdout)["tables"]["medians"]} >= {"EASY", "careful", "balanced"}
