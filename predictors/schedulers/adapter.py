@@ -11,17 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from predictors.core.errors import JobcastError
+from predictors.core.errors import JobcastError, counted
 from predictors.schedulers.feed import Feed, has_ended, has_run
 from predictors.schedulers.forecaster import Forecaster, bounds, described
 from predictors.schedulers.journal import (
     CLEARED,
     INTENDED,
+    LOST,
     NOT_DONE,
     OUTCOME,
     WAS_SET,
     WOULD_CLEAR,
     WOULD_SET,
+    BaseBehindError,
     JobClass,
     Journal,
     Record,
@@ -56,6 +58,8 @@ _ATTEMPTS: Final = 3
 _AGAIN_AFTER: Final = 3600
 _ACCOUNTS_EVERY: Final = 600
 _OVERLAP: Final = 900
+MOST_WAITING: Final = 10_000
+"""Records that cannot be made again wait in memory for a journal that cannot be written, so many at most."""
 _QUIET: Final = frozenset(("not-pending", "unchanged"))
 
 
@@ -199,6 +203,8 @@ class Adapter:
         self._attempts: dict[tuple[int, int], tuple[int, int]] = {}
         self._was_refused = ""
         self._advises = False
+        self._unkept: list[Record] = []
+        self._lost = 0
 
     def cycle(self) -> Cycle:
         """Look once, and do what is to be done.
@@ -228,9 +234,7 @@ class Adapter:
         if self._mode != WATCH:
             site = self._judge(config, rows, done, may_set=is_kept and not backwards)
             if self._holds is not None and site is not None and not backwards:
-                records = self._holds.look([*accounted, *rows.jobs], site, done.troubles)
-                for one in records if self._keep(records, done) else ():
-                    done.count(done.changed, one["what"])
+                self._keep_now_or_later(self._holds.look([*accounted, *rows.jobs], site, done.troubles), done)
         if self._table is not None:
             if self._table.starts is not None:
                 self._table.starts.learn([*accounted, *rows.jobs])
@@ -276,14 +280,35 @@ class Adapter:
             return False
         return True
 
-    def _keep(self, records: Sequence[Record], done: Cycle) -> bool:
+    def _keep(self, records: Sequence[Record], done: Cycle, *, text_suffices: bool = False) -> bool:
         """Add records to the journal; return whether they are there. One that cannot be written stops no clearing."""
         try:
             self._journal.add(records)
+        except BaseBehindError as error:
+            done.troubles.append(str(error))
+            return text_suffices
         except JobcastError as error:
             done.troubles.append(str(error))
             return False
         return True
+
+    def _keep_now_or_later(self, records: Sequence[Record], done: Cycle) -> None:
+        """Add records on what passes and does not come again; what cannot be written waits for the next look."""
+        unkept = [*self._unkept, *records]
+        lost = [{"at": done.now, "what": LOST, "records": self._lost}] if self._lost else []
+        try:
+            self._journal.add([*lost, *unkept])
+        except BaseBehindError as error:  # the text has them
+            done.troubles.append(str(error))
+        except JobcastError as error:
+            self._lost += max(len(unkept) - MOST_WAITING, 0)
+            self._unkept = unkept[-MOST_WAITING:]
+            waiting = f"{counted(len(self._unkept), 'record')} on starts wait in memory, and go with this process"
+            done.troubles.append(f"{error} {waiting}; lost so far: {self._lost:,}.")
+            return
+        self._unkept, self._lost = [], 0
+        for one in unkept:
+            done.count(done.changed, one["what"])
 
     def _note_outcomes(self, jobs: Sequence[QueuedJob], config: Config, done: Cycle) -> None:
         """Keep what became of jobs that ended: the length of their run, and whether their soft limit was too short."""
@@ -416,8 +441,8 @@ class Adapter:
             decision, before = one.decision, self._left.get(one.target)
             if decision.action == LEAVE and decision.code not in _QUIET and decision.code != before:
                 records.append(one.record(config.now, "left") | {"code": decision.code})
-        self._left = {one.target: one.decision.code for one in cases if one.decision.action == LEAVE}
-        self._keep(records, done)
+        if self._keep(records, done, text_suffices=True):  # else they are said at the next look
+            self._left = {one.target: one.decision.code for one in cases if one.decision.action == LEAVE}
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
@@ -425,8 +450,8 @@ class Adapter:
         """Make the changes, clearing first; in shadow, keep what they would be."""
         if self._mode == SHADOW:
             would = [(WOULD_SET if one.decision.action == SET else WOULD_CLEAR, one) for one in cases]
-            self._keep([one.record(done.now, what) for what, one in would], done)
-            for what, _ in would:
+            is_kept = self._keep([one.record(done.now, what) for what, one in would], done, text_suffices=True)
+            for what, _ in would if is_kept else ():  # else they are decided anew at the next look
                 done.count(done.changed, what)
             return
         tried = [one for one in cases if self._may_try(one, done.now)]

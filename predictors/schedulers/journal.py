@@ -38,6 +38,8 @@ HOLD_OUTCOME: Final = "hold-outcome"
 ABOUT_STARTS: Final = frozenset((WOULD_START, WOULD_HOLD, WOULD_HAVE_STARTED, HOLD_OUTCOME))
 ABOUT_JOBS: Final = frozenset((WOULD_SET, WOULD_CLEAR, INTENDED, WAS_SET, CLEARED, NOT_DONE))
 
+LOST: Final = "lost"
+
 Record = Mapping[str, Any]
 """What a line holds: `at` [Unix time of the scheduler], `what`, and what belongs to that."""
 
@@ -70,6 +72,10 @@ CREATE TABLE IF NOT EXISTS classes (
     user TEXT, account TEXT, part TEXT, procs INTEGER, asked INTEGER, name TEXT, ended INTEGER NOT NULL,
     newest INTEGER NOT NULL, PRIMARY KEY (user, account, part, procs, asked, name));
 """
+
+
+class BaseBehindError(JobcastError):
+    """The base beside the text cannot be written; the text has what it was told, and the base follows later."""
 
 
 @dataclass(frozen=True)
@@ -245,6 +251,8 @@ class Journal:
         ------
         JobcastError
             If they cannot be written; then nothing may be changed at the scheduler.
+        BaseBehindError
+            If the text has them, and the base does not.
         """
         if not records:
             return
@@ -341,7 +349,7 @@ class Journal:
             yield
         except sqlite3.Error as error:
             self._is_behind = True
-            raise JobcastError(f"{self.folder / 'journal.db'}: cannot be written ({error}).") from error
+            raise BaseBehindError(f"{self.folder / 'journal.db'}: cannot be written ({error}).") from error
 
     def _mend(self) -> None:
         """Drop the piece of a line that a write has left which the system did not finish."""

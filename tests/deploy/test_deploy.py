@@ -301,6 +301,46 @@ def test_what_is_installed_starts_as_its_user_reloads_and_is_private(installed):
     assert private == [] and (lib / "service.db").exists() and (log / "audit.jsonl").exists()
 
 
+@pytest.mark.slow
+def test_the_adapters_unit_shadows_as_a_user_who_may_do_nothing_else(installed):
+    """The command of jobcast-slurm.service with its umask and environment, beside a service and a stand-in of Slurm."""
+    root, _ = installed
+    lib, slurm = root / "var/lib/jobcast", root / "slurm"
+    slurm.mkdir()
+    for name in ("squeue", "scontrol", "sacct", "sinfo"):
+        text = (ROOT / "tests" / "support" / "slurm" / "fake.py").read_text()
+        (slurm / name).write_text(text.replace("#!/usr/bin/env python3", f"#!{python_for_others()}", 1))
+        (slurm / name).chmod(0o755)
+    config = {"SLURM_VERSION": "26.05.5", "SchedulerParameters": "time_min_as_soft_limit", "ClusterName": "t",
+              "SchedulerType": "sched/backfill"}  # fmt: skip
+    state = {"now": int(time.time()), "jobs": {"1": {}}, "ended": None, "reservations": [], "partitions": {"p": ["n1"]},
+             "config": config, "faults": {}}  # fmt: skip
+    (slurm / "cluster.json").write_text(json.dumps(state))
+    (slurm / "calls").touch()
+    (slurm / "calls").chmod(0o666)
+    values = {key: unit_values("jobcast-slurm.service", key) for key in ("Environment", "ExecStart", "UMask", "User")}
+    assert values["User"] == ["jobcast"]  # the user of the service: whom install.sh makes
+    environment = dict(pair.split("=", 1) for line in values["Environment"] for pair in line.split())
+    environment |= {"JOBCAST_SLURM_OPTIONS": f"--cycles 2 --every 1 --table {lib}/soft-limits"}
+    with running(root / "service") as service:
+        (line,) = values["ExecStart"]
+        for old, new in (("/opt/jobcast/bin/jobcast", root / "jobcast"), ("http://127.0.0.1:8571", service.url),
+                         ("/var/lib/jobcast", lib)):  # fmt: skip
+            line = line.replace(old, str(new))
+            environment = {name: value.replace(old, str(new)) for name, value in environment.items()}
+        given = {"PATH": f"{slurm}:/usr/bin:/bin", "FAKE_SLURM": str(slurm / "cluster.json"),
+                 "PYTHONDONTWRITEBYTECODE": "1", **environment}  # fmt: skip
+        command = [*UNPRIVILEGED, "sh", "-c", f"umask {values['UMask'][0]}; exec {line}"]  # its words, as systemd's
+        found = subprocess.run(command, env=given, cwd=lib, capture_output=True, text=True, timeout=300)
+        assert found.returncode == 0, found.stderr
+        assert len(found.stdout.splitlines()) == 2 and "Traceback" not in found.stderr
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (lib / "slurm").iterdir()}
+    assert set(modes.values()) == {0o600} and "journal.db" in modes
+    assert (lib / "soft-limits").stat().st_mode & 0o777 == 0o644  # slurmctld and cli_filter read it
+    assert "scontrol " not in (slurm / "calls").read_text().splitlines()  # nothing was written
+    assert pwd.getpwuid((lib / "slurm").stat().st_uid).pw_name == "nobody"
+
+
 def test_the_installation_needs_root_and_the_command(tmp_path):
     about = {"PATH": os.environ["PATH"], "JOBCAST": "/nowhere", "DESTDIR": str(tmp_path)}
     found = subprocess.run(["sh", DEPLOY / "install.sh"], env=about, capture_output=True, text=True)

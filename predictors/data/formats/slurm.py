@@ -653,7 +653,8 @@ def _row(job: Mapping[str, Any]) -> dict[str, str]:
     time, required, tres = (_part(job, key) for key in ("time", "required", "tres"))
     association = _part(job, "association")
     requested, allocated = _trackable(tres.get("requested")), _trackable(tres.get("allocated"))
-    state = _first(_part(job, "state").get("current") if isinstance(job.get("state"), Mapping) else job.get("state"))
+    told = _part(job, "state").get("current") if isinstance(job.get("state"), Mapping) else job.get("state")
+    state = "REQUEUED" if isinstance(told, list) and "REQUEUED" in told else _first(told)  # beside it stands PENDING
     return {
         "jobidraw": _plain(job.get("job_id")),
         "submit": _timestamp(time.get("submission")),

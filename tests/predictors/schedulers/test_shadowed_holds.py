@@ -2,12 +2,15 @@
 
 import dataclasses
 import json
+import os
+import sqlite3
 
 import numpy as np
 import pytest
 
 from predictors.core.errors import JobcastError
 from predictors.data.telemetry.counters import COUNTERS
+from predictors.schedulers import journal as journal_module
 from predictors.schedulers.hold import Answer, HoldRules, decide_start
 from predictors.schedulers.judge import Asked, LocalJudge, ServiceJudge
 from predictors.schedulers.shadowed_holds import ShadowedHolds
@@ -16,6 +19,7 @@ from predictors.service.api.schema import MOST_STARTS
 from predictors.service.client import Client
 from tests.predictors.schedulers.conftest import Forecasts
 from tests.predictors.service.test_variability import sample, variability_state
+from tests.support.ldms_writer import write_ldms
 from tests.support.service_in_thread import running
 
 RULES = HoldRules(most_minutes=10, workloads={"fit*": "network"})
@@ -108,6 +112,61 @@ def test_a_judge_that_is_gone_holds_nothing_and_stops_nothing(cluster, shadow, r
     assert [(r["what"], r["code"]) for r in records("would-hold", "would-start")] == [("would-start", "no-answer")]
 
 
+@pytest.mark.parametrize("how", ["full", "locked"])
+def test_on_a_full_disk_records_on_starts_wait_and_that_is_said(how, cluster, shadow, records, monkeypatch, tmp_path):
+    """A start happens once: what cannot be written then is written later, in order; beyond a bound its loss is."""
+    cluster.job(1)
+    judge, real = Moods(), journal_module._append
+    one = shadow(judge)
+    one.cycle()
+    started(cluster, 1, 10_060)
+    if how == "full":
+
+        def full(path, data):
+            raise OSError(28, "no space left on device")
+
+        monkeypatch.setattr(journal_module, "_append", full)
+    else:  # the base alone cannot be written: the text has all
+        other = sqlite3.connect(tmp_path / "journal" / "journal.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        one.journal._base.execute("PRAGMA busy_timeout=10")
+    found = one.cycle()
+    assert any("cannot be written" in trouble for trouble in found.troubles)
+    judge.label = "none"
+    cluster.change(now=10_180)
+    found = one.cycle()
+    if how == "full":
+        assert found.changed == {} and records("would-hold") == []
+        assert any("2 records on starts wait in memory" in trouble for trouble in found.troubles)
+        monkeypatch.setattr(journal_module, "_append", real)
+    else:
+        other.execute("ROLLBACK")
+        other.close()
+    cluster.job(1, State="COMPLETED", EndTime="10640")
+    cluster.change(now=10_700)
+    found = one.cycle()
+    assert found.troubles == [] and "hold-outcome" in found.changed
+    kinds = [one["what"] for one in records("would-hold", "would-have-started", "hold-outcome")]
+    assert kinds == ["would-hold", "would-have-started", "hold-outcome"]
+    assert one.journal._base.execute("SELECT held, delay, ran FROM starts").fetchall() == [(1, 140, 600)]
+
+
+def test_what_no_memory_holds_is_counted_as_lost(cluster, shadow, records, monkeypatch):
+    monkeypatch.setattr("predictors.schedulers.adapter.MOST_WAITING", 3)
+    for number in range(1, 6):
+        cluster.job(number)
+    one, real = shadow(Moods()), journal_module._append
+    one.cycle()
+    monkeypatch.setattr(journal_module, "_append", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+    for number in range(1, 6):
+        started(cluster, number, 10_060)
+    assert any("lost so far: 2." in trouble for trouble in one.cycle().troubles)
+    monkeypatch.setattr(journal_module, "_append", real)
+    cluster.change(now=10_120)
+    one.cycle()
+    assert [r["records"] for r in records("lost")] == [2] and len(records("would-hold")) == 3
+
+
 def test_after_a_long_break_a_hold_was_no_longer_than_the_rules_allow(cluster, shadow, records):
     cluster.job(1)
     one = shadow(Moods())
@@ -177,6 +236,24 @@ def test_a_trained_classifier_answers_from_the_files_and_from_a_service(tmp_path
         old = judge.answers(starts, 2000)[0]
         assert old.probability is None and "700 s before now" in old.why
     assert isinstance(client, Client) and not np.isnan(loud.probability)
+
+
+def test_files_with_old_counters_give_no_answer_and_are_not_read_again(tmp_path, monkeypatch):
+    """As a service's judge: what is older than two minutes says nothing about now."""
+    samples = [(float(time), np.full((4, len(COUNTERS)), 5.0)) for time in range(1000, 1310, 10)]
+    write_ldms(tmp_path / "ldms", range(4), samples)
+    judge, starts, newest = LocalJudge(variability_state().loaded, tmp_path / "ldms"), [Asked("fit", "network")], 1300
+    (fresh,) = judge.answers(starts, newest + 60)
+    assert fresh.probability is not None
+    (old,) = judge.answers(starts, newest + 200)
+    assert old.probability is None and "200 s before now" in old.why and old.model == "moments"
+    monkeypatch.setattr("predictors.schedulers.judge.Scan", None)  # no file has changed: none is read
+    assert "900 s before now" in judge.answers(starts, newest + 900)[0].why
+    monkeypatch.undo()
+    (later,) = judge.answers(starts, newest + 10_000)
+    assert later.probability is None
+    os.utime(next((tmp_path / "ldms").rglob("*[!R]")), (1, 1))
+    assert judge.answers(starts, newest + 60)[0].probability == fresh.probability
 
 
 def test_holds_are_refused_where_soft_limits_are_written(adapter):

@@ -18,22 +18,28 @@ from pathlib import Path
 import pytest
 
 from tests.support.places import ROOT
+from tests.support.slurm.accounting import Accounting
 
 SUITES = {"26.05": "sid", "24.11": "trixie", "22.05": "bookworm"}
 MIRROR = os.environ.get("JOBCAST_DEBIAN_MIRROR", "http://deb.debian.org/debian")
 PACKAGES = "slurmctld,slurmd,slurm-client,slurm-wlm-basic-plugins,faketime"
+ACCOUNTING = f"{PACKAGES},slurmdbd,slurm-wlm-mysql-plugin,mariadb-server"
 SOFT = "time_min_as_soft_limit"
 _PATH = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def chroot_of(version):
-    """Return the chroot that holds a version of Slurm, built if it is not there; skip where that cannot be had."""
+def chroot_of(version, accounting=False):
+    """Return the chroot that holds a version of Slurm, built if it is not there; skip where that cannot be had.
+
+    One with slurmdbd and a database, 0.6 GB, is another one than that without.
+    """
     if os.geteuid() != 0:
         pytest.skip("a chroot with Slurm needs root")
     suite = SUITES[version]
-    root = Path(os.environ.get("JOBCAST_SLURM_ROOTS") or ROOT / "build" / "slurm") / suite
+    root = Path(os.environ.get("JOBCAST_SLURM_ROOTS") or ROOT / "build" / "slurm")
+    root /= f"{suite}-accounting" if accounting else suite
     if not os.path.lexists(root / "usr" / "sbin" / "slurmctld"):  # a link within the chroot
-        _build(suite, root)
+        _build(suite, root, ACCOUNTING if accounting else PACKAGES)
     command = ["chroot", str(root), "/usr/bin/env", "-i", _PATH, "dpkg-query", "-W", "-f", "${Version}", "slurmctld"]
     said = subprocess.run(command, capture_output=True, text=True)
     if not said.stdout.startswith(version):
@@ -41,14 +47,14 @@ def chroot_of(version):
     return root
 
 
-def _build(suite, root):
+def _build(suite, root, packages):
     if shutil.which("mmdebstrap") is None:
         pytest.skip("mmdebstrap is not installed: apt-get install mmdebstrap")
     root.parent.mkdir(parents=True, exist_ok=True)
     part = root.with_name(root.name + ".part")
     shutil.rmtree(part, ignore_errors=True)
     command = ["mmdebstrap", "--mode=root", "--variant=minbase", '--aptopt=Acquire::Check-Valid-Until "false"']
-    done = subprocess.run([*command, f"--include={PACKAGES}", suite, str(part), MIRROR], capture_output=True, text=True)
+    done = subprocess.run([*command, f"--include={packages}", suite, str(part), MIRROR], capture_output=True, text=True)
     if done.returncode != 0:
         shutil.rmtree(part, ignore_errors=True)
         pytest.skip(f"{suite} cannot be had from {MIRROR}: {done.stderr.strip().splitlines()[-1]}")
@@ -79,14 +85,18 @@ class SlurmCluster:
         SchedulerParameters; by default with the option that makes soft limits soft.
     more : str
         Further lines of slurm.conf.
+    accounting : bool
+        Whether slurmdbd keeps accounts, users and ended jobs: see `sacctmgr`, `add_account` and `add_user`.
     """
 
-    def __init__(self, version, folder, speed=1, parameters=None, more=""):
+    def __init__(self, version, folder, speed=1, parameters=None, more="", accounting=False):
         self.version, self.speed = version, speed
-        self.root = chroot_of(version)
+        self.root = chroot_of(version, accounting)
         self.place = f"/cluster.{os.getpid()}.{time.monotonic_ns()}"
         self.home = Path(str(self.root) + self.place)
-        self.controller, *self.node_ports = free_ports(5)
+        self.controller, *ports = free_ports(7)
+        self.node_ports = ports[:4]
+        self.accounting = Accounting(self, ports[4:]) if accounting else None
         self._processes, self._clock = {}, []
         pace = (
             "bf_interval=10,bf_resolution=60,sched_interval=10"
@@ -104,7 +114,7 @@ class SlurmCluster:
         if host not in (hosts.read_text() if hosts.exists() else ""):
             hosts.write_text(f"127.0.0.1 localhost {host}\n")
         self.configure()
-        self._commands(folder)
+        self.commands(folder)
 
     def configure(self, parameters=None):
         """Write slurm.conf; with other SchedulerParameters if they are given."""
@@ -143,6 +153,7 @@ SlurmdParameters=config_overrides
 ReturnToService=2
 KillWait=5
 {slow}
+{self.accounting.lines if self.accounting else ""}
 {self.more}
 {
                 "".join(
@@ -153,15 +164,19 @@ KillWait=5
 PartitionName=p Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
 """
         )
+        if self.accounting:
+            self.accounting.configure()
 
     def up(self):
         """Start what does not run, and wait until four nodes are ready."""
         if self.speed > 1 and not self._clock:
             self._start_clock()
-        self._start("slurmctld", "slurmctld", "-D")
+        if self.accounting:
+            self.accounting.up()
+        self.start("slurmctld", "slurmctld", "-D")
         for k in range(1, 5):
             (self.home / "spool" / f"n{k}").mkdir(exist_ok=True)
-            self._start(f"n{k}", "slurmd", "-D", "-N", f"n{k}")
+            self.start(f"n{k}", "slurmd", "-D", "-N", f"n{k}")
         end = time.monotonic() + 30
         while time.monotonic() < end:
             if self.run("sinfo", "-h", "-t", "idle,alloc,mix", "-o", "%D", check=False).split() == ["4"]:
@@ -179,6 +194,27 @@ PartitionName=p Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
         path = self.home / "log" / f"{name}.log"
         return path.read_text(errors="replace")[-3000:] if path.exists() else "(no log)"
 
+    def said(self, name):
+        """Return the end of what a daemon printed."""
+        return (self.home / "log" / f"{name}.out").read_text(errors="replace")[-3000:]
+
+    def start(self, name, *command, keeps_time=False):
+        """Start a daemon that does not run, by the cluster's clock unless it keeps the machine's time."""
+        if name in self._processes and self._processes[name].poll() is None:
+            return
+        words = ["chroot", str(self.root), "/usr/bin/env", "-i", _PATH, f"SLURM_CONF={self.place}/slurm.conf"]
+        clock = () if keeps_time else self._clock
+        inner = " ".join([*words, *(f"'{one}'" for one in clock), *command])
+        mounts = f"mount -t proc proc {self.root}/proc"  # in a namespace that ends with the process
+        if self.version == "22.05":
+            mounts += f" && mount --rbind /sys {self.root}/sys"
+        script = f"{mounts} && exec {inner}"
+        with (self.home / "log" / f"{name}.out").open("ab") as out:
+            self._processes[name] = subprocess.Popen(
+                ["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
+            )  # fmt: skip
+
     def stop_controller(self, how=signal.SIGTERM):
         """End slurmctld."""
         one = self._processes.pop("slurmctld")
@@ -186,10 +222,13 @@ PartitionName=p Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
         one.wait(30)
 
     def down(self):
-        """End all processes, and remove the cluster's files."""
-        for one in self._processes.values():
+        """End all processes, those first that speak to others, and remove the cluster's files."""
+        first = [one for name, one in self._processes.items() if name not in ("slurmdbd", "mariadbd")]
+        last = [self._processes[name] for name in ("slurmdbd", "mariadbd") if name in self._processes]
+        for one in first:
             one.terminate()
-        for one in self._processes.values():
+        for one in [*first, *last]:
+            one.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 one.wait(10)
             if one.poll() is None:
@@ -215,6 +254,19 @@ PartitionName=p Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
         words = ["sbatch", "--parsable", "-D", jobs, "-o", "/dev/null", *map(str, options)]
         return int(self.run(*words, "--wrap", f"exec sleep {seconds}", user=user))
 
+    def sacctmgr(self, *words, user="root"):
+        """Return what a command of sacctmgr prints; it asks nothing back."""
+        return self.run("sacctmgr", "-i", "-n", "-P", *words, user=user)
+
+    def add_account(self, name, *more):
+        """Add an account, with further words such as `fairshare=10` or `parent=physics`."""
+        self.sacctmgr("add", "account", name, "cluster=t", *more)
+
+    def add_user(self, name, account, *more):
+        """Add a user to an account and to the machine, with further words such as `adminlevel=Operator`."""
+        self._add_user(name)
+        self.sacctmgr("add", "user", name, f"account={account}", "cluster=t", *more)
+
     def show(self, job, *names):
         """Return fields of a job as `scontrol show job` has them; those after the first line with the id."""
         text = self.run("scontrol", "-o", "show", "job", str(job)).splitlines()[0]
@@ -222,27 +274,20 @@ PartitionName=p Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
         found = [values.get(name) for name in names]
         return found[0] if len(found) == 1 else found
 
+    def shared_folder(self):
+        """Return a folder that has the same path on this machine and within the chroot, for scripts with paths."""
+        inside = self.root / str(self.root).lstrip("/")
+        inside.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            inside.symlink_to("/")
+        return self.home / "jobs"
+
     def wait_for(self, job, state, seconds=20.0):
         """Wait until a job has a state."""
         end = time.monotonic() + seconds
         while self.show(job, "JobState") != state:
             assert time.monotonic() < end, f"job {job} is {self.show(job, 'JobState', 'Reason')}, not {state}"
             time.sleep(0.05)
-
-    def _start(self, name, *command):
-        if name in self._processes and self._processes[name].poll() is None:
-            return
-        words = ["chroot", str(self.root), "/usr/bin/env", "-i", _PATH, f"SLURM_CONF={self.place}/slurm.conf"]
-        inner = " ".join([*words, *(f"'{one}'" for one in self._clock), *command])
-        mounts = f"mount -t proc proc {self.root}/proc"  # in a namespace that ends with the process
-        if self.version == "22.05":
-            mounts += f" && mount --rbind /sys {self.root}/sys"
-        script = f"{mounts} && exec {inner}"
-        with (self.home / "log" / f"{name}.out").open("ab") as out:
-            self._processes[name] = subprocess.Popen(
-                ["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
-            )  # fmt: skip
 
     def _start_clock(self):
         """Start a clock that all daemons share, from the beginning of a year."""
@@ -273,6 +318,18 @@ PartitionName=p Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
             time.sleep(0.02)
         self._clock = [line for line in told.read_text().splitlines() if line.startswith(("FAKETIME", "LD_PRELOAD"))]
 
+    def commands(self, folder, user="root"):
+        """Put Slurm's commands into a folder, as scripts that speak to this cluster, as a user."""
+        folder.mkdir(exist_ok=True)
+        for name in ("squeue", "scontrol", "sinfo", "sacct", "sbatch", "scancel", "sacctmgr", "srun"):
+            script = folder / name
+            script.write_text(
+                f"#!/bin/sh\nexec chroot --userspec={user}:{user} {self.root} /usr/bin/env -i {_PATH} "
+                f"SLURM_CONF={self.place}/slurm.conf "
+                f'${{SLURM_TIME_FORMAT:+SLURM_TIME_FORMAT="$SLURM_TIME_FORMAT"}} LC_ALL=C.UTF-8 {name} "$@"\n'
+            )
+            script.chmod(0o755)
+
     def _own_processes(self):
         own = f"SLURM_CONF={self.place}/slurm.conf".encode()
         for path in Path("/proc").glob("[0-9]*"):
@@ -287,14 +344,3 @@ PartitionName=p Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
     def _add_user(self, name):
         if f"{name}:" not in (self.root / "etc" / "passwd").read_text():
             subprocess.run(["chroot", str(self.root), "useradd", "-m", name], check=True, capture_output=True)
-
-    def _commands(self, folder):
-        """Put Slurm's commands into a folder, as scripts that speak to this cluster."""
-        folder.mkdir(exist_ok=True)
-        for name in ("squeue", "scontrol", "sinfo", "sacct", "sbatch", "sacctmgr"):
-            script = folder / name
-            script.write_text(
-                f"#!/bin/sh\nexec chroot {self.root} /usr/bin/env -i {_PATH} SLURM_CONF={self.place}/slurm.conf "
-                f'${{SLURM_TIME_FORMAT:+SLURM_TIME_FORMAT="$SLURM_TIME_FORMAT"}} LC_ALL=C.UTF-8 {name} "$@"\n'
-            )
-            script.chmod(0o755)
