@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Final
@@ -106,7 +107,9 @@ def slurm_policy_of(policy: str, log: JobLog) -> tuple[Policy, ReadingReport]:
     owners = Owners(conf, accounts, log, workload, nodes) if others else None
     loops = _loops(conf, None if owners is None else owners.limits())
     order = None
-    if _is(conf, "PriorityType", "priority/", "multifactor", "basic"):
+    if not _is(conf, "PriorityType", "priority/", "multifactor", "basic"):
+        loops = replace(loops, calc_period=0)
+    else:
         rule = _rule(conf, findings, owners is not None)
         factor, tier = _partitions(conf, log)
         if conf.partitions and (unnamed := int((~_told(log)).sum())):

@@ -137,7 +137,7 @@ class Shares:
         share = self.shares / np.maximum(1, self._level_shares[above])
         whole = used[above]
         usage = np.where(whole > 0, used / np.where(whole > 0, whole, 1.0), 0.0)
-        with np.errstate(divide="ignore", over="ignore"):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             found = np.where(self.shares > 0, share / usage, 0.0)
         return np.where(self.shares == OF_PARENT, np.inf, found)
 

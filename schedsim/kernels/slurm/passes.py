@@ -43,24 +43,18 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None, slurm: Slurm
         pace.is_changed |= state.causes & ~at.BY_TIMER != 0
         _count(sim, slurm)
         _main_loop(sim, reasons, slurm)
-        if state.head < 0:
-            if state.n_queued > 0:  # limits hold all that is left
-                _wake(sim, slurm)
-            continue
-        reserve_head(sim)
-        if reasons is not None:
-            _note_head(reasons, sim)
-        if not pace.backfills:
+        is_due = pace.backfills and state.now % pace.interval == 0
+        if state.head >= 0:
+            reserve_head(sim)
             if reasons is not None:
+                _note_head(reasons, sim)
+            if is_due:
+                _backfill_loop(sim, reasons, slurm)
+            elif reasons is not None:
                 _note_turns(reasons, sim)
-        elif state.now % pace.interval == 0:
-            _backfill_loop(sim, reasons, slurm)
+        if is_due:
             pace.is_changed = False
-            _wake(sim, slurm)
-        else:
-            if reasons is not None:
-                _note_turns(reasons, sim)
-            _wake(sim, slurm)
+        _wake(sim, slurm)
 
 
 @step
