@@ -55,7 +55,7 @@ class CheckedCommand(TyperCommand):
                 elif isinstance(one, str) and one.startswith(DATABASE):
                     yield Path(one.removeprefix(DATABASE))
                 elif isinstance(one, str) and one.startswith("slurm:"):
-                    from predictors.schedulers.slurm_conf import files_of
+                    from predictors.schedulers.slurm_files.conf import files_of
 
                     first, *others = one.removeprefix("slurm:").split(",")
                     yield from files_of(first)

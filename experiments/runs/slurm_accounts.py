@@ -12,8 +12,16 @@ from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.errors import JobcastError, printable
 from predictors.data.joblog import JobLog
 from predictors.data.report import Finding
-from predictors.schedulers.slurm_accounts import ROOT, Accounts, Association, number_of, tres_of, wall_of, whole_of
-from predictors.schedulers.slurm_conf import Setting, SlurmConf
+from predictors.schedulers.slurm_files.accounts import (
+    ROOT,
+    Accounts,
+    Association,
+    number_of,
+    tres_of,
+    wall_of,
+    whole_of,
+)
+from predictors.schedulers.slurm_files.conf import Setting, SlurmConf
 from schedsim.policies.fair_share import OF_PARENT, Shares
 from schedsim.policies.limits import Limits, LimitsBeingMade
 from schedsim.workload.workload import Workload

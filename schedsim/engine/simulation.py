@@ -148,6 +148,7 @@ class Simulation:
         )
         self._loops = LoopsNow.of(policy, len(workload))
         self._standing = None if policy.order.following is None else policy.order.following.begun()
+        self._asked: Policy | None = None  # the policy with the standing's keys
         site = (None, None, None) if rules is None else (rules.table(workload), rules.node_sets(), rules.ledger())
         groups = None if given is not None else self._source.groups(workload)
         n_groups = 0 if groups is None else len(groups[1])
@@ -375,7 +376,7 @@ class Simulation:
         new._commands = None if self._commands is None else self._commands.fork()
         new._placing = None if self._placing is None else self._placing.fork()
         new._loops = None if self._loops is None else self._loops.fork()
-        new._standing = None if self._standing is None else self._standing.fork()
+        new._standing, new._asked = None if self._standing is None else self._standing.fork(), None
         new._state = self._state.with_steps(new._source.n_steps)
         if estimates is not None and new._state.record.grouped:
             dissolve_groups(new._state.arrays(), candidates_of(self.policy))
@@ -595,7 +596,9 @@ class Simulation:
         used = int(self._state.record.n_logged)
         self._standing.advance(self._log.events[self._read_by_order : used])
         self._read_by_order = used
-        return replace(self.policy, order=replace(self.policy.order, function=self._standing.keys))
+        if self._asked is None:
+            self._asked = replace(self.policy, order=replace(self.policy.order, function=self._standing.keys))
+        return self._asked
 
     def limit_on(self, row: int) -> str | None:
         """Return the limit that held a job when it was looked at last, or None; see `schedsim.policies.limits`."""

@@ -3,8 +3,8 @@
 import pytest
 
 from predictors.core.errors import JobcastError
-from predictors.schedulers.slurm_accounts import Accounts, read_accounts, tres_of, wall_of
-from predictors.schedulers.slurm_conf import Setting
+from predictors.schedulers.slurm_files.accounts import Accounts, read_accounts, tres_of, wall_of
+from predictors.schedulers.slurm_files.conf import Setting
 
 DUMP = """# To edit this file start with a cluster line for the new cluster
 # Account - 'cs':MaxJobs=4
