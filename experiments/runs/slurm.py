@@ -226,7 +226,7 @@ def _loops(conf: SlurmConf, limits: Limits | None) -> Loops:
         return int(value)
 
     return Loops(
-        tested=number("bf_max_job_test", 500, 1_000_000),
+        tested=number("bf_max_job_test", 500, 999_999),
         interval=number("bf_interval", 30, 10_800),
         resolution=number("bf_resolution", 60, 3_600),
         window=60 * number("bf_window", 1_440, 43_200),
