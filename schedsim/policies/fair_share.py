@@ -68,6 +68,7 @@ class Shares:
     _share_parent: Ints = field(init=False, repr=False)
     _level_shares: Ints = field(init=False, repr=False)
     _depth: Ints = field(init=False, repr=False)
+    _levels: tuple[Ints, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         n = len(self.parent)
@@ -88,6 +89,11 @@ class Shares:
         held = np.where(self.shares == OF_PARENT, 0, self.shares)
         level = np.zeros(n, dtype=np.int64)
         np.add.at(level, above[1:], held[1:])
+        below = np.zeros(n, dtype=np.int64)  # how deep entries stand, whatever their shares
+        for i in range(1, n):
+            below[i] = below[self.parent[i]] + 1
+        levels = tuple(np.flatnonzero(below == deep) for deep in range(int(below.max()), 0, -1))
+        object.__setattr__(self, "_levels", levels)
         object.__setattr__(self, "_share_parent", above)
         object.__setattr__(self, "_level_shares", level)
         object.__setattr__(self, "_depth", depth)
@@ -103,8 +109,8 @@ class Shares:
     def summed(self, usage: Floats) -> Floats:
         """Return the usage of all entries, where that of users is given: an account's is the sum below it."""
         found = np.where(self.is_user, usage, 0.0)
-        for i in range(len(found) - 1, 0, -1):
-            found[self.parent[i]] += found[i]
+        for rows in self._levels:
+            np.add.at(found, self.parent[rows], found[rows])
         return found
 
     def factors(self, usage: Floats, algorithm: Algorithm = "fair-tree", damp: float = 1.0) -> Floats:
