@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -354,6 +354,13 @@ class _Limits:
         pairs = zip(self.qos_of, self.part_qos_of, strict=True)
         return ~np.array([sets.get(one, False) or sets.get(two, False) for one, two in pairs], dtype=np.bool_)
 
+    @staticmethod
+    def _wanted(told: Setting, by_resource: bool) -> dict[str | None, float]:
+        """Return the most of each resource; of jobs, under None."""
+        if by_resource:
+            return dict(tres_of(told).items())
+        return {None: float(whole_of(told))}
+
     def _amounts(self, tres: str | None) -> Ints | None:
         found = np.ones(len(self.users), dtype=np.int64) if tres is None else self.owners.amounts.get(tres)
         if found is None:
@@ -367,7 +374,7 @@ class _Limits:
 
     def _of_qos(self, qos: str, row: Mapping[str, Setting]) -> None:
         jobs = (self.qos_of == qos) | (self.part_qos_of == qos)
-        scopes = {
+        scopes: dict[str, Any] = {
             "grpjobs": None, "grptres": None, "maxjobsperuser": self.users, "maxtresperuser": self.users,
             "maxjobsperaccount": self.account_of, "maxtresperaccount": self.account_of,
         }  # fmt: skip
@@ -375,7 +382,7 @@ class _Limits:
             if key not in row:
                 continue
             told = row[key]
-            wanted = {None: float(whole_of(told))} if "jobs" in key else dict(tres_of(told).items())
+            wanted = self._wanted(told, "tres" in key)
             for tres, most in wanted.items():
                 amounts = self._amounts(tres)
                 if amounts is None:
@@ -439,8 +446,7 @@ class _Limits:
 
     def _claims(self, one: Association, key: str, told: Setting, jobs: Bools, of_qos: str) -> None:
         """Add a limit of an association; it holds the jobs whose QOS set none of the kind."""
-        wanted = dict(tres_of(told).items()) if key == "grptres" else {None: float(whole_of(told))}
-        for tres, most in wanted.items():
+        for tres, most in self._wanted(told, key == "grptres").items():
             amounts = self._amounts(tres)
             if amounts is None:
                 continue

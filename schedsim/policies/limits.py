@@ -4,7 +4,7 @@ A limit has a name, and the most that the running jobs that count against it may
 above that is held until others end: it is passed over, and holds no reservation. See `schedsim.kernels.slurm`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -150,14 +150,3 @@ class LimitsBeingMade:
             return Limits((), found.most, found.claims, n_jobs, unreserved)
         claims = Claims(*(np.concatenate(columns) for columns in zip(*self.parts, strict=True)))
         return Limits(tuple(self.names), np.array(self.most, dtype=np.int64), claims, n_jobs, unreserved)
-
-
-def amounts_of(table: Mapping[str, Ints], tres: str) -> Ints | None:
-    """Return how much of a trackable resource each job uses, by its name in Slurm; None where the log does not tell.
-
-    Examples
-    --------
-    >>> amounts_of({"cpu": np.array([4])}, "CPU").tolist(), amounts_of({}, "license/matlab") is None
-    ([4], True)
-    """
-    return table.get(tres.lower())
