@@ -55,9 +55,11 @@ class CheckedCommand(TyperCommand):
                 elif isinstance(one, str) and one.startswith(DATABASE):
                     yield Path(one.removeprefix(DATABASE))
                 elif isinstance(one, str) and one.startswith("slurm:"):
-                    from predictors.schedulers.slurm_conf import files_of
+                    from predictors.schedulers.slurm_files.conf import files_of
 
-                    yield from files_of(one.removeprefix("slurm:"))
+                    first, *others = one.removeprefix("slurm:").split(",")
+                    yield from files_of(first)
+                    yield from map(Path, others)
                 elif isinstance(one, str) and os.path.isfile(name := one.removeprefix("agent:")):  # noqa: PTH113
                     yield Path(name)  # a text may be too long for Path.is_file
 

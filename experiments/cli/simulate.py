@@ -45,7 +45,8 @@ def simulate(
         typer.Option(
             help="Who goes first, who may pass: fcfs, easy, easy-sjbf, careful, ceil, cobalt, … Most sites run easy; "
             "the first to try beside it is careful, with --estimates careful; balanced bounds every wait by a due "
-            "date. agent:FILE is one that jobcast tune made; slurm:FILE is a slurm.conf's own order."
+            "date. agent:FILE is one that jobcast tune made; slurm:FILE is a slurm.conf's own order, with files of "
+            "sacctmgr behind commas."
         ),
     ] = "easy",
     estimates: Annotated[

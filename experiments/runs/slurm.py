@@ -1,15 +1,24 @@
-"""The policy of a site's own slurm.conf: `slurm:FILE`."""
+"""The policy of a site's own slurm.conf, with its accounts and QOS: `slurm:FILE` or `slurm:FILE,FILE…`."""
 
 import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
+from experiments.runs.slurm_accounts import Owners
 from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.errors import JobcastError, printable, unknown_name
 from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
-from predictors.schedulers.slurm_conf import Setting, SlurmConf, read_slurm_conf
+from predictors.schedulers.slurm_files.accounts import read_accounts
+from predictors.schedulers.slurm_files.conf import Setting, SlurmConf, read_slurm_conf
+from schedsim.policies.backfilling import Loops
+from schedsim.policies.fair_share import Algorithm, FairShare
+from schedsim.policies.limits import Limits
 from schedsim.policies.multifactor import Multifactor, slurm_policy
 from schedsim.policies.policy import Policy
 from schedsim.workload.workload import Workload
@@ -23,11 +32,35 @@ USED: Final = frozenset(
     )
 )  # fmt: skip
 """Parameters that make the policy."""
+USED_WITH_ACCOUNTS: Final = frozenset(
+    (
+        "priorityweightfairshare", "priorityweightqos", "prioritydecayhalflife", "priorityusageresetperiod",
+        "fairsharedampeningfactor", "accountingstorageenforce", "accountingstoragetype",
+    )
+)  # fmt: skip
+"""Parameters that make it, too, with files of sacctmgr."""
 USED_OF_PARTITIONS: Final = frozenset(("priorityjobfactor", "prioritytier"))
-USED_OPTIONS: Final = frozenset(("bf_max_job_test",))
+USED_OF_PARTITIONS_WITH_ACCOUNTS: Final = frozenset(("qos", "tresbillingweights"))
+_UNITS: Final = MappingProxyType(
+    {"bf_max_job_test": "jobs", "bf_interval": "seconds", "bf_resolution": "seconds", "bf_window": "minutes"}
+)
+USED_OPTIONS: Final = frozenset(_UNITS)
 USED_FLAGS: Final = frozenset(("small_relative_to_time",))
-MOST_TESTED: Final = 500
-"""What bf_max_job_test is if it is not given."""
+USED_FLAGS_WITH_ACCOUNTS: Final = frozenset(
+    ("fair_tree", "no_fair_tree", "depth_oblivious", "no_normal_qos", "max_tres")
+)
+_RESETS: Final[Mapping[str, Callable[[datetime], bool]]] = MappingProxyType(
+    {
+        "daily": lambda day: True,
+        "weekly": lambda day: day.isoweekday() == 7,
+        "monthly": lambda day: day.day == 1,
+        "quarterly": lambda day: day.day == 1 and day.month % 3 == 1,
+        "yearly": lambda day: day.day == day.month == 1,
+    }
+)
+"""On which days usage is forgotten, at midnight."""
+MOST_WAIT: Final = 366 * 86_400
+"""How long behind the last submission usage is forgotten, too [s]."""
 
 
 def is_slurm(policy: str) -> bool:
@@ -35,48 +68,132 @@ def is_slurm(policy: str) -> bool:
     return policy.startswith(PREFIX)
 
 
-def slurm_policy_of(policy: str, log: JobLog) -> tuple[Policy, ReadingReport]:
-    """Return the policy of a slurm.conf for the jobs of a cleaned log, and what of the file it does not use.
+def files_of_policy(policy: str) -> tuple[str, ...]:
+    """Return the files that a policy's name names: a slurm.conf, and those of sacctmgr behind it.
 
     Raises
     ------
     JobcastError
-        If the file is no slurm.conf, or a job's partition is not in it.
+        If one has no name.
+
+    Examples
+    --------
+    >>> files_of_policy("slurm:slurm.conf,site.dump,qos.txt")
+    ('slurm.conf', 'site.dump', 'qos.txt')
     """
-    conf = read_slurm_conf(policy.removeprefix(PREFIX))
-    findings = list(_unused(conf))
-    options = conf.options("SchedulerParameters")
-    reservations = _tested(conf, options) if _is(conf, "SchedulerType", "sched/", "backfill", "builtin") else None
+    files = tuple(policy.removeprefix(PREFIX).split(","))
+    if not all(files):
+        raise JobcastError(
+            f"Policy {policy!r}: name a slurm.conf, and files of sacctmgr behind commas: slurm:slurm.conf,site.dump."
+        )
+    return files
+
+
+def slurm_policy_of(policy: str, log: JobLog) -> tuple[Policy, ReadingReport]:
+    """Return the policy of a slurm.conf for the jobs of a cleaned log, and what of the files it does not use.
+
+    Raises
+    ------
+    JobcastError
+        If a file is none of Slurm's, or a job's partition is not in them.
+    """
+    first, *others = files_of_policy(policy)
+    conf, accounts = read_slurm_conf(first), read_accounts(tuple(others))
+    findings = list(_unused(conf, bool(others)))
+    workload = Workload.from_log(log)
+    machine, per_node = workload.machine_procs, max(1, conf.procs // max(1, conf.nodes))
+    asked = log.filled("requested_nodes") if log.known("requested_nodes").any() else np.zeros(len(log), dtype=np.int64)
+    nodes = np.where(asked > 0, asked, -(-workload.procs // per_node))
+    owners = Owners(conf, accounts, log, workload, nodes) if others else None
+    loops = _loops(conf, None if owners is None else owners.limits())
+    order = None
     if not _is(conf, "PriorityType", "priority/", "multifactor", "basic"):
-        return slurm_policy(None, reservations), ReadingReport(log.name, tuple(findings))
+        loops = replace(loops, calc_period=0)
+    else:
+        rule = _rule(conf, findings, owners is not None)
+        factor, tier = _partitions(conf, log)
+        if conf.partitions and (unnamed := int((~_told(log)).sum())):
+            text = "the log does not name their partition; its factor is 0 and its tier 1"
+            findings.append(Finding("slurm-unnamed-partition", "noted", text, unnamed))
+        if conf.procs and conf.procs != machine:
+            text = (
+                f"{conf.source} has {conf.procs:,} processors, the simulated machine {machine:,}: factors are of these"
+            )
+            findings.append(Finding("slurm-other-size", "noted", text))
+        qos = share = None
+        if owners is not None and rule.qos:
+            qos = owners.priorities(normal="no_normal_qos" not in conf.options("PriorityFlags"))
+        if owners is not None and rule.fair_share:
+            share = _fair_share(conf, owners)
+        order = rule.order(workload, nodes, max(1, -(-machine // per_node)), factor, tier, qos, share)
+    if owners is not None:
+        findings += [*owners.findings, *owners.unused()]
+    return slurm_policy(order, loops), ReadingReport(log.name, tuple(findings))
+
+
+def _rule(conf: SlurmConf, findings: list[Finding], has_accounts: bool) -> Multifactor:
+    """Return the weights and rules of the priority, and note what does not count."""
     rule = Multifactor(
         age=conf.whole("PriorityWeightAge", 0),
         size=conf.whole("PriorityWeightJobSize", 0),
         partition=conf.whole("PriorityWeightPartition", 0),
+        qos=conf.whole("PriorityWeightQOS", 0) if has_accounts else 0,
+        fair_share=conf.whole("PriorityWeightFairshare", 0) if has_accounts else 0,
         max_age=conf.seconds("PriorityMaxAge", 604_800),
         calc_period=conf.seconds("PriorityCalcPeriod", 300),
         favour_small=not _is(conf, "PriorityFavorSmall", "", "no", "yes"),
         relative_to_time="small_relative_to_time" in conf.options("PriorityFlags"),
     )
-    if rule.age == rule.size == rule.partition == 0:
+    if not any((rule.age, rule.size, rule.partition, rule.qos, rule.fair_share)):
         text = "no weight of age, size or partition is above 0: jobs start in the order of submission"
         findings.append(Finding("slurm-no-weights", "noted", text))
+    if not has_accounts and (conf.whole("PriorityWeightQOS", 0) or conf.whole("PriorityWeightFairshare", 0)):
+        text = "fair-share and QOS do not count: name the files of `sacctmgr dump` and `sacctmgr -P show qos` behind "
+        findings.append(Finding("slurm-no-accounts", "noted", f"{text}commas, slurm:{conf.source},FILE,FILE"))
     if rule.age > 0 and not conf.text("AccountingStorageType", "none").lower().endswith("slurmdbd"):
         text = f"{conf.source} names no slurmdbd: a Slurm 26.05 without it took the weight of age for 0"
         findings.append(Finding("slurm-no-slurmdbd", "noted", f"{text}, here it counts as written"))
-    workload = Workload.from_log(log)
-    factor, tier = _partitions(conf, log)
-    if conf.partitions and (unnamed := int((~_told(log)).sum())):
-        text = "the log does not name their partition; its factor is 0 and its tier 1"
-        findings.append(Finding("slurm-unnamed-partition", "noted", text, unnamed))
-    machine, per_node = workload.machine_procs, max(1, conf.procs // max(1, conf.nodes))
-    if conf.procs and conf.procs != machine:
-        text = f"{conf.source} has {conf.procs:,} processors, the simulated machine {machine:,}: factors are of these"
-        findings.append(Finding("slurm-other-size", "noted", text))
-    asked = log.filled("requested_nodes") if log.known("requested_nodes").any() else np.zeros(len(log), dtype=np.int64)
-    nodes = np.where(asked > 0, asked, -(-workload.procs // per_node))
-    order = rule.order(workload, nodes, max(1, -(-machine // per_node)), factor, tier)
-    return slurm_policy(order, reservations), ReadingReport(log.name, tuple(findings))
+    return rule
+
+
+def _fair_share(conf: SlurmConf, owners: Owners) -> FairShare:
+    """Return whose jobs they are, what they cost, and how usage is counted."""
+    flags = conf.options("PriorityFlags")
+    algorithm: Algorithm = "fair-tree"
+    if "depth_oblivious" in flags:
+        algorithm = "depth-oblivious"
+    elif "no_fair_tree" in flags:
+        algorithm = "classic"
+    return FairShare(
+        owners.shares(),
+        owners.user_of,
+        owners.billed(largest="max_tres" in flags),
+        half_life=conf.seconds("PriorityDecayHalfLife", 604_800, may_be_0=True),
+        calc_period=conf.seconds("PriorityCalcPeriod", 300),
+        resets=_resets(conf, owners.log),
+        algorithm=algorithm,
+        damp=max(1, conf.whole("FairShareDampeningFactor", 1)),
+    )
+
+
+def _resets(conf: SlurmConf, log: JobLog) -> tuple[int, ...]:
+    """Return the seconds of a log at which usage is forgotten; days are those of UTC."""
+    period = conf.text("PriorityUsageResetPeriod", "NONE").lower()
+    if period in ("none", "now"):
+        return ()
+    if period not in _RESETS:
+        place = conf.settings["priorityusageresetperiod"].place
+        known = ", ".join(one.upper() for one in ("none", "now", *_RESETS))
+        raise JobcastError(f"{place}: PriorityUsageResetPeriod is one of {known}; found {printable(period)[:40]!r}.")
+    begin = log.epoch or 0
+    day = datetime.fromtimestamp(begin, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    end = begin + int(log.values["submit"].max(initial=0)) + MOST_WAIT
+    found = []
+    while day.timestamp() <= end:
+        day += timedelta(days=1)
+        if _RESETS[period](day):
+            found.append(int(day.timestamp()) - begin)
+    return tuple(found)
 
 
 def _is(conf: SlurmConf, name: str, prefix: str, first: str, second: str) -> bool:
@@ -97,12 +214,26 @@ def _is(conf: SlurmConf, name: str, prefix: str, first: str, second: str) -> boo
     return kind == first
 
 
-def _tested(conf: SlurmConf, options: dict[str, str]) -> int:
-    value = options.get("bf_max_job_test", str(MOST_TESTED))
-    if re.fullmatch(r"[1-9]\d{0,5}", value) is None:
-        place = conf.settings["schedulerparameters"].place
-        raise JobcastError(f"{place}: bf_max_job_test is 1 to 999,999 jobs; found {printable(value)[:40]!r}.")
-    return int(value)
+def _loops(conf: SlurmConf, limits: Limits | None) -> Loops:
+    """Return how the scheduling loops go."""
+    given = conf.options("SchedulerParameters")
+
+    def number(name: str, usual: int, most: int) -> int:
+        value = given.get(name, str(usual))
+        if re.fullmatch(r"[1-9]\d{0,9}", value) is None or int(value) > most:
+            place = conf.settings["schedulerparameters"].place
+            raise JobcastError(f"{place}: {name} is 1 to {most:,} {_UNITS[name]}; found {printable(value)[:40]!r}.")
+        return int(value)
+
+    return Loops(
+        tested=number("bf_max_job_test", 500, 999_999),
+        interval=number("bf_interval", 30, 10_800),
+        resolution=number("bf_resolution", 60, 3_600),
+        window=60 * number("bf_window", 1_440, 43_200),
+        calc_period=conf.seconds("PriorityCalcPeriod", 300),
+        backfills=_is(conf, "SchedulerType", "sched/", "backfill", "builtin"),
+        limits=limits,
+    )
 
 
 def _partitions(conf: SlurmConf, log: JobLog) -> tuple[Floats, Ints]:
@@ -138,15 +269,19 @@ def _told(log: JobLog) -> Bools:
     return log.known(column) if log.names(column) else np.zeros(len(log), dtype=np.bool_)
 
 
-def _unused(conf: SlurmConf) -> list[Finding]:
+def _unused(conf: SlurmConf, has_accounts: bool) -> list[Finding]:
     """Return what of a slurm.conf the policy does not use."""
+    used, flags, of_partitions = USED, USED_FLAGS, USED_OF_PARTITIONS
+    if has_accounts:
+        used, flags = used | USED_WITH_ACCOUNTS, flags | USED_FLAGS_WITH_ACCOUNTS
+        of_partitions |= USED_OF_PARTITIONS_WITH_ACCOUNTS
     groups = {
-        "slurm-unused-parameter": [one.name for key, one in conf.settings.items() if key not in USED],
+        "slurm-unused-parameter": [one.name for key, one in conf.settings.items() if key not in used],
         "slurm-unused-option": [
             name for name in conf.options("SchedulerParameters") if name not in USED_OPTIONS
-        ] + [name.upper() for name in conf.options("PriorityFlags") if name not in USED_FLAGS],
+        ] + [name.upper() for name in conf.options("PriorityFlags") if name not in flags],
         "slurm-unused-of-partitions": sorted(
-            {one.name for row in conf.partitions.values() for key, one in row.items() if key not in USED_OF_PARTITIONS}
+            {one.name for row in conf.partitions.values() for key, one in row.items() if key not in of_partitions}
         ),
     }  # fmt: skip
     return [

@@ -177,7 +177,7 @@ class Rules:
             policy.gate is not None
             or policy.agent is not None
             or policy.postpone is not None
-            or policy.kind in ("compress", "knapsack")
+            or policy.kind in ("compress", "knapsack", "loops")
         ):
             return at.AT_EVERY_TICK
         if policy.kind == "profile":

@@ -19,6 +19,7 @@ from schedsim.cobalt.rules import Rules, rules_for
 from schedsim.engine import learning
 from schedsim.engine.commands import SiteCommands
 from schedsim.engine.look_ahead import rank_by_look_ahead
+from schedsim.engine.loops import LoopsNow
 from schedsim.engine.machine_state import MachineState, allocator_for, failures_of
 from schedsim.engine.placing import Placing
 from schedsim.engine.requests import (
@@ -38,6 +39,7 @@ from schedsim.kernels.keys import RANDOM, UNICEP, WFP3, WIDEST
 from schedsim.kernels.nodes import easy as on_nodes
 from schedsim.kernels.reasons import Reasons, no_reasons
 from schedsim.kernels.records import Arrays
+from schedsim.kernels.slurm import passes
 from schedsim.machine.allocators import Allocator
 from schedsim.machine.failures import FailureProcess
 from schedsim.machine.node_groups import in_processors, reserving
@@ -63,6 +65,7 @@ KERNELS: Final[Mapping[Pass, Kernel]] = MappingProxyType(
         "profile": conservative.replan,
         "compress": conservative.compress,
         "knapsack": knapsack.run,
+        "loops": passes.run,
     }
 )
 
@@ -148,6 +151,9 @@ class Simulation:
             models_of_run_times=run_times,
             rules_of_a_site=rules,
         )
+        self._loops = LoopsNow.of(policy, len(workload))
+        self._standing = None if policy.order.following is None else policy.order.following.begun()
+        self._asked: Policy | None = None  # the policy with the standing's keys
         site = (None, None, None) if rules is None else (rules.table(workload), rules.node_sets(), rules.ledger())
         groups = None if given is not None else self._source.groups(workload)
         n_groups = 0 if groups is None else len(groups[1])
@@ -156,7 +162,7 @@ class Simulation:
         agent = AgentArrays.of(policy.agent, policy.window)
         self._state = State.empty(workload.jobs, columns, self._source.n_steps, agent, groups, *site)
         self._log = EventLog.with_room(3 * len(workload))
-        self._read_by_forecasts = self._read_by_machine = 0
+        self._read_by_forecasts = self._read_by_machine = self._read_by_order = 0
         self._closed = False
         self._reasons: Reasons | None = None
         self._learner: learning.Learner | None = None
@@ -377,6 +383,8 @@ class Simulation:
         new._machine_state = None if self._machine_state is None else self._machine_state.fork()
         new._commands = None if self._commands is None else self._commands.fork()
         new._placing = None if self._placing is None else self._placing.fork()
+        new._loops = None if self._loops is None else self._loops.fork()
+        new._standing, new._asked = None if self._standing is None else self._standing.fork(), None
         new._state = self._state.with_steps(new._source.n_steps)
         if estimates is not None and new._state.record.grouped:
             dissolve_groups(new._state.arrays(), candidates_of(self.policy))
@@ -503,7 +511,9 @@ class Simulation:
     def _run(self) -> int:
         kernel = KERNELS[self.policy.kind] if self._placing is None else on_nodes.run
         forecasts, revised = self._source.forecasts, self._source.revised
-        beside = () if self._placing is None else (self._placing.arrays,)
+        beside: tuple[object, ...] = () if self._placing is None else (self._placing.arrays,)
+        if self._loops is not None:
+            beside = (self._loops.arrays,)
         while True:
             state, events, answers = self._state, self._log.events, self._source.answers
             arguments = state.arrays(self._log), self._source.estimates, self._room_for_reasons(), *beside
@@ -574,7 +584,7 @@ class Simulation:
             if stop == at.ASK_TIMER:
                 self._act_on_timer()
                 return
-            self._state = answer(stop, self.workload, self.policy, self._state, self._machine_state)
+            self._state = answer(stop, self.workload, self._policy_now(), self._state, self._machine_state)
 
     def _act_on_timer(self) -> None:
         """Do what is due now; the pass takes no answer from it, as a gate or an agent gives one."""
@@ -586,6 +596,21 @@ class Simulation:
         else:
             assert self._commands is not None
             self._state = self._commands.act(self._state)
+
+    def _policy_now(self) -> Policy:
+        """Return the policy as answers need it: where its order follows the jobs, with what that knows by now."""
+        if self._standing is None:
+            return self.policy
+        used = int(self._state.record.n_logged)
+        self._standing.advance(self._log.events[self._read_by_order : used])
+        self._read_by_order = used
+        if self._asked is None:
+            self._asked = replace(self.policy, order=replace(self.policy.order, function=self._standing.keys))
+        return self._asked
+
+    def limit_on(self, row: int) -> str | None:
+        """Return the limit that held a job when it was looked at last, or None; see `schedsim.policies.limits`."""
+        return None if self._loops is None else self._loops.limit_on(row)
 
     def _advance_machine(self) -> None:
         """Let the machine state read what has happened."""
@@ -600,11 +625,13 @@ class Simulation:
         used = int(record.n_logged)
         by_forecasts = self._read_by_forecasts if self._source.in_loop else used
         by_machine = self._read_by_machine if self._machine_state is not None else used
-        done = min(by_forecasts, by_machine)
+        by_order = self._read_by_order if self._standing is not None else used
+        done = min(by_forecasts, by_machine, by_order)
         room = 64 + 4 * (len(self._state.jobs_now) + int(record.next_submission - record.next_queued))
         self._log = self._log.continued(used, done, room)
         record.n_logged = used - done
         self._read_by_forecasts, self._read_by_machine = by_forecasts - done, by_machine - done
+        self._read_by_order = by_order - done
 
 
 def simulate(

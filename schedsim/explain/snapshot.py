@@ -10,7 +10,7 @@ from schedsim.engine.commands import why_held
 from schedsim.engine.simulation import Simulation
 from schedsim.explain.reasons import Reason, reason_of
 from schedsim.kernels import next_tick
-from schedsim.kernels.reasons import STARTS, Reasons
+from schedsim.kernels.reasons import GATE, STARTS, Reasons
 from schedsim.policies.gates import Candidate, Gate, Verdict
 
 
@@ -144,6 +144,8 @@ class Stepper:
         notes = simulation.run_noting(now)
         notes = notes[np.flatnonzero(notes["rule"])]
         state = simulation._state
+        held = notes["row"][notes["rule"] == GATE].tolist()
+        limits = {row: f"by the limit {limit}" for row in held if (limit := simulation.limit_on(row)) is not None}
         waiting = [state.jobs_now[slot] for slot in state.slots(at.DEPENDANTS).tolist()]
         return Instant(
             now=now,
@@ -151,6 +153,6 @@ class Stepper:
             notes=notes[np.argsort(notes["number"])],
             is_ceil=simulation.policy.is_ceil,
             on_nodes=simulation.workload.demands is not None,
-            said={row: answer.reason for row, answer in answers.items()},
+            said=limits | {row: answer.reason for row, answer in answers.items()},
             held={int(job.row): why_held(int(job.hold_reasons)) for job in waiting if job.hold_reasons},
         )

@@ -18,10 +18,12 @@ import numpy as np
 
 import schedsim.kernels.records as at
 from predictors.core.errors import JobcastError
+from schedsim.policies.limits import Limits
 from schedsim.policies.orders import Order
 
-Pass = Literal["counts", "profile", "compress", "greedy", "knapsack"]
-"""Which compiled pass plans: by counts of processors, in an availability profile, without reservations, as a set."""
+Pass = Literal["counts", "profile", "compress", "greedy", "knapsack", "loops"]
+"""Which compiled pass plans: by counts of processors, in an availability profile, without reservations, as a set, in
+Slurm's two loops."""
 
 Reward = Literal["capability", "capacity", "capability-mean", "capacity-mean"]
 
@@ -177,7 +179,66 @@ class Knapsack:
         return 0
 
 
-Backfilling = NoBackfilling | Easy | Conservative | Greedy | Knapsack
+@dataclass(frozen=True)
+class Loops:
+    """Slurm's two loops: the main one at each event, backfilling by its own clock; see `schedsim.kernels.slurm`.
+
+    Parameters
+    ----------
+    tested : int
+        Jobs that a run of the backfill loop tests; each of them holds a reservation until the next run.
+    interval : int
+        Time between two runs of the backfill loop [s].
+    resolution : int
+        Reservations begin and end on multiples of it [s].
+    window : int
+        A job that would start later than so far ahead holds no reservation [s].
+    calc_period : int
+        Priorities change at its multiples [s]; 0: they do not.
+    backfills : bool
+        Whether there is a backfill loop.
+    limits : Limits, optional
+        What holds jobs, of one workload.
+
+    Examples
+    --------
+    >>> Loops(interval=60).kind
+    'loops'
+    """
+
+    tested: int = 500
+    interval: int = 30
+    resolution: int = 60
+    window: int = 86_400
+    calc_period: int = 0
+    backfills: bool = True
+    limits: Limits | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("tested", "interval", "resolution", "window"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= MOST_SLACK:
+                raise JobcastError(f"A backfill loop's {name} is 1 to {MOST_SLACK:,}; got {value!r}.")
+        if not 0 <= self.calc_period <= MOST_SLACK:
+            raise JobcastError(f"A backfill loop's calc_period is 0 to {MOST_SLACK:,}; got {self.calc_period!r}.")
+
+    @property
+    def order(self) -> None:
+        """Both loops have the queue's order."""
+        return
+
+    @property
+    def kind(self) -> Pass:
+        """The pass that does it."""
+        return "loops"
+
+    @property
+    def depth(self) -> int | None:
+        """How many blocked jobs hold reservations."""
+        return self.tested if self.backfills else 0
+
+
+Backfilling = NoBackfilling | Easy | Conservative | Greedy | Knapsack | Loops
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
-"""Slurm's multifactor priority, as far as it follows from the jobs alone: age, size, partition.
+"""Slurm's multifactor priority: age, size, partition, QOS and fair-share.
 
 A job's priority is the sum of weights times factors from 0 to 1, cut to a whole number; the greatest comes first, equal
-ones by submission, and a partition of a higher tier comes before all of lower ones. Ages are brought up to date at the
-ticks of `calc_period` from the first submission on; until its first tick a job has the age 0. See slurm.conf(5) and the
-multifactor page of Slurm's documentation. Not here: fair-share, QOS, associations, TRES, nice and site factors.
+ones by submission, and a partition of a higher tier comes before all of lower ones. Ages and fair-share are brought up
+to date at the ticks of `calc_period` from the first submission on; until its first tick a job has the age 0. See
+slurm.conf(5) and the multifactor page of Slurm's documentation. Not here: associations' own priorities, TRES, nice and
+site factors.
 """
 
 from dataclasses import dataclass
@@ -13,13 +14,17 @@ import numpy as np
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
-from schedsim.policies.backfilling import Easy, NoBackfilling
+from predictors.core.events import ENDED, RETURNED, STARTED
+from schedsim.policies.backfilling import Loops
+from schedsim.policies.fair_share import FairShare, Usage
 from schedsim.policies.orders import ORDERS, Order, Waiting
 from schedsim.policies.policy import Policy
 from schedsim.workload.workload import Workload
 
 TIER: Final = float(1 << 33)
 """What a tier counts: more than any priority."""
+MOST: Final = float((1 << 32) - 1)
+"""The highest priority."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,8 @@ class Multifactor:
     ----------
     age, size, partition : int
         Weights of the factors.
+    qos, fair_share : int
+        Weights of what others tell of each job.
     max_age : int
         Wait at which the age factor is 1 [s].
     calc_period : int
@@ -52,6 +59,8 @@ class Multifactor:
     calc_period: int = 300
     favour_small: bool = False
     relative_to_time: bool = False
+    qos: int = 0
+    fair_share: int = 0
 
     def __post_init__(self) -> None:
         for name in ("max_age", "calc_period"):
@@ -88,7 +97,16 @@ class Multifactor:
         tick = now - now % self.calc_period
         return np.minimum(1.0, np.maximum(0, tick - submit) / self.max_age)
 
-    def order(self, workload: Workload, nodes: Ints, of_nodes: int, partition: Floats, tier: Ints) -> Order:
+    def order(
+        self,
+        workload: Workload,
+        nodes: Ints,
+        of_nodes: int,
+        partition: Floats,
+        tier: Ints,
+        qos: Floats | None = None,
+        fair_share: FairShare | None = None,
+    ) -> Order:
         """Return the order of a workload's jobs.
 
         Parameters
@@ -103,31 +121,108 @@ class Multifactor:
             Factor of each job's partition, 0 to 1.
         tier : int64 array of shape (n_jobs,)
             PriorityTier of each job's partition.
+        qos : float64 array of shape (n_jobs,), optional
+            Factor of each job's QOS, 0 to 1; by default 0.
+        fair_share : FairShare, optional
+            Whose jobs they are and what they cost; by default all have the factor 0.
         """
-        submit = workload.submit
         size = self.sizes(workload.procs, nodes, workload.requested, workload.machine_procs, of_nodes)
         fixed = self.size * size + self.partition * partition
-
-        def keys(waiting: Waiting) -> Floats:
-            row = waiting.row
-            priority = np.floor(self.age * self.ages(waiting.now, submit[row]) + fixed[row])
-            key: Floats = -(np.clip(priority, 1.0, float((1 << 32) - 1)) + TIER * tier[row])
-            return key
-
-        return Order.by(keys, "multifactor")
+        if qos is not None:
+            fixed = fixed + self.qos * qos
+        found = Priorities(self, workload.submit, fixed, tier, fair_share if self.fair_share else None)
+        if found.fair_share is None:
+            return Order.by(found.keys, "multifactor")
+        return Order.by_following(found, "multifactor")
 
 
-def slurm_policy(order: Order | None, reservations: int | None) -> Policy:
-    """Return the policy of a Slurm: its order (None: first come, first served), and how many jobs backfilling plans.
+@dataclass(frozen=True, eq=False)
+class Priorities:
+    """The priorities of a workload's jobs.
 
-    Without backfilling (`reservations` None) no job passes the first that does not fit.
+    Parameters
+    ----------
+    rule : Multifactor
+        The weights.
+    submit : int64 array of shape (n_jobs,)
+        When each was submitted [s].
+    fixed : float64 array of shape (n_jobs,)
+        The part of each priority that does not change with time.
+    tier : int64 array of shape (n_jobs,)
+        PriorityTier of each job's partition.
+    fair_share : FairShare or None
+        None: it does not count.
+    """
+
+    rule: Multifactor
+    submit: Ints
+    fixed: Floats
+    tier: Ints
+    fair_share: FairShare | None = None
+
+    def begun(self) -> "PrioritiesNow":
+        """Return the priorities before the first second."""
+        assert self.fair_share is not None
+        return PrioritiesNow(self, self.fair_share.begun())
+
+    def keys(self, waiting: Waiting) -> Floats:
+        """Return keys that sort waiting jobs, without fair-share."""
+        return self.sorting(waiting.row, self.of_jobs(waiting.now, waiting.row))
+
+    def of_jobs(self, now: int, rows: Ints, share: Floats | float = 0.0) -> Floats:
+        """Return the priorities of some jobs at a second, whole numbers from 1 to 2^32 - 1."""
+        rule = self.rule
+        priority = np.floor(rule.age * rule.ages(now, self.submit[rows]) + self.fixed[rows] + rule.fair_share * share)
+        return np.clip(priority, 1.0, MOST)
+
+    def sorting(self, rows: Ints, priority: Floats) -> Floats:
+        """Return keys, the smallest first."""
+        return -(priority + TIER * self.tier[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class PrioritiesNow:
+    """The priorities at one moment of a simulation.
+
+    Parameters
+    ----------
+    priorities : Priorities
+        What does not change.
+    usage : Usage
+        What users have used by now.
+    """
+
+    priorities: Priorities
+    usage: Usage
+
+    def advance(self, events: Ints) -> None:
+        """Take in which jobs have started and ended."""
+        for time, kind, row in events.tolist():
+            if kind == STARTED:
+                self.usage.started(row, time)
+            elif kind in (ENDED, RETURNED):
+                self.usage.ended(row, time)
+
+    def of_jobs(self, now: int, rows: Ints) -> Floats:
+        """Return the priorities of some jobs at a second."""
+        self.usage.to(now)
+        return self.priorities.of_jobs(now, rows, self.usage.of_jobs(rows))
+
+    def keys(self, waiting: Waiting) -> Floats:
+        """Return keys that sort waiting jobs."""
+        return self.priorities.sorting(waiting.row, self.of_jobs(waiting.now, waiting.row))
+
+    def fork(self) -> "PrioritiesNow":
+        """Return an independent copy."""
+        return PrioritiesNow(self.priorities, self.usage.fork())
+
+
+def slurm_policy(order: Order | None, loops: Loops) -> Policy:
+    """Return the policy of a Slurm: its order (None: first come, first served), and how its loops go.
 
     Examples
     --------
-    >>> slurm_policy(None, 500).depth
-    500
+    >>> slurm_policy(None, Loops(tested=100)).depth
+    100
     """
-    return Policy(
-        ORDERS["fcfs"] if order is None else order,
-        NoBackfilling() if reservations is None else Easy(depth=reservations, replan=True),
-    )
+    return Policy(ORDERS["fcfs"] if order is None else order, loops)

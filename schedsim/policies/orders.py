@@ -6,7 +6,7 @@ Orders rank the waiting jobs by a key, smaller first; ties by (submit, job id).
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,29 @@ class Waiting:
 
 
 OrderFunction = Callable[[Waiting], npt.ArrayLike]
+
+
+class Standing(Protocol):
+    """What an order that follows the jobs knows at one moment of a simulation."""
+
+    def advance(self, events: Ints) -> None:
+        """Take in the events since the last call, see `predictors.core.events`."""
+
+    def keys(self, waiting: Waiting) -> npt.ArrayLike:
+        """Return one number for each waiting job, the smallest first."""
+
+    def fork(self) -> "Standing":
+        """Return an independent copy."""
+
+
+class Following(Protocol):
+    """An order that follows which jobs start and end, such as one by what users have used.
+
+    It is no function itself: each simulation asks it for a standing of its own.
+    """
+
+    def begun(self) -> Standing:
+        """Return what is known before the first second."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +178,8 @@ class Order:
         Of an order by priority.
     look_ahead : LookAhead, optional
         What is tried at each pass, of the order that looks best then.
+    following : Following, optional
+        What makes the function of each simulation, of an order that follows which jobs start and end.
 
     Examples
     --------
@@ -168,6 +193,12 @@ class Order:
     seed: int = 0
     priority: Priority | None = None
     look_ahead: LookAhead | None = None
+    following: Following | None = None
+
+    @classmethod
+    def by_following(cls, following: Following, name: str) -> "Order":
+        """Return an order that follows which jobs start and end."""
+        return cls(name, codes.USER, following=following)
 
     @classmethod
     def by_look_ahead(cls, look_ahead: LookAhead) -> "Order":

@@ -83,7 +83,7 @@ class Policy:
         self._refuse_look_ahead()
         if not isinstance(self.backfill, Backfilling):
             raise JobcastError(
-                "A policy backfills by NoBackfilling(), Easy(), Conservative(), Greedy() or Knapsack() of "
+                "A policy backfills by NoBackfilling(), Easy(), Conservative(), Greedy(), Knapsack() or Loops() of "
                 f"schedsim.policies.backfilling; got {self.backfill!r}."
             )
         if self.promise is not None and not isinstance(self.backfill, Easy):

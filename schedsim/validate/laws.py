@@ -73,6 +73,7 @@ _GATED = Excuse(
     "a gate or an agent decides, and may wake the machine",
     lambda r: r.policy.gate is not None or r.policy.agent is not None,
 )
+_LOOPS = Excuse("backfilling has a clock of its own, and limits hold jobs", lambda r: r.policy.kind == "loops")
 _KEEPING = Excuse("reservations are kept, or there are none", lambda r: r.policy.kind not in ("counts", "profile"))
 _BACKFILLING = Excuse("the policy backfills", lambda r: r.policy.depth != 0)
 _NOT_BACKFILLING = Excuse("the policy does not backfill", lambda r: r.policy.depth == 0)
@@ -118,9 +119,9 @@ EXCUSES: Final[Mapping[str, tuple[Excuse, ...]]] = MappingProxyType(
         CAPACITY: (),
         NODES: (_UNPLACED, _SHARED),
         ON_NODES: (_NOT_SHARED,),
-        INSTANTS: (_GATED, _TICKS, _RULED, _BY_OUTAGE),
+        INSTANTS: (_GATED, _LOOPS, _TICKS, _RULED, _BY_OUTAGE),
         RANGE: (),
-        CORRECTED: (_GATED, REVISED, _POSTPONED, _TICKS, _RULED, _BY_OUTAGE),
+        CORRECTED: (_GATED, _LOOPS, REVISED, _POSTPONED, _TICKS, _RULED, _BY_OUTAGE),
         IN_ORDER: (_BACKFILLING, _GATED, _KEEPING, MOVING, *_BY_SITE),
         NO_IDLE_HEAD: (_GATED, _KEEPING, MOVING, BY_PLACE, *_BY_SITE),
         KIND: (_GATED, _KEEPING, MOVING, BY_PLACE, *_BY_SITE),

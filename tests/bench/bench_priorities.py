@@ -1,10 +1,16 @@
-"""`simulate --policy slurm:CONF` beside a real Slurm: multifactor priorities of size and partition.
+"""`simulate --policy slurm:CONF,…` beside a real Slurm: multifactor priorities, fair-share, QOS and limits.
 
-    python -m tests.bench.bench_priorities --out FILE [--jobs N] [--speed N] SEED…
+    python -m tests.bench.bench_priorities --out FILE [--kind KIND] [--jobs N] [--speed N] [--again] SEED…
 
-Synthetic jobs of eight users and two partitions wait on four nodes of a Slurm in accelerated time. Then the same jobs,
-with the submissions and run times of the cluster, are simulated by the cluster's own slurm.conf, and by submission
-alone. About two minutes a seed; it needs what the tests with the mark `slurm` need. One JSON document a line and seed.
+Synthetic jobs wait on four nodes of a Slurm in accelerated time. Then the same jobs, with the submissions and run times
+of the cluster, are simulated by the cluster's own files, and by submission alone. The kinds of cluster:
+
+- `size`: size and partition; jobs take whole nodes.
+- `parts`: the same, but jobs take processors, and share nodes.
+- `accounts`: a slurmdbd; age, fair-share and QOS, with limits; jobs take whole nodes.
+
+With `--again` the same jobs run on the cluster twice: how far its starts lie from one another. About two minutes a
+seed; it needs what the tests with the mark `slurm` need. One JSON document a line and seed.
 """
 
 import argparse
@@ -27,9 +33,10 @@ from tests.support.slurm.cluster import SlurmCluster
 
 PARTITIONS = ("p", "urgent")
 SHARE_URGENT = 0.3
+PER_NODE = 8
 TOLERANCE = 120
 """How far two starts may lie apart and count as equal [s of the cluster]: half a real second at the usual speed."""
-# No age: this Slurm, without slurmdbd, was seen to take PriorityWeightAge for 0.
+# No age: a Slurm without slurmdbd was seen to take PriorityWeightAge for 0.
 PRIORITIES = """PriorityType=priority/multifactor
 PriorityWeightJobSize=400
 PriorityWeightPartition=300
@@ -37,7 +44,22 @@ PriorityCalcPeriod=1
 PartitionName=urgent Nodes=n[1-4] PriorityJobFactor=2 MaxTime=INFINITE State=UP
 MinJobAge=8640000
 MaxJobCount=5000"""
+WITH_ACCOUNTS = """PriorityType=priority/multifactor
+PriorityWeightAge=300
+PriorityMaxAge=0-6
+PriorityWeightFairshare=1000
+PriorityWeightQOS=400
+PriorityDecayHalfLife=0-2
+PriorityCalcPeriod=1
+AccountingStorageEnforce=associations,limits,qos
+MinJobAge=8640000
+MaxJobCount=5000"""
 PACE = "bf_interval=10,bf_resolution=60,bf_window=5760,sched_interval=10,batch_sched_delay=0"
+USERS = {"ann": ("physics", 5), "bea": ("physics", 1), "cid": ("biology", 2), "dan": ("biology", 1)}
+"""Accounts and shares of users."""
+SHARES = {"physics": 3, "biology": 1}
+QOS = {"normal": "priority=10", "high": "priority=100 maxjobsperuser=1", "low": "priority=0 grptres=cpu=16"}
+CHANCES = (0.6, 0.2, 0.2)
 
 
 def made(seed, jobs):
@@ -47,20 +69,72 @@ def made(seed, jobs):
     return log, np.where(urgent, 1, 0)
 
 
-def played(log, partition, speed, folder):
-    """Run a workload on a cluster; return the log of what ran, its starts [s], and the cluster's slurm.conf."""
-    cluster = SlurmCluster("26.05", folder, speed=speed, parameters=PACE, more=PRIORITIES)
+def opened(kind, folder, speed):
+    """Return a cluster of a kind, up and with its accounts."""
+    accounts = kind == "accounts"
+    more = WITH_ACCOUNTS if accounts else PRIORITIES
+    cluster = SlurmCluster("26.05", folder, speed=speed, parameters=PACE, more=more, accounting=accounts)
     os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
     try:
-        conf = (cluster.home / "slurm.conf").read_text()
         cluster.up()
+        if accounts:
+            for name, words in QOS.items():
+                cluster.sacctmgr("modify" if name == "normal" else "add", "qos", name, *_set(name, words))
+            for name, shares in SHARES.items():
+                cluster.add_account(name, f"fairshare={shares}")
+            for name, (account, shares) in USERS.items():
+                cluster.add_user(name, account, f"fairshare={shares}", f"qos={','.join(QOS)}", "defaultqos=normal")
+    except BaseException:
+        cluster.down()
+        raise
+    return cluster
+
+
+def _set(name, words):
+    return (["set"] if name == "normal" else []) + words.split()
+
+
+def files_of(cluster, kind, folder):
+    """Write the files of a cluster that a policy is made from; return their paths."""
+    paths = [Path(folder) / "slurm.conf"]
+    paths[0].write_text((cluster.home / "slurm.conf").read_text())
+    if kind == "accounts":
+        inside = f"{cluster.place}/jobs/dump"
+        cluster.sacctmgr("dump", "t", f"file={inside}")
+        tables = ((cluster.home / "jobs" / "dump").read_text(), cluster.run("sacctmgr", "-P", "show", "qos") + "\n")
+        for name, text in zip(("accounts.dump", "qos.txt"), tables, strict=True):
+            paths.append(Path(folder) / name)
+            paths[-1].write_text(text)
+    return paths
+
+
+def options_of(kind, log, seed):
+    """Return the user and QOS of each job, and whether it takes whole nodes."""
+    rng = np.random.default_rng((seed, 11))
+    return rng.integers(0, len(USERS), len(log)), rng.choice(len(QOS), len(log), p=CHANCES), kind != "parts"
+
+
+def played(kind, log, partition, seed, speed, folder):
+    """Run a workload on a cluster; return the log of what ran, its starts [s], and the cluster's files."""
+    user, qos, whole = options_of(kind, log, seed)
+    procs = PER_NODE * -(-log.procs // PER_NODE) if whole else log.procs
+    cluster = opened(kind, Path(folder) / "bin", speed)
+    try:
         slurm, row_of = Slurm(), {}
         begin = time.monotonic()
         columns = [log.values[name].tolist() for name in ("submit", "run_time", "requested_time")]
         for row, (submit, run, asked) in enumerate(zip(*columns, strict=True)):
             time.sleep(max(0.0, begin + submit / speed - time.monotonic()))
-            options = [f"-n{int(log.procs[row])}", "-t", math.ceil(asked / 60), "-p", PARTITIONS[partition[row]]]
-            row_of[cluster.submit(*options, seconds=run / speed)] = row
+            options = [f"-n{int(procs[row])}", "-t", math.ceil(asked / 60)]
+            options += [f"-N{int(procs[row]) // PER_NODE}", "--exclusive"] if whole else []
+            if kind == "accounts":
+                one = list(USERS)[user[row]]
+                options += ["-A", USERS[one][0], "--qos", list(QOS)[qos[row]]]
+                row_of[cluster.submit(*options, seconds=run / speed, user=one)] = row
+            else:
+                options += ["-p", PARTITIONS[partition[row]]]
+                row_of[cluster.submit(*options, seconds=run / speed)] = row
+        files = files_of(cluster, kind, folder)
         while True:
             jobs = [job for job in slurm.queue().jobs if job.job_id in row_of]
             if len(jobs) == len(log) and all(job.state not in ("PENDING", "RUNNING", "COMPLETING") for job in jobs):
@@ -75,12 +149,18 @@ def played(log, partition, speed, folder):
     submit, start, end = np.array([(job.submit, job.start, job.end) for job in jobs], dtype=np.int64).T
     asked = 60 * -(-log.values["requested_time"][rows] // 60)
     ran = {
-        "job_id": np.array([job.job_id for job in jobs]), "submit": submit, "requested_time": asked,
-        "run_time": np.minimum(end - start, asked), "requested_procs": log.procs[rows],
-        "user": log.values["user"][rows], "queue": partition[rows], "requested_nodes": np.ones_like(rows),
+        "job_id": rows + 1, "submit": submit, "requested_time": asked,
+        "run_time": np.minimum(end - start, asked), "requested_procs": procs[rows],
+        "user": user[rows], "group": user[rows], "qos": qos[rows], "queue": partition[rows],
+        "requested_nodes": np.maximum(1, procs[rows] // PER_NODE),
     }  # fmt: skip
-    found = JobLog.from_columns(ran, {}, max_procs=log.max_procs, name=log.name, categories={"queue": PARTITIONS})
-    return found, start - submit.min(), conf
+    if kind == "accounts":
+        ran["queue"] = np.zeros_like(rows)
+    names = {
+        "queue": PARTITIONS, "user": tuple(USERS), "group": tuple(one for one, _ in USERS.values()), "qos": tuple(QOS),
+    }  # fmt: skip
+    found = JobLog.from_columns(ran, {}, max_procs=log.max_procs, name=log.name, categories=names)
+    return found, start - submit.min(), files
 
 
 def compared(start, other, submit):
@@ -100,39 +180,66 @@ def compared(start, other, submit):
     }
 
 
-def beside(ran, start, conf, folder):
-    """Return the comparison of the cluster's starts with those by its slurm.conf, and by submission alone."""
-    found = {"real_mean_wait_s": float((start - ran.values["submit"]).mean())}
-    for name, text in (
-        ("slurm.conf", conf),
-        ("by submission", conf.replace("PriorityType=priority/multifactor", "PriorityType=priority/basic")),
-    ):
-        path = Path(folder) / "slurm.conf"
-        path.write_text(text)
-        schedule = run_by_name(ran, f"slurm:{path}")[0]
-        found[name] = compared(start, schedule.start, ran.values["submit"])
+def beside(ran, start, files, folder):
+    """Return the comparison of the cluster's starts with those by its files, and by submission alone."""
+    submit = ran.values["submit"]
+    found = {"real_mean_wait_s": float((start - submit).mean())}
+    plain = Path(folder) / "plain.conf"
+    plain.write_text(files[0].read_text().replace("priority/multifactor", "priority/basic"))
+    names = {"slurm.conf": files[:1], "by submission": [plain]}
+    if len(files) > 1:
+        names = {"with accounts": files, "without accounts": files[:1], "by submission": [plain]}
+    for name, paths in names.items():
+        schedule = run_by_name(ran, f"slurm:{','.join(map(str, paths))}")[0]
+        found[name] = compared(start, schedule.start, submit)
     return found
+
+
+def again(ran, start, other, other_start):
+    """Return how far the starts of two runs on the cluster lie apart, each from its own submissions."""
+    order, other_order = (np.argsort(log.values["job_id"]) for log in (ran, other))
+    submit = ran.values["submit"][order]
+    moved = (other_start - other.values["submit"])[other_order] + submit
+    return compared(start[order], moved, submit)
 
 
 def main():
     """Play each seed, and write what came out."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("seeds", nargs="+", type=int)
+    parser.add_argument("--kind", choices=("size", "parts", "accounts"), default="size")
     parser.add_argument("--jobs", type=int, default=80)
     parser.add_argument("--speed", type=int, default=240)
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--keep", type=Path, help="a folder for the logs and the files of the clusters")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     for seed in given.seeds:
         with tempfile.TemporaryDirectory(prefix="jobcast-") as scratch:
             begin = time.monotonic()
-            ran, start, conf = played(*made(seed, given.jobs), given.speed, Path(scratch) / "bin")
-            row = {"seed": seed, "jobs": given.jobs, "speed": given.speed, "seconds": time.monotonic() - begin,
-                   **beside(ran, start, conf, scratch)}  # fmt: skip
+            log, partition = made(seed, given.jobs)
+            ran, start, files = played(given.kind, log, partition, seed, given.speed, scratch)
+            row = {"seed": seed, "kind": given.kind, "jobs": given.jobs, "speed": given.speed,
+                   "seconds": time.monotonic() - begin}  # fmt: skip
+            if given.keep is not None:
+                kept(given.keep / f"{given.kind}-{seed}", ran, start, files)
+            row |= beside(ran, start, files, scratch)
+            if given.again:
+                other, other_start, _ = played(given.kind, log, partition, seed, given.speed, scratch)
+                row["the cluster again"] = again(ran, start, other, other_start)
         with given.out.open("a") as out:
             out.write(json.dumps(row) + "\n")
         sys.stdout.write(f"{json.dumps(row)}\n")
         sys.stdout.flush()
+
+
+def kept(folder, ran, start, files):
+    """Keep what a cluster did and was told."""
+    folder.mkdir(parents=True, exist_ok=True)
+    np.savez(folder / "ran.npz", start=start, **{name: ran.values[name] for name in ran.values})
+    for path in files:
+        (folder / path.name).write_text(path.read_text())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The priorities of a real Slurm beside those of `schedsim.policies.multifactor`, and that it leaves the age out."""
+"""Priorities and fair-share of a real Slurm beside ours; and that without slurmdbd it leaves the age out."""
 
 import os
 import time
@@ -6,8 +6,10 @@ import time
 import numpy as np
 import pytest
 
+from experiments.runs.slurm import slurm_policy_of
+from predictors.data.joblog import JobLog
 from schedsim.policies.multifactor import Multifactor
-from tests.bench.bench_priorities import PACE, PRIORITIES
+from tests.bench.bench_priorities import PACE, PRIORITIES, QOS, SHARES, USERS, files_of, opened
 from tests.support.slurm.cluster import SlurmCluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
@@ -40,3 +42,55 @@ def test_priorities_of_waiting_jobs_are_those_of_the_formula(favour_small, tmp_p
     factors = rule.sizes(procs, nodes, np.full(len(JOBS), 3600), 32, 4)
     expected = np.floor(rule.size * factors + rule.partition * part).astype(int)
     assert [int(told[str(job)]) for job in jobs] == expected.tolist()
+
+
+def test_fair_share_and_qos_of_waiting_jobs_are_those_of_the_files(tmp_path, monkeypatch):
+    """Of usage that the cluster tells, the tree of its dump gives its factors; priorities are the sum of the parts."""
+    monkeypatch.setenv("PATH", os.environ["PATH"])
+    cluster = opened("accounts", tmp_path / "bin", SPEED)
+    try:
+        for k, (user, (account, _)) in enumerate(USERS.items()):  # they use 8, 16, … processors for a while
+            first = cluster.submit(f"-n{8 * (k + 1)}", "-t", 600, "-A", account, seconds=3, user=user)
+            cluster.wait_for(first, "COMPLETED")
+        cluster.wait_for(cluster.submit("-N4", "-n32", "-t", 6000, "-A", "physics", user="bea"), "RUNNING")
+        waiting = {
+            cluster.submit("-n32", "-t", 60, "-A", account, "--qos", qos, user=user): (user, qos)
+            for user, (account, _) in USERS.items()
+            for qos in QOS
+        }
+        time.sleep(1200 / SPEED)
+        shares = cluster.run("sshare", "-P", "-n", "-a", "-o", "Account,User,RawUsage,FairShare").splitlines()
+        told = cluster.run("sprio", "-h", "-o", "%i %F %Q %Y %A %P %J %N").splitlines()
+        files = files_of(cluster, "accounts", tmp_path)
+    finally:
+        cluster.down()
+
+    users = list(USERS)
+    columns = {
+        "job_id": np.array(list(waiting)), "submit": np.zeros(12, dtype=int), "run_time": np.full(12, 60),
+        "requested_time": np.full(12, 3600), "requested_procs": np.full(12, 32),
+        "user": np.array([users.index(user) for user, _ in waiting.values()]),
+        "qos": np.array([list(QOS).index(qos) for _, qos in waiting.values()]),
+    }  # fmt: skip
+    log = JobLog.from_columns(columns, {}, max_procs=32, categories={"user": tuple(users), "qos": tuple(QOS)})
+    order = slurm_policy_of(f"slurm:{','.join(map(str, files))}", log)[0].order.following
+    tree, user_of = order.fair_share.tree, order.fair_share.user_of
+    assert tree.n_users == len(USERS) + 1  # root is a user of root
+    place = {user: int(user_of[i]) for i, (user, _) in enumerate(waiting.values())}
+    usage, factor = np.zeros(len(tree)), {}
+    for line in shares:
+        account, user, raw, share = line.split("|")
+        if user in place:
+            assert account.strip() in SHARES
+            usage[place[user]], factor[user] = float(raw), float(share)
+    assert (usage[list(place.values())] > 0).all()
+    ours = tree.factors(usage)
+    assert {user: round(float(ours[i]), 6) for user, i in place.items()} == factor
+    jobs = {int(number): [int(part) for part in parts] for number, *parts in (line.split() for line in told)}
+    assert jobs.keys() == waiting.keys()
+    for row, (job, (user, _)) in enumerate(waiting.items()):
+        share, by_qos, whole, age, *others = jobs[job]
+        assert share == int(order.rule.fair_share * ours[place[user]] + 0.5)
+        assert by_qos == int(order.fixed[row] + 0.5)
+        assert abs(whole - (share + by_qos + age)) <= 1
+        assert not any(others)

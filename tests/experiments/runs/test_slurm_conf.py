@@ -13,7 +13,7 @@ from experiments.runs.slurm import slurm_policy_of
 from predictors.core.errors import JobcastError
 from predictors.data.formats.detect import writer_for
 from predictors.data.joblog import JobLog
-from predictors.schedulers.slurm_conf import read_slurm_conf
+from predictors.schedulers.slurm_files.conf import read_slurm_conf
 from schedsim.engine.simulation import simulate
 from schedsim.policies.multifactor import Multifactor
 from schedsim.policies.orders import Waiting
@@ -28,9 +28,10 @@ PriorityWeightJobSize=500 # the larger first
 PriorityWeightPartition=300
 PriorityMaxAge=1-0
 SchedulerParameters=bf_max_job_test=50,\\
-bf_interval=30
+bf_max_job_user=30
 Include nodes.conf
 """
+PACE = "SchedulerParameters=bf_interval=1,bf_resolution=1"
 NODES = """NodeName=DEFAULT CPUs=4
 NodeName=n[1-2]
 PartitionName=DEFAULT State=UP
@@ -67,7 +68,7 @@ def test_a_conf_is_read_with_what_it_includes_and_what_is_not_used_is_told(conf)
     assert policy.depth == 50
     told = {one.rule: one.text for one in account.findings}
     assert "ClusterName" in told["slurm-unused-parameter"]
-    assert "bf_interval" in told["slurm-unused-option"]
+    assert "bf_max_job_user" in told["slurm-unused-option"]
     assert "Nodes, State" in told["slurm-unused-of-partitions"]
     assert account.dropped == account.changed == 0
 
@@ -115,7 +116,7 @@ def test_basic_is_the_order_of_submission_and_builtin_does_not_backfill(conf, tm
     rows = [(0, 6, 100, 0), (1, 8, 10, 0), (2, 2, 50, 0)]
     log = made_log(rows)
     for text, same in (("SchedulerType=sched/builtin", "fcfs"), ("SchedulerType=sched/backfill", "hybrid-500")):
-        (tmp_path / "basic.conf").write_text(f"PriorityType=priority/basic\n{text}\n")
+        (tmp_path / "basic.conf").write_text(f"PriorityType=priority/basic\n{text}\n{PACE}\n")
         found = run_by_name(log, f"slurm:{tmp_path / 'basic.conf'}")[0]
         assert found.start.tolist() == simulate(Workload.from_log(log), make_policy(same)).start.tolist()
 

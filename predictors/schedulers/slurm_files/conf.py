@@ -114,13 +114,13 @@ class SlurmConf:
         """
         return _whole(self.settings.get(name.lower()), usual)
 
-    def seconds(self, name: str, usual: int) -> int:
+    def seconds(self, name: str, usual: int, *, may_be_0: bool = False) -> int:
         """Return a time, which Slurm writes in minutes or as `[days-]hours:minutes:seconds`, in seconds.
 
         Raises
         ------
         JobcastError
-            If it is none, or 0.
+            If it is none, or 0 where that makes no sense.
         """
         found = self.settings.get(name.lower())
         if found is None:
@@ -128,9 +128,10 @@ class SlurmConf:
         if found.value.upper() in _ENDLESS:
             return _BIGGEST
         seconds = 60 * int(found.value) if re.fullmatch(r"\d{1,9}", found.value) else span(found.value)
-        if not seconds:
+        if seconds is None or (seconds == 0 and not may_be_0):
+            least = "from 0 on" if may_be_0 else "above 0"
             raise JobcastError(
-                f"{found.place}: {found.name} is a time above 0, such as 7-0 (days-hours) or 5 (minutes); found "
+                f"{found.place}: {found.name} is a time {least}, such as 7-0 (days-hours) or 5 (minutes); found "
                 f"{printable(found.value)[:40]!r}."
             )
         return seconds

@@ -1,0 +1,453 @@
+"""Whose a log's jobs are in a site's Slurm: users, accounts and QOS, what jobs are billed, and the limits."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from predictors.core.arrays import Bools, Floats, Ints
+from predictors.core.errors import JobcastError, printable
+from predictors.data.joblog import JobLog
+from predictors.data.report import Finding
+from predictors.schedulers.slurm_files.accounts import (
+    ROOT,
+    Accounts,
+    Association,
+    number_of,
+    tres_of,
+    wall_of,
+    whole_of,
+)
+from predictors.schedulers.slurm_files.conf import Setting, SlurmConf
+from schedsim.policies.fair_share import OF_PARENT, Shares
+from schedsim.policies.limits import Limits, LimitsBeingMade
+from schedsim.workload.workload import Workload
+
+USED_OF_ASSOCIATIONS: Final = frozenset(
+    ("fairshare", "grpjobs", "grptres", "maxjobs", "maxtresperjob", "maxwall", "defaultqos", "defaultaccount")
+)
+USED_OF_QOS: Final = frozenset(
+    (
+        "priority", "usagefactor", "flags", "grpjobs", "grptres", "maxjobsperuser", "maxtresperuser",
+        "maxjobsperaccount", "maxtresperaccount", "maxtresperjob", "maxwall",
+    )
+)  # fmt: skip
+_NAMES: Final = frozenset(
+    (
+        "cluster", "account", "user", "partition", "parentname", "name", "id", "description", "organization", "comment",
+        "adminlevel", "coordinator", "defaultwckey", "qos", "lineage",
+    )
+)  # fmt: skip
+"""Columns that say whose a row is, and ask nothing of a scheduler."""
+_AT_SUBMISSION: Final = frozenset(
+    ("grpsubmitjobs", "maxsubmitjobs", "maxsubmitjobsperuser", "maxsubmitjobsperaccount", "grpsubmit", "maxsubmit")
+)
+_ENFORCING: Final = frozenset(("limits", "safe", "all"))
+_INHERITED: Final = ("maxjobs", "maxtresperjob", "maxwall")
+"""Limits on each user of an account that has none of its own."""
+_FLAGS: Final = frozenset(("overpartqos", "noreserve"))
+NO_ACCOUNT: Final = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Owners:
+    """Users, accounts and QOS of a log's jobs.
+
+    Parameters
+    ----------
+    conf : SlurmConf
+        The site's slurm.conf.
+    accounts : Accounts
+        What `sacctmgr` says.
+    log : JobLog
+        The cleaned log.
+    workload : Workload
+        Its jobs.
+    nodes : int64 array of shape (n_jobs,)
+        Nodes of each.
+    findings : list of Finding
+        What is said of them.
+    """
+
+    conf: SlurmConf
+    accounts: Accounts
+    log: JobLog
+    workload: Workload
+    nodes: Ints
+    findings: list[Finding] = field(default_factory=list)
+
+    def _words(self, *columns: str) -> list[str]:
+        """Return the words of the first column that has some, one a job; empty where it is not known."""
+        for column in columns:
+            known = self.log.known(column)
+            if known.any():
+                codes, names = self.log.filled(column), self.log.names(column)
+                words = {int(c): names[c] if 0 <= c < len(names) else str(c) for c in np.unique(codes[known])}
+                return [words[c] if k else "" for c, k in zip(codes.tolist(), known.tolist(), strict=True)]
+        return [""] * len(self.log)
+
+    @cached_property
+    def users(self) -> list[str]:
+        """The user of each job."""
+        return self._words("user")
+
+    @cached_property
+    def partitions(self) -> list[str]:
+        """The partition of each job."""
+        return self._words(self.log.partition_column)
+
+    @cached_property
+    def _places(self) -> tuple[list[Association], Ints]:
+        """Associations with those that are added for users without one, the root first; and the one of each job."""
+        given = self.accounts.associations
+        root = next((one for one in given if one.account == ROOT and not one.user), None)
+        root = Association(ROOT, "", "", "", {}, "") if root is None else root
+        above: dict[str, Association] = {ROOT: root}
+        for one in given:
+            if not one.user and one.account != ROOT:
+                above[one.account] = one
+        entries, waiting = [root], [one for name, one in above.items() if name != ROOT]
+        while waiting:
+            known = {one.account for one in entries}
+            ready = [one for one in waiting if one.parent in known]
+            if not ready:
+                raise JobcastError(
+                    f"{waiting[0].place}: {waiting[0].name} is under {printable(waiting[0].parent)[:40]!r}, which is "
+                    "no account of these files, or under itself; write the file anew."
+                )
+            entries += ready
+            waiting = [one for one in waiting if one not in ready]
+        number = {(one.account, "", ""): i for i, one in enumerate(entries)}
+        for one in given:
+            if not one.user:
+                continue
+            if (one.account, "", "") not in number:
+                raise JobcastError(f"{one.place}: {one.name}: there is no such account; write the file anew.")
+            number[one.account, one.user, one.partition] = len(entries)
+            entries.append(one)
+        return self._with_others(entries, number)
+
+    def _with_others(
+        self, entries: list[Association], number: dict[tuple[str, str, str], int]
+    ) -> tuple[list[Association], Ints]:
+        """Add an association for each user and account of the log that has none; return the one of each job, too."""
+        first_of: dict[str, str] = {}
+        for account, user, _ in number:
+            first_of.setdefault(user, account)
+        accounts, added, unknown = self._words("project", "group"), 0, 0
+        found = np.full(len(self.log), NO_ACCOUNT)
+        other_account = np.zeros(len(self.log), dtype=np.bool_)
+        for row, (user, account, partition) in enumerate(zip(self.users, accounts, self.partitions, strict=True)):
+            if not user:
+                unknown += 1
+                continue
+            if (account, "", "") not in number:
+                usual = self.accounts.default_account.get(user, first_of.get(user, ""))
+                other_account[row] = bool(account)
+                account = usual if (usual, "", "") in number else ROOT
+            own = next((key for key in ((account, user, partition), (account, user, "")) if key in number), None)
+            if own is None:
+                own = account, user, ""
+                number[own] = len(entries)
+                one = Setting("Fairshare", "1", "")
+                entries.append(Association(account, user, "", account, {"fairshare": one}, ""))
+                added += 1
+            found[row] = number[own]
+        if added:
+            text = f"users without an association got one: under their account, else under {ROOT}, with Fairshare=1"
+            self.findings.append(Finding("slurm-users-added", "noted", text, added))
+        if other_account.any():
+            text = "their account is not in the files: they count under their user's account there"
+            self.findings.append(Finding("slurm-unknown-account", "noted", text, int(other_account.sum())))
+        if unknown:
+            text = "the log does not tell their user: no fair-share, no limit of a user or an account"
+            self.findings.append(Finding("slurm-unknown-user", "noted", text, unknown))
+        return entries, found
+
+    @property
+    def user_of(self) -> Ints:
+        """Entry of each job's user in the tree, or `NO_ACCOUNT`."""
+        return self._places[1]
+
+    def shares(self) -> Shares:
+        """Return the tree of shares.
+
+        Raises
+        ------
+        JobcastError
+            If shares are no whole number and not "parent".
+        """
+        entries, _ = self._places
+        number = {one.account: i for i, one in enumerate(entries) if not one.user}
+
+        def held(one: Association) -> int:
+            told = one.settings.get("fairshare")
+            if told is None:
+                return 1
+            value = told.value.lower()
+            return OF_PARENT if value in ("parent", "2147483647") else whole_of(told)
+
+        return Shares(
+            np.array([-1] + [number[one.parent] for one in entries[1:]]),
+            np.array([held(one) for one in entries]),
+            np.array([bool(one.user) for one in entries]),
+        )
+
+    @cached_property
+    def qos(self) -> list[str]:
+        """The QOS of each job: the log's, else the default one of its user or account, else `normal`; "" for none."""
+        entries, place = self._places
+        above = {one.account: one for one in entries if not one.user}
+        told, found = self._words("qos"), []
+        usual: dict[int, str] = {}
+        for i, one in enumerate(entries):
+            at: Association | None = one
+            while at is not None and "defaultqos" not in at.settings:
+                at = above.get(at.parent if not at.user else at.account)
+            name = "normal" if at is None else at.settings["defaultqos"].value
+            usual[i] = name if name in self.accounts.qos else ""
+        unnamed = strange = 0
+        for word, i in zip(told, place.tolist(), strict=True):
+            unnamed += not word
+            strange += bool(word) and word not in self.accounts.qos
+            found.append(word if word in self.accounts.qos else usual.get(i, ""))
+        if unnamed and self.accounts.qos:
+            text = "the log does not tell their QOS: the default one counts"
+            self.findings.append(Finding("slurm-unnamed-qos", "noted", text, unnamed))
+        if strange and self.accounts.qos:
+            text = "their QOS is not in the files: the default one counts"
+            self.findings.append(Finding("slurm-unknown-qos", "noted", text, strange))
+        return found
+
+    def _flags(self, qos: str) -> set[str]:
+        told = self.accounts.qos[qos].get("flags") if qos in self.accounts.qos else None
+        return set() if told is None else {one.strip().lower() for one in told.value.split(",")}
+
+    def priorities(self, normal: bool) -> Floats:
+        """Return the factor of each job's QOS: its priority over the highest one, or the priority itself."""
+        priority = {name: whole_of(row["priority"]) for name, row in self.accounts.qos.items() if "priority" in row}
+        most = max([1, *priority.values()]) if normal else 1
+        return np.array([priority.get(name, 0) / most for name in self.qos])
+
+    @cached_property
+    def amounts(self) -> dict[str, Ints]:
+        """What each job has of each trackable resource, by its name in Slurm, as far as the log tells."""
+        table = {"cpu": self.workload.procs, "node": self.nodes}
+        for tres, column, unit in (("gres/gpu", "requested_gpus", 1), ("mem", "requested_job_memory", 1024)):
+            if self.log.known(column).any():
+                table[tres] = np.maximum(0, self.log.filled(column)) // unit
+        return table
+
+    def billed(self, largest: bool) -> Floats:
+        """Return what each job costs a second: its processors, or by its partition's TRESBillingWeights."""
+        found = self.workload.procs.astype(np.float64)
+        partition = np.array(self.partitions, dtype=object)
+        for name, row in self.conf.partitions.items():
+            if "tresbillingweights" not in row:
+                continue
+            jobs, parts, missing = partition == name, [], []
+            for tres, weight in _weights(row["tresbillingweights"]):
+                if tres in self.amounts:
+                    parts.append(weight * self.amounts[tres])
+                else:
+                    missing.append(tres)
+            if missing:
+                text = f"partition {name}: the log does not tell {', '.join(missing)}, which are not billed"
+                self.findings.append(Finding("slurm-not-billed", "noted", text, int(jobs.sum())))
+            if parts:
+                found[jobs] = (np.maximum.reduce(parts) if largest else np.sum(parts, axis=0))[jobs]
+        factor = {q: number_of(row["usagefactor"]) for q, row in self.accounts.qos.items() if "usagefactor" in row}
+        return found * np.array([factor.get(name, 1.0) for name in self.qos])
+
+    def limits(self) -> Limits | None:
+        """Return what holds jobs; None if Slurm enforces no limits, or there are none."""
+        enforced = {one.strip().lower() for one in self.conf.text("AccountingStorageEnforce", "none").split(",")}
+        named = any(
+            key in USED_OF_QOS - {"priority", "usagefactor"} for row in self.accounts.qos.values() for key in row
+        )
+        named |= any({"grpjobs", "grptres", "maxjobs"} & one.settings.keys() for one in self.accounts.associations)
+        if not enforced & _ENFORCING:
+            if named:
+                text = f"{self.conf.source}: AccountingStorageEnforce does not name limits: they hold no job"
+                self.findings.append(Finding("slurm-limits-off", "noted", text))
+            return None
+        return _Limits(self).made()
+
+    def unused(self) -> Iterator[Finding]:
+        """Give what of the files is read and not used."""
+        own = {key: one.name for row in self.accounts.associations for key, one in row.settings.items()}
+        of_qos = {key: one.name for row in self.accounts.qos.values() for key, one in row.items() if one.value != "0"}
+        for what, keys, used in (
+            ("associations", own, USED_OF_ASSOCIATIONS), ("qos", of_qos, USED_OF_QOS),
+        ):  # fmt: skip
+            names = sorted(name for key, name in keys.items() if key not in used | _NAMES | _AT_SUBMISSION)
+            if names:
+                text = f"{what}: read, and not used by the policy: {', '.join(names)}"
+                yield Finding(f"slurm-unused-of-{what}", "noted", text, len(names))
+            refused = sorted(name for key, name in keys.items() if key in _AT_SUBMISSION)
+            if refused:
+                text = f"{what}: {', '.join(refused)}: Slurm refuses submissions beyond it; here all jobs are taken"
+                yield Finding("slurm-no-refusals", "noted", text, len(refused))
+        flags = sorted({flag for name in self.accounts.qos for flag in self._flags(name)} - _FLAGS)
+        if flags:
+            text = f"flags of QOS: read, and not used by the policy: {', '.join(flags)}"
+            yield Finding("slurm-unused-flags", "noted", text, len(flags))
+
+
+def _weights(told: Setting) -> Iterator[tuple[str, float]]:
+    """Give trackable resources and what one of each is billed: memory a MB."""
+    for part in told.value.split(","):
+        match = re.fullmatch(r"\s*([\w/:.-]+)=(\d{1,9}(?:\.\d{1,9})?)([KMGT]?)\s*", part, re.IGNORECASE)
+        if match is None:
+            raise JobcastError(
+                f"{told.place}: {told.name} is a list such as CPU=1.0,Mem=0.25G; found {printable(told.value)[:40]!r}."
+            )
+        unit = {"": 1.0, "K": 2.0**10, "M": 1.0, "G": 2.0**-10, "T": 2.0**-20}[match[3].upper()]
+        yield match[1].lower(), float(match[2]) * unit
+
+
+class _Limits:
+    """Makes the limits of a log's jobs."""
+
+    def __init__(self, owners: Owners) -> None:
+        self.owners = owners
+        self.qos_of = np.array(owners.qos, dtype=object)
+        part_qos = {name: row["qos"].value for name, row in owners.conf.partitions.items() if "qos" in row}
+        self.part_qos_of = np.array([part_qos.get(name, "") for name in owners.partitions], dtype=object)
+        self.over = np.array(["overpartqos" in owners._flags(name) for name in owners.qos])
+        self.users = np.array(owners.users, dtype=object)
+        entries, place = owners._places
+        self.entries, self.place = entries, place
+        self.account_of = np.array([entries[i].account if i >= 0 else "" for i in place.tolist()], dtype=object)
+        self.all = LimitsBeingMade()
+        self.too_large = 0
+        self.untold: set[str] = set()
+
+    def made(self) -> Limits:
+        n = len(self.users)
+        for qos, row in self.owners.accounts.qos.items():
+            self._of_qos(qos, row)
+        self._of_associations()
+        unreserved = np.array(["noreserve" in self.owners._flags(name) for name in self.owners.qos], dtype=np.bool_)
+        findings = self.owners.findings
+        if self.too_large:
+            text = "alone they are beyond a limit: Slurm would refuse them or let them wait for ever; it holds them not"
+            findings.append(Finding("slurm-beyond-limit", "noted", text, self.too_large))
+        if self.untold:
+            text = f"limits on {', '.join(sorted(self.untold))}: the log does not tell what jobs have of them"
+            findings.append(Finding("slurm-limits-untold", "noted", text, len(self.untold)))
+        return self.all.done(n, unreserved)
+
+    def _defined(self, key: str, tres: str | None) -> dict[str, bool]:
+        """Return which QOS set a limit."""
+        return {
+            name: key in row and (tres is None or tres in tres_of(row[key]))
+            for name, row in self.owners.accounts.qos.items()
+        }
+
+    def _free(self, key: str, tres: str | None) -> Bools:
+        """Return the jobs whose QOS set no such limit: then that of the association holds them."""
+        sets = self._defined(key, tres)
+        pairs = zip(self.qos_of, self.part_qos_of, strict=True)
+        return ~np.array([sets.get(one, False) or sets.get(two, False) for one, two in pairs], dtype=np.bool_)
+
+    @staticmethod
+    def _wanted(told: Setting, by_resource: bool) -> dict[str | None, float]:
+        """Return the most of each resource; of jobs, under None."""
+        if by_resource:
+            return dict(tres_of(told).items())
+        return {None: float(whole_of(told))}
+
+    def _amounts(self, tres: str | None) -> Ints | None:
+        found = np.ones(len(self.users), dtype=np.int64) if tres is None else self.owners.amounts.get(tres)
+        if found is None:
+            self.untold.add(str(tres))
+        return found
+
+    def _add(self, name: str, most: float, jobs: Bools, amounts: Ints, holds: Bools) -> None:
+        rows = np.flatnonzero(jobs)
+        if rows.size:
+            self.too_large += self.all.add(name, int(most), rows, amounts[rows], holds[rows])
+
+    def _of_qos(self, qos: str, row: Mapping[str, Setting]) -> None:
+        jobs = (self.qos_of == qos) | (self.part_qos_of == qos)
+        scopes: dict[str, Any] = {
+            "grpjobs": None, "grptres": None, "maxjobsperuser": self.users, "maxtresperuser": self.users,
+            "maxjobsperaccount": self.account_of, "maxtresperaccount": self.account_of,
+        }  # fmt: skip
+        for key, scope in scopes.items():
+            if key not in row:
+                continue
+            told = row[key]
+            wanted = self._wanted(told, "tres" in key)
+            for tres, most in wanted.items():
+                amounts = self._amounts(tres)
+                if amounts is None:
+                    continue
+                sets = self._defined(key, tres)
+                first = np.where(self.over, self.qos_of, self.part_qos_of)
+                second = np.where(self.over, self.part_qos_of, self.qos_of)
+                by_first = np.array([sets.get(name, False) for name in first])
+                holds = np.where(by_first, first, second) == qos
+                text = f"QOS {qos}: {told.name}={told.value}"
+                if scope is None:
+                    self._add(text, most, jobs, amounts, holds)
+                    continue
+                for one in sorted({name for name in scope[jobs] if name}):
+                    self._add(f"{text} ({one})", most, jobs & (scope == one), amounts, holds)
+        for key in ("maxtresperjob", "maxwall"):
+            if key in row:
+                self.too_large += int((self._beyond(row[key], key) & jobs).sum())
+
+    def _beyond(self, told: Setting, key: str) -> Bools:
+        """Return which jobs alone are beyond a limit on one job."""
+        if key == "maxwall":
+            return self.owners.workload.requested > wall_of(told)
+        found = np.zeros(len(self.users), dtype=np.bool_)
+        for tres, most in tres_of(told).items():
+            amounts = self._amounts(tres)
+            found |= False if amounts is None else amounts > most
+        return found
+
+    def _of_associations(self) -> None:
+        number = {one.account: i for i, one in enumerate(self.entries) if not one.user}
+        inside = [np.zeros(len(self.users), dtype=np.bool_) for _ in self.entries]
+        for i in np.unique(self.place[self.place >= 0]).tolist():
+            jobs, at = self.place == i, i
+            while at >= 0:
+                inside[at] |= jobs
+                one = self.entries[at]
+                at = number[one.parent] if one.parent and at else -1
+        for i, one in enumerate(self.entries):
+            if inside[i].any():
+                self._of_association(one, inside[i], number)
+
+    def _of_association(self, one: Association, jobs: Bools, number: dict[str, int]) -> None:
+        for key in ("grpjobs", "grptres"):
+            if key in one.settings:
+                self._claims(one, key, one.settings[key], jobs, key)
+        if not one.user:
+            return
+        inherited: dict[str, Setting] = {}
+        at: Association | None = one
+        while at is not None:
+            inherited = {
+                k: v for k, v in at.settings.items() if k in ("maxjobs", "maxtresperjob", "maxwall")
+            } | inherited
+            at = self.entries[number[at.parent]] if at.parent else None
+        if "maxjobs" in inherited:
+            self._claims(one, "maxjobs", inherited["maxjobs"], jobs, "maxjobsperuser")
+        for key in ("maxtresperjob", "maxwall"):
+            if key in inherited:
+                self.too_large += int((self._beyond(inherited[key], key) & jobs & self._free(key, None)).sum())
+
+    def _claims(self, one: Association, key: str, told: Setting, jobs: Bools, of_qos: str) -> None:
+        """Add a limit of an association; it holds the jobs whose QOS set none of the kind."""
+        for tres, most in self._wanted(told, key == "grptres").items():
+            amounts = self._amounts(tres)
+            if amounts is None:
+                continue
+            self._add(f"{one.name}: {told.name}={told.value}", most, jobs, amounts, self._free(of_qos, tres))

@@ -1,0 +1,266 @@
+"""Accounts, users and QOS of a Slurm, as `sacctmgr` writes them: shares and limits.
+
+Read are `sacctmgr dump` files, and the tables of `sacctmgr -P show assoc` and `sacctmgr -P show qos`; which of them a
+file is its content tells. Limits keep their names and values as written, under one name each.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from predictors.core.compressed import read_text
+from predictors.core.errors import JobcastError, printable
+from predictors.data.formats.columns import span
+from predictors.schedulers.slurm_files.conf import Setting
+
+ROOT: Final = "root"
+"""The account above all others."""
+_SAME: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "share": "fairshare", "rawshares": "fairshare", "defqos": "defaultqos", "def qos": "defaultqos",
+        "grpsubmit": "grpsubmitjobs", "maxsubmit": "maxsubmitjobs", "maxjobspu": "maxjobsperuser",
+        "maxjobspa": "maxjobsperaccount", "maxsubmitpu": "maxsubmitjobsperuser",
+        "maxsubmitjobspu": "maxsubmitjobsperuser", "maxsubmitpa": "maxsubmitjobsperaccount",
+        "maxsubmitjobspa": "maxsubmitjobsperaccount", "maxtrespu": "maxtresperuser", "maxtrespa": "maxtresperaccount",
+        "maxtres": "maxtresperjob", "maxtrespj": "maxtresperjob", "maxwalldurationperjob": "maxwall",
+        "maxwallpj": "maxwall", "maxwalldurationpj": "maxwall", "par name": "parentname", "parent": "parentname",
+        "acct": "account",
+    }
+)  # fmt: skip
+"""Names that mean the same, in small letters, by the one that is kept."""
+_LINE: Final = re.compile(r"(Cluster|Parent|Account|User|QOS) - ('[^']*'|[^:]*)((?::.*)?)")
+_OPTION: Final = re.compile(r":([\w ]+)=('[^']*'|(?:gres/[\w-]+:[\w.-]+|[^:])*)")  # gres/gpu:a100=4 is one value
+_HEADERS: Final = {"associations": {"account", "user"}, "qos": {"name", "priority"}}
+
+
+@dataclass(frozen=True, eq=False)
+class Association:
+    """An account, or a user of an account.
+
+    Parameters
+    ----------
+    account, user, partition : str
+        Whose it is; the user is empty for an account, the partition where it is for all.
+    parent : str
+        The account above; empty for the root.
+    settings : mapping of str to Setting
+        Shares and limits by their names in small letters, those that are set.
+    place : str
+        File and line.
+    """
+
+    account: str
+    user: str
+    partition: str
+    parent: str
+    settings: Mapping[str, Setting]
+    place: str
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return f"user {self.user} of {self.account}" if self.user else f"account {self.account}"
+
+
+@dataclass(eq=False)
+class Accounts:
+    """What files of `sacctmgr` say.
+
+    Parameters
+    ----------
+    associations : list of Association
+        In the order of the files.
+    qos : dict of str to dict of str to Setting
+        Settings of each QOS by their names in small letters.
+    default_account : dict of str to str
+        Of users.
+    """
+
+    associations: list[Association] = field(default_factory=list)
+    qos: dict[str, Mapping[str, Setting]] = field(default_factory=dict)
+    default_account: dict[str, str] = field(default_factory=dict)
+
+    def read(self, path: str | Path) -> None:
+        """Add what a file says.
+
+        Raises
+        ------
+        JobcastError
+            If it cannot be read, or is none of these files.
+        """
+        lines = [
+            (f"{path}:{number}", line.rstrip("\r"))
+            for number, line in enumerate(read_text(path, "a file of sacctmgr").split("\n"), 1)
+            if line.strip() and not line.startswith("#")
+        ]
+        if lines and _LINE.fullmatch(lines[0][1]) is not None:
+            self._read_dump(lines)
+        elif lines and "|" in lines[0][1]:
+            self._read_table(str(path), lines)
+        else:
+            raise JobcastError(
+                f"{path}: is neither a file of `sacctmgr dump` nor a table of `sacctmgr -P show assoc` or "
+                "`sacctmgr -P show qos`; write one of them."
+            )
+
+    def _read_dump(self, lines: list[tuple[str, str]]) -> None:
+        parent = ROOT
+        for place, line in lines:
+            found = _LINE.fullmatch(line)
+            rest = "" if found is None else _OPTION.sub("", found[3])
+            if found is None or rest:
+                raise JobcastError(
+                    f"{place}: {printable(line)[:60]!r} is no line of `sacctmgr dump`, such as "
+                    "Account - 'physics':Fairshare=10."
+                )
+            kind, name = found[1], found[2].strip("'")
+            settings = _settings((key, value.strip("'"), place) for key, value in _OPTION.findall(found[3]))
+            if kind == "Parent":
+                parent = name
+            elif kind == "QOS":
+                self.qos[name] = settings
+            elif kind == "Cluster":
+                self.associations.append(Association(ROOT, "", "", "", settings, place))
+            elif kind == "Account":
+                self.associations.append(Association(name, "", "", parent, settings, place))
+            else:
+                partition = settings.get("partition")
+                self._add_user(name, parent, "" if partition is None else partition.value, settings, place)
+
+    def _add_user(self, user: str, account: str, partition: str, settings: Mapping[str, Setting], place: str) -> None:
+        if "defaultaccount" in settings:
+            self.default_account[user] = settings["defaultaccount"].value
+        self.associations.append(Association(account, user, partition, account, settings, place))
+
+    def _read_table(self, path: str, lines: list[tuple[str, str]]) -> None:
+        header = [_name(one) for one in lines[0][1].split("|")]
+        kind = next((kind for kind, needed in _HEADERS.items() if needed <= set(header)), None)
+        if kind is None:
+            raise JobcastError(
+                f"{lines[0][0]}: a table of associations has the columns Account and User, one of QOS Name and "
+                f"Priority; found {printable(lines[0][1])[:80]!r}."
+            )
+        depths: list[str] = []  # accounts above, where the table is a tree: names stand one space deeper
+        for place, line in lines[1:]:
+            cells = line.split("|")
+            if len(cells) != len(header):
+                raise JobcastError(
+                    f"{place}: has {len(cells)} columns, the header {len(header)}; write the table anew."
+                )
+            row = dict(zip(header, cells, strict=True))
+            settings = _settings((key, value, place) for key, value in row.items() if key)
+            if kind == "qos":
+                self.qos[row["name"]] = settings
+                continue
+            account, user = row["account"].strip(), row["user"].strip()
+            if user:
+                self._add_user(user, account, row.get("partition", ""), settings, place)
+                continue
+            depth = len(row["account"]) - len(row["account"].lstrip(" "))
+            depths[depth:] = [account]
+            above = row.get("parentname") or (depths[depth - 1] if depth and len(depths) > depth - 1 else ROOT)
+            self.associations.append(Association(account, "", "", "" if account == ROOT else above, settings, place))
+        if kind == "associations" and len(lines) == 1:
+            raise JobcastError(f"{path}: has no association.")
+
+
+def _name(key: str) -> str:
+    """Return the one name of a setting."""
+    key = key.strip().lower()
+    return _SAME.get(key, key)
+
+
+def _settings(pairs: Iterator[tuple[str, str, str]]) -> Mapping[str, Setting]:
+    """Return settings by name, without those that are not set."""
+    return MappingProxyType(
+        {_name(key): Setting(key.strip(), value, place) for key, value, place in pairs if value not in ("", "-1")}
+    )
+
+
+def whole_of(found: Setting) -> int:
+    """Return a whole number.
+
+    Raises
+    ------
+    JobcastError
+        If it is none.
+    """
+    if re.fullmatch(r"\d{1,15}", found.value) is None:
+        raise JobcastError(
+            f"{found.place}: {found.name} is a whole number from 0 on; found {printable(found.value)[:40]!r}."
+        )
+    return int(found.value)
+
+
+def number_of(found: Setting) -> float:
+    """Return a number from 0 on.
+
+    Raises
+    ------
+    JobcastError
+        If it is none.
+    """
+    if re.fullmatch(r"\d{1,12}(\.\d{1,12})?", found.value) is None:
+        raise JobcastError(f"{found.place}: {found.name} is a number from 0 on; found {printable(found.value)[:40]!r}.")
+    return float(found.value)
+
+
+def wall_of(found: Setting) -> int:
+    """Return a time in seconds, which is written in minutes or as `[days-]hours:minutes:seconds`.
+
+    Raises
+    ------
+    JobcastError
+        If it is none.
+    """
+    seconds = 60 * int(found.value) if re.fullmatch(r"\d{1,9}", found.value) else span(found.value)
+    if seconds is None:
+        raise JobcastError(
+            f"{found.place}: {found.name} is a time, in minutes or such as 1-00:00:00; found "
+            f"{printable(found.value)[:40]!r}."
+        )
+    return int(seconds)
+
+
+def tres_of(found: Setting) -> dict[str, float]:
+    """Return trackable resources and how much of each, by name in small letters.
+
+    Raises
+    ------
+    JobcastError
+        If it is no list of them.
+
+    Examples
+    --------
+    >>> tres_of(Setting("GrpTRES", "cpu=64,gres/gpu=8", "assoc:3"))
+    {'cpu': 64.0, 'gres/gpu': 8.0}
+    """
+    units = {"": 1.0, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
+    table: dict[str, float] = {}
+    for part in found.value.split(","):
+        match = re.fullmatch(r"\s*([\w/:.-]+)=(-?\d{1,15}(?:\.\d{1,9})?)([KMGT]?)\s*", part, re.IGNORECASE)
+        if match is None:
+            raise JobcastError(
+                f"{found.place}: {found.name} is a list such as cpu=64,gres/gpu=8; found "
+                f"{printable(found.value)[:40]!r}."
+            )
+        if not match[2].startswith("-"):
+            table[match[1].lower()] = float(match[2]) * units[match[3].upper()]
+    return table
+
+
+def read_accounts(paths: tuple[str, ...]) -> Accounts:
+    """Read files of `sacctmgr`, of whichever kind.
+
+    Raises
+    ------
+    JobcastError
+        If one cannot be read, or is none of them.
+    """
+    accounts = Accounts()
+    for path in paths:
+        accounts.read(path)
+    return accounts

@@ -1,0 +1,1 @@
+"""Slurm's two scheduling loops, with limits; see `passes`."""

@@ -1,0 +1,261 @@
+"""Slurm's two scheduling loops: the main one at each event, and backfilling by its own clock.
+
+The **main loop** runs when a job ends or is submitted. It starts jobs in the queue's order until one does not fit: the
+head. A job that a limit holds is passed over; it takes no part in the pass.
+
+The **backfill loop** runs every `interval` seconds, if anything has happened since its last run or the priorities have
+changed. It goes through the queue in its order, up to `tested` jobs: a job that fits now beside the running jobs and
+the reservations made before starts; another one is reserved the earliest second at which it fits, from the multiple of
+`resolution` before it to the one after its end, unless that second lies beyond `window`. All is planned anew in each
+run. A job that a limit holds now gets no reservation. See slurm.conf(5), bf_interval, bf_resolution, bf_window and
+bf_max_job_test.
+
+How much of a limit is in use is added up anew from the running jobs in each pass.
+
+Does not handle promises, gates, agents, ceilings, and node sets of a site.
+"""
+
+import schedsim.kernels.reasons as why
+import schedsim.kernels.records as at
+from predictors.core.jit import lean, rare, step
+from schedsim.kernels.instant import until_pass
+from schedsim.kernels.ordered_lists import insert, leaf_at, node_at, slot_from
+from schedsim.kernels.profile import book, clears, earliest, is_free, note_start, plan_running, read_dates
+from schedsim.kernels.queue import refresh
+from schedsim.kernels.reasons import Reasons
+from schedsim.kernels.records import Arrays, Estimates, JobNow
+from schedsim.kernels.reservation import reserve_head
+from schedsim.kernels.slurm.records import SlurmArrays
+from schedsim.kernels.start_end import start
+
+
+@lean
+def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None, slurm: SlurmArrays) -> int:
+    """Go on until a pause; return why (see `records`). With `reasons` the passes note what becomes of each job."""
+    state, pace = sim.state[0], slurm.pace[0]
+    while True:
+        stop = until_pass(sim, estimates)
+        if stop != at.PASS_IS_DUE:
+            return stop
+        state.phase = at.AT_ADVANCE
+        if state.dated:
+            read_dates(sim)
+        pace.is_changed |= state.causes & ~at.BY_TIMER != 0
+        _count(sim, slurm)
+        _main_loop(sim, reasons, slurm)
+        is_due = pace.backfills and state.now % pace.interval == 0
+        if state.head >= 0:
+            reserve_head(sim)
+            if reasons is not None:
+                _note_head(reasons, sim)
+            if is_due:
+                _backfill_loop(sim, reasons, slurm)
+            elif reasons is not None:
+                _note_turns(reasons, sim)
+        if is_due:
+            pace.is_changed = False
+        _wake(sim, slurm)
+
+
+@step
+def _count(sim: Arrays, slurm: SlurmArrays) -> None:
+    """Add up what the running jobs use of each limit."""
+    lists, state = sim.lists, sim.state[0]
+    if len(slurm.limits) == 0:
+        return
+    for i in range(len(slurm.limits)):
+        slurm.limits[i].used = 0
+    for i in range(state.n_nodes[at.ENDS]):
+        node = node_at(lists, at.ENDS, i)
+        for j in range(node.count):
+            leaf = leaf_at(lists, node, j)
+            for k in range(leaf.count):
+                _claim(slurm, sim.jobs_now[leaf.slot[k]].row)
+
+
+@step
+def _claim(slurm: SlurmArrays, row: int) -> None:
+    """Let a job count against its limits."""
+    for i in range(slurm.first_claim[row], slurm.first_claim[row + 1]):
+        claim = slurm.claims[i]
+        slurm.limits[claim.limit].used += claim.amount
+
+
+@step
+def _limit_of(slurm: SlurmArrays, row: int) -> int:
+    """Return the first limit that holds a job now, or -1."""
+    for i in range(slurm.first_claim[row], slurm.first_claim[row + 1]):
+        claim = slurm.claims[i]
+        limit = slurm.limits[claim.limit]
+        if claim.holds and limit.used + claim.amount > limit.most:
+            return claim.limit
+    return -1
+
+
+@step
+def _is_held(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, slot: int) -> bool:
+    """Return whether a limit holds a job now, and note which."""
+    row = sim.jobs_now[slot].row
+    limit = _limit_of(slurm, row)
+    slurm.held_by[row] = limit
+    if limit < 0:
+        return False
+    if reasons is not None:
+        why.note(reasons, sim, slot, why.GATE)
+    return True
+
+
+@step
+def _start(sim: Arrays, slurm: SlurmArrays, slot: int, how: int) -> None:
+    """Start a job, which counts against its limits from now on; one of length zero does not."""
+    job = sim.jobs_now[slot]
+    row, lasts = job.row, job.run_time > 0
+    start(sim, slot, how)
+    if lasts:
+        _claim(slurm, row)
+
+
+@step
+def _main_loop(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays) -> None:
+    """Start jobs in the queue's order until one does not fit: the head, or -1; who is held is passed over."""
+    lists, state = sim.lists, sim.state[0]
+    key, tie = at.FIRST_KEY, at.FIRST_TIE
+    state.head = -1
+    while state.n_queued > 0:
+        slot = slot_from(lists, state, at.QUEUE, key, tie)
+        if slot < 0:
+            return
+        job = sim.jobs_now[slot]
+        key, tie = job.keys[at.QUEUE], job.row + 1
+        refresh(sim, slot)
+        if _is_held(sim, reasons, slurm, slot):
+            continue
+        if job.procs > state.free or not clears(sim, job):
+            state.head = slot
+            state.stale = True
+            return
+        if reasons is not None:
+            why.note(reasons, sim, slot, why.STARTS)
+        _start(sim, slurm, slot, at.BY_RESERVATION if job.has_reservation else at.READY)
+        note_start(sim, job)
+
+
+@step
+def _backfill_loop(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays) -> None:
+    """Start what fits now beside the reservations of the jobs before it; reserve the others the earliest second."""
+    lists, state, pace = sim.lists, sim.state[0], slurm.pace[0]
+    plan_running(sim)
+    state.n_reservations = 0
+    key, tie, tested = at.FIRST_KEY, at.FIRST_TIE, 0
+    while state.n_queued > 0 and (tested < pace.tested or reasons is not None):
+        slot = slot_from(lists, state, at.QUEUE, key, tie)
+        if slot < 0:
+            return
+        job = sim.jobs_now[slot]
+        key, tie = job.keys[at.QUEUE], job.row + 1
+        tested += 1
+        refresh(sim, slot)
+        if tested > pace.tested:
+            if reasons is not None:
+                _note_window(reasons, sim, slot)
+        elif not _is_held(sim, reasons, slurm, slot):
+            _start_or_reserve(sim, reasons, slurm, slot)
+
+
+@step
+def _start_or_reserve(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, slot: int) -> None:
+    """Start a job in the backfill loop, or reserve it the earliest second."""
+    job, state = sim.jobs_now[slot], sim.state[0]
+    procs, length, limit = job.procs, job.candidate_estimate, job.requested_time
+    # a job that would end in the very second in which a reservation begins is in its way
+    if procs <= state.free and is_free(sim, state.now, procs, length + 1, limit):
+        if reasons is not None:
+            why.note_planned(reasons, sim, slot, why.STARTS)
+            why.note_booking(reasons, sim, slot)
+        if job.run_time > 0:
+            book(sim, state.now, procs, length, limit)
+        _start(sim, slurm, slot, at.BACKFILLED)
+        return
+    if reasons is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if slot != state.head:
+            why.note_reservation(reasons, sim, slot)
+    if not slurm.unreserved[job.row]:
+        _reserve(sim, reasons, slurm, slot)
+
+
+@rare
+def _reserve(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, slot: int) -> None:
+    """Book a job at the earliest second at which it fits, in whole slots, if that lies within the window."""
+    job, state, pace = sim.jobs_now[slot], sim.state[0], slurm.pace[0]
+    procs, length, limit = job.procs, job.candidate_estimate, job.requested_time
+    planned = earliest(sim, procs, length, limit)
+    if planned == at.NEVER or planned > state.now + pace.window:
+        return
+    first, slots = _slots(job, planned, pace.resolution)
+    first = max(first, state.now)
+    book(sim, first, procs, max(1, slots - first), limit)
+    job.planned_start = planned
+    job.has_reservation = True
+    state.n_reservations += 1
+    if reasons is not None:
+        why.note_booking(reasons, sim, slot)
+
+
+@step
+def _slots(job: JobNow, planned: int, resolution: int) -> tuple[int, int]:
+    """Return the seconds from which and until when a reservation takes its processors."""
+    first = planned - planned % resolution
+    end = planned + job.candidate_estimate + resolution - 1
+    return first, max(first + resolution, end - end % resolution)
+
+
+@step
+def _wake(sim: Arrays, slurm: SlurmArrays) -> None:
+    """Set the timer of the next run of the backfill loop, unless it is set or nothing can come of it."""
+    state, pace = sim.state[0], slurm.pace[0]
+    if not pace.backfills or state.n_queued == 0:
+        return
+    when = at.NEVER
+    if pace.is_changed:
+        when = state.now - state.now % pace.interval + pace.interval
+    elif pace.calc_period > 0 and (state.n_running > 0 or state.next_submission < state.end_of_submissions):
+        when = state.now - state.now % pace.calc_period + pace.calc_period
+        when += (-when) % pace.interval
+    if when == at.NEVER or state.now < pace.timer <= when:
+        return
+    pace.timer = when
+    state.n_timers += 1
+    insert(sim.lists, state, at.TIMERS, when, state.n_timers, at.RECHECK, 0, 1)
+
+
+@rare
+def _note_head(reasons: Reasons, sim: Arrays) -> None:
+    """Note the head: when it can start."""
+    state = sim.state[0]
+    state.after_key = at.FIRST_KEY
+    state.after_tie = at.FIRST_TIE
+    why.note_head(reasons, sim)
+    reasons[state.head].booked = state.shadow_time
+
+
+@rare
+def _note_turns(reasons: Reasons, sim: Arrays) -> None:
+    """Note of the jobs behind the head that it was not their turn: the backfill loop does not run now."""
+    state = sim.state[0]
+    key, tie = at.FIRST_KEY, at.FIRST_TIE
+    while True:
+        slot = slot_from(sim.lists, state, at.QUEUE, key, tie)
+        if slot < 0:
+            return
+        job = sim.jobs_now[slot]
+        key, tie = job.keys[at.QUEUE], job.row + 1
+        if slot != state.head and reasons[slot].rule != why.GATE:
+            why.note_behind(reasons, sim, slot, why.TURN)
+            reasons[slot].extra = at.NEVER
+
+
+@rare
+def _note_window(reasons: Reasons, sim: Arrays, slot: int) -> None:
+    """Note a job behind all that the backfill loop tests."""
+    why.note_behind(reasons, sim, slot, why.WINDOW)
+    reasons[slot].extra = at.NEVER

@@ -1,0 +1,98 @@
+"""Files of sacctmgr: what a dump and tables say, in their real form, and files that are none."""
+
+import pytest
+
+from predictors.core.errors import JobcastError
+from predictors.schedulers.slurm_files.accounts import Accounts, read_accounts, tres_of, wall_of
+from predictors.schedulers.slurm_files.conf import Setting
+
+DUMP = """# To edit this file start with a cluster line for the new cluster
+# Account - 'cs':MaxJobs=4
+QOS - 'normal':Description='Normal QOS default':Priority=10
+QOS - 'high':Description='high: first':Flags='NoReserve,DenyOnLimit':MaxJobsPU=1:Priority=100
+Cluster - 't':Fairshare=1:QOS='normal'
+Parent - 'root'
+User - 'root':DefaultAccount='root':AdminLevel='Administrator':Fairshare=1
+Account - 'physics':Description='physics':Organization='physics':Fairshare=3:GrpTRES=cpu=16,gres/gpu:a100=4
+Parent - 'physics'
+Account - 'lab':Fairshare=parent
+User - 'ann':DefaultAccount='physics':DefaultQOS='normal':Fairshare=5:MaxWallDurationPerJob=90
+User - 'ann':Partition='urgent':Fairshare=1
+"""
+ASSOCIATIONS = """Cluster|Account|User|Partition|Share|Priority|GrpJobs|GrpTRES|MaxJobs|Def QOS
+t|root||||||||
+t|root|root||1|||||
+t| physics|||3||2|cpu=16||
+t|  lab|||parent|||||
+t|  lab|ann||5||||1|normal
+t| biology|||1|||||
+"""
+QOS = """Name|Priority|Flags|UsageFactor|GrpTRES|MaxTRESPU|MaxJobsPU|MaxWall
+normal|10||1.000000||||
+high|100|OverPartQOS|2.000000|cpu=8|gres/gpu=2|1|1-00:00:00
+"""
+
+
+def read(text, folder):
+    """Return what a file with this text says."""
+    (folder / "file").write_text(text)
+    return read_accounts((str(folder / "file"),))
+
+
+def test_a_dump_is_read(tmp_path):
+    found = read(DUMP, tmp_path)
+    assert [(one.name, one.parent, one.partition) for one in found.associations] == [
+        ("account root", "", ""), ("user root of root", "root", ""), ("account physics", "root", ""),
+        ("account lab", "physics", ""), ("user ann of physics", "physics", ""),
+        ("user ann of physics", "physics", "urgent"),
+    ]  # fmt: skip
+    physics, lab, ann = found.associations[2:5]
+    assert tres_of(physics.settings["grptres"]) == {"cpu": 16, "gres/gpu:a100": 4}
+    assert lab.settings["fairshare"].value == "parent"
+    assert wall_of(ann.settings["maxwall"]) == 5400
+    assert ann.place.endswith("file:11")
+    assert found.qos["high"]["maxjobsperuser"].value == "1"
+    assert found.qos["high"]["description"].value == "high: first"
+    assert found.default_account == {"root": "root", "ann": "physics"}
+
+
+def test_tables_are_read_as_a_tree(tmp_path):
+    found = read(ASSOCIATIONS, tmp_path)
+    assert [(one.name, one.parent) for one in found.associations] == [
+        ("account root", ""), ("user root of root", "root"), ("account physics", "root"), ("account lab", "physics"),
+        ("user ann of lab", "lab"), ("account biology", "root"),
+    ]  # fmt: skip
+    assert found.associations[2].settings.keys() >= {"fairshare", "grpjobs", "grptres"}
+    assert "defaultqos" in found.associations[4].settings
+    qos = read(QOS, tmp_path).qos
+    assert wall_of(qos["high"]["maxwall"]) == 86_400
+    assert qos["high"]["maxtresperuser"].value == "gres/gpu=2"
+    assert "grptres" not in qos["normal"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "is neither a file of `sacctmgr dump` nor a table"),
+        ("NodeName=n1 CPUs=4\n", "is neither a file"),
+        ("a|b\n1|2\n", "file:1: a table of associations has the columns Account and User"),
+        ("Account|User\nroot|\nroot\n", "file:3: has 1 columns, the header 2"),
+        ("Account|User\n", "has no association"),
+        ("Cluster - 't'\nnonsense\n", "file:2: 'nonsense' is no line of `sacctmgr dump`"),
+        ("Cluster - 't':Fairshare\n", "file:1: .* is no line of `sacctmgr dump`"),
+    ],
+)
+def test_other_files_are_refused_with_the_place(text, says, tmp_path):
+    with pytest.raises(JobcastError, match=says):
+        read(text, tmp_path)
+
+
+def test_bad_values_are_refused_with_the_place():
+    for reads, value, says in (
+        (tres_of, "cpu", "a:1: GrpTRES is a list such as cpu=64"),
+        (wall_of, "soon", "a:1: GrpTRES is a time"),
+    ):
+        with pytest.raises(JobcastError, match=says):
+            reads(Setting("GrpTRES", value, "a:1"))
+    assert tres_of(Setting("GrpTRES", "cpu=-1,mem=2G", "a:1")) == {"mem": 2.0 * 2**30}
+    assert Accounts().qos == {}
