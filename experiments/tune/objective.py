@@ -16,6 +16,8 @@ FIVE: Final = ("mean_wait_s", "mean_bounded_slowdown", "p99_wait_s", "max_wait_s
 """Figures of a schedule, in this order: who gains, and in the last three who pays."""
 TOLERANCE: Final = 0.05
 """How much longer the last three may become without a penalty."""
+POWER: Final = 4.0
+"""Exponent of the mean of all five: a figure that is halved weighs a sixteenth of one that stays as it is."""
 PENALTY: Final = 5.0
 """What 1 % beyond the tolerance costs, in per cent of the mean of the first two."""
 
@@ -52,7 +54,7 @@ def _beyond(ratios: Floats, limit: float) -> float:
 _OBJECTIVES: Final[Mapping[str, Callable[[Floats, float], float]]] = MappingProxyType(
     {
         "constrained": lambda ratios, limit: float(ratios[:2].mean()) + _beyond(ratios, limit),
-        "five": lambda ratios, limit: float(ratios.mean()),
+        "five": lambda ratios, limit: float(np.log(np.mean(np.exp(POWER * ratios))) / POWER),
         "slowdown": lambda ratios, limit: float(ratios[1]),
         "wait": lambda ratios, limit: float(ratios[0]),
     }
@@ -61,7 +63,7 @@ OBJECTIVES: Final = tuple(_OBJECTIVES)
 """What is to be small, of ratios to EASY.
 
 `constrained`: the geometric mean of wait and slowdown, while p99, longest wait and the widest 5 % stay within the
-tolerance. `five`: the geometric mean of all five, in which one may pay for another. `slowdown`, `wait`: that figure
+tolerance. `five`: the power mean of all five, so that the worst of them counts most. `slowdown`, `wait`: that figure
 alone, which lets others pay without a limit, see `docs/tune.md`."""
 ONE_SIDED: Final = ("slowdown", "wait")
 """Objectives that do not see who pays."""
