@@ -101,8 +101,8 @@ class Network:
         below = self._go_back(weights, wanted)
         rows, first = self.shape.layers[:2]
         numbers, end = adam.next_step(weights.dtype), self._matrix.stop
-        matrices = (array[self._matrix].reshape(rows, first) for array in (weights, adam.mean, adam.square))
-        climb_rows(weights[:FILTER].copy(), seen, below, self._total, *matrices, numbers)
+        matrix, mean, square = (array[self._matrix].reshape(rows, first) for array in (weights, adam.mean, adam.square))
+        climb_rows(weights[:FILTER].copy(), seen, below, self._total, matrix, mean, square, numbers)
         for part, found in ((slice(0, FILTER), self._filter), (slice(end, None), self._behind)):
             climb(weights[part], found, adam.mean[part], adam.square[part], numbers)
 
