@@ -8,8 +8,12 @@ Without a log a synthetic one is made. Needs `pip install 'jobcast[rl]' torch st
 import sys
 
 import gymnasium
-from sb3_contrib import MaskablePPO
-from stable_baselines3.common.env_checker import check_env
+
+try:
+    from sb3_contrib import MaskablePPO
+    from stable_baselines3.common.env_checker import check_env
+except ImportError as error:
+    raise SystemExit(f"This example needs sb3-contrib ({error}): pip install 'jobcast[rl,deep]'.") from None
 
 from predictors import clean, generate_log, read_log
 from schedsim import Workload

@@ -10,9 +10,13 @@ import sys
 
 import gymnasium
 import numpy as np
-import torch
-from torch import nn
-from torch.distributions import Categorical
+
+try:
+    import torch
+    from torch import nn
+    from torch.distributions import Categorical
+except ImportError as error:
+    raise SystemExit(f"This example needs torch ({error}): pip install 'jobcast[rl,deep]'.") from None
 
 from predictors import clean, generate_log, read_log
 from schedsim import Workload

@@ -217,7 +217,7 @@ class DrasLearner:
         self._own = np.array(weights, np.float32)
         self.weights = self._own.view()
         self.weights.flags.writeable = False
-        self._network, self._gradient = Network(settings.shape), np.empty(0 if frozen else len(self._own), np.float32)
+        self._network = Network(settings.shape)
         self.adam = Adam(0 if frozen else len(self._own), settings.rate)
         self.sums, self.counts = np.zeros(0), np.zeros(0)  # of the returns of each n-th pick of past updates
         self.pool = np.zeros(0)  # of earlier rewards, where they are shuffled
@@ -331,8 +331,7 @@ class DrasLearner:
         if not (np.isfinite(scores).all() and np.isfinite(wanted).all()):
             self.refused += 1
             return
-        self._network.gradient(self.weights, picks.seen, wanted.astype(np.float32), self._gradient)
-        self.adam.climb(self._own, self._gradient)
+        self._network.climb(self._own, picks.seen, wanted.astype(np.float32), self.adam)
 
 
 def _to_go(rewards: Floats) -> Floats:

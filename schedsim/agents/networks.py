@@ -11,7 +11,7 @@ import numpy as np
 from predictors.core.arrays import Floats, Ints, Singles
 from predictors.core.hash_random import uniform
 from predictors.core.jit import compiled
-from schedsim.kernels.networks import FILTER, LEAK, first_layer, other_layers, sum_columns
+from schedsim.kernels.networks import FILTER, LEAK, first_layer, leaky, sum_columns
 from schedsim.policies.networks import Shape
 
 WEIGHTS: Final = 101  # purpose of the draws of first weights
@@ -55,10 +55,14 @@ class Network:
 
     def __init__(self, shape: Shape, kind: Any = np.float32) -> None:
         self.shape = shape
-        _, first, second, outputs = shape.layers
+        rows, first, second, outputs = shape.layers
         self._neurons = np.empty((0, 4 * first + second + outputs), kind)
         self._begin = 2 if shape.kind == "dql" else 0  # rows of a job that the pass adds last
         self._transposed = np.empty((second, first), kind), np.empty((outputs, second), kind)
+        self._matrix = slice(FILTER, FILTER + rows * first)  # of the weights: the first dense layer
+        self._total = np.empty(first, kind)
+        self._behind = np.empty(shape.parameters - self._matrix.stop, kind)
+        self._filter = np.empty(FILTER, kind)
 
     def scores(self, weights: Any, seen: Any) -> Any:
         """Return the outputs for a batch of what is seen, shape (n, rows, 2) in, (n, outputs) out."""
@@ -84,17 +88,41 @@ class Network:
         gradient : array of shape (parameters,)
             Is overwritten.
         """
+        below = self._go_back(weights, wanted)
+        gradient[:FILTER], gradient[self._matrix.stop :] = self._filter, self._behind
+        rows, first = self.shape.layers[:2]
+        write_rows(weights, seen, below, self._total, gradient[self._matrix].reshape(rows, first))
+
+    def climb(self, weights: Any, seen: Any, wanted: Any, adam: "Adam") -> None:
+        """Take a step of Adam up that gradient: the same bits as by both alone, in less time.
+
+        Of the first dense layer, which is most of a network, no gradient is ever stored.
+        """
+        below = self._go_back(weights, wanted)
+        rows, first = self.shape.layers[:2]
+        numbers, end = adam.next_step(weights.dtype), self._matrix.stop
+        matrix, mean, square = (array[self._matrix].reshape(rows, first) for array in (weights, adam.mean, adam.square))
+        climb_rows(weights[:FILTER].copy(), seen, below, self._total, matrix, mean, square, numbers)
+        for part, found in ((slice(0, FILTER), self._filter), (slice(end, None), self._behind)):
+            climb(weights[part], found, adam.mean[part], adam.square[part], numbers)
+
+    def _go_back(self, weights: Any, wanted: Any) -> Any:
+        """Write the gradient of all but the first dense layer; return that of its outputs, shape (n, first)."""
         rows, first, second, outputs = self.shape.layers
-        below_first, below_second = (np.empty((len(seen), n), wanted.dtype) for n in (first, second))
+        below_first, below_second = (np.empty((len(wanted), n), wanted.dtype) for n in (first, second))
         go_back(
-            weights, seen, self._neurons, wanted, gradient, rows, first, second, outputs, *self._transposed,
-            below_second, below_first,
+            weights, self._neurons, wanted, self._filter, self._total, self._behind, rows, first, second, outputs,
+            *self._transposed, below_second, below_first,
         )  # fmt: skip
+        return below_first
 
 
 @compiled
 def run(weights: Any, seen: Any, neurons: Any, rows: int, first: int, second: int, outputs: int, begin: int) -> None:
-    """Write all layers for a batch; the sums of the columns stand at the front of the first row of `neurons`."""
+    """Write all layers for a batch; the sums of the columns stand at the front of the first row of `neurons`.
+
+    Each sum is made in the order of the pass, so that it has the same bits.
+    """
     n = len(seen)
     matrix = weights[FILTER : FILTER + rows * first].reshape((rows, first))
     for k in range(n):
@@ -104,90 +132,127 @@ def run(weights: Any, seen: Any, neurons: Any, rows: int, first: int, second: in
             neurons[k, j] = 0
     for step in range(rows):
         i = step + begin if step + begin < rows else step + begin - rows
-        row = matrix[i]
         for k in range(n):
             one, two = seen[k, i, 0], seen[k, i, 1]
             if one != 0:
-                ones = neurons[k, first : 2 * first]
-                for j in range(first):
-                    ones[j] += one * row[j]
+                add(neurons[k, first : 2 * first], one, matrix[i])
             if two != 0:
-                twos = neurons[k, 2 * first : 3 * first]
-                for j in range(first):
-                    twos[j] += two * row[j]
+                add(neurons[k, 2 * first : 3 * first], two, matrix[i])
     for k in range(n):
         first_layer(weights, neurons[k], first)
-        other_layers(weights, neurons[k], rows, first, second, outputs)
+        for j in range(4 * first, 4 * first + second + outputs):
+            neurons[k, j] = 0
+    middle = FILTER + rows * first
+    last = middle + first * second
+    target = 4 * first
+    add_dense(weights[middle:last].reshape((first, second)), neurons[:, 3 * first : target], neurons[:, target:], n)
+    for k in range(n):
+        for j in range(target, target + second):
+            neurons[k, j] = leaky(neurons[k, j])
+    end = last + second * outputs
+    add_dense(weights[last:end].reshape((second, outputs)), neurons[:, target:], neurons[:, target + second :], n)
+    for k in range(n):
+        for j in range(outputs):
+            neurons[k, target + second + j] += weights[end + j]
+
+
+@compiled
+def add(target: Any, value: Any, row: Any) -> None:
+    """Add a multiple of a row."""
+    for j in range(len(row)):
+        target[j] += value * row[j]
+
+
+@compiled
+def add_dense(matrix: Any, source: Any, target: Any, n: int) -> None:
+    """Add a dense layer's outputs for a batch; each row of its weights is read once."""
+    for i in range(len(matrix)):
+        row = matrix[i]
+        for k in range(n):
+            add(target[k], source[k, i], row)
 
 
 @compiled
 def go_back(
-    weights: Any, seen: Any, neurons: Any, wanted: Any, gradient: Any, rows: int, first: int, second: int,
-    outputs: int, to_first: Any, to_second: Any, below_second: Any, below_first: Any,
+    weights: Any, neurons: Any, wanted: Any, filtering: Any, total: Any, behind: Any, rows: int, first: int,
+    second: int, outputs: int, to_first: Any, to_second: Any, below_second: Any, below_first: Any,
 ) -> None:  # fmt: skip
-    """Write the gradient, layer by layer from the last; transposed matrices make its loops run along memory."""
-    n = len(seen)
-    begin = FILTER + rows * first
-    third = begin + first * second
-    transpose(weights[begin:third].reshape((first, second)), to_first)
-    transpose(weights[third : third + second * outputs].reshape((second, outputs)), to_second)
-    for i in range(begin, len(gradient)):
-        gradient[i] = 0
-    last = gradient[third : third + second * outputs].reshape((second, outputs))
-    bias = gradient[third + second * outputs :]
-    middle = gradient[begin:third].reshape((first, second))
+    """Write the gradient, layer by layer from the last; transposed matrices make its loops run along memory.
+
+    `filtering` is that of the filter, `behind` that of what stands behind the first dense layer, `below_first` that of
+    its outputs, `total` what the filter's bias gives to each of its rows.
+    """
+    n, end = len(wanted), FILTER + rows * first
+    last = end + first * second
+    transpose(weights[end:last].reshape((first, second)), to_first)
+    transpose(weights[last : last + second * outputs].reshape((second, outputs)), to_second)
+    behind[:] = 0
+    size = first * second
+    bias = behind[size + second * outputs :]
     for k in range(n):
         for j in range(outputs):
             bias[j] += wanted[k, j]
-        layer, below = neurons[k, 4 * first : 4 * first + second], below_second[k]
-        go_below(layer, wanted[k], last, to_second, below)
-        go_below(neurons[k, 3 * first : 4 * first], below, middle, to_first, below_first[k])
-    a, b, c = weights[0], weights[1], weights[2]
-    for i in range(FILTER):
-        gradient[i] = 0
-    whole = gradient[FILTER:begin].reshape((rows, first))
-    total = whole[0]  # what the filter's bias gives to each row, before anything else
-    for j in range(first):
-        total[j] = 0
+    target = 4 * first
+    middle, outer = behind[:size].reshape((first, second)), behind[size : size + second * outputs]
+    outer_matrix = outer.reshape((second, outputs))
+    go_below(neurons[:, target : target + second], wanted, outer_matrix, to_second, below_second)
+    go_below(neurons[:, 3 * first : target], below_second, middle, to_first, below_first)
+    c = weights[2]
+    filtering[:] = 0
+    total[:] = 0
     for k in range(n):
         below = below_first[k]
         for j in range(first):
             total[j] += c * below[j]
-            gradient[0] += below[j] * neurons[k, first + j]
-            gradient[1] += below[j] * neurons[k, 2 * first + j]
-            gradient[2] += below[j] * neurons[k, j]
-    for i in range(rows - 1, -1, -1):
-        row = whole[i]
-        if i > 0:
-            for j in range(first):
-                row[j] = total[j]
-        for k in range(n):
-            value = a * seen[k, i, 0] + b * seen[k, i, 1]
-            if value != 0:
-                below = below_first[k]
-                for j in range(first):
-                    row[j] += value * below[j]
+            filtering[0] += below[j] * neurons[k, first + j]
+            filtering[1] += below[j] * neurons[k, 2 * first + j]
+            filtering[2] += below[j] * neurons[k, j]
 
 
 @compiled
 def go_below(layer: Any, above: Any, gradient: Any, transposed: Any, below: Any) -> None:
-    """Add the gradient of a dense layer's weights, and write that of the layer before its leaky ReLU."""
-    n, m = gradient.shape
-    for i in range(n):
-        value, row = layer[i], gradient[i]
-        for j in range(m):
-            row[j] += value * above[j]
-    for i in range(n):
-        below[i] = 0
-    for j in range(m):
-        value = above[j]
+    """Add the gradient of a dense layer's weights, and write that of the layer before its leaky ReLU, for a batch."""
+    for i in range(len(gradient)):
+        for k in range(len(above)):
+            add(gradient[i], layer[k, i], above[k])
+    below[:] = 0
+    for j in range(len(transposed)):
+        for k in range(len(above)):
+            value = above[k, j]
+            if value != 0:
+                add(below[k], value, transposed[j])
+    for k in range(len(above)):
+        for i in range(len(gradient)):
+            if layer[k, i] <= 0:
+                below[k, i] *= LEAK
+
+
+@compiled
+def write_row(filtering: Any, seen: Any, below: Any, total: Any, i: int, row: Any) -> None:
+    """Write the gradient of a row of the first dense layer."""
+    row[:] = total
+    for k in range(len(below)):
+        value = filtering[0] * seen[k, i, 0] + filtering[1] * seen[k, i, 1]
         if value != 0:
-            row = transposed[j]
-            for i in range(n):
-                below[i] += value * row[i]
-    for i in range(n):
-        if layer[i] <= 0:
-            below[i] *= LEAK
+            add(row, value, below[k])
+
+
+@compiled
+def write_rows(weights: Any, seen: Any, below: Any, total: Any, gradient: Any) -> None:
+    """Write the gradient of the first dense layer, shape (rows, first)."""
+    for i in range(len(gradient)):
+        write_row(weights, seen, below, total, i, gradient[i])
+
+
+@compiled
+def climb_rows(
+    filtering: Any, seen: Any, below: Any, total: Any, matrix: Any, mean: Any, square: Any, numbers: Any
+) -> None:
+    """Take a step of Adam up the gradient of the first dense layer, row by row."""
+    row = np.empty_like(total)
+    for i in range(len(matrix)):
+        write_row(filtering, seen, below, total, i, row)
+        climb(matrix[i], row, mean[i], square[i], numbers)
 
 
 @compiled
@@ -203,7 +268,7 @@ def transpose(matrix: Any, out: Any) -> None:
 
 @compiled
 def climb(weights: Any, gradient: Any, mean: Any, square: Any, numbers: Any) -> None:
-    """Take a step of Adam (Kingma & Ba, ICLR 2015) up the gradient; `numbers` as `Adam` gives them."""
+    """Take a step of Adam (Kingma & Ba, ICLR 2015) up the gradient; `numbers` are those of `Adam.next_step`."""
     decay, other, square_decay, other_square, rate, root, smallest = numbers
     for i in range(len(weights)):
         mean[i] = decay * mean[i] + other * gradient[i]
@@ -239,11 +304,14 @@ class Adam:
 
     def climb(self, weights: Any, gradient: Any) -> None:
         """Take a step up the gradient."""
+        climb(weights, gradient, self.mean, self.square, self.next_step(weights.dtype))
+
+    def next_step(self, kind: Any) -> Any:
+        """Count a step, and return the numbers that `climb` takes it by."""
         self.steps += 1
         first, second = DECAYS
         rate, root = self.rate / (1 - first**self.steps), 1 / np.sqrt(1 - second**self.steps)
-        numbers = np.array([first, 1 - first, second, 1 - second, rate, root, SMALLEST], weights.dtype)
-        climb(weights, gradient, self.mean, self.square, numbers)
+        return np.array([first, 1 - first, second, 1 - second, rate, root, SMALLEST], kind)
 
 
 def softmax(scores: Any, of: Ints) -> Floats:

@@ -19,6 +19,15 @@ def test_every_example_is_tested_and_on_a_page():
     assert all(f"(examples/{name})" in page for name in EXAMPLES)
 
 
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_without_its_library_says_so_in_one_line(name):
+    missing = "; ".join(f"sys.modules[{library!r}] = None" for library in EXAMPLES[name])
+    code = f"import runpy, sys; {missing}; runpy.run_path({str(ROOT / 'docs' / 'examples' / name)!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.count("\n") == 1 and "pip install 'jobcast[rl,deep]'" in done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_trains_and_prints_an_agent_beside_easy(name):

@@ -103,6 +103,24 @@ def test_scores_gradient_and_adam_are_those_of_torch():
             assert np.allclose(own, weights.detach().numpy(), atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["pg", "dql"])
+def test_a_step_row_by_row_has_the_bits_of_gradient_and_adam(kind):
+    """So has what a batch scores the bits of what single picks score."""
+    shape, random = Shape(30, kind, dense=(40, 10)), np.random.default_rng(5)
+    stored, own = first_weights(shape, 1), first_weights(shape, 1)
+    network, alone, gradient = Network(shape), Network(shape), np.empty(shape.parameters, np.float32)
+    first, second = Adam(len(own), 0.001), Adam(len(own), 0.001)
+    for n in (5, 1, 3):
+        seen, wanted = drawn(shape, n, n).astype(np.float32), random.normal(size=(n, shape.layers[3]))
+        scores = network.scores(own, seen).copy()
+        assert np.array_equal(scores, np.concatenate([alone.scores(own, seen[k : k + 1]).copy() for k in range(n)]))
+        network.gradient(stored, seen, wanted.astype(np.float32), gradient)
+        first.climb(stored, gradient)
+        network.climb(own, seen, wanted.astype(np.float32), second)
+        assert np.array_equal(own, stored)
+        assert np.array_equal(first.mean, second.mean) and np.array_equal(first.square, second.square)
+
+
 def test_chances_sum_to_one_and_are_zero_where_no_job_is():
     scores, of = np.random.default_rng(0).normal(size=(40, 6)) * 50, np.arange(40) % 6 + 1
     chances = softmax(scores, of)
@@ -115,7 +133,7 @@ def test_policy_gradient_follows_equation_3():
     """Two updates: the second has the first's returns as its baseline, place by place."""
     settings = DrasSettings("pg", **SMALL)
     learner = DrasLearner(settings, first_weights(settings.shape, 4), 1)
-    random, returns = np.random.default_rng(1), []
+    random, returns, told = np.random.default_rng(1), [], []
     for rewards in ([1.0, 0.5, 2.0], [3.0, 1.0]):
         n, weights = len(rewards), learner.weights.astype(float)
         seen = drawn(settings.shape, n, n).astype(np.float32)
@@ -123,11 +141,17 @@ def test_policy_gradient_follows_equation_3():
         to_go = np.cumsum(rewards[::-1])[::-1]
         worth = to_go - (returns[0][:n] if returns else 0)
         returns.append(to_go)
+        followed = learner._climb
+        learner._climb = lambda picks, scores, wanted: told.append(wanted)
         learner.update(Picks(seen, place, of, np.array(rewards), np.zeros(n)))
-        network = Network(settings.shape, float)
+        learner._climb = followed
+        network, gradient = Network(settings.shape, float), np.empty(len(weights))
+        network.scores(weights, seen)
+        network.gradient(weights, seen, told[-1], gradient)
         aim = [aim_of(network, moved, seen, place, of, worth) for moved in shaken(weights, range(0, len(weights), 9))]
         slopes = np.array([(above - below) / 2e-6 for above, below in zip(aim[::2], aim[1::2], strict=True)])
-        assert np.allclose(learner._gradient[::9], slopes, atol=2e-4)
+        assert np.allclose(gradient[::9], slopes, atol=2e-4)
+        learner._climb(Picks(seen, place, of, np.array(rewards), np.zeros(n)), np.zeros(1), told[-1])
     assert learner.updates == 2
 
 
