@@ -17,10 +17,11 @@ test: .venv/developer  ## every fast test, doctests included
 test-slow: .venv/developer  ## tests longer than a few seconds, or of several processes
 	$(RUN)/python -m pytest -q -n 2 --dist worksteal -m "slow and not digests_whole and not slurm"
 
-# They need root, mmdebstrap and a Debian mirror, and skip with the reason where one is missing. The chroots, 0.6 GB, stay
+# They need root, mmdebstrap and a Debian mirror, and skip with the reason where one is missing. The chroots, 1.2 GB, stay
 # below build/slurm, or in the folder that JOBCAST_SLURM_ROOTS names.
+REAL_SLURM = tests/predictors/schedulers tests/predictors/probes tests/experiments/live tests/experiments/runs
 test-slurm: .venv/developer  ## the adapter beside real Slurms in chroots: some minutes
-	$(RUN)/python -m pytest -q -n 0 -rs -m slurm tests/predictors/schedulers
+	$(RUN)/python -m pytest -q -n 0 -rs -m slurm $(REAL_SLURM)
 
 test-slurm-acceptance: .venv/developer  ## the closed loop alone, of half a minute
 	$(RUN)/python -m pytest -q -n 0 -rs -m slurm -k acceptance tests/predictors/schedulers

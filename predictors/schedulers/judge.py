@@ -128,7 +128,7 @@ class LocalJudge:
         return answers
 
     def _silent(self, version: str, why: str) -> Answer:
-        return Answer(None, model=self._loaded.name, version=version, why=why)
+        return Answer(None, model=self._loaded.name or "", version=version, why=why)
 
     def _files(self) -> frozenset[tuple[str, int, int]] | None:
         """Return the files of the folder, by size and time of their last change; None where that cannot be told."""

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from experiments.studies.closed_loop import CASES, REQUEST
+from tests.bench.bench_closed_loop import is_late
 
-LATE = 300
 WHO = ("real", "easy", "conservative-replan")
 FIGURES = {"mean wait": "mean_wait_s", "wide jobs": "wide_s", "by area": "area_weighted_mean_wait_s"}
 
@@ -68,7 +68,7 @@ def main():
     lines = [line for name in sys.argv[1:] for line in Path(name).read_text().splitlines()]
     rows, say = [], sys.stdout.write
     for row in map(json.loads, lines):
-        if row.get("late_s", [0, 0])[1] > LATE:
+        if is_late(row):
             say(f"left out: {row['rule']}, workload {row['seed']}, late by {row['late_s'][1]:.0f} s\n")
         else:
             rows.append(row)

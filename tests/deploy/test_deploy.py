@@ -303,7 +303,7 @@ def test_what_is_installed_starts_as_its_user_reloads_and_is_private(installed):
 
 @pytest.mark.slow
 def test_the_adapters_unit_shadows_as_a_user_who_may_do_nothing_else(installed):
-    """The command of jobcast-slurm.service with its umask and environment, beside a service and a stand-in of Slurm."""
+    """The command of jobcast-slurm.service with its umask and environment, beside a stand-in of Slurm."""
     root, _ = installed
     lib, slurm = root / "var/lib/jobcast", root / "slurm"
     slurm.mkdir()
@@ -321,19 +321,18 @@ def test_the_adapters_unit_shadows_as_a_user_who_may_do_nothing_else(installed):
     values = {key: unit_values("jobcast-slurm.service", key) for key in ("Environment", "ExecStart", "UMask", "User")}
     assert values["User"] == ["jobcast"]  # the user of the service: whom install.sh makes
     environment = dict(pair.split("=", 1) for line in values["Environment"] for pair in line.split())
+    (line,) = values["ExecStart"]
+    for old, new in (("/opt/jobcast/bin/jobcast", root / "jobcast"), ("/var/lib/jobcast", lib), ("8571", free_port())):
+        line = line.replace(old, str(new))
+        environment = {name: value.replace(old, str(new)) for name, value in environment.items()}
     environment |= {"JOBCAST_SLURM_OPTIONS": f"--cycles 2 --every 1 --table {lib}/soft-limits"}
-    with running(root / "service") as service:
-        (line,) = values["ExecStart"]
-        for old, new in (("/opt/jobcast/bin/jobcast", root / "jobcast"), ("http://127.0.0.1:8571", service.url),
-                         ("/var/lib/jobcast", lib)):  # fmt: skip
-            line = line.replace(old, str(new))
-            environment = {name: value.replace(old, str(new)) for name, value in environment.items()}
-        given = {"PATH": f"{slurm}:/usr/bin:/bin", "FAKE_SLURM": str(slurm / "cluster.json"),
-                 "PYTHONDONTWRITEBYTECODE": "1", **environment}  # fmt: skip
-        command = [*UNPRIVILEGED, "sh", "-c", f"umask {values['UMask'][0]}; exec {line}"]  # its words, as systemd's
-        found = subprocess.run(command, env=given, cwd=lib, capture_output=True, text=True, timeout=300)
-        assert found.returncode == 0, found.stderr
-        assert len(found.stdout.splitlines()) == 2 and "Traceback" not in found.stderr
+    given = {"PATH": f"{slurm}:/usr/bin:/bin", "FAKE_SLURM": str(slurm / "cluster.json"),
+             "PYTHONDONTWRITEBYTECODE": "1", **environment}  # fmt: skip
+    command = [*UNPRIVILEGED, "sh", "-c", f"umask {values['UMask'][0]}; exec {line}"]  # its words, as systemd's
+    found = subprocess.run(command, env=given, cwd=lib, capture_output=True, text=True, timeout=300)
+    assert found.returncode == 0, found.stderr
+    assert len(found.stdout.splitlines()) == 2 and "Traceback" not in found.stderr
+    assert "the service was not told" in found.stderr  # it looks on where the service is not there yet
     modes = {path.name: path.stat().st_mode & 0o777 for path in (lib / "slurm").iterdir()}
     assert set(modes.values()) == {0o600} and "journal.db" in modes
     assert (lib / "soft-limits").stat().st_mode & 0o777 == 0o644  # slurmctld and cli_filter read it

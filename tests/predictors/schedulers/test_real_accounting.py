@@ -168,6 +168,7 @@ def test_finding_what_an_operator_may_and_may_not(accounts):
     assert "denied" in together and cluster.show(job, "TimeMin") == "N/A"  # whole or not at all
     for words in (("hold", str(job)), ("release", str(job)), ("requeue", str(blocker))):
         assert cluster.run("scontrol", *words, user="oper", check=False) == ""
+    assert "TimeMin" not in cluster.run("sacct", "-e")  # the journal alone says what was set
     for words in (("reconfigure",), ("update", "NodeName=n1", "AvailableFeatures=quiet")):
         assert "Invalid user id" in cluster.run("scontrol", *words, user="oper", check=False)
 

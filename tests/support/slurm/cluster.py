@@ -200,7 +200,7 @@ PartitionName=p Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
 
     def start(self, name, *command, keeps_time=False):
         """Start a daemon that does not run, by the cluster's clock unless it keeps the machine's time."""
-        if name in self._processes and self._processes[name].poll() is None:
+        if self.is_running(name):
             return
         words = ["chroot", str(self.root), "/usr/bin/env", "-i", _PATH, f"SLURM_CONF={self.place}/slurm.conf"]
         clock = () if keeps_time else self._clock
@@ -214,6 +214,10 @@ PartitionName=p Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
                 ["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
             )  # fmt: skip
+
+    def is_running(self, name):
+        """Return whether a daemon that was started has not ended."""
+        return name in self._processes and self._processes[name].poll() is None
 
     def stop_controller(self, how=signal.SIGTERM):
         """End slurmctld."""
