@@ -260,7 +260,8 @@ class Owners:
             if parts:
                 found[jobs] = (np.maximum.reduce(parts) if largest else np.sum(parts, axis=0))[jobs]
         factor = {q: number_of(row["usagefactor"]) for q, row in self.accounts.qos.items() if "usagefactor" in row}
-        return found * np.array([factor.get(name, 1.0) for name in self.qos])
+        usage: Floats = found * np.array([factor.get(name, 1.0) for name in self.qos])
+        return usage
 
     def limits(self) -> Limits | None:
         """Return what holds jobs; None if Slurm enforces no limits, or there are none."""

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -509,9 +509,9 @@ class Simulation:
         record.n_revisions = record.n_revised = 0
 
     def _run(self) -> int:
-        kernel = KERNELS[self.policy.kind] if self._placing is None else on_nodes.run
+        kernel: Kernel = KERNELS[self.policy.kind] if self._placing is None else on_nodes.run
         forecasts, revised = self._source.forecasts, self._source.revised
-        beside: tuple[object, ...] = () if self._placing is None else (self._placing.arrays,)
+        beside: tuple[Any, ...] = () if self._placing is None else (self._placing.arrays,)
         if self._loops is not None:
             beside = (self._loops.arrays,)
         while True:

@@ -166,8 +166,8 @@ def _no_place(e: Explanation, stretch: Stretch, f: Reason) -> str:
 
 def _turn(e: Explanation, stretch: Stretch, f: Reason) -> str:
     return (
-        f"it was not its turn: job {f.head} headed the queue, blocked until t={f.shadow} by the estimates, and no job "
-        "may pass the head under this policy"
+        f"it was not its turn: job {f.head} headed the queue, blocked until t={f.shadow} by the estimates, and "
+        f"{f.reason or 'no job may pass the head under this policy'}"
     )
 
 

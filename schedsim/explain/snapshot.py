@@ -10,7 +10,8 @@ from schedsim.engine.commands import why_held
 from schedsim.engine.simulation import Simulation
 from schedsim.explain.reasons import Reason, reason_of
 from schedsim.kernels import next_tick
-from schedsim.kernels.reasons import GATE, STARTS, Reasons
+from schedsim.kernels.reasons import GATE, STARTS, TURN, Reasons
+from schedsim.policies.backfilling import Loops
 from schedsim.policies.gates import Candidate, Gate, Verdict
 
 
@@ -50,7 +51,7 @@ class Instant:
         if not place.size:
             return None
         found = reason_of(self.notes[int(place[0])], self.notes, self.is_ceil, self.on_nodes)
-        return replace(found, reason=self.said.get(row, "")) if found.rule == "gate" else found
+        return replace(found, reason=self.said.get(row, "")) if found.rule in ("gate", "turn") else found
 
     def would_end(self, row: int) -> int:
         """Return when a job would have ended by its estimate, had it started now [s]; for a held one, now."""
@@ -146,6 +147,8 @@ class Stepper:
         state = simulation._state
         held = notes["row"][notes["rule"] == GATE].tolist()
         limits = {row: f"by the limit {limit}" for row in held if (limit := simulation.limit_on(row)) is not None}
+        if isinstance(simulation.policy.backfill, Loops) and simulation.policy.backfill.backfills:
+            limits |= dict.fromkeys(notes["row"][notes["rule"] == TURN].tolist(), "backfilling did not run then")
         waiting = [state.jobs_now[slot] for slot in state.slots(at.DEPENDANTS).tolist()]
         return Instant(
             now=now,

@@ -179,6 +179,11 @@ def _start_or_reserve(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, 
     if reasons is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
         if slot != state.head:
             why.note_reservation(reasons, sim, slot)
+            if (
+                reasons[slot].rule == why.PROCESSORS and procs <= state.free
+            ):  # whole slots are taken, from before now on
+                reasons[slot].rule = why.RESERVATION
+                reasons[slot].collides = state.now
     if not slurm.unreserved[job.row]:
         _reserve(sim, reasons, slurm, slot)
 
@@ -199,6 +204,7 @@ def _reserve(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, slot: int
     state.n_reservations += 1
     if reasons is not None:
         why.note_booking(reasons, sim, slot)
+        reasons[slot].booked = first
 
 
 @step

@@ -166,6 +166,23 @@ def test_an_explanation_names_the_limit_that_held_a_job():
     assert "held: by the limit QOS normal: MaxJobsPerUser=1 (alice)" in said
 
 
+@pytest.mark.parametrize(
+    ("loops", "says"),
+    [
+        (Loops(interval=4, resolution=1), "and backfilling did not run then"),
+        (Loops(interval=1), "from t=3 on needs processors that are reserved for job 2"),
+        (Loops(interval=1, tested=1), "too far back in the queue for the policy to look at it"),
+    ],
+)
+def test_an_explanation_tells_the_loops(loops, says):
+    workload = Workload.from_columns(
+        [1, 2, 3, 4], submit=[0, 1, 2, 3], procs=[6, 8, 2, 2], requested=[10, 10, 9, 5], run_time=[10, 10, 9, 5],
+        machine_procs=8,
+    )  # fmt: skip
+    policy = Policy(ORDERS["fcfs"], loops)
+    assert says in "\n".join(in_words(explain(simulate(workload, policy), 3, policy)))
+
+
 def test_jobs_without_a_reservation_and_bad_parts():
     workload = Workload.from_columns(
         [1, 2, 3], submit=[0, 1, 2], procs=[6, 8, 2], requested=[10, 20, 25], run_time=[10, 20, 25], machine_procs=8
