@@ -116,12 +116,16 @@ def test_another_machine_is_another_sweep_and_the_same_file_is_the_same():
     assert plan(sweep, [log], NODES).identity() != plan(sweep, [log], larger).identity()
 
 
-def test_advice_leaves_out_what_cannot_plan_on_nodes_and_says_so(place, monkeypatch):
+def test_advice_leaves_out_what_cannot_plan_on_nodes():
     question = Question(log_of(), seeds=5, machine=NODES)
     assert question.left_out == ("conservative",)
     assert [case.name for case in question.cases] == [
         "EASY", "EASY-SJBF", "EASY++", "careful", "balanced", "WFP", "EASY-SJBF with run times known",
     ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_each_number_of_an_advice_on_nodes_is_what_its_command_prints(place, monkeypatch):
     monkeypatch.chdir(place)
     run = CliRunner().invoke
     asked = run(app, ["advise", "site.parquet", "--machine", "machine.toml", "--seeds", "5", "--json"])

@@ -115,8 +115,6 @@ def test_knn_text_goes_by_the_vectors_and_so_does_its_saved_model(tmp_path):
     save(make_predictor("knn-text").fit(log), tmp_path / "model")
     loaded = load(tmp_path / "model")
     assert loaded.predict(log).tolist() == make_predictor("knn-text").predict(log).tolist()
-    forest = make_predictor("forest", features=["requested_time", "near_text"], trees=5, seed=0)
-    assert np.abs(forest.fit(log).predict(log) - run_time)[late].mean() < 60
 
 
 def test_the_embeddings_of_f_data_are_read():
