@@ -76,8 +76,8 @@ class Beside(Protocol):
     def begin(self) -> None:
         """Start them: the state is there."""
 
-    def begin_anew(self, tokens: tuple[Token, ...]) -> None:
-        """End those that are there, and start others with these tokens."""
+    def reload(self, tokens: tuple[Token, ...]) -> None:
+        """Tell them the tokens that hold from now on; they read the certificate and open the audit log anew."""
 
     async def stop(self) -> None:
         """Let them answer what they were asked, and end."""
@@ -105,7 +105,7 @@ class Lifecycle:
     early : EarlyHangUps or None
         Signals until the event loop stands.
     readers : Beside or None
-        Further processes; they begin when the service is ready, and anew when files are read anew.
+        Further processes; they begin when the service is ready.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Lifecycle:
                 failed.append(f"{what}: {error}")
                 log(_log, logging.ERROR, "Not reloaded, what was read before stays: %s", error, file=what)
         if self._readers is not None:
-            self._readers.begin_anew(self._auth.tokens)
+            self._readers.reload(self._auth.tokens)
         self._audit.reopen()
         self._audit.write("files read anew", failed=failed)
         if not failed:

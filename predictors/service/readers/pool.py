@@ -8,7 +8,8 @@ import shutil
 import tempfile
 import threading
 import time
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import asdict, replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -70,7 +71,7 @@ class Readers:
         self.buckets = Buckets(folder / BUCKETS)
         self._stopping: Final = threading.Event()
         self._lock: Final = threading.Lock()
-        self._processes: dict[int, BaseProcess] = {}
+        self._processes: dict[int, tuple[BaseProcess, Connection[Any, Any]]] = {}
         self._connections: dict[int, int] = {}
         self._threads = [threading.Thread(target=self._keep, args=(k,), daemon=True) for k in range(n)]
 
@@ -89,23 +90,23 @@ class Readers:
         for thread in self._threads:
             thread.start()
 
-    def begin_anew(self, tokens: tuple[Token, ...]) -> None:
-        """End those that are there, and start others with these tokens."""
-        self._plan = replace(self._plan, listening=replace(self._plan.listening, tokens=tokens))
-        self._end_all()
+    def reload(self, tokens: tuple[Token, ...]) -> None:
+        """Tell them the tokens that hold from now on; they read the certificate and open the audit log anew."""
+        with self._lock:
+            self._plan = replace(self._plan, listening=replace(self._plan.listening, tokens=tokens))
+            for _, line in self._processes.values():
+                with suppress(OSError):  # it has ended; the next begins with them
+                    line.send_bytes(json.dumps([asdict(one) for one in tokens]).encode())
 
     async def stop(self) -> None:
         """Let them answer what they were asked, and end."""
         self._stopping.set()
-        self._end_all()
+        with self._lock:
+            for process, _ in self._processes.values():
+                process.terminate()
         await asyncio.to_thread(self._join)
         self._server.close()
         shutil.rmtree(self._plan.folder, ignore_errors=True)
-
-    def _end_all(self) -> None:
-        with self._lock:
-            for process in self._processes.values():
-                process.terminate()
 
     def _join(self) -> None:
         until = time.monotonic() + _PATIENCE
@@ -113,7 +114,7 @@ class Readers:
             if thread.is_alive():
                 thread.join(max(until - time.monotonic(), 0.0))
         with self._lock:
-            for process in self._processes.values():
+            for process, _ in self._processes.values():
                 process.kill()
 
     def _keep(self, number: int) -> None:
@@ -122,16 +123,17 @@ class Readers:
         while not self._stopping.is_set():
             mine, its = start.Pipe()
             with self._lock:
-                plan = self._plan
-                process = start.Process(target=run, args=(plan, its), name=f"jobcast reader {number}", daemon=True)
+                process = start.Process(
+                    target=run, args=(self._plan, its), name=f"jobcast reader {number}", daemon=True
+                )
                 process.start()
-                self._processes[number] = process
+                self._processes[number] = process, mine
             its.close()
             self._listen_to(number, mine)
             process.join()
             if self._stopping.is_set():
                 return
-            if process.exitcode and plan is self._plan:  # else it was told to begin anew
+            if process.exitcode:  # else another model is champion
                 log(_log, logging.ERROR, "A reader has ended by %d, another begins.", process.exitcode)
                 self._stopping.wait(_PAUSE)
 

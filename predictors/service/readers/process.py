@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,7 +21,7 @@ from starlette.routing import Route
 
 from predictors.core.errors import JobcastError
 from predictors.service.api.access import RequestLog
-from predictors.service.api.auth import AuthMiddleware, Receive, Scope, Send
+from predictors.service.api.auth import AuthMiddleware, Receive, Scope, Send, Token
 from predictors.service.api.buckets import Buckets
 from predictors.service.api.context import LargeBodies
 from predictors.service.api.errors import REFUSALS, refused, valid
@@ -109,12 +110,18 @@ class Questions:
         about = plan.listening
         buckets = Buckets(plan.folder / BUCKETS)
         auth = AuthMiddleware(app, about.tokens, about.limits, tally.request, buckets)
-        self._checked = RequestLog(auth, AuditLog(about.audit_log), configured_tracing())
+        self._auth, self._audit = auth, AuditLog(about.audit_log)
+        self._checked = RequestLog(auth, self._audit, configured_tracing())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a question; hand on anything else."""
         mine = scope["path"] == QUESTION and scope["method"] == "POST"
         await (self._checked if mine else self._owner)(scope, receive, send)
+
+    def reload(self, tokens: tuple[Token, ...]) -> None:
+        """Let these tokens hold from now on, and open the audit log anew."""
+        self._auth.tokens = tokens
+        self._audit.reopen()
 
     async def _asked(self, request: Request) -> Any:
         body = await request.body()
@@ -151,7 +158,6 @@ def run(plan: Plan, line: "Connection[Any, Any]") -> None:
         signal.signal(one, lambda *_: sys.exit(0))
     undo = set_up_logs(plan.log_format, plan.log_level)
     throttle("uvicorn.error", "jobcast.access", "jobcast.audit")
-    threading.Thread(target=_end_with_owner, args=(line,), name="owner", daemon=True).start()
     quicken()
     try:
         follower = Follower(plan.settings, plan.loader, plan.key)
@@ -184,6 +190,7 @@ def _serve(follower: Follower, plan: Plan, line: "Connection[Any, Any]") -> None
             line.send_bytes(json.dumps(told).encode())
 
     following, telling = (threading.Thread(target=one, daemon=True) for one in (follow, tell))
+    threading.Thread(target=_listen_to_owner, args=(line, app, config), name="owner", daemon=True).start()
     opened = bound(about.host, about.port, joins=True)
     freeze_long_lived()
     following.start()
@@ -196,9 +203,14 @@ def _serve(follower: Follower, plan: Plan, line: "Connection[Any, Any]") -> None
         telling.join(TELL_EVERY)
 
 
-def _end_with_owner(line: "Connection[Any, Any]") -> None:
-    """End at once when the owner's process is gone: nobody would vouch for what is answered."""
-    try:
-        line.recv_bytes()
-    except (EOFError, OSError):
-        os._exit(1)
+def _listen_to_owner(line: "Connection[Any, Any]", app: Questions, config: uvicorn.Config) -> None:
+    """Take over the tokens that the owner tells; end at once when it is gone, who would vouch for what is answered."""
+    while True:
+        try:
+            tokens = tuple(Token(**one) for one in json.loads(line.recv_bytes()))
+        except (EOFError, OSError):
+            os._exit(1)
+        app.reload(tokens)
+        if config.ssl is not None and config.ssl_certfile is not None:
+            with suppress(OSError):  # the owner tells why it cannot be used; what was read before stays
+                config.ssl.load_cert_chain(config.ssl_certfile, config.ssl_keyfile)

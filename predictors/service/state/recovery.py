@@ -63,7 +63,7 @@ def warm_start(store: Store, model: Model, settings: Settings, key: Pseudonymise
                 f"{shown(str(store.engine.url))}: has {store.last} events already and began with no history, which has "
                 "to come before the first event; serve it without --warm, or give an empty --db."
             )
-        stored = packed(model_history(model.identity, model.predictor, key))
+        stored = bytes(packed(model_history(model.identity, model.predictor, key)))
         store.keep_snapshot(0, stored)
     found: dict[str, Any] | None = None if stored is None else json.loads(str(unpacked(stored)["about"]))
     return found

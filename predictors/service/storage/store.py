@@ -182,7 +182,7 @@ class Store:
     def keep_snapshot(self, sequence: int, arrays: bytes | bytearray) -> None:
         """Keep the state after an event; of older ones only the newest stays, and what the service began with."""
         with self._writing() as connection:
-            row = {"sequence": sequence, "at": time.time(), "arrays": arrays}
+            row: dict[str, Any] = {"sequence": sequence, "at": time.time(), "arrays": arrays}
             if self.engine.dialect.name == "sqlite":  # which would copy a value that it is given
                 row["arrays"] = func.zeroblob(len(arrays))
             found = connection.execute(self._insert(SNAPSHOTS).values(row).on_conflict_do_nothing())
