@@ -70,6 +70,10 @@ def serve(
     clock: Annotated[str, typer.Option(help="unix, or log: times count from an unknown moment.")] = "unix",
     time_zone: Annotated[str | None, typer.Option(help="IANA name of the machine's time zone; default UTC.")] = None,
     as_of: Annotated[str, typer.Option(help="What counts as ended at a submission: strict or reis.")] = "strict",
+    readers: Annotated[
+        int,
+        typer.Option(min=0, max=64, help="Further processes that answer questions, at most two seconds behind."),
+    ] = 0,
     model_copies: Annotated[
         Path | None,
         typer.Option(
@@ -175,7 +179,12 @@ def serve(
         logging.getLogger("jobcast.service").warning(
             "names are hashed without a key: whoever has the database can try likely names; give --name-key"
         )
-    listen(Api(service, key, starts, variability_state), listening)
+    beside = None
+    if readers:
+        from predictors.service.readers.pool import Readers
+
+        beside = Readers(readers, settings, listening, loader, key, log_format, log_level)
+    listen(Api(service, key, starts, variability_state), listening, beside)
 
 
 def replay(

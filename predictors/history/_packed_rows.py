@@ -4,8 +4,8 @@ Most of a row is unknown, a count or a time in whole seconds, so that a row of e
 its eight bytes a value. Two bits say of each value how it is kept; every bit of it comes back.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Final, Self
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -85,10 +85,64 @@ class PackedRows:
         found._codes = [self._codes[slot] for slot in slots]
         return found
 
+    def whole(self) -> Floats:
+        """Return all rows in order."""
+        return self.of(range(len(self._codes)))
+
     def pieces(self) -> Iterator[Floats]:
         """Yield all rows in order, some hundred at a time."""
         for first in range(0, len(self._codes), _AT_ONCE):
             yield self.of(range(first, min(first + _AT_ONCE, len(self._codes))))
+
+
+class NarrowTable:
+    """Whole numbers in columns, each as narrow as its values allow: a copy of a table in a third of its memory.
+
+    Parameters
+    ----------
+    columns : iterable of int64 array of shape (n_rows,)
+        They are copied, one after the other.
+
+    Examples
+    --------
+    >>> table = NarrowTable([np.array([1, 2, 3]), np.array([-1, 70000, 1 << 52])])
+    >>> table.shape, table.nbytes, table.of(slice(1, 3)).tolist()
+    ((3, 2), 27, [[2, 70000], [3, 4503599627370496]])
+    """
+
+    def __init__(self, columns: Iterable[Ints]) -> None:
+        self._columns: Final = [_narrow(column) for column in columns]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows, and of columns."""
+        return len(self._columns[0]), len(self._columns)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes."""
+        return sum(column.nbytes for column in self._columns)
+
+    def of(self, rows: slice) -> Ints:
+        """Return rows, int64 of shape (n_rows, n_columns)."""
+        return np.stack([column[rows].astype(np.int64) for column in self._columns], axis=1)
+
+    def whole(self) -> Ints:
+        """Return all rows in order."""
+        return self.of(slice(None))
+
+    def pieces(self) -> Iterator[Ints]:
+        """Yield all rows in order, some thousand at a time."""
+        for first in range(0, self.shape[0], 16 * _AT_ONCE):
+            yield self.of(slice(first, first + 16 * _AT_ONCE))
+
+
+def _narrow(column: Ints) -> npt.NDArray[Any]:
+    least, most = (int(column.min()), int(column.max())) if len(column) else (0, 0)
+    for kind in (np.int8, np.int16, np.int32):
+        if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max:
+            return column.astype(kind)
+    return column.astype(np.int64)
 
 
 @compiled

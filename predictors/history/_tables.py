@@ -15,7 +15,7 @@ from predictors.core.validation import known_zone
 from predictors.history import _layout as at
 from predictors.history import _step as step
 from predictors.history._layout import NONE
-from predictors.history._packed_rows import PackedRows
+from predictors.history._packed_rows import NarrowTable, PackedRows
 from predictors.history.features import families_of, feature_plan
 from predictors.history.names import with_procs
 from predictors.history.records import AsOfRule, Job
@@ -253,7 +253,7 @@ def job_record(job: Job, slots: Sequence[int], wide: bool = False) -> tuple[int,
 def packed(
     tables: Tables, live: Ints, rows: Floats | PackedRows, issued: Floats, capacity: int | None = None
 ) -> dict[str, Any]:
-    """Return copies of the tables that hold live jobs and kept users only.
+    """Return copies of the tables that hold live jobs and kept users only: jobs and users as narrow as they can be.
 
     Parameters
     ----------
@@ -280,22 +280,35 @@ def packed(
         ]
         kept = np.delete(kept, np.concatenate(forgotten))
     job_slot, user_slot = _renumbered(len(jobs), live), _renumbered(len(users), kept)
-    jobs, users, clock = jobs[live], users[kept], clock.copy()
-    for column in (at.OLDER, at.NEWER, at.NEXT):
-        jobs[:, column] = job_slot[jobs[:, column]]
-    for column in (at.USER_SLOT, *range(at.JOB_COLUMNS, min(jobs.shape[1], at.SLOTS_END))):
-        jobs[:, column] = user_slot[jobs[:, column]]
-    for column in (at.OLDEST, at.NEWEST):
-        users[:, column] = job_slot[users[:, column]]
+    clock = clock.copy()
     for field in (at.DEFERRED_FIRST, at.DEFERRED_LAST):
         clock[field] = job_slot[clock[field]]
     clock[at.FREE] = NONE
+    user_columns = {at.OLDEST: job_slot, at.NEWEST: job_slot}
     if run_columns(clock):
-        with_runs = users[:, at.RECENT] != NONE
-        recent = recent[users[with_runs, at.RECENT]]
-        users[with_runs, at.RECENT] = np.arange(len(recent))
-    about = {"rows": rows, "issued": issued[live]}
-    return {"jobs": jobs, "users": users, "clock": clock, "recent": recent.copy(), **about}
+        runs = users[kept, at.RECENT]
+        runs = runs[runs != NONE]
+        recent, user_columns[at.RECENT] = recent[runs], _renumbered(len(recent), runs)
+    else:
+        recent = recent.copy()
+    slots = (at.USER_SLOT, *range(at.JOB_COLUMNS, min(jobs.shape[1], at.SLOTS_END)))
+    job_columns = dict.fromkeys((at.OLDER, at.NEWER, at.NEXT), job_slot) | dict.fromkeys(slots, user_slot)
+    return {
+        "jobs": _picked(jobs, live, job_columns),
+        "users": _picked(users, kept, user_columns),
+        "clock": clock,
+        "recent": recent,
+        "rows": rows,
+        "issued": issued[live],
+    }
+
+
+def _picked(table: Ints, rows: Ints, new_slots: Mapping[int, Ints]) -> NarrowTable:
+    """Return rows of a table, with the new slots in the columns that hold slots."""
+    columns = (table[rows, column] for column in range(table.shape[1]))
+    return NarrowTable(
+        new_slots[column][values] if column in new_slots else values for column, values in enumerate(columns)
+    )
 
 
 def _renumbered(n_slots: int, kept: Ints) -> Ints:

@@ -23,6 +23,7 @@ from predictors.core.events import CANCELLED, ENDED, FORGOTTEN, STARTED, SUBMITT
 from predictors.data.joblog import JobLog
 from predictors.history import _layout as at
 from predictors.history import _step as step
+from predictors.history._packed_rows import NarrowTable, PackedRows
 from predictors.history._tables import (
     LateEventWarning,
     LiveTables,
@@ -335,12 +336,13 @@ class JobHistory:
 
     def snapshot(self) -> Snapshot:
         """Return everything as plain arrays (numbers and text, no objects), to be stored as the caller likes."""
-        found = self.streamed_snapshot()
-        rows = found["rows"]
-        return {**found, "rows": rows.of(range(rows.shape[0]))}
+        return {
+            name: array.whole() if isinstance(array, (PackedRows, NarrowTable)) else array
+            for name, array in self.streamed_snapshot().items()
+        }
 
     def streamed_snapshot(self) -> dict[str, Any]:
-        """Return what `snapshot` does with the feature rows still packed: `rows.pieces()` yields them in order.
+        """Return what `snapshot` does with rows, jobs and users still packed: their `pieces()` yield them in order.
 
         Unpacked, the rows of a million live jobs take 1.2 GB.
         """

@@ -1,7 +1,8 @@
 """How fast does the prediction service answer, store and rebuild? And it is killed a hundred times.
 
 Run as `python tests/bench/bench_service.py [SECONDS]`, or with `kills [TIMES] [sqlite | postgresql | migration]`,
-`memory [EVENTS]`, `live [JOBS]`, or `soak --minutes 60 --speed 100` (`tests.bench.soak`). All traffic is on this
+`memory [EVENTS]`, `live [JOBS]`, `readers [N]` (how much more is answered by N more processes), or
+`soak --minutes 60 --speed 100` (`tests.bench.soak`). All traffic is on this
 machine's loopback and bounded: a server on a free port, an open loop of 500 predictions a second beside 100 requests a
 second with three events each (the server learns from every job that ends), batches of 10,000 rows, wrk for the most
 that it can do, where wrk is installed, then more than it allows. Times are wall seconds, seen by the client; beside
@@ -142,15 +143,36 @@ def bench_load(folder: Path, seconds: float) -> None:
         server.wait(30)
 
 
-def bench_wrk(folder: Path, port: int) -> None:
-    """Print what wrk finds, if it is installed: as much as it can ask for five seconds, over 16 and 2,000 lines."""
+def bench_readers(folder: Path, n: int, seconds: float = 10.0) -> None:
+    """Print what is answered, and how fast, without readers and with some, of a server that has learnt 20,000 jobs."""
+    for readers in (0, n):
+        port = free_port()
+        server = start(MODEL, f"sqlite:///{folder}/readers-{readers}.db", port, "--readers", str(readers))
+        try:
+            with Client(f"http://127.0.0.1:{port}", timeout=60) as client:
+                for i in range(0, 20_000, 1000):
+                    client.send([event for k in range(i, i + 1000) for event in life(k)])
+                client.runtime([job(1)], as_of=60_000)
+            page = f"http://127.0.0.1:{port}/metrics"
+            while f"jobcast_readers {readers}.0" not in urllib.request.urlopen(page).read().decode():
+                time.sleep(0.5)
+            print(f"{readers} readers, load {os.getloadavg()[0]:.1f}:")
+            asyncio.run(both(port, seconds))
+            bench_wrk(folder, port, (32,))
+        finally:
+            server.terminate()
+            server.wait(60)
+
+
+def bench_wrk(folder: Path, port: int, connections: tuple[int, ...] = (16, 1200)) -> None:
+    """Print what wrk finds, if it is installed: as much as it can ask for five seconds over so many connections."""
     if shutil.which("wrk") is None:
         print("wrk is not installed: apt-get install wrk")
         return
     script = folder / "ask.lua"
     body = json.dumps({"jobs": [job(1)]})
     script.write_text(f"wrk.method = 'POST'\nwrk.body = '{body}'\nwrk.headers['Content-Type'] = 'application/json'\n")
-    for lines in (16, 1200):
+    for lines in connections:
         url = f"http://127.0.0.1:{port}/v1/predictions/runtime"
         command = ["wrk", "-t1", f"-c{lines}", "-d5s", "--latency", "-s", str(script), url]
         page = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
@@ -339,6 +361,9 @@ def main() -> None:
             return
         if "live" in words:
             bench_live(int((words[words.index("live") + 1 :] or ["1000000"])[0]))
+            return
+        if words[:1] == ["readers"]:
+            bench_readers(folder, int((words[1:] or ["1"])[0]))
             return
         if "memory" in words:
             bench_memory(int((words[words.index("memory") + 1 :] or ["10000000"])[0]))

@@ -35,13 +35,22 @@ class Running:
 
 @contextmanager
 def running(
-    folder, model="last-two", *, parts=(), listening=None, starts=None, variability_state=None, key=None, **settings
+    folder,
+    model="last-two",
+    *,
+    parts=(),
+    listening=None,
+    starts=None,
+    variability_state=None,
+    key=None,
+    readers=None,
+    **settings,
 ) -> Iterator[Running]:
     settings.setdefault("db", f"sqlite:///{folder}/service.db")
     service = Service(Settings(model=model, **settings), *parts, key=key or Pseudonymiser())
     api = Api(service, service.key, starts, variability_state)
     listening = listening or Listening(port=0)
-    server, opened = made_server(api, listening)
+    server, opened = made_server(api, listening, None if readers is None else readers(service, listening))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
     thread.start()
     try:

@@ -48,7 +48,8 @@ class RequestLog:
             nonlocal status, reason
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", ()), id_of_answer]
+                if not scope.get("forwarded"):  # else the one that answered has told it
+                    message["headers"] = [*message.get("headers", ()), id_of_answer]
             elif status in _REFUSALS and not reason:
                 reason = _reason(message.get("body", b""))
             await send(message)
@@ -63,7 +64,8 @@ class RequestLog:
         finally:
             status = int(scope.get("status", status))
             route = str(getattr(scope.get("route"), "path_format", "other"))
-            self._tell(scope, route, status, reason)
+            if not scope.get("forwarded"):
+                self._tell(scope, route, status, reason)
             if span is not None and self._tracing is not None:
                 self._tracing.end(span, scope["method"], route, status, found)
             request_id.reset(mark)

@@ -103,7 +103,7 @@ def make_app(api: Api) -> Starlette:
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         api.service.start()
         if api.lifecycle is not None:
-            api.lifecycle.start()
+            await api.lifecycle.start()
         yield
         if api.lifecycle is not None:
             await api.lifecycle.stop()

@@ -20,6 +20,7 @@ from starlette.requests import ClientDisconnect
 
 from predictors.core.compressed import read_text
 from predictors.core.errors import JobcastError
+from predictors.service.api.buckets import Buckets
 
 READ: Final = "read"
 WRITE: Final = "write"
@@ -130,7 +131,6 @@ OPEN: Final = ("/healthz", "/readyz")
 _ASKING: Final = ("/v1/predictions/",)  # POST that changes nothing
 ROUTE_BYTES: Final = (("/v1/telemetry", 16 * 2**20), ("/v1/models/", 2**16), ("/v1/", 4 * 2**20))
 """Largest body by the beginning of a route: ten thousand events, or jobs, take two MiB."""
-_MOST_CLIENTS: Final = 10_000
 _LINGER_BYTES: Final = 64 * 2**20
 _LINGER_SECONDS: Final = 5.0
 _LEFT: Final = 499  # what others count for a client that left before it had asked
@@ -195,14 +195,21 @@ class AuthMiddleware:
     limits : Limits
         How much a client may ask.
     record : callable
-        Called with (route, status, seconds) of every request.
+        Called with (route, status, seconds) of every request that is not handed on (`forwarded` in the scope).
+    buckets : Buckets or None
+        What is left of each client's rate; None: a table of its own.
     """
 
     def __init__(
-        self, app: App, tokens: tuple[Token, ...], limits: Limits, record: Callable[[str, int, float], None]
+        self,
+        app: App,
+        tokens: tuple[Token, ...],
+        limits: Limits,
+        record: Callable[[str, int, float], None],
+        buckets: Buckets | None = None,
     ) -> None:
         self._app, self.tokens, self._limits, self._record = app, tokens, limits, record
-        self._buckets: dict[str, tuple[float, float]] = {}
+        self._buckets = buckets or Buckets()
         self._at_once = self._bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -231,7 +238,8 @@ class AuthMiddleware:
             finally:
                 self._at_once -= 1
         route = getattr(scope.get("route"), "path_format", "other")
-        self._record(route, status, time.perf_counter() - begin)
+        if not scope.get("forwarded"):
+            self._record(route, status, time.perf_counter() - begin)
 
     def _refusal(self, scope: Scope) -> tuple[int, str, float] | None:
         """Return status, reason and seconds to wait if a request is refused at once."""
@@ -254,7 +262,10 @@ class AuthMiddleware:
                 return 400, "the length of the body is no number", 0.0
             if int(length) > (most := self._limits.most_bytes(scope["path"])):
                 return 413, f"a body has at most {most} bytes here", 0.0
-        return self._slowed(client) or (None if self.tokens else _foreign(scope["method"], headers))
+        counted = scope.get("counted")  # by the process that it came through
+        return (None if counted else self._slowed(client)) or (
+            None if self.tokens else _foreign(scope["method"], headers)
+        )
 
     def _slowed(self, client: str) -> tuple[int, str, float] | None:
         """Take a request out of the client's bucket; if it is empty, say so."""
@@ -262,13 +273,8 @@ class AuthMiddleware:
         if not rate:
             return None
         burst = max(10 * rate, 1.0) if burst is None else burst
-        now = time.monotonic()
-        left, then = self._buckets.pop(client, (burst, now))
-        left = min(burst, left + (now - then) * rate)
-        self._buckets[client] = (left - 1 if left >= 1 else left), now
-        if len(self._buckets) > _MOST_CLIENTS:
-            del self._buckets[next(iter(self._buckets))]
-        return None if left >= 1 else (429, "too many requests", (1 - left) / rate)
+        wait = self._buckets.take(client, rate, burst, time.monotonic())
+        return (429, "too many requests", wait) if wait else None
 
     async def _served(self, scope: Scope, receive: Receive, send: Send) -> None:
         until = asyncio.get_running_loop().time() + self._limits.body_seconds

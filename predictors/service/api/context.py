@@ -20,6 +20,26 @@ PATIENCE: Final = 10.0
 _LARGE_AT_ONCE: Final = 8
 
 
+class LargeBodies:
+    """Threads for large requests: two at once, some more that wait."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="large")
+        self._n = 0
+
+    async def run(self, size: int, work: Callable[[], T]) -> T:
+        """Do work at once if it is small, else in a thread of the pool; refuse it if too many wait there."""
+        if size < LARGE:
+            return work()
+        if self._n >= _LARGE_AT_ONCE:
+            raise Refusal(503, "too many large requests at once", 1)
+        self._n += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        finally:
+            self._n -= 1
+
+
 class Context:
     """Objects that the handlers of one service share.
 
@@ -34,8 +54,7 @@ class Context:
     def __init__(self, service: Service, key: Pseudonymiser) -> None:
         self.service, self.key = service, key
         self.metrics = Metrics(service)
-        self.threads = ThreadPoolExecutor(2, thread_name_prefix="large")
-        self._large = 0
+        self.run_in_thread = LargeBodies().run
 
     def must_be_ready(self) -> None:
         """Refuse until the state has been rebuilt."""
@@ -51,18 +70,6 @@ class Context:
         since = None if submission is None else int(submission)
         names: list[int | str] = [int(text), text] if is_number(text) else [text]
         return tuple(self.key.job(name, cluster, since) for name in names)
-
-    async def run_in_thread(self, size: int, work: Callable[[], T]) -> T:
-        """Do work at once if it is small, else in a thread of the pool; refuse it if too many wait there."""
-        if size < LARGE:
-            return work()
-        if self._large >= _LARGE_AT_ONCE:
-            raise Refusal(503, "too many large requests at once", 1)
-        self._large += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self.threads, work)
-        finally:
-            self._large -= 1
 
 
 class Future:

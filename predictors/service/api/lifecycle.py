@@ -13,10 +13,12 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from predictors.core.errors import JobcastError
-from predictors.service.api.auth import AuthMiddleware, read_tokens
+from predictors.service.api.auth import App, AuthMiddleware, Token, read_tokens
+from predictors.service.api.buckets import Buckets
+from predictors.service.api.prometheus import Metrics
 from predictors.service.operation.audit import AuditLog
 from predictors.service.operation.logs import log
 from predictors.service.operation.systemd import (
@@ -59,6 +61,28 @@ def _on_terminal() -> bool:
     return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
 
+class Beside(Protocol):
+    """Processes that answer questions beside this one, and end with it."""
+
+    buckets: Buckets
+    """What is left of each client's rate."""
+
+    def beside(self, app: App, port: int, metrics: Metrics) -> None:
+        """Know the application that answers what they hand on, the port, and the metrics that count them in."""
+
+    async def listen(self) -> None:
+        """Listen to what they will hand on."""
+
+    def begin(self) -> None:
+        """Start them: the state is there."""
+
+    def reload(self, tokens: tuple[Token, ...]) -> None:
+        """Tell them the tokens that hold from now on; they read the certificate and open the audit log anew."""
+
+    async def stop(self) -> None:
+        """Let them answer what they were asked, and end."""
+
+
 class Lifecycle:
     """What begins and ends with a server's event loop.
 
@@ -80,6 +104,8 @@ class Lifecycle:
         Ends the server.
     early : EarlyHangUps or None
         Signals until the event loop stands.
+    readers : Beside or None
+        Further processes; they begin when the service is ready.
     """
 
     def __init__(
@@ -95,7 +121,9 @@ class Lifecycle:
         context: Callable[[], ssl.SSLContext | None],
         leave: Callable[[], None],
         early: EarlyHangUps | None = None,
+        readers: Beside | None = None,
     ) -> None:
+        self._readers = readers
         self._service, self._auth, self._audit, self._tracing = service, auth, audit, tracing
         self._token_file, self._certificate, self._key = token_file, certificate, key
         self._context, self._leave = context, leave
@@ -103,8 +131,10 @@ class Lifecycle:
         self._early: Final = early
         self._on_terminal: Final = _on_terminal()
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Begin, within the event loop."""
+        if self._readers is not None:
+            await self._readers.listen()
         self._audit.write("service started", model=self._service.identity.uri)
         self._service.on_change = self._model_changed
         self._watching = asyncio.create_task(self._watch())
@@ -124,6 +154,8 @@ class Lifecycle:
             self._watching.cancel()
             with suppress(asyncio.CancelledError):
                 await self._watching
+        if self._readers is not None:
+            await self._readers.stop()
 
     def close(self) -> None:
         """Write what is left, when the service has stopped."""
@@ -142,6 +174,8 @@ class Lifecycle:
             except (JobcastError, OSError, ssl.SSLError) as error:
                 failed.append(f"{what}: {error}")
                 log(_log, logging.ERROR, "Not reloaded, what was read before stays: %s", error, file=what)
+        if self._readers is not None:
+            self._readers.reload(self._auth.tokens)
         self._audit.reopen()
         self._audit.write("files read anew", failed=failed)
         if not failed:
@@ -181,6 +215,8 @@ class Lifecycle:
             service = self._service
             if service.ready and not service.failed:
                 now = "; ".join(service.health.troubles().values()) or "Serving predictions."
+                if not told_ready and self._readers is not None:
+                    self._readers.begin()
                 if not told_ready or now != status:
                     notify(READY, f"STATUS={now}")
                     told_ready, status = True, now

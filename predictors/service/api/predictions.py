@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections import Counter
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
 
 import numpy as np
 from starlette.requests import Request
@@ -21,10 +22,47 @@ from predictors.service.api.schema import (
     TelemetryIn,
     VariabilityIn,
 )
+from predictors.service.pseudonyms import Pseudonymiser
+from predictors.service.settings import Settings
 from predictors.service.state.answer import Answer, Published
-from predictors.service.state.model import CHAMPION, Identity
+from predictors.service.state.model import CHAMPION, Identity, Predicted
 from predictors.service.state.variability import Start, VariabilityState
 from predictors.variability.verdict import Verdict
+
+
+class Predicts(Protocol):
+    """A state that answers questions."""
+
+    @property
+    def settings(self) -> Settings:
+        """Those of the service."""
+
+    def predict(self, jobs: Sequence[Sequence[int]], now: int | None, published: Published | None = None) -> Predicted:
+        """Return the champion's predictions of jobs if they were submitted now."""
+
+
+def runtimes(
+    asked: RuntimeIn,
+    state: Predicts,
+    key: Pseudonymiser,
+    count: Callable[[str, bool, int], None],
+    published: Published | None = None,
+) -> Response:
+    """Return the answer to a question about jobs; `count` is told who answered, whether as a fallback, and how many."""
+    now = asked.now
+    if now is None and state.settings.clock == "unix":
+        now = int(time.time())
+    jobs = [job.codes(key) for job in asked.jobs or ()]
+    found = state.predict(jobs, now, published)
+    for (name, falls_back), n in Counter((one.answered_by, one.why is not None) for one in found.answers).items():
+        count(name, falls_back, n)
+    return reply(
+        {
+            "sequence": found.sequence,
+            "model": identified(found.identity, found.published.sequence),
+            "predictions": [_answer(answer) for answer in found.answers],
+        }
+    )
 
 
 class RuntimeRoutes:
@@ -47,20 +85,7 @@ class RuntimeRoutes:
         return await in_thread(len(body), lambda: self._recorded(asked))
 
     def _predicted(self, asked: RuntimeIn, published: Published | None) -> Response:
-        now = asked.now
-        if now is None and self._service.settings.clock == "unix":
-            now = int(time.time())
-        jobs = [job.codes(self._context.key) for job in asked.jobs or ()]
-        found = self._service.predict(jobs, now, published)
-        for (name, falls_back), n in Counter((one.answered_by, one.why is not None) for one in found.answers).items():
-            self._context.metrics.predictions(name, falls_back, n)
-        return reply(
-            {
-                "sequence": found.sequence,
-                "model": identified(found.identity, found.published.sequence),
-                "predictions": [_answer(answer) for answer in found.answers],
-            }
-        )
+        return runtimes(asked, self._service, self._context.key, self._context.metrics.predictions, published)
 
     def _recorded(self, asked: RuntimeIn) -> Response:
         key = self._context.key

@@ -5,9 +5,10 @@ import logging
 import socket
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import uvicorn
 
@@ -15,9 +16,9 @@ from predictors.core.errors import JobcastError
 from predictors.history.history import LateEventWarning
 from predictors.service.api.access import RequestLog
 from predictors.service.api.app import Api, make_app
-from predictors.service.api.auth import AuthMiddleware, Limits, Token, is_loopback
+from predictors.service.api.auth import App, AuthMiddleware, Limits, Token, is_loopback
 from predictors.service.api.connections import Connections, PatientLoop, limited
-from predictors.service.api.lifecycle import EarlyHangUps, Lifecycle
+from predictors.service.api.lifecycle import Beside, EarlyHangUps, Lifecycle
 from predictors.service.operation.audit import AuditLog
 from predictors.service.operation.logs import throttle
 from predictors.service.operation.tracing import Tracing, configured_tracing
@@ -80,7 +81,7 @@ _SWITCH: Final = 0.0005  # Python's threads switch this often, so that learning 
 _GARBAGE: Final = (2_000, 20, 100)  # young, middle, old: a look at the young takes 2 ms; little of it is in cycles
 
 
-def serve(api: Api, listening: Listening) -> None:
+def serve(api: Api, listening: Listening, readers: Beside | None = None) -> None:
     """Serve until a signal stops it; then finish what was acknowledged.
 
     Raises
@@ -88,10 +89,9 @@ def serve(api: Api, listening: Listening) -> None:
     JobcastError
         If the address cannot be used.
     """
-    sys.setswitchinterval(_SWITCH)
-    warnings.simplefilter("ignore", LateEventWarning)  # a metric counts them
-    api.service.on_ready = _freeze_long_lived
-    server, opened = made_server(api, listening)
+    quicken()
+    api.service.on_ready = freeze_long_lived
+    server, opened = made_server(api, listening, readers)
     host, port = opened.getsockname()[:2]
     scheme = "https" if listening.certificate else "http"
     logging.getLogger("jobcast.service").info(
@@ -102,7 +102,13 @@ def serve(api: Api, listening: Listening) -> None:
         raise JobcastError(api.service.failed)
 
 
-def made_server(api: Api, listening: Listening) -> tuple[uvicorn.Server, socket.socket]:
+def quicken() -> None:
+    """Let threads switch often, and events that are late be counted in silence: a metric tells them."""
+    sys.setswitchinterval(_SWITCH)
+    warnings.simplefilter("ignore", LateEventWarning)
+
+
+def made_server(api: Api, listening: Listening, readers: Beside | None = None) -> tuple[uvicorn.Server, socket.socket]:
     """Return a server that has not begun, and the socket that it is to listen on.
 
     Raises
@@ -111,33 +117,19 @@ def made_server(api: Api, listening: Listening) -> tuple[uvicorn.Server, socket.
         If the address cannot be used.
     """
     audit, tracing = AuditLog(listening.audit_log), listening.tracing or configured_tracing()
-    auth = AuthMiddleware(make_app(api), listening.tokens, listening.limits, api.metrics.request)
+    opened = bound(listening.host, listening.port, shared=readers is not None)
+    buckets = None if readers is None else readers.buckets
+    auth = AuthMiddleware(make_app(api), listening.tokens, listening.limits, api.metrics.request, buckets)
     app = RequestLog(auth, audit, tracing)
-    most = CONNECTIONS * listening.limits.at_once
-    config = uvicorn.Config(
-        app,
-        host=listening.host,
-        port=listening.port,
-        loop=f"{PatientLoop.__module__}:{PatientLoop.__name__}",
-        http=limited(Connections(most, lambda: api.metrics.request("other", 503, 0.0))),
-        ws="none",
-        lifespan="on",
-        log_config=None,  # the service's own handlers stay
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=60,
-        timeout_graceful_shutdown=10,
-        ssl_certfile=listening.certificate,
-        ssl_keyfile=listening.key,
-    )
+    config = configuration(app, listening, lambda: api.metrics.request("other", 503, 0.0), lifespan="on")
     throttle("uvicorn.error", "jobcast.access", "jobcast.audit")
     server = uvicorn.Server(config)
     api.service.on_failure = lambda: setattr(server, "should_exit", True)
     api.page.stopping = lambda: server.should_exit
     api.metrics.connections = lambda: len(server.server_state.connections)
     api.metrics.audit_dropped = lambda: audit.dropped
+    if readers is not None:
+        readers.beside(app, opened.getsockname()[1], api.metrics)
     api.lifecycle = Lifecycle(
         api.service,
         auth,
@@ -149,14 +141,68 @@ def made_server(api: Api, listening: Listening) -> tuple[uvicorn.Server, socket.
         context=lambda: config.ssl,
         leave=api.service.on_failure,
         early=listening.early,
+        readers=readers,
     )
+    return server, opened
+
+
+def configuration(
+    app: App, listening: Listening, refused: Callable[[], None], lifespan: Literal["on", "off"]
+) -> uvicorn.Config:
+    """Return the configuration of a server; `refused` is called for each connection that finds no room."""
+    most = CONNECTIONS * listening.limits.at_once
+    return uvicorn.Config(
+        app,
+        host=listening.host,
+        port=listening.port,
+        loop=f"{PatientLoop.__module__}:{PatientLoop.__name__}",
+        http=limited(Connections(most, refused)),
+        ws="none",
+        lifespan=lifespan,
+        log_config=None,  # the service's own handlers stay
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=60,
+        timeout_graceful_shutdown=10,
+        ssl_certfile=listening.certificate,
+        ssl_keyfile=listening.key,
+    )
+
+
+def bound(host: str, port: int, *, shared: bool = False, joins: bool = False) -> socket.socket:
+    """Return a socket bound to an address; port 0 takes a free one.
+
+    Parameters
+    ----------
+    host, port
+        The address.
+    shared : bool
+        Whether other processes of the service will join: the system then gives each a share of the connections.
+    joins : bool
+        Whether this is one of those; else nobody may listen there.
+
+    Raises
+    ------
+    JobcastError
+        If the address cannot be used.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return server, config.bind_socket()
-    except SystemExit:
-        raise JobcastError(f"{listening.host}:{listening.port}: cannot be listened on; is it taken?") from None
+        if shared and port:  # a stranger's service, which shares its address as well, would get half of the questions
+            bound(host, port).close()
+        opened = socket.socket(family)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared or joins:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        opened.bind((host, port))
+    except OSError as error:
+        raise JobcastError(f"{host}:{port}: cannot be listened on ({error.strerror}); is it taken?") from None
+    return opened
 
 
-def _freeze_long_lived() -> None:
+def freeze_long_lived() -> None:
     """Exclude long-lived objects from garbage collection: looking through all of them takes a tenth of a second."""
     gc.collect()
     gc.freeze()

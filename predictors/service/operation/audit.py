@@ -10,7 +10,6 @@ most; beyond, they are counted as dropped.
 
 import json
 import logging
-import math
 import os
 import threading
 import time
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from predictors.core.errors import JobcastError
-from predictors.service.operation.logs import EVERY, MOST_REMEMBERED, log, request_id, utc
+from predictors.service.operation.logs import Throttle, log, request_id, utc
 
 MOST_KEPT: Final = 100_000
 """Lines that wait to be written."""
@@ -51,8 +50,7 @@ class AuditLog:
         self._path: Final = path
         self._lines: deque[str] = deque()
         self._condition: Final = threading.Condition()
-        self._last: dict[tuple[str, int], float] = {}
-        self._left_out: dict[tuple[str, int], int] = {}
+        self._throttle: Final = Throttle()
         self._stopping = self._reopen = False
         self._handle = -1
         if path is not None:
@@ -83,17 +81,9 @@ class AuditLog:
         """Add a line on a request that was refused, unless this address was refused so within ten seconds."""
         if self._path is None:
             return
-        now, what = time.monotonic(), (address, status)
-        if now - self._last.get(what, -math.inf) < EVERY:
-            self._left_out[what] = self._left_out.get(what, 0) + 1
+        left_out = self._throttle.held_back((address, status), time.monotonic())
+        if left_out is None:
             return
-        self._last.pop(what, None)
-        self._last[what] = now
-        if len(self._last) > MOST_REMEMBERED:
-            oldest = next(iter(self._last))
-            del self._last[oldest]
-            self._left_out.pop(oldest, None)
-        left_out = self._left_out.pop(what, 0)
         more = {"left_out_before": left_out} if left_out else {}
         self.write("refused", token, address, route=route, status=status, reason=reason, **more)
 

@@ -12,7 +12,7 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from itertools import count
@@ -105,6 +105,34 @@ def _plain(value: object) -> str:
     return text if re.fullmatch(r"[\w./:@+-]+", text) else json.dumps(text, ensure_ascii=False)
 
 
+class Throttle:
+    """Lets the same thing through once in ten seconds, and counts what it held back.
+
+    Examples
+    --------
+    >>> throttle = Throttle()
+    >>> [throttle.held_back("x", now) for now in (0.0, 1.0, 2.0, 11.0, 22.0)]
+    [0, None, None, 2, 0]
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[Hashable, float] = {}
+        self._left_out: dict[Hashable, int] = {}
+
+    def held_back(self, what: Hashable, now: float) -> int | None:
+        """Return how often a thing was held back since it was let through; None if it is held back now."""
+        if now - self._last.get(what, -math.inf) < EVERY:
+            self._left_out[what] = self._left_out.get(what, 0) + 1
+            return None
+        self._last.pop(what, None)
+        self._last[what] = now  # at the end: the first is the one let through longest ago
+        if len(self._last) > MOST_REMEMBERED:
+            oldest = next(iter(self._last))
+            del self._last[oldest]
+            self._left_out.pop(oldest, None)
+        return self._left_out.pop(what, 0)
+
+
 class ThrottledFilter(logging.Filter):
     """Logging filter that repeats a message at most every ten seconds, with the number of those left out since.
 
@@ -114,24 +142,14 @@ class ThrottledFilter(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._last: dict[tuple[str, str], float] = {}
-        self._left_out: dict[tuple[str, str], int] = {}
+        self._throttle = Throttle()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a record is to be written."""
-        now, what = time.monotonic(), (str(record.msg), str(getattr(record, "same", "")))
-        if now - self._last.get(what, -math.inf) < EVERY:
-            self._left_out[what] = self._left_out.get(what, 0) + 1
-            return False
-        self._last.pop(what, None)
-        self._last[what] = now  # at the end: the first is the one written longest ago
-        if len(self._last) > MOST_REMEMBERED:
-            oldest = next(iter(self._last))
-            del self._last[oldest]
-            self._left_out.pop(oldest, None)
-        if left_out := self._left_out.pop(what, 0):
+        left_out = self._throttle.held_back((str(record.msg), str(getattr(record, "same", ""))), time.monotonic())
+        if left_out:
             record.msg, record.args = f"{record.getMessage()} ({left_out:,} more times since the last line)", None
-        return True
+        return left_out is not None
 
 
 def throttle(*loggers: str) -> None:

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +18,11 @@ from predictors.core.errors import JobcastError
 from predictors.core.events import ENDED, FORGOTTEN, STARTED, SUBMITTED
 from predictors.core.model_files import part
 from predictors.history import _layout as at
-from predictors.history._packed_rows import PackedRows
+from predictors.history._packed_rows import NarrowTable, PackedRows
 from predictors.history.features import NAMELESS_FEATURES
 from predictors.history.history import Job, JobHistory, fits, rows_of_many, take_in_many
 from predictors.service.event import FIELDS, UNKNOWN, Event
+from predictors.service.settings import Settings
 from predictors.service.state.ordering import EventOrder
 
 
@@ -67,7 +68,7 @@ class ReadersWriterLock:
 
 
 Arrays = dict[str, npt.NDArray[Any]]
-Streamed = Mapping[str, npt.NDArray[Any] | PackedRows]
+Streamed = dict[str, npt.NDArray[Any] | PackedRows | NarrowTable]
 """Arrays, of which some are unpacked piece by piece as they are written."""
 
 EVERY_FEATURE: Final = NAMELESS_FEATURES
@@ -154,6 +155,17 @@ class JobState:
         )
         self.event_order = EventOrder()
         self.sequence = 0
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """Return the state of a service with these settings before its first event."""
+        return cls(
+            epoch=0 if settings.clock == "unix" else None,
+            time_zone=settings.time_zone,
+            as_of=settings.as_of,
+            capacity=settings.capacity,
+            machine_procs=settings.machine_procs,
+        )
 
     def take(self, events: Sequence[Event]) -> tuple[list[str], list[Happened]]:
         """Take in numbered events; return what became of each, and all that happened, in order."""
@@ -252,14 +264,14 @@ class JobState:
         """Return the event that all this stands behind, and everything as arrays without objects."""
         sequence, streamed = self.streamed_snapshot()
         return sequence, {
-            name: array.of(range(array.shape[0])) if isinstance(array, PackedRows) else array
+            name: array.whole() if isinstance(array, (PackedRows, NarrowTable)) else array
             for name, array in streamed.items()
         }
 
     def streamed_snapshot(self) -> tuple[int, Streamed]:
-        """Return what `snapshot` does, for `packed`: the rows of live jobs are unpacked as they are written."""
+        """Return what `snapshot` does, for `packed`: what takes most is unpacked as it is written."""
         with self._lock.reading():
-            arrays = {f"history_{name}": array for name, array in self.history.streamed_snapshot().items()}
+            arrays: Streamed = {f"history_{name}": array for name, array in self.history.streamed_snapshot().items()}
             arrays |= {f"ledger_{name}": array for name, array in self.event_order.snapshot().items()}
             return self.sequence, arrays
 
@@ -342,27 +354,52 @@ def _happened(table: Ints, rows: Floats, seconds: Ints) -> list[Happened]:
 _MAGIC: Final = b"jobcast-snapshot-1\n"
 
 
-def packed(arrays: Streamed) -> bytes:
+class _Growing(io.RawIOBase):
+    """Bytes that grow in their place: nothing is copied, neither as more come nor at the end."""
+
+    def __init__(self, begin: bytes) -> None:
+        self.content = bytearray(begin)
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.content += data
+        return len(data)
+
+
+def packed(arrays: Streamed | Arrays) -> bytearray:
     """Return arrays as bytes, compressed (zstd), behind their SHA-256; one that holds objects is refused.
 
-    They are an npz file, written piece by piece: the rows of live jobs never stand in memory unpacked.
+    They are an npz file, written piece by piece: what is packed never stands in memory unpacked, and each array is
+    taken out of `arrays` when it has been written.
     """
-    sink = pyarrow.BufferOutputStream()
-    with pyarrow.CompressedOutputStream(sink, "zstd") as stream, zipfile.ZipFile(stream, "w") as file:
-        for name, array in arrays.items():
+    sink, begin = _Growing(_MAGIC + bytes(hashlib.sha256().digest_size)), len(_MAGIC)
+    with (
+        pyarrow.CompressedOutputStream(pyarrow.PythonFile(sink, "w"), "zstd") as stream,
+        zipfile.ZipFile(stream, "w") as file,
+    ):
+        for name in list(arrays):
             with file.open(f"{name}.npy", "w", force_zip64=True) as member:
-                if isinstance(array, PackedRows):
-                    about = {"descr": "<f8", "fortran_order": False, "shape": array.shape}
-                    np.lib.format.write_array_header_1_0(member, about)
-                    for piece in array.pieces():
-                        member.write(piece.data)
-                else:
-                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
-    kept = sink.getvalue()
-    return b"".join((_MAGIC, hashlib.sha256(kept).digest(), kept))
+                _write(member, arrays.pop(name))
+    kept, end = sink.content, begin + hashlib.sha256().digest_size
+    with memoryview(kept) as written:
+        written[begin:end] = hashlib.sha256(written[end:]).digest()
+    return kept
 
 
-def unpacked(stored: bytes) -> Arrays:
+def _write(member: Any, array: "npt.NDArray[Any] | PackedRows | NarrowTable") -> None:
+    if isinstance(array, PackedRows | NarrowTable):
+        kind = "<f8" if isinstance(array, PackedRows) else "<i8"
+        about = {"descr": kind, "fortran_order": False, "shape": array.shape}
+        np.lib.format.write_array_header_1_0(member, about)
+        for piece in array.pieces():
+            member.write(piece.data)
+    else:
+        np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+
+def unpacked(stored: bytes | bytearray) -> Arrays:
     """Return the arrays that `packed` wrote, or an older version (a compressed npz file).
 
     Raises

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from predictors.registry import PREDICTORS, make_predictor
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.state.answer import FAILED, OUT_OF_RANGE, Answer, Published, frozen
 from predictors.service.state.feature_mapping import FeatureMapping
-from predictors.service.state.jobs import EVERY_FEATURE, Happened
+from predictors.service.state.jobs import EVERY_FEATURE, Happened, JobState
 from predictors.tracking.client import load_model, version_of
 from predictors.tracking.describe import LoadedModel
 
@@ -292,6 +292,29 @@ class Model:
             "answered_by": answer.answered_by,
             "fallback": answer.why is not None,
         }
+
+
+class Predicted(NamedTuple):
+    """Answers, the model that gave them, and the event as of which they hold."""
+
+    answers: list[Answer]
+    identity: Identity
+    published: Published
+    sequence: int
+    """Number of the newest event that the job state holds."""
+
+
+def predicted(
+    model: Model,
+    job_state: JobState,
+    jobs: Sequence[Sequence[int]],
+    now: int | None,
+    published: Published | None = None,
+) -> Predicted:
+    """Return a model's predictions of jobs (see `JobState.rows`) if they were submitted now; any thread may ask."""
+    published = published or model.published
+    rows, sequence = job_state.rows(jobs, now)
+    return Predicted(published.answers(rows), model.identity, published, sequence)
 
 
 def _nothing(_: Outcome) -> None:

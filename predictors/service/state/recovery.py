@@ -63,7 +63,7 @@ def warm_start(store: Store, model: Model, settings: Settings, key: Pseudonymise
                 f"{shown(str(store.engine.url))}: has {store.last} events already and began with no history, which has "
                 "to come before the first event; serve it without --warm, or give an empty --db."
             )
-        stored = packed(model_history(model.identity, model.predictor, key))
+        stored = bytes(packed(model_history(model.identity, model.predictor, key)))
         store.keep_snapshot(0, stored)
     found: dict[str, Any] | None = None if stored is None else json.loads(str(unpacked(stored)["about"]))
     return found
@@ -183,13 +183,15 @@ class Rebuilt(NamedTuple):
     """The event behind which the newest snapshot stands; 0 if there is none that can be used."""
 
 
-def snapshot_of(sequence: int, job_state: Streamed, models: Iterable[Model]) -> tuple[int, bytes]:
-    """Return an event, and as bytes the job state and all models that can be stored as they stand behind it."""
-    arrays = dict(job_state)
+def snapshot_of(sequence: int, job_state: Streamed, models: Iterable[Model]) -> tuple[int, bytearray]:
+    """Return an event, and as bytes the job state and all models that can be stored as they stand behind it.
+
+    The arrays are taken out of `job_state` as they are written.
+    """
     for model in models:
         for name, array in (model.state() or {}).items():
-            arrays[f"model{model.number}_{name}"] = array
-    return sequence, packed(arrays)
+            job_state[f"model{model.number}_{name}"] = array
+    return sequence, packed(job_state)
 
 
 def rebuild(store: Store, job_state: JobState, learner: Learner, stopping: Flag) -> Rebuilt:

@@ -6,7 +6,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from threading import Event as Flag
 from typing import Any, Final
 
@@ -17,11 +16,20 @@ from predictors.core.events import FORGOTTEN
 from predictors.service.event import Event
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.settings import Settings
-from predictors.service.state.answer import Answer, Published
+from predictors.service.state.answer import Published
 from predictors.service.state.health import Health
 from predictors.service.state.jobs import JobState, LiveJob
 from predictors.service.state.learner import Learner
-from predictors.service.state.model import CHAMPION, Identity, Load, Model, load, version_now
+from predictors.service.state.model import (
+    CHAMPION,
+    Identity,
+    Load,
+    Model,
+    Predicted,
+    load,
+    predicted,
+    version_now,
+)
 from predictors.service.state.recovery import (
     check_settings,
     judge_older,
@@ -77,17 +85,6 @@ class Recent:
 log = logging.getLogger("jobcast.service")
 
 
-@dataclass(frozen=True, slots=True)
-class Predicted:
-    """Answers, the model that gave them, and the event as of which they hold."""
-
-    answers: list[Answer]
-    identity: Identity
-    published: Published
-    sequence: int
-    """Number of the newest event that the job state holds."""
-
-
 class Service:
     """One prediction service. `start` returns at once; `ready` is true when the state has been rebuilt.
 
@@ -134,13 +131,7 @@ class Service:
             raise
         for model in models.values():
             model.forget_log()
-        self.job_state = JobState(
-            epoch=0 if settings.clock == "unix" else None,
-            time_zone=settings.time_zone,
-            as_of=settings.as_of,
-            capacity=settings.capacity,
-            machine_procs=settings.machine_procs,
-        )
+        self.job_state = JobState.of(settings)
         self.learner = Learner(self._keep, self._crashed)
         self.writer = Writer(self.store, self.job_state, self.learner, settings.most_pending, self._crashed)
         self.learner.models = models
@@ -236,10 +227,7 @@ class Service:
 
     def predict(self, jobs: Sequence[Sequence[int]], now: int | None, published: Published | None = None) -> Predicted:
         """Return the champion's predictions of jobs (see `JobState.rows`) if they were submitted now."""
-        model = self.learner.champion
-        published = published or model.published
-        rows, sequence = self.job_state.rows(jobs, now)
-        return Predicted(published.answers(rows), model.identity, published, sequence)
+        return predicted(self.learner.champion, self.job_state, jobs, now, published)
 
     def recorded(self, jobs: Sequence[int], role: str) -> dict[int, dict[str, Any]]:
         """Return the predictions of a role's model at the submission of jobs, by job; jobs without one are left out.
@@ -398,7 +386,7 @@ class Service:
 
         self.learner.do(complete)
 
-    def _store_snapshot(self, sequence: int, stored: bytes) -> None:
+    def _store_snapshot(self, sequence: int, stored: bytearray) -> None:
         try:
             self.store.keep_snapshot(sequence, stored)
             self.snapshot_sequence, self.snapshot_time = sequence, time.time()

@@ -146,18 +146,28 @@ def _durable(connection: Any) -> None:
 class Ownership:
     """The right to write to a database, for one process at a time.
 
+    Parameters
+    ----------
+    engine : Engine
+        Of the database.
+    reads_only : bool
+        Whether no such right is asked for: the database is there, and another process owns it.
+
     Raises
     ------
     JobcastError
         If another process has it.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, reads_only: bool = False) -> None:
         self._file: int | None = None
         self._path: Path | None = None
         if engine.dialect.name == "sqlite":
             path = self._path = Path(str(engine.url.database)).absolute()
             try:
+                if reads_only:
+                    self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                    return
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -34,6 +34,7 @@ _SLICE: Final = 20_000
 _AT_ONCE: Final = 500  # jobs a query; SQLite takes some thousand parameters
 _COLUMNS: Final = [EVENTS.c[name] for name in FIELDS]
 _KEPT_SNAPSHOTS: Final = 2
+_PIECE: Final = 1 << 20  # bytes of a snapshot that are written at once
 
 
 class Receipt(NamedTuple):
@@ -66,6 +67,8 @@ class Store:
         See `predictors.service.storage.database`.
     prepare : callable, optional
         Called with each new connection of the driver.
+    reads_only : bool
+        Whether it belongs to another process, which has brought it up to date: nothing may be written then.
 
     Raises
     ------
@@ -73,13 +76,14 @@ class Store:
         If the database cannot be used, or belongs to another process.
     """
 
-    def __init__(self, url: str, prepare: Any = None) -> None:
+    def __init__(self, url: str, prepare: Any = None, *, reads_only: bool = False) -> None:
         self.engine = made_engine(url, prepare)
-        self._owner = Ownership(self.engine)
+        self._owner = Ownership(self.engine, reads_only)
         self._insert: Any = sqlite.insert if self.engine.dialect.name == "sqlite" else postgresql.insert
         self._connection: Connection | None = None
         try:
-            self._connected(migrate_first=True)
+            if not reads_only:
+                self._connected(migrate_first=True)
             self.last = self.newest()
         except StorageError as error:
             self._drop_connection()
@@ -175,11 +179,15 @@ class Store:
             connection.execute(insert(MODELS), {**row, "id": number, "at": time.time()})
         return int(number)
 
-    def keep_snapshot(self, sequence: int, arrays: bytes) -> None:
+    def keep_snapshot(self, sequence: int, arrays: bytes | bytearray) -> None:
         """Keep the state after an event; of older ones only the newest stays, and what the service began with."""
         with self._writing() as connection:
-            connection.execute(self._insert(SNAPSHOTS).on_conflict_do_nothing(), {
-                "sequence": sequence, "at": time.time(), "arrays": arrays})  # fmt: skip
+            row: dict[str, Any] = {"sequence": sequence, "at": time.time(), "arrays": arrays}
+            if self.engine.dialect.name == "sqlite":  # which would copy a value that it is given
+                row["arrays"] = func.zeroblob(len(arrays))
+            found = connection.execute(self._insert(SNAPSHOTS).values(row).on_conflict_do_nothing())
+            if found.rowcount and self.engine.dialect.name == "sqlite":
+                _fill(connection, sequence, arrays)
             kept = select(SNAPSHOTS.c.sequence).order_by(SNAPSHOTS.c.sequence.desc()).limit(_KEPT_SNAPSHOTS)
             old = (SNAPSHOTS.c.sequence.not_in(kept), SNAPSHOTS.c.sequence > 0, SNAPSHOTS.c.base.is_(False))
             connection.execute(delete(SNAPSHOTS).where(*old))
@@ -372,6 +380,14 @@ def _of_jobs(jobs: Sequence[int]) -> Any:
 
 def _stored(row: Sequence[Any]) -> Stored:
     return Stored(Event(*row[:-1]), EFFECTS[row[-1]])
+
+
+def _fill(connection: Connection, sequence: int, arrays: bytes | bytearray) -> None:
+    """Write the bytes of a snapshot into the room that a file of SQLite has for them, piece by piece."""
+    driver: Any = connection.connection.driver_connection
+    with driver.blobopen(SNAPSHOTS.name, "arrays", sequence) as room, memoryview(arrays) as content:
+        for first in range(0, len(content), _PIECE):
+            room.write(content[first : first + _PIECE])
 
 
 def _set_effects(connection: Connection, effects: Mapping[int, str]) -> None:

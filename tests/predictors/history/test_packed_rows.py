@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from predictors.history._packed_rows import PackedRows
+from predictors.history._packed_rows import NarrowTable, PackedRows
 
 ODD = (0.0, -0.0, 1.0, 65535.0, 65536.0, 2.0**32 - 1, 2.0**32, -1.0, 0.5, 1e308, 5e-324, np.inf, -np.inf, np.nan)
 BITS = st.one_of(
@@ -31,3 +31,19 @@ def test_what_is_unknown_takes_no_room():
     packed = PackedRows(145)
     packed.put([3], np.array([[7.0, 3600.0] + [np.nan] * 143]))
     assert sum(map(len, packed._codes)) == 37 + 4
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    limits=st.lists(st.sampled_from([0, 7, 15, 31, 52, 63]), min_size=1, max_size=4),
+    n=st.sampled_from([0, 1, 5000]), seed=st.integers(0, 9),
+)  # fmt: skip
+def test_a_narrow_table_gives_back_every_number(limits, n, seed):
+    """At and around the ends of each width; the copy does not follow what it was made of."""
+    chance = np.random.default_rng(seed)
+    columns = [chance.choice([-(2**k), 2**k - 1, -1, 0], n).astype(np.int64) for k in limits]
+    kept, before = NarrowTable(columns), np.stack(columns, axis=1)
+    for column in columns:
+        column[:] = 3
+    assert kept.shape == before.shape and np.array_equal(kept.whole(), before)
+    assert np.array_equal(np.concatenate([np.empty((0, len(limits)), np.int64), *kept.pieces()]), before)

@@ -128,7 +128,7 @@ def test_what_repeats_is_told_apart_by_its_field_and_memory_is_bounded(monkeypat
     assert [throttled.filter(record(same=who)) for who in ("a", "a", "b")] == [True, False, True]
     for who in range(5000):
         throttled.filter(record(same=str(who)))
-    assert len(throttled._last) <= 1000 and len(throttled._left_out) <= 1000
+    assert len(throttled._throttle._last) <= 1000 and len(throttled._throttle._left_out) <= 1000
 
 
 def test_a_log_on_a_full_disk_harms_nobody():

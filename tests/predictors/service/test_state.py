@@ -186,7 +186,7 @@ def test_a_snapshot_of_an_older_version_is_read():
     arrays = {"a": np.arange(5), "b": np.array("text")}
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
-    for kept in (buffer.getvalue(), packed(arrays)):
+    for kept in (buffer.getvalue(), packed(dict(arrays))):
         assert all(np.array_equal(unpacked(kept)[name], array) for name, array in arrays.items())
     with pytest.raises(ValueError, match="allow_pickle"):
         packed({"objects": np.array([{}])})

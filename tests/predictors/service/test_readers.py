@@ -1,0 +1,304 @@
+"""Readers: their answers are the owner's, at most so far behind as they tell; all else reaches the owner unchanged."""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import uvicorn
+
+from predictors.core.errors import JobcastError
+from predictors.service.api.auth import Limits, add_token, read_tokens
+from predictors.service.api.buckets import MOST_CLIENTS, Buckets
+from predictors.service.api.server import Listening, bound, configuration
+from predictors.service.client import Client, ServiceError
+from predictors.service.readers.pool import Readers
+from predictors.service.readers.process import BEHIND, QUESTION, Questions, Tally
+from predictors.service.settings import Settings
+from predictors.service.state.follower import MOST_BEHIND, Follower
+from predictors.service.state.model import load
+from predictors.service.state.service import Service
+from tests.predictors.service.test_state import EVENTS, equal, feed, small, state
+from tests.support.killing import free_port, start
+from tests.support.service_in_thread import running
+
+JOB = {"user": 1, "procs": 4, "requested_time": 600}
+
+
+def state_of(follower):
+    """What `state` returns of a service."""
+    follower.learner = follower._learner
+    return state(follower)
+
+
+@pytest.mark.parametrize("model", ["last-two", "online-linear", pytest.param("forest", marks=pytest.mark.slow)])
+def test_a_follower_is_its_owner_to_the_last_bit_after_every_look(tmp_path, model):
+    about = Settings(model=model, db=f"sqlite:///{tmp_path}/x.db", poll=0)
+    with pytest.raises(JobcastError, match="No such file"):
+        Follower(about, small(model), None)
+    owner = Service(about, small(model))
+    owner.start()
+    owner.wait()
+    feed(owner, EVENTS[:400])
+    follower = Follower(about, small(model), owner.key)
+    assert follower.behind > MOST_BEHIND
+    follower.begin()
+    for begin in range(400, 1000, 200):
+        assert follower.job_state.sequence == begin and follower.behind < MOST_BEHIND
+        equal(state_of(follower), state(owner))
+        feed(owner, EVENTS[begin : begin + 200])
+        follower._follow()
+    row = owner.store.models()[-1]
+    following = threading.Thread(target=follower.run)
+    following.start()
+    owner.store.record_model({name: row[name] for name in row if name not in ("id", "at")} | {"why": "promoted"})
+    following.join(10)
+    assert not following.is_alive()
+    owner.stop()
+    again = Service(about, small(model))  # the follower held nothing
+    again.store.close()
+
+
+def test_an_owner_with_another_model_than_asked_for_has_no_follower(tmp_path):
+    about = Settings(model="last-two", db=f"sqlite:///{tmp_path}/x.db", poll=0)
+    owner = Service(about)
+    owner.start()
+    owner.wait()
+    with pytest.raises(JobcastError, match="champion is last-two"):
+        Follower(about, lambda _: load("online-linear"), owner.key)
+    owner.stop()
+
+
+class Apart(Readers):
+    """Readers whose processes the tests play themselves."""
+
+    def begin(self):
+        """Start none."""
+
+
+class Reader:
+    """A reader in a thread of the tests."""
+
+    def __init__(self, follower, url, owner):
+        self.follower, self.url, self.owner = follower, url, owner
+
+    def ask(self, method, path, body=None, **headers):
+        """Return status, headers and document of an answer."""
+        line = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=20)
+        content = (
+            body if body is None or isinstance(body, (bytes, str)) or hasattr(body, "__next__") else json.dumps(body)
+        )
+        line.request(method, path, content, {"Content-Type": "application/json", **headers})
+        answer = line.getresponse()
+        text = answer.read()
+        line.close()
+        return answer.status, answer.headers, json.loads(text) if text[:1] in b"{[" and text else text
+
+
+@contextlib.contextmanager
+def a_reader(tmp_path, listening=None, **options):
+    kept = []
+
+    def made(service, listening):
+        kept.append(Apart(1, service.settings, listening, load, service.key))
+        return kept[0]
+
+    with running(tmp_path, readers=made, listening=listening, poll=0, **options) as owner:
+        plan, tally = kept[0]._plan, Tally()
+        follower = Follower(plan.settings, load, plan.key)
+        follower.begin()
+        app = Questions(follower, plan, tally)
+        server = uvicorn.Server(configuration(app, plan.listening, lambda: None, lifespan="off"))
+        opened = bound("127.0.0.1", 0)
+        threads = [threading.Thread(target=follower.run), threading.Thread(target=server.run, args=([opened],))]
+        for thread in threads:
+            thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        one = Reader(follower, f"http://127.0.0.1:{opened.getsockname()[1]}", owner)
+        one.tally = tally
+        try:
+            yield one
+        finally:
+            server.should_exit = True
+            follower.stop()
+            for thread in threads:
+                thread.join(20)
+
+
+def test_a_reader_answers_questions_and_hands_on_all_else(tmp_path):
+    with a_reader(tmp_path) as one:
+        sent = {"kind": "submitted", "job_id": 7, "time": 100, **JOB}
+        with Client(one.url) as client:
+            assert client.send([sent]) == [{"sequence": 1, "status": "applied"}]
+            assert client.job(7)["state"] == "queued" and client.models()["sequence"] == 1
+            assert client.runtime([JOB], as_of=1)[0].sequence == 1
+            assert client.recorded([7])[0].seconds == 600.0
+        until = time.monotonic() + 5
+        while one.follower.job_state.sequence < 1 and time.monotonic() < until:
+            time.sleep(0.02)
+        about = {"jobs": [JOB] * 3, "now": 200}
+        status, headers, answer = one.ask("POST", QUESTION, about)
+        assert status == 200 and 0 <= float(headers[BEHIND]) <= MOST_BEHIND
+        with one.owner.client() as client:
+            assert client.ask("POST", QUESTION, {**about, "as_of": answer["sequence"]}) == answer
+        status, headers, _ = one.ask("POST", QUESTION, {"job_ids": [7]}, **{"X-Request-ID": "mine"})
+        assert (status, headers[BEHIND], headers.get_all("X-Request-ID")) == (200, None, ["mine"])
+        chunks = (json.dumps({**sent, "job_id": n}).encode() for n in (8,))
+        assert one.ask("POST", "/v1/events", chunks)[2]["sequence"] == 2  # of a length that is not told
+        for method, path, body, told in (
+            ("GET", "/healthz", None, 200), ("HEAD", "/healthz", None, 200), ("GET", "/readyz", None, 200),
+            ("GET", "/nowhere", None, 404), ("PUT", QUESTION, None, 405), ("POST", QUESTION, "{", 400),
+            ("POST", QUESTION, {"jobs": []}, 422), ("POST", "/v1/events", {"kind": "none"}, 422),
+            ("POST", "/v1/events", b" " * (4 * 2**20 + 1), 413), ("GET", "/v1/jobs/a%2Fb?cluster=x", None, 404),
+        ):  # fmt: skip
+            status, headers, _ = one.ask(method, path, body)
+            assert status == told and len(headers.get_all("X-Request-ID")) == 1, path
+        assert one.ask("GET", "/", Accept="text/html")[2].startswith(b"<!doctype html>")
+        # the owner counts what it answered, the reader what it did, nobody twice
+        page = one.owner.api.metrics.page().decode()
+        assert f'count{{route="{QUESTION}",status="2xx"}} 4.0' in page
+        assert sorted(status for _, status, _ in one.tally.taken()["requests"]) == [200, 400, 422]
+
+
+def test_a_stream_ends_with_its_client_and_the_owner_stays_free(tmp_path):
+    with a_reader(tmp_path) as one:
+        line = http.client.HTTPConnection(urlsplit(one.url).netloc, timeout=20)
+        line.request("GET", "/status/events")
+        answer = line.getresponse()
+        assert answer.status == 200 and answer.read1(10)
+        line.close()
+        answer.close()
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline and one.owner.api.metrics.page().count(b'route="/status/events"') == 0:
+            time.sleep(0.05)
+        assert b'route="/status/events"' in one.owner.api.metrics.page()  # it has ended there
+
+
+def test_one_that_is_too_far_behind_lets_the_owner_answer_and_without_an_owner_says_so(tmp_path):
+    with a_reader(tmp_path) as one:
+        one.follower.stop()
+        about = {"jobs": [JOB], "now": 200}
+        assert one.ask("POST", QUESTION, about)[1][BEHIND] is not None
+        one.follower._as_of -= MOST_BEHIND
+        status, headers, _ = one.ask("POST", QUESTION, about)
+        assert status == 200 and headers[BEHIND] is None
+        one.owner.api.lifecycle._readers._server.close()
+        (one.owner.api.lifecycle._readers._plan.folder / "owner.sock").unlink(missing_ok=True)
+        status, headers, answer = one.ask("POST", QUESTION, about)
+        assert (status, headers["Retry-After"]) == (503, "1") and "again" in answer["error"]
+
+
+def test_tokens_hold_and_a_rate_is_one_for_all_processes(tmp_path):
+    reads, writes = (add_token(tmp_path / "tokens", role, role) for role in ("read", "write"))
+    about = Listening(port=0, tokens=read_tokens(tmp_path / "tokens"), limits=Limits(rate=0.001, burst=6))
+    event, question = {"kind": "submitted", "job_id": 7, "time": 100}, {"jobs": [JOB]}
+    with a_reader(tmp_path, about) as one:
+
+        def ask(path, body, token):
+            return one.ask("POST", path, body, Authorization=f"Bearer {token}")[0]
+
+        assert one.ask("POST", QUESTION, question, **{"X-Jobcast-Client": "other"})[0] == 401
+        assert one.ask("POST", "/v1/events", event, **{"X-Jobcast-Counted": "1"})[0] == 401
+        assert ask("/v1/events", event, reads) == 403 and ask("/v1/events", event, writes) == 200
+        asked = {**question, "as_of": 1}
+        assert [ask(QUESTION, body, reads) for body in (question, asked, question)] == [200] * 3
+        with one.owner.client(token=reads, retries=0) as client:
+            for _ in range(3):
+                client.runtime([JOB])
+            with pytest.raises(ServiceError, match="429"):
+                client.runtime([JOB])
+        assert [ask(QUESTION, body, reads) for body in (question, asked)] == [429, 429]
+
+
+def test_the_table_of_rates_is_shared_forgets_the_oldest_and_gives_back(tmp_path):
+    one, other = Buckets(tmp_path / "b"), Buckets(tmp_path / "b")
+    waits = [table.take("a", 1.0, 4.0, 100.0) for table in (one, other) * 3]
+    assert waits == [0, 0, 0, 0, 1.0, 1.0] and one.take("b", 1.0, 4.0, 100.0) == 0
+    assert other.take("a", 1.0, 4.0, 101.0) == 0 and one.take("a", 1.0, 4.0, 100.5) == 1.0  # a clock never goes back
+    for n in range(MOST_CLIENTS):
+        one.take(f"client {n}", 1.0, 4.0, 200.0 + n)
+    assert other.take(f"client {MOST_CLIENTS - 1}", 1.0, 1.0, 200.0 + MOST_CLIENTS - 1) == 0
+    assert other.take(f"client {MOST_CLIENTS - 1}", 1.0, 1.0, 200.0 + MOST_CLIENTS - 1) == 1.0
+
+
+def children(pid):
+    """Return the reader processes of a service."""
+    told = subprocess.run(["pgrep", "-P", str(pid), "-f", "spawn_main"], capture_output=True, text=True).stdout
+    return {int(word) for word in told.split()}
+
+
+def until(true, seconds=120):
+    end = time.monotonic() + seconds
+    while not (found := true()):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    return found
+
+
+@pytest.mark.slow
+def test_processes_that_are_killed_come_back_and_none_outlives_its_owner(tmp_path):
+    port, token = free_port(), add_token(tmp_path / "tokens", "write", "me")
+    server = start(
+        "last-two", f"sqlite:///{tmp_path}/x.db", port, "--readers", "1", "--token-file", str(tmp_path / "tokens")
+    )
+
+    def answered(method, path, bearer, body=None):
+        """Ask on a line of its own; again where that was reset, as it may be when a reader has ended just now."""
+        headers = {"Authorization": f"Bearer {bearer}", "Content-Type": "application/json"}
+        for _ in range(20):
+            line = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            with contextlib.suppress(ConnectionError, http.client.RemoteDisconnected):
+                line.request(method, path, body, headers)
+                answer = line.getresponse()
+                return answer.status, answer.headers, answer.read().decode()
+        raise AssertionError("reset again and again")
+
+    def ask(count):
+        """Return how many answers of so many came from readers."""
+        found = [answered("POST", QUESTION, token, json.dumps({"jobs": [JOB], "now": 5})) for _ in range(count)]
+        assert {status for status, *_ in found} == {200}
+        return sum(headers[BEHIND] is not None for _, headers, _ in found)
+
+    def metric(name):
+        page = answered("GET", "/metrics", token)[2]
+        return sum(float(row.split()[-1]) for row in page.splitlines() if row.startswith(name))
+
+    try:
+        until(lambda: metric("jobcast_readers") == 1)
+        from_reader = ask(40)
+        assert 5 <= from_reader <= 35
+        until(lambda: metric("jobcast_predictions_total") == 40, 20)  # those of both processes
+        before = children(server.pid)
+        (tmp_path / "tokens").unlink()
+        old, token = token, add_token(tmp_path / "tokens", "write", "new")
+        server.send_signal(signal.SIGHUP)
+        until(lambda: {answered("POST", QUESTION, old, "{}")[0] for _ in range(20)} == {401}, 20)
+        assert children(server.pid) == before  # told, and not begun anew
+        os.kill(*before, signal.SIGKILL)
+        assert ask(10) >= 0  # by the owner
+        until(lambda: metric("jobcast_readers") == 1 and not before & children(server.pid))
+        assert ask(40) >= 5
+        readers = children(server.pid)
+        server.kill()
+        server.wait(20)
+        until(lambda: not any(Path(f"/proc/{pid}/fd/0").exists() for pid in readers), 20)
+    finally:
+        server.kill()
+
+
+def test_readers_share_an_address_that_no_stranger_has():
+    with bound("127.0.0.1", 0, shared=True) as first:
+        port = first.getsockname()[1]
+        bound("127.0.0.1", port, joins=True).close()
+        first.listen()
+        for shared in (False, True):
+            with pytest.raises(JobcastError, match="is it taken"):
+                bound("127.0.0.1", port, shared=shared)
