@@ -1,7 +1,7 @@
 """Accounts, users and QOS of a Slurm, as `sacctmgr` writes them: shares and limits.
 
-Read are `sacctmgr dump` files, and the tables of `sacctmgr -P show assoc` and `sacctmgr -P show qos`; which of them a
-file is its content tells. Limits keep their names and values as written, under one name each.
+Read are `sacctmgr dump` files, and the tables of `sacctmgr -P show assoc tree` and `sacctmgr -P show qos`; which of
+them a file is its content tells. Limits keep their names and values as written, under one name each.
 """
 
 import re
@@ -33,6 +33,8 @@ _SAME: Final[Mapping[str, str]] = MappingProxyType(
 """Names that mean the same, in small letters, by the one that is kept."""
 _LINE: Final = re.compile(r"(Cluster|Parent|Account|User|QOS) - ('[^']*'|[^:]*)((?::.*)?)")
 _OPTION: Final = re.compile(r":([\w ]+)=('[^']*'|(?:gres/[\w-]+:[\w.-]+|[^:])*)")  # gres/gpu:a100=4 is one value
+MOST_OF_A_RESOURCE: Final = 1 << 60
+"""How much of a resource a limit may name."""
 _HEADERS: Final = {"associations": {"account", "user"}, "qos": {"name", "priority"}}
 
 
@@ -82,6 +84,7 @@ class Accounts:
     associations: list[Association] = field(default_factory=list)
     qos: dict[str, Mapping[str, Setting]] = field(default_factory=dict)
     default_account: dict[str, str] = field(default_factory=dict)
+    _first: dict[tuple[str, str, str], Association] = field(default_factory=dict, repr=False)
 
     def read(self, path: str | Path) -> None:
         """Add what a file says.
@@ -102,7 +105,7 @@ class Accounts:
             self._read_table(str(path), lines)
         else:
             raise JobcastError(
-                f"{path}: is neither a file of `sacctmgr dump` nor a table of `sacctmgr -P show assoc` or "
+                f"{path}: is neither a file of `sacctmgr dump` nor a table of `sacctmgr -P show assoc tree` or "
                 "`sacctmgr -P show qos`; write one of them."
             )
 
@@ -123,9 +126,9 @@ class Accounts:
             elif kind == "QOS":
                 self.qos[name] = settings
             elif kind == "Cluster":
-                self.associations.append(Association(ROOT, "", "", "", settings, place))
+                self._add(Association(ROOT, "", "", "", settings, place))
             elif kind == "Account":
-                self.associations.append(Association(name, "", "", parent, settings, place))
+                self._add(Association(name, "", "", parent, settings, place))
             else:
                 partition = settings.get("partition")
                 self._add_user(name, parent, "" if partition is None else partition.value, settings, place)
@@ -133,10 +136,21 @@ class Accounts:
     def _add_user(self, user: str, account: str, partition: str, settings: Mapping[str, Setting], place: str) -> None:
         if "defaultaccount" in settings:
             self.default_account[user] = settings["defaultaccount"].value
-        self.associations.append(Association(account, user, partition, account, settings, place))
+        self._add(Association(account, user, partition, account, settings, place))
+
+    def _add(self, one: Association) -> None:
+        if not one.account:
+            raise JobcastError(f"{one.place}: an account has no name; write the file anew.")
+        first = self._first.setdefault((one.account, one.user, one.partition), one)
+        if first is not one:
+            raise JobcastError(
+                f"{one.place}: {one.name} stands at {first.place} already; name the associations of one cluster, once."
+            )
+        self.associations.append(one)
 
     def _read_table(self, path: str, lines: list[tuple[str, str]]) -> None:
-        header = [_name(one) for one in lines[0][1].split("|")]
+        written = lines[0][1].split("|")
+        header = [_name(one) for one in written]
         kind = next((kind for kind, needed in _HEADERS.items() if needed <= set(header)), None)
         if kind is None:
             raise JobcastError(
@@ -151,7 +165,7 @@ class Accounts:
                     f"{place}: has {len(cells)} columns, the header {len(header)}; write the table anew."
                 )
             row = dict(zip(header, cells, strict=True))
-            settings = _settings((key, value, place) for key, value in row.items() if key)
+            settings = _settings((key, value, place) for key, value in zip(written, cells, strict=True) if key)
             if kind == "qos":
                 self.qos[row["name"]] = settings
                 continue
@@ -161,8 +175,13 @@ class Accounts:
                 continue
             depth = len(row["account"]) - len(row["account"].lstrip(" "))
             depths[depth:] = [account]
-            above = row.get("parentname") or (depths[depth - 1] if depth and len(depths) > depth - 1 else ROOT)
-            self.associations.append(Association(account, "", "", "" if account == ROOT else above, settings, place))
+            above = row.get("parentname") or (depths[depth - 1] if 0 < depth <= len(depths) else "")
+            if account not in ("", ROOT) and not above:
+                raise JobcastError(
+                    f"{place}: account {printable(account)[:40]} stands under no account: write the table with "
+                    "`sacctmgr -P show assoc tree`."
+                )
+            self._add(Association(account, "", "", "" if account == ROOT else above, settings, place))
         if kind == "associations" and len(lines) == 1:
             raise JobcastError(f"{path}: has no association.")
 
@@ -226,7 +245,7 @@ def wall_of(found: Setting) -> int:
 
 
 def tres_of(found: Setting) -> dict[str, float]:
-    """Return trackable resources and how much of each, by name in small letters.
+    """Return trackable resources and how much of each, by name in small letters; memory and burst buffers in MB.
 
     Raises
     ------
@@ -235,10 +254,10 @@ def tres_of(found: Setting) -> dict[str, float]:
 
     Examples
     --------
-    >>> tres_of(Setting("GrpTRES", "cpu=64,gres/gpu=8", "assoc:3"))
-    {'cpu': 64.0, 'gres/gpu': 8.0}
+    >>> tres_of(Setting("GrpTRES", "cpu=64,gres/gpu=8,mem=2G", "assoc:3"))
+    {'cpu': 64.0, 'gres/gpu': 8.0, 'mem': 2048.0}
     """
-    units = {"": 1.0, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
+    powers = {"K": 10, "M": 20, "G": 30, "T": 40}
     table: dict[str, float] = {}
     for part in found.value.split(","):
         match = re.fullmatch(r"\s*([\w/:.-]+)=(-?\d{1,15}(?:\.\d{1,9})?)([KMGT]?)\s*", part, re.IGNORECASE)
@@ -247,8 +266,16 @@ def tres_of(found: Setting) -> dict[str, float]:
                 f"{found.place}: {found.name} is a list such as cpu=64,gres/gpu=8; found "
                 f"{printable(found.value)[:40]!r}."
             )
-        if not match[2].startswith("-"):
-            table[match[1].lower()] = float(match[2]) * units[match[3].upper()]
+        name, amount, unit = match[1].lower(), float(match[2]), match[3].upper()
+        if unit:  # a number without one is in MB already
+            amount *= 2.0 ** (powers[unit] - 20 * (name == "mem" or name.startswith("bb/")))
+        if amount > MOST_OF_A_RESOURCE:
+            raise JobcastError(
+                f"{found.place}: {found.name} lets at most {MOST_OF_A_RESOURCE:,} of a resource be in use; found "
+                f"{printable(part)[:40]!r}."
+            )
+        if amount >= 0:
+            table[name] = amount
     return table
 
 

@@ -4,6 +4,7 @@ Keys are compared without case, lines that end with a backslash go on, `#` begin
 file, from the folder of the one that names it. `DEFAULT` lines give values to the nodes and partitions after them.
 """
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ MOST_INCLUDES: Final = 8
 """Files that include one another, at most so deep."""
 MOST_FILES: Final = 256
 """Files that one includes in all."""
-_PAIR: Final = re.compile(r'(\w[\w.-]*)\s*=\s*("[^"]*"|\S*)')
+# possessive, from the begin of a word alone: a damaged line of a megabyte takes no longer than others
+_PAIR: Final = re.compile(r'(?<![\w.-])(\w[\w.-]*+)\s*+=\s*("[^"]*"|\S*)')
 _ENDLESS: Final = frozenset(("INFINITE", "UNLIMITED"))
 _BIGGEST: Final = 1 << 32
 
@@ -216,7 +218,7 @@ def _lines(path: Path, above: tuple[Path, ...], files: list[Path]) -> Iterator[t
 
     Each file is added to `files`, all that are read.
     """
-    if path.resolve() in [one.resolve() for one in above] or len(above) > MOST_INCLUDES:
+    if os.path.realpath(path) in map(os.path.realpath, above) or len(above) > MOST_INCLUDES:
         raise JobcastError(f"{path}: is included in a circle, or more than {MOST_INCLUDES} deep; take that line out.")
     if len(files) >= MOST_FILES:
         raise JobcastError(f"{path}: is included behind {MOST_FILES} other files; take that line out.")
@@ -236,6 +238,8 @@ def _lines(path: Path, above: tuple[Path, ...], files: list[Path]) -> Iterator[t
             begun = line[:-1]
             continue
         included = re.fullmatch(r"\s*include\s+(\S+)\s*", line, re.IGNORECASE)
+        if included is not None and "\0" in included[1]:
+            raise JobcastError(f"{path}:{first}: {printable(included[1])[:60]!r} is no name of a file.")
         if included is not None:
             yield from _lines(path.parent / included[1], (*above, path), files)
         elif line.strip():

@@ -79,6 +79,11 @@ def test_tables_are_read_as_a_tree(tmp_path):
         ("Account|User\nroot|\nroot\n", "file:3: has 1 columns, the header 2"),
         ("Account|User\n", "has no association"),
         ("Cluster - 't'\nnonsense\n", "file:2: 'nonsense' is no line of `sacctmgr dump`"),
+        ("Account|User\nroot|\nphysics|\n", "file:3: account physics stands under no account: .* show assoc tree"),
+        ("Account|User\n |\n", "file:2: an account has no name"),
+        (DUMP + "Account - '':Fairshare=1\n", "file:13: an account has no name"),
+        (DUMP + "User - 'ann':Fairshare=2\n", "file:13: user ann of physics stands at .*file:11 already"),
+        (DUMP + "Cluster - 'u':Fairshare=1\n", "file:13: account root stands at .*file:5 already"),
         ("Cluster - 't':Fairshare\n", "file:1: .* is no line of `sacctmgr dump`"),
     ],
 )
@@ -90,9 +95,15 @@ def test_other_files_are_refused_with_the_place(text, says, tmp_path):
 def test_bad_values_are_refused_with_the_place():
     for reads, value, says in (
         (tres_of, "cpu", "a:1: GrpTRES is a list such as cpu=64"),
+        (tres_of, "mem=999999999999999T", "a:1: GrpTRES lets at most"),
         (wall_of, "soon", "a:1: GrpTRES is a time"),
     ):
         with pytest.raises(JobcastError, match=says):
             reads(Setting("GrpTRES", value, "a:1"))
-    assert tres_of(Setting("GrpTRES", "cpu=-1,mem=2G", "a:1")) == {"mem": 2.0 * 2**30}
     assert Accounts().qos == {}
+
+
+def test_memory_is_in_mb_whether_or_not_it_has_a_unit():
+    written = "cpu=-1,mem=2G,bb/fast=1T,billing=2K"
+    assert tres_of(Setting("GrpTRES", written, "a:1")) == {"mem": 2048, "bb/fast": 2**20, "billing": 2048}
+    assert tres_of(Setting("GrpTRES", "mem=2048", "a:1")) == {"mem": 2048}
