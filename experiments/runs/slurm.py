@@ -61,6 +61,8 @@ _RESETS: Final[Mapping[str, Callable[[datetime], bool]]] = MappingProxyType(
 """On which days usage is forgotten, at midnight."""
 MOST_WAIT: Final = 366 * 86_400
 """How long behind the last submission usage is forgotten, too [s]."""
+LAST_DAY: Final = 32_503_680_000
+"""The end of the year 2999 [s since 1970]: no job is later."""
 
 
 def is_slurm(policy: str) -> bool:
@@ -186,8 +188,14 @@ def _resets(conf: SlurmConf, log: JobLog) -> tuple[int, ...]:
         known = ", ".join(one.upper() for one in ("none", "now", *_RESETS))
         raise JobcastError(f"{place}: PriorityUsageResetPeriod is one of {known}; found {printable(period)[:40]!r}.")
     begin = log.epoch or 0
-    day = datetime.fromtimestamp(begin, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     end = begin + int(log.values["submit"].max(initial=0)) + MOST_WAIT
+    if begin < 0 or end > LAST_DAY:
+        place = conf.settings["priorityusageresetperiod"].place
+        raise JobcastError(
+            f"{place}: PriorityUsageResetPeriod={period.upper()} needs the dates of the jobs; those of {log.name} lie "
+            f"outside 1970 to 2999. Leave the parameter out, or give the log its real begin."
+        )
+    day = datetime.fromtimestamp(begin, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     found = []
     while day.timestamp() <= end:
         day += timedelta(days=1)

@@ -209,11 +209,12 @@ class Owners:
                 at = above.get(at.parent if not at.user else at.account)
             name = "normal" if at is None else at.settings["defaultqos"].value
             usual[i] = name if name in self.accounts.qos else ""
+        usual[NO_ACCOUNT] = usual[0]  # a job whose user is not told has that of the root
         unnamed = strange = 0
         for word, i in zip(told, place.tolist(), strict=True):
             unnamed += not word
             strange += bool(word) and word not in self.accounts.qos
-            found.append(word if word in self.accounts.qos else usual.get(i, ""))
+            found.append(word if word in self.accounts.qos else usual[i])
         if unnamed and self.accounts.qos:
             text = "the log does not tell their QOS: the default one counts"
             self.findings.append(Finding("slurm-unnamed-qos", "noted", text, unnamed))
@@ -435,9 +436,7 @@ class _Limits:
         inherited: dict[str, Setting] = {}
         at: Association | None = one
         while at is not None:
-            inherited = {
-                k: v for k, v in at.settings.items() if k in ("maxjobs", "maxtresperjob", "maxwall")
-            } | inherited
+            inherited = {k: v for k, v in at.settings.items() if k in _INHERITED} | inherited
             at = self.entries[number[at.parent]] if at.parent else None
         if "maxjobs" in inherited:
             self._claims(one, "maxjobs", inherited["maxjobs"], jobs, "maxjobsperuser")

@@ -1,5 +1,7 @@
 """A policy of slurm.conf, dump and QOS: who comes first by usage, whom limits hold, and what is told."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -131,6 +133,34 @@ def test_gpus_are_billed_where_the_log_tells_them(files):
     assert "mem" in next(one.text for one in account.findings if one.rule == "slurm-not-billed")
 
 
+def test_limits_on_memory_are_in_the_unit_of_the_jobs(files):
+    """Jobs of 2 GB under a limit of 3 GB run one by one."""
+    log = made_log([(0, 2, 50, 1, 1), (0, 2, 50, 1, 1)], requested_job_memory=np.full(2, 2 << 20))
+    assert run_by_name(log, files("GrpTRES=mem=3G"))[0].start.tolist() == [0, 50]
+    assert run_by_name(log, files("GrpTRES=mem=4096"))[0].start.tolist() == [0, 0]
+
+
+def test_jobs_without_a_user_have_the_default_qos(files):
+    log = made_log([(0, 2, 50, 0, 0), (0, 2, 50, 0, 0)])
+    log = JobLog.from_columns(
+        {name: values for name, values in log.values.items() if name not in ("user", "qos")}, {}, max_procs=8,
+        categories={"queue": ("p",)},
+    )  # fmt: skip
+    policy = files()
+    table = Path(policy.split(",")[-1])
+    table.write_text(table.read_text().replace("normal|0|1.0||||", "normal|0|1.0|||cpu=3|"))
+    assert run_by_name(log, policy)[0].start.tolist() == [0, 50]
+
+
+def test_dates_that_no_calendar_has_are_refused(files):
+    policy = files(conf=CONF + "PriorityUsageResetPeriod=DAILY\n")
+    for epoch in (10**14, -(10**12)):
+        log = made_log([(0, 8, 60, 1, 0)])
+        log = JobLog.from_columns(dict(log.values), {}, max_procs=8, categories=log.categories, epoch=epoch)
+        with pytest.raises(JobcastError, match=r"slurm\.conf:11: PriorityUsageResetPeriod=DAILY needs the dates"):
+            slurm_policy_of(policy, log)
+
+
 @pytest.mark.parametrize(
     ("conf", "dump", "says"),
     [
@@ -140,7 +170,7 @@ def test_gpus_are_billed_where_the_log_tells_them(files):
         ("SchedulerParameters=bf_window=0\n", "", "bf_window is 1 to 43,200 minutes"),
         ("", "Parent - 'x'\nAccount - 'y':Fairshare=1\n", "account y is under 'x', which is no account"),
         ("", "Parent - 'x'\nUser - 'y':Fairshare=1\n", "user y of x: there is no such account"),
-        ("", "Parent - 'b'\nUser - 'bob':Fairshare=lots\n", "Fairshare is a whole number from 0 on"),
+        ("", "Parent - 'b'\nUser - 'cid':Fairshare=lots\n", "Fairshare is a whole number from 0 on"),
         ("", "Parent - 'b'\nAccount - 'c':GrpTRES=many\nParent - 'c'\nUser - 'bob':Fairshare=1\n", "GrpTRES is a list"),
     ],
 )

@@ -134,6 +134,9 @@ def test_without_weights_jobs_come_by_submission_and_it_is_told(tmp_path):
         ("job_id,submit\n1,2\n", "slurm.conf:1: 'job_id,submit' is no line of a slurm.conf"),
         ("", "holds no parameter of Slurm"),
         ("Include slurm.conf\n", "is included in a circle"),
+        ("Include circle.conf\n", r"circle.conf: cannot be read .*slurm.conf includes it"),
+        ("Include a\0b\n", "slurm.conf:1: 'a.b' is no name of a file"),
+        ("a" * 200_000 + " b" * 100_000 + "\n", "is no line of a slurm.conf"),
         ("Include gone.conf\n", r"gone.conf: cannot be read \(no such file\).*slurm.conf includes it"),
         ("Include ../{folder}/slurm.conf\n", "is included in a circle"),
         ("Include /dev/zero\n", "/dev/zero: is a device"),
@@ -152,6 +155,7 @@ def test_without_weights_jobs_come_by_submission_and_it_is_told(tmp_path):
     ],
 )
 def test_bad_files_are_refused_with_the_place(text, says, tmp_path):
+    (tmp_path / "circle.conf").symlink_to(tmp_path / "circle.conf")
     (tmp_path / "slurm.conf").write_text(text.replace("{folder}", tmp_path.name))
     with pytest.raises(JobcastError, match=says):
         slurm_policy_of(f"slurm:{tmp_path / 'slurm.conf'}", made_log([(0, 8, 9, 0)]))
