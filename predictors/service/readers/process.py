@@ -25,6 +25,7 @@ from predictors.service.api.auth import AuthMiddleware, Receive, Scope, Send, To
 from predictors.service.api.buckets import Buckets
 from predictors.service.api.context import LargeBodies
 from predictors.service.api.errors import REFUSALS, refused, valid
+from predictors.service.api.lifecycle import read_certificate
 from predictors.service.api.predictions import runtimes
 from predictors.service.api.schema import RuntimeIn
 from predictors.service.api.server import Listening, bound, configuration, freeze_long_lived, quicken
@@ -163,7 +164,7 @@ def run(plan: Plan, line: "Connection[Any, Any]") -> None:
         follower = Follower(plan.settings, plan.loader, plan.key)
         follower.begin()
         _serve(follower, plan, line)
-    except (JobcastError, StorageError) as error:
+    except (JobcastError, StorageError, OSError) as error:  # a certificate that cannot be read now among them
         _log.error("a reader cannot go on: %s", error)
         raise SystemExit(2) from None
     finally:
@@ -174,11 +175,15 @@ def _serve(follower: Follower, plan: Plan, line: "Connection[Any, Any]") -> None
     tally, about, ended = Tally(), plan.listening, threading.Event()
     app = Questions(follower, plan, tally)
     config = configuration(app, about, lambda: tally.request("other", 503, 0.0), lifespan="off")
-    server = uvicorn.Server(config)
+    config.load()  # now: the owner may have files read anew from here on
+    server, failed = uvicorn.Server(config), list[Exception]()
 
     def follow() -> None:
         try:
             follower.run()
+        except Exception as error:
+            _log.critical("a reader cannot follow: %s: %s", type(error).__name__, error, exc_info=error)
+            failed.append(error)
         finally:
             server.should_exit = True
 
@@ -190,7 +195,7 @@ def _serve(follower: Follower, plan: Plan, line: "Connection[Any, Any]") -> None
             line.send_bytes(json.dumps(told).encode())
 
     following, telling = (threading.Thread(target=one, daemon=True) for one in (follow, tell))
-    threading.Thread(target=_listen_to_owner, args=(line, app, config), name="owner", daemon=True).start()
+    threading.Thread(target=_listen_to_owner, args=(line, app, config, about), name="owner", daemon=True).start()
     opened = bound(about.host, about.port, joins=True)
     freeze_long_lived()
     following.start()
@@ -201,9 +206,11 @@ def _serve(follower: Follower, plan: Plan, line: "Connection[Any, Any]") -> None
         follower.stop()
         ended.set()
         telling.join(TELL_EVERY)
+    if failed:
+        raise SystemExit(1)
 
 
-def _listen_to_owner(line: "Connection[Any, Any]", app: Questions, config: uvicorn.Config) -> None:
+def _listen_to_owner(line: "Connection[Any, Any]", app: Questions, config: uvicorn.Config, about: Listening) -> None:
     """Take over the tokens that the owner tells; end at once when it is gone, who would vouch for what is answered."""
     while True:
         try:
@@ -211,6 +218,5 @@ def _listen_to_owner(line: "Connection[Any, Any]", app: Questions, config: uvico
         except (EOFError, OSError):
             os._exit(1)
         app.reload(tokens)
-        if config.ssl is not None and config.ssl_certfile is not None:
-            with suppress(OSError):  # the owner tells why it cannot be used; what was read before stays
-                config.ssl.load_cert_chain(config.ssl_certfile, config.ssl_keyfile)
+        with suppress(OSError):  # the owner tells why it cannot be used; what was read before stays
+            read_certificate(config.ssl, about.certificate, about.key)
