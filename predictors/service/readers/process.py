@@ -2,6 +2,7 @@
 
 import json
 import logging
+import multiprocessing
 import os
 import signal
 import sys
@@ -9,7 +10,7 @@ import threading
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Final
 
@@ -157,6 +158,7 @@ def run(plan: Plan, line: "Connection[Any, Any]") -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the owner reads files anew, and begins readers anew
     for one in (signal.SIGTERM, signal.SIGINT):  # the server's own come while it runs, and these again at its end
         signal.signal(one, lambda *_: sys.exit(0))
+    threading.Thread(target=_end_with_owner, name="owner's life", daemon=True).start()
     undo = set_up_logs(plan.log_format, plan.log_level)
     throttle("uvicorn.error", "jobcast.access", "jobcast.audit")
     quicken()
@@ -210,8 +212,16 @@ def _serve(follower: Follower, plan: Plan, line: "Connection[Any, Any]") -> None
         raise SystemExit(1)
 
 
+def _end_with_owner() -> None:
+    """End at once when the owner is gone, also while the state is being built, which may take minutes."""
+    owner = multiprocessing.parent_process()
+    if owner is not None:
+        wait([owner.sentinel])
+        os._exit(1)
+
+
 def _listen_to_owner(line: "Connection[Any, Any]", app: Questions, config: uvicorn.Config, about: Listening) -> None:
-    """Take over the tokens that the owner tells; end at once when it is gone, who would vouch for what is answered."""
+    """Take over the tokens that the owner tells; end at once when it tells no more: who would vouch for the answers."""
     while True:
         try:
             tokens = tuple(Token(**one) for one in json.loads(line.recv_bytes()))

@@ -14,6 +14,7 @@ import threading
 import time
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import httptools
@@ -28,7 +29,7 @@ from predictors.service.api.server import Listening, bound, configuration
 from predictors.service.client import Client, ServiceError
 from predictors.service.readers.forward import Owner
 from predictors.service.readers.pool import Readers
-from predictors.service.readers.process import BEHIND, QUESTION, Plan, Questions, Tally, _serve
+from predictors.service.readers.process import BEHIND, QUESTION, Plan, Questions, Tally, _serve, run
 from predictors.service.settings import Settings
 from predictors.service.state.follower import MOST_BEHIND, Follower
 from predictors.service.state.model import load
@@ -302,6 +303,31 @@ def test_a_reader_told_before_it_serves_heeds_that_ends_with_its_owner_and_fails
         _serve(Following(), plan, its)
     thread.join()
     assert reloaded == [tokens] and ends == [1] and ended.value.code == 1 and "cannot follow" in caplog.text
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # by what stands for _exit
+def test_a_reader_that_still_begins_ends_with_its_owner(tmp_path, monkeypatch):
+    ends, gone = [], threading.Event()
+    monkeypatch.setattr(os, "_exit", lambda status: (ends.append(status), gone.set(), sys.exit()))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(sys, "setswitchinterval", lambda _: None)
+    life, of_owner = os.pipe()
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: SimpleNamespace(sentinel=life))
+
+    class Beginning:
+        def __init__(self, *_):
+            os.close(of_owner)
+
+        def begin(self):
+            gone.wait(10)
+            raise JobcastError("it took long")
+
+    monkeypatch.setattr("predictors.service.readers.process.Follower", Beginning)
+    plan = Plan(settings=None, listening=Listening(port=0), loader=load, key=None, folder=tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        run(plan, None)
+    os.close(life)
+    assert ends == [1] and ended.value.code == 2
 
 
 def test_readers_need_a_folder_with_room_and_leave_none_behind(tmp_path, monkeypatch):
