@@ -36,7 +36,7 @@ class Buckets:
         self._file = -1
         if path is not None:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            os.ftruncate(self._file, size)
+            os.posix_fallocate(self._file, 0, size)  # a page that found no room later would end the process
         self._table: Final = mmap.mmap(self._file, size)
 
     def take(self, client: str, rate: float, burst: float, now: float) -> float:

@@ -61,14 +61,29 @@ def _on_terminal() -> bool:
     return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
 
+def read_certificate(context: ssl.SSLContext | None, certificate: "Path | None", key: "Path | None") -> None:
+    """Let a context, if there is one, show what a certificate's file holds now.
+
+    Raises
+    ------
+    OSError, ssl.SSLError
+        If certificate and key cannot be used: then what was read before stays.
+    """
+    if context is None or certificate is None:
+        return
+    # first in another context: one that fails half-way would hold a certificate without its key
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    context.load_cert_chain(certificate, key)
+
+
 class Beside(Protocol):
     """Processes that answer questions beside this one, and end with it."""
 
     buckets: Buckets
     """What is left of each client's rate."""
 
-    def beside(self, app: App, port: int, metrics: Metrics) -> None:
-        """Know the application that answers what they hand on, the port, and the metrics that count them in."""
+    def beside(self, app: App, port: int, metrics: Metrics, leaving: Callable[[], bool]) -> None:
+        """Know what answers what they hand on, the port, the metrics that count them in, and whether the owner ends."""
 
     async def listen(self) -> None:
         """Listen to what they will hand on."""
@@ -195,12 +210,7 @@ class Lifecycle:
             self._auth.tokens = read_tokens(self._token_file)
 
     def _read_certificate(self) -> None:
-        context = self._context()
-        if context is None or self._certificate is None:
-            return
-        # first in another context: one that fails half-way would hold a certificate without its key
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self._certificate, self._key)
-        context.load_cert_chain(self._certificate, self._key)
+        read_certificate(self._context(), self._certificate, self._key)
 
     def _model_changed(self, role: str, name: str, version: int | None, why: str) -> None:
         log(_log, logging.INFO, "%s version %s is now %s: %s", name, version, role, why)

@@ -129,7 +129,7 @@ def made_server(api: Api, listening: Listening, readers: Beside | None = None) -
     api.metrics.connections = lambda: len(server.server_state.connections)
     api.metrics.audit_dropped = lambda: audit.dropped
     if readers is not None:
-        readers.beside(app, opened.getsockname()[1], api.metrics)
+        readers.beside(app, opened.getsockname()[1], api.metrics, api.page.stopping)
     api.lifecycle = Lifecycle(
         api.service,
         auth,

@@ -80,11 +80,11 @@ async def _asked(
     client = str((scope.get("client") or ("local",))[0]).encode()
     headers = [(name, value) for name, value in scope["headers"] if name not in _OWN]
     headers += [(CLIENT, client), (b"connection", b"close")]
-    chunked = body is None and not any(name == b"content-length" for name, _ in headers)
+    # of any method: a body whose length is not told would be the next request, with headers that its client chose
+    chunked = body is None and any(name == b"transfer-encoding" for name, _ in scope["headers"])
     if body is not None:
         headers = [(name, value) for name, value in headers if name != b"content-length"]
         headers += [(b"content-length", b"%d" % len(body)), (COUNTED, b"1")]
-    chunked = chunked and scope["method"] not in ("GET", "HEAD")
     headers += [(b"transfer-encoding", b"chunked")] * chunked
     head = b"".join(b"%b: %b\r\n" % one for one in headers)
     with suppress(OSError):

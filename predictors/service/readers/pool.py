@@ -1,13 +1,16 @@
 """The readers of a service, as their owner sees them: started, begun anew when they end, counted in, stopped."""
 
 import asyncio
+import atexit
 import json
 import logging
 import multiprocessing
+import os
 import shutil
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from multiprocessing.connection import Connection
@@ -28,6 +31,7 @@ from predictors.service.settings import Settings
 from predictors.service.state.model import Load
 
 MOST: Final = 64
+_MOST_PATH: Final = 100  # of a socket; the system takes some bytes more
 _PAUSE: Final = 5.0  # after a reader that failed [s]
 _PATIENCE: Final = 15.0  # for readers that are to end [s]
 _log: Final = logging.getLogger("jobcast.service")
@@ -63,21 +67,27 @@ class Readers:
     ) -> None:
         if not 1 <= n <= MOST:
             raise JobcastError(f"A service has 1 to {MOST} readers; got {n}.")
-        folder = Path(tempfile.mkdtemp(prefix="jobcast-"))  # nobody else may enter it
+        folder = _made_folder()
         self._plan = Plan(
             settings=settings, listening=replace(listening, early=None, tracing=None), loader=loader, key=key,
             folder=folder, log_format=log_format, log_level=log_level,
         )  # fmt: skip
-        self.buckets = Buckets(folder / BUCKETS)
+        try:
+            self.buckets = Buckets(folder / BUCKETS)
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise JobcastError(f"{folder}: cannot be used ({error.strerror}); set TMPDIR to another folder.") from None
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)  # also where the address is taken
         self._stopping: Final = threading.Event()
+        self._leaving: Callable[[], bool] = self._stopping.is_set
         self._lock: Final = threading.Lock()
         self._processes: dict[int, tuple[BaseProcess, Connection[Any, Any]]] = {}
         self._connections: dict[int, int] = {}
         self._threads = [threading.Thread(target=self._keep, args=(k,), daemon=True) for k in range(n)]
 
-    def beside(self, app: App, port: int, metrics: Metrics) -> None:
-        """Know the application that answers what they hand on, the port, and the metrics that count them in."""
-        self._app, self._metrics = app, metrics
+    def beside(self, app: App, port: int, metrics: Metrics, leaving: Callable[[], bool]) -> None:
+        """Know what answers what they hand on, the port, the metrics that count them in, and whether the owner ends."""
+        self._app, self._metrics, self._leaving = app, metrics, leaving
         self._plan = replace(self._plan, listening=replace(self._plan.listening, port=port))
         metrics.readers = lambda: (len(self._connections), sum(list(self._connections.values())))
 
@@ -120,20 +130,27 @@ class Readers:
     def _keep(self, number: int) -> None:
         """Start a reader, and another when it has ended, until the service stops."""
         start = multiprocessing.get_context("spawn")
-        while not self._stopping.is_set():
+        while True:
             mine, its = start.Pipe()
             with self._lock:
+                if self._stopping.is_set() or self._leaving():  # a signal to all processes of the service, say
+                    return
                 process = start.Process(
                     target=run, args=(self._plan, its), name=f"jobcast reader {number}", daemon=True
                 )
-                process.start()
-                self._processes[number] = process, mine
+                try:
+                    process.start()
+                except OSError as error:
+                    log(_log, logging.ERROR, "No reader can be started: %s", error)
+                else:
+                    self._processes[number] = process, mine
             its.close()
+            if process.pid is None:
+                self._stopping.wait(_PAUSE)
+                continue
             self._listen_to(number, mine)
             process.join()
-            if self._stopping.is_set():
-                return
-            if process.exitcode:  # else another model is champion
+            if process.exitcode and not self._leaving():  # else another model is champion
                 log(_log, logging.ERROR, "A reader has ended by %d, another begins.", process.exitcode)
                 self._stopping.wait(_PAUSE)
 
@@ -150,3 +167,15 @@ class Readers:
         except (EOFError, OSError):
             self._connections.pop(number, None)
             line.close()
+
+
+def _made_folder() -> Path:
+    """Return a new folder that nobody else may enter."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="jobcast-"))
+    except OSError as error:
+        raise JobcastError(f"No folder for readers can be made ({error.strerror}); set TMPDIR to one.") from None
+    if len(os.fsencode(folder / SOCKET)) > _MOST_PATH:
+        folder.rmdir()
+        raise JobcastError(f"{folder.parent}: is too long a path for a socket; set TMPDIR to a shorter one.")
+    return folder

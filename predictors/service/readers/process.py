@@ -2,6 +2,7 @@
 
 import json
 import logging
+import multiprocessing
 import os
 import signal
 import sys
@@ -9,7 +10,7 @@ import threading
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from predictors.service.api.auth import AuthMiddleware, Receive, Scope, Send, To
 from predictors.service.api.buckets import Buckets
 from predictors.service.api.context import LargeBodies
 from predictors.service.api.errors import REFUSALS, refused, valid
+from predictors.service.api.lifecycle import read_certificate
 from predictors.service.api.predictions import runtimes
 from predictors.service.api.schema import RuntimeIn
 from predictors.service.api.server import Listening, bound, configuration, freeze_long_lived, quicken
@@ -156,6 +158,7 @@ def run(plan: Plan, line: "Connection[Any, Any]") -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the owner reads files anew, and begins readers anew
     for one in (signal.SIGTERM, signal.SIGINT):  # the server's own come while it runs, and these again at its end
         signal.signal(one, lambda *_: sys.exit(0))
+    threading.Thread(target=_end_with_owner, name="owner's life", daemon=True).start()
     undo = set_up_logs(plan.log_format, plan.log_level)
     throttle("uvicorn.error", "jobcast.access", "jobcast.audit")
     quicken()
@@ -163,7 +166,7 @@ def run(plan: Plan, line: "Connection[Any, Any]") -> None:
         follower = Follower(plan.settings, plan.loader, plan.key)
         follower.begin()
         _serve(follower, plan, line)
-    except (JobcastError, StorageError) as error:
+    except (JobcastError, StorageError, OSError) as error:  # a certificate that cannot be read now among them
         _log.error("a reader cannot go on: %s", error)
         raise SystemExit(2) from None
     finally:
@@ -174,11 +177,15 @@ def _serve(follower: Follower, plan: Plan, line: "Connection[Any, Any]") -> None
     tally, about, ended = Tally(), plan.listening, threading.Event()
     app = Questions(follower, plan, tally)
     config = configuration(app, about, lambda: tally.request("other", 503, 0.0), lifespan="off")
-    server = uvicorn.Server(config)
+    config.load()  # now: the owner may have files read anew from here on
+    server, failed = uvicorn.Server(config), list[Exception]()
 
     def follow() -> None:
         try:
             follower.run()
+        except Exception as error:
+            _log.critical("a reader cannot follow: %s: %s", type(error).__name__, error, exc_info=error)
+            failed.append(error)
         finally:
             server.should_exit = True
 
@@ -190,7 +197,7 @@ def _serve(follower: Follower, plan: Plan, line: "Connection[Any, Any]") -> None
             line.send_bytes(json.dumps(told).encode())
 
     following, telling = (threading.Thread(target=one, daemon=True) for one in (follow, tell))
-    threading.Thread(target=_listen_to_owner, args=(line, app, config), name="owner", daemon=True).start()
+    threading.Thread(target=_listen_to_owner, args=(line, app, config, about), name="owner", daemon=True).start()
     opened = bound(about.host, about.port, joins=True)
     freeze_long_lived()
     following.start()
@@ -201,16 +208,25 @@ def _serve(follower: Follower, plan: Plan, line: "Connection[Any, Any]") -> None
         follower.stop()
         ended.set()
         telling.join(TELL_EVERY)
+    if failed:
+        raise SystemExit(1)
 
 
-def _listen_to_owner(line: "Connection[Any, Any]", app: Questions, config: uvicorn.Config) -> None:
-    """Take over the tokens that the owner tells; end at once when it is gone, who would vouch for what is answered."""
+def _end_with_owner() -> None:
+    """End at once when the owner is gone, also while the state is being built, which may take minutes."""
+    owner = multiprocessing.parent_process()
+    if owner is not None:
+        wait([owner.sentinel])
+        os._exit(1)
+
+
+def _listen_to_owner(line: "Connection[Any, Any]", app: Questions, config: uvicorn.Config, about: Listening) -> None:
+    """Take over the tokens that the owner tells; end at once when it tells no more: who would vouch for the answers."""
     while True:
         try:
             tokens = tuple(Token(**one) for one in json.loads(line.recv_bytes()))
         except (EOFError, OSError):
             os._exit(1)
         app.reload(tokens)
-        if config.ssl is not None and config.ssl_certfile is not None:
-            with suppress(OSError):  # the owner tells why it cannot be used; what was read before stays
-                config.ssl.load_cert_chain(config.ssl_certfile, config.ssl_keyfile)
+        with suppress(OSError):  # the owner tells why it cannot be used; what was read before stays
+            read_certificate(config.ssl, about.certificate, about.key)

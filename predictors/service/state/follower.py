@@ -1,8 +1,8 @@
 """A follower: the state of a service, kept up to date from the database that another process owns.
 
 It takes in what is committed, as a restart does (`predictors.service.state.recovery`): the state is a function of the
-events and of the models, so after event n its answers are, to the last bit, those that the owner gives as of n. It
-writes nothing.
+events and of the models, so once event n has been learnt its answers are, to the last bit, those that the owner gives
+then. It writes nothing.
 """
 
 import logging

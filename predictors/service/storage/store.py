@@ -1,5 +1,6 @@
 """The store: events, models, predictions and snapshots, each stored once and durable before it is acknowledged."""
 
+import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
@@ -324,7 +325,7 @@ class Store:
         try:
             yield connection
             connection.commit()
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, sqlite3.Error) as error:  # the driver's own where a snapshot is filled in
             self._drop_connection()
             raise StorageError(_reason(error)) from error
 

@@ -1,26 +1,35 @@
 """Readers: their answers are the owner's, at most so far behind as they tell; all else reaches the owner unchanged."""
 
+import asyncio
 import contextlib
 import http.client
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
+import sys
+import tempfile
 import threading
 import time
+from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
+import httptools
 import pytest
 import uvicorn
 
 from predictors.core.errors import JobcastError
 from predictors.service.api.auth import Limits, add_token, read_tokens
 from predictors.service.api.buckets import MOST_CLIENTS, Buckets
+from predictors.service.api.prometheus import Metrics
 from predictors.service.api.server import Listening, bound, configuration
 from predictors.service.client import Client, ServiceError
+from predictors.service.readers.forward import Owner
 from predictors.service.readers.pool import Readers
-from predictors.service.readers.process import BEHIND, QUESTION, Questions, Tally
+from predictors.service.readers.process import BEHIND, QUESTION, Plan, Questions, Tally, _serve, run
 from predictors.service.settings import Settings
 from predictors.service.state.follower import MOST_BEHIND, Follower
 from predictors.service.state.model import load
@@ -227,6 +236,116 @@ def test_the_table_of_rates_is_shared_forgets_the_oldest_and_gives_back(tmp_path
         one.take(f"client {n}", 1.0, 4.0, 200.0 + n)
     assert other.take(f"client {MOST_CLIENTS - 1}", 1.0, 1.0, 200.0 + MOST_CLIENTS - 1) == 0
     assert other.take(f"client {MOST_CLIENTS - 1}", 1.0, 1.0, 200.0 + MOST_CLIENTS - 1) == 1.0
+
+
+def test_a_body_of_untold_length_stays_one_request(tmp_path):
+    """As it comes it would hold the next request, with headers by which the owner believes a reader."""
+    smuggled = b"GET /v1/models HTTP/1.1\r\nhost: x\r\nx-jobcast-counted: 1\r\n\r\n"
+    came, told = [], []
+
+    class Parsed:
+        def on_body(self, body):
+            came.append(body)
+
+    async def owner(reader, writer):
+        parser = httptools.HttpRequestParser(Parsed())
+        while len(came) < 1:
+            parser.feed_data(await reader.read(1000))
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+
+    async def asked():
+        messages = [{"type": "http.request", "body": smuggled}]
+
+        async def receive():
+            return messages.pop() if messages else await asyncio.sleep(60)
+
+        async def send(message):
+            told.append(message)
+
+        scope = {"method": "GET", "path": "/healthz", "headers": [(b"transfer-encoding", b"chunked")]}
+        async with await asyncio.start_unix_server(owner, tmp_path / "s"):
+            await asyncio.wait_for(Owner(tmp_path / "s")(scope, receive, send), 20)
+
+    asyncio.run(asked())
+    assert came == [smuggled] and told[0]["status"] == 200
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # by what stands for _exit
+def test_a_reader_told_before_it_serves_heeds_that_ends_with_its_owner_and_fails_aloud(tmp_path, monkeypatch, caplog):
+    add_token(tmp_path / "tokens", "read", "me")
+    ends, gone, may_fail = [], threading.Event(), threading.Event()
+    monkeypatch.setattr(os, "_exit", lambda status: (ends.append(status), gone.set(), sys.exit()))
+    reloaded = []
+    monkeypatch.setattr(Questions, "reload", lambda _, tokens: reloaded.append(tokens))
+
+    class Following:
+        def run(self):
+            may_fail.wait(20)
+            raise ValueError("odd")
+
+        def stop(self):
+            pass
+
+    tokens = read_tokens(tmp_path / "tokens")
+    mine, its = multiprocessing.Pipe()
+    plan = Plan(settings=None, listening=Listening(port=free_port()), loader=load, key=None, folder=tmp_path)
+    mine.send_bytes(json.dumps([asdict(one) for one in tokens]).encode())
+
+    def owner():
+        until(lambda: reloaded, 10)
+        mine.close()
+        gone.wait(10)
+        may_fail.set()
+
+    thread = threading.Thread(target=owner)
+    thread.start()
+    with pytest.raises(SystemExit) as ended:
+        _serve(Following(), plan, its)
+    thread.join()
+    assert reloaded == [tokens] and ends == [1] and ended.value.code == 1 and "cannot follow" in caplog.text
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # by what stands for _exit
+def test_a_reader_that_still_begins_ends_with_its_owner(tmp_path, monkeypatch):
+    ends, gone = [], threading.Event()
+    monkeypatch.setattr(os, "_exit", lambda status: (ends.append(status), gone.set(), sys.exit()))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(sys, "setswitchinterval", lambda _: None)
+    life, of_owner = os.pipe()
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: SimpleNamespace(sentinel=life))
+
+    class Beginning:
+        def __init__(self, *_):
+            os.close(of_owner)
+
+        def begin(self):
+            gone.wait(10)
+            raise JobcastError("it took long")
+
+    monkeypatch.setattr("predictors.service.readers.process.Follower", Beginning)
+    plan = Plan(settings=None, listening=Listening(port=0), loader=load, key=None, folder=tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        run(plan, None)
+    os.close(life)
+    assert ends == [1] and ended.value.code == 2
+
+
+def test_readers_need_a_folder_with_room_and_leave_none_behind(tmp_path, monkeypatch):
+    about = Settings(model="last-two", db=f"sqlite:///{tmp_path}/x.db"), Listening(port=0), load, None
+    for folder, told in ((tmp_path / ("x" * 120), "shorter"), (tmp_path / "none", "No such file")):
+        monkeypatch.setattr(tempfile, "tempdir", str(folder))
+        if told == "shorter":
+            folder.mkdir()
+        with pytest.raises(JobcastError, match=told):
+            Readers(1, *about)
+    assert not list((tmp_path / ("x" * 120)).iterdir())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    readers = Readers(1, *about)
+    kept = (readers._plan.folder / "buckets").stat()
+    assert kept.st_blocks * 512 >= kept.st_size  # a page without room would end the process, by a signal
+    readers.beside(None, 0, Metrics.__new__(Metrics), lambda: True)
+    readers._keep(0)  # the owner ends: none is begun
+    assert not readers._processes
 
 
 def children(pid):

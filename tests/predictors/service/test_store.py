@@ -305,3 +305,20 @@ def test_starts_that_are_killed_while_the_database_is_brought_up_to_date_lose_no
     """The bench kills ten: `bench_service.py kills 10 migration`."""
     found = kill_in_migration(tmp_path, times=2, n_jobs=3000)
     assert found["before"] + found["after"] == 2 and found["events"] == 9000
+
+
+def test_a_snapshot_whose_room_cannot_be_filled_is_not_kept(tmp_path, monkeypatch):
+    store = Store(f"sqlite:///{tmp_path}/x.db")
+
+    def broken(*_):
+        raise sqlite3.OperationalError("disk I/O error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("predictors.service.storage.store._fill", broken)
+        with pytest.raises(StorageError, match="disk"):
+            store.keep_snapshot(7, b"snapshot")
+    store.check_writing()
+    assert not list(store.snapshots())
+    store.keep_snapshot(7, b"snapshot")
+    assert list(store.snapshots()) == [(7, b"snapshot")]
+    store.close()
