@@ -3,8 +3,8 @@
 A stem is a name without what changes from run to run: digits, dates, ids. Jobs of one stem tend to be one program. A
 signature is 104 bits of the hashed groups of three letters of all names of a job: the fewer bits of two of them differ,
 the more the names have in common (Charikar, Similarity Estimation Techniques from Rounding Algorithms, STOC 2002,
-doi 10.1145/509907.509965). Both are hashes: the history and the models hold no name. Where a log has a vector for each
-job, its signature stands in the place of that of the names; the two are never compared.
+doi 10.1145/509907.509965). Both are hashes: the history and the models hold no name. The signature of a job's
+vector stands in the place of that of its names; the two are never compared.
 """
 
 import re
@@ -113,7 +113,7 @@ def _code(text: str) -> int:
 def called_in(log: JobLog) -> Ints:
     """Return what each job of a log is called, int64 of shape (n_jobs, 4), the columns those of `Called`.
 
-    Where the log has vectors, the signatures are theirs: a job without one has none.
+    The signatures of a job with a vector are the vector's, whatever other jobs have: nothing hangs on later ones.
 
     Examples
     --------
@@ -124,8 +124,8 @@ def called_in(log: JobLog) -> Ints:
     (True, [-1, -1])
     """
     result = _by_names(log)
-    if log.known("signature").any():
-        result[:, 2], result[:, 3] = log.filled("signature"), log.filled("signature_2")
+    has = log.known("signature") & log.known("signature_2")
+    result[has, 2], result[has, 3] = log.filled("signature")[has], log.filled("signature_2")[has]
     return result
 
 

@@ -423,9 +423,9 @@ class SimilarNamesMean(Similar):
 class KnnText(ColumnPredictor):
     """Mean run time of the five nearest of the user's last fifty ended jobs, by names, request and processors.
 
-    Names are compared by hashed groups of three letters: nothing is trained and nothing downloaded. Where the log has a
-    vector for each job, such as an embedding, the angles between vectors count in the place of names. Without either
-    only request and processors count. No ended job: the requested time.
+    Names are compared by hashed groups of three letters: nothing is trained and nothing downloaded. Of jobs
+    with vectors, such as embeddings, the angles between these count in the place of names. Without either only request
+    and processors count. No ended job: the requested time.
 
     Parameters
     ----------

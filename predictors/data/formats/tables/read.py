@@ -270,7 +270,7 @@ def _cleaned(column: Any, target: str, table_map: TableMap) -> Any:
     """Return a column of text without the texts that mean unknown, and with points as decimal marks of its numbers."""
     from pyarrow import compute as pc
 
-    if target == VECTOR:
+    if target == VECTOR and _is_list(column):
         return column
     if table_map.unknown:
         known = np.ones(len(column), dtype=np.bool_)

@@ -18,8 +18,11 @@ from predictors.data.formats.columns import MISSING
 from predictors.data.formats.records import Draft
 from predictors.data.joblog import SIGNATURE_BITS
 
+MOST_NUMBERS: Final = 1 << 16
+"""Numbers of a vector at most."""
 _PLANES: Final = 2 * SIGNATURE_BITS
 _BLOCK: Final = 8192
+_MOST_AT_ONCE: Final = 1 << 23
 _SEED: Final = 104
 _MARKS: Final = "[]() \t\"'"
 _BETWEEN: Final = str.maketrans(",;\t\n", "    ")
@@ -28,8 +31,8 @@ _BETWEEN: Final = str.maketrans(",;\t\n", "    ")
 def sign_vectors(column: Any, name: str, draft: Draft) -> None:
     """Fill in the signatures of a column of vectors: lists of numbers, or their texts.
 
-    A vector with another number of numbers than most, with one that is not finite, or of noughts alone is unknown, and
-    counted.
+    A vector with another number of numbers than most that are finite, with one that is not, or of noughts alone is
+    unknown, and counted; so is one of more than `MOST_NUMBERS`.
 
     Parameters
     ----------
@@ -44,21 +47,25 @@ def sign_vectors(column: Any, name: str, draft: Draft) -> None:
     sizes = np.diff(bounds)
     given = sizes > 0
     words = np.full((len(sizes), 2), MISSING, dtype=np.int64)
+    good = np.zeros(len(sizes), dtype=np.bool_)
     if given.any():
-        size = int(np.bincount(sizes[given]).argmax())
-        rows = np.flatnonzero(sizes == size)
-        good = np.zeros(len(sizes), dtype=np.bool_)
+        good[given] = np.logical_and.reduceat(np.isfinite(values), bounds[:-1][given])
+        good &= sizes <= MOST_NUMBERS
+    if good.any():
+        size = int(np.bincount(sizes[good]).argmax())
+        good &= sizes == size
+        rows = np.flatnonzero(good)
         planes = np.empty((size, _PLANES))
         _draw(planes)
-        for first in range(0, len(rows), _BLOCK):
-            some = rows[first : first + _BLOCK]
+        step = max(1, min(_BLOCK, _MOST_AT_ONCE // size))
+        for first in range(0, len(rows), step):
+            some = rows[first : first + step]
             block = values[bounds[some][:, None] + np.arange(size)].astype(np.float64)
-            fine = np.isfinite(block).all(axis=1) & (block != 0).any(axis=1)
-            good[some] = fine
+            good[some] = fine = (block != 0).any(axis=1)
             words[some[fine]] = signatures(block[fine], planes)
-        bad = given & ~good
-        draft.report("not-a-vector", bad, name, f"{int(sizes[np.argmax(bad)])} numbers" if bad.any() else "")
         draft.ledger.note("columns", f"of each vector of {size} numbers in {name} 104 signs are kept, not the numbers")
+    bad = given & ~good
+    draft.report("not-a-vector", bad, name, f"{int(sizes[np.argmax(bad)])} numbers" if bad.any() else "")
     draft.numbers["signature"], draft.numbers["signature_2"] = words[:, 0].copy(), words[:, 1].copy()
 
 
@@ -89,7 +96,8 @@ def _numbers(column: Any) -> tuple[npt.NDArray[Any], Ints]:
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return _of_texts(column)
     single = pa.types.is_float32(column.type.value_type)  # half the memory, where a month has gigabytes of them
-    lists = pc.fill_null(column.cast(pa.large_list(pa.float32() if single else pa.float64())), [])
+    # whole numbers beyond 2^53 lose their last digits, which turn no vector
+    lists = pc.fill_null(column.cast(pa.large_list(pa.float32() if single else pa.float64()), safe=False), [])
     flat = lists.flatten()
     flat = pc.fill_null(flat, np.nan) if flat.null_count else flat
     values = np.frombuffer(flat.buffers()[1] or b"", np.float32 if single else np.float64)[flat.offset :][: len(flat)]

@@ -14,7 +14,7 @@ from experiments.cli.main import app
 from predictors.data.formats.detect import FORMATS, detect, read_log, writer_for
 from predictors.data.formats.tables.read import parse_table
 from predictors.data.formats.tables.table_map import TableMap
-from predictors.data.formats.tables.vectors import signatures
+from predictors.data.formats.tables.vectors import MOST_NUMBERS, signatures
 from predictors.data.joblog import SIGNATURE_BITS, JobLog
 from predictors.history._features import apart
 from predictors.history.names import called, called_in
@@ -72,6 +72,22 @@ def test_vectors_that_are_none_are_unknown_and_counted():
     log, account = parse_table(parquet_of(odd, pa.list_(pa.float64())), "a.parquet", MAP)
     assert log.known("signature").tolist() == [True] * 3 + [False] * 6 + [True]
     assert account.count("not-a-vector") == 4  # what is not there is not counted
+
+
+def test_texts_that_are_no_vectors_take_none_from_the_others():
+    rows = [f'{k},{100 * k},{100 * k},{100 * k + 50},ana,"{v}"' for k, v in enumerate(["nan"] * 5 + VECTORS)]
+    log, account = parse_table("\n".join(["id,at,from,to,user,v", *rows]).encode(), "a.csv", MAP)
+    assert signed(log)[5:] == signatures(np.array(VECTORS)).tolist() and account.count("not-a-vector") == 5
+    texts = parquet_of(["-1", "-1", "-1", "[1, 2]"])
+    log, account = parse_table(texts, "a.parquet", TableMap(columns=dict(MAP.columns), unknown=("-1",)))
+    assert log.known("signature").tolist() == [False] * 3 + [True] and account.changed == 0
+
+
+def test_numbers_and_vectors_that_are_too_large():
+    log, account = parse_table(parquet_of([[1 << 62 | 1, 3], [4, 3]], pa.list_(pa.int64())), "a.parquet", MAP)
+    assert log.known("signature").all() and account.changed == 0
+    log, account = parse_table(parquet_of([[1.0] * (MOST_NUMBERS + 1)] * 2 + [[1.0, 2.0]]), "a.parquet", MAP)
+    assert log.known("signature").tolist() == [False, False, True] and account.count("not-a-vector") == 2
 
 
 def test_signatures_outlive_parquet_and_say_what_swf_loses(tmp_path):
@@ -135,7 +151,14 @@ def test_vectors_and_names_are_never_compared():
     some = log.select(slice(None))
     gone = {**some.unknown, "signature": np.arange(6) == 2, "signature_2": np.arange(6) == 2}
     some = JobLog(some.values, gone, categories=some.categories)
-    assert called_in(some)[2, 2:].tolist() == [-1, -1]  # not the signature of its name
+    name = some.categories["executable"][2]
+    assert called_in(some)[2, 2:].tolist() == [called(name).signature, called(name).signature_2]
+
+
+def test_what_a_job_is_called_hangs_on_no_later_job():
+    log, gone = log_with_vectors(40), np.arange(40) < 20
+    late = JobLog(log.values, {**log.unknown, "signature": gone, "signature_2": gone}, categories=log.categories)
+    assert called_in(late)[:20].tolist() == called_in(late.select(slice(20))).tolist()
 
 
 @pytest.mark.parametrize("hide", [pseudonymous, anonymous])
