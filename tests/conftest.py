@@ -120,11 +120,13 @@ def empty_store(tmp_path_factory):
     folder = tmp_path_factory.mktemp("template") if alone else tmp_path_factory.getbasetemp().parent / "template"
     folder.mkdir(exist_ok=True)
     with FileLock(folder / "lock"), pytest.MonkeyPatch.context() as patch:
-        if not (folder / "mlruns").is_dir():
+        if not (folder / "whole").exists():
+            shutil.rmtree(folder / "mlruns", ignore_errors=True)  # of a worker that was killed
             patch.setenv("JOBCAST_HOME", str(folder))
             patch.delenv("MLFLOW_TRACKING_URI", raising=False)
             with tracking._client(Store.current()):
                 pass
+            (folder / "whole").touch()
     return folder / "mlruns"
 
 

@@ -377,14 +377,23 @@ class Journal:
                     self._base.execute(f"DELETE FROM {name}")
                 break
         self._limits = self._stored()
+        trouble: sqlite3.Error | None = None
         for path in self._files():
             with path.open("rb") as file:
                 file.seek(known.get(path.name, 0))
                 lines = file.read().splitlines()
                 end = file.tell()
-            if lines:
-                self._project([_parsed(line, path) for line in lines])
-                self._remember(path.name, end)
+            records = [_parsed(line, path) for line in lines]
+            if trouble is not None:  # what later months tell of each job is known, though the base be locked
+                self._rows_of(records)
+            elif records:
+                try:
+                    self._project(records)
+                    self._remember(path.name, end)
+                except sqlite3.Error as error:
+                    trouble = error
+        if trouble is not None:
+            raise trouble
 
     def _stored(self) -> dict[int, SoftLimit]:
         """Return the soft limits that may still matter: not those of jobs that ended two months ago.
@@ -401,7 +410,7 @@ class Journal:
 
     def _project(self, records: Iterable[Record]) -> None:
         records = list(records)
-        limits = [self._row_of(one) for one in records if one["what"] in ABOUT_JOBS]  # known, though the base be locked
+        limits = self._rows_of(records)  # known, though the base be locked
         with self._base:
             self._base.executemany(
                 "INSERT OR REPLACE INTO soft_limits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", limits
@@ -430,6 +439,9 @@ class Journal:
             f"VALUES ({', '.join('?' * (5 + len(told)))}) ON CONFLICT DO UPDATE SET {kept}",
             (one["job"], one["submission"], one["start"], one["held"], one["at"], *told.values()),
         )
+
+    def _rows_of(self, records: Iterable[Record]) -> list[tuple[Any, ...]]:
+        return [self._row_of(one) for one in records if one["what"] in ABOUT_JOBS]
 
     def _row_of(self, one: Record) -> tuple[Any, ...]:
         """Take a record into what is known of its job, and return the base's row on it."""

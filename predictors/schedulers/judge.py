@@ -115,7 +115,7 @@ class LocalJudge:
         window = self._loaded.origin.window
         parts = _Timed(Scan(self._telemetry, between=[[now - window, now]]), now)
         found = windows(parts, [float(now)], window=window)
-        self._seen, self._newest = seen, parts.newest
+        self._seen, self._newest = None if parts.goes_on else seen, parts.newest
         if old := _age(self._newest, now):
             return [self._silent(version, old)] * len(starts)
         answers = []
@@ -142,15 +142,16 @@ class LocalJudge:
 
 
 class _Timed:
-    """Parts of telemetry as they come, and the time of the newest row until a second."""
+    """Parts of telemetry as they come, the time of the newest row until a second, and whether rows follow it."""
 
     def __init__(self, parts: Iterable[Samples], until: int) -> None:
-        self._parts, self._until, self.newest = parts, until, -np.inf
+        self._parts, self._until, self.newest, self.goes_on = parts, until, -np.inf, False
 
     def __iter__(self) -> Iterator[Samples]:
         for part in self._parts:
             past = part.time[part.time <= self._until]
             self.newest = max(self.newest, float(past.max(initial=-np.inf)))
+            self.goes_on |= past.size < part.time.size
             yield part
 
 

@@ -243,6 +243,8 @@ def test_files_with_old_counters_give_no_answer_and_are_not_read_again(tmp_path,
     samples = [(float(time), np.full((4, len(COUNTERS)), 5.0)) for time in range(1000, 1310, 10)]
     write_ldms(tmp_path / "ldms", range(4), samples)
     judge, starts, newest = LocalJudge(variability_state().loaded, tmp_path / "ldms"), [Asked("fit", "network")], 1300
+    (early,) = judge.answers(starts, 900)  # a clock behind that of the counters
+    assert early.probability is None and "no counters near 900" in early.why
     (fresh,) = judge.answers(starts, newest + 60)
     assert fresh.probability is not None
     (old,) = judge.answers(starts, newest + 200)

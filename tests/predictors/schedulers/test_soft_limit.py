@@ -174,3 +174,23 @@ def test_a_base_that_cannot_be_written_follows_later(tmp_path):
         assert journal.open_jobs() == {1, 2, 3}
         assert other.execute("SELECT count(*) FROM soft_limits").fetchone() == (3,)
         other.close()
+
+
+def test_what_a_month_tells_is_known_though_the_base_lacks_the_month_before(tmp_path):
+    """The base cannot be written from the end of a month on: the jobs of the next month are known all the same."""
+    month = 31 * 86_400
+    with Journal(tmp_path) as journal:
+        other = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        journal._base.execute("PRAGMA busy_timeout=10")
+        for job, second in ((1, month - 1), (2, month)):
+            with pytest.raises(JobcastError, match="cannot be written"):
+                journal.add([record("intended", 30, job=job, at=second)])
+            assert journal.open_jobs() == set(range(1, job + 1))
+        with pytest.raises(JobcastError, match="cannot be written"):
+            journal.catch_up()
+        assert journal.open_jobs() == {1, 2}
+        other.execute("ROLLBACK")
+        journal.catch_up()
+        assert other.execute("SELECT count(*) FROM soft_limits").fetchone() == (2,)
+        other.close()

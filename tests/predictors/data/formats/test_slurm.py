@@ -412,10 +412,11 @@ def test_json_of_a_newer_slurm() -> None:
     assert account.count("no-limit") == 1
 
 
-def test_a_run_before_a_requeue_in_json_has_two_states() -> None:
+@pytest.mark.parametrize("put_back", ["REQUEUED", "RESIZING"])
+def test_a_run_before_a_requeue_in_json_has_two_states(put_back) -> None:
     """As Slurm 26.05 writes it: the first of them is PENDING, and the run is no job of its own."""
     later = {name: 1_700_000_500 + number for number, name in enumerate(("submission", "eligible", "start", "end"))}
-    run = {**NEW, "state": {"current": ["PENDING", "REQUEUED"], "reason": "None"}, "restart_cnt": 0}
+    run = {**NEW, "state": {"current": ["PENDING", put_back], "reason": "None"}, "restart_cnt": 0}
     log, account = as_json(run, {**NEW, "time": {**NEW["time"], **later}, "restart_cnt": 1})
     assert (len(log), named(log, "state")) == (1, ["OUT_OF_MEMORY"])
     assert account.count("earlier-attempt") == 1
