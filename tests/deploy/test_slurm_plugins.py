@@ -73,7 +73,7 @@ def test_the_plug_in_sets_what_the_table_has(lua):
     assert submitted(lua, table(), 'job.name = "ü fit|2"')[0] == "40"
     assert submitted(lua, table(), "job.partition = nil")[0] == "25"  # the default one
     assert submitted(lua, table(), "job.min_cpus = 64")[0] == "40"  # as the longest of the user's with this limit
-    assert submitted(lua, table(reservation=NOW + 240 * 60 + 700))[0] == "25"
+    assert submitted(lua, table(reservation=int(time.time()) + 240 * 60 + 700))[0] == "25"
 
 
 LEFT = {
