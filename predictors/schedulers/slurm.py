@@ -90,8 +90,8 @@ class Slurm:
     def ended_since(self, second: int) -> Rows | None:
         """Return the jobs that ended since a second, by sacct; None where no accounts are kept.
 
-        Runs before a requeue count as jobs of their own. Jobs that were cancelled before they could ever start are among
-        them: sacct tells these only where it is asked by state.
+        Runs before a requeue count as jobs of their own. Jobs that were cancelled before they could ever start are
+        among them: sacct tells these only where it is asked by state.
 
         Raises
         ------
