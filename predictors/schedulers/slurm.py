@@ -91,7 +91,7 @@ class Slurm:
         """Return the jobs that ended since a second, by sacct; None where no accounts are kept.
 
         Runs before a requeue count as jobs of their own. Jobs that were cancelled before they could ever start are
-        among them, as sacct is asked for states until now; without that it leaves them out.
+        among them: sacct tells these only where it is asked by state.
 
         Raises
         ------
