@@ -311,50 +311,73 @@ def _weights(told: Setting) -> Iterator[tuple[str, float]]:
         yield match[1].lower(), float(match[2]) * unit
 
 
+def _parts(codes: Ints) -> list[Ints]:
+    """Return the places of equal codes, ascending, one array a code."""
+    if not len(codes):
+        return []
+    order = np.argsort(codes, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+
+
 class _Limits:
     """Makes the limits of a log's jobs."""
 
     def __init__(self, owners: Owners) -> None:
         self.owners = owners
-        self.qos_of = np.array(owners.qos, dtype=object)
         part_qos = {name: row["qos"].value for name, row in owners.conf.partitions.items() if "qos" in row}
-        self.part_qos_of = np.array([part_qos.get(name, "") for name in owners.partitions], dtype=object)
-        self.over = np.array(["overpartqos" in owners._flags(name) for name in owners.qos])
-        self.users = np.array(owners.users, dtype=object)
+        of_partition = np.array([part_qos.get(name, "") for name in owners.partitions], dtype=object)
+        of_jobs = np.array(owners.qos, dtype=object)
+        names, codes = np.unique(np.concatenate([of_jobs, of_partition]), return_inverse=True)
+        self.qos_names: list[str] = names.tolist()
+        self.unknown = sorted({name for name in part_qos.values() if name not in owners.accounts.qos})
+        self.qos_of, self.part_qos_of = np.split(codes, 2)
+        over = np.array(["overpartqos" in owners._flags(name) for name in self.qos_names], dtype=np.bool_)[self.qos_of]
+        self.first = np.where(over, self.qos_of, self.part_qos_of)
+        self.second = np.where(over, self.part_qos_of, self.qos_of)
         entries, place = owners._places
         self.entries, self.place = entries, place
-        self.account_of = np.array([entries[i].account if i >= 0 else "" for i in place.tolist()], dtype=object)
+        self.user_names, self.user_of = np.unique(np.array(owners.users, dtype=object), return_inverse=True)
+        accounts = np.array([*(one.account for one in entries), ""], dtype=object)  # NO_ACCOUNT is the last
+        self.account_names, self.account_of = np.unique(accounts, return_inverse=True)
+        self.account_of = self.account_of[place]
         self.all = LimitsBeingMade()
         self.too_large = 0
         self.untold: set[str] = set()
+        self.set_by: dict[tuple[str, str | None], Bools] = {}
 
     def made(self) -> Limits:
-        n = len(self.users)
+        n = len(self.place)
         for qos, row in self.owners.accounts.qos.items():
             self._of_qos(qos, row)
         self._of_associations()
-        unreserved = np.array(["noreserve" in self.owners._flags(name) for name in self.owners.qos], dtype=np.bool_)
+        unreserved = np.array(["noreserve" in self.owners._flags(name) for name in self.qos_names], dtype=np.bool_)
         findings = self.owners.findings
+        if self.unknown:
+            text = (
+                f"QOS of partitions that the files do not have, so that they limit nothing: {', '.join(self.unknown)}"
+            )
+            findings.append(Finding("slurm-unknown-partition-qos", "noted", text, len(self.unknown)))
         if self.too_large:
             text = "alone they are beyond a limit: Slurm would refuse them or let them wait for ever; it holds them not"
             findings.append(Finding("slurm-beyond-limit", "noted", text, self.too_large))
         if self.untold:
             text = f"limits on {', '.join(sorted(self.untold))}: the log does not tell what jobs have of them"
             findings.append(Finding("slurm-limits-untold", "noted", text, len(self.untold)))
-        return self.all.done(n, unreserved)
+        return self.all.done(n, unreserved[self.qos_of])
 
-    def _defined(self, key: str, tres: str | None) -> dict[str, bool]:
-        """Return which QOS set a limit."""
-        return {
-            name: key in row and (tres is None or tres in tres_of(row[key]))
-            for name, row in self.owners.accounts.qos.items()
-        }
+    def _setting(self, key: str, tres: str | None) -> Bools:
+        """Return which QOS set a limit, by number."""
+        if (key, tres) not in self.set_by:
+            rows = (self.owners.accounts.qos.get(name, {}) for name in self.qos_names)
+            self.set_by[key, tres] = np.array(
+                [key in row and (tres is None or tres in tres_of(row[key])) for row in rows], dtype=np.bool_
+            )
+        return self.set_by[key, tres]
 
-    def _free(self, key: str, tres: str | None) -> Bools:
-        """Return the jobs whose QOS set no such limit: then that of the association holds them."""
-        sets = self._defined(key, tres)
-        pairs = zip(self.qos_of, self.part_qos_of, strict=True)
-        return ~np.array([sets.get(one, False) or sets.get(two, False) for one, two in pairs], dtype=np.bool_)
+    def _free(self, key: str, tres: str | None, rows: Ints) -> Bools:
+        """Return which jobs' QOS set no such limit: then that of the association holds them."""
+        sets = self._setting(key, tres)
+        return ~(sets[self.qos_of[rows]] | sets[self.part_qos_of[rows]])
 
     @staticmethod
     def _wanted(told: Setting, by_resource: bool) -> dict[str | None, float]:
@@ -364,51 +387,53 @@ class _Limits:
         return {None: float(whole_of(told))}
 
     def _amounts(self, tres: str | None) -> Ints | None:
-        found = np.ones(len(self.users), dtype=np.int64) if tres is None else self.owners.amounts.get(tres)
+        found = np.ones(len(self.place), dtype=np.int64) if tres is None else self.owners.amounts.get(tres)
         if found is None:
             self.untold.add(str(tres))
         return found
 
-    def _add(self, name: str, most: float, jobs: Bools, amounts: Ints, holds: Bools) -> None:
-        rows = np.flatnonzero(jobs)
+    def _add(self, name: str, most: float, rows: Ints, amounts: Ints, holds: Bools) -> None:
+        """Add a limit for the jobs in some rows; `holds` has one entry a row."""
         if rows.size:
-            self.too_large += self.all.add(name, int(most), rows, amounts[rows], holds[rows])
+            self.too_large += self.all.add(name, int(most), rows, amounts[rows], holds)
 
     def _of_qos(self, qos: str, row: Mapping[str, Setting]) -> None:
-        jobs = (self.qos_of == qos) | (self.part_qos_of == qos)
-        scopes: dict[str, Any] = {
-            "grpjobs": None, "grptres": None, "maxjobsperuser": self.users, "maxtresperuser": self.users,
-            "maxjobsperaccount": self.account_of, "maxtresperaccount": self.account_of,
+        if qos not in self.qos_names:
+            return
+        number = self.qos_names.index(qos)
+        rows = np.flatnonzero((self.qos_of == number) | (self.part_qos_of == number))
+        by_user, by_account = (self.user_names, self.user_of), (self.account_names, self.account_of)
+        scopes: dict[str, tuple[Any, Ints] | None] = {
+            "grpjobs": None, "grptres": None, "maxjobsperuser": by_user, "maxtresperuser": by_user,
+            "maxjobsperaccount": by_account, "maxtresperaccount": by_account,
         }  # fmt: skip
         for key, scope in scopes.items():
             if key not in row:
                 continue
             told = row[key]
-            wanted = self._wanted(told, "tres" in key)
-            for tres, most in wanted.items():
+            for tres, most in self._wanted(told, "tres" in key).items():
                 amounts = self._amounts(tres)
                 if amounts is None:
                     continue
-                sets = self._defined(key, tres)
-                first = np.where(self.over, self.qos_of, self.part_qos_of)
-                second = np.where(self.over, self.part_qos_of, self.qos_of)
-                by_first = np.array([sets.get(name, False) for name in first])
-                holds = np.where(by_first, first, second) == qos
+                first, second = self.first[rows], self.second[rows]
+                holds = np.where(self._setting(key, tres)[first], first, second) == number
                 text = f"QOS {qos}: {told.name}={told.value}"
                 if scope is None:
-                    self._add(text, most, jobs, amounts, holds)
+                    self._add(text, most, rows, amounts, holds)
                     continue
-                for one in sorted({name for name in scope[jobs] if name}):
-                    self._add(f"{text} ({one})", most, jobs & (scope == one), amounts, holds)
+                names, codes = scope
+                for part in _parts(codes[rows]):
+                    if one := names[codes[rows[part[0]]]]:
+                        self._add(f"{text} ({one})", most, rows[part], amounts, holds[part])
         for key in ("maxtresperjob", "maxwall"):
             if key in row:
-                self.too_large += int((self._beyond(row[key], key) & jobs).sum())
+                self.too_large += int(self._beyond(row[key], key)[rows].sum())
 
     def _beyond(self, told: Setting, key: str) -> Bools:
         """Return which jobs alone are beyond a limit on one job."""
         if key == "maxwall":
             return self.owners.workload.requested > wall_of(told)
-        found = np.zeros(len(self.users), dtype=np.bool_)
+        found = np.zeros(len(self.place), dtype=np.bool_)
         for tres, most in tres_of(told).items():
             amounts = self._amounts(tres)
             found |= False if amounts is None else amounts > most
@@ -416,21 +441,22 @@ class _Limits:
 
     def _of_associations(self) -> None:
         number = {one.account: i for i, one in enumerate(self.entries) if not one.user}
-        inside = [np.zeros(len(self.users), dtype=np.bool_) for _ in self.entries]
-        for i in np.unique(self.place[self.place >= 0]).tolist():
-            jobs, at = self.place == i, i
+        inside: dict[int, list[Ints]] = {}
+        owned = np.flatnonzero(self.place >= 0)
+        for part in _parts(self.place[owned]):
+            at = int(self.place[owned[part[0]]])
             while at >= 0:
-                inside[at] |= jobs
+                inside.setdefault(at, []).append(owned[part])
                 one = self.entries[at]
                 at = number[one.parent] if one.parent and at else -1
         for i, one in enumerate(self.entries):
-            if inside[i].any():
-                self._of_association(one, inside[i], number)
+            if i in inside:
+                self._of_association(one, np.sort(np.concatenate(inside[i])), number)
 
-    def _of_association(self, one: Association, jobs: Bools, number: dict[str, int]) -> None:
+    def _of_association(self, one: Association, rows: Ints, number: dict[str, int]) -> None:
         for key in ("grpjobs", "grptres"):
             if key in one.settings:
-                self._claims(one, key, one.settings[key], jobs, key)
+                self._claims(one, key, one.settings[key], rows, key)
         if not one.user:
             return
         inherited: dict[str, Setting] = {}
@@ -439,15 +465,15 @@ class _Limits:
             inherited = {k: v for k, v in at.settings.items() if k in _INHERITED} | inherited
             at = self.entries[number[at.parent]] if at.parent else None
         if "maxjobs" in inherited:
-            self._claims(one, "maxjobs", inherited["maxjobs"], jobs, "maxjobsperuser")
+            self._claims(one, "maxjobs", inherited["maxjobs"], rows, "maxjobsperuser")
         for key in ("maxtresperjob", "maxwall"):
             if key in inherited:
-                self.too_large += int((self._beyond(inherited[key], key) & jobs & self._free(key, None)).sum())
+                self.too_large += int((self._beyond(inherited[key], key)[rows] & self._free(key, None, rows)).sum())
 
-    def _claims(self, one: Association, key: str, told: Setting, jobs: Bools, of_qos: str) -> None:
+    def _claims(self, one: Association, key: str, told: Setting, rows: Ints, of_qos: str) -> None:
         """Add a limit of an association; it holds the jobs whose QOS set none of the kind."""
         for tres, most in self._wanted(told, key == "grptres").items():
             amounts = self._amounts(tres)
             if amounts is None:
                 continue
-            self._add(f"{one.name}: {told.name}={told.value}", most, jobs, amounts, self._free(of_qos, tres))
+            self._add(f"{one.name}: {told.name}={told.value}", most, rows, amounts, self._free(of_qos, tres, rows))

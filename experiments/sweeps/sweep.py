@@ -10,7 +10,16 @@ from typing import Annotated, Any, ClassVar, Final, Self, TypeVar
 from pydantic import Field
 
 from experiments.compare.measures import AS_LOGGED, COMPARED
-from experiments.runs.simulate import GIVEN, STORED, TABLES, check_names, usual_correction, usual_estimates
+from experiments.runs.simulate import (
+    GIVEN,
+    STORED,
+    TABLES,
+    check_names,
+    policy_named,
+    usual_correction,
+    usual_estimates,
+)
+from experiments.runs.slurm import is_slurm
 from predictors.core.declarations import STRICT, check_fields, declared, parse_toml
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.cleaning import RequestsFrom
@@ -63,6 +72,8 @@ class Case:
     def check(self, kill: bool = True) -> None:
         """Raise JobcastError unless there is such a policy, estimates and correction, and they go together."""
         try:
+            if is_slurm(self.policy):
+                policy_named(self.policy)
             check_names(self.policy, self.estimates, self.correction, self.budget, self.soft_limits)
             if not kill and self.correction not in ("requested", "doubling"):
                 raise JobcastError(

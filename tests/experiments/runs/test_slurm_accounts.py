@@ -1,5 +1,6 @@
 """A policy of slurm.conf, dump and QOS: who comes first by usage, whom limits hold, and what is told."""
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 from experiments.cli.main import app
 from experiments.runs.simulate import NamedSimulation, run_by_name
 from experiments.runs.slurm import slurm_policy_of
+from experiments.sweeps.sweep import Case
 from predictors.core.errors import JobcastError
 from predictors.data.formats.detect import writer_for
 from predictors.data.joblog import JobLog
@@ -117,6 +119,13 @@ def test_what_is_not_used_not_enforced_or_not_known_is_told(files):
     assert "MaxSubmitJobs" in told["slurm-no-refusals"].text
     assert "GrpWall" in told["slurm-unused-of-associations"].text
     assert "denyonlimit" in told["slurm-unused-flags"].text
+    of_partition = CONF.replace("PartitionName=p ", "PartitionName=p QOS=gone ")
+    assert (
+        "nothing: gone"
+        in {one.rule: one.text for one in slurm_policy_of(files(conf=of_partition), log)[1].findings}[
+            "slurm-unknown-partition-qos"
+        ]
+    )
     off = slurm_policy_of(files("MaxJobs=1", conf=CONF.replace("limits,qos", "associations")), log)
     assert off[0].backfill.limits is None
     assert off[1].count("slurm-limits-off") == 1
@@ -150,6 +159,31 @@ def test_jobs_without_a_user_have_the_default_qos(files):
     table = Path(policy.split(",")[-1])
     table.write_text(table.read_text().replace("normal|0|1.0||||", "normal|0|1.0|||cpu=3|"))
     assert run_by_name(log, policy)[0].start.tolist() == [0, 50]
+
+
+def test_limits_of_many_users_are_made_in_a_moment(files):
+    """One pass over the jobs a limit, not one a user: 60,000 jobs of 2,000 users."""
+    n, users = 60_000, 2_000
+    user = np.arange(n) % users
+    log = made_log([(i, 1, 60, 0, 1) for i in range(n)], user=user)
+    log = JobLog.from_columns(
+        dict(log.values), {}, max_procs=8, categories=log.categories | {"user": tuple(f"u{i}" for i in range(users))}
+    )
+    text = "".join(f"User - 'u{i}':Fairshare=1:MaxJobs=2\n" for i in range(users))
+    policy = files(rows="high|0|1.0||3||\n")
+    with Path(policy.split(",")[1]).open("a") as file:
+        file.write(text)
+    begin = time.process_time()
+    limits = slurm_policy_of(policy, log)[0].backfill.limits
+    assert time.process_time() - begin < 3
+    assert len(limits.names) == 2 * users
+    assert limits.names[0] == "QOS high: MaxJobsPU=3 (u0)"
+    assert int(limits.records["holds"].sum()) == n
+
+
+def test_a_sweep_says_that_the_policy_is_of_simulate_alone(files):
+    with pytest.raises(JobcastError, match="a policy of `jobcast simulate` alone"):
+        Case("site", files()).check()
 
 
 def test_dates_that_no_calendar_has_are_refused(files):
