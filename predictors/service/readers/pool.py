@@ -2,6 +2,7 @@
 
 import asyncio
 import atexit
+import fcntl
 import json
 import logging
 import multiprocessing
@@ -32,6 +33,7 @@ from predictors.service.state.model import Load
 
 MOST: Final = 64
 _MOST_PATH: Final = 100  # of a socket; the system takes some bytes more
+_SILENCE: Final = 60.0  # of a reader that hangs; one that works tells something every second [s]
 _PAUSE: Final = 5.0  # after a reader that failed [s]
 _PATIENCE: Final = 15.0  # for readers that are to end [s]
 _log: Final = logging.getLogger("jobcast.service")
@@ -77,6 +79,8 @@ class Readers:
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise JobcastError(f"{folder}: cannot be used ({error.strerror}); set TMPDIR to another folder.") from None
+        self._held: Final = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(self._held, fcntl.LOCK_SH)  # what tidies up old temporary files leaves a locked folder alone
         atexit.register(shutil.rmtree, folder, ignore_errors=True)  # also where the address is taken
         self._stopping: Final = threading.Event()
         self._leaving: Callable[[], bool] = self._stopping.is_set
@@ -117,6 +121,7 @@ class Readers:
         await asyncio.to_thread(self._join)
         self._server.close()
         shutil.rmtree(self._plan.folder, ignore_errors=True)
+        os.close(self._held)
 
     def _join(self) -> None:
         until = time.monotonic() + _PATIENCE
@@ -148,25 +153,30 @@ class Readers:
             if process.pid is None:
                 self._stopping.wait(_PAUSE)
                 continue
-            self._listen_to(number, mine)
+            self._listen_to(number, mine, process)
             process.join()
             if process.exitcode and not self._leaving():  # else another model is champion
                 log(_log, logging.ERROR, "A reader has ended by %d, another begins.", process.exitcode)
                 self._stopping.wait(_PAUSE)
 
-    def _listen_to(self, number: int, line: "Connection[Any, Any]") -> None:
-        """Count in what a reader tells, until it has ended."""
+    def _listen_to(self, number: int, line: "Connection[Any, Any]", process: BaseProcess) -> None:
+        """Count in what a reader tells, until it has ended; end one that falls silent: its clients would hang."""
+        patience = None  # building the state may take long
         try:
-            while True:
+            while line.poll(patience):
+                patience = _SILENCE
                 told = json.loads(line.recv_bytes())
                 for request in told["requests"]:
                     self._metrics.request(*request)
                 for predictions in told["predictions"]:
                     self._metrics.predictions(*predictions)
                 self._connections[number] = told["connections"]
+            log(_log, logging.ERROR, "A reader that told nothing for %g s is ended.", _SILENCE)
+            process.kill()
         except (EOFError, OSError):
-            self._connections.pop(number, None)
-            line.close()
+            pass
+        self._connections.pop(number, None)
+        line.close()
 
 
 def _made_folder() -> Path:

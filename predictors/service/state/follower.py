@@ -83,14 +83,18 @@ class Follower:
 
     def run(self) -> None:
         """Follow until `stop`, or until another model is champion: then a new follower has to begin."""
+        trouble = ""
         while not self._stopping.wait(EVERY):
             try:
                 if _row_of_champion(self._store)["id"] != self._model.number:
                     log.info("another model is champion: a reader begins anew")
                     break
                 self._follow()
+                trouble = ""
             except StorageError as error:  # `behind` grows; the next look may succeed
-                log.warning("what is new cannot be read: %s", error)
+                if not trouble:
+                    log.warning("what is new cannot be read, the owner answers: %s", error)
+                trouble = str(error)
         self._store.close()
 
     def stop(self) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import fcntl
 import http.client
 import json
 import multiprocessing
@@ -34,6 +35,7 @@ from predictors.service.settings import Settings
 from predictors.service.state.follower import MOST_BEHIND, Follower
 from predictors.service.state.model import load
 from predictors.service.state.service import Service
+from predictors.service.storage.database import StorageError
 from tests.predictors.service.test_state import EVENTS, equal, feed, small, state
 from tests.support.killing import free_port, start
 from tests.support.service_in_thread import running
@@ -73,6 +75,27 @@ def test_a_follower_is_its_owner_to_the_last_bit_after_every_look(tmp_path, mode
     owner.stop()
     again = Service(about, small(model))  # the follower held nothing
     again.store.close()
+
+
+def test_trouble_of_the_database_is_told_once_and_the_look_after_it_goes_on(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("predictors.service.state.follower.EVERY", 0.01)
+    owner = Service(Settings(model="last-two", db=f"sqlite:///{tmp_path}/x.db", poll=0))
+    owner.start()
+    owner.wait()
+    follower = Follower(owner.settings, load, owner.key)
+    follower.begin()
+    looks = []
+
+    def broken():
+        looks.append(follower.behind)
+        if len(looks) <= 3:
+            raise StorageError(f"away {len(looks)}")
+        follower.stop()
+
+    monkeypatch.setattr(follower, "_follow", broken)
+    follower.run()
+    owner.stop()
+    assert looks == sorted(looks) and len(looks) == 4 and caplog.text.count("cannot be read") == 1
 
 
 def test_an_owner_with_another_model_than_asked_for_has_no_follower(tmp_path):
@@ -330,6 +353,13 @@ def test_a_reader_that_still_begins_ends_with_its_owner(tmp_path, monkeypatch):
     assert ends == [1] and ended.value.code == 2
 
 
+@contextlib.contextmanager
+def open_folder(path):
+    handle = os.open(path, os.O_RDONLY)
+    yield handle
+    os.close(handle)
+
+
 def test_readers_need_a_folder_with_room_and_leave_none_behind(tmp_path, monkeypatch):
     about = Settings(model="last-two", db=f"sqlite:///{tmp_path}/x.db"), Listening(port=0), load, None
     for folder, told in ((tmp_path / ("x" * 120), "shorter"), (tmp_path / "none", "No such file")):
@@ -346,6 +376,19 @@ def test_readers_need_a_folder_with_room_and_leave_none_behind(tmp_path, monkeyp
     readers.beside(None, 0, Metrics.__new__(Metrics), lambda: True)
     readers._keep(0)  # the owner ends: none is begun
     assert not readers._processes
+    with open_folder(readers._plan.folder) as tidier, pytest.raises(BlockingIOError):
+        fcntl.flock(tidier, fcntl.LOCK_EX | fcntl.LOCK_NB)  # what tidies old files asks so first
+
+
+def test_a_reader_that_falls_silent_is_ended_and_counts_no_more(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("predictors.service.readers.pool._SILENCE", 0.05)
+    readers = Readers(1, Settings(model="last-two", db=f"sqlite:///{tmp_path}/x.db"), Listening(port=0), load, None)
+    mine, its = multiprocessing.Pipe()
+    its.send_bytes(json.dumps({"requests": [], "predictions": [], "connections": 3}).encode())
+    ended = []
+    readers._listen_to(0, mine, SimpleNamespace(kill=lambda: ended.append(dict(readers._connections))))
+    assert ended == [{0: 3}] and not readers._connections and mine.closed
 
 
 def children(pid):
